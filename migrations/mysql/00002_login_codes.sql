@@ -1,0 +1,15 @@
+-- +goose Up
+-- One row a phone: the code that was sent last, and how many were sent since window_start.
+CREATE TABLE login_codes (
+    phone        VARCHAR(20)   NOT NULL,
+    code_hash    VARBINARY(32) NOT NULL,
+    attempts     INT           NOT NULL,
+    sent_at      DATETIME(3)   NOT NULL,
+    expires_at   DATETIME(3)   NOT NULL,
+    window_start DATETIME(3)   NOT NULL,
+    sent_count   INT           NOT NULL,
+    PRIMARY KEY (phone)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- +goose Down
+DROP TABLE login_codes;
