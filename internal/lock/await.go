@@ -1,0 +1,53 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+// cancelGrace is how long a caller whose ctx has ended still waits for a
+// command in flight. A healthy Redis answers within it, and then the caller
+// gets the true outcome instead of ErrUncertain.
+const cancelGrace = 20 * time.Millisecond
+
+// await runs work and returns its result and true. If ctx ends first, work goes
+// on by itself, late (if not nil) gets its result, and await returns false.
+//
+// It is needed because go-redis does not interrupt a command in flight when its
+// context is cancelled. work must be bounded and must not depend on ctx.
+func await[T any](ctx context.Context, work func() T, late func(T)) (T, bool) {
+	if ctx.Done() == nil {
+		return work(), true
+	}
+	result := make(chan T, 1)
+	go func() { result <- work() }()
+	select {
+	case v := <-result:
+		return v, true
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(cancelGrace)
+	defer grace.Stop()
+	select {
+	case v := <-result:
+		return v, true
+	case <-grace.C:
+	}
+	if late != nil {
+		go func() { late(<-result) }()
+	}
+	var zero T
+	return zero, false
+}
+
+// sleep waits for d. It returns false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

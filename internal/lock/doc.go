@@ -1,0 +1,87 @@
+// Package lock holds locks in Redis: one holder at a time, over any number of
+// processes, with a lease that ends by itself when the holder dies.
+//
+//	l, err := lock.NewRedLock("order:42", nodes)
+//	...
+//	err = lock.TryDo(ctx, l, func(ctx context.Context) error {
+//		return store.CreateOrder(ctx, order) // commits inside the lock
+//	})
+//	if errors.Is(err, lock.ErrNotAcquired) {
+//		// somebody else is at it
+//	}
+//
+// # Locks and holds
+//
+// A [Locker] is a name on some Redis; it has no state and may be shared. Every
+// successful Lock or TryLock makes a [Hold], and everything that can go wrong
+// afterwards belongs to that hold: its owner value in Redis, its lease, its
+// renewals and its context. Two holds of one name, one after the other, never
+// touch each other. [Do] and [TryDo] wrap the whole cycle and are the usual way
+// to use a lock.
+//
+// The ctx that is passed to Lock or TryLock is the wait, nothing else: when it
+// ends, the wait ends, within some 50 ms, even if a command is in flight. It
+// does not end a hold. A hold ends by Release or by loss, and both end
+// [Hold.Context], with [ErrReleased] or [ErrLost] as the cause.
+//
+// # Leases
+//
+// Without [WithLease] a watchdog renews the lease (30 s unless configured) each
+// third of it, until the hold is released, lost, or the process dies. A renewal
+// that fails is repeated until it works or the lease is about to end; one lost
+// packet costs nothing. A renewal that proves that the key is somebody else's,
+// or gone, ends the hold at once.
+//
+// With [WithLease] nothing is renewed: the hold ends with the lease.
+//
+// Either way the holder stops before the server lets go: [Hold.ValidUntil] is
+// the start of the last successful acquire or renewal, plus the lease, minus
+// 1 % for clocks that run at different speeds. [Hold.Context] ends before that,
+// by a further twentieth of the lease, at most 1 s.
+//
+// # What a Redis lock cannot promise
+//
+// It keeps most of the others out most of the time. It does not prove that
+// nobody else is at work:
+//
+//   - A process that is paused (garbage collection, a stopped container, a
+//     swapped-out host) sees its context end only when it runs again. Its lease
+//     may have ended meanwhile, and a statement that it had already sent may
+//     arrive after the next holder began.
+//   - A Redis that fails over to a replica, or restarts without its data,
+//     forgets locks that were held. Redlock over several independent nodes
+//     makes this rarer; it does not end it, because a node that restarts empty
+//     votes again at once.
+//   - Leases are measured by several clocks. A clock that jumps on a node ends
+//     leases early.
+//
+// So let the lock save work and give fast answers, and let the data decide: a
+// unique index, a conditional update whose affected rows are checked, or a
+// fencing token ([Hold.Token]) that the store compares. In this project the
+// database holds every invariant with all locks switched off, and the tests
+// check it in exactly that way.
+//
+// # Lost replies
+//
+// A command whose reply is lost may have been executed. This package sends
+// each command once, whatever retries the client is configured with, and then
+// acts on what it does not know: a failed acquire is undone (by the value that
+// only this attempt knows, so it can never free somebody else's lock), a
+// failed release is repeated, and what stays unknown is reported as
+// [ErrUncertain]. The price of an undo that never arrives, or that overtakes its
+// acquire on the network, is a lock that nobody holds and nobody gets, for the
+// rest of one lease.
+//
+// # Clients
+//
+// Every Redis client works. For short waits when a node is dead or hangs, give
+// the lock clients of their own, with
+//
+//	redis.Options{ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1}
+//
+// Without the first, a *redis.Client is bounded through its WithTimeout, but a
+// cluster client keeps its own read timeout. The default DialerRetries of 5
+// makes a refused connection take half a second instead of none. MaxRetries
+// does not matter to the commands of this package, but scripts that other code
+// sends through the same client are executed twice when a reply is lost.
+package lock

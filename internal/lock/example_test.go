@@ -1,0 +1,42 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/lock"
+)
+
+func ExampleDo() {
+	server, err := miniredis.Run()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = rdb.Close() }()
+
+	l, err := lock.NewRedLock("order:42", []redis.UniversalClient{rdb})
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	err = lock.Do(ctx, l, func(ctx context.Context) error {
+		fmt.Println("committing the order")
+		again := lock.TryDo(ctx, l, func(context.Context) error { return nil })
+		fmt.Println("somebody else is told at once:", errors.Is(again, lock.ErrNotAcquired))
+		return nil
+	})
+
+	// fn's success is never hidden behind what happened to the lock.
+	var unlock *lock.UnlockError
+	fmt.Println("committed:", err == nil || errors.As(err, &unlock))
+	// Output:
+	// committing the order
+	// somebody else is told at once: true
+	// committed: true
+}

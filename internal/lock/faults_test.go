@@ -1,0 +1,252 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const always = 1 << 30
+
+// proxied is a lock behind a proxy. The connection and the script are there, so
+// that the next requests are those of the lock.
+func proxied(t *testing.T, addr string, opts ...RedLockOption) (Locker, *proxy) {
+	t.Helper()
+	p := startProxy(t, addr)
+	l := newLock(t, "a", []string{p.addr}, opts...)
+	require.NoError(t, TryDo(context.Background(), l, func(context.Context) error { return nil }))
+	return l, p
+}
+
+func TestAcquireReplyLost(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		l, p := proxied(t, addr)
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
+			p.inject(dropReply, setCmd, 1)
+			_, err := lock(ctx)
+			require.ErrorIs(t, err, io.EOF)
+			require.NotErrorIs(t, err, ErrNotAcquired, "the server is in trouble, the lock is free")
+			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
+			require.Equal(t, 1, p.broken())
+			require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+		}
+	})
+}
+
+// A client that retries would find its own key and call the lock taken.
+func TestAcquireReplyLostByARetryingClient(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		p := startProxy(t, addr)
+		rdb := redis.NewClient(&redis.Options{Addr: p.addr}) // MaxRetries 3, no ContextTimeoutEnabled
+		defer func() { _ = rdb.Close() }()
+		l, err := NewRedLock("a", []redis.UniversalClient{rdb})
+		require.NoError(t, err)
+		p.inject(dropReply, setCmd, 1)
+		_, err = l.TryLock(ctx)
+		require.ErrorIs(t, err, io.EOF)
+		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+
+		h, err := l.TryLock(ctx)
+		require.NoError(t, err)
+		p.inject(dropReply, scriptCmd, 1)
+		require.NoError(t, h.Release(ctx))
+		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+	})
+}
+
+// Neither the acquire nor its undo is answered: uncertain, and undone later.
+func TestUndoAfterTheServerHeals(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		var seen recorder
+		l, p := proxied(t, addr, WithNodeTimeout(100*time.Millisecond), WithRedLockObserver(seen.observe))
+		p.inject(dropReply, setCmd, 1)
+		_, err := l.TryLock(ctx)
+		require.ErrorIs(t, err, io.EOF)
+		require.Equal(t, 1, seen.count(EventFailed))
+
+		p.inject(muteReply, setCmd, 1)
+		h, err := l.TryLock(ctx)
+		require.Error(t, err, "%v", h)
+		require.NotErrorIs(t, err, ErrUncertain, "the undo went through on another connection")
+
+		p.inject(muteReply, anyCmd, always)
+		_, err = l.TryLock(ctx)
+		require.ErrorIs(t, err, ErrUncertain)
+		require.NotErrorIs(t, err, ErrNotAcquired)
+		require.Equal(t, 1, seen.count(EventUncertain))
+		p.heal()
+		keyGone(t, addr, "a")
+	})
+}
+
+func TestReleaseReplyLost(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		var seen recorder
+		l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
+		h, err := l.TryLock(ctx)
+		require.NoError(t, err)
+		p.inject(dropReply, scriptCmd, 2)
+		require.NoError(t, h.Release(ctx), "it was deleted by us, although the reply says that nothing was there")
+		require.Equal(t, 2, p.broken())
+		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+		assert.Equal(t, 2, seen.count(EventReleased))
+		assert.Zero(t, seen.count(EventLost))
+	})
+}
+
+func TestReleaseUnreachable(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		l, p := proxied(t, addr)
+		h, err := l.TryLock(ctx)
+		require.NoError(t, err)
+		p.inject(refuse, anyCmd, always)
+		err = h.Release(ctx)
+		require.ErrorIs(t, err, ErrUncertain)
+		require.NotErrorIs(t, err, ErrNotHeld)
+		requireDone(t, h.Context(), ErrReleased)
+		p.heal()
+		require.NoError(t, h.Release(ctx), "a release that failed may be repeated")
+		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
+	})
+}
+
+// The caller leaves while the server is silent; a node timeout far above the
+// bound shows that it is not the timeout that ends the call.
+func TestCancelWithACommandInFlight(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		l, p := proxied(t, addr, WithNodeTimeout(MaxNodeTimeout))
+		h, err := l.TryLock(context.Background())
+		require.NoError(t, err)
+		p.inject(muteReply, anyCmd, always)
+		calls := map[string]func(context.Context) error{
+			"extend":  func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
+			"trylock": func(ctx context.Context) error { _, err := l.TryLock(ctx); return err },
+			"lock":    func(ctx context.Context) error { _, err := l.Lock(ctx); return err },
+			"release": h.Release,
+		}
+		for _, name := range []string{"trylock", "lock", "extend", "release"} {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			began := time.Now()
+			err := calls[name](ctx)
+			assert.Less(t, time.Since(began), MaxNodeTimeout/4, name)
+			require.ErrorIs(t, err, context.Canceled, name)
+			require.ErrorIs(t, err, ErrUncertain, name)
+			if name == "lock" || name == "trylock" {
+				require.ErrorIs(t, err, ErrNotAcquired, name)
+			}
+		}
+		p.heal()
+		keyGone(t, addr, "a")
+	})
+}
+
+// The acquire is answered after the caller has left: the lock is given back.
+func TestCancelledAcquireIsGivenBack(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	l := newLock(t, "a", []string{server.addr}, WithNodeTimeout(MaxNodeTimeout))
+	require.NoError(t, TryDo(context.Background(), l, func(context.Context) error { return nil }))
+	server.Pause()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err := l.TryLock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	server.Resume()
+	eventually(t, "the lock is free", func() bool {
+		h, err := l.TryLock(context.Background())
+		if err == nil {
+			require.NoError(t, h.Release(context.Background()))
+		}
+		return err == nil
+	})
+}
+
+func TestContextEndsBeforeTheServerLetsGo(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		const lease = 4 * time.Second
+		var seen recorder
+		l, p := proxied(t, addr, WithWatchdogLease(lease), WithNodeTimeout(100*time.Millisecond), WithRedLockObserver(seen.observe))
+		direct := newClient(t, addr)
+		began := time.Now()
+		h, err := l.TryLock(ctx)
+		require.NoError(t, err)
+		require.WithinRange(t, h.ValidUntil(), began, time.Now().Add(lease-drift(lease)))
+		p.inject(refuse, scriptCmd, always) // so no renewal is executed
+		requireDone(t, h.Context(), ErrLost)
+		assert.EqualValues(t, 1, direct.Exists(ctx, "redlock:{a}").Val(), "the server let go first")
+		assert.Greater(t, seen.count(EventRenewFailed), 1, "a failed renewal is repeated")
+		eventually(t, "observed", func() bool { return seen.count(EventLost) == 1 })
+
+		p.heal()
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		require.ErrorIs(t, h.Release(ctx), nil)
+		keyGone(t, addr, "a")
+	})
+}
+
+// A server that hangs, rather than refuses, delays no end of a lease.
+func TestContextEndsWhileTheServerHangs(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	const lease = 2 * time.Second
+	l := newLock(t, "a", []string{server.addr}, WithWatchdogLease(lease), WithNodeTimeout(MaxNodeTimeout))
+	h, err := l.TryLock(context.Background())
+	require.NoError(t, err)
+	server.Pause()
+	requireDone(t, h.Context(), ErrLost)
+	server.Resume()
+	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
+	keyGone(t, server.addr, "a")
+}
+
+func TestFailedRenewalsHeal(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		var seen recorder
+		l, p := proxied(t, addr, WithWatchdogLease(6*time.Second), WithNodeTimeout(50*time.Millisecond), WithRedLockObserver(seen.observe))
+		h, err := l.TryLock(ctx)
+		require.NoError(t, err)
+		first := h.ValidUntil()
+		p.inject(dropReply, anyCmd, always)
+		eventually(t, "two renewals failed", func() bool { return seen.count(EventRenewFailed) >= 2 })
+		p.heal()
+		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
+		require.NoError(t, h.Context().Err())
+		_, err = l.TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.NoError(t, h.Release(ctx))
+		assert.Zero(t, seen.count(EventLost))
+	})
+}
+
+func TestDeadServer(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	var seen recorder
+	l := newLock(t, "a", []string{server.addr}, WithRedLockObserver(seen.observe))
+	h, err := l.TryLock(context.Background())
+	require.NoError(t, err)
+	server.Kill()
+	_, err = l.TryLock(context.Background())
+	require.Error(t, err)
+	_, err = l.TryLock(context.Background())
+	var op *net.OpError
+	require.ErrorAs(t, err, &op)
+	require.False(t, errors.Is(err, ErrNotAcquired), "dead is not taken: %v", err)
+	require.False(t, errors.Is(err, ErrUncertain), "a refused connection leaves nothing behind: %v", err)
+	require.ErrorIs(t, h.Release(context.Background()), ErrUncertain)
+}

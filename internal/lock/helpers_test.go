@@ -1,0 +1,145 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// patience bounds waits for things that happen soon, on a machine that is busy.
+const patience = 20 * time.Second
+
+// quiet drops go-redis's own log: servers die here on purpose.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{})
+	code := m.Run()
+	// Undos of locks on dead servers go on for a while, by design.
+	for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "goroutines left:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// onEachServer runs test against miniredis and against a real Redis.
+func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, startMiniredis(t)) })
+	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, startRedis(t).addr) })
+}
+
+// startMiniredis starts a miniredis whose leases run out in real time.
+func startMiniredis(t testing.TB) string {
+	t.Helper()
+	m := miniredis.RunT(t)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-done:
+				return
+			case now := <-tick.C:
+				m.FastForward(now.Sub(last))
+				last = now
+			}
+		}
+	})
+	t.Cleanup(func() { close(done); wg.Wait() })
+	return m.Addr()
+}
+
+// newClient connects as the package documentation advises.
+func newClient(t testing.TB, addr string) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// newLock is a RedLock on the given servers, with a client each.
+func newLock(t testing.TB, name string, addrs []string, opts ...RedLockOption) Locker {
+	t.Helper()
+	nodes := make([]redis.UniversalClient, len(addrs))
+	for i, addr := range addrs {
+		nodes[i] = newClient(t, addr)
+	}
+	l, err := NewRedLock(name, nodes, opts...)
+	require.NoError(t, err)
+	return l
+}
+
+// recorder keeps the events of a lock.
+type recorder struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func (r *recorder) observe(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *recorder) count(kind EventKind) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, e := range r.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *recorder) kinds() (kinds []EventKind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, patience, 5*time.Millisecond, what)
+}
+
+// keyGone waits until the lock's key is gone, far sooner than its lease ends.
+func keyGone(t testing.TB, addr, name string) {
+	t.Helper()
+	rdb := newClient(t, addr)
+	eventually(t, "key is gone", func() bool {
+		return rdb.Exists(context.Background(), "redlock:{"+name+"}").Val() == 0
+	})
+}
+
+func requireDone(t testing.TB, ctx context.Context, cause error) {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+		require.ErrorIs(t, context.Cause(ctx), cause)
+	case <-time.After(patience):
+		require.FailNow(t, "context has not ended")
+	}
+}

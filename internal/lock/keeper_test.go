@@ -1,0 +1,142 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var errNode = errors.New("node is down")
+
+// fakeKeeper is a server that does as the test says.
+type fakeKeeper struct {
+	onRenew   func(d time.Duration) (time.Time, error)
+	onRelease func() error
+	busy      atomic.Bool // a command is in flight
+	overlaps  atomic.Int32
+	renewals  atomic.Int32
+	releases  atomic.Int32
+}
+
+func (k *fakeKeeper) command() (done func()) {
+	if k.busy.Swap(true) {
+		k.overlaps.Add(1)
+	}
+	return func() { k.busy.Store(false) }
+}
+
+func (k *fakeKeeper) renew(_ context.Context, d time.Duration) (time.Time, error) {
+	defer k.command()()
+	k.renewals.Add(1)
+	if k.onRenew != nil {
+		return k.onRenew(d)
+	}
+	return time.Now().Add(d), nil
+}
+
+func (k *fakeKeeper) release(context.Context) error {
+	defer k.command()()
+	k.releases.Add(1)
+	if k.onRelease != nil {
+		return k.onRelease()
+	}
+	return nil
+}
+
+func (k *fakeKeeper) hold(lease time.Duration) *Hold {
+	return newHold(context.Background(), grant{keeper: k, name: "a", token: 7, lease: lease, validUntil: time.Now().Add(lease)})
+}
+
+// The renewal in flight is joined before the release is sent, and none follows.
+func TestReleaseJoinsTheRenewal(t *testing.T) {
+	t.Parallel()
+	started, finish := make(chan struct{}), make(chan struct{})
+	k := &fakeKeeper{}
+	k.onRenew = func(d time.Duration) (time.Time, error) {
+		close(started)
+		<-finish
+		return time.Now().Add(d), nil
+	}
+	h := k.hold(300 * time.Millisecond)
+	assert.EqualValues(t, 7, h.Token())
+	<-started
+	released := make(chan error, 1)
+	go func() { released <- h.Release(context.Background()) }()
+	requireDone(t, h.Context(), ErrReleased)
+	assert.Zero(t, k.releases.Load(), "the release overtook the renewal")
+	close(finish)
+	require.NoError(t, <-released)
+	time.Sleep(300 * time.Millisecond)
+	assert.EqualValues(t, 1, k.renewals.Load(), "renewed after the release")
+	assert.EqualValues(t, 1, k.releases.Load())
+	assert.Zero(t, k.overlaps.Load())
+}
+
+// A renewal that succeeds after the context has ended does not revive the hold.
+func TestLateRenewalRevivesNothing(t *testing.T) {
+	t.Parallel()
+	finish := make(chan struct{})
+	k := &fakeKeeper{}
+	k.onRenew = func(d time.Duration) (time.Time, error) {
+		<-finish
+		return time.Now().Add(d), nil
+	}
+	h := k.hold(MinLease)
+	requireDone(t, h.Context(), ErrLost)
+	close(finish)
+	require.ErrorIs(t, h.Extend(context.Background(), time.Minute), ErrNotHeld)
+	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
+	assert.Zero(t, k.overlaps.Load())
+}
+
+// An extension that may have shortened the lease counts as if it had.
+func TestFailedExtendIsTakenForTheWorse(t *testing.T) {
+	t.Parallel()
+	k := &fakeKeeper{onRenew: func(time.Duration) (time.Time, error) { return time.Time{}, errNode }}
+	h := newHold(context.Background(), grant{keeper: k, name: "a", lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)})
+	before := h.ValidUntil()
+	require.ErrorIs(t, h.Extend(context.Background(), 2*time.Hour), errNode)
+	require.Equal(t, before, h.ValidUntil(), "a longer one may not have arrived")
+	require.ErrorIs(t, h.Extend(context.Background(), 200*time.Millisecond), errNode)
+	requireDone(t, h.Context(), ErrLost)
+	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
+}
+
+func TestReleaseRepeatsUntilAnswered(t *testing.T) {
+	t.Parallel()
+	k := &fakeKeeper{}
+	k.onRelease = func() error {
+		if k.releases.Load() < 3 {
+			return errNode
+		}
+		return nil
+	}
+	require.NoError(t, k.hold(time.Minute).Release(context.Background()))
+	assert.EqualValues(t, 3, k.releases.Load())
+
+	k = &fakeKeeper{onRelease: func() error { return errNode }}
+	began := time.Now()
+	err := k.hold(time.Minute).Release(context.Background())
+	require.ErrorIs(t, err, errNode)
+	require.ErrorIs(t, err, ErrUncertain)
+	assert.GreaterOrEqual(t, time.Since(began), releaseWindow)
+	assert.Less(t, k.releases.Load(), int32(80), "the wait between attempts grows")
+}
+
+func TestMarginAndBackoff(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, time.Second, margin(DefaultLease))
+	assert.Equal(t, 5*time.Millisecond, margin(MinLease))
+	assert.Equal(t, 10*time.Second, renewEvery(DefaultLease))
+	assert.Equal(t, time.Second, renewAgain(DefaultLease))
+	for try := range 100 {
+		d := backoff(try)
+		assert.GreaterOrEqual(t, d, 20*time.Millisecond)
+		assert.Less(t, d, 200*time.Millisecond)
+	}
+}

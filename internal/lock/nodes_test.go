@@ -1,0 +1,146 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func startNodes(t *testing.T, n int) (nodes []*redisServer, addrs []string) {
+	t.Helper()
+	for range n {
+		s := startRedis(t)
+		nodes, addrs = append(nodes, s), append(addrs, s.addr)
+	}
+	return nodes, addrs
+}
+
+func TestThreeNodesOneDead(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	nodes, addrs := startNodes(t, 3)
+	var seen recorder
+	l := newLock(t, "a", addrs, WithWatchdogLease(1500*time.Millisecond), WithRedLockObserver(seen.observe))
+	nodes[2].Kill()
+
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	first := h.ValidUntil()
+	_, err = l.TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired, "two nodes of three say so")
+	eventually(t, "renewed by two", func() bool { return h.ValidUntil().After(first) })
+	require.NoError(t, h.Release(ctx))
+	keyGone(t, addrs[0], "a")
+	keyGone(t, addrs[1], "a")
+	assert.Zero(t, seen.count(EventUncertain))
+
+	// Contenders that split the two nodes wait, though the third is dead.
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			wait, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			assert.NoError(t, Do(wait, l, func(context.Context) error { return nil }))
+		})
+	}
+	wg.Wait()
+}
+
+func TestThreeNodesTwoDead(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	nodes, addrs := startNodes(t, 3)
+	l := newLock(t, "a", addrs)
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	nodes[0].Kill()
+	nodes[1].Kill()
+	require.ErrorIs(t, h.Release(ctx), ErrUncertain)
+	keyGone(t, addrs[2], "a")
+
+	_, err = l.TryLock(ctx)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrNotAcquired)
+	require.ErrorContains(t, err, "node 0")
+	require.ErrorContains(t, err, "node 1")
+	assert.Zero(t, newClient(t, addrs[2]).DBSize(ctx).Val(), "nothing is left on the third")
+}
+
+// A node that lost its data is outvoted; a second one ends the hold.
+func TestThreeNodesLosingData(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	_, addrs := startNodes(t, 3)
+	l := newLock(t, "a", addrs, WithWatchdogLease(1500*time.Millisecond))
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, newClient(t, addrs[0]).FlushAll(ctx).Err())
+	first := h.ValidUntil()
+	eventually(t, "renewed by two", func() bool { return h.ValidUntil().After(first) })
+	require.NoError(t, h.Context().Err())
+
+	require.NoError(t, newClient(t, addrs[1]).FlushAll(ctx).Err())
+	requireDone(t, h.Context(), ErrLost)
+	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+	keyGone(t, addrs[2], "a")
+}
+
+// Each contender has one node of two: both fail, and leave nothing behind.
+func TestSplitVote(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	_, addrs := startNodes(t, 2)
+	other := newLock(t, "a", addrs[:1])
+	h, err := other.TryLock(ctx)
+	require.NoError(t, err)
+	_, err = newLock(t, "a", addrs).TryLock(ctx)
+	require.ErrorIs(t, err, ErrNotAcquired)
+	assert.Zero(t, newClient(t, addrs[1]).DBSize(ctx).Val())
+	require.NoError(t, h.Release(ctx))
+}
+
+// A release that reached one node at the first attempt and the others at the
+// second is one release.
+func TestReleaseInParts(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	_, addrs := startNodes(t, 3)
+	first, second := startProxy(t, addrs[0]), startProxy(t, addrs[1])
+	l := newLock(t, "a", []string{first.addr, second.addr, addrs[2]})
+	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
+	h, err := l.TryLock(ctx)
+	require.NoError(t, err)
+	first.inject(refuse, scriptCmd, 1)
+	second.inject(dropReply, scriptCmd, 1)
+	require.NoError(t, h.Release(ctx))
+	for _, addr := range addrs {
+		assert.Zero(t, newClient(t, addr).DBSize(ctx).Val())
+	}
+}
+
+// The node timeout holds for clients with their default timeouts and retries.
+func TestHangingNodeIsBounded(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	nodes, addrs := startNodes(t, 3)
+	var clients []redis.UniversalClient
+	for _, addr := range addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr}) // read timeout 5 s, 3 retries
+		defer func() { _ = rdb.Close() }()
+		clients = append(clients, rdb)
+	}
+	l, err := NewRedLock("a", clients, WithNodeTimeout(200*time.Millisecond))
+	require.NoError(t, err)
+	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
+	nodes[1].Pause()
+	began := time.Now()
+	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
+	assert.Less(t, time.Since(began), 3*time.Second, "the client's own timeouts would take 5 s at least")
+	nodes[1].Resume()
+	keyGone(t, addrs[1], "a")
+}

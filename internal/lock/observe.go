@@ -1,0 +1,47 @@
+package lock
+
+import (
+	"errors"
+	"time"
+)
+
+// An EventKind names what happened to a lock. The values are short and few, so
+// that they can be a metric's label.
+type EventKind string
+
+// Every Lock and TryLock with valid options ends in exactly one of acquired,
+// not_acquired, failed and uncertain. Every hold that is released or lost ends
+// in released or lost, or, for each release that could not be confirmed,
+// uncertain.
+const (
+	EventAcquired    EventKind = "acquired"     // a hold began
+	EventNotAcquired EventKind = "not_acquired" // somebody else has it, or the wait was cut short
+	EventFailed      EventKind = "failed"       // too many nodes failed; nothing was left behind
+	EventUncertain   EventKind = "uncertain"    // see ErrUncertain; Held is 0 if an acquire was uncertain
+	EventRenewFailed EventKind = "renew_failed" // one renewal failed; it will be repeated
+	EventReleased    EventKind = "released"     // a hold ended well
+	EventLost        EventKind = "lost"         // a hold ended before its release
+)
+
+// An Event reports to an observer.
+type Event struct {
+	Kind EventKind
+	Name string        // the lock's name; unbounded, so not a metric's label
+	Wait time.Duration // since Lock or TryLock was called, on events of acquiring
+	Held time.Duration // since the hold began, on events of a hold
+	Err  error         // why, on every kind but acquired and released
+}
+
+// acquireEvent is the one event of a Lock or TryLock that ended in err.
+func acquireEvent(name string, began time.Time, err error) Event {
+	e := Event{Kind: EventFailed, Name: name, Wait: time.Since(began), Err: err}
+	switch {
+	case err == nil:
+		e.Kind = EventAcquired
+	case errors.Is(err, ErrUncertain):
+		e.Kind = EventUncertain
+	case errors.Is(err, ErrNotAcquired):
+		e.Kind = EventNotAcquired
+	}
+	return e
+}

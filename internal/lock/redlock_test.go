@@ -1,0 +1,237 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMutualExclusion(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		const workers, rounds = 6, 5
+		rdb := newClient(t, addr)
+		var inside, total int // unguarded: the race detector watches, too
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for range workers {
+			wg.Go(func() {
+				for range rounds {
+					l, err := NewRedLock("shared", []redis.UniversalClient{rdb})
+					if !assert.NoError(t, err) {
+						return
+					}
+					err = Do(context.Background(), l, func(context.Context) error {
+						mu.Lock()
+						inside++
+						assert.Equal(t, 1, inside)
+						mu.Unlock()
+						time.Sleep(time.Millisecond)
+						mu.Lock()
+						inside--
+						total++
+						mu.Unlock()
+						return nil
+					})
+					assert.NoError(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, workers*rounds, total)
+	})
+}
+
+func TestTryLockTaken(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		var seen recorder
+		l := newLock(t, "a", []string{addr}, WithRedLockObserver(seen.observe))
+		h, err := l.TryLock(ctx)
+		require.NoError(t, err)
+		assert.Zero(t, h.Token())
+
+		_, err = l.TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		assert.NotErrorIs(t, err, ErrUncertain)
+
+		other, err := newLock(t, "b", []string{addr}).TryLock(ctx)
+		require.NoError(t, err, "another name is another lock")
+		require.NoError(t, other.Release(ctx))
+
+		require.NoError(t, h.Release(ctx))
+		h, err = l.TryLock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, h.Release(ctx))
+		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventAcquired, EventReleased}, seen.kinds())
+	})
+}
+
+func TestLockWaitsForRelease(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		l := newLock(t, "a", []string{addr})
+		first, err := l.Lock(ctx)
+		require.NoError(t, err)
+		got := make(chan error, 1)
+		go func() {
+			h, err := l.Lock(ctx)
+			if err == nil {
+				err = h.Release(ctx)
+			}
+			got <- err
+		}()
+		select {
+		case err := <-got:
+			require.FailNow(t, "got in early", "%v", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		require.NoError(t, first.Release(ctx))
+		require.NoError(t, <-got)
+	})
+}
+
+func TestLockCutShort(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		l := newLock(t, "a", []string{addr})
+		h, err := l.Lock(context.Background())
+		require.NoError(t, err)
+
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Millisecond)
+		defer cancel()
+		_, err = l.Lock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		why := errors.New("the buyer left")
+		gone, leave := context.WithCancelCause(context.Background())
+		leave(why)
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.Lock, l.TryLock} {
+			_, err = lock(gone)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, why)
+		}
+		require.NoError(t, h.Release(context.Background()))
+		keyGone(t, addr, "a")
+	})
+}
+
+// counter counts the commands that a client sends.
+type counter struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.mu.Lock()
+		c.names = append(c.names, cmd.Name())
+		c.mu.Unlock()
+		return next(ctx, cmd)
+	}
+}
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestCommandsOfACycle(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		rdb := newClient(t, addr)
+		l, err := NewRedLock("a", []redis.UniversalClient{rdb})
+		require.NoError(t, err)
+		nothing := func(context.Context) error { return nil }
+		require.NoError(t, TryDo(ctx, l, nothing)) // loads the script
+
+		var sent counter
+		rdb.AddHook(&sent)
+		require.NoError(t, TryDo(ctx, l, nothing))
+		assert.Equal(t, []string{"set", "evalsha"}, sent.names)
+
+		h, err := l.TryLock(ctx)
+		require.NoError(t, err)
+		sent.names = nil
+		_, err = l.TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		assert.Equal(t, []string{"set"}, sent.names)
+		require.NoError(t, h.Release(ctx))
+	})
+}
+
+func TestNames(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.Background()
+		rdb := newClient(t, addr)
+		for _, name := range []string{"order:1", "}", "{", "{}", "a}b{c", "two words\r\n", "秒杀", "\x00\xff"} {
+			l := newLock(t, name, []string{addr})
+			h, err := l.TryLock(ctx)
+			require.NoError(t, err, "%q", name)
+			assert.EqualValues(t, 1, rdb.Exists(ctx, "redlock:{"+name+"}").Val(), "%q", name)
+			_, err = l.TryLock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired, "%q", name)
+			require.NoError(t, h.Release(ctx), "%q", name)
+		}
+		assert.Zero(t, rdb.DBSize(ctx).Val())
+	})
+}
+
+func TestNewRedLockValidates(t *testing.T) {
+	t.Parallel()
+	rdb := newClient(t, "127.0.0.1:1")
+	one := []redis.UniversalClient{rdb}
+	for what, test := range map[string]struct {
+		name  string
+		nodes []redis.UniversalClient
+		opts  []RedLockOption
+		want  string
+	}{
+		"no name":        {"", one, nil, "name"},
+		"no nodes":       {"a", nil, nil, "at least one node"},
+		"nil node":       {"a", []redis.UniversalClient{rdb, nil}, nil, "node 1 is nil"},
+		"nil pointer":    {"a", []redis.UniversalClient{(*redis.Client)(nil)}, nil, "node 0 is nil"},
+		"no lease":       {"a", one, []RedLockOption{WithWatchdogLease(0)}, "lease"},
+		"short lease":    {"a", one, []RedLockOption{WithWatchdogLease(MinLease - 1)}, "lease"},
+		"long lease":     {"a", one, []RedLockOption{WithWatchdogLease(MaxLease + time.Second)}, "lease"},
+		"short timeout":  {"a", one, []RedLockOption{WithNodeTimeout(0)}, "node timeout"},
+		"eternal timout": {"a", one, []RedLockOption{WithNodeTimeout(time.Hour)}, "node timeout"},
+	} {
+		l, err := NewRedLock(test.name, test.nodes, test.opts...)
+		require.ErrorContains(t, err, test.want, what)
+		require.Nil(t, l, what)
+	}
+	l, err := NewRedLock("a", one)
+	require.NoError(t, err)
+	_, err = l.TryLock(context.Background(), WithLease(-time.Second))
+	require.ErrorContains(t, err, "lease")
+	var op *net.OpError
+	require.NotErrorAs(t, err, &op, "a bad lease is refused before the server is asked")
+}
+
+// One cycle through each kind of client that go-redis has.
+func TestKindsOfClients(t *testing.T) {
+	t.Parallel()
+	addr := startMiniredis(t)
+	for name, rdb := range map[string]redis.UniversalClient{
+		"client":  redis.NewClient(&redis.Options{Addr: addr}),
+		"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}}),
+		"ring":    redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": addr}}),
+	} {
+		l, err := NewRedLock("a", []redis.UniversalClient{rdb})
+		require.NoError(t, err, name)
+		require.NoError(t, TryDo(context.Background(), l, func(ctx context.Context) error {
+			_, err := l.TryLock(ctx)
+			assert.ErrorIs(t, err, ErrNotAcquired, name)
+			return nil
+		}), name)
+		require.NoError(t, rdb.Close())
+	}
+}

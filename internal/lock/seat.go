@@ -1,0 +1,131 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/redis/go-redis/v9"
+)
+
+// A seat is one node in one session, and the redsync pool through which
+// commands reach it. It remembers what the node is known to have. redsync
+// writes it from one goroutine per command and joins them all.
+type seat struct {
+	rdb redis.UniversalClient
+
+	acquired vote // the answer to SET NX
+	last     vote // the answer to the last script
+	clear    bool // nothing of ours is there, for certain
+	freed    bool // it was there, and we deleted it
+
+	// unheard is set when a delete may have been executed without our hearing
+	// of it; then finding nothing means that we deleted it.
+	unheard bool
+}
+
+// A vote is a node's answer: yes, no, or an error instead of one.
+type vote struct {
+	yes bool
+	err error
+}
+
+// Get implements redsync's Pool.
+func (s *seat) Get(ctx context.Context) (redsyncredis.Conn, error) {
+	return &conn{ctx: ctx, seat: s}, nil
+}
+
+// conn implements what redsync.Mutex uses of redsync's Conn: SetNX to acquire,
+// Eval to renew and to release.
+type conn struct {
+	redsyncredis.Conn // nil: nothing else is called
+	ctx               context.Context
+	seat              *seat
+}
+
+// Close implements Conn; there is nothing to close.
+func (c *conn) Close() error { return nil }
+
+// once is a command that go-redis sends no second time, whatever the client's
+// MaxRetries: a repeated SET NX is refused because of the first.
+type once struct{ *redis.Cmd }
+
+// NoRetry tells go-redis.
+func (once) NoRetry() bool { return true }
+
+func (c *conn) send(args ...any) (any, error) {
+	cmd := once{redis.NewCmd(c.ctx, args...)}
+	_ = c.seat.rdb.Process(c.ctx, cmd) // the same error as in cmd
+	v, err := cmd.Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return v, err
+}
+
+// SetNX implements Conn.
+func (c *conn) SetNX(key, value string, lease time.Duration) (bool, error) {
+	s := c.seat
+	v, err := c.send("set", key, value, "px", lease.Milliseconds(), "nx")
+	s.acquired = vote{yes: v != nil, err: err}
+	s.clear = !s.acquired.yes && (err == nil || notExecuted(err))
+	return s.acquired.yes, err
+}
+
+// Eval implements Conn. redsync has two scripts: the delete takes the value,
+// the renewal takes the value and the lease.
+func (c *conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error) {
+	s := c.seat
+	isDelete := len(keysAndArgs) == 2
+	if isDelete && s.clear {
+		return s.answer(s.freed), nil
+	}
+	v, err := c.evalSha(script, keysAndArgs)
+	s.last = vote{yes: v == int64(1), err: err}
+	if !isDelete {
+		return v, err
+	}
+	if err != nil {
+		s.unheard = s.unheard || !notExecuted(err)
+		return nil, err
+	}
+	s.clear, s.freed = true, s.last.yes || s.unheard
+	return s.answer(s.freed), nil
+}
+
+// answer is a script's reply, noted as the node's last.
+func (s *seat) answer(yes bool) any {
+	s.last = vote{yes: yes}
+	if yes {
+		return int64(1)
+	}
+	return int64(0)
+}
+
+func (c *conn) evalSha(script *redsyncredis.Script, keysAndArgs []any) (any, error) {
+	args := make([]any, 0, 6)
+	args = append(args, "evalsha", script.Hash, script.KeyCount)
+	args = append(args, keysAndArgs...)
+	v, err := c.send(args...)
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		args[0], args[1] = "eval", script.Src
+		v, err = c.send(args...)
+	}
+	return v, err
+}
+
+// notExecuted says whether err proves that the server did not execute the
+// command: it refused it, or it never got it.
+func notExecuted(err error) bool {
+	if err == nil {
+		return false
+	}
+	var refused redis.Error
+	var op *net.OpError
+	return errors.As(err, &refused) ||
+		errors.As(err, &op) && op.Op == "dial" ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
+}
