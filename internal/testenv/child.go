@@ -1,0 +1,65 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+)
+
+// child is one run of a server program.
+type child struct {
+	proc *os.Process
+	done chan struct{} // closed when the process has ended and was waited for
+}
+
+// startChild starts a program whose output is appended to the log file.
+//
+// One goroutine starts it, waits for it, and keeps its thread meanwhile: where
+// the kernel kills the child "when its parent dies", the parent is the thread,
+// and Go ends idle threads of other goroutines.
+func startChild(bin string, args []string, logPath string) (*child, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // startFailed reads the log
+	cmd.SysProcAttr = childAttr()
+	c := &child{done: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(c.done)
+		err := cmd.Start()
+		_ = log.Close() // the child has its own descriptor
+		c.proc = cmd.Process
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how a server ended is in its log
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", bin, err)
+	}
+	return c, nil
+}
+
+func (c *child) kill() {
+	_ = c.proc.Kill() // fails when it has ended, which is just as well
+	<-c.done
+}
+
+func (c *child) alive() bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
+}

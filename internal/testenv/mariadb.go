@@ -1,0 +1,197 @@
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// MariaDB is a mariadbd process. Kill, Restart, Pause, Resume and Stop act on
+// the process and may be called from any goroutine.
+type MariaDB struct {
+	*server
+	// Addr is host:port; it stays the same across Restart. User root logs in
+	// without a password.
+	Addr string
+}
+
+// RunMariaDB starts a mariadbd with an empty data folder and returns when it
+// answers. ctx bounds the start only (as do 30 s); end it with Stop. The args
+// follow the package's own and override them. A missing program is an error
+// that wraps [exec.ErrNotFound].
+func RunMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
+	bin, err := findBinary("mariadbd")
+	if err != nil {
+		return nil, err
+	}
+	template, err := dataTemplate(ctx, bin)
+	if err != nil {
+		return nil, fmt.Errorf("make an empty MariaDB data folder: %w", err)
+	}
+	dir, err := newFolder()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{bin: bin, dir: dir, ready: mariaDBReady, args: func(s *server) []string {
+		return append(mariaDBArgs(s), args...)
+	}}
+	if err := errors.Join(os.CopyFS(s.dataDir(), os.DirFS(template)), os.Mkdir(filepath.Join(dir.path, "tmp"), 0o700)); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	if err := s.run(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return &MariaDB{server: s, Addr: s.addr()}, nil
+}
+
+// mariaDBArgs returns the arguments of every mariadbd: alone on this machine,
+// small, and durable.
+func mariaDBArgs(s *server) []string {
+	args := []string{
+		"--no-defaults", // must be the first
+		"--datadir=" + s.dataDir(),
+		"--tmpdir=" + filepath.Join(s.dir.path, "tmp"),
+		"--socket=" + filepath.Join(s.dir.path, "s"),
+		"--pid-file=" + filepath.Join(s.dir.path, "pid"),
+		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port), "--skip-name-resolve",
+		"--skip-log-bin", "--performance-schema=OFF", "--max-connections=500",
+		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=1",
+		"--character-set-server=utf8mb4",
+	}
+	if os.Geteuid() == 0 {
+		args = append(args, "--user=root") // it refuses to run as root unless told to
+	}
+	return append(args, innodbFiles...)
+}
+
+func (s *server) dataDir() string { return filepath.Join(s.dir.path, "data") }
+
+// mariaDBReady wants an answer from a server on the data folder of s.
+func mariaDBReady(ctx context.Context, s *server, _ *child) error {
+	db, err := openAdmin(adminConfig(s.addr()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	var dir string
+	if err := db.QueryRowContext(ctx, "SELECT @@datadir").Scan(&dir); err != nil {
+		return err
+	}
+	if filepath.Clean(dir) != s.dataDir() {
+		return errors.New("another server answers on this port")
+	}
+	return nil
+}
+
+// CreateDatabase creates an empty utf8mb4 database and returns its DSN for
+// go-sql-driver (TCP, user root, no parameters).
+func (m *MariaDB) CreateDatabase(ctx context.Context, name string) (string, error) {
+	return createDatabase(ctx, adminConfig(m.Addr), name)
+}
+
+// DSN creates an empty utf8mb4 database with a new name and returns its DSN for
+// go-sql-driver (TCP, user root, no parameters). The database is dropped at
+// cleanup if the server answers then.
+func (m *MariaDB) DSN(tb testing.TB) string {
+	tb.Helper()
+	return testDatabase(tb, adminConfig(m.Addr), m.answers)
+}
+
+// MySQLDSN is what tests against a real database use: the DSN of a fresh, empty
+// utf8mb4 database, dropped at cleanup, on the server that [EnvMySQLDSN] names
+// or else on [SharedMariaDB]. Parameters of the named DSN are kept.
+func MySQLDSN(tb testing.TB) string {
+	tb.Helper()
+	dsn := os.Getenv(EnvMySQLDSN)
+	if dsn == "" {
+		return SharedMariaDB(tb).DSN(tb)
+	}
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		tb.Fatalf("%s: %v", EnvMySQLDSN, err)
+	}
+	return testDatabase(tb, cfg, func() bool { return true })
+}
+
+func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string {
+	tb.Helper()
+	// Random, because test processes meet on an external server.
+	name := "seckill_test_" + strings.ToLower(rand.Text()[:16])
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	defer cancel()
+	dsn, err := createDatabase(ctx, cfg, name)
+	if err != nil {
+		tb.Fatalf("create a database for the test: %v", err)
+	}
+	tb.Cleanup(func() {
+		if !answers() {
+			return
+		}
+		if err := dropDatabase(cfg, name); err != nil {
+			tb.Logf("database %s is left behind: %v", name, err)
+		}
+	})
+	return dsn
+}
+
+func createDatabase(ctx context.Context, cfg *mysql.Config, name string) (string, error) {
+	db, err := openAdmin(cfg)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(ctx, "CREATE DATABASE `"+name+"` CHARACTER SET utf8mb4"); err != nil {
+		return "", err
+	}
+	cfg = cfg.Clone()
+	cfg.DBName = name
+	return cfg.FormatDSN(), nil
+}
+
+// dropDatabase does not wait for transactions that a test has left open.
+func dropDatabase(cfg *mysql.Config, name string) error {
+	cfg = cfg.Clone()
+	if cfg.Params == nil {
+		cfg.Params = make(map[string]string)
+	}
+	cfg.Params["lock_wait_timeout"] = "2" // seconds; the default is a day or a year
+	db, err := openAdmin(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, err = db.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+name+"`")
+	return err
+}
+
+// adminConfig says as little as possible: the code under test adds the
+// parameters that it needs.
+func adminConfig(addr string) *mysql.Config {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr = "root", "tcp", addr
+	return cfg
+}
+
+// openAdmin opens a pool without a database.
+func openAdmin(cfg *mysql.Config) (*sql.DB, error) {
+	cfg = cfg.Clone()
+	cfg.DBName = ""
+	cfg.Logger = &mysql.NopLogger{} // while a server starts, the driver has much to say
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}

@@ -1,0 +1,13 @@
+//go:build !unix
+
+package testenv
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+func childAttr() *syscall.SysProcAttr { return nil }
+
+func freeze(*os.Process, bool) error { return errors.ErrUnsupported }
