@@ -1,0 +1,247 @@
+package service
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// Rules of the login code.
+const (
+	codeTTL      = 2 * time.Minute
+	codeTries    = 5 // guesses at one code, always
+	codeCooldown = time.Minute
+	codeWindow   = 24 * time.Hour
+	codesPerDay  = 20 // to one phone: bounds the bill and, with codeTries, a guesser to 100 tries in a million
+)
+
+// sessionTTL is how long a session lives after its last refresh.
+const sessionTTL = 30 * 24 * time.Hour
+
+// LoginCode is the last code sent to a phone. The zero value is a phone that was never sent one.
+type LoginCode struct {
+	Phone       string
+	Hash        []byte // empty when used
+	Attempts    int
+	SentAt      time.Time
+	ExpiresAt   time.Time
+	WindowStart time.Time // SentCount counts from here
+	SentCount   int
+}
+
+// Session is one login on one device.
+type Session struct {
+	ID         string
+	UserID     int64
+	Generation int64 // of the refresh token that is good now
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+}
+
+// AuthStore keeps users, codes and sessions. Its methods are transactions; errors are those of this package.
+type AuthStore interface {
+	// ChangeLoginCode reads the phone's row for update, lets change work on it and writes it, unless change
+	// returns an error: then nothing is written and the error comes back.
+	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
+	// OpenSession finds or makes the user with this phone and stores a session of theirs.
+	OpenSession(ctx context.Context, newcomer User, s Session) (User, error)
+	User(ctx context.Context, id int64) (User, error)
+	// RotateSession moves a session from a generation to the next. A session that is gone, over or revoked is
+	// ErrUnauthenticated; so is one whose generation is past already, and that revokes it.
+	RotateSession(ctx context.Context, id string, generation int64, now, expires, keepUntil time.Time) (User, error)
+	// RevokeSession ends a session; ending it twice is no error.
+	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
+}
+
+// CodeSender brings a login code to its owner.
+type CodeSender interface {
+	SendCode(ctx context.Context, phone, code string) error
+}
+
+// AuthConfig is what Auth needs.
+type AuthConfig struct {
+	Store       AuthStore
+	Tokens      *Tokens
+	Revoked     *Revocations
+	Sender      CodeSender
+	AdminPhones []string // users with these phones are admins, whatever the database says
+	Limits      bool     // cooldown and daily number of codes; the guesses at a code are always limited
+	Now         func() time.Time
+}
+
+// Auth logs users in and out. It is safe for concurrent use.
+type Auth struct{ cfg AuthConfig }
+
+// NewAuth makes the service.
+func NewAuth(cfg AuthConfig) *Auth { return &Auth{cfg: cfg} }
+
+// Login is what a client gets when it logs in or refreshes.
+type Login struct {
+	AccessToken  string
+	ExpiresIn    time.Duration
+	RefreshToken string
+	User         User
+}
+
+// SendCode makes a login code, stores it in place of an older one, and sends it. It returns the code for the
+// demo mode only. Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
+func (a *Auth) SendCode(ctx context.Context, phone string) (string, error) {
+	phone, err := ParsePhone(phone)
+	if err != nil {
+		return "", err
+	}
+	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
+	if err != nil {
+		return "", fmt.Errorf("random login code: %w", err)
+	}
+	code := fmt.Sprintf("%06d", n)
+	now := Moment(a.cfg.Now())
+	err = a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
+		return a.renew(lc, a.cfg.Tokens.codeHash(phone, code), now)
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := a.cfg.Sender.SendCode(ctx, phone, code); err != nil {
+		return "", fmt.Errorf("%w: send login code: %w", ErrUnavailable, err)
+	}
+	return code, nil
+}
+
+// renew puts a new code into lc if the phone may have one now.
+func (a *Auth) renew(lc *LoginCode, hash []byte, now time.Time) error {
+	if lc.WindowStart.IsZero() || !now.Before(lc.WindowStart.Add(codeWindow)) {
+		lc.WindowStart, lc.SentCount = now, 0
+	}
+	if a.cfg.Limits {
+		if wait := lc.SentAt.Add(codeCooldown).Sub(now); wait > 0 {
+			return &RateLimitedError{RetryAfter: wait}
+		}
+		if lc.SentCount >= codesPerDay {
+			return &RateLimitedError{RetryAfter: lc.WindowStart.Add(codeWindow).Sub(now)}
+		}
+	}
+	lc.Hash, lc.Attempts, lc.SentAt, lc.ExpiresAt = hash, 0, now, now.Add(codeTTL)
+	lc.SentCount++
+	return nil
+}
+
+// Login exchanges a code for a session; the first login of a phone makes its user.
+// Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
+func (a *Auth) Login(ctx context.Context, phone, code string) (Login, error) {
+	phone, err := ParsePhone(phone)
+	if err != nil {
+		return Login{}, err
+	}
+	if err := a.checkCode(ctx, phone, code); err != nil {
+		return Login{}, err
+	}
+	now := Moment(a.cfg.Now())
+	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(sessionTTL)}
+	newcomer := User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: RoleBuyer, CreatedAt: now}
+	u, err := a.cfg.Store.OpenSession(ctx, newcomer, s)
+	if err != nil {
+		return Login{}, err
+	}
+	return a.login(u, s.ID, s.Generation)
+}
+
+// checkCode uses the code up. A wrong guess is counted, and the count is stored.
+func (a *Auth) checkCode(ctx context.Context, phone, code string) error {
+	now := Moment(a.cfg.Now())
+	right := false
+	err := a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
+		right = false // a retried transaction starts anew
+		if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
+			return ErrWrongCode
+		}
+		lc.Attempts++
+		if right = hmac.Equal(lc.Hash, a.cfg.Tokens.codeHash(phone, code)); right {
+			lc.Hash = nil
+		}
+		return nil
+	})
+	if err == nil && !right {
+		return ErrWrongCode
+	}
+	return err
+}
+
+// login signs the tokens of a session's generation.
+func (a *Auth) login(u User, sessionID string, generation int64) (Login, error) {
+	u.Role = a.role(u)
+	access, err := a.cfg.Tokens.Access(Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role}, AccessTTL)
+	if err != nil {
+		return Login{}, fmt.Errorf("sign access token: %w", err)
+	}
+	return Login{
+		AccessToken: access, ExpiresIn: AccessTTL,
+		RefreshToken: a.cfg.Tokens.refresh(sessionID, generation), User: u,
+	}, nil
+}
+
+// role is the user's role by database or configuration.
+func (a *Auth) role(u User) Role {
+	for _, p := range a.cfg.AdminPhones {
+		if p == u.Phone {
+			return RoleAdmin
+		}
+	}
+	return u.Role
+}
+
+// Refresh exchanges a refresh token for new tokens. A token that was exchanged before is stolen or copied:
+// it revokes the session, access tokens included (RFC 9700, 4.14.2). Errors: ErrUnauthenticated, ErrUnavailable.
+func (a *Auth) Refresh(ctx context.Context, token string) (Login, error) {
+	id, generation, err := a.cfg.Tokens.parseRefresh(token)
+	if err != nil {
+		return Login{}, err
+	}
+	now := Moment(a.cfg.Now())
+	u, err := a.cfg.Store.RotateSession(ctx, id, generation, now, now.Add(sessionTTL), now.Add(SeedTTL))
+	if errors.Is(err, ErrUnauthenticated) {
+		a.cfg.Revoked.Add(id, now.Add(SeedTTL))
+	}
+	if err != nil {
+		return Login{}, err
+	}
+	return a.login(u, id, generation+1)
+}
+
+// Logout ends the session: here at once, on every other instance within two seconds. Error: ErrUnavailable.
+func (a *Auth) Logout(ctx context.Context, id Identity) error {
+	now := Moment(a.cfg.Now())
+	if err := a.cfg.Store.RevokeSession(ctx, id.SessionID, now, now.Add(SeedTTL)); err != nil {
+		return err
+	}
+	a.cfg.Revoked.Add(id.SessionID, now.Add(SeedTTL))
+	return nil
+}
+
+// Authenticate says who an access token speaks for. It asks neither database nor Redis.
+// Errors: ErrTokenExpired, ErrUnauthenticated.
+func (a *Auth) Authenticate(token string) (Identity, error) {
+	id, err := a.cfg.Tokens.Verify(token)
+	if err != nil {
+		return Identity{}, err
+	}
+	if a.cfg.Revoked.Has(id.SessionID) {
+		return Identity{}, ErrUnauthenticated
+	}
+	return id, nil
+}
+
+// Me returns the user behind an identity; one who is gone is ErrUnauthenticated.
+func (a *Auth) Me(ctx context.Context, id Identity) (User, error) {
+	u, err := a.cfg.Store.User(ctx, id.UserID)
+	if errors.Is(err, ErrNotFound) {
+		return User{}, ErrUnauthenticated
+	}
+	u.Role = a.role(u)
+	return u, err
+}

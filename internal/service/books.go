@@ -1,0 +1,46 @@
+package service
+
+import "fmt"
+
+// Books are the accounts of one sale as the database has them, all read at one moment.
+type Books struct {
+	VoucherID    int64
+	InitialStock int64
+	Additions    int64 // sum of stock_changes
+	Stock        int64 // units left
+	Active       int64 // orders that hold a unit
+	OverLimit    int64 // users with more active orders than the sale allows
+	BadSlots     int64 // orders whose slot does not fit their status
+}
+
+// Violation is a broken invariant of the design.
+type Violation struct {
+	Invariant string // "I1", "I2", "I3" or "I5"
+	Detail    string
+}
+
+// Check returns what is wrong with the books: I1 no oversell, I2 one order per user, I3 conservation, I5 every
+// unit that nobody holds is for sale.
+func (b Books) Check() []Violation {
+	var out []Violation
+	report := func(invariant, format string, args ...any) {
+		out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)})
+	}
+	total := b.InitialStock + b.Additions
+	if b.Active > total {
+		report("I1", "%d active orders of %d units", b.Active, total)
+	}
+	if b.OverLimit > 0 {
+		report("I2", "%d users hold more active orders than allowed", b.OverLimit)
+	}
+	if b.BadSlots > 0 {
+		report("I2", "%d orders have a slot that does not fit their status", b.BadSlots)
+	}
+	if b.Stock+b.Active != total {
+		report("I3", "%d units left + %d active orders, but %d units in all", b.Stock, b.Active, total)
+	}
+	if free := total - b.Active; b.Stock < free {
+		report("I5", "%d units are free, only %d can be bought", free, b.Stock)
+	}
+	return out
+}

@@ -1,0 +1,55 @@
+package service
+
+import "time"
+
+// Shop is where a voucher is redeemed.
+type Shop struct {
+	ID        int64
+	Name      string
+	TypeID    int64
+	Images    string // comma list of addresses
+	Area      string
+	Address   string
+	X, Y      float64 // longitude, latitude
+	AvgPrice  int64   // cents
+	Sold      int
+	Comments  int
+	Score     int // tenths: 47 is 4.7
+	OpenHours string
+	CreatedAt time.Time
+}
+
+// demoSpan is how long the demo's running sale lasts: somebody who comes back next week still finds it open.
+const demoSpan = 30 * 24 * time.Hour
+
+// Demo returns what a new demo database holds: shops, and vouchers of which one sale is running at now, one is
+// upcoming and one has ended. ShopID of a voucher is the shop's place in the list, from 1.
+func Demo(now time.Time) ([]Shop, []Voucher) {
+	now = Moment(now)
+	shops := []Shop{
+		{
+			ID: 1, Name: "桂花茶餐厅", TypeID: 1, Area: "大关", Address: "金华路 29 号", X: 120.149192, Y: 30.316078,
+			AvgPrice: 8000, Sold: 4215, Comments: 3035, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now,
+		},
+		{
+			ID: 2, Name: "Riverside Hot Pot", TypeID: 1, Area: "拱宸桥", Address: "Lishui Road 66", X: 120.151505, Y: 30.333422,
+			AvgPrice: 6500, Sold: 2160, Comments: 1460, Score: 46, OpenHours: "11:30-23:00", CreatedAt: now,
+		},
+	}
+	sale := func(shop int64, title, sub string, pay, worth, stock int64, begin, end time.Duration) Voucher {
+		return Voucher{
+			ShopID: shop, Title: title, SubTitle: sub, Rules: "One per person. Redeem within the opening hours.",
+			PayValue: pay, ActualValue: worth, Type: VoucherSeckill, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
+			Sale: &Sale{InitialStock: stock, Stock: stock, BeginAt: now.Add(begin), EndAt: now.Add(end), LimitPerUser: 1},
+		}
+	}
+	return shops, []Voucher{
+		{
+			ShopID: 1, Title: "50 元代金券", SubTitle: "周一至周五可用", Rules: "全场通用，不找零。",
+			PayValue: 4750, ActualValue: 5000, Type: VoucherNormal, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
+		},
+		sale(1, "100 元秒杀券", "Running: 100 units", 8000, 10000, 100, -time.Hour, demoSpan),
+		sale(2, "Dinner for two", "Upcoming: begins an hour after the first start", 9900, 19800, 50, time.Hour, demoSpan),
+		sale(2, "Lunch for two", "Ended", 4900, 9800, 20, -48*time.Hour, -24*time.Hour),
+	}
+}

@@ -1,0 +1,157 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// placeTimeout bounds one purchase, so that a buyer has an answer within 5 s while a dependency is stuck.
+const placeTimeout = 4 * time.Second
+
+// OrderFilter selects orders of one user for a list.
+type OrderFilter struct {
+	UserID int64
+	Status OrderStatus // 0: any
+	Page   Page
+}
+
+// OrderStore keeps orders. Its methods are transactions; errors are those of this package.
+type OrderStore interface {
+	// PlaceOrder inserts the order under a free slot in 1..limit and takes one unit, both or neither, and
+	// returns the order as stored. Errors: ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrUnavailable.
+	PlaceOrder(ctx context.Context, o Order, limit int) (Order, error)
+	// CancelOrder moves a pending order of the user to cancelled and returns its unit, both or neither.
+	// Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
+	CancelOrder(ctx context.Context, userID, id int64, at time.Time) (Order, error)
+	Order(ctx context.Context, userID, id int64) (Order, error)
+	// ActiveOrders counts the user's active orders of a voucher and names the newest; 0, 0 if there is none.
+	ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error)
+	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
+}
+
+// Lane is a way from a purchase to a committed order. Place returns the order only after its row is durable.
+// Errors: ErrSoldOut, *DuplicateOrderError, ErrOrderInProgress, ErrOverloaded, ErrUnavailable.
+type Lane interface {
+	Place(ctx context.Context, p Purchase) (Order, error)
+}
+
+// OrderObserver is told the outcome of every purchase. It must be safe for concurrent use and quick.
+type OrderObserver func(err error, took time.Duration)
+
+// OrdersConfig is what Orders needs.
+type OrdersConfig struct {
+	Store       OrderStore
+	Sales       *Sales
+	Lane        Lane
+	Now         func() time.Time
+	PayTimeout  time.Duration // how long an order may stay unpaid
+	MaxInFlight int           // purchases at once in this process; more are answered ErrOverloaded
+	Observe     OrderObserver // may be nil
+}
+
+// Orders is the voucher-order service: it places, shows and cancels orders. It is safe for concurrent use.
+type Orders struct {
+	cfg  OrdersConfig
+	room chan struct{} // one element per purchase in flight
+}
+
+// NewOrders makes the service.
+func NewOrders(cfg OrdersConfig) *Orders {
+	if cfg.Observe == nil {
+		cfg.Observe = func(error, time.Duration) {}
+	}
+	return &Orders{cfg: cfg, room: make(chan struct{}, cfg.MaxInFlight)}
+}
+
+// Place buys one unit for the user. When it returns an order, the order is committed, whatever dies next.
+// A buyer who hangs up does not stop a purchase that has begun: its outcome is found in the user's orders.
+//
+// Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
+// *DuplicateOrderError, ErrOrderInProgress, ErrOverloaded, ErrUnavailable.
+func (s *Orders) Place(ctx context.Context, userID, voucherID int64) (Order, error) {
+	start := time.Now()
+	o, err := s.place(ctx, userID, voucherID)
+	s.cfg.Observe(err, time.Since(start))
+	return o, err
+}
+
+func (s *Orders) place(ctx context.Context, userID, voucherID int64) (Order, error) {
+	v, err := s.cfg.Sales.Get(ctx, voucherID)
+	if err != nil {
+		return Order{}, err
+	}
+	now := Moment(s.cfg.Now())
+	if err := checkOpen(&v, now); err != nil {
+		return Order{}, err
+	}
+	if v.Sale.Stock <= 0 {
+		return Order{}, s.soldOut(ctx, userID, &v)
+	}
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+	default:
+		return Order{}, ErrOverloaded
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
+	defer cancel()
+	o, err := s.cfg.Lane.Place(ctx, Purchase{
+		UserID: userID, VoucherID: voucherID, Amount: v.PayValue, Limit: v.Sale.LimitPerUser,
+		At: now, ExpiresAt: now.Add(s.cfg.PayTimeout),
+	})
+	if errors.Is(err, ErrSoldOut) {
+		s.cfg.Sales.MarkSoldOut(voucherID)
+	}
+	return o, err
+}
+
+// checkOpen says why nobody can buy v at now, sold out aside.
+func checkOpen(v *Voucher, now time.Time) error {
+	switch v.State(now) {
+	case StateUpcoming:
+		return ErrSaleNotStarted
+	case StateEnded:
+		return ErrSaleEnded
+	}
+	if v.Sale == nil {
+		return ErrInvalidState
+	}
+	return nil
+}
+
+// soldOut answers a buyer of whom only the snapshot was asked: one who holds as many orders as allowed hears
+// of them, everybody else that nothing is left. It is one look into an index, no lock and no transaction.
+func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher) error {
+	count, newest, err := s.cfg.Store.ActiveOrders(ctx, userID, v.ID)
+	if err != nil {
+		return err
+	}
+	if count >= v.Sale.LimitPerUser {
+		return &DuplicateOrderError{OrderID: newest}
+	}
+	return ErrSoldOut
+}
+
+// Cancel gives an unpaid order's unit back; the user may buy again at once. The unit returns exactly once.
+// Errors: ErrNotFound (also for another user's order), ErrInvalidState, ErrUnavailable.
+func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
+	defer cancel()
+	o, err := s.cfg.Store.CancelOrder(ctx, userID, id, Moment(s.cfg.Now()))
+	if err != nil {
+		return Order{}, err
+	}
+	s.cfg.Sales.Forget(o.VoucherID)
+	return o, nil
+}
+
+// Get shows one order to its owner. Errors: ErrNotFound (also for another user's order), ErrUnavailable.
+func (s *Orders) Get(ctx context.Context, userID, id int64) (Order, error) {
+	return s.cfg.Store.Order(ctx, userID, id)
+}
+
+// List shows a user's orders from the newest to the oldest.
+func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
+	return s.cfg.Store.ListOrders(ctx, f)
+}

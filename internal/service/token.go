@@ -1,0 +1,140 @@
+package service
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+const (
+	// AccessTTL is how long an access token works: a session that ends must not leave a long-lived key behind.
+	AccessTTL = 15 * time.Minute
+	// SeedTTL is how long the tokens work that seed writes for load tests.
+	SeedTTL = 24 * time.Hour
+	// MinSecret is the least number of bytes of a signing secret: the output size of SHA-256 (RFC 7518, 3.2).
+	MinSecret = 32
+
+	tokenParty = "seckill" // iss and aud
+)
+
+// Identity is who a verified access token speaks for.
+type Identity struct {
+	UserID    int64
+	SessionID string
+	Role      Role
+}
+
+// Tokens signs and checks access tokens (JWT, HS256) and refresh tokens. It is safe for concurrent use.
+type Tokens struct {
+	accessKey  []byte
+	refreshKey []byte
+	codeKey    []byte
+	parser     *jwt.Parser
+	now        func() time.Time
+}
+
+// NewTokens makes the signer. It refuses a secret shorter than MinSecret bytes.
+func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
+	if len(secret) < MinSecret {
+		return nil, fmt.Errorf("the signing secret has %d bytes, it needs at least %d", len(secret), MinSecret)
+	}
+	return &Tokens{
+		accessKey:  secret,
+		refreshKey: mac(secret, "seckill/refresh"),
+		codeKey:    mac(secret, "seckill/login-code"),
+		now:        now,
+		parser: jwt.NewParser(
+			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
+			jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
+			jwt.WithTimeFunc(now),
+		),
+	}, nil
+}
+
+// claims is the body of an access token.
+type claims struct {
+	jwt.RegisteredClaims
+	SessionID string `json:"sid"`
+	Role      Role   `json:"role"`
+}
+
+// Access signs an access token that works for ttl.
+func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
+	now := t.now()
+	return jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: tokenParty, Audience: jwt.ClaimStrings{tokenParty},
+			Subject:  strconv.FormatInt(id.UserID, 10),
+			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
+		},
+		SessionID: id.SessionID, Role: id.Role,
+	}).SignedString(t.accessKey)
+}
+
+// Verify checks an access token's signature, times and parties. Whether its session still stands is not its
+// business. Errors: ErrTokenExpired, ErrUnauthenticated.
+func (t *Tokens) Verify(token string) (Identity, error) {
+	var c claims
+	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.accessKey, nil })
+	switch {
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return Identity{}, ErrTokenExpired
+	case err != nil:
+		return Identity{}, ErrUnauthenticated
+	}
+	id, err := strconv.ParseInt(c.Subject, 10, 64)
+	if err != nil || id <= 0 || c.SessionID == "" {
+		return Identity{}, ErrUnauthenticated
+	}
+	return Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, nil
+}
+
+// refresh writes the refresh token of a session's generation: readable parts and a signature over them. Old
+// generations stay recognisable, which is what tells a stolen token from a made-up one.
+func (t *Tokens) refresh(sessionID string, generation int64) string {
+	body := sessionID + "." + strconv.FormatInt(generation, 10)
+	return body + "." + base64.RawURLEncoding.EncodeToString(mac(t.refreshKey, body))
+}
+
+// parseRefresh reads a refresh token that this server signed. Error: ErrUnauthenticated.
+func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64, err error) {
+	i := strings.LastIndexByte(token, '.')
+	if i < 0 {
+		return "", 0, ErrUnauthenticated
+	}
+	body := token[:i]
+	sum, err := base64.RawURLEncoding.DecodeString(token[i+1:])
+	if err != nil || !hmac.Equal(sum, mac(t.refreshKey, body)) {
+		return "", 0, ErrUnauthenticated
+	}
+	sessionID, gen, _ := strings.Cut(body, ".")
+	if generation, err = strconv.ParseInt(gen, 10, 64); err != nil {
+		return "", 0, ErrUnauthenticated
+	}
+	return sessionID, generation, nil
+}
+
+// codeHash is what is stored of a login code: without the key, six digits would be guessed from a stolen table.
+func (t *Tokens) codeHash(phone, code string) []byte { return mac(t.codeKey, phone+"/"+code) }
+
+func mac(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text)) // never fails (hash.Hash)
+	return h.Sum(nil)
+}
+
+// NewSessionID returns 128 random bits in hex.
+func NewSessionID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}

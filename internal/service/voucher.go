@@ -1,0 +1,263 @@
+package service
+
+import (
+	"time"
+	"unicode/utf8"
+)
+
+// VoucherType tells an ordinary voucher from one that is sold in a flash sale.
+type VoucherType int8
+
+// The voucher types, with the numbers they have in the database.
+const (
+	VoucherNormal  VoucherType = 0
+	VoucherSeckill VoucherType = 1
+)
+
+func (t VoucherType) String() string {
+	if t == VoucherSeckill {
+		return "seckill"
+	}
+	return "normal"
+}
+
+// VoucherStatus says whether the merchant offers the voucher.
+type VoucherStatus int8
+
+// The voucher statuses, with the numbers they have in the database.
+const (
+	VoucherOn      VoucherStatus = 1
+	VoucherOff     VoucherStatus = 2
+	VoucherExpired VoucherStatus = 3
+)
+
+func (s VoucherStatus) String() string {
+	switch s {
+	case VoucherOn:
+		return "on"
+	case VoucherOff:
+		return "off"
+	case VoucherExpired:
+		return "expired"
+	}
+	return "unknown"
+}
+
+// SaleState is where a voucher stands at a moment.
+type SaleState string
+
+// The states of a sale. A normal voucher is on_sale while it is on, and ended otherwise.
+const (
+	StateUpcoming SaleState = "upcoming"
+	StateOnSale   SaleState = "on_sale"
+	StateSoldOut  SaleState = "sold_out"
+	StateEnded    SaleState = "ended"
+)
+
+// Voucher is what a shop sells. Money is in cents. Times are UTC with milliseconds.
+type Voucher struct {
+	ID          int64
+	ShopID      int64
+	Title       string
+	SubTitle    string
+	Rules       string
+	PayValue    int64 // what the buyer pays
+	ActualValue int64 // what the voucher is worth in the shop
+	Type        VoucherType
+	Status      VoucherStatus
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	Sale        *Sale // nil for a normal voucher
+}
+
+// Sale is the flash-sale part of a voucher. The window is [BeginAt, EndAt).
+type Sale struct {
+	InitialStock int64
+	Stock        int64 // units left
+	BeginAt      time.Time
+	EndAt        time.Time
+	LimitPerUser int // active orders a user may hold
+}
+
+// State says where the voucher stands at now.
+func (v *Voucher) State(now time.Time) SaleState {
+	switch {
+	case v.Status != VoucherOn:
+		return StateEnded
+	case v.Sale == nil:
+		return StateOnSale
+	case now.Before(v.Sale.BeginAt):
+		return StateUpcoming
+	case !now.Before(v.Sale.EndAt):
+		return StateEnded
+	case v.Sale.Stock <= 0:
+		return StateSoldOut
+	}
+	return StateOnSale
+}
+
+// Bounds of a voucher's fields. Sums of money and stock stay far inside an int64.
+const (
+	maxTitle   = 255
+	maxRules   = 1024
+	maxMoney   = 1_000_000_000_00 // a thousand million, in cents
+	maxStock   = 1_000_000_000
+	maxPerUser = 100 // slot is a TINYINT
+)
+
+// The years that both databases can store and RFC 3339 can write.
+var (
+	minTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	maxTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// VoucherInput is what an admin gives to create a voucher. Stock, BeginAt and EndAt together make it a
+// seckill voucher; without all three it is a normal one. A window may have begun already.
+type VoucherInput struct {
+	ShopID       *int64
+	Title        *string
+	SubTitle     *string
+	Rules        *string
+	PayValue     *int64
+	ActualValue  *int64
+	Stock        *int64
+	BeginAt      *time.Time
+	EndAt        *time.Time
+	LimitPerUser *int
+}
+
+// voucher checks the input and makes the voucher of it.
+func (in VoucherInput) voucher(now time.Time) (Voucher, error) {
+	v := Voucher{Type: VoucherNormal, Status: VoucherOn, CreatedAt: now, UpdatedAt: now}
+	var bad InvalidError
+	for _, f := range []struct {
+		name   string
+		absent bool
+	}{
+		{"shop_id", in.ShopID == nil}, {"title", in.Title == nil},
+		{"pay_value", in.PayValue == nil}, {"actual_value", in.ActualValue == nil},
+	} {
+		if f.absent {
+			bad.add(f.name, "is required")
+		}
+	}
+	if in.Stock != nil || in.BeginAt != nil || in.EndAt != nil || in.LimitPerUser != nil {
+		in.startSale(&v, &bad)
+	}
+	VoucherChange{
+		ShopID: in.ShopID, Title: in.Title, SubTitle: in.SubTitle, Rules: in.Rules,
+		PayValue: in.PayValue, ActualValue: in.ActualValue,
+		BeginAt: in.BeginAt, EndAt: in.EndAt, LimitPerUser: in.LimitPerUser,
+	}.apply(&v, &bad)
+	return v, bad.orNil()
+}
+
+// startSale makes v a seckill voucher.
+func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
+	v.Type = VoucherSeckill
+	v.Sale = &Sale{LimitPerUser: 1}
+	if in.BeginAt == nil {
+		bad.add("begin_at", "is required for a seckill voucher")
+	}
+	if in.EndAt == nil {
+		bad.add("end_at", "is required for a seckill voucher")
+	}
+	switch {
+	case in.Stock == nil:
+		bad.add("stock", "is required for a seckill voucher")
+	case *in.Stock < 0 || *in.Stock > maxStock:
+		bad.add("stock", "must be between 0 and %d", maxStock)
+	default:
+		v.Sale.InitialStock, v.Sale.Stock = *in.Stock, *in.Stock
+	}
+}
+
+// VoucherChange is what an admin changes of a voucher; nil fields stay as they are. Stock is not among them:
+// it is changed by a booked addition, never overwritten.
+type VoucherChange struct {
+	ShopID       *int64
+	Title        *string
+	SubTitle     *string
+	Rules        *string
+	PayValue     *int64
+	ActualValue  *int64
+	Status       *VoucherStatus
+	BeginAt      *time.Time
+	EndAt        *time.Time
+	LimitPerUser *int
+}
+
+// Apply checks the change against v and carries it out on it. On an error v is undefined.
+func (ch VoucherChange) Apply(v *Voucher) error {
+	var bad InvalidError
+	ch.apply(v, &bad)
+	return bad.orNil()
+}
+
+func (ch VoucherChange) apply(v *Voucher, bad *InvalidError) {
+	if ch.ShopID != nil {
+		if v.ShopID = *ch.ShopID; v.ShopID <= 0 {
+			bad.add("shop_id", "must be a positive id")
+		}
+	}
+	setText(&v.Title, ch.Title, "title", 1, maxTitle, bad)
+	setText(&v.SubTitle, ch.SubTitle, "sub_title", 0, maxTitle, bad)
+	setText(&v.Rules, ch.Rules, "rules", 0, maxRules, bad)
+	setMoney(&v.PayValue, ch.PayValue, "pay_value", bad)
+	setMoney(&v.ActualValue, ch.ActualValue, "actual_value", bad)
+	if ch.Status != nil {
+		v.Status = *ch.Status
+	}
+	ch.applyToSale(v.Sale, bad)
+}
+
+func (ch VoucherChange) applyToSale(s *Sale, bad *InvalidError) {
+	if s == nil {
+		if ch.BeginAt != nil || ch.EndAt != nil || ch.LimitPerUser != nil {
+			bad.add("begin_at", "a normal voucher has no sale window and no limit")
+		}
+		return
+	}
+	setTime(&s.BeginAt, ch.BeginAt, "begin_at", bad)
+	setTime(&s.EndAt, ch.EndAt, "end_at", bad)
+	if !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
+		bad.add("end_at", "must be after begin_at")
+	}
+	if ch.LimitPerUser != nil {
+		if s.LimitPerUser = *ch.LimitPerUser; s.LimitPerUser < 1 || s.LimitPerUser > maxPerUser {
+			bad.add("limit_per_user", "must be between 1 and %d", maxPerUser)
+		}
+	}
+}
+
+func setText(dst, src *string, field string, least, most int, bad *InvalidError) {
+	if src == nil {
+		return
+	}
+	*dst = *src
+	if n := utf8.RuneCountInString(*src); n < least || n > most {
+		bad.add(field, "must have %d to %d characters", least, most)
+	}
+}
+
+func setMoney(dst, src *int64, field string, bad *InvalidError) {
+	if src == nil {
+		return
+	}
+	if *dst = *src; *src < 0 || *src > maxMoney {
+		bad.add(field, "must be between 0 and %d cents", int64(maxMoney))
+	}
+}
+
+func setTime(dst, src *time.Time, field string, bad *InvalidError) {
+	if src == nil {
+		return
+	}
+	*dst = Moment(*src)
+	if src.Before(minTime) || src.After(maxTime) {
+		bad.add(field, "must be between the years 2000 and 9998")
+	}
+}
+
+// Moment is t as the database keeps it: UTC, whole milliseconds.
+func Moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
