@@ -1,0 +1,28 @@
+package repo
+
+import (
+	"context"
+
+	"seckill/internal/service"
+)
+
+// booksQuery reads everything in one statement, so all numbers are of one moment even while buyers buy.
+// Active orders are those neither cancelled (4) nor refunded (6); exactly they have a slot.
+const booksQuery = `
+SELECT s.voucher_id, s.initial_stock, s.stock,
+  (SELECT COALESCE(SUM(c.delta), 0) FROM stock_changes c WHERE c.voucher_id = s.voucher_id) AS additions,
+  (SELECT COUNT(*) FROM voucher_orders o WHERE o.voucher_id = s.voucher_id AND o.status IN (1, 2, 3, 5)) AS active,
+  (SELECT COUNT(*) FROM (
+      SELECT o.voucher_id, COUNT(*) AS held FROM voucher_orders o WHERE o.status IN (1, 2, 3, 5)
+      GROUP BY o.voucher_id, o.user_id) h
+    WHERE h.voucher_id = s.voucher_id AND h.held > s.limit_per_user) AS over_limit,
+  (SELECT COUNT(*) FROM voucher_orders o WHERE o.voucher_id = s.voucher_id AND
+      (o.slot IS NULL) = (o.status IN (1, 2, 3, 5))) AS bad_slots
+FROM seckill_vouchers s ORDER BY s.voucher_id`
+
+// Books reads the accounts of every sale.
+func (s *Store) Books(ctx context.Context) ([]service.Books, error) {
+	var books []service.Books
+	err := s.r.WithContext(ctx).Raw(booksQuery).Scan(&books).Error
+	return books, s.translate(err)
+}

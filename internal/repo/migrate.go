@@ -1,0 +1,87 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"seckill/migrations"
+)
+
+// Migration is one numbered change of the schema.
+type Migration struct {
+	Version int64
+	Name    string
+	Applied time.Time // zero: not yet
+}
+
+// MigrateUp applies what is missing and returns it. Processes that start together wait for each other.
+func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
+	var done []Migration
+	err := s.migrate(func(p *goose.Provider) error {
+		results, err := p.Up(ctx)
+		for _, r := range results {
+			done = append(done, Migration{Version: r.Source.Version, Name: r.Source.Path, Applied: time.Now()})
+		}
+		return err
+	})
+	return done, err
+}
+
+// MigrateDown takes the newest migration back and returns it; nil if there was none.
+func (s *Store) MigrateDown(ctx context.Context) (*Migration, error) {
+	var undone *Migration
+	err := s.migrate(func(p *goose.Provider) error {
+		r, err := p.Down(ctx)
+		if errors.Is(err, goose.ErrNoNextVersion) {
+			return nil
+		}
+		if err == nil {
+			undone = &Migration{Version: r.Source.Version, Name: r.Source.Path}
+		}
+		return err
+	})
+	return undone, err
+}
+
+// Migrations lists all migrations, applied or not.
+func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
+	var all []Migration
+	err := s.migrate(func(p *goose.Provider) error {
+		states, err := p.Status(ctx)
+		for _, st := range states {
+			all = append(all, Migration{Version: st.Source.Version, Name: st.Source.Path, Applied: st.AppliedAt})
+		}
+		return err
+	})
+	return all, err
+}
+
+// migrate runs fn with goose on a connection of its own.
+func (s *Store) migrate(fn func(*goose.Provider) error) (err error) {
+	dialect := goose.DialectMySQL
+	if s.dialect.name == "sqlite" {
+		dialect = goose.DialectSQLite3
+	}
+	folder, err := fs.Sub(migrations.FS, s.dialect.name)
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	db, err := s.dialect.patient()
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	p, err := goose.NewProvider(dialect, db, folder, goose.WithSessionLocker(s.dialect.migrationLock))
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	if err := fn(p); err != nil {
+		return fmt.Errorf("migrations: %w", s.translate(err))
+	}
+	return nil
+}

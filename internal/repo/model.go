@@ -1,0 +1,195 @@
+package repo
+
+import (
+	"time"
+
+	"seckill/internal/service"
+)
+
+// The unique indexes that an insert can hit, by the names that translate reports.
+const (
+	primaryKey        = "PRIMARY"
+	ukUserVoucherSlot = "uk_user_voucher_slot"
+	ukPhone           = "uk_phone"
+)
+
+// The rows as they lie in the tables. They stay in this package: the service has its own types.
+
+type voucherRow struct {
+	ID          int64 `gorm:"primaryKey"`
+	ShopID      int64
+	Title       string
+	SubTitle    string
+	Rules       string
+	PayValue    int64
+	ActualValue int64
+	Type        int8
+	Status      int8
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+func (voucherRow) TableName() string { return "vouchers" }
+
+type saleRow struct {
+	VoucherID    int64 `gorm:"primaryKey;autoIncrement:false"`
+	InitialStock int64
+	Stock        int64
+	BeginAt      time.Time
+	EndAt        time.Time
+	LimitPerUser int
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+func (saleRow) TableName() string { return "seckill_vouchers" }
+
+func newVoucherRow(v *service.Voucher) voucherRow {
+	return voucherRow{
+		ID: v.ID, ShopID: v.ShopID, Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
+		PayValue: v.PayValue, ActualValue: v.ActualValue, Type: int8(v.Type), Status: int8(v.Status),
+		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+	}
+}
+
+func (r *voucherRow) voucher(s *saleRow) service.Voucher {
+	v := service.Voucher{
+		ID: r.ID, ShopID: r.ShopID, Title: r.Title, SubTitle: r.SubTitle, Rules: r.Rules,
+		PayValue: r.PayValue, ActualValue: r.ActualValue,
+		Type: service.VoucherType(r.Type), Status: service.VoucherStatus(r.Status),
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+	if s != nil {
+		v.Sale = &service.Sale{
+			InitialStock: s.InitialStock, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
+			LimitPerUser: s.LimitPerUser,
+		}
+	}
+	return v
+}
+
+type orderRow struct {
+	ID          int64 `gorm:"primaryKey;autoIncrement:false"`
+	UserID      int64
+	VoucherID   int64
+	Slot        *int
+	Status      int8
+	Amount      int64
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	PaidAt      *time.Time
+	RedeemedAt  *time.Time
+	CancelledAt *time.Time
+	RefundedAt  *time.Time
+	UpdatedAt   time.Time
+}
+
+func (orderRow) TableName() string { return "voucher_orders" }
+
+func newOrderRow(o *service.Order) orderRow {
+	return orderRow{
+		ID: o.ID, UserID: o.UserID, VoucherID: o.VoucherID, Status: int8(o.Status), Amount: o.Amount,
+		CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt, UpdatedAt: o.CreatedAt,
+	}
+}
+
+func (r *orderRow) order() service.Order {
+	o := service.Order{
+		ID: r.ID, UserID: r.UserID, VoucherID: r.VoucherID, Status: service.OrderStatus(r.Status), Amount: r.Amount,
+		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, PaidAt: r.PaidAt, RedeemedAt: r.RedeemedAt,
+		CancelledAt: r.CancelledAt, RefundedAt: r.RefundedAt,
+	}
+	if r.Slot != nil {
+		o.Slot = *r.Slot
+	}
+	return o
+}
+
+type userRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	Phone     string
+	NickName  string
+	Icon      string
+	Role      string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+func (userRow) TableName() string { return "users" }
+
+func newUserRow(u *service.User) userRow {
+	return userRow{
+		Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: string(u.Role),
+		CreatedAt: u.CreatedAt, UpdatedAt: u.CreatedAt,
+	}
+}
+
+func (r *userRow) user() service.User {
+	return service.User{
+		ID: r.ID, Phone: r.Phone, NickName: r.NickName, Icon: r.Icon, Role: service.Role(r.Role), CreatedAt: r.CreatedAt,
+	}
+}
+
+type sessionRow struct {
+	ID         string `gorm:"primaryKey"`
+	UserID     int64
+	Generation int64
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	RevokedAt  *time.Time
+}
+
+func (sessionRow) TableName() string { return "sessions" }
+
+func newSessionRow(s *service.Session) sessionRow {
+	return sessionRow{
+		ID: s.ID, UserID: s.UserID, Generation: s.Generation, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt,
+	}
+}
+
+type revocationRow struct {
+	Seq       int64 `gorm:"primaryKey"`
+	SessionID string
+	KeepUntil time.Time
+}
+
+func (revocationRow) TableName() string { return "revocations" }
+
+type loginCodeRow struct {
+	Phone       string `gorm:"primaryKey"`
+	CodeHash    []byte
+	Attempts    int
+	SentAt      time.Time
+	ExpiresAt   time.Time
+	WindowStart time.Time
+	SentCount   int
+}
+
+func (loginCodeRow) TableName() string { return "login_codes" }
+
+type shopRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	Name      string
+	TypeID    int64
+	Images    string
+	Area      string
+	Address   string
+	X, Y      float64
+	AvgPrice  int64
+	Sold      int
+	Comments  int
+	Score     int
+	OpenHours string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+func (shopRow) TableName() string { return "shops" }
+
+func newShopRow(s *service.Shop) shopRow {
+	return shopRow{
+		Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
+		AvgPrice: s.AvgPrice, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.CreatedAt,
+	}
+}

@@ -1,0 +1,175 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// PlaceOrder implements service.OrderStore. The hot row comes last: its lock, for which every buyer of the
+// voucher queues, is held for one statement and the commit.
+func (s *Store) PlaceOrder(ctx context.Context, o service.Order, limit int) (service.Order, error) {
+	row := newOrderRow(&o)
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		if err := s.insertOrder(tx, &row, limit); err != nil {
+			return err
+		}
+		return takeUnit(tx, row.VoucherID, o.CreatedAt)
+	})
+	var unknown *commitError
+	if errors.As(err, &unknown) && s.landed(ctx, row.ID, row.UserID) {
+		err = nil
+	}
+	if err != nil {
+		return service.Order{}, err
+	}
+	return row.order(), nil
+}
+
+// insertOrder stores the row under the lowest slot that is free. The unique index decides between buyers who
+// saw the same slot free.
+func (s *Store) insertOrder(tx *gorm.DB, row *orderRow, limit int) error {
+	slot := 1
+	row.Slot = &slot
+	if limit > 1 {
+		var taken []int
+		if err := activeOrders(tx, row.UserID, row.VoucherID).Order("slot").Pluck("slot", &taken).Error; err != nil {
+			return err
+		}
+		for _, t := range taken {
+			if t == slot {
+				slot++
+			}
+		}
+		if slot > limit {
+			return duplicateOrder(tx, row)
+		}
+	}
+	err := tx.Create(row).Error
+	switch {
+	case s.duplicate(err, primaryKey):
+		return service.ErrIDTaken
+	case s.duplicate(err, ukUserVoucherSlot):
+		return duplicateOrder(tx, row)
+	}
+	return err
+}
+
+// activeOrders selects the orders that hold a unit of the voucher for the user.
+func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
+	return db.Model(&orderRow{}).Where("user_id = ? AND voucher_id = ? AND slot IS NOT NULL", userID, voucherID)
+}
+
+// duplicateOrder names the order that is in the way.
+func duplicateOrder(tx *gorm.DB, row *orderRow) error {
+	var id int64
+	if err := activeOrders(tx, row.UserID, row.VoucherID).Select("COALESCE(MAX(id), 0)").Scan(&id).Error; err != nil {
+		return err
+	}
+	if id == 0 { // cancelled since the insert was refused: nothing is in the way any more
+		return service.ErrOrderInProgress
+	}
+	return &service.DuplicateOrderError{OrderID: id}
+}
+
+// takeUnit deducts one unit. The condition, not a value read before, decides: of 100 units 100 sell.
+func takeUnit(tx *gorm.DB, voucherID int64, at time.Time) error {
+	res := tx.Model(&saleRow{}).Where("voucher_id = ? AND stock > 0", voucherID).
+		Updates(map[string]any{"stock": gorm.Expr("stock - 1"), "updated_at": at})
+	if res.Error != nil {
+		return res.Error
+	}
+	if res.RowsAffected == 0 {
+		return service.ErrSoldOut
+	}
+	return nil
+}
+
+// landed finds out what became of a commit that was not answered. It keeps asking while the caller waits: a
+// server that comes back tells. The read locks, so it waits for a commit that is still under way. False means
+// that the order is not there or that nobody could be asked; the caller then says "unavailable", and the
+// buyer's next try tells the truth.
+func (s *Store) landed(ctx context.Context, id, userID int64) bool {
+	for {
+		var row orderRow
+		err := s.w.WithContext(ctx).Clauses(forUpdate).Select("id").Where("user_id = ?", userID).Take(&row, id).Error
+		if err == nil || errors.Is(err, gorm.ErrRecordNotFound) {
+			return err == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// CancelOrder implements service.OrderStore. Only the transaction that moves the status returns the unit.
+func (s *Store) CancelOrder(ctx context.Context, userID, id int64, at time.Time) (service.Order, error) {
+	var row orderRow
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		row = orderRow{}
+		if err := tx.Where("user_id = ?", userID).Take(&row, id).Error; err != nil {
+			return err
+		}
+		res := tx.Model(&orderRow{}).Where("id = ? AND status = ?", id, service.OrderPendingPayment).
+			Updates(map[string]any{"status": service.OrderCancelled, "slot": nil, "cancelled_at": at, "updated_at": at})
+		if res.Error != nil {
+			return res.Error
+		}
+		if res.RowsAffected == 0 {
+			return service.ErrInvalidState
+		}
+		row.Status, row.Slot, row.CancelledAt = int8(service.OrderCancelled), nil, &at
+		return returnUnit(tx, row.VoucherID, at)
+	})
+	return row.order(), err
+}
+
+// returnUnit gives one unit back to the sale.
+func returnUnit(tx *gorm.DB, voucherID int64, at time.Time) error {
+	return tx.Model(&saleRow{}).Where("voucher_id = ?", voucherID).
+		Updates(map[string]any{"stock": gorm.Expr("stock + 1"), "updated_at": at}).Error
+}
+
+// Order implements service.OrderStore.
+func (s *Store) Order(ctx context.Context, userID, id int64) (service.Order, error) {
+	var row orderRow
+	err := s.r.WithContext(ctx).Where("user_id = ?", userID).Take(&row, id).Error
+	return row.order(), s.translate(err)
+}
+
+// ActiveOrders implements service.OrderStore.
+func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
+	var found struct {
+		Count  int
+		Newest int64
+	}
+	err := activeOrders(s.r.WithContext(ctx), userID, voucherID).
+		Select("COUNT(*) AS count, COALESCE(MAX(id), 0) AS newest").Scan(&found).Error
+	return found.Count, found.Newest, s.translate(err)
+}
+
+// ListOrders implements service.OrderStore.
+func (s *Store) ListOrders(ctx context.Context, f service.OrderFilter) ([]service.Order, error) {
+	q := s.r.WithContext(ctx).Where("user_id = ?", f.UserID).Order("id DESC").Limit(f.Page.Limit)
+	if f.Status != 0 {
+		q = q.Where("status = ?", f.Status)
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	var rows []orderRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.translate(err)
+	}
+	orders := make([]service.Order, len(rows))
+	for i := range rows {
+		orders[i] = rows[i].order()
+	}
+	return orders, nil
+}

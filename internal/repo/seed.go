@@ -1,0 +1,94 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/service"
+)
+
+// seedPhone is the phone of the i-th load-test user. No real number begins with 100, so nobody can log in as one.
+func seedPhone(i int) string { return fmt.Sprintf("100%08d", i) }
+
+// seedBatch is the number of rows an insert carries: far below the bound variables that SQLite allows.
+const seedBatch = 500
+
+// SeedUsers makes sure that n load-test users exist and opens a session for each, which ends at expires. It
+// returns the identities in the order of the users; a second call reuses the users.
+func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([]service.Identity, error) {
+	ids := make([]service.Identity, 0, n)
+	for from := 0; from < n; from += seedBatch {
+		batch, err := s.seedUsers(ctx, from, min(from+seedBatch, n), now, expires)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, batch...)
+	}
+	return ids, nil
+}
+
+func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.Time) ([]service.Identity, error) {
+	phones := make([]string, 0, to-from)
+	users := make([]userRow, 0, to-from)
+	for i := from; i < to; i++ {
+		phones = append(phones, seedPhone(i))
+		users = append(users, newUserRow(&service.User{
+			Phone: seedPhone(i), NickName: fmt.Sprintf("buyer_%d", i), Role: service.RoleBuyer, CreatedAt: now,
+		}))
+	}
+	var ids []service.Identity
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&users).Error; err != nil {
+			return err
+		}
+		var stored []userRow
+		if err := tx.Where("phone IN ?", phones).Order("phone").Find(&stored).Error; err != nil {
+			return err
+		}
+		ids = make([]service.Identity, len(stored))
+		sessions := make([]sessionRow, len(stored))
+		for i, u := range stored {
+			sess := service.Session{
+				ID: service.NewSessionID(), UserID: u.ID, Generation: 1, CreatedAt: now, ExpiresAt: expires,
+			}
+			sessions[i] = newSessionRow(&sess)
+			ids[i] = service.Identity{UserID: u.ID, SessionID: sess.ID, Role: service.RoleBuyer}
+		}
+		return tx.Create(&sessions).Error
+	})
+	return ids, err
+}
+
+// SeedDemo stores the demo shops and vouchers if the database has neither; false means that it had some.
+func (s *Store) SeedDemo(ctx context.Context, shops []service.Shop, vouchers []service.Voucher) (bool, error) {
+	seeded := false
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		var n int64
+		if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {
+			return err
+		}
+		if seeded = n == 0; !seeded {
+			return nil
+		}
+		ids := make(map[int64]int64, len(shops)) // number in the list -> id in the table
+		for i := range shops {
+			row := newShopRow(&shops[i])
+			if err := tx.Create(&row).Error; err != nil {
+				return err
+			}
+			ids[shops[i].ID] = row.ID
+		}
+		for _, v := range vouchers {
+			v.ShopID = ids[v.ShopID]
+			if err := insertVoucher(tx, &v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return seeded, err
+}

@@ -1,0 +1,119 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	gormsqlite "gorm.io/driver/sqlite"
+	"gorm.io/gorm"
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const sqliteReaders = 4
+
+// OpenSQLite opens the embedded database in a file, which may be shared by several processes of one machine.
+//
+// Write-ahead log with synchronous=FULL: a commit is on disk when it returns. _txlock=immediate takes the write
+// lock at BEGIN; a deferred transaction that wants to write later fails when somebody wrote meanwhile. Times
+// are kept as integer milliseconds, so that they compare as numbers.
+func OpenSQLite(file string) (*Store, error) {
+	write := sqliteDSN(file, "_txlock=immediate")
+	w, err := openSQLite(write, 1)
+	if err != nil {
+		return nil, err
+	}
+	r, err := openSQLite(sqliteDSN(file, "_pragma=query_only(1)"), sqliteReaders)
+	if err != nil {
+		return nil, errors.Join(err, closeGorm(w))
+	}
+	return &Store{w: w, r: r, dialect: dialect{
+		name: "sqlite", translate: sqliteFault,
+		migrationLock: &fileMigrationLock{flock.New(file + ".migrate-lock")},
+		patient:       func() (*sql.DB, error) { return sql.Open("sqlite", write) },
+	}}, nil
+}
+
+func sqliteDSN(file string, extra string) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: strings.Join([]string{
+		"_pragma=busy_timeout(3500)", "_pragma=journal_mode(WAL)", "_pragma=synchronous(FULL)",
+		"_time_integer_format=unix_milli", "_inttotime=1", extra,
+	}, "&")}).String()
+}
+
+func openSQLite(dsn string, conns int) (*gorm.DB, error) {
+	db, err := gorm.Open(&gormsqlite.Dialector{DriverName: "sqlite", DSN: dsn}, gormConfig())
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite: %w", err)
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite: %w", err)
+	}
+	pool.SetMaxOpenConns(conns)
+	pool.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+func closeGorm(g *gorm.DB) error {
+	db, err := g.DB()
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+func sqliteFault(err error) fault {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return fault{}
+	}
+	switch code := e.Code(); {
+	case code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, code == sqlite3.SQLITE_CONSTRAINT_ROWID:
+		return fault{kind: faultDuplicate, index: primaryKey}
+	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+		return fault{kind: faultDuplicate, index: sqliteIndex(e.Error())}
+	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED:
+		return fault{kind: faultRetry}
+	case code&0xff == sqlite3.SQLITE_INTERRUPT, code&0xff == sqlite3.SQLITE_IOERR, code&0xff == sqlite3.SQLITE_FULL,
+		code&0xff == sqlite3.SQLITE_CANTOPEN, code&0xff == sqlite3.SQLITE_READONLY:
+		return fault{kind: faultDown}
+	}
+	return fault{}
+}
+
+// sqliteIndexes names the unique indexes by their columns: SQLite reports those, not the name.
+var sqliteIndexes = map[string]string{
+	"voucher_orders.user_id, voucher_orders.voucher_id, voucher_orders.slot": ukUserVoucherSlot,
+	"users.phone":       ukPhone,
+	"login_codes.phone": primaryKey,
+	"sessions.id":       primaryKey,
+	"voucher_orders.id": primaryKey,
+}
+
+// sqliteIndex takes the columns out of "constraint failed: UNIQUE constraint failed: users.phone (2067)".
+func sqliteIndex(message string) string {
+	_, columns, _ := strings.Cut(message, "UNIQUE constraint failed: ")
+	columns, _, _ = strings.Cut(columns, " (")
+	return sqliteIndexes[columns]
+}
+
+// fileMigrationLock keeps the processes that share a database file from migrating at the same time.
+type fileMigrationLock struct{ file *flock.Flock }
+
+// SessionLock implements goose's lock.SessionLocker.
+func (l *fileMigrationLock) SessionLock(ctx context.Context, _ *sql.Conn) error {
+	if _, err := l.file.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		return fmt.Errorf("lock the schema: %w", err)
+	}
+	return nil
+}
+
+// SessionUnlock implements goose's lock.SessionLocker.
+func (l *fileMigrationLock) SessionUnlock(context.Context, *sql.Conn) error { return l.file.Unlock() }

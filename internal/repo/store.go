@@ -1,0 +1,141 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pressly/goose/v3/lock"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// Store is the database. It is safe for concurrent use.
+//
+// SQLite allows one writer at a time: there w has a single connection, and r reads beside it from the
+// write-ahead log. On MySQL both are the same pool.
+type Store struct {
+	w, r    *gorm.DB
+	dialect dialect
+}
+
+// dialect is what differs between the databases, SQL text aside.
+type dialect struct {
+	name string // folder of the migrations, label of the pool metrics
+	// translate says what a driver error means.
+	translate func(error) fault
+	// patient opens a connection of its own without the deadlines that buyers need, for schema changes.
+	patient func() (*sql.DB, error)
+	// migrationLock keeps other processes from changing the schema at the same time.
+	migrationLock lock.SessionLocker
+}
+
+// fault is the meaning of a driver error.
+type fault struct {
+	kind  faultKind
+	index string // for faultDuplicate: the index that collided
+}
+
+type faultKind int
+
+const (
+	faultOther     faultKind = iota
+	faultDuplicate           // a unique index refused the row
+	faultRetry               // nothing was changed, and trying again can help (deadlock, lock wait)
+	faultDown                // the database is not there, or has no room
+)
+
+// gormConfig keeps gorm to what we ask of it: no transaction around single statements, no log of its own (errors
+// are returned and logged once, where they are answered).
+func gormConfig() *gorm.Config {
+	return &gorm.Config{
+		SkipDefaultTransaction: true,
+		Logger:                 logger.Discard,
+		NowFunc:                func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
+	}
+}
+
+// Dialect is "mysql" or "sqlite".
+func (s *Store) Dialect() string { return s.dialect.name }
+
+// Ping asks whether the database answers and can be written to by this process.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.translate(s.w.WithContext(ctx).Exec("SELECT 1").Error)
+}
+
+// Pools returns the connection pools by name, for metrics.
+func (s *Store) Pools() map[string]*sql.DB {
+	pools := map[string]*sql.DB{}
+	for name, g := range map[string]*gorm.DB{"write": s.w, "read": s.r} {
+		if db, err := g.DB(); err == nil {
+			pools[name] = db
+		}
+	}
+	if pools["read"] == pools["write"] {
+		delete(pools, "read")
+	}
+	return pools
+}
+
+// Close closes the connections; transactions that run are rolled back by the database.
+func (s *Store) Close() error {
+	var errs []error
+	for _, db := range s.Pools() {
+		errs = append(errs, db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// maxTxTries bounds how often a transaction that lost a deadlock is run again.
+const maxTxTries = 5
+
+// write runs fn in a transaction. A deadlock or a lock wait that ran out is tried again: the database rolled
+// everything back. fn may therefore run several times. An error of the commit itself is a *commitError: then
+// nobody knows whether the transaction happened.
+func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	for try := 1; ; try++ {
+		err := s.once(ctx, fn)
+		if err == nil {
+			return nil
+		}
+		if s.dialect.translate(err).kind != faultRetry || try == maxTxTries {
+			return s.translate(err)
+		}
+		select {
+		case <-ctx.Done():
+			return s.translate(ctx.Err())
+		case <-time.After(rand.N(time.Duration(try) * 5 * time.Millisecond)):
+		}
+	}
+}
+
+// once runs fn in one transaction.
+func (s *Store) once(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	tx := s.w.WithContext(ctx).Begin()
+	if tx.Error != nil {
+		return tx.Error
+	}
+	done := false
+	defer func() {
+		if !done { // also when fn panics
+			tx.Rollback()
+		}
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	done = true
+	if err := tx.Commit().Error; err != nil {
+		return &commitError{err}
+	}
+	return nil
+}
+
+// commitError says that COMMIT was sent and not answered.
+type commitError struct{ err error }
+
+func (e *commitError) Error() string { return fmt.Sprintf("commit: %v", e.err) }
+func (e *commitError) Unwrap() error { return e.err }

@@ -1,0 +1,141 @@
+package repo
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// CreateVoucher implements service.VoucherStore.
+func (s *Store) CreateVoucher(ctx context.Context, v *service.Voucher) error {
+	return s.write(ctx, func(tx *gorm.DB) error { return insertVoucher(tx, v) })
+}
+
+// insertVoucher stores the voucher and its sale, and sets v.ID.
+func insertVoucher(tx *gorm.DB, v *service.Voucher) error {
+	row := newVoucherRow(v)
+	if err := tx.Create(&row).Error; err != nil {
+		return err
+	}
+	v.ID = row.ID
+	if v.Sale == nil {
+		return nil
+	}
+	return tx.Create(&saleRow{
+		VoucherID: v.ID, InitialStock: v.Sale.InitialStock, Stock: v.Sale.Stock,
+		BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser,
+		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+	}).Error
+}
+
+// ChangeVoucher implements service.VoucherStore. Stock is not written: orders change it meanwhile.
+func (s *Store) ChangeVoucher(ctx context.Context, id int64, change func(*service.Voucher) error) (service.Voucher, error) {
+	var v service.Voucher
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		var err error
+		if v, err = findVoucher(tx.Clauses(forUpdate), id); err != nil {
+			return err
+		}
+		if err := change(&v); err != nil {
+			return err
+		}
+		row := newVoucherRow(&v)
+		if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
+			return err
+		}
+		return tx.Model(&saleRow{VoucherID: id}).Updates(map[string]any{
+			"begin_at": v.Sale.BeginAt, "end_at": v.Sale.EndAt,
+			"limit_per_user": v.Sale.LimitPerUser, "updated_at": v.UpdatedAt,
+		}).Error
+	})
+	return v, err
+}
+
+// Voucher implements service.VoucherStore and service.SaleLoader.
+func (s *Store) Voucher(ctx context.Context, id int64) (service.Voucher, error) {
+	v, err := findVoucher(s.r.WithContext(ctx), id)
+	return v, s.translate(err)
+}
+
+func findVoucher(db *gorm.DB, id int64) (service.Voucher, error) {
+	var row voucherRow
+	// A fresh session for each query: a *gorm.DB with clauses collects conditions.
+	db = db.Session(&gorm.Session{})
+	if err := db.Take(&row, id).Error; err != nil {
+		return service.Voucher{}, err
+	}
+	if service.VoucherType(row.Type) == service.VoucherNormal {
+		return row.voucher(nil), nil
+	}
+	var sale saleRow
+	if err := db.Take(&sale, id).Error; err != nil {
+		return service.Voucher{}, err
+	}
+	return row.voucher(&sale), nil
+}
+
+// ListVouchers implements service.VoucherStore.
+func (s *Store) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]service.Voucher, error) {
+	q := s.r.WithContext(ctx).Model(&voucherRow{}).Select("vouchers.*").
+		Joins("LEFT JOIN seckill_vouchers s ON s.voucher_id = vouchers.id").
+		Order("vouchers.id DESC").Limit(f.Page.Limit)
+	if f.Page.Before > 0 {
+		q = q.Where("vouchers.id < ?", f.Page.Before)
+	}
+	if f.ShopID > 0 {
+		q = q.Where("vouchers.shop_id = ?", f.ShopID)
+	}
+	switch {
+	case f.Status != 0:
+		q = q.Where("vouchers.status = ?", f.Status)
+	case f.State != service.StateEnded: // a voucher that is off counts as ended
+		q = q.Where("vouchers.status = ?", service.VoucherOn)
+	}
+	var rows []voucherRow
+	if err := inState(q, f.State, f.Now).Find(&rows).Error; err != nil {
+		return nil, s.translate(err)
+	}
+	vouchers, err := s.withSales(ctx, rows)
+	return vouchers, s.translate(err)
+}
+
+// inState adds the condition of a sale state, the same as service.Voucher.State.
+func inState(q *gorm.DB, state service.SaleState, now time.Time) *gorm.DB {
+	switch state {
+	case service.StateUpcoming:
+		return q.Where("s.begin_at > ?", now)
+	case service.StateOnSale:
+		return q.Where("s.voucher_id IS NULL OR (s.begin_at <= ? AND s.end_at > ? AND s.stock > 0)", now, now)
+	case service.StateSoldOut:
+		return q.Where("s.begin_at <= ? AND s.end_at > ? AND s.stock = 0", now, now)
+	case service.StateEnded:
+		return q.Where("vouchers.status <> ? OR s.end_at <= ?", service.VoucherOn, now)
+	}
+	return q
+}
+
+// withSales reads the sales of the rows in one query.
+func (s *Store) withSales(ctx context.Context, rows []voucherRow) ([]service.Voucher, error) {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	var sales []saleRow
+	if len(ids) > 0 {
+		if err := s.r.WithContext(ctx).Find(&sales, ids).Error; err != nil {
+			return nil, err
+		}
+	}
+	byID := make(map[int64]*saleRow, len(sales))
+	for i := range sales {
+		byID[sales[i].VoucherID] = &sales[i]
+	}
+	vouchers := make([]service.Voucher, len(rows))
+	for i := range rows {
+		vouchers[i] = rows[i].voucher(byID[rows[i].ID])
+	}
+	return vouchers, nil
+}
