@@ -1,0 +1,141 @@
+package handler
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+type authHandler struct {
+	auth *service.Auth
+	demo bool
+}
+
+// identityKey is where require leaves the caller's identity.
+const identityKey = "identity"
+
+// require lets only callers with a valid access token and the role pass.
+func (h *authHandler) require(role service.Role) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") || token == "" {
+			return service.ErrUnauthenticated
+		}
+		id, err := h.auth.Authenticate(token)
+		if err != nil {
+			return err
+		}
+		if role == service.RoleAdmin && id.Role != service.RoleAdmin {
+			return service.ErrForbidden
+		}
+		c.Set(identityKey, id)
+		return nil
+	}
+}
+
+// caller returns the identity that require left. The routes see to it that it ran.
+func caller(c *gin.Context) service.Identity { return c.MustGet(identityKey).(service.Identity) }
+
+func (h *authHandler) sendCode(c *gin.Context) error {
+	var in struct {
+		Phone string `json:"phone"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	code, err := h.auth.SendCode(c.Request.Context(), in.Phone)
+	if err != nil {
+		return err
+	}
+	if h.demo {
+		c.Header("X-Demo-Code", code)
+	}
+	c.Status(http.StatusNoContent)
+	return nil
+}
+
+// userOut is a user as its owner sees it.
+type userOut struct {
+	ID       ID           `json:"id"`
+	Phone    string       `json:"phone"`
+	NickName string       `json:"nick_name"`
+	Icon     string       `json:"icon"`
+	Role     service.Role `json:"role"`
+}
+
+func newUserOut(u service.User) userOut {
+	return userOut{ID: ID(u.ID), Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: u.Role}
+}
+
+// loginOut is the answer to login and refresh (RFC 6749, 5.1, plus the user).
+type loginOut struct {
+	AccessToken  string  `json:"access_token"`
+	TokenType    string  `json:"token_type"`
+	ExpiresIn    int     `json:"expires_in"` // seconds
+	RefreshToken string  `json:"refresh_token"`
+	User         userOut `json:"user"`
+}
+
+func writeLogin(c *gin.Context, l service.Login) {
+	c.JSON(http.StatusOK, loginOut{
+		AccessToken: l.AccessToken, TokenType: "Bearer", ExpiresIn: int(l.ExpiresIn.Seconds()),
+		RefreshToken: l.RefreshToken, User: newUserOut(l.User),
+	})
+}
+
+func (h *authHandler) login(c *gin.Context) error {
+	var in struct {
+		Phone string `json:"phone"`
+		Code  string `json:"code"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	if in.Code == "" {
+		return service.Invalid("code", "is required")
+	}
+	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code)
+	if err != nil {
+		return err
+	}
+	writeLogin(c, l)
+	return nil
+}
+
+func (h *authHandler) refresh(c *gin.Context) error {
+	var in struct {
+		RefreshToken string `json:"refresh_token"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	if in.RefreshToken == "" {
+		return service.Invalid("refresh_token", "is required")
+	}
+	l, err := h.auth.Refresh(c.Request.Context(), in.RefreshToken)
+	if err != nil {
+		return err
+	}
+	writeLogin(c, l)
+	return nil
+}
+
+func (h *authHandler) logout(c *gin.Context) error {
+	if err := h.auth.Logout(c.Request.Context(), caller(c)); err != nil {
+		return err
+	}
+	c.Status(http.StatusNoContent)
+	return nil
+}
+
+func (h *authHandler) me(c *gin.Context) error {
+	u, err := h.auth.Me(c.Request.Context(), caller(c))
+	if err != nil {
+		return err
+	}
+	c.JSON(http.StatusOK, newUserOut(u))
+	return nil
+}

@@ -1,0 +1,173 @@
+package handler
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"golang.org/x/time/rate"
+
+	"seckill/internal/service"
+)
+
+// outcome is how an error is answered.
+type outcome struct {
+	err    error
+	status int
+	code   string
+	title  string
+}
+
+// outcomes is the one table from errors to answers. The first row that errors.Is finds wins.
+var outcomes = []outcome{
+	{service.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated", "Log in first"},
+	{service.ErrWrongCode, http.StatusUnauthorized, "unauthenticated", "The login code is wrong, used up or expired"},
+	{service.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
+	{service.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
+	{service.ErrNotFound, http.StatusNotFound, "not_found", "Not found"},
+	{service.ErrInvalidState, http.StatusConflict, "invalid_state", "Not possible in the present state"},
+	{service.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},
+	{service.ErrSaleEnded, http.StatusConflict, "sale_ended", "The sale has ended"},
+	{service.ErrSoldOut, http.StatusConflict, "sold_out", "Sold out"},
+	{service.ErrOrderInProgress, http.StatusConflict, "order_in_progress", "Your order is in progress"},
+	{service.ErrOverloaded, http.StatusServiceUnavailable, "overloaded", "Too many requests at this moment"},
+	{service.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", "A dependency does not answer"},
+}
+
+// internalError answers everything that the table does not know, and tells nothing of it.
+var internalError = outcome{status: http.StatusInternalServerError, code: "internal", title: "Internal error"}
+
+// problem is the body of an error answer (RFC 9457).
+type problem struct {
+	Code      string         `json:"code"`
+	Title     string         `json:"title"`
+	Status    int            `json:"status"`
+	Detail    string         `json:"detail,omitempty"`
+	RequestID string         `json:"request_id"`
+	OrderID   *ID            `json:"order_id,omitempty"` // duplicate_order
+	Errors    []problemField `json:"errors,omitempty"`   // invalid_request
+}
+
+type problemField struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+// Outcome names an error as the API does: "sold_out", "internal", or "ok" for none. For metrics.
+func Outcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	p, _ := problemOf(err)
+	return p.Code
+}
+
+// problemOf translates an error; retryAfter is zero where waiting does not help.
+func problemOf(err error) (p problem, retryAfter time.Duration) {
+	var (
+		invalid   *service.InvalidError
+		duplicate *service.DuplicateOrderError
+		limited   *service.RateLimitedError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		p = problem{
+			Status: http.StatusBadRequest, Code: "invalid_request", Title: "The request is not valid", Detail: invalid.Error(),
+		}
+		for _, f := range invalid.Fields {
+			p.Errors = append(p.Errors, problemField(f))
+		}
+		return p, 0
+	case errors.As(err, &duplicate):
+		id := ID(duplicate.OrderID)
+		return problem{
+			Status: http.StatusConflict, Code: "duplicate_order", Title: "You already hold an order of this voucher",
+			Detail: duplicate.Error(), OrderID: &id,
+		}, 0
+	case errors.As(err, &limited):
+		return problem{
+			Status: http.StatusTooManyRequests, Code: "rate_limited", Title: "Too many requests", Detail: limited.Error(),
+		}, limited.RetryAfter
+	}
+	o := internalError
+	for _, row := range outcomes {
+		if errors.Is(err, row.err) {
+			o = row
+			break
+		}
+	}
+	if o.status == http.StatusServiceUnavailable || errors.Is(o.err, service.ErrOrderInProgress) {
+		retryAfter = time.Second
+	}
+	return problem{Status: o.status, Code: o.code, Title: o.title}, retryAfter
+}
+
+// errorWriter turns handlers that return errors into gin handlers, and logs what nobody expected.
+type errorWriter struct {
+	log *slog.Logger
+	// unavailable keeps an outage, with its thousands of equal errors a second, to one line a second.
+	unavailable *rate.Sometimes
+}
+
+// wrap adapts a handler or a middleware: on an error the answer is written and the chain ends.
+func (e *errorWriter) wrap(h func(*gin.Context) error) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if err := h(c); err != nil {
+			e.write(c, err)
+		}
+	}
+}
+
+func (e *errorWriter) write(c *gin.Context, err error) {
+	p, retryAfter := problemOf(err)
+	p.RequestID = requestIDOf(c)
+	switch p.Status {
+	case http.StatusInternalServerError:
+		e.log.Error("internal error", "err", err, "request_id", p.RequestID, "method", c.Request.Method, "route", c.FullPath())
+	case http.StatusServiceUnavailable:
+		e.unavailable.Do(func() {
+			e.log.Warn("answered 503", "err", err, "request_id", p.RequestID, "route", c.FullPath())
+		})
+	case http.StatusUnauthorized:
+		c.Header("WWW-Authenticate", `Bearer realm="seckill"`)
+	}
+	if retryAfter > 0 {
+		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retryAfter.Seconds()))))
+	}
+	body, err := json.Marshal(p)
+	if err != nil { // cannot happen: strings and numbers
+		c.AbortWithStatus(http.StatusInternalServerError)
+		return
+	}
+	c.Abort()
+	c.Data(p.Status, "application/problem+json", body)
+}
+
+// recovery answers a panic as an internal error and logs where it came from.
+func (e *errorWriter) recovery() gin.HandlerFunc {
+	return func(c *gin.Context) {
+		defer func() {
+			v := recover()
+			switch {
+			case v == nil:
+			case v == any(http.ErrAbortHandler): // net/http's own way to drop a connection
+				panic(v)
+			case c.Writer.Written():
+				e.log.Error("panic after the answer began", "panic", v, "request_id", requestIDOf(c), "stack", string(debug.Stack()))
+				c.Abort()
+			default:
+				e.log.Error("panic", "panic", v, "request_id", requestIDOf(c), "stack", string(debug.Stack()))
+				e.write(c, errPanic)
+			}
+		}()
+		c.Next()
+	}
+}
+
+var errPanic = errors.New("a handler panicked")

@@ -1,0 +1,170 @@
+package handler
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+// maxBody bounds a request body. The largest honest one is a voucher with its rules.
+const maxBody = 64 << 10
+
+// ID is a 64-bit id in JSON: written as a string, because JavaScript's numbers end at 2^53; read from a string
+// or from an integer.
+type ID int64
+
+// MarshalJSON implements json.Marshaler.
+func (id ID) MarshalJSON() ([]byte, error) {
+	return strconv.AppendQuote(nil, strconv.FormatInt(int64(id), 10)), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler. Its error is the one to which encoding/json adds the field.
+func (id *ID) UnmarshalJSON(b []byte) error {
+	n, ok := parseID(string(bytes.Trim(b, `"`)))
+	if !ok {
+		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[ID]()}
+	}
+	*id = ID(n)
+	return nil
+}
+
+// parseID reads a positive decimal id without sign or leading zeros.
+func parseID(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n > 0 && s[0] >= '1' && s[0] <= '9'
+}
+
+// Time is a moment in JSON: RFC 3339 with a zone.
+type Time time.Time
+
+// UnmarshalJSON implements json.Unmarshaler. Its error is the one to which encoding/json adds the field.
+func (t *Time) UnmarshalJSON(b []byte) error {
+	var parsed time.Time
+	if err := parsed.UnmarshalJSON(b); err != nil {
+		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[Time]()}
+	}
+	*t = Time(parsed)
+	return nil
+}
+
+// wanted says in a client's words what a Go type accepts.
+func wanted(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[ID]():
+		return "must be an id: a positive 64-bit number, better written as a string"
+	case reflect.TypeFor[Time]():
+		return "must be an RFC 3339 time with a zone, such as 2026-11-11T20:00:00+08:00"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "must be a string"
+	case reflect.Int, reflect.Int64:
+		return "must be a 64-bit integer"
+	case reflect.Struct:
+		return "must be an object"
+	}
+	return "has the wrong type"
+}
+
+// unknownField finds the name in encoding/json's error for an unknown field, which has no type of its own.
+var unknownField = regexp.MustCompile(`^json: unknown field "(.*)"$`)
+
+// bind reads the JSON body into dst. Unknown fields, wrong types, a second value and bodies over maxBody are
+// refused with an error that names the field.
+func bind(c *gin.Context, dst any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(dst); err != nil {
+		return bindError(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return bindError(err)
+		}
+		return service.Invalid("body", "must be one JSON object and nothing after it")
+	}
+	return nil
+}
+
+func bindError(err error) error {
+	var (
+		wrongType *json.UnmarshalTypeError
+		tooLarge  *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &tooLarge):
+		return service.Invalid("body", "must have at most %d bytes", maxBody)
+	case errors.As(err, &wrongType):
+		field := wrongType.Field
+		if field == "" {
+			field = "body"
+		}
+		return service.Invalid(field, "%s", wanted(wrongType.Type))
+	case errors.Is(err, io.EOF):
+		return service.Invalid("body", "must be a JSON object")
+	}
+	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+		return service.Invalid(m[1], "is not a field of this request")
+	}
+	return service.Invalid("body", "is not valid JSON")
+}
+
+// pathID reads the :id of the path.
+func pathID(c *gin.Context) (int64, error) {
+	id, ok := parseID(c.Param("id"))
+	if !ok {
+		return 0, service.Invalid("id", "%s", wanted(reflect.TypeFor[ID]()))
+	}
+	return id, nil
+}
+
+// page reads cursor and limit of a list.
+func page(c *gin.Context) (service.Page, error) {
+	p := service.Page{Limit: service.DefaultPageSize}
+	if s := c.Query("cursor"); s != "" {
+		id, ok := parseID(s)
+		if !ok {
+			return p, service.Invalid("cursor", "must be a next_cursor of this list")
+		}
+		p.Before = id
+	}
+	if s := c.Query("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > service.MaxPageSize {
+			return p, service.Invalid("limit", "must be between 1 and %d", service.MaxPageSize)
+		}
+		p.Limit = n
+	}
+	return p, nil
+}
+
+// list is the form of every list.
+type list[T any] struct {
+	Items      []T     `json:"items"`
+	NextCursor *string `json:"next_cursor"` // null at the end
+}
+
+// newList converts a page. next is the id of the last item; a page that is not full is the last.
+func newList[S, T any](p service.Page, items []S, convert func(*S) T, id func(*S) int64) list[T] {
+	l := list[T]{Items: make([]T, len(items))}
+	for i := range items {
+		l.Items[i] = convert(&items[i])
+	}
+	if n := len(items); n > 0 && n == p.Limit {
+		next := fmt.Sprint(id(&items[n-1]))
+		l.NextCursor = &next
+	}
+	return l
+}

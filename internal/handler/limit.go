@@ -1,0 +1,78 @@
+package handler
+
+import (
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/maypok86/otter/v2"
+	"golang.org/x/time/rate"
+
+	"seckill/internal/service"
+)
+
+// How much one caller may ask of one process. A code costs money to send, so its limit is the tightest; a
+// thousand people behind one address must still get in within a quarter of an hour. A buyer may press wildly
+// (the lock answers that cheaply), a script may not go on for ever.
+const (
+	codesPerSecond, codeBurst   = 1, 60
+	loginsPerSecond, loginBurst = 5, 120
+	ordersPerSecond, orderBurst = 20, 200
+
+	maxCallers = 100_000
+	callerIdle = 10 * time.Minute
+)
+
+// limits are token buckets per caller, kept in this process: they cost no round trip on the hot path, and N
+// processes allow N times as much.
+type limits struct {
+	codes, logins, orders func(*gin.Context) error
+}
+
+func newLimits(on bool) *limits {
+	if !on {
+		free := func(*gin.Context) error { return nil }
+		return &limits{codes: free, logins: free, orders: free}
+	}
+	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
+	return &limits{
+		codes:  limit(codesPerSecond, codeBurst, byAddress),
+		logins: limit(loginsPerSecond, loginBurst, byAddress),
+		orders: limit(ordersPerSecond, orderBurst, byUser),
+	}
+}
+
+// byAddress names the caller's IPv4 address or IPv6 /64: one customer is given a whole /64.
+func byAddress(c *gin.Context) string {
+	addr, err := netip.ParseAddr(c.ClientIP())
+	if err != nil {
+		return c.ClientIP()
+	}
+	if addr = addr.Unmap(); addr.Is6() {
+		if prefix, err := addr.Prefix(64); err == nil {
+			return prefix.String()
+		}
+	}
+	return addr.String()
+}
+
+// limit makes a middleware that lets each key pass perSecond times a second, and burst times at once. The
+// number of buckets is bounded; one that falls out begins full again.
+func limit(perSecond float64, burst int, key func(*gin.Context) string) func(*gin.Context) error {
+	buckets := otter.Must(&otter.Options[string, *rate.Limiter]{
+		MaximumSize:      maxCallers,
+		ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](callerIdle),
+	})
+	return func(c *gin.Context) error {
+		bucket, _ := buckets.ComputeIfAbsent(key(c), func() (*rate.Limiter, bool) {
+			return rate.NewLimiter(rate.Limit(perSecond), burst), false
+		})
+		r := bucket.Reserve()
+		if wait := r.Delay(); wait > 0 {
+			r.Cancel()
+			return &service.RateLimitedError{RetryAfter: wait}
+		}
+		return nil
+	}
+}

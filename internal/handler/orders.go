@@ -1,0 +1,97 @@
+package handler
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+type orderHandler struct{ orders *service.Orders }
+
+// orderOut is an order in JSON.
+type orderOut struct {
+	ID          ID         `json:"id"`
+	VoucherID   ID         `json:"voucher_id"`
+	UserID      ID         `json:"user_id"`
+	Status      string     `json:"status"`
+	Amount      int64      `json:"amount"`
+	CreatedAt   time.Time  `json:"created_at"`
+	ExpiresAt   time.Time  `json:"expires_at"`
+	PaidAt      *time.Time `json:"paid_at,omitempty"`
+	RedeemedAt  *time.Time `json:"redeemed_at,omitempty"`
+	CancelledAt *time.Time `json:"cancelled_at,omitempty"`
+	RefundedAt  *time.Time `json:"refunded_at,omitempty"`
+}
+
+func newOrderOut(o *service.Order) orderOut {
+	return orderOut{
+		ID: ID(o.ID), VoucherID: ID(o.VoucherID), UserID: ID(o.UserID), Status: o.Status.String(), Amount: o.Amount,
+		CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
+		PaidAt: o.PaidAt, RedeemedAt: o.RedeemedAt, CancelledAt: o.CancelledAt, RefundedAt: o.RefundedAt,
+	}
+}
+
+// locationOf is where an object that was created can be read.
+func locationOf(kind string, id int64) string {
+	return "/api/v1/" + kind + "/" + strconv.FormatInt(id, 10)
+}
+
+func (h *orderHandler) place(c *gin.Context) error {
+	voucherID, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	o, err := h.orders.Place(c.Request.Context(), caller(c).UserID, voucherID)
+	if err != nil {
+		return err
+	}
+	c.Header("Location", locationOf("orders", o.ID))
+	c.JSON(http.StatusCreated, newOrderOut(&o))
+	return nil
+}
+
+func (h *orderHandler) show(c *gin.Context) error { return h.one(c, h.orders.Get) }
+
+func (h *orderHandler) cancel(c *gin.Context) error { return h.one(c, h.orders.Cancel) }
+
+// orderAction reads or changes one order of a user.
+type orderAction func(ctx context.Context, userID, id int64) (service.Order, error)
+
+// one answers with the order that do makes of the path's id.
+func (h *orderHandler) one(c *gin.Context, do orderAction) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	o, err := do(c.Request.Context(), caller(c).UserID, id)
+	if err != nil {
+		return err
+	}
+	c.JSON(http.StatusOK, newOrderOut(&o))
+	return nil
+}
+
+func (h *orderHandler) list(c *gin.Context) error {
+	f := service.OrderFilter{UserID: caller(c).UserID}
+	var err error
+	if f.Page, err = page(c); err != nil {
+		return err
+	}
+	if s := c.Query("status"); s != "" {
+		var ok bool
+		if f.Status, ok = service.ParseOrderStatus(s); !ok {
+			return service.Invalid("status", "is not a status of an order")
+		}
+	}
+	orders, err := h.orders.List(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+	c.JSON(http.StatusOK, newList(f.Page, orders, newOrderOut, func(o *service.Order) int64 { return o.ID }))
+	return nil
+}

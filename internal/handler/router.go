@@ -1,0 +1,79 @@
+package handler
+
+import (
+	_ "embed"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"seckill/internal/service"
+)
+
+// Config is what the HTTP layer needs.
+type Config struct {
+	Auth           *service.Auth
+	Vouchers       *service.Vouchers
+	Orders         *service.Orders
+	Ready          map[string]Check // dependencies by name, asked by /readyz
+	Metrics        prometheus.Registerer
+	Log            *slog.Logger
+	Now            func() time.Time
+	Demo           bool     // login codes in the X-Demo-Code header
+	RateLimit      bool     // per address on /auth, per user on orders
+	TrustedProxies []string // whose X-Forwarded-For is believed; nobody's by default
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+// New makes the handler of the public port.
+func New(cfg Config) (http.Handler, error) {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.ContextWithFallback = false
+	if err := r.SetTrustedProxies(cfg.TrustedProxies); err != nil {
+		return nil, fmt.Errorf("trusted proxies: %w", err)
+	}
+	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
+	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo}
+	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
+	orders := &orderHandler{orders: cfg.Orders}
+	metrics, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	limits := newLimits(cfg.RateLimit)
+	user, admin := auth.require(service.RoleBuyer), auth.require(service.RoleAdmin)
+
+	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
+	r.NoRoute(e.wrap(func(*gin.Context) error { return service.ErrNotFound }))
+
+	r.GET("/healthz", health)
+	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
+
+	v1 := r.Group("/api/v1")
+	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
+
+	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(auth.sendCode))
+	v1.POST("/auth/login", e.wrap(limits.logins), e.wrap(auth.login))
+	v1.POST("/auth/refresh", e.wrap(limits.logins), e.wrap(auth.refresh))
+	v1.POST("/auth/logout", e.wrap(user), e.wrap(auth.logout))
+	v1.GET("/me", e.wrap(user), e.wrap(auth.me))
+
+	v1.GET("/vouchers", e.wrap(vouchers.list))
+	v1.GET("/vouchers/:id", e.wrap(vouchers.show))
+	v1.POST("/vouchers/:id/orders", e.wrap(user), e.wrap(limits.orders), e.wrap(orders.place))
+
+	v1.GET("/orders", e.wrap(user), e.wrap(orders.list))
+	v1.GET("/orders/:id", e.wrap(user), e.wrap(orders.show))
+	v1.POST("/orders/:id/cancel", e.wrap(user), e.wrap(orders.cancel))
+
+	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(vouchers.create))
+	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(vouchers.change))
+	return r, nil
+}

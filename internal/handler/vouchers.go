@@ -1,0 +1,177 @@
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+type voucherHandler struct {
+	vouchers *service.Vouchers
+	now      func() time.Time
+}
+
+// voucherOut is a voucher in JSON; the fields of a sale are absent on a normal one.
+type voucherOut struct {
+	ID           ID                `json:"id"`
+	ShopID       ID                `json:"shop_id"`
+	Title        string            `json:"title"`
+	SubTitle     string            `json:"sub_title"`
+	Rules        string            `json:"rules"`
+	PayValue     int64             `json:"pay_value"`
+	ActualValue  int64             `json:"actual_value"`
+	Type         string            `json:"type"`
+	Status       string            `json:"status"`
+	State        service.SaleState `json:"state"`
+	InitialStock *int64            `json:"initial_stock,omitempty"`
+	Stock        *int64            `json:"stock,omitempty"`
+	BeginAt      *time.Time        `json:"begin_at,omitempty"`
+	EndAt        *time.Time        `json:"end_at,omitempty"`
+	LimitPerUser *int              `json:"limit_per_user,omitempty"`
+	CreatedAt    time.Time         `json:"created_at"`
+	UpdatedAt    time.Time         `json:"updated_at"`
+	ServerTime   time.Time         `json:"server_time"`
+}
+
+func (h *voucherHandler) out(v *service.Voucher) voucherOut {
+	now := service.Moment(h.now())
+	o := voucherOut{
+		ID: ID(v.ID), ShopID: ID(v.ShopID), Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
+		PayValue: v.PayValue, ActualValue: v.ActualValue, Type: v.Type.String(), Status: v.Status.String(),
+		State: v.State(now), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt, ServerTime: now,
+	}
+	if s := v.Sale; s != nil {
+		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
+	}
+	return o
+}
+
+func (h *voucherHandler) show(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	v, err := h.vouchers.Get(c.Request.Context(), id)
+	if err != nil {
+		return err
+	}
+	c.JSON(http.StatusOK, h.out(&v))
+	return nil
+}
+
+// voucherStatuses are the merchant's statuses by the words of the API.
+var voucherStatuses = map[string]service.VoucherStatus{
+	"on": service.VoucherOn, "off": service.VoucherOff, "expired": service.VoucherExpired,
+}
+
+// saleStates are the states of a sale by the words of the API.
+var saleStates = map[string]service.SaleState{
+	"upcoming": service.StateUpcoming, "on_sale": service.StateOnSale,
+	"sold_out": service.StateSoldOut, "ended": service.StateEnded,
+}
+
+// list shows vouchers; status is either the merchant's status or the state of the sale.
+func (h *voucherHandler) list(c *gin.Context) error {
+	var f service.VoucherFilter
+	var err error
+	if f.Page, err = page(c); err != nil {
+		return err
+	}
+	if s := c.Query("shop_id"); s != "" {
+		id, ok := parseID(s)
+		if !ok {
+			return service.Invalid("shop_id", "must be a positive 64-bit number")
+		}
+		f.ShopID = id
+	}
+	if s := c.Query("status"); s != "" {
+		f.Status, f.State = voucherStatuses[s], saleStates[s]
+		if f.Status == 0 && f.State == "" {
+			return service.Invalid("status", "must be on, off, expired, upcoming, on_sale, sold_out or ended")
+		}
+	}
+	vouchers, err := h.vouchers.List(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+	c.JSON(http.StatusOK, newList(f.Page, vouchers, h.out, func(v *service.Voucher) int64 { return v.ID }))
+	return nil
+}
+
+// voucherIn is the body that creates a voucher.
+type voucherIn struct {
+	ShopID       *ID     `json:"shop_id"`
+	Title        *string `json:"title"`
+	SubTitle     *string `json:"sub_title"`
+	Rules        *string `json:"rules"`
+	PayValue     *int64  `json:"pay_value"`
+	ActualValue  *int64  `json:"actual_value"`
+	Stock        *int64  `json:"stock"`
+	BeginAt      *Time   `json:"begin_at"`
+	EndAt        *Time   `json:"end_at"`
+	LimitPerUser *int    `json:"limit_per_user"`
+}
+
+func (h *voucherHandler) create(c *gin.Context) error {
+	var in voucherIn
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	v, err := h.vouchers.Create(c.Request.Context(), service.VoucherInput{
+		ShopID: (*int64)(in.ShopID), Title: in.Title, SubTitle: in.SubTitle, Rules: in.Rules,
+		PayValue: in.PayValue, ActualValue: in.ActualValue, Stock: in.Stock,
+		BeginAt: (*time.Time)(in.BeginAt), EndAt: (*time.Time)(in.EndAt), LimitPerUser: in.LimitPerUser,
+	})
+	if err != nil {
+		return err
+	}
+	c.Header("Location", locationOf("vouchers", v.ID))
+	c.JSON(http.StatusCreated, h.out(&v))
+	return nil
+}
+
+// voucherPatch is the body that changes a voucher.
+type voucherPatch struct {
+	ShopID       *ID     `json:"shop_id"`
+	Title        *string `json:"title"`
+	SubTitle     *string `json:"sub_title"`
+	Rules        *string `json:"rules"`
+	PayValue     *int64  `json:"pay_value"`
+	ActualValue  *int64  `json:"actual_value"`
+	Status       *string `json:"status"`
+	BeginAt      *Time   `json:"begin_at"`
+	EndAt        *Time   `json:"end_at"`
+	LimitPerUser *int    `json:"limit_per_user"`
+}
+
+func (h *voucherHandler) change(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	var in voucherPatch
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	ch := service.VoucherChange{
+		ShopID: (*int64)(in.ShopID), Title: in.Title, SubTitle: in.SubTitle, Rules: in.Rules,
+		PayValue: in.PayValue, ActualValue: in.ActualValue,
+		BeginAt: (*time.Time)(in.BeginAt), EndAt: (*time.Time)(in.EndAt), LimitPerUser: in.LimitPerUser,
+	}
+	if in.Status != nil {
+		status, ok := voucherStatuses[*in.Status]
+		if !ok {
+			return service.Invalid("status", "must be on, off or expired")
+		}
+		ch.Status = &status
+	}
+	v, err := h.vouchers.Change(c.Request.Context(), id, ch)
+	if err != nil {
+		return err
+	}
+	c.JSON(http.StatusOK, h.out(&v))
+	return nil
+}
