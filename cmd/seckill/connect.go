@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"seckill/internal/repo"
+)
+
+// startPatience is how long the program waits at its start for a database or a Redis that is not there yet.
+const startPatience = 30 * time.Second
+
+// openStore opens the configured database; it does not wait for it.
+func openStore(cfg Config) (*repo.Store, error) {
+	if !cfg.Embedded() {
+		return repo.OpenMySQL(cfg.MySQLDSN)
+	}
+	if err := makeDataDir(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	return repo.OpenSQLite(filepath.Join(cfg.DataDir, databaseFile))
+}
+
+// openRedis makes a client for one server or, with several addresses, for a cluster. Commands are never sent
+// twice: go-redis would repeat one whose reply was lost although the server has executed it.
+func openRedis(password string, addrs ...string) redis.UniversalClient {
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: addrs, Password: password,
+		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+		DialTimeout: time.Second, ReadTimeout: 1500 * time.Millisecond, WriteTimeout: time.Second, PoolTimeout: 2 * time.Second,
+		PoolSize: 128, MinIdleConns: 4,
+		DisableIdentity:          true, // no CLIENT SETINFO: Redis 6.2 and the embedded one do not know it
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// lockNodes are the servers that hold the user lock.
+func lockNodes(cfg Config, rdb redis.UniversalClient) []redis.UniversalClient {
+	if len(cfg.LockNodes) == 0 {
+		return []redis.UniversalClient{rdb}
+	}
+	nodes := make([]redis.UniversalClient, len(cfg.LockNodes))
+	for i, addr := range cfg.LockNodes {
+		nodes[i] = openRedis(cfg.RedisPassword, addr)
+	}
+	return nodes
+}
+
+// await asks until ping succeeds, and says what it waits for. It gives up after startPatience.
+func await(e *env, what string, ping func(context.Context) error) error {
+	patience := startPatience
+	if e.tuning.patience > 0 {
+		patience = e.tuning.patience
+	}
+	ctx, cancel := context.WithTimeoutCause(e.ctx, patience, errors.New("gave up waiting"))
+	defer cancel()
+	for first := true; ; first = false {
+		err := ping(ctx)
+		if err == nil {
+			return nil
+		}
+		if first {
+			e.log.Warn("waiting for "+what, "at_most", patience, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not there (%w): %w", what, context.Cause(ctx), err)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}

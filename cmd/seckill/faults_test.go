@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/rush"
+)
+
+// longRush starts a rush that lasts long enough to break something in it, and returns when it is under way.
+func longRush(t *testing.T, p *process, c *rush.Crowd) (wait func() *rush.Report) {
+	t.Helper()
+	c.Parallel = 32
+	done := make(chan *rush.Report, 1)
+	go func() { done <- c.Run(t.Context()) }()
+	eventually(t, "the rush begins", func() bool {
+		v, err := p.Voucher(t.Context(), c.VoucherID)
+		return err == nil && v.Stock < c.Stock*9/10
+	})
+	select {
+	case <-done:
+		t.Fatal("the rush was over before anything could break")
+	default:
+	}
+	return func() *rush.Report { return <-done }
+}
+
+// requireSoldOut requires that the sale went on to its end: every buyer has a final answer and every unit a buyer.
+func requireSoldOut(t *testing.T, c *rush.Crowd, r *rush.Report) {
+	t.Helper()
+	for _, a := range r.Answers {
+		require.Contains(t, []string{"ok", "sold_out", "duplicate_order"}, a.Code, "answers: %v", r.Codes)
+	}
+	v, err := c.Clients[0].Voucher(t.Context(), c.VoucherID)
+	require.NoError(t, err)
+	require.Zero(t, v.Stock, "answers: %v", r.Codes)
+}
+
+// TestServerKilledInMidRush is kill -9 of the server. A buyer whose answer was lost presses again.
+func TestServerKilledInMidRush(t *testing.T) {
+	each(t, false, func(t *testing.T, s *stack) {
+		addr := freeAddr(t)
+		p := s.serve(t, addr)
+		c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
+		wait := longRush(t, p, c)
+		p.kill()
+		s.verify(t)
+		s.serve(t, addr)
+		r := wait()
+		requireSoldOut(t, c, r)
+		judge(t, s, c, r)
+	})
+}
+
+// TestServerStoppedInMidRush is what a deployment does: requests that have begun are finished.
+func TestServerStoppedInMidRush(t *testing.T) {
+	each(t, false, func(t *testing.T, s *stack) {
+		addr := freeAddr(t)
+		p := s.serve(t, addr)
+		c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
+		wait := longRush(t, p, c)
+		require.Zero(t, p.stop(t))
+		s.serve(t, addr)
+		r := wait()
+		requireSoldOut(t, c, r)
+		judge(t, s, c, r)
+	})
+}
+
+// TestDependenciesKilledInMidRush kills Redis, then the database, and brings each back.
+func TestDependenciesKilledInMidRush(t *testing.T) {
+	each(t, true, func(t *testing.T, s *stack) {
+		p := s.serve(t, "")
+		tokens := s.tokens(t, 3001)
+		outsider := tokens[3000]
+		c := crowd(p.sale(t, 2000), 2000, tokens[:3000], p)
+		wait := longRush(t, p, c)
+
+		s.killRedis()
+		requireUnavailable(t, p, outsider, c.VoucherID)
+		require.NoError(t, s.restartRedis())
+		requireReady(t, p)
+
+		if s.mariadb != nil {
+			s.mariadb.Kill()
+			requireUnavailable(t, p, outsider, c.VoucherID)
+			require.NoError(t, s.mariadb.Restart())
+			requireReady(t, p)
+		}
+		r := wait()
+		requireSoldOut(t, c, r)
+		judge(t, s, c, r)
+	})
+}
+
+// TestDependenciesFrozen stops the servers without closing their connections: nothing fails, nothing answers.
+func TestDependenciesFrozen(t *testing.T) {
+	s := realStack(t)
+	p := s.serve(t, "")
+	sale, token := p.sale(t, 10), s.tokens(t, 1)[0]
+	require.NoError(t, s.mariadb.Pause())
+	requireUnavailable(t, p, token, sale)
+	require.NoError(t, s.mariadb.Resume())
+	requireReady(t, p)
+	_, err := p.Place(t.Context(), token, sale)
+	var problem *rush.Problem
+	if errors.As(err, &problem) { // the purchase that was not answered went through after all
+		require.Equal(t, "duplicate_order", problem.Code)
+	} else {
+		require.NoError(t, err)
+	}
+	s.verify(t)
+}
+
+// requireUnavailable requires 503 with Retry-After to a buyer, a red /readyz and a green /healthz.
+func requireUnavailable(t *testing.T, p *process, token, sale string) {
+	t.Helper()
+	_, err := p.Place(t.Context(), token, sale)
+	var problem *rush.Problem
+	require.ErrorAs(t, err, &problem)
+	require.Equal(t, "unavailable", problem.Code)
+	require.Positive(t, problem.RetryAfter)
+	require.Equal(t, http.StatusServiceUnavailable, get(t, p.url+"/readyz"))
+	require.Equal(t, http.StatusOK, get(t, p.url+"/healthz"))
+}
+
+func requireReady(t *testing.T, p *process) {
+	t.Helper()
+	eventually(t, "ready again", func() bool { return get(t, p.url+"/readyz") == http.StatusOK })
+}
+
+// get returns the status of a page.
+func get(t *testing.T, url string) int {
+	t.Helper()
+	client := &http.Client{Timeout: 30 * time.Second}
+	res, err := client.Get(url)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	return res.StatusCode
+}

@@ -1,0 +1,97 @@
+// Command seckill is the flash-sale backend: one binary that serves, migrates, seeds, verifies and rushes.
+//
+// Without flags it needs nothing but itself: SQLite in ./data and a Redis inside the process.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// cli is the command line. Configuration comes first, so that flags and environment are the same everywhere.
+type cli struct {
+	Config
+
+	Serve   serveCmd   `cmd:"" default:"1" help:"Serve the API (the default)."`
+	Migrate migrateCmd `cmd:"" help:"Change or show the database schema."`
+	Seed    seedCmd    `cmd:"" help:"Make users for a load test and write their access tokens."`
+	Verify  verifyCmd  `cmd:"" help:"Check the invariants against database and Redis; exits 1 on a violation, 2 when it could not check."`
+	Rush    rushCmd    `cmd:"" help:"Create a sale on a running server and send buyers to it."`
+}
+
+// env is what every command works with.
+type env struct {
+	ctx    context.Context
+	cfg    Config
+	out    io.Writer // what the user asked for
+	log    *slog.Logger
+	tuning tuning
+}
+
+// exitError ends the program with a code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// run is the program: it returns the exit code instead of exiting.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return runTuned(ctx, args, stdout, stderr, tuning{})
+}
+
+func runTuned(ctx context.Context, args []string, stdout, stderr io.Writer, t tuning) int {
+	var c cli
+	exit := -1 // kong's --help asks to exit
+	parser, err := kong.New(&c,
+		kong.Name("seckill"), kong.Description("A flash-sale backend that cannot oversell."),
+		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = max(exit, code) }),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "seckill:", err)
+		return 1
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 {
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "seckill:", err, "\nTry: seckill --help")
+		return 1
+	}
+	cfg, err := c.finish()
+	if err != nil {
+		fmt.Fprintf(stderr, "seckill: the configuration is not usable:\n%v\n", err)
+		return 1
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
+	err = command.Run(&env{ctx: ctx, cfg: cfg, out: stdout, log: log, tuning: t})
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "seckill:", err)
+	var withCode *exitError
+	if errors.As(err, &withCode) {
+		return withCode.code
+	}
+	return 1
+}

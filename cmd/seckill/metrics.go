@@ -1,0 +1,92 @@
+package main
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/handler"
+	"seckill/internal/lock"
+	"seckill/internal/repo"
+)
+
+// metrics are what the wiring measures; the HTTP layer registers its own.
+type metrics struct {
+	registry *prometheus.Registry
+	orders   *prometheus.HistogramVec
+	locks    *prometheus.CounterVec
+}
+
+func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		orders: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "seckill_order_seconds", Help: "Time to decide a purchase, by outcome (ok, sold_out, duplicate_order, ...).",
+			ConstLabels: prometheus.Labels{"lane": lane},
+			Buckets:     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"outcome"}),
+		locks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_lock_events_total", Help: "What happened to user locks (acquired, taken, released, lost, ...).",
+		}, []string{"event"}),
+	}
+	m.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.orders, m.locks, redisPool{rdb},
+	)
+	for name, db := range store.Pools() {
+		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))
+	}
+	return m
+}
+
+// order is a service.OrderObserver.
+func (m *metrics) order(err error, took time.Duration) {
+	m.orders.WithLabelValues(handler.Outcome(err)).Observe(took.Seconds())
+}
+
+// lockEvent is an observer of package lock.
+func (m *metrics) lockEvent(e lock.Event) { m.locks.WithLabelValues(string(e.Kind)).Inc() }
+
+// opsHandler serves metrics and profiles, for the private port.
+func (m *metrics) opsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// redisPool shows how long commands wait for a connection.
+type redisPool struct{ rdb redis.UniversalClient }
+
+var (
+	redisConns = prometheus.NewDesc("seckill_redis_pool_connections", "Connections to Redis, idle or in all.", []string{"state"}, nil)
+	redisWaits = prometheus.NewDesc("seckill_redis_pool_waits_total", "Commands that waited for a connection, by outcome.", []string{"outcome"}, nil)
+	redisWait  = prometheus.NewDesc("seckill_redis_pool_wait_seconds_total", "Time that commands waited for a connection.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (p redisPool) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{redisConns, redisWaits, redisWait} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (p redisPool) Collect(ch chan<- prometheus.Metric) {
+	s := p.rdb.PoolStats()
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	ch <- prometheus.MustNewConstMetric(redisConns, gauge, float64(s.TotalConns), "total")
+	ch <- prometheus.MustNewConstMetric(redisConns, gauge, float64(s.IdleConns), "idle")
+	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.WaitCount), "served")
+	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.Timeouts), "timeout")
+	ch <- prometheus.MustNewConstMetric(redisWait, counter, time.Duration(s.WaitDurationNs).Seconds())
+}

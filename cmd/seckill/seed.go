@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"seckill/internal/repo"
+	"seckill/internal/service"
+)
+
+// maxSeedUsers is how many numbers the phones of load-test users have room for, generously rounded down.
+const maxSeedUsers = 10_000_000
+
+type seedCmd struct {
+	Users  int    `default:"1000" help:"How many users."`
+	Tokens string `required:"" placeholder:"FILE" help:"Where to write lines of user_id,access_token (- for the standard output)."`
+	Force  bool   `help:"Make tokens that work for 24 h although this is not a demo."`
+}
+
+// Run makes the users, also beside a running server.
+func (s seedCmd) Run(e *env) (err error) {
+	if s.Users < 1 || s.Users > maxSeedUsers {
+		return fmt.Errorf("--users must be between 1 and %d", maxSeedUsers)
+	}
+	if !e.cfg.IsDemo() && !s.Force {
+		return errors.New("seed makes tokens that work for 24 h; outside the demo (SECKILL_DEMO) it needs --force")
+	}
+	store, tokens, err := openForSeeding(e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	buyers, err := seedTokens(e.ctx, store, tokens, s.Users)
+	if err != nil {
+		return err
+	}
+	if s.Tokens == "-" {
+		return writeTokens(e.out, buyers)
+	}
+	f, err := os.OpenFile(s.Tokens, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("tokens file: %w", err)
+	}
+	if err := errors.Join(writeTokens(f, buyers), f.Close()); err != nil {
+		return fmt.Errorf("tokens file: %w", err)
+	}
+	fmt.Fprintf(e.out, "%d users, their tokens in %s work for %s\n", len(buyers), s.Tokens, service.SeedTTL)
+	return nil
+}
+
+// openForSeeding opens the database, brings its schema up to date, and makes the signer that the server uses.
+func openForSeeding(e *env) (*repo.Store, *service.Tokens, error) {
+	secret, err := signingSecret(e.cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	tokens, err := service.NewTokens(secret, time.Now)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := openStore(e.cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := await(e, "the database", store.Ping); err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	if err := prepareDatabase(e, store); err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return store, tokens, nil
+}
+
+// buyer is a seeded user with a token.
+type buyer struct {
+	id    int64
+	token string
+}
+
+// seedTokens makes n users with a session and a token each.
+func seedTokens(ctx context.Context, store *repo.Store, tokens *service.Tokens, n int) ([]buyer, error) {
+	now := service.Moment(time.Now())
+	ids, err := store.SeedUsers(ctx, n, now, now.Add(service.SeedTTL))
+	if err != nil {
+		return nil, err
+	}
+	buyers := make([]buyer, len(ids))
+	for i, id := range ids {
+		token, err := tokens.Access(id, service.SeedTTL)
+		if err != nil {
+			return nil, fmt.Errorf("sign a token: %w", err)
+		}
+		buyers[i] = buyer{id: id.UserID, token: token}
+	}
+	return buyers, nil
+}
+
+func writeTokens(w io.Writer, buyers []buyer) error {
+	buf := bufio.NewWriter(w)
+	for _, b := range buyers {
+		fmt.Fprintf(buf, "%d,%s\n", b.id, b.token)
+	}
+	return buf.Flush()
+}

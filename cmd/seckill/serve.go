@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/handler"
+	"seckill/internal/idgen"
+	"seckill/internal/repo"
+	"seckill/internal/service"
+)
+
+// maxInFlight bounds the purchases that one process works on; the next ones are told that it is overloaded.
+// It is far above what the database connections can serve within a buyer's patience.
+const maxInFlight = 4096
+
+// Time-outs of the public port. An answer takes at most 5 s, so a writer that needs longer is not reading.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 15 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 16 << 10
+	shutdownTimeout   = 20 * time.Second
+)
+
+type serveCmd struct{}
+
+// tuning replaces parts of the wiring, for tests that break them on purpose. The zero value replaces nothing.
+type tuning struct {
+	locks    service.UserLocks
+	now      func() time.Time
+	patience time.Duration // instead of startPatience
+}
+
+// Run serves until the context ends.
+func (serveCmd) Run(e *env) (err error) {
+	cfg := e.cfg
+	secret, err := signingSecret(cfg)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	rdb, closeRedis, err := serverRedis(cfg)
+	if err != nil {
+		return err
+	}
+	defer closeRedis()
+	nodes := lockNodes(cfg, rdb)
+	if err := errors.Join(
+		await(e, "the database", store.Ping),
+		await(e, "Redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() }),
+	); err != nil {
+		return err
+	}
+	if err := prepareDatabase(e, store); err != nil {
+		return err
+	}
+	s, err := newServer(e, parts{store: store, rdb: rdb, lockNodes: nodes, secret: secret})
+	if err != nil {
+		return err
+	}
+	return s.run(e.ctx, e.out)
+}
+
+// serverRedis connects to the configured Redis or starts the embedded one.
+func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
+	if !cfg.EmbeddedRedis() {
+		rdb := openRedis(cfg.RedisPassword, cfg.RedisAddrs...)
+		return rdb, func() { _ = rdb.Close() }, nil
+	}
+	if err := makeDataDir(cfg.DataDir); err != nil {
+		return nil, nil, err
+	}
+	embedded, info, err := startEmbeddedRedis(cfg.DataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	rdb := openRedis(info.Password, info.Addr)
+	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
+}
+
+// prepareDatabase brings the schema up to date and, in the demo, fills an empty database.
+func prepareDatabase(e *env, store *repo.Store) error {
+	applied, err := store.MigrateUp(e.ctx)
+	if err != nil {
+		return err
+	}
+	if len(applied) > 0 {
+		e.log.Info("database schema brought up to date", "migrations", len(applied))
+	}
+	if !e.cfg.IsDemo() {
+		return nil
+	}
+	shops, vouchers := service.Demo(time.Now())
+	seeded, err := store.SeedDemo(e.ctx, shops, vouchers)
+	if seeded {
+		e.log.Info("demo data stored", "shops", len(shops), "vouchers", len(vouchers))
+	}
+	return err
+}
+
+// parts are the dependencies that serve has opened.
+type parts struct {
+	store     *repo.Store
+	rdb       redis.UniversalClient
+	lockNodes []redis.UniversalClient
+	secret    []byte
+}
+
+// server is the program while it serves.
+type server struct {
+	cfg     Config
+	log     *slog.Logger
+	handler http.Handler
+	ops     http.Handler
+	revoked *service.Revocations
+	sales   *service.Sales
+	closing chan struct{} // closed when shutdown begins: /readyz turns red
+}
+
+// newServer wires the program, from the inside out.
+func newServer(e *env, p parts) (*server, error) {
+	cfg, now := e.cfg, time.Now
+	if e.tuning.now != nil {
+		now = e.tuning.now
+	}
+	m := newMetrics(cfg.OrderLane, p.store, p.rdb)
+	ids, err := idgen.New(p.rdb, "order", idgen.WithClock(now))
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := service.NewTokens(p.secret, now)
+	if err != nil {
+		return nil, err
+	}
+	var locks service.UserLocks = &userLocks{nodes: p.lockNodes, observe: m.lockEvent}
+	if e.tuning.locks != nil {
+		locks = e.tuning.locks
+	}
+	revoked := service.NewRevocations(p.store, now, e.log)
+	if err := revoked.Load(e.ctx); err != nil {
+		return nil, fmt.Errorf("read the ended sessions: %w", err)
+	}
+	auth := service.NewAuth(service.AuthConfig{
+		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.log},
+		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
+	})
+	sales := service.NewSales(p.store)
+	orders := service.NewOrders(service.OrdersConfig{
+		Store: p.store, Sales: sales, Lane: service.NewLockLane(locks, ids, p.store), Now: now,
+		PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
+	})
+	s := &server{
+		cfg: cfg, log: e.log, ops: m.opsHandler(), revoked: revoked, sales: sales, closing: make(chan struct{}),
+	}
+	s.handler, err = handler.New(handler.Config{
+		Auth: auth, Vouchers: service.NewVouchers(p.store, sales, now), Orders: orders,
+		Ready: s.checks(p), Metrics: m.registry, Log: e.log, Now: now,
+		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
+	})
+	return s, err
+}
+
+// checks are the conditions of /readyz.
+func (s *server) checks(p parts) map[string]handler.Check {
+	checks := map[string]handler.Check{
+		"database": p.store.Ping,
+		"redis":    func(ctx context.Context) error { return p.rdb.Ping(ctx).Err() },
+		"server": func(context.Context) error {
+			select {
+			case <-s.closing:
+				return errors.New("shutting down")
+			default:
+				return nil
+			}
+		},
+	}
+	if len(s.cfg.LockNodes) > 0 {
+		checks["lock nodes"] = func(ctx context.Context) error { return quorum(ctx, p.lockNodes) }
+	}
+	return checks
+}
+
+// quorum asks whether more than half of the nodes answer, which is what a Redlock needs.
+func quorum(ctx context.Context, nodes []redis.UniversalClient) error {
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { errs[i] = n.Ping(ctx).Err() })
+	}
+	wg.Wait()
+	down := 0
+	for _, err := range errs {
+		if err != nil {
+			down++
+		}
+	}
+	if down*2 >= len(nodes) {
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+// run listens until ctx ends, then finishes the requests that it has begun.
+func (s *server) run(ctx context.Context, out io.Writer) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Addr)
+	if err != nil {
+		return fmt.Errorf("listen (SECKILL_ADDR): %w", err)
+	}
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { s.revoked.Run(background) })
+	defer func() {
+		stopBackground()
+		wg.Wait()
+		s.sales.Close()
+	}()
+
+	public := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 2)
+	serve := func(srv *http.Server, l net.Listener) {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- err
+		}
+	}
+	if s.cfg.OpsAddr != "" {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.OpsAddr)
+		if err != nil {
+			return errors.Join(fmt.Errorf("listen (SECKILL_OPS_ADDR): %w", err), listener.Close())
+		}
+		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readHeaderTimeout}
+		defer func() { _ = ops.Close() }() // after the public port: the last requests are still counted
+		wg.Go(func() { serve(ops, l) })
+		s.log.Info("metrics and profiles", "addr", l.Addr().String())
+	}
+	wg.Go(func() { serve(public, listener) })
+	s.greet(out, listener.Addr())
+
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		s.log.Info("shutting down: finishing the requests that have begun")
+	}
+	close(s.closing)
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	return errors.Join(err, public.Shutdown(deadline))
+}
+
+// greet tells a person where the server is and how to get in.
+func (s *server) greet(out io.Writer, addr net.Addr) {
+	url := "http://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(addr.String())
+	database, rds := "MySQL", "Redis "+strings.Join(s.cfg.RedisAddrs, ",")
+	if s.cfg.Embedded() {
+		database = "SQLite in " + s.cfg.DataDir
+	}
+	if s.cfg.EmbeddedRedis() {
+		rds = "embedded Redis"
+	}
+	fmt.Fprintf(out, "seckill listens on %s (%s, %s, lane %s)\n", url, database, rds, s.cfg.OrderLane)
+	if !s.cfg.IsDemo() {
+		return
+	}
+	fmt.Fprintf(out, `Demo: any mobile number logs in, %s is an admin. The code comes in the header X-Demo-Code:
+  curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
+  curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
+  curl -s  %s/api/v1/vouchers
+  curl -s  %s/api/v1/vouchers/2/orders -X POST -H 'Authorization: Bearer <access_token>'
+`, strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
+}
+
+// logSender writes login codes to the log, for want of a contract with somebody who sends text messages.
+type logSender struct{ log *slog.Logger }
+
+// SendCode implements service.CodeSender.
+func (s logSender) SendCode(_ context.Context, phone, code string) error {
+	s.log.Info("login code", "phone", phone, "code", code)
+	return nil
+}

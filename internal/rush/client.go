@@ -1,0 +1,191 @@
+// Package rush is a crowd of buyers: it creates a sale on a running server, sends everybody at once, and checks
+// through the public API that what the buyers were told is true.
+package rush
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Client speaks the API of one server. It is safe for concurrent use.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// requestTimeout is far above the 5 s within which the server promises an answer.
+const requestTimeout = 30 * time.Second
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 1 << 20
+
+// NewClient makes a client for the server at base, such as http://127.0.0.1:8080, with up to conns connections.
+func NewClient(base string, conns int) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("%q is not the address of a server, such as http://127.0.0.1:8080", base)
+	}
+	return &Client{
+		base: u.Scheme + "://" + u.Host,
+		http: &http.Client{
+			Timeout: requestTimeout,
+			Transport: &http.Transport{
+				Proxy: http.ProxyFromEnvironment, MaxConnsPerHost: conns, MaxIdleConnsPerHost: conns, IdleConnTimeout: time.Minute,
+			},
+		},
+	}, nil
+}
+
+// Close drops the idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Problem is an error answer of the server (RFC 9457).
+type Problem struct {
+	Status     int           `json:"status"`
+	Code       string        `json:"code"`
+	Title      string        `json:"title"`
+	Detail     string        `json:"detail"`
+	OrderID    string        `json:"order_id"`
+	RequestID  string        `json:"request_id"`
+	RetryAfter time.Duration `json:"-"`
+}
+
+func (p *Problem) Error() string {
+	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
+}
+
+// do sends one request and decodes a 2xx answer into out (nil: not wanted). Other answers are *Problem.
+func (c *Client) do(ctx context.Context, method, path, token string, in, out any) (http.Header, error) {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return nil, newProblem(res, text)
+	}
+	if out != nil {
+		if err := json.Unmarshal(text, out); err != nil {
+			return nil, fmt.Errorf("decode the answer to %s %s: %w", method, path, err)
+		}
+	}
+	return res.Header, nil
+}
+
+func newProblem(res *http.Response, text []byte) *Problem {
+	var p Problem
+	if json.Unmarshal(text, &p) != nil || p.Code == "" {
+		p.Code = "http_" + strconv.Itoa(res.StatusCode) // a proxy's answer, not the server's
+	}
+	p.Status = res.StatusCode
+	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
+		p.RetryAfter = time.Duration(n) * time.Second
+	}
+	return &p
+}
+
+// Login logs a phone in with the code that a server in demo mode tells, and returns the access token.
+func (c *Client) Login(ctx context.Context, phone string) (string, error) {
+	h, err := c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, nil)
+	if err != nil {
+		return "", err
+	}
+	code := h.Get("X-Demo-Code")
+	if code == "" {
+		return "", errors.New("the server does not tell login codes: it is not in demo mode (SECKILL_DEMO)")
+	}
+	var login struct {
+		AccessToken string `json:"access_token"`
+	}
+	_, err = c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", map[string]string{"phone": phone, "code": code}, &login)
+	return login.AccessToken, err
+}
+
+// Knows says whether the server accepts the token.
+func (c *Client) Knows(ctx context.Context, token string) bool {
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/me", token, nil, nil)
+	return err == nil
+}
+
+// Voucher is what a buyer sees of a sale.
+type Voucher struct {
+	ID    string `json:"id"`
+	Stock int64  `json:"stock"`
+	State string `json:"state"`
+}
+
+// CreateSale publishes a seckill voucher of stock units whose window is open for an hour.
+func (c *Client) CreateSale(ctx context.Context, adminToken string, stock int64) (Voucher, error) {
+	now := time.Now().UTC()
+	var v Voucher
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/vouchers", adminToken, map[string]any{
+		"shop_id": "1", "title": "Rush of " + now.Format(time.DateTime), "pay_value": 100, "actual_value": 200,
+		"stock": stock, "begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
+	}, &v)
+	return v, err
+}
+
+// Voucher reads a sale.
+func (c *Client) Voucher(ctx context.Context, id string) (Voucher, error) {
+	var v Voucher
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/vouchers/"+id, "", nil, &v)
+	return v, err
+}
+
+// Order is what a buyer sees of an order.
+type Order struct {
+	ID        string `json:"id"`
+	UserID    string `json:"user_id"`
+	VoucherID string `json:"voucher_id"`
+	Status    string `json:"status"`
+}
+
+// Place orders one unit.
+func (c *Client) Place(ctx context.Context, token, voucherID string) (Order, error) {
+	var o Order
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, nil, &o)
+	return o, err
+}
+
+// Cancel cancels an unpaid order.
+func (c *Client) Cancel(ctx context.Context, token, orderID string) (Order, error) {
+	var o Order
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/orders/"+orderID+"/cancel", token, nil, &o)
+	return o, err
+}
+
+// Orders reads the newest orders of the token's user.
+func (c *Client) Orders(ctx context.Context, token string) ([]Order, error) {
+	var list struct {
+		Items []Order `json:"items"`
+	}
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/orders?limit=100", token, nil, &list)
+	return list.Items, err
+}
