@@ -1,0 +1,38 @@
+# The commands of a working day. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GOBIN := $(shell go env GOPATH)/bin
+GOLANGCI_LINT_VERSION := v2.15.0
+GOVULNCHECK_VERSION := latest
+
+.PHONY: help run test check lint vuln bench load up down deps fmt
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
+	go run ./cmd/seckill
+
+test: deps ## all tests, on the embedded default and on real MariaDB and Redis, which are installed if missing
+	SECKILL_TEST_REQUIRE=1 go test -race -timeout 20m ./...
+
+check: lint test ## what CI runs: linters, then all tests
+
+lint: ## golangci-lint, which also holds the import arrows
+	@test "$$($(GOBIN)/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI_LINT_VERSION:v%=%)" || { \
+		echo "installing golangci-lint $(GOLANGCI_LINT_VERSION)"; \
+		go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION); }
+	$(GOBIN)/golangci-lint run ./...
+
+fmt: ## format
+	$(GOBIN)/golangci-lint fmt ./...
+
+deps: ## install the servers that the tests start (Debian, Ubuntu)
+	@./.ci/install-servers
+
+vuln: ## known vulnerabilities, if their database can be reached
+	@if curl -fsS -o /dev/null --max-time 10 https://vuln.go.dev/index/db.json 2>/dev/null; then \
+		go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...; \
+	else echo "the vulnerability database cannot be reached: not checked"; fi
