@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -136,9 +137,26 @@ func requireReady(t *testing.T, p *process) {
 // get returns the status of a page.
 func get(t *testing.T, url string) int {
 	t.Helper()
+	status, _ := fetch(t, url)
+	return status
+}
+
+// body returns a page.
+func body(t *testing.T, url string) string {
+	t.Helper()
+	status, text := fetch(t, url)
+	require.Equal(t, http.StatusOK, status)
+	return text
+}
+
+func fetch(t *testing.T, url string) (status int, text string) {
+	t.Helper()
 	client := &http.Client{Timeout: 30 * time.Second}
+	defer client.CloseIdleConnections()
 	res, err := client.Get(url)
 	require.NoError(t, err)
 	defer res.Body.Close()
-	return res.StatusCode
+	page, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(page)
 }

@@ -146,7 +146,10 @@ func (s *stack) command(t *testing.T, args ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(exe, args...)
-	cmd.Env = []string{envRunMain + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	cmd.Env = []string{
+		envRunMain + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
+		"GORACE=atexit_sleep_ms=0", // else the race detector holds up each exit for a second
+	}
 	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Dir = t.TempDir()
 	return cmd
@@ -205,6 +208,7 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		p.kill()
+		require.NotContains(t, p.log.String(), "DATA RACE")
 		if t.Failed() {
 			t.Logf("server %s said:\n%s", p.url, p.log)
 		}

@@ -61,6 +61,27 @@ func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
 	return all, err
 }
 
+// exclusively runs fn while no other process changes the schema or does the same.
+func (s *Store) exclusively(ctx context.Context, fn func() error) (err error) {
+	db, err := s.dialect.patient()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return s.translate(err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := s.dialect.migrationLock.SessionLock(ctx, conn); err != nil {
+		return s.translate(err)
+	}
+	defer func() {
+		err = errors.Join(err, s.dialect.migrationLock.SessionUnlock(context.WithoutCancel(ctx), conn))
+	}()
+	return fn()
+}
+
 // migrate runs fn with goose on a connection of its own.
 func (s *Store) migrate(fn func(*goose.Provider) error) (err error) {
 	dialect := goose.DialectMySQL

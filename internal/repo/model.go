@@ -26,7 +26,7 @@ type voucherRow struct {
 	Type        int8
 	Status      int8
 	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // the service says when
 }
 
 func (voucherRow) TableName() string { return "vouchers" }
@@ -39,7 +39,7 @@ type saleRow struct {
 	EndAt        time.Time
 	LimitPerUser int
 	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	UpdatedAt    time.Time `gorm:"autoUpdateTime:false"` // the service says when
 }
 
 func (saleRow) TableName() string { return "seckill_vouchers" }
@@ -81,7 +81,7 @@ type orderRow struct {
 	RedeemedAt  *time.Time
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
-	UpdatedAt   time.Time
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // the service says when
 }
 
 func (orderRow) TableName() string { return "voucher_orders" }
@@ -112,7 +112,7 @@ type userRow struct {
 	Icon      string
 	Role      string
 	CreatedAt time.Time
-	UpdatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // the service says when
 }
 
 func (userRow) TableName() string { return "users" }
@@ -181,7 +181,7 @@ type shopRow struct {
 	Score     int
 	OpenHours string
 	CreatedAt time.Time
-	UpdatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // the service says when
 }
 
 func (shopRow) TableName() string { return "shops" }

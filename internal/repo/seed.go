@@ -64,31 +64,37 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 }
 
 // SeedDemo stores the demo shops and vouchers if the database has neither; false means that it had some.
-func (s *Store) SeedDemo(ctx context.Context, shops []service.Shop, vouchers []service.Voucher) (bool, error) {
-	seeded := false
-	err := s.write(ctx, func(tx *gorm.DB) error {
-		var n int64
-		if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {
-			return err
-		}
-		if seeded = n == 0; !seeded {
-			return nil
-		}
-		ids := make(map[int64]int64, len(shops)) // number in the list -> id in the table
-		for i := range shops {
-			row := newShopRow(&shops[i])
-			if err := tx.Create(&row).Error; err != nil {
+// Processes that start together wait for each other: only one of them seeds.
+func (s *Store) SeedDemo(ctx context.Context, shops []service.Shop, vouchers []service.Voucher) (seeded bool, err error) {
+	err = s.exclusively(ctx, func() error {
+		return s.write(ctx, func(tx *gorm.DB) error {
+			var n int64
+			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {
 				return err
 			}
-			ids[shops[i].ID] = row.ID
-		}
-		for _, v := range vouchers {
-			v.ShopID = ids[v.ShopID]
-			if err := insertVoucher(tx, &v); err != nil {
-				return err
+			if seeded = n == 0; !seeded {
+				return nil
 			}
-		}
-		return nil
+			return insertDemo(tx, shops, vouchers)
+		})
 	})
 	return seeded, err
+}
+
+func insertDemo(tx *gorm.DB, shops []service.Shop, vouchers []service.Voucher) error {
+	ids := make(map[int64]int64, len(shops)) // number in the list -> id in the table
+	for i := range shops {
+		row := newShopRow(&shops[i])
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		ids[shops[i].ID] = row.ID
+	}
+	for _, v := range vouchers {
+		v.ShopID = ids[v.ShopID]
+		if err := insertVoucher(tx, &v); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -53,6 +53,7 @@ const (
 func gormConfig() *gorm.Config {
 	return &gorm.Config{
 		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true, // who opens a store decides how long to wait for the server
 		Logger:                 logger.Discard,
 		NowFunc:                func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
 	}

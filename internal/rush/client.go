@@ -159,6 +159,21 @@ func (c *Client) Voucher(ctx context.Context, id string) (Voucher, error) {
 	return v, err
 }
 
+// Vouchers reads the newest vouchers.
+func (c *Client) Vouchers(ctx context.Context) ([]Voucher, error) {
+	var list struct {
+		Items []Voucher `json:"items"`
+	}
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/vouchers?limit=100", "", nil, &list)
+	return list.Items, err
+}
+
+// Logout ends the token's session.
+func (c *Client) Logout(ctx context.Context, token string) error {
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/logout", token, nil, nil)
+	return err
+}
+
 // Order is what a buyer sees of an order.
 type Order struct {
 	ID        string `json:"id"`

@@ -1,0 +1,159 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+func TestLoginCode(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		refuse := errors.New("refused")
+		require.ErrorIs(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+			require.Equal(t, service.LoginCode{Phone: "138"}, *lc)
+			lc.Attempts = 9
+			return refuse
+		}), refuse)
+		want := service.LoginCode{
+			Phone: "138", Hash: []byte{1, 2, 3}, Attempts: 1, SentAt: now, ExpiresAt: now.Add(time.Minute), WindowStart: now, SentCount: 2,
+		}
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+			require.Zero(t, lc.Attempts, "a refused change is not written")
+			*lc = want
+			return nil
+		}))
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+			require.Equal(t, want, *lc)
+			lc.Hash = nil
+			return nil
+		}))
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+			require.Empty(t, lc.Hash)
+			return nil
+		}))
+	})
+}
+
+// TestGuessesAreCounted races guesses at one code: none may be lost, or five guesses become many.
+func TestGuessesAreCounted(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const guesses = 40
+		var wg sync.WaitGroup
+		for range guesses {
+			wg.Go(func() {
+				if err := s.ChangeLoginCode(context.Background(), "138", func(lc *service.LoginCode) error {
+					lc.Attempts++
+					lc.SentAt, lc.ExpiresAt, lc.WindowStart = now, now, now
+					return nil
+				}); err != nil {
+					t.Errorf("count: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, s.ChangeLoginCode(t.Context(), "138", func(lc *service.LoginCode) error {
+			require.Equal(t, guesses, lc.Attempts)
+			return nil
+		}))
+	})
+}
+
+func newSession(id string) service.Session {
+	return service.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+}
+
+// TestFirstLogins races the first logins of one phone: one user, a session each.
+func TestFirstLogins(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		newcomer := service.User{Phone: "13800000001", NickName: "n", Role: service.RoleBuyer, CreatedAt: now}
+		users := make([]service.User, 10)
+		var wg sync.WaitGroup
+		for i := range users {
+			wg.Go(func() {
+				u, err := s.OpenSession(context.Background(), newcomer, newSession(string(rune('a'+i))))
+				if err != nil {
+					t.Errorf("log in: %v", err)
+				}
+				users[i] = u
+			})
+		}
+		wg.Wait()
+		for _, u := range users {
+			require.Equal(t, users[0], u)
+		}
+		u, err := s.User(t.Context(), users[0].ID)
+		require.NoError(t, err)
+		require.Equal(t, users[0], u)
+		_, err = s.User(t.Context(), 999)
+		require.ErrorIs(t, err, service.ErrNotFound)
+	})
+}
+
+func TestRotateSession(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"))
+		require.NoError(t, err)
+		rotate := func(id string, generation int64, at time.Time) error {
+			_, err := s.RotateSession(ctx, id, generation, at, at.Add(time.Hour), at.Add(24*time.Hour))
+			return err
+		}
+		require.ErrorIs(t, rotate("unknown", 1, now), service.ErrUnauthenticated)
+		require.NoError(t, rotate("a", 1, now))
+		require.NoError(t, rotate("a", 2, now))
+		require.ErrorIs(t, rotate("a", 1, now), service.ErrUnauthenticated, "reuse")
+		require.ErrorIs(t, rotate("a", 3, now), service.ErrUnauthenticated, "the reuse revoked the session")
+		list, err := s.RevocationsAfter(ctx, 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, "a", list[0].SessionID)
+
+		_, err = s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"))
+		require.NoError(t, err)
+		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), service.ErrUnauthenticated, "over")
+	})
+}
+
+func TestRevocations(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"))
+		require.NoError(t, err)
+		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
+		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "twice is no error")
+		require.NoError(t, s.RevokeSession(ctx, "b", now, now.Add(2*time.Hour)))
+		list, err := s.RevocationsAfter(ctx, 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 3)
+		later, err := s.RevocationsAfter(ctx, list[1].Seq, now)
+		require.NoError(t, err)
+		require.Equal(t, list[2:], later)
+		require.NoError(t, s.PurgeSessions(ctx, now.Add(90*time.Minute)))
+		list, err = s.RevocationsAfter(ctx, 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		_, err = s.RotateSession(ctx, "a", 1, now, now, now)
+		require.ErrorIs(t, err, service.ErrUnauthenticated, "the session that was over is gone")
+	})
+}
+
+func TestSeedUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		first, err := s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Len(t, first, seedBatch+3)
+		again, err := s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		for i := range first {
+			require.Equal(t, first[i].UserID, again[i].UserID)
+			require.NotEqual(t, first[i].SessionID, again[i].SessionID)
+		}
+	})
+}

@@ -1,0 +1,254 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// onEach runs a test of the store on every database: one suite, so that they cannot drift apart.
+func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
+	t.Run("sqlite", func(t *testing.T) {
+		s, err := OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
+		require.NoError(t, err)
+		fn(t, migrated(t, s))
+	})
+	t.Run("mysql", func(t *testing.T) {
+		s, err := OpenMySQL(testenv.MySQLDSN(t))
+		require.NoError(t, err)
+		fn(t, migrated(t, s))
+	})
+}
+
+func migrated(t *testing.T, s *Store) *Store {
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	_, err := s.MigrateUp(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
+
+// newSale stores a sale that is open at now.
+func newSale(t *testing.T, s *Store, stock int64, limit int) service.Voucher {
+	t.Helper()
+	v := service.Voucher{
+		ShopID: 1, Title: "秒杀券 🎟", PayValue: 100, ActualValue: 200, Type: service.VoucherSeckill, Status: service.VoucherOn,
+		CreatedAt: now, UpdatedAt: now,
+		Sale: &service.Sale{
+			InitialStock: stock, Stock: stock, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour), LimitPerUser: limit,
+		},
+	}
+	require.NoError(t, s.CreateVoucher(t.Context(), &v))
+	return v
+}
+
+func newOrder(id, user, voucher int64) service.Order {
+	return service.Order{
+		ID: id, UserID: user, VoucherID: voucher, Status: service.OrderPendingPayment, Amount: 100,
+		CreatedAt: now, ExpiresAt: now.Add(15 * time.Minute),
+	}
+}
+
+// requireBooks requires the stock that is left and that the accounts balance.
+func requireBooks(t *testing.T, s *Store, voucher, left, active int64) {
+	t.Helper()
+	books, err := s.Books(t.Context())
+	require.NoError(t, err)
+	for _, b := range books {
+		if b.VoucherID == voucher {
+			require.Empty(t, b.Check())
+			require.Equal(t, left, b.Stock)
+			require.Equal(t, active, b.Active)
+			return
+		}
+	}
+	t.Fatalf("no books of voucher %d", voucher)
+}
+
+func TestPlaceOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v := newSale(t, s, 2, 1)
+		placed, err := s.PlaceOrder(ctx, newOrder(1, 10, v.ID), 1)
+		require.NoError(t, err)
+		want := newOrder(1, 10, v.ID)
+		want.Slot = 1
+		require.Equal(t, want, placed)
+		stored, err := s.Order(ctx, 10, 1)
+		require.NoError(t, err)
+		require.Equal(t, want, stored, "what was answered is what is stored, to the millisecond, in UTC")
+
+		_, err = s.PlaceOrder(ctx, newOrder(2, 10, v.ID), 1)
+		var dup *service.DuplicateOrderError
+		require.ErrorAs(t, err, &dup)
+		require.Equal(t, int64(1), dup.OrderID)
+
+		_, err = s.PlaceOrder(ctx, newOrder(1, 11, v.ID), 1)
+		require.ErrorIs(t, err, service.ErrIDTaken, "a taken id is not a repeated purchase")
+
+		_, err = s.PlaceOrder(ctx, newOrder(3, 11, v.ID), 1)
+		require.NoError(t, err)
+		_, err = s.PlaceOrder(ctx, newOrder(4, 12, v.ID), 1)
+		require.ErrorIs(t, err, service.ErrSoldOut)
+		_, err = s.PlaceOrder(ctx, newOrder(5, 11, v.ID), 1)
+		require.ErrorAs(t, err, &dup, "who holds one hears of it, although nothing is left")
+		requireBooks(t, s, v.ID, 0, 2)
+
+		_, err = s.PlaceOrder(ctx, newOrder(6, 12, 999), 1)
+		require.ErrorIs(t, err, service.ErrSoldOut, "a sale that does not exist has no unit")
+		_, err = s.Order(ctx, 12, 6)
+		require.ErrorIs(t, err, service.ErrNotFound, "and the order was rolled back")
+	})
+}
+
+func TestLimitPerUser(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v := newSale(t, s, 10, 3)
+		for i := range int64(3) {
+			o, err := s.PlaceOrder(ctx, newOrder(1+i, 10, v.ID), 3)
+			require.NoError(t, err)
+			require.Equal(t, int(i+1), o.Slot)
+		}
+		_, err := s.PlaceOrder(ctx, newOrder(4, 10, v.ID), 3)
+		var dup *service.DuplicateOrderError
+		require.ErrorAs(t, err, &dup)
+		_, err = s.CancelOrder(ctx, 10, 2, now)
+		require.NoError(t, err)
+		o, err := s.PlaceOrder(ctx, newOrder(5, 10, v.ID), 3)
+		require.NoError(t, err)
+		require.Equal(t, 2, o.Slot, "the lowest free slot")
+		count, newest, err := s.ActiveOrders(ctx, 10, v.ID)
+		require.NoError(t, err)
+		require.Equal(t, 3, count)
+		require.Equal(t, int64(5), newest)
+		requireBooks(t, s, v.ID, 7, 3)
+	})
+}
+
+func TestCancelOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v := newSale(t, s, 1, 1)
+		_, err := s.PlaceOrder(ctx, newOrder(1, 10, v.ID), 1)
+		require.NoError(t, err)
+		_, err = s.CancelOrder(ctx, 11, 1, now)
+		require.ErrorIs(t, err, service.ErrNotFound, "somebody else's order")
+		requireBooks(t, s, v.ID, 0, 1)
+
+		// Many at once: one of them returns the unit.
+		var wg sync.WaitGroup
+		errs := make([]error, 20)
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = s.CancelOrder(context.Background(), 10, 1, now.Add(time.Second)) })
+		}
+		wg.Wait()
+		done := 0
+		for _, err := range errs {
+			if err == nil {
+				done++
+			} else {
+				require.ErrorIs(t, err, service.ErrInvalidState)
+			}
+		}
+		require.Equal(t, 1, done)
+		requireBooks(t, s, v.ID, 1, 0)
+		o, err := s.Order(ctx, 10, 1)
+		require.NoError(t, err)
+		require.Equal(t, service.OrderCancelled, o.Status)
+		require.Zero(t, o.Slot)
+		require.Equal(t, now.Add(time.Second), *o.CancelledAt)
+
+		_, err = s.PlaceOrder(ctx, newOrder(2, 10, v.ID), 1)
+		require.NoError(t, err, "the user may buy again")
+		requireBooks(t, s, v.ID, 0, 1)
+	})
+}
+
+// TestRaceWithoutLocks is the promise that the database alone keeps: buyers race with nothing in front of it,
+// each with several clicks, some of which are cancelled.
+func TestRaceWithoutLocks(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const users, clicks, stock = 60, 5, 20
+		v := newSale(t, s, stock, 1)
+		var (
+			wg      sync.WaitGroup
+			mu      sync.Mutex
+			holders = map[int64]int{}
+		)
+		for i := range int64(users * clicks) {
+			wg.Go(func() {
+				user := i % users
+				_, err := s.PlaceOrder(context.Background(), newOrder(1000+i, 1+user, v.ID), 1)
+				var dup *service.DuplicateOrderError
+				switch {
+				case err == nil && i%7 == 0:
+					_, err = s.CancelOrder(context.Background(), 1+user, 1000+i, now)
+					if err != nil {
+						t.Errorf("cancel: %v", err)
+					}
+				case err == nil:
+					mu.Lock()
+					holders[user]++
+					mu.Unlock()
+				case errors.As(err, &dup), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrOrderInProgress):
+				default:
+					t.Errorf("user %d: %v", user, err)
+				}
+			})
+		}
+		wg.Wait()
+		for user, n := range holders {
+			require.Equal(t, 1, n, "user %d", user)
+		}
+		requireBooks(t, s, v.ID, int64(stock-len(holders)), int64(len(holders)))
+	})
+}
+
+// TestStockCannotFallBelowZero holds the CHECK constraint, the guard behind the conditional update.
+func TestStockCannotFallBelowZero(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 1, 1)
+		require.Error(t, s.w.Exec("UPDATE seckill_vouchers SET stock = stock - 2 WHERE voucher_id = ?", v.ID).Error)
+		requireBooks(t, s, v.ID, 1, 0)
+	})
+}
+
+func TestListOrders(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		for id := range int64(5) {
+			v := newSale(t, s, 1, 1)
+			_, err := s.PlaceOrder(ctx, newOrder(1+id, 10, v.ID), 1)
+			require.NoError(t, err)
+		}
+		_, err := s.CancelOrder(ctx, 10, 3, now)
+		require.NoError(t, err)
+		ids := func(f service.OrderFilter) (ids []int64) {
+			f.UserID = 10
+			orders, err := s.ListOrders(ctx, f)
+			require.NoError(t, err)
+			for _, o := range orders {
+				ids = append(ids, o.ID)
+			}
+			return ids
+		}
+		require.Equal(t, []int64{5, 4}, ids(service.OrderFilter{Page: service.Page{Limit: 2}}))
+		require.Equal(t, []int64{3, 2}, ids(service.OrderFilter{Page: service.Page{Limit: 2, Before: 4}}))
+		require.Equal(t, []int64{3}, ids(service.OrderFilter{Status: service.OrderCancelled, Page: service.Page{Limit: 9}}))
+		orders, err := s.ListOrders(ctx, service.OrderFilter{UserID: 11, Page: service.Page{Limit: 9}})
+		require.NoError(t, err)
+		require.Empty(t, orders)
+	})
+}

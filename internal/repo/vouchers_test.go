@@ -1,0 +1,133 @@
+package repo
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+func TestVoucher(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v := newSale(t, s, 5, 2)
+		stored, err := s.Voucher(ctx, v.ID)
+		require.NoError(t, err)
+		require.Equal(t, v, stored)
+
+		normal := service.Voucher{
+			ShopID: 1, Title: "n", PayValue: 1, ActualValue: 2, Type: service.VoucherNormal, Status: service.VoucherOn,
+			CreatedAt: now, UpdatedAt: now,
+		}
+		require.NoError(t, s.CreateVoucher(ctx, &normal))
+		stored, err = s.Voucher(ctx, normal.ID)
+		require.NoError(t, err)
+		require.Equal(t, normal, stored)
+		require.Nil(t, stored.Sale)
+
+		_, err = s.Voucher(ctx, 999)
+		require.ErrorIs(t, err, service.ErrNotFound)
+	})
+}
+
+// TestChangeVoucher changes a sale and sells a unit of it in between: the sold unit stays sold.
+func TestChangeVoucher(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v := newSale(t, s, 5, 1)
+		_, err := s.PlaceOrder(ctx, newOrder(1, 10, v.ID), 1)
+		require.NoError(t, err)
+		later := now.Add(time.Minute)
+		changed, err := s.ChangeVoucher(ctx, v.ID, func(v *service.Voucher) error {
+			v.Title, v.Status, v.UpdatedAt = "new", service.VoucherOff, later
+			v.Sale.EndAt, v.Sale.LimitPerUser = later, 2
+			v.Sale.Stock = 99 // not written: stock is booked, never overwritten
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, "new", changed.Title)
+		stored, err := s.Voucher(ctx, v.ID)
+		require.NoError(t, err)
+		require.Equal(t, int64(4), stored.Sale.Stock)
+		changed.Sale.Stock = 4
+		require.Equal(t, changed, stored)
+
+		refuse := errors.New("refused")
+		_, err = s.ChangeVoucher(ctx, v.ID, func(v *service.Voucher) error { v.Title = "x"; return refuse })
+		require.ErrorIs(t, err, refuse)
+		again, err := s.Voucher(ctx, v.ID)
+		require.NoError(t, err)
+		require.Equal(t, stored, again)
+		_, err = s.ChangeVoucher(ctx, 999, func(*service.Voucher) error { return nil })
+		require.ErrorIs(t, err, service.ErrNotFound)
+	})
+}
+
+// TestListVouchersByState holds the SQL of each state against the rule in package service.
+func TestListVouchersByState(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		for _, status := range []service.VoucherStatus{service.VoucherOn, service.VoucherOff, service.VoucherExpired} {
+			for _, window := range [][2]time.Duration{{-2, -1}, {-1, 0}, {-1, 1}, {0, 1}, {1, 2}} {
+				for _, stock := range []int64{0, 3} {
+					v := service.Voucher{
+						ShopID: 1, Title: "v", Type: service.VoucherSeckill, Status: status, CreatedAt: now, UpdatedAt: now,
+						Sale: &service.Sale{
+							InitialStock: 3, Stock: stock, LimitPerUser: 1,
+							BeginAt: now.Add(window[0] * time.Hour), EndAt: now.Add(window[1] * time.Hour),
+						},
+					}
+					require.NoError(t, s.CreateVoucher(ctx, &v))
+				}
+			}
+			v := service.Voucher{ShopID: 2, Title: "n", Status: status, CreatedAt: now, UpdatedAt: now}
+			require.NoError(t, s.CreateVoucher(ctx, &v))
+		}
+		list := func(f service.VoucherFilter) []service.Voucher {
+			f.Now, f.Page = now, service.Page{Limit: 100}
+			found, err := s.ListVouchers(ctx, f)
+			require.NoError(t, err)
+			return found
+		}
+		var all []service.Voucher
+		for _, status := range []service.VoucherStatus{service.VoucherOn, service.VoucherOff, service.VoucherExpired} {
+			found := list(service.VoucherFilter{Status: status})
+			require.Len(t, found, 11)
+			all = append(all, found...)
+		}
+		require.Len(t, list(service.VoucherFilter{}), 11, "without a filter: what is on")
+		require.Len(t, list(service.VoucherFilter{ShopID: 2}), 1)
+		for _, state := range []service.SaleState{service.StateUpcoming, service.StateOnSale, service.StateSoldOut, service.StateEnded} {
+			want := map[int64]bool{}
+			for i := range all {
+				if all[i].State(now) == state {
+					want[all[i].ID] = true
+				}
+			}
+			got := map[int64]bool{}
+			for _, v := range list(service.VoucherFilter{State: state}) {
+				got[v.ID] = true
+			}
+			require.Equal(t, want, got, state)
+		}
+	})
+}
+
+func TestListVouchersPages(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		var ids []int64
+		for range 5 {
+			ids = append(ids, newSale(t, s, 1, 1).ID)
+		}
+		page, err := s.ListVouchers(t.Context(), service.VoucherFilter{Page: service.Page{Limit: 2}})
+		require.NoError(t, err)
+		require.Equal(t, []int64{ids[4], ids[3]}, []int64{page[0].ID, page[1].ID})
+		page, err = s.ListVouchers(t.Context(), service.VoucherFilter{Page: service.Page{Limit: 9, Before: ids[1]}})
+		require.NoError(t, err)
+		require.Len(t, page, 1)
+		require.Equal(t, ids[0], page[0].ID)
+	})
+}
