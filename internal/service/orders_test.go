@@ -1,0 +1,300 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// loader is a SaleLoader that counts its reads.
+type loader struct {
+	reads atomic.Int64
+	load  func(ctx context.Context) (Voucher, error)
+}
+
+func (l *loader) Voucher(ctx context.Context, _ int64) (Voucher, error) {
+	l.reads.Add(1)
+	return l.load(ctx)
+}
+
+func openSale(stock int64) Voucher {
+	return Voucher{
+		ID: 1, PayValue: 100, Type: VoucherSeckill, Status: VoucherOn,
+		Sale: &Sale{InitialStock: stock, Stock: stock, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1},
+	}
+}
+
+func newSales(t *testing.T, l *loader) *Sales {
+	s := NewSales(l)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestSalesShareOneRead(t *testing.T) {
+	release := make(chan struct{})
+	l := &loader{load: func(context.Context) (Voucher, error) { <-release; return openSale(5), nil }}
+	s := newSales(t, l)
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if v, err := s.Get(context.Background(), 1); err != nil || v.Sale.Stock != 5 {
+				t.Errorf("%v, %v", v, err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return l.reads.Load() > 0 }, time.Minute, time.Millisecond)
+	close(release)
+	wg.Wait()
+	require.Less(t, l.reads.Load(), int64(50))
+}
+
+// TestSalesReaderHangsUp: the reader works for everybody who waits, so its own caller's end must not end it.
+func TestSalesReaderHangsUp(t *testing.T) {
+	l := &loader{load: func(ctx context.Context) (Voucher, error) { return openSale(5), ctx.Err() }}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := newSales(t, l)
+	l.load = func(ctx context.Context) (Voucher, error) { cancel(); return openSale(5), ctx.Err() }
+	_, err := s.Get(ctx, 1)
+	require.NoError(t, err)
+}
+
+func TestSalesSoldOutAndBack(t *testing.T) {
+	l := &loader{load: func(context.Context) (Voucher, error) { return openSale(5), nil }}
+	s := newSales(t, l)
+	s.MarkSoldOut(1) // unknown yet: nothing to mark
+	first, err := s.Get(t.Context(), 1)
+	require.NoError(t, err)
+	s.MarkSoldOut(1)
+	v, err := s.Get(t.Context(), 1)
+	require.NoError(t, err)
+	require.Zero(t, v.Sale.Stock)
+	require.Equal(t, int64(5), first.Sale.Stock, "what was handed out before does not change")
+	s.Forget(1)
+	v, err = s.Get(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), v.Sale.Stock)
+}
+
+// TestSalesExpire: what another process changed is seen although nobody tells this one.
+func TestSalesExpire(t *testing.T) {
+	var stock atomic.Int64
+	s := newSales(t, &loader{load: func(context.Context) (Voucher, error) { return openSale(stock.Load()), nil }})
+	_, err := s.Get(t.Context(), 1)
+	require.NoError(t, err)
+	stock.Store(3)
+	require.Eventually(t, func() bool {
+		v, err := s.Get(t.Context(), 1)
+		return err == nil && v.Sale.Stock == 3
+	}, time.Minute, 10*time.Millisecond)
+}
+
+func TestSalesErrors(t *testing.T) {
+	for _, want := range []error{ErrNotFound, ErrUnavailable} {
+		l := &loader{load: func(context.Context) (Voucher, error) { return Voucher{}, want }}
+		s := newSales(t, l)
+		_, err := s.Get(t.Context(), 1)
+		require.ErrorIs(t, err, want)
+		_, err = s.Get(t.Context(), 1)
+		require.ErrorIs(t, err, want)
+		require.Equal(t, int64(2), l.reads.Load(), "errors are not kept")
+	}
+}
+
+// store is an OrderStore of which a test gives what it needs.
+type store struct {
+	OrderStore
+	place  func(ctx context.Context, o Order) (Order, error)
+	active func() (int, int64, error)
+}
+
+func (s *store) PlaceOrder(ctx context.Context, o Order, _ int) (Order, error) {
+	return s.place(ctx, o)
+}
+func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
+	return s.active()
+}
+
+// locks grants, refuses or breaks.
+type locks struct{ before, after error }
+
+func (l locks) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
+	if l.before != nil {
+		return l.before
+	}
+	return errors.Join(fn(ctx), l.after)
+}
+
+// ids counts up; skip jumps.
+type ids struct {
+	next    int64
+	skipped []int64
+	err     error
+}
+
+func (g *ids) Next(context.Context) (int64, error) { g.next++; return g.next, g.err }
+func (g *ids) Skip(_ context.Context, taken int64) error {
+	g.skipped = append(g.skipped, taken)
+	g.next = taken + 1000
+	return nil
+}
+
+func TestLockLane(t *testing.T) {
+	placed := func(_ context.Context, o Order) (Order, error) { return o, nil }
+	broken := errors.New("broken")
+	for name, tc := range map[string]struct {
+		locks locks
+		ids   ids
+		place func(context.Context, Order) (Order, error)
+		want  error
+	}{
+		"placed":                 {place: placed},
+		"in progress":            {locks: locks{before: ErrOrderInProgress}, want: ErrOrderInProgress},
+		"lock server down":       {locks: locks{before: broken}, want: ErrUnavailable},
+		"id server down":         {ids: ids{err: broken}, place: placed, want: ErrUnavailable},
+		"sold out":               {place: func(context.Context, Order) (Order, error) { return Order{}, ErrSoldOut }, want: ErrSoldOut},
+		"release failed":         {locks: locks{after: broken}, place: placed}, // committed is committed
+		"sold out, then release": {locks: locks{after: broken}, place: func(context.Context, Order) (Order, error) { return Order{}, ErrSoldOut }, want: ErrSoldOut},
+		"ids never free":         {place: func(context.Context, Order) (Order, error) { return Order{}, ErrIDTaken }, want: ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lane := NewLockLane(tc.locks, &tc.ids, &store{place: tc.place})
+			o, err := lane.Place(t.Context(), Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow})
+			if tc.want != nil {
+				require.ErrorIs(t, err, tc.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, Order{ID: 1, UserID: 7, VoucherID: 1, Amount: 5, Status: OrderPendingPayment, CreatedAt: testNow}, o)
+		})
+	}
+}
+
+func TestLockLaneTakesAFreshID(t *testing.T) {
+	g := &ids{}
+	lane := NewLockLane(locks{}, g, &store{place: func(_ context.Context, o Order) (Order, error) {
+		if o.ID < 1000 {
+			return Order{}, ErrIDTaken
+		}
+		return o, nil
+	}})
+	o, err := lane.Place(t.Context(), Purchase{UserID: 7})
+	require.NoError(t, err)
+	require.Equal(t, int64(1002), o.ID)
+	require.Equal(t, []int64{1}, g.skipped)
+}
+
+// laneFunc is a Lane.
+type laneFunc func(ctx context.Context, p Purchase) (Order, error)
+
+func (f laneFunc) Place(ctx context.Context, p Purchase) (Order, error) { return f(ctx, p) }
+
+func newOrders(t *testing.T, v Voucher, room int, lane laneFunc) *Orders {
+	return NewOrders(OrdersConfig{
+		Sales: newSales(t, &loader{load: func(context.Context) (Voucher, error) { return v, nil }}),
+		Store: &store{active: func() (int, int64, error) { return 0, 0, nil }},
+		Lane:  lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: room,
+	})
+}
+
+func TestPlaceGivesTheLaneWhatItNeeds(t *testing.T) {
+	var got Purchase
+	orders := newOrders(t, openSale(1), 1, func(_ context.Context, p Purchase) (Order, error) { got = p; return Order{ID: 9}, nil })
+	o, err := orders.Place(t.Context(), 7, 1)
+	require.NoError(t, err)
+	require.Equal(t, int64(9), o.ID)
+	require.Equal(t, Purchase{UserID: 7, VoucherID: 1, Amount: 100, Limit: 1, At: testNow, ExpiresAt: testNow.Add(time.Minute)}, got)
+}
+
+// TestPlaceOutlivesItsCaller: a buyer who hangs up does not break a purchase that has begun.
+func TestPlaceOutlivesItsCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	orders := newOrders(t, openSale(1), 1, func(laneCtx context.Context, _ Purchase) (Order, error) {
+		cancel()
+		_, bounded := laneCtx.Deadline()
+		require.True(t, bounded)
+		return Order{ID: 9}, laneCtx.Err()
+	})
+	_, err := orders.Place(ctx, 7, 1)
+	require.NoError(t, err)
+}
+
+func TestPlaceRefusesEarlyWhenFull(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	orders := newOrders(t, openSale(1), 1, func(context.Context, Purchase) (Order, error) {
+		inside <- struct{}{}
+		<-leave
+		return Order{}, nil
+	})
+	done := make(chan error)
+	go func() { _, err := orders.Place(context.Background(), 1, 1); done <- err }()
+	<-inside
+	_, err := orders.Place(t.Context(), 2, 1)
+	require.ErrorIs(t, err, ErrOverloaded)
+	close(leave)
+	require.NoError(t, <-done)
+}
+
+// TestSoldOutIsRemembered: after the lane found nothing, the next buyer is answered without it.
+func TestSoldOutIsRemembered(t *testing.T) {
+	asked := 0
+	orders := newOrders(t, openSale(1), 1, func(context.Context, Purchase) (Order, error) { asked++; return Order{}, ErrSoldOut })
+	for range 3 {
+		_, err := orders.Place(t.Context(), 7, 1)
+		require.ErrorIs(t, err, ErrSoldOut)
+	}
+	require.Equal(t, 1, asked)
+}
+
+// revocationRows is a RevocationStore.
+type revocationRows struct {
+	rows []Revocation
+	from []int64
+}
+
+func (r *revocationRows) RevocationsAfter(_ context.Context, seq int64, _ time.Time) ([]Revocation, error) {
+	r.from = append(r.from, seq)
+	var out []Revocation
+	for _, row := range r.rows {
+		if row.Seq > seq {
+			out = append(out, row)
+		}
+	}
+	return out, nil
+}
+func (r *revocationRows) PurgeSessions(context.Context, time.Time) error { return nil }
+
+// TestRevocationsFindLateCommits: a sequence number is handed out before its transaction commits, so a smaller
+// one can turn up after a larger one was read.
+func TestRevocationsFindLateCommits(t *testing.T) {
+	clock := testNow
+	rows := &revocationRows{rows: []Revocation{{Seq: 2, SessionID: "b", KeepUntil: testNow.Add(time.Hour)}}}
+	r := NewRevocations(rows, func() time.Time { return clock }, nil)
+	require.NoError(t, r.Load(t.Context()))
+	require.True(t, r.Has("b"))
+	clock = clock.Add(revocationOverlap - time.Second)
+	rows.rows = append(rows.rows, Revocation{Seq: 1, SessionID: "a", KeepUntil: testNow.Add(time.Hour)})
+	require.NoError(t, r.Load(t.Context()))
+	require.True(t, r.Has("a"))
+
+	for range 4 { // later the old rows are not read again
+		clock = clock.Add(revocationOverlap)
+		require.NoError(t, r.Load(t.Context()))
+	}
+	require.Equal(t, int64(2), rows.from[len(rows.from)-1])
+
+	require.False(t, r.Has("c"))
+	r.Add("c", testNow)
+	require.True(t, r.Has("c"))
+	clock = testNow.Add(2 * time.Hour)
+	require.NoError(t, r.purge(t.Context()))
+	require.False(t, r.Has("a"))
+	require.False(t, r.Has("c"))
+}

@@ -1,0 +1,164 @@
+package service
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+
+func ptr[T any](v T) *T { return &v }
+
+// validSale is an input that is accepted; each case of the tests breaks one thing of it.
+func validSale() VoucherInput {
+	return VoucherInput{
+		ShopID: ptr(int64(1)), Title: ptr("t"), PayValue: ptr(int64(100)), ActualValue: ptr(int64(200)),
+		Stock: ptr(int64(10)), BeginAt: ptr(testNow), EndAt: ptr(testNow.Add(time.Hour)), LimitPerUser: ptr(2),
+	}
+}
+
+func TestVoucherInput(t *testing.T) {
+	v, err := validSale().voucher(testNow)
+	require.NoError(t, err)
+	require.Equal(t, Voucher{
+		ShopID: 1, Title: "t", PayValue: 100, ActualValue: 200, Type: VoucherSeckill, Status: VoucherOn,
+		CreatedAt: testNow, UpdatedAt: testNow,
+		Sale: &Sale{InitialStock: 10, Stock: 10, BeginAt: testNow, EndAt: testNow.Add(time.Hour), LimitPerUser: 2},
+	}, v)
+	normal := validSale()
+	normal.Stock, normal.BeginAt, normal.EndAt, normal.LimitPerUser = nil, nil, nil, nil
+	v, err = normal.voucher(testNow)
+	require.NoError(t, err)
+	require.Equal(t, VoucherNormal, v.Type)
+	require.Nil(t, v.Sale)
+}
+
+func TestVoucherInputIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil func(*VoucherInput)
+		field string
+	}{
+		"no shop":                {func(in *VoucherInput) { in.ShopID = nil }, "shop_id"},
+		"shop 0":                 {func(in *VoucherInput) { in.ShopID = ptr(int64(0)) }, "shop_id"},
+		"no title":               {func(in *VoucherInput) { in.Title = nil }, "title"},
+		"empty title":            {func(in *VoucherInput) { in.Title = ptr("") }, "title"},
+		"long title":             {func(in *VoucherInput) { in.Title = ptr(strings.Repeat("券", maxTitle+1)) }, "title"},
+		"long rules":             {func(in *VoucherInput) { in.Rules = ptr(strings.Repeat("x", maxRules+1)) }, "rules"},
+		"no price":               {func(in *VoucherInput) { in.PayValue = nil }, "pay_value"},
+		"negative price":         {func(in *VoucherInput) { in.PayValue = ptr(int64(-1)) }, "pay_value"},
+		"huge worth":             {func(in *VoucherInput) { in.ActualValue = ptr(int64(maxMoney + 1)) }, "actual_value"},
+		"negative stock":         {func(in *VoucherInput) { in.Stock = ptr(int64(-1)) }, "stock"},
+		"huge stock":             {func(in *VoucherInput) { in.Stock = ptr(int64(maxStock + 1)) }, "stock"},
+		"window without stock":   {func(in *VoucherInput) { in.Stock = nil }, "stock"},
+		"stock without begin":    {func(in *VoucherInput) { in.BeginAt = nil }, "begin_at"},
+		"stock without end":      {func(in *VoucherInput) { in.EndAt = nil }, "end_at"},
+		"ends before it begins":  {func(in *VoucherInput) { in.EndAt = ptr(testNow.Add(-time.Second)) }, "end_at"},
+		"ends when it begins":    {func(in *VoucherInput) { in.EndAt = in.BeginAt }, "end_at"},
+		"begins in the year 1":   {func(in *VoucherInput) { in.BeginAt = ptr(time.Time{}.Add(time.Hour)) }, "begin_at"},
+		"ends in the year 12000": {func(in *VoucherInput) { in.EndAt = ptr(testNow.AddDate(10000, 0, 0)) }, "end_at"},
+		"limit of nobody":        {func(in *VoucherInput) { in.LimitPerUser = ptr(0) }, "limit_per_user"},
+		"limit above the column": {func(in *VoucherInput) { in.LimitPerUser = ptr(128) }, "limit_per_user"},
+		"limit without the rest": {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := validSale()
+			tc.spoil(&in)
+			_, err := in.voucher(testNow)
+			var invalid *InvalidError
+			require.ErrorAs(t, err, &invalid)
+			fields := map[string]bool{}
+			for _, f := range invalid.Fields {
+				fields[f.Field] = true
+			}
+			require.True(t, fields[tc.field], "%v", invalid)
+		})
+	}
+}
+
+func TestVoucherInputNamesEveryWrongField(t *testing.T) {
+	_, err := VoucherInput{Stock: ptr(int64(-1))}.voucher(testNow)
+	var invalid *InvalidError
+	require.True(t, errors.As(err, &invalid))
+	require.Len(t, invalid.Fields, 7) // shop, title, two prices, begin, end, stock
+}
+
+func TestVoucherChangeOfANormalVoucher(t *testing.T) {
+	v := Voucher{ShopID: 1, Title: "t", Status: VoucherOn}
+	require.Error(t, VoucherChange{BeginAt: ptr(testNow)}.Apply(&v), "it has no window")
+	require.NoError(t, VoucherChange{Title: ptr("u"), Status: ptr(VoucherOff)}.Apply(&v))
+	require.Equal(t, "u", v.Title)
+	require.Equal(t, VoucherOff, v.Status)
+}
+
+func TestState(t *testing.T) {
+	sale := func(stock int64) *Sale { return &Sale{Stock: stock, BeginAt: testNow, EndAt: testNow.Add(time.Hour)} }
+	for name, tc := range map[string]struct {
+		v    Voucher
+		at   time.Duration
+		want SaleState
+	}{
+		"before":              {Voucher{Status: VoucherOn, Sale: sale(1)}, -1, StateUpcoming},
+		"at the first moment": {Voucher{Status: VoucherOn, Sale: sale(1)}, 0, StateOnSale},
+		"nothing left":        {Voucher{Status: VoucherOn, Sale: sale(0)}, 0, StateSoldOut},
+		"last moment":         {Voucher{Status: VoucherOn, Sale: sale(1)}, time.Hour - 1, StateOnSale},
+		"at the end":          {Voucher{Status: VoucherOn, Sale: sale(1)}, time.Hour, StateEnded},
+		"off":                 {Voucher{Status: VoucherOff, Sale: sale(1)}, 0, StateEnded},
+		"normal":              {Voucher{Status: VoucherOn}, 0, StateOnSale},
+		"normal, expired":     {Voucher{Status: VoucherExpired}, 0, StateEnded},
+	} {
+		require.Equal(t, tc.want, tc.v.State(testNow.Add(tc.at)), name)
+	}
+}
+
+func TestParsePhone(t *testing.T) {
+	for in, want := range map[string]string{
+		"13800000001": "13800000001", "+8613800000001": "13800000001", "+4915112345678": "+4915112345678",
+	} {
+		got, err := ParsePhone(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got)
+	}
+	for _, in := range []string{"", "1", "12800000001", "138000000011", "1380000000a", " 13800000001", "13800000001\n", "+0123456789", "+1234567890123456", "１３８００００００００", "10000000000"} {
+		_, err := ParsePhone(in)
+		var invalid *InvalidError
+		require.ErrorAs(t, err, &invalid, in)
+		require.Equal(t, "phone", invalid.Fields[0].Field)
+	}
+}
+
+func TestBooks(t *testing.T) {
+	good := Books{InitialStock: 10, Additions: 5, Stock: 11, Active: 4}
+	require.Empty(t, good.Check())
+	for want, spoil := range map[string]func(*Books){
+		"I1 I3": func(b *Books) { b.Active = 16 },
+		"I2":    func(b *Books) { b.OverLimit = 1 },
+		"I2 ":   func(b *Books) { b.BadSlots = 1 },
+		"I3":    func(b *Books) { b.Stock = 12 },
+		"I3 I5": func(b *Books) { b.Stock = 10 },
+	} {
+		b := good
+		spoil(&b)
+		var got []string
+		for _, v := range b.Check() {
+			got = append(got, v.Invariant)
+		}
+		require.Equal(t, strings.Fields(want), got)
+	}
+}
+
+// TestDemo has a sale in each state that a newcomer should see.
+func TestDemo(t *testing.T) {
+	shops, vouchers := Demo(testNow)
+	states := map[SaleState]int{}
+	for _, v := range vouchers {
+		require.LessOrEqual(t, v.ShopID, int64(len(shops)))
+		if v.Sale != nil {
+			states[v.State(testNow)]++
+		}
+	}
+	require.Equal(t, map[SaleState]int{StateOnSale: 1, StateUpcoming: 1, StateEnded: 1}, states)
+}
