@@ -11,121 +11,166 @@ import (
 )
 
 const (
+	// Epoch is where the seconds of an id begin: 2002-01-02T00:00:00Z, in Unix
+	// seconds. The last second that fits is 2070-01-20T03:14:07Z.
+	Epoch int64 = 1_009_929_600
+
+	// MaxBlock is the most ids that one call of NextN returns.
+	MaxBlock = 100_000
+
 	sequenceBits = 32
 	maxSequence  = 1<<sequenceBits - 1
-	maxSeconds   = 1<<31 - 1 // ids stay positive int64
+	maxSeconds   = 1<<(63-sequenceBits) - 1
 
-	// keyTTL keeps the counter of a day for a while, for clocks that go back over midnight.
-	keyTTL = 48 * time.Hour
-	// MaxBlock bounds NextN: a block is held in memory, and what is not used of it is lost.
-	MaxBlock = 100_000
-	// skipGap is more ids than all instances together can hand out in a second, which is how far back a lost
-	// counter can repeat, and small enough that a day has room for 4096 losses.
-	skipGap = 1 << 20
+	// skipAhead is how far Skip moves a counter beyond a number that was taken.
+	// The ids to get clear of are those of one second, so it must be more than
+	// are made in a second: a Redis executes some 100,000 single commands in
+	// that time, a database commits fewer orders than 200,000. And it must be
+	// little of a day's 2^32 numbers: it is 1/4096 of them.
+	skipAhead = 1 << 20
+
+	// counterTTL keeps a counter for clocks that are late or go back over
+	// midnight. It begins again with each use.
+	counterTTL = 48 * time.Hour
 )
 
-// epoch is 2002-01-02T00:00:00Z: 31 bits of seconds last until 2070.
-const epoch = 1009929600
-
-// ErrExhausted says that the day's sequence has passed 2^32 - 1. The next day begins with a new one.
-var ErrExhausted = errors.New("the day's id sequence is exhausted")
-
-// Epoch is where the seconds of an id count from.
-func Epoch() time.Time { return time.Unix(epoch, 0).UTC() }
-
-// Time returns the second in which the id was made.
-func Time(id int64) time.Time { return time.Unix(id>>sequenceBits+epoch, 0).UTC() }
-
-// Generator makes ids of one kind. It is safe for concurrent use and keeps nothing in memory: any number of
-// processes may share a name.
-type Generator struct {
-	rdb  redis.UniversalClient
-	name string
-	now  func() time.Time
-}
-
-// Option changes a Generator.
-type Option func(*Generator)
-
-// WithClock replaces time.Now.
-func WithClock(now func() time.Time) Option { return func(g *Generator) { g.now = now } }
-
-// New makes a generator for a kind of thing, such as "order".
-func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, error) {
-	if rdb == nil || name == "" {
-		return nil, errors.New("idgen: a Redis client and a name are needed")
-	}
-	g := &Generator{rdb: rdb, name: name, now: time.Now}
-	for _, o := range opts {
-		o(g)
-	}
-	return g, nil
-}
-
-// Next returns one id. Errors: ErrExhausted, a clock that cannot be right, Redis.
-func (g *Generator) Next(ctx context.Context) (int64, error) {
-	second, last, err := g.reserve(ctx, 1)
-	return second | last, err
-}
-
-// NextN returns n ids, which rise by one, for a single round trip. n is between 1 and MaxBlock.
-func (g *Generator) NextN(ctx context.Context, n int) ([]int64, error) {
-	if n < 1 || n > MaxBlock {
-		return nil, fmt.Errorf("idgen: a block of %d ids, it must be between 1 and %d", n, MaxBlock)
-	}
-	second, last, err := g.reserve(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]int64, n)
-	for i := range ids {
-		ids[i] = second | (last - int64(n-1-i))
-	}
-	return ids, nil
-}
-
-// reserve advances the day's counter by n. It returns the shifted second and the last sequence of the block.
-func (g *Generator) reserve(ctx context.Context, n int) (second, last int64, err error) {
-	now := g.now().UTC()
-	s := now.Unix() - epoch
-	if s < 0 || s > maxSeconds {
-		return 0, 0, fmt.Errorf("idgen: the clock says %s, ids last from 2002 to 2070", now.Format(time.RFC3339))
-	}
-	key := g.key(now)
-	pipe := g.rdb.Pipeline()
-	counter := pipe.IncrBy(ctx, key, int64(n))
-	pipe.Expire(ctx, key, keyTTL)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return 0, 0, fmt.Errorf("idgen: advance %s: %w", key, err)
-	}
-	last = counter.Val()
-	switch {
-	case last > maxSequence:
-		return 0, 0, fmt.Errorf("idgen: %s: %w", key, ErrExhausted)
-	case last < int64(n):
-		return 0, 0, fmt.Errorf("idgen: %s was at %d: somebody else writes this key", key, last-int64(n))
-	}
-	return s << sequenceBits, last, nil
-}
-
-// key is the counter of the day. The date is part of the contract: icr:order:2026:11:11.
-func (g *Generator) key(now time.Time) string {
-	return "icr:" + g.name + ":" + now.UTC().Format("2006:01:02")
-}
+var (
+	// ErrExhausted says that a day's 2^32 numbers are used up. It passes at
+	// midnight UTC.
+	ErrExhausted = errors.New("the ids of this day are used up")
+	// ErrClock says that the clock is before [Epoch], or so late that its
+	// seconds do not fit into an id.
+	ErrClock = errors.New("the clock is outside of the range of ids")
+	// ErrInvalid says that an argument cannot be right: a block that is empty or
+	// too big, or an id that this package cannot have made.
+	ErrInvalid = errors.New("invalid argument")
+)
 
 //go:embed skip.lua
 var skipSource string
 
 var skipScript = redis.NewScript(skipSource)
 
-// Skip moves the counter past everything that may have been handed out before it was lost. taken is an id that
-// turned out to exist. The counter only rises, to at least taken's sequence + 2^20: a thousand callers that
-// collided together move it once, not a thousand times.
+// Generator makes the ids of one name. It has no state but its Redis client
+// and may be used by any number of goroutines; any number of generators, in any
+// number of processes, may share a name.
+type Generator struct {
+	rdb  redis.UniversalClient
+	name string
+	now  func() time.Time
+}
+
+// Option changes a Generator while New makes it.
+type Option func(*Generator)
+
+// WithClock replaces time.Now.
+func WithClock(now func() time.Time) Option {
+	return func(g *Generator) { g.now = now }
+}
+
+// New returns a generator of ids that are unique among those of the same name.
+// It does not talk to Redis.
+func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, error) {
+	g := &Generator{rdb: rdb, name: name, now: time.Now}
+	for _, opt := range opts {
+		opt(g)
+	}
+	switch {
+	case g.rdb == nil:
+		return nil, fmt.Errorf("idgen: %w: no Redis client", ErrInvalid)
+	case g.name == "":
+		return nil, fmt.Errorf("idgen: %w: no name", ErrInvalid)
+	case g.now == nil:
+		return nil, fmt.Errorf("idgen: %w: no clock", ErrInvalid)
+	}
+	return g, nil
+}
+
+// Next returns a fresh id, in one round trip. Its errors are ErrExhausted,
+// ErrClock, and whatever Redis or ctx say, wrapped; after each of them it may
+// be called again.
+func (g *Generator) Next(ctx context.Context) (int64, error) {
+	return g.block(ctx, 1)
+}
+
+// NextN returns n fresh ids in ascending order, in one round trip; n is 1 to
+// MaxBlock, or else the error is ErrInvalid. All carry the second of the call.
+// The other errors are those of Next.
+func (g *Generator) NextN(ctx context.Context, n int) ([]int64, error) {
+	if n < 1 || n > MaxBlock {
+		return nil, fmt.Errorf("idgen: %w: a block of %d ids, not 1 to %d", ErrInvalid, n, MaxBlock)
+	}
+	first, err := g.block(ctx, int64(n))
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int64, n)
+	for i := range ids {
+		ids[i] = first + int64(i)
+	}
+	return ids, nil
+}
+
+// block takes n numbers and returns the first id of them.
+func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
+	now := g.now()
+	seconds := now.Unix() - Epoch
+	if seconds < 0 || seconds > maxSeconds {
+		return 0, fmt.Errorf("idgen: %w: it says %s", ErrClock, now.UTC().Format(time.RFC3339))
+	}
+	key := g.key(now)
+	var count *redis.IntCmd
+	_, err := g.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		count = pipe.IncrBy(ctx, key, n)
+		pipe.Expire(ctx, key, counterTTL)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("idgen: count %s: %w", key, err)
+	}
+	last := count.Val()
+	if last < n {
+		return 0, fmt.Errorf("idgen: count %s: it stood at %d, which no id generator wrote", key, last-n)
+	}
+	if last > maxSequence {
+		return 0, fmt.Errorf("idgen: count %s: %w", key, ErrExhausted)
+	}
+	return seconds<<sequenceBits | (last - n + 1), nil
+}
+
+// Skip is for the caller whose fresh id turned out to be taken, which proves
+// that the counter was lost. It moves the counter of that id's day ahead, past
+// all that can have been handed out in the second of the id; the caller then
+// asks for another id.
+//
+// It never moves a counter back, and where a thousand callers collide at once,
+// the counter jumps once: each asks for a value near its own id, and the first
+// jump is past them all. The error is ErrInvalid for an id that cannot have been
+// made here, ErrExhausted if the day has no room for the jump (nothing changes
+// then), or what Redis or ctx say, wrapped. Repeating it does no harm.
 func (g *Generator) Skip(ctx context.Context, taken int64) error {
-	key := g.key(g.now())
-	target := taken&maxSequence + skipGap
-	if err := skipScript.Run(ctx, g.rdb, []string{key}, target, keyTTL.Milliseconds()).Err(); err != nil {
-		return fmt.Errorf("idgen: skip on %s: %w", key, err)
+	sequence := taken & maxSequence
+	if taken < 0 || sequence == 0 {
+		return fmt.Errorf("idgen: %w: id %d", ErrInvalid, taken)
+	}
+	key, target := g.key(Time(taken)), sequence+skipAhead
+	if target > maxSequence {
+		return fmt.Errorf("idgen: skip from %d in %s: %w", sequence, key, ErrExhausted)
+	}
+	err := skipScript.Run(ctx, g.rdb, []string{key}, target, int64(counterTTL/time.Second)).Err()
+	if err != nil {
+		return fmt.Errorf("idgen: raise %s to %d: %w", key, target, err)
 	}
 	return nil
+}
+
+// key names the counter of a moment's UTC day.
+func (g *Generator) key(t time.Time) string {
+	return "icr:" + g.name + ":" + t.UTC().Format("2006:01:02")
+}
+
+// Time returns the second, in UTC, in which an id was made, by the clock of its
+// maker.
+func Time(id int64) time.Time {
+	return time.Unix(Epoch+id>>sequenceBits, 0).UTC()
 }

@@ -1,0 +1,249 @@
+package idgen
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+
+	"seckill/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, func() error { return goleak.Find() })
+}
+
+// noon is a moment far from midnight; every test begins there.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+const noonKey = "icr:order:2026:11:20"
+
+// clock is set by hand.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = t
+}
+
+func newGenerator(t require.TestingT, rdb redis.UniversalClient) (*Generator, *clock) {
+	c := &clock{t: noon}
+	g, err := New(rdb, "order", WithClock(c.now))
+	require.NoError(t, err)
+	return g, c
+}
+
+func next(t require.TestingT, g *Generator) int64 {
+	id, err := g.Next(context.Background())
+	require.NoError(t, err)
+	return id
+}
+
+func TestEpoch(t *testing.T) {
+	assert.Equal(t, "2002-01-02T00:00:00Z", Time(0).Format(time.RFC3339))
+	assert.Equal(t, "2070-01-20T03:14:07Z", Time(math.MaxInt64).Format(time.RFC3339))
+}
+
+func TestLayoutKeyAndExpiry(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, c := newGenerator(t, rdb)
+		ctx := t.Context()
+		c.set(time.Unix(Epoch+5, 999_999_999))
+		require.EqualValues(t, 5<<32|1, next(t, g))
+		require.EqualValues(t, 5<<32|2, next(t, g))
+		block, err := g.NextN(ctx, 3)
+		require.NoError(t, err)
+		require.Equal(t, []int64{5<<32 | 3, 5<<32 | 4, 5<<32 | 5}, block)
+
+		// The key's day is that of UTC, wherever the clock is.
+		c.set(time.Date(2026, 11, 20, 1, 0, 0, 0, time.FixedZone("", 8*3600)))
+		id := next(t, g)
+		require.Equal(t, c.now().UTC(), Time(id))
+		keys, err := rdb.Keys(ctx, "*").Result()
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"icr:order:2002:01:02", "icr:order:2026:11:19"}, keys)
+		for _, key := range keys {
+			ttl, err := rdb.TTL(ctx, key).Result()
+			require.NoError(t, err)
+			require.Greater(t, ttl, 47*time.Hour)
+			require.LessOrEqual(t, ttl, 48*time.Hour)
+		}
+	})
+}
+
+func TestNamesCountApart(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, c := newGenerator(t, rdb)
+		other, err := New(rdb, "payment", WithClock(c.now))
+		require.NoError(t, err)
+		require.Equal(t, next(t, g), next(t, other))
+	})
+}
+
+func TestAMillionIDsAreUnique(t *testing.T) {
+	const workers, singles, blocks, size = 8, 500, 249, 500
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		var all [workers][]int64
+		var group errgroup.Group
+		for w := range workers {
+			group.Go(func() error {
+				g, err := New(rdb, "order") // with the real clock
+				for i := 0; i < singles && err == nil; i++ {
+					var id int64
+					id, err = g.Next(t.Context())
+					all[w] = append(all[w], id)
+					if i < blocks && err == nil {
+						var ids []int64
+						ids, err = g.NextN(t.Context(), size)
+						all[w] = append(all[w], ids...)
+					}
+				}
+				return err
+			})
+		}
+		require.NoError(t, group.Wait())
+		ids := slices.Concat(all[:]...)
+		require.Len(t, ids, 1_000_000)
+		slices.Sort(ids)
+		require.Positive(t, ids[0])
+		require.Len(t, slices.Compact(ids), 1_000_000)
+	})
+}
+
+func TestIDsGrow(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, c := newGenerator(t, rdb)
+		c.set(time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC))
+		last := int64(0)
+		for range 200 { // over midnight, where the sequence begins again
+			id := next(t, g)
+			require.Greater(t, id, last)
+			last = id
+			c.set(c.now().Add(700 * time.Millisecond))
+		}
+	})
+}
+
+func TestExhausted(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, c := newGenerator(t, rdb)
+		require.NoError(t, rdb.Set(t.Context(), noonKey, int64(math.MaxUint32-2), 0).Err())
+		_, err := g.NextN(t.Context(), 3)
+		require.ErrorIs(t, err, ErrExhausted)
+
+		require.NoError(t, rdb.Set(t.Context(), noonKey, int64(math.MaxUint32-1), 0).Err())
+		id := next(t, g)
+		require.EqualValues(t, math.MaxUint32, id&math.MaxUint32)
+		require.Equal(t, noon, Time(id))
+		_, err = g.Next(t.Context())
+		require.ErrorIs(t, err, ErrExhausted)
+		require.ErrorContains(t, err, noonKey)
+
+		c.set(noon.AddDate(0, 0, 1))
+		require.EqualValues(t, 1, next(t, g)&math.MaxUint32)
+	})
+}
+
+func TestClockOutOfRange(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, c := newGenerator(t, rdb)
+		for _, bad := range []time.Time{{}, time.Unix(Epoch, -1), time.Unix(Epoch+1<<31, 0)} {
+			c.set(bad)
+			_, err := g.Next(t.Context())
+			require.ErrorIs(t, err, ErrClock, bad)
+		}
+		n, err := rdb.DBSize(t.Context()).Result()
+		require.NoError(t, err)
+		require.Zero(t, n, "no number is used up")
+		for _, good := range []time.Time{time.Unix(Epoch, 0), time.Unix(Epoch+1<<31-1, 0)} {
+			c.set(good)
+			id := next(t, g)
+			require.Positive(t, id)
+			require.Equal(t, good.UTC(), Time(id))
+		}
+	})
+}
+
+func TestKeysThatAreNoCounters(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := newGenerator(t, rdb)
+		ctx := t.Context()
+		for _, bad := range []string{"garbage", "9223372036854775807", "99999999999999999999", "-1"} {
+			require.NoError(t, rdb.Set(ctx, noonKey, bad, 0).Err())
+			_, err := g.Next(ctx)
+			require.ErrorContains(t, err, noonKey, bad)
+		}
+		require.NoError(t, rdb.Set(ctx, noonKey, "garbage", 0).Err())
+		err := g.Skip(ctx, idAt(noon, 1))
+		require.ErrorContains(t, err, noonKey)
+		require.ErrorContains(t, err, "not an integer")
+		require.Equal(t, "garbage", rdb.Get(ctx, noonKey).Val())
+
+		require.NoError(t, rdb.Del(ctx, noonKey).Err())
+		require.NoError(t, rdb.RPush(ctx, noonKey, "a list").Err())
+		_, err = g.Next(ctx)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		require.ErrorContains(t, g.Skip(ctx, idAt(noon, 1)), noonKey)
+	})
+}
+
+func TestInvalidArguments(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := newGenerator(t, rdb)
+		for _, n := range []int{math.MinInt, -1, 0, MaxBlock + 1, math.MaxInt} {
+			_, err := g.NextN(t.Context(), n)
+			require.ErrorIs(t, err, ErrInvalid, n)
+		}
+		for _, id := range []int64{math.MinInt64, -1, 0, 7 << 32} {
+			require.ErrorIs(t, g.Skip(t.Context(), id), ErrInvalid, id)
+		}
+		ids, err := g.NextN(t.Context(), MaxBlock)
+		require.NoError(t, err)
+		require.Equal(t, idAt(noon, 1), ids[0], "the refused calls used nothing up")
+		require.Equal(t, idAt(noon, MaxBlock), ids[MaxBlock-1])
+	})
+	_, err := New(nil, "order")
+	require.ErrorIs(t, err, ErrInvalid)
+	rdb := redis.NewClient(&redis.Options{})
+	defer func() { _ = rdb.Close() }()
+	_, err = New(rdb, "")
+	require.ErrorIs(t, err, ErrInvalid)
+	_, err = New(rdb, "order", WithClock(nil))
+	require.ErrorIs(t, err, ErrInvalid)
+}
+
+func TestContextAndDeadRedis(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := newGenerator(t, rdb)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := g.Next(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, g.Skip(ctx, idAt(noon, 1)), context.Canceled)
+		require.EqualValues(t, 1, next(t, g)&math.MaxUint32)
+
+		require.NoError(t, rdb.Close())
+		_, err = g.Next(t.Context())
+		require.ErrorIs(t, err, redis.ErrClosed)
+		require.False(t, errors.Is(err, ErrExhausted) || errors.Is(err, ErrClock))
+	})
+}
