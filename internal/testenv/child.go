@@ -23,7 +23,8 @@ func startChild(bin string, args []string, logPath string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(bin, args...)
+	// No context: the process outlives the call that starts it.
+	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // findBinary looked it up by a fixed name
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "LC_ALL=C") // startFailed reads the log
 	cmd.SysProcAttr = childAttr()

@@ -4,7 +4,7 @@
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //
 //	func TestOrders(t *testing.T) {
-//		store := repo.Open(testenv.MySQLDSN(t)) // a fresh, empty database
+//		store := open(t, testenv.MySQLDSN(t)) // a fresh, empty database
 //		...
 //	}
 //

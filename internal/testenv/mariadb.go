@@ -45,7 +45,11 @@ func RunMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
 	s := &server{bin: bin, dir: dir, ready: mariaDBReady, args: func(s *server) []string {
 		return append(mariaDBArgs(s), args...)
 	}}
-	if err := errors.Join(os.CopyFS(s.dataDir(), os.DirFS(template)), os.Mkdir(filepath.Join(dir.path, "tmp"), 0o700)); err != nil {
+	err = os.CopyFS(s.dataDir(), os.DirFS(template))
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir.path, "tmp"), 0o700)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	if err := s.run(ctx); err != nil {

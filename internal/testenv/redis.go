@@ -42,7 +42,8 @@ func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{bin: bin, dir: dir, ready: redisReady, args: func(s *server) []string {
+	ready := redisReady(password(args))
+	s := &server{bin: bin, dir: dir, ready: ready, args: func(s *server) []string {
 		return append([]string{
 			"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", dir.path,
 			"--databases", strconv.Itoa(redisDatabases), "--save", "", "--appendonly", "no",
@@ -54,32 +55,43 @@ func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
 	return &Redis{server: s, Addr: s.addr()}, nil
 }
 
+// password finds the one that the args set: without it nobody can ask whether
+// the data is loaded.
+func password(args []string) string {
+	i := slices.Index(args, "--requirepass")
+	if i < 0 || i+1 == len(args) {
+		return ""
+	}
+	return args[i+1]
+}
+
 // redisReady wants an answer from the process c, with its data loaded. (INFO
 // answers while Redis still loads, other commands do not.)
-func redisReady(ctx context.Context, s *server, c *child) error {
-	// go-redis logs every refused connection, which is what a start begins with.
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr())
-	if err != nil {
-		return err
+func redisReady(password string) func(context.Context, *server, *child) error {
+	return func(ctx context.Context, s *server, c *child) error {
+		// go-redis logs every refused connection, which is what a start begins with.
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr())
+		if err != nil {
+			return err
+		}
+		_ = conn.Close()
+		opts := clientOptions(s.addr())
+		opts.Password = password
+		rdb := redis.NewClient(opts)
+		defer func() { _ = rdb.Close() }()
+		info, err := rdb.Info(ctx).Result()
+		if err != nil {
+			return err
+		}
+		lines := strings.Split(info, "\r\n")
+		if !slices.Contains(lines, "process_id:"+strconv.Itoa(c.proc.Pid)) {
+			return errors.New("another Redis answers on this port")
+		}
+		if !slices.Contains(lines, "loading:0") {
+			return errors.New("still loading its data")
+		}
+		return nil
 	}
-	_ = conn.Close()
-	rdb := redis.NewClient(clientOptions(s.addr()))
-	defer func() { _ = rdb.Close() }()
-	info, err := rdb.Info(ctx).Result()
-	if redis.IsAuthError(err) {
-		return nil // the caller has set a password; it is an answer, too
-	}
-	if err != nil {
-		return err
-	}
-	lines := strings.Split(info, "\r\n")
-	if !slices.Contains(lines, "process_id:"+strconv.Itoa(c.proc.Pid)) {
-		return errors.New("another Redis answers on this port")
-	}
-	if !slices.Contains(lines, "loading:0") {
-		return errors.New("still loading its data")
-	}
-	return nil
 }
 
 // Client returns a client for database 0 that is closed at cleanup. It sends

@@ -84,7 +84,8 @@ func (s *server) Kill() {
 }
 
 // Pause freezes the process (SIGSTOP): connections stay open and new ones are
-// accepted by the kernel, but nothing answers until Resume.
+// accepted by the kernel, but nothing answers until Resume. On Linux it returns
+// when the process stands still.
 func (s *server) Pause() error { return s.freeze(true) }
 
 // Resume lets a paused process go on.
@@ -174,7 +175,8 @@ func (s *server) startFailed(logged int64, what string) error {
 	} else if int64(len(log)) >= logged {
 		log = log[logged:]
 	}
-	err = fmt.Errorf("%s on port %d did not start: %s; its log ends:\n%s", filepath.Base(s.bin), s.port, what, lastLines(log, 25))
+	err = fmt.Errorf("%s on port %d did not start: %s; its log ends:\n%s",
+		filepath.Base(s.bin), s.port, what, lastLines(log, 25))
 	// No exit code tells this apart; both servers log the C library's text.
 	if bytes.Contains(log, []byte("Address already in use")) {
 		return errors.Join(errPortTaken, err)

@@ -49,8 +49,10 @@ func dataTemplate(ctx context.Context, mariadbd string) (string, error) {
 		return "", err
 	}
 	return makeOnce(ctx, filepath.Join(cache, templateName(string(version), args)), func(dir string) error {
-		cmd := exec.CommandContext(ctx, install, append(slices.Clone(args), "--datadir="+dir)...)
-		cmd.WaitDelay = time.Second // it is a script, whose children may outlive it
+		args := append(slices.Clone(args), "--datadir="+dir)
+		cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // findBinary looked it up by a fixed name
+		// It is a script, whose children may outlive it.
+		cmd.WaitDelay = time.Second
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", install, err, lastLines(out, 25))
 		}
