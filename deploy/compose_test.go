@@ -1,0 +1,205 @@
+// Package deploy_test holds the deployment files to their promises. No container engine is needed.
+package deploy_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// root is the top of the repository; tests run in the folder of their package.
+const root = ".."
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// compose loads docker-compose.yml with all its profiles, as `docker compose` does with the .env that env.sh writes.
+func compose(t *testing.T) *types.Project {
+	t.Helper()
+	dotenv, err := exec.Command("sh", "env.sh").Output()
+	require.NoError(t, err)
+	envFile := filepath.Join(t.TempDir(), ".env")
+	require.NoError(t, os.WriteFile(envFile, dotenv, 0o600))
+	project, err := load(t, cli.WithEnvFiles(envFile), cli.WithDotEnv, cli.WithProfiles([]string{"*"}))
+	require.NoError(t, err)
+	require.Len(t, project.Services, 5)
+	return project
+}
+
+func load(t *testing.T, opts ...cli.ProjectOptionsFn) (*types.Project, error) {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, opts...)
+	require.NoError(t, err)
+	return options.LoadProject(t.Context())
+}
+
+// pinned is a tag with a patch version, or a digest.
+var pinned = regexp.MustCompile(`^[\w./-]+(:v?\d+\.\d+\.\d+(-[\w.]+)?|@sha256:[0-9a-f]{64})$`)
+
+func TestImagesArePinned(t *testing.T) {
+	for name, s := range compose(t).Services {
+		if s.Build == nil {
+			assert.Regexp(t, pinned, s.Image, name)
+		}
+	}
+	from := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)`).FindAllStringSubmatch(read(t, "Dockerfile"), -1)
+	require.Len(t, from, 2)
+	for _, f := range from {
+		assert.Regexp(t, pinned, f[1], "Dockerfile")
+	}
+}
+
+func TestServicesAreHealthCheckedAndConfined(t *testing.T) {
+	for name, s := range compose(t).Services {
+		require.NotNil(t, s.HealthCheck, name)
+		assert.False(t, s.HealthCheck.Disable, name)
+		assert.NotEmpty(t, s.HealthCheck.Test, name)
+		assert.False(t, s.Privileged, name)
+		assert.Empty(t, s.CapAdd, name)
+		assert.Contains(t, s.SecurityOpt, "no-new-privileges:true", name)
+		assert.NotEqual(t, "host", s.NetworkMode, name)
+		assert.NotContains(t, []string{"root", "0", "0:0"}, s.User, name)
+		for _, p := range s.Ports {
+			assert.Equal(t, "127.0.0.1", p.HostIP, "%s publishes %s to the world", name, p.Published)
+		}
+		for dependency, d := range s.DependsOn {
+			assert.Equal(t, types.ServiceConditionHealthy, d.Condition, "%s on %s", name, dependency)
+		}
+	}
+}
+
+func TestStateLivesInNamedVolumes(t *testing.T) {
+	project := compose(t)
+	state := map[string]string{
+		"mysql": "/var/lib/mysql", "redis": "/data", "prometheus": "/prometheus", "grafana": "/var/lib/grafana",
+	}
+	for name, path := range state {
+		found := false
+		for _, v := range project.Services[name].Volumes {
+			if v.Target == path {
+				found = true
+				assert.Equal(t, types.VolumeTypeVolume, v.Type, name)
+				assert.Contains(t, project.Volumes, v.Source, name)
+			}
+		}
+		assert.True(t, found, "%s keeps %s in no volume", name, path)
+	}
+	for name, s := range project.Services {
+		for _, v := range s.Volumes {
+			if v.Type == types.VolumeTypeBind {
+				assert.True(t, v.ReadOnly, "%s may write to %s", name, v.Source)
+				assert.DirExists(t, v.Source, name)
+			}
+		}
+	}
+}
+
+func TestOpsPortStaysPrivate(t *testing.T) {
+	app := compose(t).Services["app"]
+	_, opsPort, _ := strings.Cut(*app.Environment["SECKILL_OPS_ADDR"], ":")
+	for _, p := range app.Ports {
+		assert.NotEqual(t, opsPort, strconv.Itoa(int(p.Target)))
+	}
+	assert.Contains(t, read(t, "deploy/prometheus/prometheus.yml"), `"app:`+opsPort+`"`)
+}
+
+func TestSecretsHaveNoDefault(t *testing.T) {
+	_, err := load(t, cli.WithEnv([]string{"MYSQL_PASSWORD=x", "MYSQL_ROOT_PASSWORD=x", "SECKILL_REDIS_PASSWORD=x"}))
+	require.ErrorContains(t, err, "SECKILL_JWT_SECRET")
+
+	a, b := compose(t).Services["app"].Environment, compose(t).Services["app"].Environment
+	for _, name := range []string{"SECKILL_JWT_SECRET", "SECKILL_REDIS_PASSWORD", "SECKILL_MYSQL_DSN"} {
+		assert.GreaterOrEqual(t, len(*a[name]), 32, name)
+		assert.NotEqual(t, *a[name], *b[name], "%s is the same in every .env", name)
+	}
+}
+
+// TestVariablesExist finds variables that the program does not know: it would ignore them without a word.
+func TestVariablesExist(t *testing.T) {
+	known := configured(t)
+	require.Contains(t, known, "SECKILL_ADDR")
+	for _, file := range []string{"docker-compose.yml", "Dockerfile", "deploy/env.sh", "loadtest/run.sh"} {
+		for _, name := range regexp.MustCompile(`\bSECKILL_[A-Z_]+`).FindAllString(read(t, file), -1) {
+			assert.Contains(t, known, name, file)
+		}
+	}
+}
+
+// configured returns the variables of the struct tags `env:"..."` in package main, which cannot be imported.
+func configured(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "cmd/seckill/*.go"))
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok && f.Tag != nil {
+				if tag, err := strconv.Unquote(f.Tag.Value); err == nil {
+					known[reflect.StructTag(tag).Get("env")] = true
+				}
+			}
+			return true
+		})
+	}
+	return known
+}
+
+func TestDockerfile(t *testing.T) {
+	text := read(t, "Dockerfile")
+	last := text[strings.LastIndex(text, "\nFROM "):]
+	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(last)
+	require.NotNil(t, user, "the last stage names no user by number")
+	assert.NotEqual(t, "0", user[1])
+	assert.NotEqual(t, "0", user[2])
+	assert.Contains(t, last, "\nHEALTHCHECK ")
+
+	// The toolchain in the image does not download another one behind our back.
+	wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "go.mod"))[1]
+	assert.Contains(t, text, "golang:"+wanted+".")
+}
+
+// TestDockerfileCopiesWhatIsBuilt compares the packages that the program is made of with what the image is given.
+func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/seckill")
+	list.Dir = root
+	out, err := list.Output()
+	require.NoError(t, err)
+	text, ignore := read(t, "Dockerfile"), read(t, ".dockerignore")
+	for _, path := range strings.Fields(string(out)) {
+		inside, ours := strings.CutPrefix(path, "seckill/")
+		if !ours {
+			continue
+		}
+		folder, _, _ := strings.Cut(inside, "/")
+		assert.Contains(t, text, "\nCOPY "+folder+" "+folder+"\n")
+		assert.Contains(t, ignore, "\n!"+folder+"\n")
+	}
+	for _, replaced := range regexp.MustCompile(`=> \./(\S+)`).FindAllStringSubmatch(read(t, "go.mod"), -1) {
+		assert.Less(t, strings.Index(text, "COPY "+replaced[1]), strings.Index(text, "go mod download"),
+			"%s must be there before modules are downloaded", replaced[1])
+		assert.Contains(t, text, "COPY "+replaced[1])
+	}
+}
+
+func TestWorkflowUsesTheSameMySQL(t *testing.T) {
+	assert.Contains(t, read(t, ".github/workflows/ci.yml"), "image: "+compose(t).Services["mysql"].Image+"\n")
+}

@@ -1,0 +1,217 @@
+package deploy_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"seckill/internal/rush"
+)
+
+// TestQueriesNameRealMetrics runs the program and looks up every metric and label of the dashboard and the alerts.
+func TestQueriesNameRealMetrics(t *testing.T) {
+	metrics, labels := scrape(t)
+	metrics["up"] = true // Prometheus' own
+	for _, l := range []string{"instance", "job"} {
+		labels[l] = true
+	}
+	for where, expr := range queries(t) {
+		q := parseQuery(expr)
+		assert.NotEmpty(t, q.metrics, "%s: %s", where, expr)
+		for _, m := range q.metrics {
+			assert.True(t, metrics[m], "%s: the program has no metric %s", where, m)
+		}
+		for _, l := range q.labels {
+			assert.True(t, labels[l], "%s: no metric of the program has a label %s", where, l)
+		}
+	}
+}
+
+func TestParseQuery(t *testing.T) {
+	q := parseQuery(`sum by (le, route) (rate(a_total{job="x", status=~"5.."}[5m])) / b offset 10m > bool 0.5 or absent(up)`)
+	assert.Equal(t, []string{"a_total", "b", "up"}, q.metrics)
+	assert.Equal(t, []string{"le", "route", "job", "status"}, q.labels)
+}
+
+// queries returns the PromQL of the dashboard and of the alerts by where it stands.
+func queries(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	var dashboard struct {
+		Panels []struct {
+			Type    string
+			Title   string
+			Targets []struct{ RefID, Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, "deploy/grafana/dashboards/seckill.json")), &dashboard))
+	for _, p := range dashboard.Panels {
+		assert.True(t, p.Type == "row" || len(p.Targets) > 0, "panel %q shows nothing", p.Title)
+		for _, target := range p.Targets {
+			found["panel "+p.Title+" "+target.RefID] = target.Expr
+		}
+	}
+	var alerts struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "deploy/prometheus/alerts.yml")), &alerts))
+	for _, g := range alerts.Groups {
+		for _, r := range g.Rules {
+			found["alert "+r.Alert] = r.Expr
+		}
+	}
+	require.Greater(t, len(found), 20)
+	return found
+}
+
+type query struct{ metrics, labels []string }
+
+var (
+	quoted    = regexp.MustCompile(`"[^"]*"`)
+	matcher   = regexp.MustCompile(`\{([^}]*)\}`)
+	grouping  = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)`)
+	duration  = regexp.MustCompile(`\[[^\]]*\]|\boffset\s+\w+`)
+	word      = regexp.MustCompile(`[A-Za-z_:][\w:]*\s*\(?`)
+	labelName = regexp.MustCompile(`[A-Za-z_]\w*`)
+)
+
+// parseQuery takes the names out of PromQL. It knows as much of the language as our queries use.
+func parseQuery(expr string) (q query) {
+	expr = duration.ReplaceAllString(quoted.ReplaceAllString(expr, ""), "")
+	for _, part := range []*regexp.Regexp{grouping, matcher} {
+		for _, m := range part.FindAllStringSubmatch(expr, -1) {
+			q.labels = append(q.labels, labelName.FindAllString(m[1], -1)...)
+		}
+		expr = part.ReplaceAllString(expr, " ")
+	}
+	for _, w := range word.FindAllString(expr, -1) {
+		switch name := strings.TrimSpace(w); {
+		case strings.HasSuffix(name, "("): // a function or an aggregation
+		case name == "sum" || name == "max" || name == "min" || name == "avg" || name == "count": // before its by (...)
+		case name == "and" || name == "or" || name == "unless" || name == "bool":
+		default:
+			q.metrics = append(q.metrics, name)
+		}
+	}
+	return q
+}
+
+// scrape runs the program on its embedded default, uses it so that vectors have children, and returns the metric
+// and label names that it shows.
+func scrape(t *testing.T) (metrics, labels map[string]bool) {
+	t.Helper()
+	url, ops := serve(t)
+	client, err := rush.NewClient(url, 1)
+	require.NoError(t, err)
+	defer client.Close()
+	token, err := client.Login(t.Context(), "13800000001")
+	require.NoError(t, err)
+	const demoSale = "2"
+	_, err = client.Place(t.Context(), token, demoSale)
+	require.NoError(t, err)
+	_, err = client.Place(t.Context(), token, demoSale)
+	require.Error(t, err, "the second order of a user")
+
+	res, err := http.Get(ops + "/metrics")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	metrics, labels = map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, rest, _ := strings.Cut(line, "{")
+		name, _, _ = strings.Cut(name, " ")
+		metrics[name] = true
+		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(rest, -1) {
+			labels[l[1]] = true
+		}
+	}
+	return metrics, labels
+}
+
+// serve builds and starts the program, and returns the addresses of its public and its private port.
+func serve(t *testing.T) (public, ops string) {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "seckill")
+	build := exec.Command("go", "build", "-o", bin, "./cmd/seckill")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	cmd := exec.Command(bin, "serve")
+	cmd.Env = append(withoutSettings(os.Environ()),
+		"SECKILL_ADDR=127.0.0.1:0", "SECKILL_OPS_ADDR=127.0.0.1:0", "SECKILL_DATA_DIR="+t.TempDir())
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	cmd.Stdout, cmd.Stderr = write, write
+	require.NoError(t, cmd.Start())
+	require.NoError(t, write.Close())
+	t.Cleanup(func() {
+		assert.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		assert.NoError(t, cmd.Wait())
+	})
+	lines := make(chan string)
+	go func() { // ends with the program, whose end of the pipe it reads
+		defer close(lines)
+		defer read.Close()
+		for s := bufio.NewScanner(read); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	public, ops = addresses(t, lines)
+	go func() {
+		for range lines { // the program must not block on a full pipe
+		}
+	}()
+	return public, ops
+}
+
+func addresses(t *testing.T, lines <-chan string) (public, ops string) {
+	t.Helper()
+	listens := regexp.MustCompile(`^seckill listens on (http://\S+)`)
+	private := regexp.MustCompile(`msg="metrics and profiles" addr=(\S+)`)
+	deadline := time.After(time.Minute)
+	for public == "" || ops == "" {
+		select {
+		case <-deadline:
+			require.FailNow(t, "the program did not say where it listens within a minute")
+		case line, ok := <-lines:
+			require.True(t, ok, "the program ended at its start")
+			if m := listens.FindStringSubmatch(line); m != nil {
+				public = m[1]
+			}
+			if m := private.FindStringSubmatch(line); m != nil {
+				ops = "http://" + m[1]
+			}
+		}
+	}
+	return public, ops
+}
+
+// withoutSettings keeps the caller's own settings away from the program under test.
+func withoutSettings(env []string) (rest []string) {
+	for _, e := range env {
+		if !strings.HasPrefix(e, "SECKILL_") {
+			rest = append(rest, e)
+		}
+	}
+	return rest
+}

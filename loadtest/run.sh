@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Load test of a server of its own: smoke.js, rush.js, then `seckill verify`. Exits non-zero if anything failed.
+# HTML reports and the server's log end up in loadtest/out.
+#
+#   BUYERS=2000 STOCK=200 VUS=500 P95_MS=2000 loadtest/run.sh
+#
+# SECKILL_MYSQL_DSN and SECKILL_REDIS_ADDRS choose the database and the Redis, and are best empty ones; without them it
+# is the embedded default. The other SECKILL_* variables (SECKILL_ORDER_LANE and so on) are passed on as well.
+set -euo pipefail
+
+readonly K6_VERSION=v1.8.1
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=$root/loadtest/out
+work=$(mktemp -d)
+server=
+failed=()
+
+stop_server() {
+	[[ -n $server ]] || return 0
+	local pid=$server
+	server=
+	kill -TERM "$pid" 2>/dev/null || true
+	wait "$pid"
+}
+
+cleanup() {
+	stop_server || true
+	rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# step runs a command under a title. A failure is remembered and the next step runs all the same: what verify says
+# matters most when something else went wrong.
+step() {
+	local title=$1
+	shift
+	echo "== $title"
+	"$@" || failed+=("$title (exit $?)")
+}
+
+find_k6() {
+	local gobin
+	gobin=$(go env GOBIN)
+	gobin=${gobin:-$(go env GOPATH)/bin}
+	k6=$(command -v k6 || echo "$gobin/k6")
+	if [[ ! -x $k6 ]]; then
+		echo "k6 is missing: installing $K6_VERSION into $gobin (a minute or two)"
+		go install "go.k6.io/k6@$K6_VERSION"
+		k6=$gobin/k6
+	fi
+}
+
+# start_server leaves its address in BASE_URL. Port 0 lets the system find one that is free.
+start_server() {
+	"$work/seckill" serve >"$work/stdout" 2>"$out/server.log" &
+	server=$!
+	local deadline=$((SECONDS + 60))
+	while ! grep -q '^seckill listens on ' "$work/stdout"; do
+		if ! kill -0 "$server" 2>/dev/null || ((SECONDS > deadline)); then
+			echo "the server did not start:" >&2
+			tail -n 20 "$out/server.log" >&2
+			exit 1
+		fi
+		sleep 0.1
+	done
+	BASE_URL=$(sed -n 's/^seckill listens on \(http[^ ]*\).*/\1/p' "$work/stdout")
+	export BASE_URL
+	head -n 1 "$work/stdout"
+}
+
+# run_k6 NAME runs loadtest/NAME.js and has k6's own dashboard write the report; port -1 serves it nowhere.
+run_k6() {
+	K6_WEB_DASHBOARD=true K6_WEB_DASHBOARD_PORT=-1 K6_WEB_DASHBOARD_PERIOD=1s \
+		K6_WEB_DASHBOARD_EXPORT=$out/$1.html \
+		"$k6" run --no-usage-report --quiet "$root/loadtest/$1.js"
+}
+
+export BUYERS=${BUYERS:-2000} STOCK=${STOCK:-200} TOKENS=$work/tokens
+export SECKILL_ADDR=127.0.0.1:0 SECKILL_DATA_DIR=$work/data
+export SECKILL_DEMO=true SECKILL_RATE_LIMIT=off # for logins by the hundred, from one address
+export SECKILL_LOG_LEVEL=${SECKILL_LOG_LEVEL:-warn}
+if [[ -n ${SECKILL_MYSQL_DSN:-} && -z ${SECKILL_JWT_SECRET:-} ]]; then
+	SECKILL_JWT_SECRET=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
+	export SECKILL_JWT_SECRET
+fi
+if [[ -n ${SECKILL_ADMIN_PHONES:-} ]]; then
+	export ADMIN_PHONE=${SECKILL_ADMIN_PHONES%%,*}
+fi
+
+mkdir -p "$out"
+rm -f "$out"/{smoke,rush}.html "$out/server.log"
+cd "$root"
+find_k6
+go build -o "$work/seckill" ./cmd/seckill
+
+"$work/seckill" seed --users "$BUYERS" --tokens "$TOKENS"
+start_server
+step "smoke" run_k6 smoke
+step "rush" run_k6 rush
+step "verify" "$work/seckill" verify
+step "stop the server" stop_server
+
+if ((${#failed[@]} > 0)); then
+	printf 'FAILED: %s\n' "${failed[@]}" >&2
+	echo "see $out" >&2
+	exit 1
+fi
+echo "passed: reports are in $out"

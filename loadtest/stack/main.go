@@ -1,0 +1,59 @@
+// Command stack runs a command beside a MariaDB and a Redis of its own, which it names in SECKILL_MYSQL_DSN and
+// SECKILL_REDIS_ADDRS and ends afterwards: go run ./loadtest/stack loadtest/run.sh
+//
+// A commit is on disk before MariaDB acknowledges it, and Redis keeps an append-only file, as in docker-compose.yml.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"seckill/internal/testenv"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: stack COMMAND [ARGUMENT...]")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
+		os.Exit(exit.ExitCode())
+	default:
+		fmt.Fprintln(os.Stderr, "stack:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	db, err := testenv.RunMariaDB(ctx, "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=512M")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Stop()) }()
+	dsn, err := db.CreateDatabase(ctx, "seckill")
+	if err != nil {
+		return err
+	}
+	rds, err := testenv.RunRedis(ctx, "--appendonly", "yes")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rds.Stop()) }()
+
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the command is what the caller asks for
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "SECKILL_MYSQL_DSN="+dsn, "SECKILL_REDIS_ADDRS="+rds.Addr)
+	return cmd.Run()
+}
