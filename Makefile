@@ -7,6 +7,8 @@ GOBIN := $(shell go env GOPATH)/bin
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION := latest
 
+BENCHTIME ?= 3s
+
 .PHONY: help run test check lint vuln bench load up down deps fmt
 
 help: ## list the commands
@@ -29,6 +31,18 @@ lint: ## golangci-lint, which also holds the import arrows
 fmt: ## format
 	$(GOBIN)/golangci-lint fmt ./...
 
+load: deps ## k6 against MariaDB and Redis of its own; BUYERS=2000 STOCK=200 VUS=500, reports in loadtest/out
+	go run ./loadtest/stack loadtest/run.sh
+
+up: .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080
+	docker compose up -d --build --wait
+
+down: .env ## stop the containers; the data stays (docker compose down -v deletes it)
+	docker compose --profile observability down
+
+.env:
+	@umask 077; sh deploy/env.sh > $@.tmp; mv $@.tmp $@; echo "wrote $@ with new secrets"
+
 deps: ## install the servers that the tests start (Debian, Ubuntu)
 	@./.ci/install-servers
 
@@ -36,3 +50,6 @@ vuln: ## known vulnerabilities, if their database can be reached
 	@if curl -fsS -o /dev/null --max-time 10 https://vuln.go.dev/index/db.json 2>/dev/null; then \
 		go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...; \
 	else echo "the vulnerability database cannot be reached: not checked"; fi
+
+bench: deps ## Go benchmarks: an order in one durable transaction, a lock cycle, against raw Redis commands
+	SECKILL_TEST_REQUIRE=1 go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/...
