@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/testenv"
 )
 
 // BenchmarkCycle compares an uncontended lock and unlock, on 32 goroutines per
 // processor with a name each, with the two commands that it consists of.
 func BenchmarkCycle(b *testing.B) {
 	ctx := context.Background()
-	rdb := newClient(b, startRedis(b).addr)
+	rdb := newClient(b, testenv.StartRedis(b).Addr)
 	free := redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
 	run := func(b *testing.B, cycle func(name string) error) {
 		var names atomic.Int64

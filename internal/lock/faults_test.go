@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
 )
 
 const always = 1 << 30
@@ -156,15 +158,15 @@ func TestCancelWithACommandInFlight(t *testing.T) {
 // The acquire is answered after the caller has left: the lock is given back.
 func TestCancelledAcquireIsGivenBack(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
-	l := newLock(t, "a", []string{server.addr}, WithNodeTimeout(MaxNodeTimeout))
+	server := testenv.StartRedis(t)
+	l := newLock(t, "a", []string{server.Addr}, WithNodeTimeout(MaxNodeTimeout))
 	require.NoError(t, TryDo(context.Background(), l, func(context.Context) error { return nil }))
-	server.Pause()
+	require.NoError(t, server.Pause())
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	_, err := l.TryLock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	server.Resume()
+	require.NoError(t, server.Resume())
 	eventually(t, "the lock is free", func() bool {
 		h, err := l.TryLock(context.Background())
 		if err == nil {
@@ -201,16 +203,16 @@ func TestContextEndsBeforeTheServerLetsGo(t *testing.T) {
 // A server that hangs, rather than refuses, delays no end of a lease.
 func TestContextEndsWhileTheServerHangs(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
+	server := testenv.StartRedis(t)
 	const lease = 2 * time.Second
-	l := newLock(t, "a", []string{server.addr}, WithWatchdogLease(lease), WithNodeTimeout(MaxNodeTimeout))
+	l := newLock(t, "a", []string{server.Addr}, WithWatchdogLease(lease), WithNodeTimeout(MaxNodeTimeout))
 	h, err := l.TryLock(context.Background())
 	require.NoError(t, err)
-	server.Pause()
+	require.NoError(t, server.Pause())
 	requireDone(t, h.Context(), ErrLost)
-	server.Resume()
+	require.NoError(t, server.Resume())
 	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
-	keyGone(t, server.addr, "a")
+	keyGone(t, server.Addr, "a")
 }
 
 func TestFailedRenewalsHeal(t *testing.T) {
@@ -235,9 +237,9 @@ func TestFailedRenewalsHeal(t *testing.T) {
 
 func TestDeadServer(t *testing.T) {
 	t.Parallel()
-	server := startRedis(t)
+	server := testenv.StartRedis(t)
 	var seen recorder
-	l := newLock(t, "a", []string{server.addr}, WithRedLockObserver(seen.observe))
+	l := newLock(t, "a", []string{server.Addr}, WithRedLockObserver(seen.observe))
 	h, err := l.TryLock(context.Background())
 	require.NoError(t, err)
 	server.Kill()

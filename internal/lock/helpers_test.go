@@ -2,16 +2,15 @@ package lock
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"seckill/internal/testenv"
 )
 
 // patience bounds waits for things that happen soon, on a machine that is busy.
@@ -24,47 +23,21 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
-	code := m.Run()
-	// Undos of locks on dead servers go on for a while, by design.
-	for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, "goroutines left:", err)
-		code = 1
-	}
-	os.Exit(code)
+	testenv.Main(m, func() error {
+		// Undos of locks on dead servers go on for a while, by design.
+		for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		return goleak.Find()
+	})
 }
 
 // onEachServer runs test against miniredis and against a real Redis.
 func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	t.Parallel()
-	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, startMiniredis(t)) })
-	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, startRedis(t).addr) })
-}
-
-// startMiniredis starts a miniredis whose leases run out in real time.
-func startMiniredis(t testing.TB) string {
-	t.Helper()
-	m := miniredis.RunT(t)
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for last := time.Now(); ; {
-			select {
-			case <-done:
-				return
-			case now := <-tick.C:
-				m.FastForward(now.Sub(last))
-				last = now
-			}
-		}
-	})
-	t.Cleanup(func() { close(done); wg.Wait() })
-	return m.Addr()
+	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartMiniredis(t).Addr()) })
+	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
 }
 
 // newClient connects as the package documentation advises.

@@ -9,13 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
 )
 
-func startNodes(t *testing.T, n int) (nodes []*redisServer, addrs []string) {
+func startNodes(t *testing.T, n int) (nodes []*testenv.Redis, addrs []string) {
 	t.Helper()
 	for range n {
-		s := startRedis(t)
-		nodes, addrs = append(nodes, s), append(addrs, s.addr)
+		s := testenv.StartRedis(t)
+		nodes, addrs = append(nodes, s), append(addrs, s.Addr)
 	}
 	return nodes, addrs
 }
@@ -137,10 +139,10 @@ func TestHangingNodeIsBounded(t *testing.T) {
 	l, err := NewRedLock("a", clients, WithNodeTimeout(200*time.Millisecond))
 	require.NoError(t, err)
 	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
-	nodes[1].Pause()
+	require.NoError(t, nodes[1].Pause())
 	began := time.Now()
 	require.NoError(t, TryDo(ctx, l, func(context.Context) error { return nil }))
 	assert.Less(t, time.Since(began), 3*time.Second, "the client's own timeouts would take 5 s at least")
-	nodes[1].Resume()
+	require.NoError(t, nodes[1].Resume())
 	keyGone(t, addrs[1], "a")
 }

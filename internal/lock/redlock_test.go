@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
 )
 
 func TestMutualExclusion(t *testing.T) {
@@ -219,7 +221,7 @@ func TestNewRedLockValidates(t *testing.T) {
 // One cycle through each kind of client that go-redis has.
 func TestKindsOfClients(t *testing.T) {
 	t.Parallel()
-	addr := startMiniredis(t)
+	addr := testenv.StartMiniredis(t).Addr()
 	for name, rdb := range map[string]redis.UniversalClient{
 		"client":  redis.NewClient(&redis.Options{Addr: addr}),
 		"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}}),
