@@ -226,7 +226,7 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 	require.NotEmpty(t, p.url, "the server did not start:\n%s", p.log)
 	p.Client, err = rush.NewClient(p.url, 256)
 	require.NoError(t, err)
-	t.Cleanup(p.Client.Close)
+	t.Cleanup(p.Close)
 	return p
 }
 

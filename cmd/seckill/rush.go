@@ -60,8 +60,9 @@ func (r rushCmd) Run(e *env) error {
 }
 
 func printReport(out io.Writer, r *rush.Report) {
-	fmt.Fprintf(out, "answered in %.2fs: %d durable orders, %.0f a second\n",
-		r.Elapsed.Seconds(), r.Orders(), float64(r.Orders())/r.Elapsed.Seconds())
+	orders, last := r.Orders()
+	fmt.Fprintf(out, "%d durable orders in %.2fs, %.0f a second; everybody answered in %.2fs\n",
+		orders, last.Seconds(), float64(orders)/max(last.Seconds(), 1e-3), r.Elapsed.Seconds())
 	fmt.Fprint(out, "latency")
 	for _, p := range []int{50, 90, 95, 99, 100} {
 		fmt.Fprintf(out, "  p%d %.1fms", p, float64(r.Percentile(p).Microseconds())/1000)

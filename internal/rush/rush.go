@@ -28,10 +28,11 @@ type Crowd struct {
 
 // Answer is how a buyer's rush ended.
 type Answer struct {
-	Order   Order  // when Code is "ok"
-	Code    string // "ok", or the code of the last answer; "no_answer" if none came
-	OrderID string // the order that a duplicate_order named
-	Latency time.Duration
+	Order   Order         // when Code is "ok"
+	Code    string        // "ok", or the code of the last answer; "no_answer" if none came
+	OrderID string        // the order that a duplicate_order named
+	Latency time.Duration // of the last press
+	After   time.Duration // since the rush began
 	Tries   int
 }
 
@@ -61,6 +62,7 @@ func (c *Crowd) Run(ctx context.Context) *Report {
 	for i, token := range c.Tokens {
 		group.Go(func() error {
 			r.Answers[i] = c.buy(ctx, c.Clients[i%len(c.Clients)], token, count)
+			r.Answers[i].After = time.Since(start)
 			done.Add(1)
 			if r.Answers[i].Code == "ok" {
 				orders.Add(1)
@@ -96,7 +98,7 @@ func (c *Crowd) report(done, orders *atomic.Int64) (stop func()) {
 	return func() { close(quit); wg.Wait() }
 }
 
-// buy presses the button until there is a final answer. Latency is that of the last press.
+// buy presses the button until there is a final answer.
 func (c *Crowd) buy(ctx context.Context, client *Client, token string, count func(string)) Answer {
 	var a Answer
 	for a.Tries = 1; ; a.Tries++ {
@@ -148,15 +150,15 @@ func (r *Report) Percentile(p int) time.Duration {
 	return all[min(len(all)*p/100, len(all)-1)]
 }
 
-// Orders counts the buyers who were answered with an order.
-func (r *Report) Orders() int {
-	n := 0
+// Orders counts the buyers who were answered with an order, and says when the last of them was.
+func (r *Report) Orders() (n int, last time.Duration) {
 	for _, a := range r.Answers {
 		if a.Code == "ok" {
 			n++
+			last = max(last, a.After)
 		}
 	}
-	return n
+	return n, last
 }
 
 // Verdict is one promise of the server, held against what the crowd saw and what the server shows afterwards.

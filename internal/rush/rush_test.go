@@ -1,0 +1,157 @@
+package rush
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeServer is a server that a test makes lie. It answers with what its functions return.
+type fakeServer struct {
+	mu    sync.Mutex
+	tries map[string]int
+	place func(token string, try int) (status int, body any)
+	stock int64
+	held  map[string][]Order
+}
+
+func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	status, body := http.StatusOK, any(nil)
+	switch {
+	case r.Method == http.MethodPost:
+		f.mu.Lock()
+		f.tries[token]++
+		status, body = f.place(token, f.tries[token])
+		f.mu.Unlock()
+	case strings.HasSuffix(r.URL.Path, "/orders"):
+		body = map[string]any{"items": f.held[token]}
+	default:
+		body = Voucher{ID: "7", Stock: f.stock}
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func problem(status int, code string) (int, any) {
+	return status, Problem{Status: status, Code: code}
+}
+
+// run sends the buyers a, b and c to a sale of 2 units and returns the report and the promises that are broken.
+func (f *fakeServer) run(t *testing.T) (*Report, []string) {
+	t.Helper()
+	f.tries = map[string]int{}
+	srv := httptest.NewServer(f)
+	defer srv.Close()
+	client, err := NewClient(srv.URL, 4)
+	require.NoError(t, err)
+	defer client.Close()
+	c := &Crowd{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3}
+	r := c.Run(t.Context())
+	verdicts, err := c.Check(t.Context(), r)
+	require.NoError(t, err)
+	var broken []string
+	for _, v := range verdicts {
+		if !v.Holds {
+			broken = append(broken, v.Promise[:2])
+		}
+	}
+	return r, broken
+}
+
+func order(id string) Order { return Order{ID: id, VoucherID: "7", Status: "pending_payment"} }
+
+// honest sells to a and b, and c hears sold_out.
+func honest() *fakeServer {
+	return &fakeServer{
+		held: map[string][]Order{"a": {order("1")}, "b": {order("2")}},
+		place: func(token string, _ int) (int, any) {
+			switch token {
+			case "a":
+				return http.StatusCreated, order("1")
+			case "b":
+				return http.StatusCreated, order("2")
+			}
+			return problem(http.StatusConflict, "sold_out")
+		},
+	}
+}
+
+func TestHonestServer(t *testing.T) {
+	r, broken := honest().run(t)
+	require.Empty(t, broken)
+	orders, last := r.Orders()
+	require.Equal(t, 2, orders)
+	require.Positive(t, last)
+	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
+	require.GreaterOrEqual(t, r.Percentile(100), r.Percentile(50))
+}
+
+// TestLiesAreFound: each lie must break the promise that it breaks.
+func TestLiesAreFound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lie  func(*fakeServer)
+		want []string
+	}{
+		"oversold":             {func(f *fakeServer) { f.held["c"] = []Order{order("3")} }, []string{"I1", "I3", "I4"}},
+		"two orders of a user": {func(f *fakeServer) { f.held["a"] = append(f.held["a"], order("2")); delete(f.held, "b") }, []string{"I2", "I4"}},
+		"a unit vanished":      {func(f *fakeServer) { delete(f.held, "b") }, []string{"I3", "I4"}},
+		"a unit was kept back": {func(f *fakeServer) { f.stock = 1; delete(f.held, "b") }, []string{"I4", "I5"}},
+		"one id twice":         {func(f *fakeServer) { f.held["b"] = []Order{order("1")} }, []string{"I4", "I6"}},
+		"cancelled, not told":  {func(f *fakeServer) { f.held["a"][0].Status = "cancelled" }, []string{"I3", "I4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := honest()
+			tc.lie(f)
+			_, broken := f.run(t)
+			require.Equal(t, tc.want, broken)
+		})
+	}
+}
+
+// TestBuyersTryAgain presses again after each answer that leaves the outcome open, and not after the others.
+func TestBuyersTryAgain(t *testing.T) {
+	f := honest()
+	answer := f.place
+	f.place = func(token string, try int) (int, any) {
+		codes := []string{"order_in_progress", "rate_limited", "overloaded", "unavailable"}
+		if token == "a" && try <= len(codes) {
+			return problem(http.StatusServiceUnavailable, codes[try-1])
+		}
+		return answer(token, try)
+	}
+	r, broken := f.run(t)
+	require.Empty(t, broken)
+	require.Equal(t, 5, r.Answers[0].Tries)
+	require.Equal(t, 1, r.Answers[2].Tries)
+}
+
+func TestNewClientRefusesWhatIsNoAddress(t *testing.T) {
+	for _, base := range []string{"", "localhost:8080", "ftp://x", "http://"} {
+		_, err := NewClient(base, 1)
+		require.Error(t, err, base)
+	}
+}
+
+func TestProblemOfAProxy(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3")
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = w.Write([]byte("<html>"))
+	}))
+	defer srv.Close()
+	client, err := NewClient(srv.URL, 1)
+	require.NoError(t, err)
+	defer client.Close()
+	_, err = client.Place(t.Context(), "t", "1")
+	var p *Problem
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, "http_502", p.Code)
+	require.Equal(t, 3*time.Second, p.RetryAfter)
+}
