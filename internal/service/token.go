@@ -60,7 +60,7 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 	}, nil
 }
 
-// claims is the body of an access token.
+// claims is the body of an access token, as Verify reads it.
 type claims struct {
 	jwt.RegisteredClaims
 	SessionID string `json:"sid"`
@@ -70,13 +70,10 @@ type claims struct {
 // Access signs an access token that works for ttl.
 func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	now := t.now()
-	return jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
-		RegisteredClaims: jwt.RegisteredClaims{
-			Issuer: tokenParty, Audience: jwt.ClaimStrings{tokenParty},
-			Subject:  strconv.FormatInt(id.UserID, 10),
-			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
-		},
-		SessionID: id.SessionID, Role: id.Role,
+	// Not the claims type: jwt would write a single audience as a list.
+	return jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"iss": tokenParty, "aud": tokenParty, "sub": strconv.FormatInt(id.UserID, 10),
+		"sid": id.SessionID, "role": id.Role, "iat": now.Unix(), "exp": now.Add(ttl).Unix(),
 	}).SignedString(t.accessKey)
 }
 

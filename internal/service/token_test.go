@@ -1,0 +1,60 @@
+package service
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var testSecret = []byte("a-secret-for-tests-only-0123456789")
+
+// TestAccessToken holds the claims as other systems read them.
+func TestAccessToken(t *testing.T) {
+	clock := testNow
+	tokens, err := NewTokens(testSecret, func() time.Time { return clock })
+	require.NoError(t, err)
+	want := Identity{UserID: 7, SessionID: "s", Role: RoleAdmin}
+	token, err := tokens.Access(want, AccessTTL)
+	require.NoError(t, err)
+
+	body, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	require.NoError(t, err)
+	var claims map[string]any
+	require.NoError(t, json.Unmarshal(body, &claims))
+	require.Equal(t, map[string]any{
+		"iss": "seckill", "aud": "seckill", "sub": "7", "sid": "s", "role": "admin",
+		"iat": float64(testNow.Unix()), "exp": float64(testNow.Add(15 * time.Minute).Unix()),
+	}, claims)
+
+	got, err := tokens.Verify(token)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	clock = testNow.Add(AccessTTL)
+	_, err = tokens.Verify(token)
+	require.ErrorIs(t, err, ErrTokenExpired)
+}
+
+func TestShortSecretIsRefused(t *testing.T) {
+	_, err := NewTokens(testSecret[:MinSecret-1], time.Now)
+	require.ErrorContains(t, err, "32")
+}
+
+func TestRefreshToken(t *testing.T) {
+	tokens, err := NewTokens(testSecret, time.Now)
+	require.NoError(t, err)
+	other, err := NewTokens([]byte(strings.Repeat("x", MinSecret)), time.Now)
+	require.NoError(t, err)
+	good := tokens.refresh("s", 3)
+	id, generation, err := tokens.parseRefresh(good)
+	require.NoError(t, err)
+	require.Equal(t, "s", id)
+	require.Equal(t, int64(3), generation)
+	for _, bad := range []string{"", ".", "s.3", "s.3.", strings.Replace(good, "s.3", "s.4", 1), other.refresh("s", 3), good + "A"} {
+		_, _, err := tokens.parseRefresh(bad)
+		require.ErrorIs(t, err, ErrUnauthenticated, bad)
+	}
+}
