@@ -79,8 +79,8 @@ type loginOut struct {
 	User         userOut `json:"user"`
 }
 
-func writeLogin(c *gin.Context, l service.Login) {
-	c.JSON(http.StatusOK, loginOut{
+func writeLogin(c *gin.Context, l service.Login) error {
+	return writeJSON(c, http.StatusOK, loginOut{
 		AccessToken: l.AccessToken, TokenType: "Bearer", ExpiresIn: int(l.ExpiresIn.Seconds()),
 		RefreshToken: l.RefreshToken, User: newUserOut(l.User),
 	})
@@ -101,8 +101,7 @@ func (h *authHandler) login(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	writeLogin(c, l)
-	return nil
+	return writeLogin(c, l)
 }
 
 func (h *authHandler) refresh(c *gin.Context) error {
@@ -119,8 +118,7 @@ func (h *authHandler) refresh(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	writeLogin(c, l)
-	return nil
+	return writeLogin(c, l)
 }
 
 func (h *authHandler) logout(c *gin.Context) error {
@@ -136,6 +134,5 @@ func (h *authHandler) me(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.JSON(http.StatusOK, newUserOut(u))
-	return nil
+	return writeJSON(c, http.StatusOK, newUserOut(u))
 }

@@ -124,17 +124,24 @@ func (e *errorWriter) wrap(h func(*gin.Context) error) gin.HandlerFunc {
 	}
 }
 
+// write answers with the error, and logs it if it is the server's own trouble.
 func (e *errorWriter) write(c *gin.Context, err error) {
 	p, retryAfter := problemOf(err)
-	p.RequestID = requestIDOf(c)
 	switch p.Status {
 	case http.StatusInternalServerError:
-		e.log.Error("internal error", "err", err, "request_id", p.RequestID, "method", c.Request.Method, "route", c.FullPath())
+		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())
 	case http.StatusServiceUnavailable:
 		e.unavailable.Do(func() {
-			e.log.Warn("answered 503", "err", err, "request_id", p.RequestID, "route", c.FullPath())
+			e.log.Warn("answered 503", "err", err, "request_id", requestIDOf(c), "route", c.FullPath())
 		})
-	case http.StatusUnauthorized:
+	}
+	respond(c, p, retryAfter)
+}
+
+// respond ends the chain with a problem.
+func respond(c *gin.Context, p problem, retryAfter time.Duration) {
+	p.RequestID = requestIDOf(c)
+	if p.Status == http.StatusUnauthorized {
 		c.Header("WWW-Authenticate", `Bearer realm="seckill"`)
 	}
 	if retryAfter > 0 {
@@ -163,7 +170,8 @@ func (e *errorWriter) recovery() gin.HandlerFunc {
 				c.Abort()
 			default:
 				e.log.Error("panic", "panic", v, "request_id", requestIDOf(c), "stack", string(debug.Stack()))
-				e.write(c, errPanic)
+				p, _ := problemOf(errPanic)
+				respond(c, p, 0)
 			}
 		}()
 		c.Next()

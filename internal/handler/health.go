@@ -19,8 +19,13 @@ const readyTimeout = 2 * time.Second
 // Check asks a dependency whether it works; nil means that it does.
 type Check func(ctx context.Context) error
 
+// healthOut is the answer of a server that is well.
+type healthOut struct {
+	Status string `json:"status"`
+}
+
 // health says that the process runs, whatever became of its dependencies: restarting it would not bring them back.
-func health(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) }
+func health(c *gin.Context) error { return writeJSON(c, http.StatusOK, healthOut{"ok"}) }
 
 // ready says whether orders can be taken: every dependency answers.
 func ready(checks map[string]Check) func(*gin.Context) error {
@@ -45,7 +50,6 @@ func ready(checks map[string]Check) func(*gin.Context) error {
 		if len(down) > 0 {
 			return fmt.Errorf("%w: %s", service.ErrUnavailable, strings.Join(down, "; "))
 		}
-		c.JSON(http.StatusOK, gin.H{"status": "ok"})
-		return nil
+		return writeJSON(c, http.StatusOK, healthOut{"ok"})
 	}
 }

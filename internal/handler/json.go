@@ -31,9 +31,15 @@ func (id ID) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements json.Unmarshaler. Its error is the one to which encoding/json adds the field.
 func (id *ID) UnmarshalJSON(b []byte) error {
-	n, ok := parseID(string(bytes.Trim(b, `"`)))
+	text := string(b)
+	if b[0] == '"' {
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+	}
+	n, ok := parseID(text)
 	if !ok {
-		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[ID]()}
+		return &json.UnmarshalTypeError{Value: text, Type: reflect.TypeFor[ID]()}
 	}
 	*id = ID(n)
 	return nil
@@ -50,9 +56,16 @@ type Time time.Time
 
 // UnmarshalJSON implements json.Unmarshaler. Its error is the one to which encoding/json adds the field.
 func (t *Time) UnmarshalJSON(b []byte) error {
-	var parsed time.Time
-	if err := parsed.UnmarshalJSON(b); err != nil {
-		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[Time]()}
+	var (
+		text   string
+		parsed time.Time
+	)
+	err := json.Unmarshal(b, &text) // some encoders write the zone's + as an escape
+	if err == nil {
+		err = parsed.UnmarshalText([]byte(text))
+	}
+	if err != nil {
+		return &json.UnmarshalTypeError{Value: text, Type: reflect.TypeFor[Time]()}
 	}
 	*t = Time(parsed)
 	return nil
@@ -77,22 +90,28 @@ func wanted(t reflect.Type) string {
 	return "has the wrong type"
 }
 
-// unknownField finds the name in encoding/json's error for an unknown field, which has no type of its own.
-var unknownField = regexp.MustCompile(`^json: unknown field "(.*)"$`)
+// maxFieldName is the longest name of an unknown field that is repeated to the caller.
+const maxFieldName = 64
 
-// bind reads the JSON body into dst. Unknown fields, wrong types, a second value and bodies over maxBody are
-// refused with an error that names the field.
+// unknownField finds the name in encoding/json's error for an unknown field, which has no type of its own.
+var unknownField = regexp.MustCompile(`^json: unknown field (".*")$`)
+
+// bind reads the JSON body, which must be one object, into dst. Unknown fields, wrong types, a second value and
+// bodies over maxBody are refused with an error that names the field.
 func bind(c *gin.Context, dst any) error {
-	dec := json.NewDecoder(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	if err != nil {
+		return bindError(err)
+	}
+	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
+		return service.Invalid("body", "must be a JSON object")
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(dst); err != nil {
 		return bindError(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return bindError(err)
-		}
 		return service.Invalid("body", "must be one JSON object and nothing after it")
 	}
 	return nil
@@ -112,11 +131,12 @@ func bindError(err error) error {
 			field = "body"
 		}
 		return service.Invalid(field, "%s", wanted(wrongType.Type))
-	case errors.Is(err, io.EOF):
-		return service.Invalid("body", "must be a JSON object")
 	}
 	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
-		return service.Invalid(m[1], "is not a field of this request")
+		if name, err := strconv.Unquote(m[1]); err == nil && len(name) <= maxFieldName {
+			return service.Invalid(name, "is not a field of this request")
+		}
+		return service.Invalid("body", "has a field that is not of this request")
 	}
 	return service.Invalid("body", "is not valid JSON")
 }
@@ -141,11 +161,11 @@ func page(c *gin.Context) (service.Page, error) {
 		p.Before = id
 	}
 	if s := c.Query("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > service.MaxPageSize {
+		n, ok := parseID(s)
+		if !ok || n > service.MaxPageSize {
 			return p, service.Invalid("limit", "must be between 1 and %d", service.MaxPageSize)
 		}
-		p.Limit = n
+		p.Limit = int(n)
 	}
 	return p, nil
 }
@@ -167,4 +187,14 @@ func newList[S, T any](p service.Page, items []S, convert func(*S) T, id func(*S
 		l.NextCursor = &next
 	}
 	return l
+}
+
+// writeJSON answers with v. A value that cannot be written is an internal error, not half an answer.
+func writeJSON(c *gin.Context, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	c.Data(status, "application/json; charset=utf-8", body)
+	return nil
 }

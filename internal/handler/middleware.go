@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"context"
 	"crypto/rand"
 	"log/slog"
 	"net/http"
@@ -37,6 +38,17 @@ func secureHeaders(c *gin.Context) {
 	h["Referrer-Policy"] = []string{"no-referrer"}
 	h["Content-Security-Policy"] = []string{"default-src 'none'; frame-ancestors 'none'"}
 	h["Cache-Control"] = []string{"no-store"}
+}
+
+// answerTimeout is what is left of the 5 s within which a caller has an answer while a dependency is stuck.
+const answerTimeout = 4500 * time.Millisecond
+
+// deadline bounds everything that a request waits for.
+func deadline(c *gin.Context) {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), answerTimeout)
+	defer cancel()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
 }
 
 // metrics are counted by route pattern: a path holds ids, and a label must not.

@@ -51,8 +51,7 @@ func (h *orderHandler) place(c *gin.Context) error {
 		return err
 	}
 	c.Header("Location", locationOf("orders", o.ID))
-	c.JSON(http.StatusCreated, newOrderOut(&o))
-	return nil
+	return writeJSON(c, http.StatusCreated, newOrderOut(&o))
 }
 
 func (h *orderHandler) show(c *gin.Context) error { return h.one(c, h.orders.Get) }
@@ -72,8 +71,7 @@ func (h *orderHandler) one(c *gin.Context, do orderAction) error {
 	if err != nil {
 		return err
 	}
-	c.JSON(http.StatusOK, newOrderOut(&o))
-	return nil
+	return writeJSON(c, http.StatusOK, newOrderOut(&o))
 }
 
 func (h *orderHandler) list(c *gin.Context) error {
@@ -92,6 +90,5 @@ func (h *orderHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.JSON(http.StatusOK, newList(f.Page, orders, newOrderOut, func(o *service.Order) int64 { return o.ID }))
-	return nil
+	return writeJSON(c, http.StatusOK, newList(f.Page, orders, newOrderOut, func(o *service.Order) int64 { return o.ID }))
 }

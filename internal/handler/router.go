@@ -35,7 +35,7 @@ var openAPI []byte
 func New(cfg Config) (http.Handler, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	r.ContextWithFallback = false
+	r.RedirectTrailingSlash = false // gin's redirect comes without our headers; a wrong path is 404
 	if err := r.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
@@ -53,10 +53,10 @@ func New(cfg Config) (http.Handler, error) {
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
 	r.NoRoute(e.wrap(func(*gin.Context) error { return service.ErrNotFound }))
 
-	r.GET("/healthz", health)
+	r.GET("/healthz", e.wrap(health))
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
 
-	v1 := r.Group("/api/v1")
+	v1 := r.Group("/api/v1", deadline)
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
 
 	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(auth.sendCode))

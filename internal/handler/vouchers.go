@@ -58,8 +58,7 @@ func (h *voucherHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.JSON(http.StatusOK, h.out(&v))
-	return nil
+	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
 // voucherStatuses are the merchant's statuses by the words of the API.
@@ -97,8 +96,7 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.JSON(http.StatusOK, newList(f.Page, vouchers, h.out, func(v *service.Voucher) int64 { return v.ID }))
-	return nil
+	return writeJSON(c, http.StatusOK, newList(f.Page, vouchers, h.out, func(v *service.Voucher) int64 { return v.ID }))
 }
 
 // voucherIn is the body that creates a voucher.
@@ -129,8 +127,7 @@ func (h *voucherHandler) create(c *gin.Context) error {
 		return err
 	}
 	c.Header("Location", locationOf("vouchers", v.ID))
-	c.JSON(http.StatusCreated, h.out(&v))
-	return nil
+	return writeJSON(c, http.StatusCreated, h.out(&v))
 }
 
 // voucherPatch is the body that changes a voucher.
@@ -172,6 +169,5 @@ func (h *voucherHandler) change(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.JSON(http.StatusOK, h.out(&v))
-	return nil
+	return writeJSON(c, http.StatusOK, h.out(&v))
 }

@@ -26,23 +26,16 @@ func (s *Store) ChangeLoginCode(ctx context.Context, phone string, change func(*
 
 func (s *Store) changeLoginCode(ctx context.Context, phone string, change func(*service.LoginCode) error) error {
 	return s.write(ctx, func(tx *gorm.DB) error {
-		var row loginCodeRow
-		err := tx.Clauses(forUpdate).Where("phone = ?", phone).Take(&row).Error
+		row, err := lockLoginCode(tx, phone)
 		fresh := errors.Is(err, gorm.ErrRecordNotFound)
 		if err != nil && !fresh {
 			return err
 		}
-		lc := service.LoginCode{
-			Phone: phone, Hash: row.CodeHash, Attempts: row.Attempts, SentAt: row.SentAt, ExpiresAt: row.ExpiresAt,
-			WindowStart: row.WindowStart, SentCount: row.SentCount,
-		}
+		lc := row.loginCode(phone)
 		if err := change(&lc); err != nil {
 			return err
 		}
-		row = loginCodeRow{
-			Phone: phone, CodeHash: append([]byte{}, lc.Hash...), Attempts: lc.Attempts, SentAt: lc.SentAt,
-			ExpiresAt: lc.ExpiresAt, WindowStart: lc.WindowStart, SentCount: lc.SentCount,
-		}
+		row = newLoginCodeRow(&lc)
 		if fresh {
 			return tx.Create(&row).Error
 		}
@@ -50,26 +43,60 @@ func (s *Store) changeLoginCode(ctx context.Context, phone string, change func(*
 	})
 }
 
+// lockLoginCode reads a phone's row; other guesses at its code wait.
+func lockLoginCode(tx *gorm.DB, phone string) (loginCodeRow, error) {
+	var row loginCodeRow
+	err := tx.Clauses(forUpdate).Where("phone = ?", phone).Take(&row).Error
+	return row, err
+}
+
 // OpenSession implements service.AuthStore.
-func (s *Store) OpenSession(ctx context.Context, newcomer service.User, sess service.Session) (service.User, error) {
-	var u userRow
+func (s *Store) OpenSession(
+	ctx context.Context, newcomer service.User, sess service.Session, use func(*service.LoginCode) bool,
+) (service.User, error) {
+	var (
+		u     userRow
+		right bool
+	)
 	err := s.write(ctx, func(tx *gorm.DB) error {
-		u = newUserRow(&newcomer)
-		err := tx.Where("phone = ?", newcomer.Phone).Take(&u).Error
+		right = false
+		code, err := lockLoginCode(tx, newcomer.Phone)
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			u = newUserRow(&newcomer)
-			if err = tx.Create(&u).Error; s.duplicate(err, ukPhone) { // two first logins at once
-				err = tx.Clauses(forUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
-			}
+			return nil
 		}
 		if err != nil {
+			return err
+		}
+		lc := code.loginCode(newcomer.Phone)
+		right = use(&lc)
+		code = newLoginCodeRow(&lc)
+		if err := tx.Select("*").Updates(&code).Error; err != nil || !right {
+			return err // a wrong guess is counted, so this transaction commits
+		}
+		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
 			return err
 		}
 		sess.UserID = u.ID
 		row := newSessionRow(&sess)
 		return tx.Create(&row).Error
 	})
+	if err == nil && !right {
+		err = service.ErrWrongCode
+	}
 	return u.user(), err
+}
+
+func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *service.User) (userRow, error) {
+	var u userRow
+	err := tx.Where("phone = ?", newcomer.Phone).Take(&u).Error
+	if !errors.Is(err, gorm.ErrRecordNotFound) {
+		return u, err
+	}
+	u = newUserRow(newcomer)
+	if err = tx.Create(&u).Error; s.duplicate(err, ukPhone) { // seed makes users without a code
+		err = tx.Clauses(forUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
+	}
+	return u, err
 }
 
 // User implements service.AuthStore.

@@ -65,6 +65,18 @@ func TestGuessesAreCounted(t *testing.T) {
 	})
 }
 
+// anyCode accepts whatever code there is.
+func anyCode(*service.LoginCode) bool { return true }
+
+// sendCode gives a phone a code.
+func sendCode(t *testing.T, s *Store, phone string) {
+	t.Helper()
+	require.NoError(t, s.ChangeLoginCode(t.Context(), phone, func(lc *service.LoginCode) error {
+		lc.Hash, lc.SentAt, lc.ExpiresAt, lc.WindowStart = []byte{1}, now, now, now
+		return nil
+	}))
+}
+
 func newSession(id string) service.Session {
 	return service.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 }
@@ -72,12 +84,13 @@ func newSession(id string) service.Session {
 // TestFirstLogins races the first logins of one phone: one user, a session each.
 func TestFirstLogins(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
+		sendCode(t, s, "13800000001")
 		newcomer := service.User{Phone: "13800000001", NickName: "n", Role: service.RoleBuyer, CreatedAt: now}
 		users := make([]service.User, 10)
 		var wg sync.WaitGroup
 		for i := range users {
 			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), newcomer, newSession(string(rune('a'+i))))
+				u, err := s.OpenSession(context.Background(), newcomer, newSession(string(rune('a'+i))), anyCode)
 				if err != nil {
 					t.Errorf("log in: %v", err)
 				}
@@ -96,10 +109,30 @@ func TestFirstLogins(t *testing.T) {
 	})
 }
 
+// TestWrongGuess is counted, and opens nothing.
+func TestWrongGuess(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		newcomer := service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}
+		wrong := func(lc *service.LoginCode) bool { lc.Attempts++; return false }
+		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode)
+		require.ErrorIs(t, err, service.ErrWrongCode, "no code was ever sent")
+		sendCode(t, s, "1")
+		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong)
+		require.ErrorIs(t, err, service.ErrWrongCode)
+		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *service.LoginCode) error {
+			require.Equal(t, 1, lc.Attempts)
+			return nil
+		}))
+		_, err = s.User(t.Context(), 1)
+		require.ErrorIs(t, err, service.ErrNotFound)
+	})
+}
+
 func TestRotateSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"))
+		sendCode(t, s, "1")
+		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		rotate := func(id string, generation int64, at time.Time) error {
 			_, err := s.RotateSession(ctx, id, generation, at, at.Add(time.Hour), at.Add(24*time.Hour))
@@ -115,7 +148,7 @@ func TestRotateSession(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Equal(t, "a", list[0].SessionID)
 
-		_, err = s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"))
+		_, err = s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
 		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), service.ErrUnauthenticated, "over")
 	})
@@ -124,7 +157,8 @@ func TestRotateSession(t *testing.T) {
 func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"))
+		sendCode(t, s, "1")
+		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "twice is no error")

@@ -167,6 +167,20 @@ type loginCodeRow struct {
 
 func (loginCodeRow) TableName() string { return "login_codes" }
 
+func newLoginCodeRow(lc *service.LoginCode) loginCodeRow {
+	return loginCodeRow{
+		Phone: lc.Phone, CodeHash: append([]byte{}, lc.Hash...), Attempts: lc.Attempts, SentAt: lc.SentAt,
+		ExpiresAt: lc.ExpiresAt, WindowStart: lc.WindowStart, SentCount: lc.SentCount,
+	}
+}
+
+func (r *loginCodeRow) loginCode(phone string) service.LoginCode {
+	return service.LoginCode{
+		Phone: phone, Hash: r.CodeHash, Attempts: r.Attempts, SentAt: r.SentAt, ExpiresAt: r.ExpiresAt,
+		WindowStart: r.WindowStart, SentCount: r.SentCount,
+	}
+}
+
 type shopRow struct {
 	ID        int64 `gorm:"primaryKey"`
 	Name      string

@@ -117,9 +117,9 @@ func mysqlFault(err error) fault {
 	switch {
 	case e.Number == erDupEntry:
 		return fault{kind: faultDuplicate, index: dupIndex(e.Message)}
-	case e.Number == erLockDeadlock, e.Number == erLockWaitTimeout:
+	case e.Number == erLockDeadlock:
 		return fault{kind: faultRetry}
-	case mysqlDown[e.Number]:
+	case e.Number == erLockWaitTimeout, mysqlDown[e.Number]: // who waited for a lock once has no time to wait again
 		return fault{kind: faultDown}
 	}
 	return fault{}

@@ -79,9 +79,8 @@ func sqliteFault(err error) fault {
 		return fault{kind: faultDuplicate, index: primaryKey}
 	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return fault{kind: faultDuplicate, index: sqliteIndex(e.Error())}
-	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED:
-		return fault{kind: faultRetry}
-	case code&0xff == sqlite3.SQLITE_INTERRUPT, code&0xff == sqlite3.SQLITE_IOERR, code&0xff == sqlite3.SQLITE_FULL,
+	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED, // after busy_timeout: no time is left
+		code&0xff == sqlite3.SQLITE_INTERRUPT, code&0xff == sqlite3.SQLITE_IOERR, code&0xff == sqlite3.SQLITE_FULL,
 		code&0xff == sqlite3.SQLITE_CANTOPEN, code&0xff == sqlite3.SQLITE_READONLY:
 		return fault{kind: faultDown}
 	}

@@ -44,7 +44,7 @@ type faultKind int
 const (
 	faultOther     faultKind = iota
 	faultDuplicate           // a unique index refused the row
-	faultRetry               // nothing was changed, and trying again can help (deadlock, lock wait)
+	faultRetry               // nothing was changed, and trying again at once can help (deadlock)
 	faultDown                // the database is not there, or has no room
 )
 
@@ -93,8 +93,7 @@ func (s *Store) Close() error {
 // maxTxTries bounds how often a transaction that lost a deadlock is run again.
 const maxTxTries = 5
 
-// write runs fn in a transaction. A deadlock or a lock wait that ran out is tried again: the database rolled
-// everything back. fn may therefore run several times. An error of the commit itself is a *commitError: then
+// write runs fn in a transaction. A deadlock is tried again: the database rolled everything back. fn may therefore run several times. An error of the commit itself is a *commitError: then
 // nobody knows whether the transaction happened.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	for try := 1; ; try++ {

@@ -23,7 +23,8 @@ type fakeServer struct {
 
 func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	status, body := http.StatusOK, any(nil)
+	var body any
+	status := http.StatusOK
 	switch {
 	case r.Method == http.MethodPost:
 		f.mu.Lock()

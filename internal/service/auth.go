@@ -48,8 +48,10 @@ type AuthStore interface {
 	// ChangeLoginCode reads the phone's row for update, lets change work on it and writes it, unless change
 	// returns an error: then nothing is written and the error comes back.
 	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
-	// OpenSession finds or makes the user with this phone and stores a session of theirs.
-	OpenSession(ctx context.Context, newcomer User, s Session) (User, error)
+	// OpenSession lets use work on the code that was sent to the newcomer's phone and writes it. If use says that
+	// the code is right, it finds or makes the user with this phone and stores a session of theirs, all or
+	// nothing; otherwise the error is ErrWrongCode.
+	OpenSession(ctx context.Context, newcomer User, s Session, use func(*LoginCode) (right bool)) (User, error)
 	User(ctx context.Context, id int64) (User, error)
 	// RotateSession moves a session from a generation to the next. A session that is gone, over or revoked is
 	// ErrUnauthenticated; so is one whose generation is past already, and that revokes it.
@@ -108,9 +110,19 @@ func (a *Auth) SendCode(ctx context.Context, phone string) (string, error) {
 		return "", err
 	}
 	if err := a.cfg.Sender.SendCode(ctx, phone, code); err != nil {
-		return "", fmt.Errorf("%w: send login code: %w", ErrUnavailable, err)
+		return "", errors.Join(fmt.Errorf("%w: send login code: %w", ErrUnavailable, err), a.takeBack(ctx, phone))
 	}
 	return code, nil
+}
+
+// takeBack ends the cooldown for a code that was not sent, so that the phone may ask again at once.
+func (a *Auth) takeBack(ctx context.Context, phone string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	return a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
+		lc.Hash, lc.SentAt = nil, lc.SentAt.Add(-codeCooldown)
+		return nil
+	})
 }
 
 // renew puts a new code into lc if the phone may have one now.
@@ -138,38 +150,29 @@ func (a *Auth) Login(ctx context.Context, phone, code string) (Login, error) {
 	if err != nil {
 		return Login{}, err
 	}
-	if err := a.checkCode(ctx, phone, code); err != nil {
-		return Login{}, err
-	}
 	now := Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(sessionTTL)}
 	newcomer := User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: RoleBuyer, CreatedAt: now}
-	u, err := a.cfg.Store.OpenSession(ctx, newcomer, s)
+	u, err := a.cfg.Store.OpenSession(ctx, newcomer, s, func(lc *LoginCode) bool {
+		return a.useCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
+	})
 	if err != nil {
 		return Login{}, err
 	}
 	return a.login(u, s.ID, s.Generation)
 }
 
-// checkCode uses the code up. A wrong guess is counted, and the count is stored.
-func (a *Auth) checkCode(ctx context.Context, phone, code string) error {
-	now := Moment(a.cfg.Now())
-	right := false
-	err := a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
-		right = false // a retried transaction starts anew
-		if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
-			return ErrWrongCode
-		}
-		lc.Attempts++
-		if right = hmac.Equal(lc.Hash, a.cfg.Tokens.codeHash(phone, code)); right {
-			lc.Hash = nil
-		}
-		return nil
-	})
-	if err == nil && !right {
-		return ErrWrongCode
+// useCode says whether hash is that of the code, and counts the guess. The right guess uses the code up.
+func (a *Auth) useCode(lc *LoginCode, hash []byte, now time.Time) bool {
+	if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
+		return false
 	}
-	return err
+	lc.Attempts++
+	if !hmac.Equal(lc.Hash, hash) {
+		return false
+	}
+	lc.Hash = nil
+	return true
 }
 
 // login signs the tokens of a session's generation.

@@ -71,12 +71,12 @@ func NewOrders(cfg OrdersConfig) *Orders {
 // *DuplicateOrderError, ErrOrderInProgress, ErrOverloaded, ErrUnavailable.
 func (s *Orders) Place(ctx context.Context, userID, voucherID int64) (Order, error) {
 	start := time.Now()
-	o, err := s.place(ctx, userID, voucherID)
+	o, err := s.place(ctx, userID, voucherID, start.Add(placeTimeout))
 	s.cfg.Observe(err, time.Since(start))
 	return o, err
 }
 
-func (s *Orders) place(ctx context.Context, userID, voucherID int64) (Order, error) {
+func (s *Orders) place(ctx context.Context, userID, voucherID int64, deadline time.Time) (Order, error) {
 	v, err := s.cfg.Sales.Get(ctx, voucherID)
 	if err != nil {
 		return Order{}, err
@@ -94,7 +94,7 @@ func (s *Orders) place(ctx context.Context, userID, voucherID int64) (Order, err
 	default:
 		return Order{}, ErrOverloaded
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	o, err := s.cfg.Lane.Place(ctx, Purchase{
 		UserID: userID, VoucherID: voucherID, Amount: v.PayValue, Limit: v.Sale.LimitPerUser,

@@ -33,10 +33,11 @@ var (
 // ParsePhone checks a phone number and gives it its one form: 11 digits for mainland China (a +86 is dropped),
 // E.164 for the rest of the world. Error: *InvalidError.
 func ParsePhone(s string) (string, error) {
-	if local, ok := strings.CutPrefix(s, "+86"); ok {
-		s = local
+	local, mainland := strings.CutPrefix(s, "+86")
+	if mainlandPhone.MatchString(local) {
+		return local, nil
 	}
-	if mainlandPhone.MatchString(s) || foreignPhone.MatchString(s) {
+	if !mainland && foreignPhone.MatchString(s) {
 		return s, nil
 	}
 	return "", Invalid("phone", "must be a mobile number such as 13800000001 or +4915112345678")

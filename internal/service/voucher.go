@@ -105,9 +105,10 @@ const (
 	maxPerUser = 100 // slot is a TINYINT
 )
 
-// The years that both databases can store and RFC 3339 can write.
+// The years that both databases can store and RFC 3339 can write. The SQLite driver reads numbers up to 10^12 as
+// seconds, not milliseconds, so times before September 2001 would come back wrong.
 var (
-	minTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	minTime = time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC)
 	maxTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
@@ -213,8 +214,12 @@ func (ch VoucherChange) apply(v *Voucher, bad *InvalidError) {
 
 func (ch VoucherChange) applyToSale(s *Sale, bad *InvalidError) {
 	if s == nil {
-		if ch.BeginAt != nil || ch.EndAt != nil || ch.LimitPerUser != nil {
-			bad.add("begin_at", "a normal voucher has no sale window and no limit")
+		for field, given := range map[string]bool{
+			"begin_at": ch.BeginAt != nil, "end_at": ch.EndAt != nil, "limit_per_user": ch.LimitPerUser != nil,
+		} {
+			if given {
+				bad.add(field, "is not a field of a normal voucher")
+			}
 		}
 		return
 	}
@@ -255,7 +260,7 @@ func setTime(dst, src *time.Time, field string, bad *InvalidError) {
 	}
 	*dst = Moment(*src)
 	if src.Before(minTime) || src.After(maxTime) {
-		bad.add(field, "must be between the years 2000 and 9998")
+		bad.add(field, "must be between the years 2002 and 9998")
 	}
 }
 

@@ -61,16 +61,22 @@ func (s *Vouchers) Create(ctx context.Context, in VoucherInput) (Voucher, error)
 }
 
 // Change changes a voucher; this process follows at once, the others when their snapshot of the sale ends.
-// The limit per user cannot be lowered once the sale has begun: somebody may hold more already.
+// The limit per user can be raised but not lowered: somebody may hold as many orders as it allowed.
 // Errors: *InvalidError, ErrInvalidState, ErrNotFound, ErrUnavailable.
 func (s *Vouchers) Change(ctx context.Context, id int64, ch VoucherChange) (Voucher, error) {
 	v, err := s.store.ChangeVoucher(ctx, id, func(v *Voucher) error {
-		now := Moment(s.now())
-		v.UpdatedAt = now
-		if v.Sale != nil && ch.LimitPerUser != nil && *ch.LimitPerUser < v.Sale.LimitPerUser && !now.Before(v.Sale.BeginAt) {
+		v.UpdatedAt = Moment(s.now())
+		before := 0
+		if v.Sale != nil {
+			before = v.Sale.LimitPerUser
+		}
+		if err := ch.Apply(v); err != nil {
+			return err
+		}
+		if v.Sale != nil && v.Sale.LimitPerUser < before {
 			return ErrInvalidState
 		}
-		return ch.Apply(v)
+		return nil
 	})
 	s.sales.Forget(id)
 	return v, err

@@ -1,0 +1,335 @@
+package handler_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// contract is the document and a router over its paths.
+type contract struct {
+	doc    *openapi3.T
+	router routers.Router
+}
+
+var theContract = sync.OnceValues(func() (*contract, error) {
+	text, err := os.ReadFile("openapi.json")
+	if err != nil {
+		return nil, err
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := doc.Validate(context.Background()); err != nil {
+		return nil, err
+	}
+	router, err := legacy.NewRouter(doc)
+	return &contract{doc: doc, router: router}, err
+})
+
+// client speaks to the server and holds every request and answer against the document.
+type client struct {
+	t      testing.TB
+	env    *env
+	token  string
+	login  loginView // who it is, if it logged in
+	header http.Header
+	wild   bool
+}
+
+// guest is a client that is not logged in.
+func (e *env) guest() client { return client{t: e.t, env: e} }
+
+// as is a client with a token of the test's own making.
+func (e *env) as(token string) client { return client{t: e.t, env: e, token: token} }
+
+// bad is the client for requests that break the contract on purpose; answers are held to it all the same.
+func (c client) bad() client { c.wild = true; return c }
+
+// in reports to a subtest that shares its parent's server.
+func (c client) in(t testing.TB) client { c.t = t; return c }
+
+// with adds a header.
+func (c client) with(name, value string) client {
+	c.header = c.header.Clone()
+	if c.header == nil {
+		c.header = http.Header{}
+	}
+	c.header.Set(name, value)
+	return c
+}
+
+func (c client) get(path string) answer            { c.t.Helper(); return c.do("GET", path, nil) }
+func (c client) post(path string, body any) answer { c.t.Helper(); return c.do("POST", path, body) }
+func (c client) patch(path string, body any) answer {
+	c.t.Helper()
+	return c.do("PATCH", path, body)
+}
+
+// request builds one request; body is nil, text as it is, or a value for JSON. It is built anew for each use
+// because reading the body uses it up.
+func (c client) request(url, method, path string, body any) *http.Request {
+	var payload io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		payload = strings.NewReader(b)
+	default:
+		text, err := json.Marshal(b)
+		assert.NoError(c.t, err)
+		payload = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(context.Background(), method, url+path, payload)
+	require.NoError(c.t, err)
+	for name, values := range c.header {
+		req.Header[name] = values
+	}
+	if payload != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return req
+}
+
+// do sends a request and checks the exchange. It may be called by several goroutines.
+func (c client) do(method, path string, body any) answer {
+	t := c.t
+	t.Helper()
+	a := answer{t: t, what: method + " " + path}
+	res, err := c.env.http.Do(c.request(c.env.url, method, path, body))
+	if !assert.NoError(t, err, a.what) {
+		return a
+	}
+	defer func() { _ = res.Body.Close() }()
+	a.status, a.header = res.StatusCode, res.Header
+	a.body, err = io.ReadAll(res.Body)
+	assert.NoError(t, err, a.what)
+	c.check(c.request("", method, path, body), a)
+	return a
+}
+
+// direct asks the engine without a network: for tests that need many requests a second.
+func (c client) direct(method, path string, body any) answer {
+	c.t.Helper()
+	rec, req := httptest.NewRecorder(), c.request("", method, path, body)
+	req.RemoteAddr = "192.0.2.1:1234"
+	c.env.engine.ServeHTTP(rec, req)
+	a := answer{t: c.t, what: method + " " + path, status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
+	c.check(c.request("", method, path, body), a)
+	return a
+}
+
+// check holds one exchange against the document.
+func (c client) check(req *http.Request, a answer) {
+	t := a.t
+	t.Helper()
+	checkEveryAnswer(t, a)
+	k, err := theContract()
+	require.NoError(t, err)
+	route, params, err := k.router.FindRoute(req)
+	// The document's router takes a trailing slash as nothing; ours does not.
+	if err != nil || strings.HasSuffix(req.URL.Path, "/") { // not in the document, so it must not exist
+		assert.Equal(t, http.StatusNotFound, a.status, "%s is not in the document", a.what)
+		checkProblem(t, k, "NotFoundProblem", a)
+		return
+	}
+	in := &openapi3filter.RequestValidationInput{
+		Request: req, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{
+			AuthenticationFunc: hasToken, IncludeResponseStatus: true, MultiError: true,
+			RejectWhenRequestBodyNotSpecified: true, SkipSettingDefaults: true,
+		},
+	}
+	if !c.wild {
+		assert.NoError(t, openapi3filter.ValidateRequest(req.Context(), in), "%s: the request", a.what)
+	}
+	out := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: a.status, Header: a.header,
+		Body: io.NopCloser(bytes.NewReader(a.body)), Options: in.Options,
+	}
+	assert.NoError(t, openapi3filter.ValidateResponse(req.Context(), out), "%s: the answer %d %s", a.what, a.status, a.body)
+	if response := route.Operation.Responses.Status(a.status); response != nil {
+		checkHeaders(t, response.Value, a)
+	}
+}
+
+// hasToken stands for the bearerAuth of the document; whether the token is good is the server's business.
+func hasToken(_ context.Context, in *openapi3filter.AuthenticationInput) error {
+	if !strings.HasPrefix(in.RequestValidationInput.Request.Header.Get("Authorization"), "Bearer ") {
+		return errors.New("the document wants a bearer token")
+	}
+	return nil
+}
+
+// checkHeaders finds headers of the contract that an answer has and the document does not know, which
+// openapi3filter does not look for.
+func checkHeaders(t testing.TB, response *openapi3.Response, a answer) {
+	t.Helper()
+	for _, name := range []string{"Location", "Retry-After", "WWW-Authenticate", "X-Demo-Code"} {
+		if a.header.Get(name) != "" {
+			assert.Contains(t, response.Headers, name, "%s: a header that is not documented", a.what)
+		}
+	}
+	if len(response.Content) == 0 {
+		assert.Empty(t, a.body, "%s: a body that is not documented", a.what)
+	}
+}
+
+// checkEveryAnswer holds what is promised of all answers, whatever the route.
+func checkEveryAnswer(t testing.TB, a answer) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Cache-Control": "no-store",
+	} {
+		assert.Equal(t, want, a.header.Get(name), "%s %d: %s", a.what, a.status, name)
+	}
+	assert.Regexp(t, `^[A-Za-z0-9._-]{1,64}$`, a.header.Get("X-Request-Id"), "%s %d", a.what, a.status)
+	if a.status < 400 {
+		return
+	}
+	assert.Equal(t, "application/problem+json", a.header.Get("Content-Type"), a.what)
+	var p problemView
+	if assert.NoError(t, json.Unmarshal(a.body, &p), "%s %d: %s", a.what, a.status, a.body) {
+		assert.Equal(t, a.status, p.Status, a.what)
+		assert.Equal(t, a.header.Get("X-Request-Id"), p.RequestID, a.what)
+	}
+}
+
+func checkProblem(t testing.TB, k *contract, schema string, a answer) {
+	t.Helper()
+	var value any
+	if assert.NoError(t, json.Unmarshal(a.body, &value), a.what) {
+		assert.NoError(t, k.doc.Components.Schemas[schema].Value.VisitJSON(value), a.what)
+	}
+}
+
+// answer is what the server said.
+type answer struct {
+	t      testing.TB
+	what   string // the request, for messages
+	status int
+	header http.Header
+	body   []byte
+}
+
+// want stops the test on another status.
+func (a answer) want(status int) answer {
+	a.t.Helper()
+	require.Equal(a.t, status, a.status, "%s: %s", a.what, a.body)
+	return a
+}
+
+// problem stops the test unless the answer is this error, and returns it.
+func (a answer) problem(status int, code string) problemView {
+	a.t.Helper()
+	p := decode[problemView](a.want(status))
+	require.Equal(a.t, code, p.Code, "%s: %s", a.what, a.body)
+	return p
+}
+
+// decode reads the answer's body.
+func decode[T any](a answer) T {
+	a.t.Helper()
+	var v T
+	require.NoError(a.t, json.Unmarshal(a.body, &v), "%s: %s", a.what, a.body)
+	return v
+}
+
+// The bodies as a client reads them. Their full form is held against the document.
+
+type problemView struct {
+	Code, Title, Detail string
+	Status              int
+	RequestID           string `json:"request_id"`
+	OrderID             string `json:"order_id"`
+	Errors              []struct{ Field, Detail string }
+}
+
+// fields are the names of what is wrong.
+func (p problemView) fields() []string {
+	names := make([]string, len(p.Errors))
+	for i, e := range p.Errors {
+		names[i] = e.Field
+	}
+	return names
+}
+
+type userView struct{ ID, Phone, Role string }
+
+type loginView struct {
+	AccessToken  string `json:"access_token"`
+	ExpiresIn    int    `json:"expires_in"`
+	RefreshToken string `json:"refresh_token"`
+	User         userView
+}
+
+type voucherView struct {
+	ID, Title, Type, Status, State string
+	InitialStock                   *int64 `json:"initial_stock"`
+	Stock                          *int64
+	BeginAt                        string `json:"begin_at"`
+	EndAt                          string `json:"end_at"`
+	LimitPerUser                   int    `json:"limit_per_user"`
+	UpdatedAt                      string `json:"updated_at"`
+	ServerTime                     string `json:"server_time"`
+}
+
+func (v voucherView) path() string      { return "/api/v1/vouchers/" + v.ID }
+func (v voucherView) adminPath() string { return "/api/v1/admin/vouchers/" + v.ID }
+func (v voucherView) orders() string    { return v.path() + "/orders" }
+
+type orderView struct {
+	ID, Status  string
+	VoucherID   string `json:"voucher_id"`
+	UserID      string `json:"user_id"`
+	Amount      int64
+	CreatedAt   string `json:"created_at"`
+	ExpiresAt   string `json:"expires_at"`
+	CancelledAt string `json:"cancelled_at"`
+}
+
+func (o orderView) path() string { return "/api/v1/orders/" + o.ID }
+
+type listView[T any] struct {
+	Items      []T
+	NextCursor *string `json:"next_cursor"`
+}
+
+// walk reads a list page by page and returns the pages' sizes and all items.
+func walk[T any](c client, path string, limit int) (sizes []int, all []T) {
+	c.t.Helper()
+	sep := "?"
+	if strings.Contains(path, "?") {
+		sep = "&"
+	}
+	next := fmt.Sprintf("%s%slimit=%d", path, sep, limit)
+	for at := next; ; {
+		l := decode[listView[T]](c.get(at).want(http.StatusOK))
+		sizes, all = append(sizes, len(l.Items)), append(all, l.Items...)
+		if l.NextCursor == nil {
+			return sizes, all
+		}
+		require.Less(c.t, len(sizes), 50, "the list does not end")
+		at = next + "&cursor=" + *l.NextCursor
+	}
+}

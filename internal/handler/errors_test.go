@@ -1,0 +1,252 @@
+package handler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/handler"
+	"seckill/internal/service"
+)
+
+func TestUnknownRoutes(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	admin := e.admin().bad()
+	for _, r := range []string{
+		"GET /", "GET /api/v1", "GET /api/v2/vouchers", "GET /nowhere", "GET /metrics", "GET /debug/pprof/", "GET /.env",
+		"GET /api/v1/auth/code", "DELETE /api/v1/vouchers/1", "PUT /api/v1/admin/vouchers/1", "POST /api/v1/me",
+		"OPTIONS /api/v1/vouchers", "BREW /api/v1/vouchers", "TRACE /healthz", "GET /api/v1/vouchers/1/orders",
+		"GET /api/v1/vouchers/1/2", "GET /api/v1/vouchers/%2e%2e/me", "GET /api/v1/vouchers/1%2Forders", "POST //api/v1/auth/code",
+		"GET /API/v1/vouchers", "GET /api/v1/vouchers/", "GET /api/v1/me/", "GET /healthz/", "POST /api/v1/auth/code/",
+		"POST /api/v1/vouchers/1/orders/", "GET /api/v1/orders/",
+	} {
+		t.Run(r, func(t *testing.T) {
+			t.Parallel()
+			method, path, _ := strings.Cut(r, " ")
+			a := admin.in(t).do(method, path, nil)
+			a.problem(http.StatusNotFound, "not_found")
+			assert.Empty(t, a.header.Get("Location"))
+		})
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	for id, kept := range map[string]bool{
+		"abc": true, "A-1_b.c": true, strings.Repeat("x", 64): true, "": false, strings.Repeat("x", 65): false,
+		"a b": false, "a\tb": false, "<script>": false, "ü": false, `"`: false, "a,b": false,
+	} {
+		for _, path := range []string{"/healthz", "/nowhere", "/api/v1/vouchers/x"} {
+			got := e.guest().bad().with("X-Request-Id", id).get(path).header.Get("X-Request-Id")
+			assert.Equal(t, kept, got == id, "%q -> %q", id, got)
+			assert.NotEmpty(t, got)
+		}
+	}
+	one, two := e.guest().get("/healthz"), e.guest().get("/healthz")
+	assert.NotEqual(t, one.header.Get("X-Request-Id"), two.header.Get("X-Request-Id"))
+}
+
+// exchange is a request of each kind that reaches the store, built for one voucher and one order.
+type exchange struct {
+	name string
+	do   func() answer
+}
+
+// exchanges need a store that works when they are built, so that the requests are good ones.
+func exchanges(e *env) []exchange {
+	v, admin, buyer := e.sale(5), e.admin(), e.buyer(1)
+	o := buyer.place(v)
+	e.sendCode("13800000099").want(http.StatusNoContent)
+	code := e.outbox.code("13800000099")
+	return []exchange{
+		{"code", func() answer { return e.sendCode(phone) }},
+		{"login", func() answer { return e.tryCode("13800000099", code) }},
+		{"refresh", func() answer { return e.refresh(admin.login.RefreshToken) }},
+		{"me", func() answer { return buyer.get("/api/v1/me") }},
+		{"vouchers", func() answer { return e.guest().get("/api/v1/vouchers") }},
+		{"voucher", func() answer { return e.guest().get(v.path()) }},
+		{"place", func() answer { return buyer.post(v.orders(), nil) }},
+		{"orders", func() answer { return buyer.get("/api/v1/orders") }},
+		{"order", func() answer { return buyer.get(o.path()) }},
+		{"cancel", func() answer { return buyer.post(o.path()+"/cancel", nil) }},
+		{"create", func() answer { return admin.post("/api/v1/admin/vouchers", e.saleBody(1)) }},
+		{"patch", func() answer { return admin.patch(v.adminPath(), map[string]string{"title": "t"}) }},
+		{"logout", func() answer { return buyer.post("/api/v1/auth/logout", nil) }},
+	}
+}
+
+const leak = "Error 1045: access denied for user 'root'@'10.1.2.3'"
+
+// TestStoreFails: a store that is down is 503 with Retry-After, one that says something unknown is 500, logged
+// once; nothing of either is told, nothing is changed, and afterwards everything works.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault  func() error
+		status int
+		code   string
+	}{
+		"down":    {func() error { return fmt.Errorf("%w: %s", service.ErrUnavailable, leak) }, http.StatusServiceUnavailable, "unavailable"},
+		"unknown": {func() error { return errors.New(leak) }, http.StatusInternalServerError, "internal"},
+		"panic":   {func() error { panic(leak) }, http.StatusInternalServerError, "internal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			all := exchanges(e)
+			before := e.dump()
+			e.db.fail(tc.fault)
+			for _, x := range all {
+				logged := len(e.logs.of("ERROR"))
+				a := x.do()
+				a.problem(tc.status, tc.code)
+				assert.NotContains(t, string(a.body), "10.1.2.3", x.name)
+				lines := e.logs.of("ERROR")[logged:]
+				if tc.status == http.StatusServiceUnavailable {
+					assert.Equal(t, 1, a.retryAfter(), x.name)
+					assert.Empty(t, lines, x.name)
+					continue
+				}
+				assert.Len(t, lines, 1, "%s: an unknown error is logged once", x.name)
+				for _, line := range lines {
+					assert.Equal(t, a.header.Get("X-Request-Id"), line["request_id"], x.name)
+				}
+				assert.Contains(t, fmt.Sprint(lines), leak, "%s: the log tells what the answer does not", x.name)
+			}
+			assert.Equal(t, before, e.dump(), "nothing is changed")
+			if tc.status == http.StatusServiceUnavailable {
+				assert.NotEmpty(t, e.logs.of("WARN"), "an outage is in the log, if not a line a request")
+			}
+			e.db.fail(nil)
+			for _, x := range all {
+				if a := x.do(); x.name != "place" { // the buyer holds an order already
+					assert.Less(t, a.status, 300, "%s: %s", x.name, a.body)
+				}
+			}
+			e.checkBooks()
+		})
+	}
+}
+
+// TestSnapshotRecovers: a purchase reads the sale through a cache, where a failed read must not stay.
+func TestSnapshotRecovers(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func() error{
+		"down":  func() error { return service.ErrUnavailable },
+		"panic": func() error { panic("in the middle of a shared read") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			v, buyer := e.sale(5), e.buyer(1)
+			e.db.fail(fault)
+			for range 2 {
+				assert.GreaterOrEqual(t, buyer.post(v.orders(), nil).status, http.StatusInternalServerError)
+			}
+			e.db.fail(nil)
+			buyer.place(v)
+			e.checkBooks()
+		})
+	}
+}
+
+// TestLaneFails is the same for what a purchase needs besides the store.
+func TestLaneFails(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err    error
+		status int
+		code   string
+	}{
+		"unknown":    {errors.New(leak), http.StatusInternalServerError, "internal"},
+		"id taken":   {service.ErrIDTaken, http.StatusInternalServerError, "internal"}, // must not get this far
+		"down":       {fmt.Errorf("%w: %s", service.ErrUnavailable, leak), http.StatusServiceUnavailable, "unavailable"},
+		"overloaded": {service.ErrOverloaded, http.StatusServiceUnavailable, "overloaded"},
+		"too late":   {fmt.Errorf("%w: %w", service.ErrUnavailable, context.DeadlineExceeded), http.StatusServiceUnavailable, "unavailable"},
+		"sold out":   {fmt.Errorf("lane: %w", service.ErrSoldOut), http.StatusConflict, "sold_out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{tc.err} } })
+			v := e.sale(5)
+			a := e.buyer(1).post(v.orders(), nil)
+			a.problem(tc.status, tc.code)
+			assert.NotContains(t, string(a.body), "10.1.2.3")
+		})
+	}
+}
+
+type failingLane struct{ err error }
+
+func (l failingLane) Place(context.Context, service.Purchase) (service.Order, error) {
+	return service.Order{}, l.err
+}
+
+// TestMissingPart: a part that was not wired is a nil pointer, and the next request is served all the same.
+func TestMissingPart(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(s *setup) { s.change = func(c *handler.Config) { c.Vouchers = nil } })
+	for range 2 {
+		a := e.guest().get("/api/v1/vouchers/1")
+		a.problem(http.StatusInternalServerError, "internal")
+		assert.NotContains(t, string(a.body), "nil pointer")
+		assert.NotContains(t, string(a.body), "goroutine")
+		e.guest().get("/healthz").want(http.StatusOK)
+	}
+	assert.Contains(t, fmt.Sprint(e.logs.of("ERROR")), "vouchers.go", "the log says where it was")
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	ok := func(context.Context) error { return nil }
+	for name, tc := range map[string]struct {
+		checks map[string]handler.Check
+		want   int
+	}{
+		"no checks": {nil, http.StatusOK},
+		"all well":  {map[string]handler.Check{"database": ok, "redis": ok}, http.StatusOK},
+		"one down": {map[string]handler.Check{
+			"database": ok, "redis": func(context.Context) error { return errors.New(leak) },
+		}, http.StatusServiceUnavailable},
+		"one hangs": {map[string]handler.Check{
+			"database": ok, "redis": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		}, http.StatusServiceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, func(s *setup) { s.ready = tc.checks })
+			a := e.guest().get("/readyz").want(tc.want)
+			e.guest().get("/healthz").want(http.StatusOK)
+			assert.NotContains(t, string(a.body), "10.1.2.3")
+			if tc.want == http.StatusServiceUnavailable {
+				a.problem(tc.want, "unavailable")
+				assert.Equal(t, 1, a.retryAfter())
+			}
+		})
+	}
+}
+
+// TestNothingSecretIsLogged: what lets somebody in does not belong in a log.
+func TestNothingSecretIsLogged(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	c := e.login(phone)
+	code := e.outbox.code(phone)
+	e.db.fail(func() error { return errors.New("boom") })
+	for _, a := range []answer{e.tryCode(phone, code), e.refresh(c.login.RefreshToken), c.get("/api/v1/me")} {
+		a.problem(http.StatusInternalServerError, "internal")
+	}
+	log := fmt.Sprint(e.logs.of("ERROR"))
+	require.Contains(t, log, "boom")
+	for _, secret := range []string{c.token, c.login.RefreshToken, phone} {
+		assert.NotContains(t, log, secret)
+	}
+}

@@ -1,0 +1,226 @@
+package handler_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"seckill/internal/repo"
+	"seckill/internal/service"
+)
+
+// clock is a time that tests move.
+type clock struct{ at atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.at.Store(time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC).UnixMilli())
+	return c
+}
+
+func (c *clock) now() time.Time          { return time.UnixMilli(c.at.Load()).UTC() }
+func (c *clock) advance(d time.Duration) { c.at.Add(d.Milliseconds()) }
+
+// userLocks are the users' locks of one process. A test may hold one, or break them all.
+type userLocks struct {
+	mu   sync.Mutex
+	held map[int64]bool
+	err  error
+}
+
+func newUserLocks() *userLocks { return &userLocks{held: map[int64]bool{}} }
+
+// TryDo implements service.UserLocks.
+func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
+	if err := l.take(userID); err != nil {
+		return err
+	}
+	defer l.release(userID)
+	return fn(ctx)
+}
+
+func (l *userLocks) take(userID int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.held[userID]:
+		return service.ErrOrderInProgress
+	}
+	l.held[userID] = true
+	return nil
+}
+
+func (l *userLocks) release(userID int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, userID)
+}
+
+func (l *userLocks) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+// ids counts up from an id that JavaScript cannot write as a number.
+type ids struct{ last atomic.Int64 }
+
+func newIDs() *ids {
+	i := &ids{}
+	i.last.Store(3368803458027454464)
+	return i
+}
+
+// Next implements service.IDs.
+func (i *ids) Next(context.Context) (int64, error) { return i.last.Add(1), nil }
+
+// Skip implements service.IDs.
+func (i *ids) Skip(_ context.Context, taken int64) error { i.last.Store(taken + 1000); return nil }
+
+// outbox keeps the codes that were sent.
+type outbox struct {
+	mu    sync.Mutex
+	codes map[string]string
+}
+
+// SendCode implements service.CodeSender.
+func (o *outbox) SendCode(_ context.Context, phone, code string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.codes[phone] = code
+	return nil
+}
+
+func (o *outbox) code(phone string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.codes[phone]
+}
+
+// logBook keeps the log.
+type logBook struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *logBook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+// of returns the lines at a level ("ERROR", "WARN").
+func (l *logBook) of(level string) []map[string]any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines []map[string]any
+	for text := range strings.Lines(l.all.String()) {
+		var line map[string]any
+		if json.Unmarshal([]byte(text), &line) == nil && line["level"] == level {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// faultyStore is the real store until it is told to fail; then every method that serves a request does.
+type faultyStore struct {
+	*repo.Store
+	fault atomic.Pointer[func() error]
+}
+
+// fail makes every later call do f first; a nil f heals the store.
+func (s *faultyStore) fail(f func() error) {
+	if f == nil {
+		s.fault.Store(nil)
+		return
+	}
+	s.fault.Store(&f)
+}
+
+func (s *faultyStore) hit() error {
+	if f := s.fault.Load(); f != nil {
+		return (*f)()
+	}
+	return nil
+}
+
+// or does f unless the store is to fail.
+func or[T any](s *faultyStore, f func() (T, error)) (T, error) {
+	if err := s.hit(); err != nil {
+		var none T
+		return none, err
+	}
+	return f()
+}
+
+func (s *faultyStore) ChangeLoginCode(ctx context.Context, phone string, change func(*service.LoginCode) error) error {
+	_, err := or(s, func() (int, error) { return 0, s.Store.ChangeLoginCode(ctx, phone, change) })
+	return err
+}
+
+func (s *faultyStore) OpenSession(
+	ctx context.Context, u service.User, sess service.Session, use func(*service.LoginCode) bool,
+) (service.User, error) {
+	return or(s, func() (service.User, error) { return s.Store.OpenSession(ctx, u, sess, use) })
+}
+
+func (s *faultyStore) User(ctx context.Context, id int64) (service.User, error) {
+	return or(s, func() (service.User, error) { return s.Store.User(ctx, id) })
+}
+
+func (s *faultyStore) RotateSession(
+	ctx context.Context, id string, generation int64, now, expires, keep time.Time,
+) (service.User, error) {
+	return or(s, func() (service.User, error) { return s.Store.RotateSession(ctx, id, generation, now, expires, keep) })
+}
+
+func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep time.Time) error {
+	_, err := or(s, func() (int, error) { return 0, s.Store.RevokeSession(ctx, id, now, keep) })
+	return err
+}
+
+func (s *faultyStore) CreateVoucher(ctx context.Context, v *service.Voucher) error {
+	_, err := or(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, v) })
+	return err
+}
+
+func (s *faultyStore) ChangeVoucher(ctx context.Context, id int64, f func(*service.Voucher) error) (service.Voucher, error) {
+	return or(s, func() (service.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, f) })
+}
+
+func (s *faultyStore) Voucher(ctx context.Context, id int64) (service.Voucher, error) {
+	return or(s, func() (service.Voucher, error) { return s.Store.Voucher(ctx, id) })
+}
+
+func (s *faultyStore) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]service.Voucher, error) {
+	return or(s, func() ([]service.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
+}
+
+func (s *faultyStore) PlaceOrder(ctx context.Context, o service.Order, limit int) (service.Order, error) {
+	return or(s, func() (service.Order, error) { return s.Store.PlaceOrder(ctx, o, limit) })
+}
+
+func (s *faultyStore) CancelOrder(ctx context.Context, userID, id int64, at time.Time) (service.Order, error) {
+	return or(s, func() (service.Order, error) { return s.Store.CancelOrder(ctx, userID, id, at) })
+}
+
+func (s *faultyStore) Order(ctx context.Context, userID, id int64) (service.Order, error) {
+	return or(s, func() (service.Order, error) { return s.Store.Order(ctx, userID, id) })
+}
+
+func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
+	if err := s.hit(); err != nil {
+		return 0, 0, err
+	}
+	return s.Store.ActiveOrders(ctx, userID, voucherID)
+}
+
+func (s *faultyStore) ListOrders(ctx context.Context, f service.OrderFilter) ([]service.Order, error) {
+	return or(s, func() ([]service.Order, error) { return s.Store.ListOrders(ctx, f) })
+}

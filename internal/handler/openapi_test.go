@@ -1,0 +1,104 @@
+package handler_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestDocumentIsValid also checks the examples against their schemas.
+func TestDocumentIsValid(t *testing.T) {
+	t.Parallel()
+	_, err := theContract()
+	require.NoError(t, err)
+}
+
+var ginParam = regexp.MustCompile(`:([a-z_]+)`)
+
+// TestDocumentHasEveryRoute compares the router with the document, both ways.
+func TestDocumentHasEveryRoute(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var served []string
+	for _, r := range e.engine.Routes() {
+		served = append(served, r.Method+" "+ginParam.ReplaceAllString(r.Path, "{$1}"))
+	}
+	assert.ElementsMatch(t, documented(t), served)
+}
+
+// documented lists the operations of the document.
+func documented(t *testing.T) []string {
+	t.Helper()
+	k, err := theContract()
+	require.NoError(t, err)
+	var list []string
+	for path, item := range k.doc.Paths.Map() {
+		for method := range item.Operations() {
+			list = append(list, method+" "+path)
+		}
+	}
+	return list
+}
+
+// TestDocumentIsServed compares what the server hands out with the file.
+func TestDocumentIsServed(t *testing.T) {
+	t.Parallel()
+	a := newEnv(t).guest().get("/api/v1/openapi.json").want(http.StatusOK)
+	doc := decode[struct{ OpenAPI string }](a)
+	assert.Equal(t, "3.0.3", doc.OpenAPI)
+}
+
+// TestEveryOperationIsDescribed keeps the document useful: a frontend engineer has nothing else.
+func TestEveryOperationIsDescribed(t *testing.T) {
+	t.Parallel()
+	k, err := theContract()
+	require.NoError(t, err)
+	ids := map[string]bool{}
+	for path, item := range k.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			name := method + " " + path
+			assert.NotEmpty(t, op.OperationID, name)
+			assert.False(t, ids[op.OperationID], "%s: its operationId is taken", name)
+			ids[op.OperationID] = true
+			assert.NotEmpty(t, op.Tags, name)
+			assert.NotEmpty(t, op.Summary, name)
+			assert.NotNil(t, op.Security, "%s: say who may call it, if only by []", name)
+			assert.NotNil(t, op.Responses.Status(http.StatusInternalServerError), name)
+			for status, response := range op.Responses.Map() {
+				assert.Contains(t, response.Value.Headers, "X-Request-Id", "%s %s", name, status)
+				if status >= "400" {
+					assert.Contains(t, response.Value.Content, "application/problem+json", "%s %s", name, status)
+				}
+			}
+		}
+	}
+}
+
+// TestDocumentKnowsWhoMayCall asks every route without a token, and the admin's with a buyer's.
+func TestDocumentKnowsWhoMayCall(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	buyer := e.buyer(1)
+	k, err := theContract()
+	require.NoError(t, err)
+	for path, item := range k.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			name, url := method+" "+path, strings.ReplaceAll(path, "{id}", "1")
+			a := e.guest().bad().do(method, url, "")
+			if len(*op.Security) > 0 {
+				a.problem(http.StatusUnauthorized, "unauthenticated")
+			} else {
+				assert.NotEqual(t, http.StatusUnauthorized, a.status, name)
+			}
+			if strings.HasPrefix(path, "/api/v1/admin/") {
+				buyer.bad().do(method, url, "").problem(http.StatusForbidden, "forbidden")
+			} else {
+				assert.Nil(t, op.Responses.Status(http.StatusForbidden), "%s: nobody is forbidden this", name)
+			}
+		}
+	}
+}
