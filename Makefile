@@ -3,9 +3,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-GOBIN := $(shell go env GOPATH)/bin
+GOBIN := $(or $(shell go env GOBIN),$(shell go env GOPATH)/bin)
 GOLANGCI_LINT_VERSION := v2.15.0
-GOVULNCHECK_VERSION := latest
+GOVULNCHECK_VERSION := v1.9.0
 
 BENCHTIME ?= 3s
 
@@ -37,8 +37,8 @@ load: deps ## k6 against MariaDB and Redis of its own; BUYERS=2000 STOCK=200 VUS
 up: .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080
 	docker compose up -d --build --wait
 
-down: .env ## stop the containers; the data stays (docker compose down -v deletes it)
-	docker compose --profile observability down
+down: ## stop the containers; the data stays (docker compose down -v deletes it)
+	@if [ -f .env ]; then docker compose --profile observability down; else echo "nothing is up: there is no .env"; fi
 
 .env:
 	@umask 077; sh deploy/env.sh > $@.tmp; mv $@.tmp $@; echo "wrote $@ with new secrets"

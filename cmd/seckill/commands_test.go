@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"seckill/internal/rush"
 	"seckill/internal/service"
+	"seckill/internal/testenv"
 )
 
 // TestFirstStart is what a newcomer does: no flag, no service, an empty folder. A second start keeps the data.
@@ -315,6 +317,72 @@ func TestRushCommand(t *testing.T) {
 		})
 		s.verify(t)
 	})
+}
+
+// TestRushLeavesOtherDatabasesAlone: a data directory that is not the server's must not be written to.
+func TestRushLeavesOtherDatabasesAlone(t *testing.T) {
+	p := embeddedStack(t).serve(t, "")
+	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, secretFile), []byte(strings.Repeat("x", 40)), 0o600))
+			elsewhere := &stack{env: []string{"SECKILL_DATA_DIR=" + dir, "SECKILL_DEMO=" + demo, "SECKILL_ADMIN_PHONES=" + demoAdmin}}
+			code, out := elsewhere.run(t, "rush", "--url", p.url, "--buyers", "3", "--stock", "2")
+			require.Zero(t, code, out) // it logged its buyers in
+			files, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, files, 1, "nothing but the secret: %v", files)
+		})
+	}
+}
+
+// TestLockNodes takes the user lock over three independent servers, of which one is dead, then two.
+func TestLockNodes(t *testing.T) {
+	s := realStack(t)
+	nodes := []*testenv.Redis{testenv.StartRedis(t), testenv.StartRedis(t), testenv.StartRedis(t)}
+	s = s.with("SECKILL_LOCK_NODES="+nodes[0].Addr+","+nodes[1].Addr+","+nodes[2].Addr, envPatience+"=2s")
+	p := s.serve(t, "")
+	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
+	_, err := p.Place(t.Context(), tokens[0], sale)
+	require.NoError(t, err)
+	nodes[0].Kill()
+	requireReady(t, p)
+	_, err = p.Place(t.Context(), tokens[1], sale)
+	require.NoError(t, err, "a majority is enough")
+	nodes[1].Kill()
+	requireUnavailable(t, p, tokens[2], sale)
+	require.Contains(t, body503(t, p.url+"/readyz"), "lock nodes")
+	code, out := s.run(t, "serve", "--addr", "127.0.0.1:0")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "a majority of the lock nodes is not there")
+}
+
+// TestFilesAreTheOwnersOnly: they hold phone numbers, sessions and the signing secret.
+func TestFilesAreTheOwnersOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // somebody else made it
+	s := (&stack{}).with("SECKILL_DATA_DIR=" + dir)
+	p := s.serve(t, "")
+	_, err := p.Login(t.Context(), "13800000001")
+	require.NoError(t, err)
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		info, err := f.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", f.Name(), info.Mode())
+	}
+}
+
+// TestEmptyVariables are the same as none: compose files pass them on empty.
+func TestEmptyVariables(t *testing.T) {
+	s := &stack{}
+	fields := reflect.TypeFor[Config]()
+	for i := range fields.NumField() {
+		s.env = append(s.env, fields.Field(i).Tag.Get("env")+"=")
+	}
+	require.NotEmpty(t, listVouchers(t, s.serve(t, "")))
 }
 
 // TestOpsPort serves metrics and profiles on their own port only.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,10 +73,12 @@ func (c Config) finish() (Config, error) {
 	for _, p := range c.Proxies {
 		rule(isNetwork(p), "SECKILL_TRUSTED_PROXIES: %q is neither an address nor a CIDR", p)
 	}
-	rule(c.Embedded() || c.JWTSecret != "",
-		"SECKILL_JWT_SECRET is required with SECKILL_MYSQL_DSN: the same on every instance, such as the output of openssl rand -hex 32")
 	rule(c.JWTSecret == "" || len(c.JWTSecret) >= service.MinSecret,
 		"SECKILL_JWT_SECRET has %d bytes, it needs at least %d", len(c.JWTSecret), service.MinSecret)
+	rule(len(c.LockNodes) == 0 || len(c.LockNodes)%2 == 1,
+		"SECKILL_LOCK_NODES: %d nodes; an even number survives no more failures than one less", len(c.LockNodes))
+	rule(len(slices.Compact(slices.Sorted(slices.Values(c.LockNodes)))) == len(c.LockNodes),
+		"SECKILL_LOCK_NODES: a node is named twice, so no lock could ever be had")
 	rule(c.PayTimeout >= time.Second, "SECKILL_PAY_TIMEOUT: %s is shorter than a second", c.PayTimeout)
 	rule(c.DataDir != "", "SECKILL_DATA_DIR is empty")
 	for i, p := range c.AdminPhones {

@@ -22,6 +22,8 @@ func TestBadConfiguration(t *testing.T) {
 		"ops address":        {[]string{"--ops-addr", "9090"}, []string{"SECKILL_OPS_ADDR"}},
 		"redis address":      {[]string{"--redis-addrs", "localhost"}, []string{"SECKILL_REDIS_ADDRS"}},
 		"lock node":          {[]string{"--lock-nodes", "a:1,b"}, []string{"SECKILL_LOCK_NODES", `"b"`}},
+		"node twice":         {[]string{"--lock-nodes", "a:1,b:1,a:1"}, []string{"SECKILL_LOCK_NODES", "twice"}},
+		"even nodes":         {[]string{"--lock-nodes", "a:1,b:1"}, []string{"SECKILL_LOCK_NODES", "even"}},
 		"short secret":       {[]string{"--jwt-secret", "short"}, []string{"SECKILL_JWT_SECRET", "32"}},
 		"no secret":          {[]string{mysql}, []string{"SECKILL_JWT_SECRET is required"}},
 		"lane":               {[]string{"--order-lane", "fast"}, []string{"order-lane"}},
@@ -78,4 +80,12 @@ func TestDemoFollowsTheDatabase(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cfg.AdminPhones, "nobody is an admin by default outside the demo")
 	require.NotContains(t, strings.Join(cfg.AdminPhones, ","), demoAdmin)
+}
+
+// TestVerifyDoesNotCryWolf: exit code 1 is for broken invariants, whatever else goes wrong.
+func TestVerifyDoesNotCryWolf(t *testing.T) {
+	for _, args := range [][]string{{"verify", "--bogus"}, {"verify", "--addr", "x"}, {"verify", "--data-dir", t.TempDir()}} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitUnchecked, run(context.Background(), args, &stdout, &stderr), stderr.String())
+	}
 }

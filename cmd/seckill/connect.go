@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -24,7 +26,16 @@ func openStore(cfg Config) (*repo.Store, error) {
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	return repo.OpenSQLite(filepath.Join(cfg.DataDir, databaseFile))
+	file := filepath.Join(cfg.DataDir, databaseFile)
+	// It holds phone numbers and sessions. SQLite gives its other files the mode of this one.
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return repo.OpenSQLite(file)
 }
 
 // openRedis makes a client for one server or, with several addresses, for a cluster. Commands are never sent
@@ -74,4 +85,13 @@ func await(e *env, what string, ping func(context.Context) error) error {
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
+}
+
+// quietRedis takes go-redis's own log, a line per broken connection, to the debug level: what goes wrong is an
+// error, which is reported where it hits.
+type quietRedis struct{ log *slog.Logger }
+
+// Printf implements the logger of go-redis.
+func (q quietRedis) Printf(ctx context.Context, format string, v ...any) {
+	q.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
 }

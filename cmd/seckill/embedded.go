@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -49,9 +50,14 @@ type redisInfo struct {
 // Redis of its own, and neither would see the other's locks.
 func startEmbeddedRedis(dir string) (*embeddedRedis, redisInfo, error) {
 	lock := flock.New(filepath.Join(dir, redisLockFile))
-	if ok, err := lock.TryLock(); err != nil {
+	// A moment of patience: verify takes the lock to see whether a server runs.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	ok, err := lock.TryLockContext(ctx, 20*time.Millisecond)
+	if err != nil && ctx.Err() == nil {
 		return nil, redisInfo{}, fmt.Errorf("lock the data directory: %w", err)
-	} else if !ok {
+	}
+	if !ok {
 		return nil, redisInfo{}, fmt.Errorf("another server uses the data directory %s; set SECKILL_DATA_DIR, "+
 			"or SECKILL_REDIS_ADDRS so that both share one Redis", dir)
 	}
@@ -134,10 +140,17 @@ func signingSecret(cfg Config) ([]byte, error) {
 	if cfg.JWTSecret != "" {
 		return []byte(cfg.JWTSecret), nil
 	}
+	if !cfg.Embedded() {
+		return nil, errors.New("SECKILL_JWT_SECRET is required with SECKILL_MYSQL_DSN: the same on every server, " +
+			"such as the output of openssl rand -hex 32")
+	}
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(cfg.DataDir, secretFile)
+	if secret, err := readSecret(path); !errors.Is(err, fs.ErrNotExist) {
+		return secret, err
+	}
 	// Link makes the file appear at once and whole, or not at all if somebody else was first.
 	tmp, err := os.CreateTemp(cfg.DataDir, secretFile+"-*")
 	if err != nil {
@@ -151,6 +164,10 @@ func signingSecret(cfg Config) ([]byte, error) {
 	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
+	return readSecret(path)
+}
+
+func readSecret(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("signing secret: %w", err)

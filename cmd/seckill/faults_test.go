@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"io"
 	"net/http"
 	"testing"
@@ -100,21 +100,35 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 
 // TestDependenciesFrozen stops the servers without closing their connections: nothing fails, nothing answers.
 func TestDependenciesFrozen(t *testing.T) {
-	s := realStack(t)
-	p := s.serve(t, "")
-	sale, token := p.sale(t, 10), s.tokens(t, 1)[0]
-	require.NoError(t, s.mariadb.Pause())
-	requireUnavailable(t, p, token, sale)
-	require.NoError(t, s.mariadb.Resume())
-	requireReady(t, p)
-	_, err := p.Place(t.Context(), token, sale)
-	var problem *rush.Problem
-	if errors.As(err, &problem) { // the purchase that was not answered went through after all
-		require.Equal(t, "duplicate_order", problem.Code)
-	} else {
-		require.NoError(t, err)
+	for name, pick := range map[string]func(*stack) freezer{
+		"redis":   func(s *stack) freezer { return s.redis },
+		"mariadb": func(s *stack) freezer { return s.mariadb },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := realStack(t)
+			p := s.serve(t, "")
+			sale, tokens := p.sale(t, 10), s.tokens(t, 1)
+			_, err := p.Voucher(t.Context(), sale)
+			require.NoError(t, err)
+			require.NoError(t, pick(s).Pause())
+			start := time.Now()
+			requireUnavailable(t, p, tokens[0], sale)
+			t.Logf("503 and /readyz after %s", time.Since(start))
+			require.NoError(t, pick(s).Resume())
+			requireReady(t, p)
+			c := crowd(sale, 10, tokens, p)
+			r := c.Run(t.Context())
+			// The purchase that was not answered may have gone through after all.
+			require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
+			judge(t, s, c, r)
+		})
 	}
-	s.verify(t)
+}
+
+// freezer is a server that can be stopped without dying.
+type freezer interface {
+	Pause() error
+	Resume() error
 }
 
 // requireUnavailable requires 503 with Retry-After to a buyer, a red /readyz and a green /healthz.
@@ -147,6 +161,41 @@ func body(t *testing.T, url string) string {
 	status, text := fetch(t, url)
 	require.Equal(t, http.StatusOK, status)
 	return text
+}
+
+// body503 returns the page of a server that is not ready.
+func body503(t *testing.T, url string) string {
+	t.Helper()
+	status, text := fetch(t, url)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	return text
+}
+
+// TestManyClientsWhileFrozen: also a thousand requests that queue for the connections of a frozen database are
+// answered with 503 and not cut off.
+func TestManyClientsWhileFrozen(t *testing.T) {
+	s := realStack(t)
+	p := s.serve(t, "")
+	sale, tokens := p.sale(t, 1), s.tokens(t, 300)
+	_, err := p.Place(t.Context(), tokens[0], sale) // from now on the others are told from the snapshot
+	require.NoError(t, err)
+	require.NoError(t, s.mariadb.Pause())
+	others := tokens[1:]
+	codes := map[string]int{}
+	done := make(chan error, len(others))
+	for _, token := range others {
+		go func() { _, err := p.Place(context.Background(), token, sale); done <- err }()
+	}
+	for range others {
+		var problem *rush.Problem
+		err := <-done
+		require.ErrorAs(t, err, &problem, "an answer")
+		codes[problem.Code]++
+	}
+	require.NoError(t, s.mariadb.Resume())
+	require.Equal(t, map[string]int{"unavailable": len(others)}, codes)
+	requireReady(t, p)
+	s.verify(t)
 }
 
 func fetch(t *testing.T, url string) (status int, text string) {

@@ -24,10 +24,14 @@ type userLocks struct {
 // lockNodeTimeout bounds one command on one lock node. It leaves the database its share of a buyer's 5 s.
 const lockNodeTimeout = 1500 * time.Millisecond
 
+// lockLease is how long a user hears order_in_progress after the server that held the lock was killed. A purchase
+// lasts at most 3 s, and the watchdog renews the lock of one that needs more.
+const lockLease = 10 * time.Second
+
 // TryDo implements service.UserLocks.
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
 	mu, err := lock.NewRedLock(orderLock+strconv.FormatInt(userID, 10), l.nodes,
-		lock.WithNodeTimeout(lockNodeTimeout), lock.WithRedLockObserver(l.observe))
+		lock.WithWatchdogLease(lockLease), lock.WithNodeTimeout(lockNodeTimeout), lock.WithRedLockObserver(l.observe))
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,12 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 )
 
 func main() {
@@ -44,6 +47,17 @@ type env struct {
 	tuning tuning
 }
 
+// forgetEmptySettings makes an empty variable the same as one that is not set: compose files pass them on empty.
+func forgetEmptySettings() {
+	fields := reflect.TypeFor[Config]()
+	for i := range fields.NumField() {
+		name := fields.Field(i).Tag.Get("env")
+		if value, set := os.LookupEnv(name); set && value == "" {
+			_ = os.Unsetenv(name) // cannot fail for a name that is set
+		}
+	}
+}
+
 // exitError ends the program with a code of its own.
 type exitError struct {
 	code int
@@ -60,6 +74,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func runTuned(ctx context.Context, args []string, stdout, stderr io.Writer, t tuning) int {
 	var c cli
+	failed := 1
+	if slices.Contains(args, "verify") {
+		failed = exitUnchecked // 1 means that an invariant is broken
+	}
+	forgetEmptySettings()
 	exit := -1 // kong's --help asks to exit
 	parser, err := kong.New(&c,
 		kong.Name("seckill"), kong.Description("A flash-sale backend that cannot oversell."),
@@ -68,7 +87,7 @@ func runTuned(ctx context.Context, args []string, stdout, stderr io.Writer, t tu
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err)
-		return 1
+		return failed
 	}
 	command, err := parser.Parse(args)
 	if exit >= 0 {
@@ -76,14 +95,15 @@ func runTuned(ctx context.Context, args []string, stdout, stderr io.Writer, t tu
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err, "\nTry: seckill --help")
-		return 1
+		return failed
 	}
 	cfg, err := c.finish()
 	if err != nil {
 		fmt.Fprintf(stderr, "seckill: the configuration is not usable:\n%v\n", err)
-		return 1
+		return failed
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
+	redis.SetLogger(quietRedis{log})
 	err = command.Run(&env{ctx: ctx, cfg: cfg, out: stdout, log: log, tuning: t})
 	if err == nil {
 		return 0
@@ -93,5 +113,5 @@ func runTuned(ctx context.Context, args []string, stdout, stderr io.Writer, t tu
 	if errors.As(err, &withCode) {
 		return withCode.code
 	}
-	return 1
+	return failed
 }

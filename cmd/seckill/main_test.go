@@ -68,6 +68,7 @@ type stack struct {
 	name    string
 	env     []string
 	mariadb *testenv.MariaDB // nil on the embedded default
+	redis   *testenv.Redis   // likewise
 	// flush empties Redis, as a lost one would be.
 	flush func() error
 	// killRedis and restartRedis are nil where Redis lives inside the server.
@@ -119,7 +120,7 @@ func realStack(t *testing.T) *stack {
 	db, rds := testenv.StartMariaDB(t), testenv.StartRedis(t)
 	return &stack{
 		name:    "mariadb",
-		mariadb: db,
+		mariadb: db, redis: rds,
 		env: []string{
 			"SECKILL_MYSQL_DSN=" + db.DSN(t), "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
 			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true",

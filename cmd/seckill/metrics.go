@@ -31,7 +31,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 			Buckets:     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"outcome"}),
 		locks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "seckill_lock_events_total", Help: "What happened to user locks (acquired, taken, released, lost, ...).",
+			Name: "seckill_lock_events_total", Help: "What happened to user locks (acquired, not_acquired, released, lost, failed, ...).",
 		}, []string{"event"}),
 	}
 	m.registry.MustRegister(

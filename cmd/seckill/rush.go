@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"golang.org/x/sync/errgroup"
 
-	"seckill/internal/repo"
 	"seckill/internal/rush"
 	"seckill/internal/service"
 )
@@ -107,15 +107,14 @@ func (r rushCmd) credentials(e *env, client *rush.Client) (admin string, tokens 
 			return "", nil, err
 		}
 	}
-	if admin != "" && tokens != nil {
-		return admin, tokens, nil
-	}
-	seededAdmin, seeded, err := r.seed(e)
-	if err != nil {
-		e.log.Debug("cannot seed here", "err", err)
-	}
-	if err == nil && client.Knows(e.ctx, seededAdmin) {
-		return orElse(admin, seededAdmin), orElseList(tokens, seeded), nil
+	if admin == "" || tokens == nil {
+		seededAdmin, seeded, err := r.seed(e, client)
+		switch {
+		case err != nil:
+			e.log.Debug("the buyers are not seeded from here", "err", err)
+		default:
+			return orElse(admin, seededAdmin), orElseList(tokens, seeded), nil
+		}
 	}
 	if admin == "" {
 		phone := demoAdmin
@@ -127,6 +126,7 @@ func (r rushCmd) credentials(e *env, client *rush.Client) (admin string, tokens 
 		}
 	}
 	if tokens == nil {
+		fmt.Fprintf(e.out, "logging %d buyers in; a server with SECKILL_RATE_LIMIT=on lets in one a second (--tokens is quicker)\n", r.Buyers)
 		if tokens, err = r.logins(e.ctx, client); err != nil {
 			return "", nil, fmt.Errorf("log the buyers in (or give --tokens): %w", err)
 		}
@@ -134,44 +134,55 @@ func (r rushCmd) credentials(e *env, client *rush.Client) (admin string, tokens 
 	return admin, tokens, nil
 }
 
-// seed makes the buyers and an admin's token straight in the database that is configured, if it is there.
-func (r rushCmd) seed(e *env) (admin string, tokens []string, err error) {
-	if e.cfg.Embedded() {
-		if _, err := os.Stat(e.cfg.DataDir); err != nil {
+// errNotOurs says that the configuration here is not that of the server.
+var errNotOurs = errors.New("the server does not accept tokens signed with the secret that is configured here")
+
+// seed makes the buyers straight in the server's database, and an admin's token with its secret, under the same
+// rule as the seed command. Nothing is written before the server has accepted a token signed here.
+func (r rushCmd) seed(e *env, client *rush.Client) (admin string, tokens []string, err error) {
+	if !e.cfg.IsDemo() {
+		return "", nil, errNoSeeding
+	}
+	if e.cfg.JWTSecret == "" {
+		if _, err := os.Stat(filepath.Join(e.cfg.DataDir, secretFile)); err != nil {
 			return "", nil, err // do not make a data directory for a server that lives elsewhere
 		}
 	}
-	store, signer, err := openForSeeding(e)
+	signer, err := newSigner(e.cfg)
+	if err != nil {
+		return "", nil, err
+	}
+	// Whoever has the secret is an admin. The session need not exist: only its end is recorded.
+	admin, err = signer.Access(service.Identity{UserID: 1, SessionID: service.NewSessionID(), Role: service.RoleAdmin}, service.AccessTTL)
+	if err != nil {
+		return "", nil, err
+	}
+	if !client.Accepts(e.ctx, admin) {
+		return "", nil, errNotOurs
+	}
+	store, err := openStore(e.cfg)
 	if err != nil {
 		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return r.seedInto(e.ctx, store, signer)
-}
-
-func (r rushCmd) seedInto(ctx context.Context, store *repo.Store, signer *service.Tokens) (string, []string, error) {
-	buyers, err := seedTokens(ctx, store, signer, r.Buyers)
+	buyers, err := seedTokens(e.ctx, store, signer, r.Buyers)
 	if err != nil {
 		return "", nil, err
 	}
-	tokens := make([]string, len(buyers))
-	for i, b := range buyers {
-		tokens[i] = b.token
+	for _, b := range buyers {
+		tokens = append(tokens, b.token)
 	}
-	id, err := signer.Verify(tokens[0])
-	if err != nil {
-		return "", nil, err
+	if !client.Knows(e.ctx, tokens[0]) {
+		return "", nil, errNotOurs // the same secret, but another database
 	}
-	id.Role = service.RoleAdmin // whoever has the signing secret and the database is one
-	admin, err := signer.Access(id, service.AccessTTL)
-	return admin, tokens, err
+	return admin, tokens, nil
 }
 
-// logins logs buyers in one by one through the demo mode, as fast as the server lets this address.
+// logins logs buyers in through the demo mode, as fast as the server lets this address.
 func (r rushCmd) logins(ctx context.Context, client *rush.Client) ([]string, error) {
 	tokens := make([]string, r.Buyers)
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(min(r.Parallel, 16))
+	group.SetLimit(min(r.Parallel, 8))
 	for i := range tokens {
 		group.Go(func() error {
 			token, err := client.Login(ctx, fmt.Sprintf("1990%07d", i))

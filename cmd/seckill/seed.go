@@ -13,6 +13,9 @@ import (
 	"seckill/internal/service"
 )
 
+// errNoSeeding keeps long-lived tokens out of systems that are not for playing.
+var errNoSeeding = errors.New("seeding makes tokens that work for 24 h; outside the demo (SECKILL_DEMO) it needs seed --force")
+
 // maxSeedUsers is how many numbers the phones of load-test users have room for, generously rounded down.
 const maxSeedUsers = 10_000_000
 
@@ -28,7 +31,7 @@ func (s seedCmd) Run(e *env) (err error) {
 		return fmt.Errorf("--users must be between 1 and %d", maxSeedUsers)
 	}
 	if !e.cfg.IsDemo() && !s.Force {
-		return errors.New("seed makes tokens that work for 24 h; outside the demo (SECKILL_DEMO) it needs --force")
+		return errNoSeeding
 	}
 	store, tokens, err := openForSeeding(e)
 	if err != nil {
@@ -46,6 +49,9 @@ func (s seedCmd) Run(e *env) (err error) {
 	if err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
+	if err := f.Chmod(0o600); err != nil { // also when the file was there before
+		return errors.Join(fmt.Errorf("tokens file: %w", err), f.Close())
+	}
 	if err := errors.Join(writeTokens(f, buyers), f.Close()); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
@@ -55,11 +61,7 @@ func (s seedCmd) Run(e *env) (err error) {
 
 // openForSeeding opens the database, brings its schema up to date, and makes the signer that the server uses.
 func openForSeeding(e *env) (*repo.Store, *service.Tokens, error) {
-	secret, err := signingSecret(e.cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	tokens, err := service.NewTokens(secret, time.Now)
+	signer, err := newSigner(e.cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +75,16 @@ func openForSeeding(e *env) (*repo.Store, *service.Tokens, error) {
 	if err := prepareDatabase(e, store); err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	return store, tokens, nil
+	return store, signer, nil
+}
+
+// newSigner makes tokens with the secret of the server that is configured here.
+func newSigner(cfg Config) (*service.Tokens, error) {
+	secret, err := signingSecret(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return service.NewTokens(secret, time.Now)
 }
 
 // buyer is a seeded user with a token.

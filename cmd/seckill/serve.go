@@ -34,6 +34,9 @@ const (
 	shutdownTimeout   = 20 * time.Second
 )
 
+// migratePatience bounds the schema changes at the start, and the wait for another process that makes them.
+const migratePatience = 10 * time.Minute
+
 type serveCmd struct{}
 
 // tuning replaces parts of the wiring, for tests that break them on purpose. The zero value replaces nothing.
@@ -64,6 +67,7 @@ func (serveCmd) Run(e *env) (err error) {
 	if err := errors.Join(
 		await(e, "the database", store.Ping),
 		await(e, "Redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() }),
+		await(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }),
 	); err != nil {
 		return err
 	}
@@ -96,7 +100,9 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 
 // prepareDatabase brings the schema up to date and, in the demo, fills an empty database.
 func prepareDatabase(e *env, store *repo.Store) error {
-	applied, err := store.MigrateUp(e.ctx)
+	ctx, cancel := context.WithTimeout(e.ctx, migratePatience)
+	defer cancel()
+	applied, err := store.MigrateUp(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +113,7 @@ func prepareDatabase(e *env, store *repo.Store) error {
 		return nil
 	}
 	shops, vouchers := service.Demo(time.Now())
-	seeded, err := store.SeedDemo(e.ctx, shops, vouchers)
+	seeded, err := store.SeedDemo(ctx, shops, vouchers)
 	if seeded {
 		e.log.Info("demo data stored", "shops", len(shops), "vouchers", len(vouchers))
 	}
@@ -130,7 +136,6 @@ type server struct {
 	ops     http.Handler
 	revoked *service.Revocations
 	sales   *service.Sales
-	closing chan struct{} // closed when shutdown begins: /readyz turns red
 }
 
 // newServer wires the program, from the inside out.
@@ -166,31 +171,23 @@ func newServer(e *env, p parts) (*server, error) {
 		PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
 	})
 	s := &server{
-		cfg: cfg, log: e.log, ops: m.opsHandler(), revoked: revoked, sales: sales, closing: make(chan struct{}),
+		cfg: cfg, log: e.log, ops: m.opsHandler(), revoked: revoked, sales: sales,
 	}
 	s.handler, err = handler.New(handler.Config{
 		Auth: auth, Vouchers: service.NewVouchers(p.store, sales, now), Orders: orders,
-		Ready: s.checks(p), Metrics: m.registry, Log: e.log, Now: now,
+		Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	})
 	return s, err
 }
 
 // checks are the conditions of /readyz.
-func (s *server) checks(p parts) map[string]handler.Check {
+func checks(cfg Config, p parts) map[string]handler.Check {
 	checks := map[string]handler.Check{
 		"database": p.store.Ping,
 		"redis":    func(ctx context.Context) error { return p.rdb.Ping(ctx).Err() },
-		"server": func(context.Context) error {
-			select {
-			case <-s.closing:
-				return errors.New("shutting down")
-			default:
-				return nil
-			}
-		},
 	}
-	if len(s.cfg.LockNodes) > 0 {
+	if len(cfg.LockNodes) > 0 {
 		checks["lock nodes"] = func(ctx context.Context) error { return quorum(ctx, p.lockNodes) }
 	}
 	return checks
@@ -259,7 +256,6 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	case <-ctx.Done():
 		s.log.Info("shutting down: finishing the requests that have begun")
 	}
-	close(s.closing)
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return errors.Join(err, public.Shutdown(deadline))

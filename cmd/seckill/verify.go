@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -60,6 +62,11 @@ func (verifyCmd) Run(e *env) error {
 }
 
 func readBooks(e *env) (books []service.Books, err error) {
+	if e.cfg.Embedded() { // opening would make what is not there
+		if _, err := os.Stat(filepath.Join(e.cfg.DataDir, databaseFile)); err != nil {
+			return nil, err
+		}
+	}
 	store, err := openStore(e.cfg)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -105,7 +106,12 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 	if o.status == http.StatusServiceUnavailable || errors.Is(o.err, service.ErrOrderInProgress) {
 		retryAfter = time.Second
 	}
-	return problem{Status: o.status, Code: o.code, Title: o.title}, retryAfter
+	p = problem{Status: o.status, Code: o.code, Title: o.title}
+	var notReady *notReadyError
+	if errors.As(err, &notReady) {
+		p.Detail = notReady.detail()
+	}
+	return p, retryAfter
 }
 
 // errorWriter turns handlers that return errors into gin handlers, and logs what nobody expected.
@@ -126,6 +132,10 @@ func (e *errorWriter) wrap(h func(*gin.Context) error) gin.HandlerFunc {
 
 // write answers with the error, and logs it if it is the server's own trouble.
 func (e *errorWriter) write(c *gin.Context, err error) {
+	if errors.Is(c.Request.Context().Err(), context.Canceled) {
+		c.AbortWithStatus(statusClientGone) // nobody reads it; the metrics must not count it as our failure
+		return
+	}
 	p, retryAfter := problemOf(err)
 	switch p.Status {
 	case http.StatusInternalServerError:
@@ -137,6 +147,9 @@ func (e *errorWriter) write(c *gin.Context, err error) {
 	}
 	respond(c, p, retryAfter)
 }
+
+// statusClientGone is what proxies log for a client that hung up before it was answered (nginx's 499).
+const statusClientGone = 499
 
 // respond ends the chain with a problem.
 func respond(c *gin.Context, p problem, retryAfter time.Duration) {

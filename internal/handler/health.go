@@ -3,7 +3,9 @@ package handler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +29,17 @@ type healthOut struct {
 // health says that the process runs, whatever became of its dependencies: restarting it would not bring them back.
 func health(c *gin.Context) error { return writeJSON(c, http.StatusOK, healthOut{"ok"}) }
 
+// notReadyError says which checks failed, and why.
+type notReadyError struct{ reasons map[string]error }
+
+func (e *notReadyError) Error() string { return fmt.Sprintf("not ready: %v", e.reasons) }
+func (e *notReadyError) Unwrap() error { return service.ErrUnavailable }
+
+// detail names the checks; the reasons, which hold addresses, are for the log.
+func (e *notReadyError) detail() string {
+	return "not ready: " + strings.Join(slices.Sorted(maps.Keys(e.reasons)), ", ")
+}
+
 // ready says whether orders can be taken: every dependency answers.
 func ready(checks map[string]Check) func(*gin.Context) error {
 	return func(c *gin.Context) error {
@@ -35,20 +48,20 @@ func ready(checks map[string]Check) func(*gin.Context) error {
 		var (
 			wg   sync.WaitGroup
 			mu   sync.Mutex
-			down []string
+			down = map[string]error{}
 		)
 		for name, check := range checks {
 			wg.Go(func() {
 				if err := check(ctx); err != nil {
 					mu.Lock()
 					defer mu.Unlock()
-					down = append(down, fmt.Sprintf("%s: %v", name, err))
+					down[name] = err
 				}
 			})
 		}
 		wg.Wait()
 		if len(down) > 0 {
-			return fmt.Errorf("%w: %s", service.ErrUnavailable, strings.Join(down, "; "))
+			return &notReadyError{down}
 		}
 		return writeJSON(c, http.StatusOK, healthOut{"ok"})
 	}

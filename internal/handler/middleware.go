@@ -11,6 +11,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"seckill/internal/service"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -41,7 +43,7 @@ func secureHeaders(c *gin.Context) {
 }
 
 // answerTimeout is what is left of the 5 s within which a caller has an answer while a dependency is stuck.
-const answerTimeout = 4500 * time.Millisecond
+const answerTimeout = 4 * time.Second
 
 // deadline bounds everything that a request waits for.
 func deadline(c *gin.Context) {
@@ -49,6 +51,14 @@ func deadline(c *gin.Context) {
 	defer cancel()
 	c.Request = c.Request.WithContext(ctx)
 	c.Next()
+}
+
+// limitBody refuses large bodies also where none is read.
+func limitBody(c *gin.Context) error {
+	if c.Request.ContentLength > maxBody {
+		return service.Invalid("body", "must have at most %d bytes", maxBody)
+	}
+	return nil
 }
 
 // metrics are counted by route pattern: a path holds ids, and a label must not.

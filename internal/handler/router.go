@@ -56,7 +56,7 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/healthz", e.wrap(health))
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
 
-	v1 := r.Group("/api/v1", deadline)
+	v1 := r.Group("/api/v1", deadline, e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
 
 	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(auth.sendCode))

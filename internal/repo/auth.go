@@ -133,6 +133,9 @@ func (s *Store) RotateSession(
 		}
 		return tx.Model(&row).Updates(map[string]any{"generation": generation + 1, "expires_at": expires}).Error
 	})
+	err = s.settle(ctx, err, func(tx *gorm.DB) error {
+		return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", id, generation+1).Take(&sessionRow{}).Error
+	})
 	if reuse && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, service.ErrNotFound) {
 		err = service.ErrUnauthenticated
 	}
@@ -167,12 +170,31 @@ func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) 
 	return list, nil
 }
 
-// PurgeSessions implements service.RevocationStore.
-func (s *Store) PurgeSessions(ctx context.Context, now time.Time) error {
-	return s.write(ctx, func(tx *gorm.DB) error {
-		if err := tx.Where("keep_until < ?", now).Delete(&revocationRow{}).Error; err != nil {
+// purgeBatch is how many rows of a table PurgeSessions deletes: their locks are held for milliseconds.
+const purgeBatch = 500
+
+// PurgeSessions implements service.RevocationStore. The rows are read before the transaction, without locks.
+func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
+	var (
+		seqs     []int64
+		sessions []string
+	)
+	r := s.r.WithContext(ctx)
+	if err := r.Model(&revocationRow{}).Where("keep_until < ?", now).Limit(purgeBatch).Pluck("seq", &seqs).Error; err != nil {
+		return 0, s.translate(err)
+	}
+	if err := r.Model(&sessionRow{}).Where("expires_at < ?", now).Limit(purgeBatch).Pluck("id", &sessions).Error; err != nil {
+		return 0, s.translate(err)
+	}
+	if len(seqs)+len(sessions) == 0 {
+		return 0, nil
+	}
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		if err := tx.Where("seq IN ?", seqs).Delete(&revocationRow{}).Error; err != nil {
 			return err
 		}
-		return tx.Where("expires_at < ?", now).Delete(&sessionRow{}).Error
+		// Again by time: somebody may have refreshed one of them meanwhile.
+		return tx.Where("id IN ? AND expires_at < ?", sessions, now).Delete(&sessionRow{}).Error
 	})
+	return len(seqs) + len(sessions), err
 }

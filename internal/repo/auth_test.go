@@ -169,7 +169,12 @@ func TestRevocations(t *testing.T) {
 		later, err := s.RevocationsAfter(ctx, list[1].Seq, now)
 		require.NoError(t, err)
 		require.Equal(t, list[2:], later)
-		require.NoError(t, s.PurgeSessions(ctx, now.Add(90*time.Minute)))
+		purged, err := s.PurgeSessions(ctx, now.Add(90*time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, 3, purged) // two revocations and the session
+		purged, err = s.PurgeSessions(ctx, now.Add(90*time.Minute))
+		require.NoError(t, err)
+		require.Zero(t, purged)
 		list, err = s.RevocationsAfter(ctx, 0, now)
 		require.NoError(t, err)
 		require.Len(t, list, 1)

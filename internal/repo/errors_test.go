@@ -60,6 +60,8 @@ func TestTranslate(t *testing.T) {
 		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, service.ErrUnavailable},
 		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), service.ErrUnavailable},
 		"deadline":          {context.DeadlineExceeded, service.ErrUnavailable},
+		"lock wait":         {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, service.ErrUnavailable},
+		"refused":           {wrapped(&connectError{&mysqldriver.MySQLError{Number: 1045}}), service.ErrUnavailable},
 		"no row":            {gorm.ErrRecordNotFound, service.ErrNotFound},
 		"ours":              {service.ErrSoldOut, service.ErrSoldOut},
 	} {
@@ -105,19 +107,50 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 }
 
-// TestUnansweredCommit loses the answer to COMMIT, in both ways that it can end: the order must be reported
-// exactly when it is there.
+// TestUnansweredCommit loses the answer to COMMIT, in both ways that it can end: the order must be reported exactly
+// when it is there.
 func TestUnansweredCommit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		placed, err := s.PlaceOrder(t.Context(), newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		require.True(t, s.landed(ctx, placed.ID, 10))
-		require.False(t, s.landed(ctx, 2, 10), "rolled back")
-		require.False(t, s.landed(ctx, placed.ID, 11), "somebody else's order under this id is not ours")
+		lost := &commitError{mysqldriver.ErrInvalidConn}
+		look := func(id int64) func(tx *gorm.DB) error {
+			return func(tx *gorm.DB) error { return tx.Take(&orderRow{}, id).Error }
+		}
+		require.NoError(t, s.settle(t.Context(), lost, look(placed.ID)))
+		require.ErrorIs(t, s.settle(t.Context(), lost, look(2)), mysqldriver.ErrInvalidConn, "rolled back")
+		other := errors.New("something else")
+		require.Same(t, other, s.settle(t.Context(), other, look(placed.ID)), "only commits are looked up")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, s.settle(ctx, lost, look(placed.ID)), mysqldriver.ErrInvalidConn, "nobody could be asked")
 	})
+}
+
+// TestForeignServer holds what is set whatever the DSN and the server's language say: messages that dupIndex can
+// read, and a character set in which a quote is a quote (GBK's would end a string early).
+func TestForeignServer(t *testing.T) {
+	db := testenv.StartMariaDB(t, "--lc-messages=ja_JP")
+	s, err := OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
+	require.NoError(t, err)
+	migrated(t, s)
+	v := newSale(t, s, 10, 1)
+	_, err = s.PlaceOrder(t.Context(), newOrder(1, 10, v.ID), 1)
+	require.NoError(t, err)
+	_, err = s.PlaceOrder(t.Context(), newOrder(2, 10, v.ID), 1)
+	var dup *service.DuplicateOrderError
+	require.ErrorAs(t, err, &dup)
+
+	evil := newSale(t, s, 1, 1)
+	evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "
+	require.Error(t, s.CreateVoucher(t.Context(), &evil), "not UTF-8, and not SQL either")
+	evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
+	evil.ID = 0
+	require.NoError(t, s.CreateVoucher(t.Context(), &evil))
+	stored, err := s.Voucher(t.Context(), evil.ID)
+	require.NoError(t, err)
+	require.Equal(t, evil, stored)
 }
 
 // TestServerKilledInTransaction loses the connection in mid-transaction: unavailable, nothing changed, and the

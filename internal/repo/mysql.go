@@ -36,6 +36,11 @@ func OpenMySQL(dsn string) (*Store, error) {
 	}
 	cfg.ParseTime, cfg.Loc, cfg.ClientFoundRows, cfg.MultiStatements = true, time.UTC, false, false
 	cfg.InterpolateParams = true // one round trip a statement instead of prepare, execute, close
+	// Another character set of the DSN could smuggle quotes past the interpolation (GBK does), and could not hold
+	// every title.
+	if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
+		return nil, fmt.Errorf("MySQL DSN: %w", err)
+	}
 	cfg.Timeout = mysqlDialTimeout
 	cfg.Logger = &mysqldriver.NopLogger{} // a connection that breaks is an error, which is reported where it hits
 
@@ -70,11 +75,11 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 
 // sessionSettings are run on each new connection. SET SESSION TRANSACTION is the one spelling of the isolation
 // level that MySQL 8 and every MariaDB understand; READ COMMITTED spares the hot row the gap locks. A lock
-// that is not had in 2 s would miss the buyer's 5 s.
+// that is not had in 2 s would miss the buyer's 5 s. dupIndex reads the server's messages in English.
 var sessionSettings = []string{
 	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 	"SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', " +
-		"time_zone = '+00:00', innodb_lock_wait_timeout = 2",
+		"time_zone = '+00:00', innodb_lock_wait_timeout = 2, lc_messages = 'en_US'",
 }
 
 // sessionConnector prepares each new connection.
@@ -84,15 +89,21 @@ type sessionConnector struct{ driver.Connector }
 func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &connectError{err}
 	}
 	for _, stmt := range sessionSettings {
 		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, stmt, nil); err != nil {
-			return nil, errors.Join(err, conn.Close())
+			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 	}
 	return conn, nil
 }
+
+// connectError says that there was no connection to be had, whatever the server's reason: it is down for us.
+type connectError struct{ err error }
+
+func (e *connectError) Error() string { return e.err.Error() }
+func (e *connectError) Unwrap() error { return e.err }
 
 // The server's error numbers that mean something to us (MySQL 8.4 Server Error Message Reference).
 const (
@@ -101,13 +112,22 @@ const (
 	erLockDeadlock    = 1213
 )
 
-// mysqlDown are answers of a server that cannot serve: too many connections, shutting down, killed or
-// interrupted statement, lost while reading or writing the packet, read-only.
-var mysqlDown = map[uint16]bool{1040: true, 1053: true, 1152: true, 1158: true, 1159: true, 1160: true, 1161: true,
-	1203: true, 1226: true, 1290: true, 1317: true, 1836: true, 1927: true, 3024: true, 1969: true}
+// mysqlDown are answers of a server that cannot serve now.
+var mysqlDown = map[uint16]bool{
+	1021: true, 1114: true, // disk or table full
+	1037: true, 1038: true, 1041: true, 1135: true, // out of memory or threads
+	1040: true, 1203: true, 1226: true, // too many connections
+	1047: true, 3100: true, 3101: true, // not part of the cluster, or the cluster refused the transaction
+	1053: true, 1317: true, 1927: true, // shutting down, statement or connection killed
+	1152: true, 1158: true, 1159: true, 1160: true, 1161: true, // connection lost in mid-packet
+	1180: true,             // error at commit
+	1290: true, 1836: true, // read-only
+	1969: true, 3024: true, // statement took too long
+}
 
 func mysqlFault(err error) fault {
-	if errors.Is(err, mysqldriver.ErrInvalidConn) {
+	var noConn *connectError
+	if errors.Is(err, mysqldriver.ErrInvalidConn) || errors.As(err, &noConn) {
 		return fault{kind: faultDown}
 	}
 	var e *mysqldriver.MySQLError
@@ -144,7 +164,10 @@ func (mysqlMigrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error
 		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(DATABASE(), '.migrate'), 1)").Scan(&got); err != nil {
 			return fmt.Errorf("lock the schema: %w", err)
 		}
-		if got.Int64 == 1 {
+		switch {
+		case !got.Valid:
+			return errors.New("lock the schema: the server refused GET_LOCK")
+		case got.Int64 == 1:
 			return nil
 		}
 	}

@@ -2,7 +2,6 @@ package repo
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -20,10 +19,9 @@ func (s *Store) PlaceOrder(ctx context.Context, o service.Order, limit int) (ser
 		}
 		return takeUnit(tx, row.VoucherID, o.CreatedAt)
 	})
-	var unknown *commitError
-	if errors.As(err, &unknown) && s.landed(ctx, row.ID, row.UserID) {
-		err = nil
-	}
+	err = s.settle(ctx, err, func(tx *gorm.DB) error {
+		return tx.Where("id = ? AND user_id = ?", row.ID, row.UserID).Take(&orderRow{}).Error
+	})
 	if err != nil {
 		return service.Order{}, err
 	}
@@ -89,25 +87,6 @@ func takeUnit(tx *gorm.DB, voucherID int64, at time.Time) error {
 	return nil
 }
 
-// landed finds out what became of a commit that was not answered. It keeps asking while the caller waits: a
-// server that comes back tells. The read locks, so it waits for a commit that is still under way. False means
-// that the order is not there or that nobody could be asked; the caller then says "unavailable", and the
-// buyer's next try tells the truth.
-func (s *Store) landed(ctx context.Context, id, userID int64) bool {
-	for {
-		var row orderRow
-		err := s.w.WithContext(ctx).Clauses(forUpdate).Select("id").Where("user_id = ?", userID).Take(&row, id).Error
-		if err == nil || errors.Is(err, gorm.ErrRecordNotFound) {
-			return err == nil
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
 // CancelOrder implements service.OrderStore. Only the transaction that moves the status returns the unit.
 func (s *Store) CancelOrder(ctx context.Context, userID, id int64, at time.Time) (service.Order, error) {
 	var row orderRow
@@ -126,6 +105,9 @@ func (s *Store) CancelOrder(ctx context.Context, userID, id int64, at time.Time)
 		}
 		row.Status, row.Slot, row.CancelledAt = int8(service.OrderCancelled), nil, &at
 		return returnUnit(tx, row.VoucherID, at)
+	})
+	err = s.settle(ctx, err, func(tx *gorm.DB) error {
+		return tx.Where("id = ? AND status = ? AND cancelled_at = ?", id, service.OrderCancelled, at).Take(&orderRow{}).Error
 	})
 	return row.order(), err
 }

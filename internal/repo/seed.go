@@ -32,16 +32,16 @@ func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([
 }
 
 func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.Time) ([]service.Identity, error) {
-	phones := make([]string, 0, to-from)
-	users := make([]userRow, 0, to-from)
-	for i := from; i < to; i++ {
-		phones = append(phones, seedPhone(i))
-		users = append(users, newUserRow(&service.User{
-			Phone: seedPhone(i), NickName: fmt.Sprintf("buyer_%d", i), Role: service.RoleBuyer, CreatedAt: now,
-		}))
-	}
 	var ids []service.Identity
 	err := s.write(ctx, func(tx *gorm.DB) error {
+		phones := make([]string, 0, to-from)
+		users := make([]userRow, 0, to-from)
+		for i := from; i < to; i++ {
+			phones = append(phones, seedPhone(i))
+			users = append(users, newUserRow(&service.User{
+				Phone: seedPhone(i), NickName: fmt.Sprintf("buyer_%d", i), Role: service.RoleBuyer, CreatedAt: now,
+			}))
+		}
 		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&users).Error; err != nil {
 			return err
 		}

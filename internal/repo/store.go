@@ -62,7 +62,7 @@ func gormConfig() *gorm.Config {
 // Dialect is "mysql" or "sqlite".
 func (s *Store) Dialect() string { return s.dialect.name }
 
-// Ping asks whether the database answers and can be written to by this process.
+// Ping asks whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.translate(s.w.WithContext(ctx).Exec("SELECT 1").Error)
 }
@@ -139,3 +139,28 @@ type commitError struct{ err error }
 
 func (e *commitError) Error() string { return fmt.Sprintf("commit: %v", e.err) }
 func (e *commitError) Unwrap() error { return e.err }
+
+// settle finds out what became of a transaction whose COMMIT was not answered (err is a *commitError; other errors
+// pass): landed reads a row that only this transaction can have written. It keeps asking while the caller waits, for
+// a server that comes back tells, and the read locks, so it waits for a commit that is still under way. If the row is
+// not there or nobody could be asked, err stays: the caller says "unavailable", and the next try tells the truth.
+func (s *Store) settle(ctx context.Context, err error, landed func(tx *gorm.DB) error) error {
+	var unknown *commitError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	for {
+		found := landed(s.w.WithContext(ctx).Clauses(forUpdate))
+		switch {
+		case found == nil:
+			return nil
+		case errors.Is(found, gorm.ErrRecordNotFound):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -111,24 +111,54 @@ func newProblem(res *http.Response, text []byte) *Problem {
 	return &p
 }
 
-// Login logs a phone in with the code that a server in demo mode tells, and returns the access token.
+// Login logs a phone in with the code that a server in demo mode tells, and returns the access token. It waits when
+// the server says that it is asked too often.
 func (c *Client) Login(ctx context.Context, phone string) (string, error) {
-	h, err := c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, nil)
+	var header http.Header
+	err := patiently(ctx, func() (err error) {
+		header, err = c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, nil)
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
-	code := h.Get("X-Demo-Code")
+	code := header.Get("X-Demo-Code")
 	if code == "" {
 		return "", errors.New("the server does not tell login codes: it is not in demo mode (SECKILL_DEMO)")
 	}
 	var login struct {
 		AccessToken string `json:"access_token"`
 	}
-	_, err = c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", map[string]string{"phone": phone, "code": code}, &login)
+	err = patiently(ctx, func() error {
+		_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", map[string]string{"phone": phone, "code": code}, &login)
+		return err
+	})
 	return login.AccessToken, err
 }
 
-// Knows says whether the server accepts the token.
+// patiently repeats what the server answers with rate_limited, after the time that it names.
+func patiently(ctx context.Context, f func() error) error {
+	for try := 1; ; try++ {
+		err := f()
+		var p *Problem
+		if !errors.As(err, &p) || p.Code != "rate_limited" || try == maxTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(max(p.RetryAfter, 100*time.Millisecond)):
+		}
+	}
+}
+
+// Accepts says whether the server takes the token for one that it signed, whoever it is for.
+func (c *Client) Accepts(ctx context.Context, token string) bool {
+	_, err := c.Orders(ctx, token)
+	return err == nil
+}
+
+// Knows says whether the server accepts the token and has its user.
 func (c *Client) Knows(ctx context.Context, token string) bool {
 	_, err := c.do(ctx, http.MethodGet, "/api/v1/me", token, nil, nil)
 	return err == nil

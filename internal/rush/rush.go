@@ -147,7 +147,7 @@ func (r *Report) Percentile(p int) time.Duration {
 		all[i] = a.Latency
 	}
 	slices.Sort(all)
-	return all[min(len(all)*p/100, len(all)-1)]
+	return all[max((len(all)*p+99)/100-1, 0)] // nearest rank
 }
 
 // Orders counts the buyers who were answered with an order, and says when the last of them was.

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// placeTimeout bounds one purchase, so that a buyer has an answer within 5 s while a dependency is stuck.
-const placeTimeout = 4 * time.Second
+// placeTimeout bounds one purchase or one cancellation. Of the 5 s within which a buyer has an answer while a
+// dependency is stuck, it leaves the rest to the release of a lock whose server does not answer.
+const placeTimeout = 3 * time.Second
 
 // OrderFilter selects orders of one user for a list.
 type OrderFilter struct {

@@ -269,7 +269,7 @@ func (r *revocationRows) RevocationsAfter(_ context.Context, seq int64, _ time.T
 	}
 	return out, nil
 }
-func (r *revocationRows) PurgeSessions(context.Context, time.Time) error { return nil }
+func (r *revocationRows) PurgeSessions(context.Context, time.Time) (int, error) { return 0, nil }
 
 // TestRevocationsFindLateCommits: a sequence number is handed out before its transaction commits, so a smaller
 // one can turn up after a larger one was read.

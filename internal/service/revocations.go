@@ -25,8 +25,9 @@ type Revocation struct {
 // RevocationStore is the list of ended sessions in the database, which every instance reads.
 type RevocationStore interface {
 	RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]Revocation, error)
-	// PurgeSessions deletes the revocations nobody needs any more and the sessions that are over.
-	PurgeSessions(ctx context.Context, now time.Time) error
+	// PurgeSessions deletes some of the revocations that nobody needs any more and of the sessions that are over,
+	// and says how many: 0 when there are none left.
+	PurgeSessions(ctx context.Context, now time.Time) (int, error)
 }
 
 // Revocations is this process's copy of the list of ended sessions. Checking a token costs a look into a map;
@@ -44,7 +45,6 @@ type Revocations struct {
 	from, high int64     // read rows after from; high is the largest seen
 	markedAt   time.Time // when from was last moved up to high
 	nextMark   int64     // what from becomes at the next mark
-	failing    bool
 }
 
 // NewRevocations makes an empty copy; call Load before serving and Run afterwards.
@@ -69,6 +69,8 @@ func (r *Revocations) Add(sessionID string, keepUntil time.Time) {
 
 // Load reads what was added to the list since the last call, and a little more (revocationOverlap).
 func (r *Revocations) Load(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	now := r.now()
 	rows, err := r.store.RevocationsAfter(ctx, r.from, now)
 	if err != nil {
@@ -88,39 +90,42 @@ func (r *Revocations) Load(ctx context.Context) error {
 
 // Run polls until ctx ends, and clears away what nobody needs any more.
 func (r *Revocations) Run(ctx context.Context) {
-	poll, purge := time.NewTicker(revocationPoll), time.NewTicker(revocationPurge)
-	defer poll.Stop()
-	defer purge.Stop()
-	for {
+	var wg sync.WaitGroup
+	wg.Go(func() { r.every(ctx, revocationPoll, "read the list of ended sessions", r.Load) })
+	wg.Go(func() { r.every(ctx, revocationPurge, "clear away ended sessions", r.purge) })
+	wg.Wait()
+}
+
+// every calls f until ctx ends, and logs when it begins to fail and when it works again, not each time in between.
+func (r *Revocations) every(ctx context.Context, d time.Duration, what string, f func(context.Context) error) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for failing := false; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-poll.C:
-			r.report(r.timed(ctx, r.Load))
-		case <-purge.C:
-			r.report(r.timed(ctx, r.purge))
+		case <-tick.C:
 		}
+		err := f(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			r.log.Warn("cannot "+what, "err", err)
+		case err == nil && failing:
+			r.log.Info("works again: " + what)
+		}
+		failing = err != nil
 	}
 }
 
-func (r *Revocations) timed(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	return f(ctx)
+// bounded gives one transaction of the background its time.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 2*time.Second)
 }
 
-// report logs when reading begins to fail and when it works again, not each time in between.
-func (r *Revocations) report(err error) {
-	switch {
-	case err != nil && !r.failing:
-		r.log.Warn("cannot read the list of ended sessions", "err", err)
-	case err == nil && r.failing:
-		r.log.Info("the list of ended sessions can be read again")
-	}
-	r.failing = err != nil
-}
-
-// purge forgets sessions whose last token has expired, here and in the database.
+// purge forgets sessions whose last token has expired, here and in the database: there in small pieces, so that
+// buyers need not wait for it.
 func (r *Revocations) purge(ctx context.Context) error {
 	now := r.now()
 	r.mu.Lock()
@@ -130,5 +135,21 @@ func (r *Revocations) purge(ctx context.Context) error {
 		}
 	}
 	r.mu.Unlock()
+	for {
+		n, err := r.purgeSome(ctx, now)
+		if err != nil || n == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (r *Revocations) purgeSome(ctx context.Context, now time.Time) (int, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	return r.store.PurgeSessions(ctx, now)
 }

@@ -15,7 +15,7 @@ const (
 	// maxSales bounds the snapshot: requests for made-up ids must not fill the memory.
 	maxSales = 10_000
 	// saleLoadTimeout bounds the shared read of a sale, for which many buyers wait together.
-	saleLoadTimeout = 3 * time.Second
+	saleLoadTimeout = 2 * time.Second
 )
 
 // SaleLoader reads one voucher from the database.
@@ -35,8 +35,9 @@ type Sales struct {
 func NewSales(loader SaleLoader) *Sales {
 	return &Sales{
 		cache: otter.Must(&otter.Options[int64, Voucher]{
-			MaximumSize:      maxSales,
-			ExpiryCalculator: otter.ExpiryWriting[int64, Voucher](saleTTL),
+			MaximumSize: maxSales,
+			// From the read on: that MarkSoldOut writes to an entry must not make it live longer.
+			ExpiryCalculator: otter.ExpiryCreating[int64, Voucher](saleTTL),
 		}),
 		load: otter.LoaderFunc[int64, Voucher](func(ctx context.Context, id int64) (Voucher, error) {
 			// One reader works for everybody who waits: that its own caller left must not fail the others.

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -242,7 +244,14 @@ func setText(dst, src *string, field string, least, most int, bad *InvalidError)
 	*dst = *src
 	if n := utf8.RuneCountInString(*src); n < least || n > most {
 		bad.add(field, "must have %d to %d characters", least, most)
+	} else if strings.ContainsFunc(*src, unprintable) || least > 0 && strings.TrimSpace(*src) == "" {
+		bad.add(field, "must be readable text")
 	}
+}
+
+// unprintable says whether r is a control character other than a line break or a tab.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
 func setMoney(dst, src *int64, field string, bad *InvalidError) {

@@ -46,6 +46,8 @@ func TestVoucherInputIsRefused(t *testing.T) {
 		"shop 0":                 {func(in *VoucherInput) { in.ShopID = ptr(int64(0)) }, "shop_id"},
 		"no title":               {func(in *VoucherInput) { in.Title = nil }, "title"},
 		"empty title":            {func(in *VoucherInput) { in.Title = ptr("") }, "title"},
+		"blank title":            {func(in *VoucherInput) { in.Title = ptr(" ") }, "title"},
+		"title with NUL":         {func(in *VoucherInput) { in.Title = ptr("a\x00") }, "title"},
 		"long title":             {func(in *VoucherInput) { in.Title = ptr(strings.Repeat("券", maxTitle+1)) }, "title"},
 		"long rules":             {func(in *VoucherInput) { in.Rules = ptr(strings.Repeat("x", maxRules+1)) }, "rules"},
 		"no price":               {func(in *VoucherInput) { in.PayValue = nil }, "pay_value"},
