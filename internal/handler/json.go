@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -126,7 +127,8 @@ func bindError(err error) error {
 	case errors.As(err, &tooLarge):
 		return service.Invalid("body", "must have at most %d bytes", maxBody)
 	case errors.As(err, &wrongType):
-		field := wrongType.Field
+		// Our bodies are flat: what comes before a dot is the Go name of an embedded struct.
+		field := wrongType.Field[strings.LastIndexByte(wrongType.Field, '.')+1:]
 		if field == "" {
 			field = "body"
 		}

@@ -99,30 +99,36 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, newList(f.Page, vouchers, h.out, func(v *service.Voucher) int64 { return v.ID }))
 }
 
-// voucherIn is the body that creates a voucher.
-type voucherIn struct {
+// voucherFields are what both bodies, the one that creates a voucher and the one that changes it, can hold.
+type voucherFields struct {
 	ShopID       *ID     `json:"shop_id"`
 	Title        *string `json:"title"`
 	SubTitle     *string `json:"sub_title"`
 	Rules        *string `json:"rules"`
 	PayValue     *int64  `json:"pay_value"`
 	ActualValue  *int64  `json:"actual_value"`
-	Stock        *int64  `json:"stock"`
 	BeginAt      *Time   `json:"begin_at"`
 	EndAt        *Time   `json:"end_at"`
 	LimitPerUser *int    `json:"limit_per_user"`
 }
 
+func (f voucherFields) service() service.VoucherFields {
+	return service.VoucherFields{
+		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
+		PayValue: f.PayValue, ActualValue: f.ActualValue,
+		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
+	}
+}
+
 func (h *voucherHandler) create(c *gin.Context) error {
-	var in voucherIn
+	var in struct {
+		voucherFields
+		Stock *int64 `json:"stock"`
+	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	v, err := h.vouchers.Create(c.Request.Context(), service.VoucherInput{
-		ShopID: (*int64)(in.ShopID), Title: in.Title, SubTitle: in.SubTitle, Rules: in.Rules,
-		PayValue: in.PayValue, ActualValue: in.ActualValue, Stock: in.Stock,
-		BeginAt: (*time.Time)(in.BeginAt), EndAt: (*time.Time)(in.EndAt), LimitPerUser: in.LimitPerUser,
-	})
+	v, err := h.vouchers.Create(c.Request.Context(), service.VoucherInput{VoucherFields: in.service(), Stock: in.Stock})
 	if err != nil {
 		return err
 	}
@@ -130,34 +136,19 @@ func (h *voucherHandler) create(c *gin.Context) error {
 	return writeJSON(c, http.StatusCreated, h.out(&v))
 }
 
-// voucherPatch is the body that changes a voucher.
-type voucherPatch struct {
-	ShopID       *ID     `json:"shop_id"`
-	Title        *string `json:"title"`
-	SubTitle     *string `json:"sub_title"`
-	Rules        *string `json:"rules"`
-	PayValue     *int64  `json:"pay_value"`
-	ActualValue  *int64  `json:"actual_value"`
-	Status       *string `json:"status"`
-	BeginAt      *Time   `json:"begin_at"`
-	EndAt        *Time   `json:"end_at"`
-	LimitPerUser *int    `json:"limit_per_user"`
-}
-
 func (h *voucherHandler) change(c *gin.Context) error {
 	id, err := pathID(c)
 	if err != nil {
 		return err
 	}
-	var in voucherPatch
+	var in struct {
+		voucherFields
+		Status *string `json:"status"`
+	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	ch := service.VoucherChange{
-		ShopID: (*int64)(in.ShopID), Title: in.Title, SubTitle: in.SubTitle, Rules: in.Rules,
-		PayValue: in.PayValue, ActualValue: in.ActualValue,
-		BeginAt: (*time.Time)(in.BeginAt), EndAt: (*time.Time)(in.EndAt), LimitPerUser: in.LimitPerUser,
-	}
+	ch := service.VoucherChange{VoucherFields: in.service()}
 	if in.Status != nil {
 		status, ok := voucherStatuses[*in.Status]
 		if !ok {

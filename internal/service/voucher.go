@@ -114,19 +114,25 @@ var (
 	maxTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// VoucherInput is what an admin gives to create a voucher. Stock, BeginAt and EndAt together make it a
-// seckill voucher; without all three it is a normal one. A window may have begun already.
-type VoucherInput struct {
+// VoucherFields are what an admin can set of a voucher, both when it is created and afterwards. Nil fields are not
+// given.
+type VoucherFields struct {
 	ShopID       *int64
 	Title        *string
 	SubTitle     *string
 	Rules        *string
 	PayValue     *int64
 	ActualValue  *int64
-	Stock        *int64
 	BeginAt      *time.Time
 	EndAt        *time.Time
 	LimitPerUser *int
+}
+
+// VoucherInput is what an admin gives to create a voucher. Stock, BeginAt and EndAt together make it a
+// seckill voucher; without all three it is a normal one. A window may have begun already.
+type VoucherInput struct {
+	VoucherFields
+	Stock *int64
 }
 
 // voucher checks the input and makes the voucher of it.
@@ -147,11 +153,7 @@ func (in VoucherInput) voucher(now time.Time) (Voucher, error) {
 	if in.Stock != nil || in.BeginAt != nil || in.EndAt != nil || in.LimitPerUser != nil {
 		in.startSale(&v, &bad)
 	}
-	VoucherChange{
-		ShopID: in.ShopID, Title: in.Title, SubTitle: in.SubTitle, Rules: in.Rules,
-		PayValue: in.PayValue, ActualValue: in.ActualValue,
-		BeginAt: in.BeginAt, EndAt: in.EndAt, LimitPerUser: in.LimitPerUser,
-	}.apply(&v, &bad)
+	in.apply(&v, &bad)
 	return v, bad.orNil()
 }
 
@@ -178,46 +180,39 @@ func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 // VoucherChange is what an admin changes of a voucher; nil fields stay as they are. Stock is not among them:
 // it is changed by a booked addition, never overwritten.
 type VoucherChange struct {
-	ShopID       *int64
-	Title        *string
-	SubTitle     *string
-	Rules        *string
-	PayValue     *int64
-	ActualValue  *int64
-	Status       *VoucherStatus
-	BeginAt      *time.Time
-	EndAt        *time.Time
-	LimitPerUser *int
+	VoucherFields
+	Status *VoucherStatus
 }
 
 // Apply checks the change against v and carries it out on it. On an error v is undefined.
 func (ch VoucherChange) Apply(v *Voucher) error {
 	var bad InvalidError
 	ch.apply(v, &bad)
-	return bad.orNil()
-}
-
-func (ch VoucherChange) apply(v *Voucher, bad *InvalidError) {
-	if ch.ShopID != nil {
-		if v.ShopID = *ch.ShopID; v.ShopID <= 0 {
-			bad.add("shop_id", "must be a positive id")
-		}
-	}
-	setText(&v.Title, ch.Title, "title", 1, maxTitle, bad)
-	setText(&v.SubTitle, ch.SubTitle, "sub_title", 0, maxTitle, bad)
-	setText(&v.Rules, ch.Rules, "rules", 0, maxRules, bad)
-	setMoney(&v.PayValue, ch.PayValue, "pay_value", bad)
-	setMoney(&v.ActualValue, ch.ActualValue, "actual_value", bad)
 	if ch.Status != nil {
 		v.Status = *ch.Status
 	}
-	ch.applyToSale(v.Sale, bad)
+	return bad.orNil()
 }
 
-func (ch VoucherChange) applyToSale(s *Sale, bad *InvalidError) {
+// apply checks the fields that are given and sets them on v.
+func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
+	if f.ShopID != nil {
+		if v.ShopID = *f.ShopID; v.ShopID <= 0 {
+			bad.add("shop_id", "must be a positive id")
+		}
+	}
+	setText(&v.Title, f.Title, "title", 1, maxTitle, bad)
+	setText(&v.SubTitle, f.SubTitle, "sub_title", 0, maxTitle, bad)
+	setText(&v.Rules, f.Rules, "rules", 0, maxRules, bad)
+	setMoney(&v.PayValue, f.PayValue, "pay_value", bad)
+	setMoney(&v.ActualValue, f.ActualValue, "actual_value", bad)
+	f.applyToSale(v.Sale, bad)
+}
+
+func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	if s == nil {
 		for field, given := range map[string]bool{
-			"begin_at": ch.BeginAt != nil, "end_at": ch.EndAt != nil, "limit_per_user": ch.LimitPerUser != nil,
+			"begin_at": f.BeginAt != nil, "end_at": f.EndAt != nil, "limit_per_user": f.LimitPerUser != nil,
 		} {
 			if given {
 				bad.add(field, "is not a field of a normal voucher")
@@ -225,13 +220,13 @@ func (ch VoucherChange) applyToSale(s *Sale, bad *InvalidError) {
 		}
 		return
 	}
-	setTime(&s.BeginAt, ch.BeginAt, "begin_at", bad)
-	setTime(&s.EndAt, ch.EndAt, "end_at", bad)
+	setTime(&s.BeginAt, f.BeginAt, "begin_at", bad)
+	setTime(&s.EndAt, f.EndAt, "end_at", bad)
 	if !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
 		bad.add("end_at", "must be after begin_at")
 	}
-	if ch.LimitPerUser != nil {
-		if s.LimitPerUser = *ch.LimitPerUser; s.LimitPerUser < 1 || s.LimitPerUser > maxPerUser {
+	if f.LimitPerUser != nil {
+		if s.LimitPerUser = *f.LimitPerUser; s.LimitPerUser < 1 || s.LimitPerUser > maxPerUser {
 			bad.add("limit_per_user", "must be between 1 and %d", maxPerUser)
 		}
 	}

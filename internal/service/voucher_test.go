@@ -15,10 +15,10 @@ func ptr[T any](v T) *T { return &v }
 
 // validSale is an input that is accepted; each case of the tests breaks one thing of it.
 func validSale() VoucherInput {
-	return VoucherInput{
+	return VoucherInput{Stock: ptr(int64(10)), VoucherFields: VoucherFields{
 		ShopID: ptr(int64(1)), Title: ptr("t"), PayValue: ptr(int64(100)), ActualValue: ptr(int64(200)),
-		Stock: ptr(int64(10)), BeginAt: ptr(testNow), EndAt: ptr(testNow.Add(time.Hour)), LimitPerUser: ptr(2),
-	}
+		BeginAt: ptr(testNow), EndAt: ptr(testNow.Add(time.Hour)), LimitPerUser: ptr(2),
+	}}
 }
 
 func TestVoucherInput(t *testing.T) {
@@ -90,8 +90,8 @@ func TestVoucherInputNamesEveryWrongField(t *testing.T) {
 
 func TestVoucherChangeOfANormalVoucher(t *testing.T) {
 	v := Voucher{ShopID: 1, Title: "t", Status: VoucherOn}
-	require.Error(t, VoucherChange{BeginAt: ptr(testNow)}.Apply(&v), "it has no window")
-	require.NoError(t, VoucherChange{Title: ptr("u"), Status: ptr(VoucherOff)}.Apply(&v))
+	require.Error(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(testNow)}}.Apply(&v), "it has no window")
+	require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Title: ptr("u")}, Status: ptr(VoucherOff)}.Apply(&v))
 	require.Equal(t, "u", v.Title)
 	require.Equal(t, VoucherOff, v.Status)
 }
