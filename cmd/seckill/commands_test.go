@@ -213,7 +213,7 @@ func (s *stack) exec(t *testing.T, query string) {
 	t.Helper()
 	driver, dsn := "sqlite", ""
 	for _, e := range s.env {
-		if dir, ok := strings.CutPrefix(e, "SECKILL_DATA_DIR="); ok && s.mariadb == nil {
+		if dir, ok := strings.CutPrefix(e, "SECKILL_DATA_DIR="); ok && driver == "sqlite" {
 			dsn = "file:" + filepath.Join(dir, databaseFile) + "?_pragma=busy_timeout(5000)"
 		}
 		if d, ok := strings.CutPrefix(e, "SECKILL_MYSQL_DSN="); ok {

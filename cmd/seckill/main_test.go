@@ -65,10 +65,9 @@ func (openLocks) TryDo(ctx context.Context, _ int64, fn func(context.Context) er
 
 // stack is what servers of one test share: the configuration that points at a database and a Redis.
 type stack struct {
-	name    string
 	env     []string
-	mariadb *testenv.MariaDB // nil on the embedded default
-	redis   *testenv.Redis   // likewise
+	mariadb *testenv.MariaDB // nil on the embedded default, and where the server is not the test's own
+	redis   *testenv.Redis   // nil on the embedded default
 	// flush empties Redis, as a lost one would be.
 	flush func() error
 	// killRedis and restartRedis are nil where Redis lives inside the server.
@@ -94,12 +93,14 @@ func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 		fn(t, s)
 	})
 	t.Run("mariadb", func(t *testing.T) { fn(t, realStack(t)) })
+	if os.Getenv(testenv.EnvMySQLDSN) != "" {
+		t.Run("external", func(t *testing.T) { fn(t, externalStack(t)) })
+	}
 }
 
 func embeddedStack(t *testing.T) *stack {
 	dir := t.TempDir()
 	return &stack{
-		name: "embedded",
 		env: []string{
 			"SECKILL_DATA_DIR=" + dir, "SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true",
 		},
@@ -117,12 +118,21 @@ func embeddedStack(t *testing.T) *stack {
 
 // realStack starts a MariaDB and a Redis of the test's own, which it may kill.
 func realStack(t *testing.T) *stack {
-	db, rds := testenv.StartMariaDB(t), testenv.StartRedis(t)
+	db := testenv.StartMariaDB(t)
+	s := serverStack(t, db.DSN(t))
+	s.mariadb = db
+	return s
+}
+
+// externalStack uses the MySQL server that the environment names, which nobody may kill.
+func externalStack(t *testing.T) *stack { return serverStack(t, testenv.MySQLDSN(t)) }
+
+func serverStack(t *testing.T, dsn string) *stack {
+	rds := testenv.StartRedis(t)
 	return &stack{
-		name:    "mariadb",
-		mariadb: db, redis: rds,
+		redis: rds,
 		env: []string{
-			"SECKILL_MYSQL_DSN=" + db.DSN(t), "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
+			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
 			"SECKILL_RATE_LIMIT=off", "SECKILL_JWT_SECRET=" + testSecret, "SECKILL_DEMO=true",
 		},
 		flush: func() error {

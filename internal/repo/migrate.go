@@ -22,7 +22,7 @@ type Migration struct {
 // MigrateUp applies what is missing and returns it. Processes that start together wait for each other.
 func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 	var done []Migration
-	err := s.migrate(func(p *goose.Provider) error {
+	err := s.migrate(ctx, func(p *goose.Provider) error {
 		results, err := p.Up(ctx)
 		for _, r := range results {
 			done = append(done, Migration{Version: r.Source.Version, Name: r.Source.Path, Applied: time.Now()})
@@ -35,7 +35,7 @@ func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 // MigrateDown takes the newest migration back and returns it; nil if there was none.
 func (s *Store) MigrateDown(ctx context.Context) (*Migration, error) {
 	var undone *Migration
-	err := s.migrate(func(p *goose.Provider) error {
+	err := s.migrate(ctx, func(p *goose.Provider) error {
 		r, err := p.Down(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
@@ -51,7 +51,7 @@ func (s *Store) MigrateDown(ctx context.Context) (*Migration, error) {
 // Migrations lists all migrations, applied or not.
 func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
 	var all []Migration
-	err := s.migrate(func(p *goose.Provider) error {
+	err := s.migrate(ctx, func(p *goose.Provider) error {
 		states, err := p.Status(ctx)
 		for _, st := range states {
 			all = append(all, Migration{Version: st.Source.Version, Name: st.Source.Path, Applied: st.AppliedAt})
@@ -63,27 +63,17 @@ func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
 
 // exclusively runs fn while no other process changes the schema or does the same.
 func (s *Store) exclusively(ctx context.Context, fn func() error) (err error) {
-	db, err := s.dialect.patient()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	conn, err := db.Conn(ctx)
+	unlock, err := s.dialect.lockSchema(ctx)
 	if err != nil {
 		return s.translate(err)
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := s.dialect.migrationLock.SessionLock(ctx, conn); err != nil {
-		return s.translate(err)
-	}
-	defer func() {
-		err = errors.Join(err, s.dialect.migrationLock.SessionUnlock(context.WithoutCancel(ctx), conn))
-	}()
+	defer func() { err = errors.Join(err, unlock()) }()
 	return fn()
 }
 
-// migrate runs fn with goose on a connection of its own.
-func (s *Store) migrate(fn func(*goose.Provider) error) (err error) {
+// migrate runs fn with goose on a connection of its own. The lock is ours and not a goose.WithSessionLocker: goose
+// makes its table of versions before it takes that, so processes that start together found it half made.
+func (s *Store) migrate(ctx context.Context, fn func(*goose.Provider) error) error {
 	dialect := goose.DialectMySQL
 	if s.dialect.name == "sqlite" {
 		dialect = goose.DialectSQLite3
@@ -92,17 +82,19 @@ func (s *Store) migrate(fn func(*goose.Provider) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	db, err := s.dialect.patient()
-	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	p, err := goose.NewProvider(dialect, db, folder, goose.WithSessionLocker(s.dialect.migrationLock))
-	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
-	}
-	if err := fn(p); err != nil {
-		return fmt.Errorf("migrations: %w", s.translate(err))
-	}
-	return nil
+	return s.exclusively(ctx, func() (err error) {
+		db, err := s.dialect.patient()
+		if err != nil {
+			return fmt.Errorf("migrations: %w", err)
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		p, err := goose.NewProvider(dialect, db, folder)
+		if err != nil {
+			return fmt.Errorf("migrations: %w", err)
+		}
+		if err := fn(p); err != nil {
+			return fmt.Errorf("migrations: %w", s.translate(err))
+		}
+		return nil
+	})
 }

@@ -55,9 +55,10 @@ func OpenMySQL(dsn string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open MySQL: %w", err), pool.Close())
 	}
+	open := func() (*sql.DB, error) { return mysqlPool(patient) }
 	return &Store{w: db, r: db, dialect: dialect{
-		name: "mysql", translate: mysqlFault, migrationLock: mysqlMigrationLock{},
-		patient: func() (*sql.DB, error) { return mysqlPool(patient) },
+		name: "mysql", translate: mysqlFault, patient: open,
+		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil
 }
 
@@ -154,27 +155,25 @@ func dupIndex(message string) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// mysqlMigrationLock is a named lock of the server: it ends with the connection, whatever happens to us.
-type mysqlMigrationLock struct{}
-
-// SessionLock implements goose's lock.SessionLocker.
-func (mysqlMigrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+// lockMySQLSchema takes a named lock of the server. It ends with its connection, whatever happens to us.
+func lockMySQLSchema(ctx context.Context, open func() (*sql.DB, error)) (unlock func() error, err error) {
+	db, err := open()
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // closing the pool is closing the connection that has the lock
+	db.SetMaxIdleConns(1)
+	db.SetConnMaxLifetime(0)
 	for {
 		var got sql.NullInt64
-		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(DATABASE(), '.migrate'), 1)").Scan(&got); err != nil {
-			return fmt.Errorf("lock the schema: %w", err)
-		}
+		err := db.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(DATABASE(), '.migrate'), 1)").Scan(&got)
 		switch {
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("lock the schema: %w", err), db.Close())
 		case !got.Valid:
-			return errors.New("lock the schema: the server refused GET_LOCK")
+			return nil, errors.Join(errors.New("lock the schema: the server refused GET_LOCK"), db.Close())
 		case got.Int64 == 1:
-			return nil
+			return db.Close, nil
 		}
 	}
-}
-
-// SessionUnlock implements goose's lock.SessionLocker.
-func (mysqlMigrationLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, "DO RELEASE_LOCK(CONCAT(DATABASE(), '.migrate'))")
-	return err
 }

@@ -35,8 +35,8 @@ func OpenSQLite(file string) (*Store, error) {
 	}
 	return &Store{w: w, r: r, dialect: dialect{
 		name: "sqlite", translate: sqliteFault,
-		migrationLock: &fileMigrationLock{flock.New(file + ".migrate-lock")},
-		patient:       func() (*sql.DB, error) { return sql.Open("sqlite", write) },
+		patient:    func() (*sql.DB, error) { return sql.Open("sqlite", write) },
+		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil
 }
 
@@ -103,16 +103,11 @@ func sqliteIndex(message string) string {
 	return sqliteIndexes[columns]
 }
 
-// fileMigrationLock keeps the processes that share a database file from migrating at the same time.
-type fileMigrationLock struct{ file *flock.Flock }
-
-// SessionLock implements goose's lock.SessionLocker.
-func (l *fileMigrationLock) SessionLock(ctx context.Context, _ *sql.Conn) error {
-	if _, err := l.file.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-		return fmt.Errorf("lock the schema: %w", err)
+// lockFile takes a lock among the processes that share a database file.
+func lockFile(ctx context.Context, path string) (unlock func() error, err error) {
+	lock := flock.New(path)
+	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("lock the schema: %w", err)
 	}
-	return nil
+	return lock.Unlock, nil
 }
-
-// SessionUnlock implements goose's lock.SessionLocker.
-func (l *fileMigrationLock) SessionUnlock(context.Context, *sql.Conn) error { return l.file.Unlock() }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pressly/goose/v3/lock"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 )
@@ -29,8 +28,8 @@ type dialect struct {
 	translate func(error) fault
 	// patient opens a connection of its own without the deadlines that buyers need, for schema changes.
 	patient func() (*sql.DB, error)
-	// migrationLock keeps other processes from changing the schema at the same time.
-	migrationLock lock.SessionLocker
+	// lockSchema waits until no other process changes the schema, and keeps them from it until unlock.
+	lockSchema func(ctx context.Context) (unlock func() error, err error)
 }
 
 // fault is the meaning of a driver error.
