@@ -169,10 +169,15 @@ func TestServersThatStartTogetherMigrateOnce(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		started := make(chan *process, 3)
 		for range 3 {
-			go func() { started <- s.serve(t, "") }()
+			go func() {
+				var p *process
+				defer func() { started <- p }() // also when serve fails the test
+				p = s.serve(t, "")
+			}()
 		}
 		for range 3 {
 			p := <-started
+			require.NotNil(t, p)
 			require.Len(t, listVouchers(t, p), 4, "the demo was seeded once")
 		}
 	})
