@@ -59,3 +59,28 @@ func TestMigrateTogether(t *testing.T) {
 		})
 	}
 }
+
+// TestOpenTogether opens a new file many times at once: the switch to the write-ahead log, which happens once, must
+// not tell the others that the file is busy.
+func TestOpenTogether(t *testing.T) {
+	for range 30 {
+		file := filepath.Join(t.TempDir(), "test.db")
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for range 8 {
+			wg.Go(func() {
+				<-start
+				s, err := OpenSQLite(file)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+	}
+}

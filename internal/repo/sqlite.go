@@ -16,14 +16,27 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-const sqliteReaders = 4
+const (
+	sqliteReaders     = 4
+	sqliteOpenTimeout = 10 * time.Second
+)
 
 // OpenSQLite opens the embedded database in a file, which may be shared by several processes of one machine.
 //
 // Write-ahead log with synchronous=FULL: a commit is on disk when it returns. _txlock=immediate takes the write
 // lock at BEGIN; a deferred transaction that wants to write later fails when somebody wrote meanwhile. Times
 // are kept as integer milliseconds, so that they compare as numbers.
-func OpenSQLite(file string) (*Store, error) {
+func OpenSQLite(file string) (_ *Store, err error) {
+	// A new file is switched to the write-ahead log once. Whoever opens it in that moment is told that it is busy
+	// at once, whatever the busy timeout says.
+	ctx, cancel := context.WithTimeout(context.Background(), sqliteOpenTimeout)
+	defer cancel()
+	unlock, err := lockFile(ctx, file+".open-lock")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+
 	write := sqliteDSN(file, "_txlock=immediate")
 	w, err := openSQLite(write, 1)
 	if err != nil {
@@ -105,9 +118,9 @@ func sqliteIndex(message string) string {
 
 // lockFile takes a lock among the processes that share a database file.
 func lockFile(ctx context.Context, path string) (unlock func() error, err error) {
-	lock := flock.New(path)
-	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-		return nil, fmt.Errorf("lock the schema: %w", err)
+	lock := flock.New(path, flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return lock.Unlock, nil
 }
