@@ -72,6 +72,16 @@ func TestServerStoppedInMidRush(t *testing.T) {
 	})
 }
 
+// TestServerStoppedWithoutDatabase: a server that is told to stop while the database is down stops in order.
+func TestServerStoppedWithoutDatabase(t *testing.T) {
+	s := realStack(t)
+	p := s.serve(t, "")
+	sale, tokens := p.sale(t, 10), s.tokens(t, 1)
+	s.mariadb.Kill()
+	requireUnavailable(t, p, tokens[0], sale)
+	require.Zero(t, p.stop(t))
+}
+
 // TestDependenciesKilledInMidRush kills Redis, then the database, and brings each back.
 func TestDependenciesKilledInMidRush(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {

@@ -47,7 +47,7 @@ type tuning struct {
 }
 
 // Run serves until the context ends.
-func (serveCmd) Run(e *env) (err error) {
+func (serveCmd) Run(e *env) error {
 	cfg := e.cfg
 	secret, err := signingSecret(cfg)
 	if err != nil {
@@ -57,18 +57,24 @@ func (serveCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() {
+		if err := store.Close(); err != nil { // every order that was answered is committed: nothing is lost
+			e.log.Warn("closing the database connections", "err", err)
+		}
+	}()
 	rdb, closeRedis, err := serverRedis(cfg)
 	if err != nil {
 		return err
 	}
 	defer closeRedis()
 	nodes := lockNodes(cfg, rdb)
-	if err := errors.Join(
-		await(e, "the database", store.Ping),
-		await(e, "Redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() }),
-		await(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }),
-	); err != nil {
+	if err := await(e, "the database", store.Ping); err != nil {
+		return err
+	}
+	if err := await(e, "Redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() }); err != nil {
+		return err
+	}
+	if err := await(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }); err != nil {
 		return err
 	}
 	if err := prepareDatabase(e, store); err != nil {

@@ -40,6 +40,7 @@ var brokenBodies = []refused{
 	{"true", `true`, []string{"body"}},
 	{"trailing object", `{}{}`, []string{"body"}},
 	{"trailing garbage", `{} x`, []string{"body"}},
+	{"not UTF-8", "{\"title\":\"\xff\xfe\"}", []string{"body"}},
 	{"unknown field", `{"color":"red"}`, []string{"color"}},
 	{"unknown field, quoted", `{"co\"lor":"red"}`, []string{`co"lor`}},
 	{"too deep", strings.Repeat(`{"a":`, 10001), []string{"body"}},

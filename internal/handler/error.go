@@ -106,7 +106,10 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 	if o.status == http.StatusServiceUnavailable || errors.Is(o.err, service.ErrOrderInProgress) {
 		retryAfter = time.Second
 	}
-	p = problem{Status: o.status, Code: o.code, Title: o.title}
+	p = problem{Status: o.status, Code: o.code, Title: o.title, Detail: "the log has it under the request id"}
+	if o.err != nil {
+		p.Detail = o.err.Error() // the bare sentence: what is wrapped around it may name hosts
+	}
 	var notReady *notReadyError
 	if errors.As(err, &notReady) {
 		p.Detail = notReady.detail()

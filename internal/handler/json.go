@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -106,6 +107,9 @@ func bind(c *gin.Context, dst any) error {
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
 		return service.Invalid("body", "must be a JSON object")
+	}
+	if !utf8.Valid(body) { // encoding/json would store something else than was sent
+		return service.Invalid("body", "is not valid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()

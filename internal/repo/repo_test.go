@@ -252,3 +252,17 @@ func TestListOrders(t *testing.T) {
 		require.Empty(t, orders)
 	})
 }
+
+// TestBooksOfOrdersWithoutASale: such orders hold units that do not exist.
+func TestBooksOfOrdersWithoutASale(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 5, 1)
+		_, err := s.PlaceOrder(t.Context(), newOrder(1, 10, v.ID), 1)
+		require.NoError(t, err)
+		require.NoError(t, s.w.Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
+		books, err := s.Books(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []service.Books{{VoucherID: v.ID, Active: 1}}, books)
+		require.NotEmpty(t, books[0].Check())
+	})
+}
