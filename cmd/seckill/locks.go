@@ -36,7 +36,7 @@ func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Con
 		return err
 	}
 	err = lock.TryDo(ctx, mu, fn)
-	if errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) {
+	if errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) && ctx.Err() == nil {
 		return service.ErrOrderInProgress // somebody else holds it; anything else is the nodes' trouble
 	}
 	return err

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
-	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -47,6 +46,19 @@ type env struct {
 	tuning tuning
 }
 
+// failureCode is the exit code for whatever stops a command. For verify, 1 means that an invariant is broken, and
+// nothing else may.
+func failureCode(command *kong.Context, err error) int {
+	var bad *kong.ParseError
+	if errors.As(err, &bad) {
+		command = bad.Context
+	}
+	if command != nil && command.Command() == "verify" {
+		return exitUnchecked
+	}
+	return 1
+}
+
 // forgetEmptySettings makes an empty variable the same as one that is not set: compose files pass them on empty.
 func forgetEmptySettings() {
 	fields := reflect.TypeFor[Config]()
@@ -74,25 +86,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func runTuned(ctx context.Context, args []string, stdout, stderr io.Writer, t tuning) int {
 	var c cli
-	failed := 1
-	if slices.Contains(args, "verify") {
-		failed = exitUnchecked // 1 means that an invariant is broken
-	}
 	forgetEmptySettings()
 	exit := -1 // kong's --help asks to exit
 	parser, err := kong.New(&c,
 		kong.Name("seckill"), kong.Description("A flash-sale backend that cannot oversell."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = max(exit, code) }),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, Summary: false}),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err)
-		return failed
+		return 1
 	}
 	command, err := parser.Parse(args)
 	if exit >= 0 {
 		return exit
 	}
+	failed := failureCode(command, err)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err, "\nTry: seckill --help")
 		return failed

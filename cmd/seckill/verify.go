@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/lock"
 	"seckill/internal/service"
 )
 
@@ -86,7 +87,7 @@ func stuckLocks(e *env) (stuck []string, checked string, err error) {
 	for _, node := range nodes {
 		defer node.Close()
 		check := func(ctx context.Context, rdb redis.UniversalClient) error {
-			keys := rdb.Scan(ctx, 0, "redlock:{"+orderLock+"*", 1000).Iterator()
+			keys := rdb.Scan(ctx, 0, lock.RedLockKey(orderLock+"*"), 1000).Iterator()
 			for keys.Next(ctx) {
 				locks++
 				ttl, err := rdb.TTL(ctx, keys.Val()).Result()

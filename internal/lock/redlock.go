@@ -55,8 +55,11 @@ type redLock struct {
 	observe     func(Event)
 }
 
+// RedLockKey is the key that the RedLock of a name has on each of its nodes.
+func RedLockKey(name string) string { return "redlock:{" + name + "}" }
+
 // NewRedLock returns the lock of that name over one or more independent Redis
-// servers, under the key "redlock:{name}" on each. It is held by whoever has a
+// servers, under the key [RedLockKey] on each. It is held by whoever has a
 // majority of them (1 of 1, 2 of 3, 3 of 5), and so survives the loss of the
 // others. Everybody who uses the name must use the same nodes. name may be any
 // text but the empty one.

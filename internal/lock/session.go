@@ -42,7 +42,7 @@ func newSession(l *redLock, lease time.Duration) *session {
 		// A third leaves time to use the lock, or to renew it once more.
 		timeout: min(l.nodeTimeout, lease/3),
 		value:   rand.Text(),
-		key:     "redlock:{" + l.name + "}",
+		key:     RedLockKey(l.name),
 		seats:   make([]seat, len(l.nodes)),
 	}
 	pools := make([]redsyncredis.Pool, len(l.nodes))

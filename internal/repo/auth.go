@@ -133,9 +133,11 @@ func (s *Store) RotateSession(
 		}
 		return tx.Model(&row).Updates(map[string]any{"generation": generation + 1, "expires_at": expires}).Error
 	})
-	err = s.settle(ctx, err, func(tx *gorm.DB) error {
-		return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", id, generation+1).Take(&sessionRow{}).Error
-	})
+	if !reuse {
+		err = s.settle(ctx, err, func(tx *gorm.DB) error {
+			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", id, generation+1).Take(&sessionRow{}).Error
+		})
+	}
 	if reuse && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, service.ErrNotFound) {
 		err = service.ErrUnauthenticated
 	}

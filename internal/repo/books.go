@@ -28,8 +28,8 @@ SELECT o.voucher_id, 0, 0, 0, COUNT(*), 0, 0 FROM voucher_orders o
 WHERE o.status IN (1, 2, 3, 5) AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)
 GROUP BY o.voucher_id`
 
-// Books reads the accounts of every sale, and of vouchers that have orders but no sale. With millions of orders it takes seconds, so it has a connection of its
-// own without the deadlines of the others.
+// Books reads the accounts of every sale, and of vouchers that have orders but no sale. With millions of orders it
+// takes seconds, so it has a connection of its own without the deadlines of the others.
 func (s *Store) Books(ctx context.Context) (books []service.Books, err error) {
 	db, err := s.dialect.patient()
 	if err != nil {

@@ -28,33 +28,43 @@ func (s *Store) PlaceOrder(ctx context.Context, o service.Order, limit int) (ser
 	return row.order(), nil
 }
 
-// insertOrder stores the row under the lowest slot that is free. The unique index decides between buyers who
-// saw the same slot free.
+// insertOrder stores the row under the lowest slot that is free. The unique index decides between purchases that
+// saw the same slot free; the loser looks for another, as often as there are slots.
 func (s *Store) insertOrder(tx *gorm.DB, row *orderRow, limit int) error {
-	slot := 1
-	row.Slot = &slot
-	if limit > 1 {
-		var taken []int
-		if err := activeOrders(tx, row.UserID, row.VoucherID).Order("slot").Pluck("slot", &taken).Error; err != nil {
+	for range limit {
+		slot, err := freeSlot(tx, row, limit)
+		if err != nil {
 			return err
 		}
-		for _, t := range taken {
-			if t == slot {
-				slot++
-			}
-		}
 		if slot > limit {
-			return duplicateOrder(tx, row)
+			break
+		}
+		row.Slot = &slot
+		err = tx.Create(row).Error
+		switch {
+		case s.duplicate(err, primaryKey):
+			return service.ErrIDTaken
+		case !s.duplicate(err, ukUserVoucherSlot):
+			return err
 		}
 	}
-	err := tx.Create(row).Error
-	switch {
-	case s.duplicate(err, primaryKey):
-		return service.ErrIDTaken
-	case s.duplicate(err, ukUserVoucherSlot):
-		return duplicateOrder(tx, row)
+	return duplicateOrder(tx, row)
+}
+
+// freeSlot returns the lowest slot that no active order of the user has. With one slot there is nothing to look for.
+func freeSlot(tx *gorm.DB, row *orderRow, limit int) (int, error) {
+	slot := 1
+	if limit == 1 {
+		return slot, nil
 	}
-	return err
+	var taken []int
+	err := activeOrders(tx, row.UserID, row.VoucherID).Order("slot").Pluck("slot", &taken).Error
+	for _, t := range taken {
+		if t == slot {
+			slot++
+		}
+	}
+	return slot, err
 }
 
 // activeOrders selects the orders that hold a unit of the voucher for the user.

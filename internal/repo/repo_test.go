@@ -137,6 +137,36 @@ func TestLimitPerUser(t *testing.T) {
 	})
 }
 
+// TestLimitPerUserRaced buys all that a user may have at once, with no lock in front: a purchase that loses its slot
+// to another takes the next one, and only what is above the limit is a duplicate.
+func TestLimitPerUserRaced(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const limit = 4
+		for round := range int64(5) {
+			v := newSale(t, s, 100, limit)
+			errs := make([]error, 2*limit)
+			var wg sync.WaitGroup
+			for i := range errs {
+				wg.Go(func() {
+					_, errs[i] = s.PlaceOrder(context.Background(), newOrder(1+100*round+int64(i), 10, v.ID), limit)
+				})
+			}
+			wg.Wait()
+			placed := 0
+			for _, err := range errs {
+				var dup *service.DuplicateOrderError
+				if err == nil {
+					placed++
+				} else {
+					require.ErrorAs(t, err, &dup)
+				}
+			}
+			require.Equal(t, limit, placed)
+			requireBooks(t, s, v.ID, 100-limit, limit)
+		}
+	})
+}
+
 func TestCancelOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()

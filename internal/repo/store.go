@@ -26,7 +26,7 @@ type dialect struct {
 	name string // folder of the migrations, label of the pool metrics
 	// translate says what a driver error means.
 	translate func(error) fault
-	// patient opens a connection of its own without the deadlines that buyers need, for schema changes.
+	// patient opens a connection of its own without the deadlines that buyers need, for schema changes and books.
 	patient func() (*sql.DB, error)
 	// lockSchema waits until no other process changes the schema, and keeps them from it until unlock.
 	lockSchema func(ctx context.Context) (unlock func() error, err error)
@@ -92,8 +92,9 @@ func (s *Store) Close() error {
 // maxTxTries bounds how often a transaction that lost a deadlock is run again.
 const maxTxTries = 5
 
-// write runs fn in a transaction. A deadlock is tried again: the database rolled everything back. fn may therefore run several times. An error of the commit itself is a *commitError: then
-// nobody knows whether the transaction happened.
+// write runs fn in a transaction. A deadlock is tried again: the database rolled everything back. fn may therefore
+// run several times. An error of the commit itself is a *commitError: then nobody knows whether the transaction
+// happened.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	for try := 1; ; try++ {
 		err := s.once(ctx, fn)
