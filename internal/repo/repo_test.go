@@ -296,3 +296,23 @@ func TestBooksOfOrdersWithoutASale(t *testing.T) {
 		require.NotEmpty(t, books[0].Check())
 	})
 }
+
+// TestClicksOfOneUserDeadlock: the clicks wait for one row of the unique index, and when the one that holds it is
+// rolled back (sold out), the database breaks their deadlocks one by one. Each must end with the true answer.
+func TestClicksOfOneUserDeadlock(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 1, 1)
+		_, err := s.PlaceOrder(t.Context(), newOrder(1, 99, v.ID), 1)
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for i := range int64(60) {
+			wg.Go(func() {
+				_, err := s.PlaceOrder(t.Context(), newOrder(1000+i, 1+i%2, v.ID), 1)
+				if !errors.Is(err, service.ErrSoldOut) && !errors.Is(err, service.ErrOrderInProgress) {
+					t.Errorf("click %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}

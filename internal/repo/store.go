@@ -89,8 +89,9 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// maxTxTries bounds how often a transaction that lost a deadlock is run again.
-const maxTxTries = 5
+// maxTxTries bounds how often a transaction that lost a deadlock is run again. Each deadlock has a winner, so of many
+// clicks of one user that meet at one row each round lets one through; the context bounds the time.
+const maxTxTries = 100
 
 // write runs fn in a transaction. A deadlock is tried again: the database rolled everything back. fn may therefore
 // run several times. An error of the commit itself is a *commitError: then nobody knows whether the transaction
@@ -107,7 +108,7 @@ func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 		select {
 		case <-ctx.Done():
 			return s.translate(ctx.Err())
-		case <-time.After(rand.N(time.Duration(try) * 5 * time.Millisecond)):
+		case <-time.After(rand.N(time.Duration(min(try, 10)) * 5 * time.Millisecond)):
 		}
 	}
 }
