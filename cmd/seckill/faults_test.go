@@ -13,9 +13,12 @@ import (
 )
 
 // longRush starts a rush that lasts long enough to break something in it, and returns when it is under way.
-func longRush(t *testing.T, p *process, c *rush.Crowd) (wait func() *rush.Report) {
+func longRush(t *testing.T, s *stack, p *process, c *rush.Crowd) (wait func() *rush.Report) {
 	t.Helper()
 	c.Parallel = 32
+	if s.lane != "lock" {
+		c.Parallel = 3 // larger batches would be over at once
+	}
 	done := make(chan *rush.Report, 1)
 	go func() { done <- c.Run(t.Context()) }()
 	eventually(t, "the rush begins", func() bool {
@@ -43,11 +46,11 @@ func requireSoldOut(t *testing.T, c *rush.Crowd, r *rush.Report) {
 
 // TestServerKilledInMidRush is kill -9 of the server. A buyer whose answer was lost presses again.
 func TestServerKilledInMidRush(t *testing.T) {
-	each(t, false, func(t *testing.T, s *stack) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
 		c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
-		wait := longRush(t, p, c)
+		wait := longRush(t, s, p, c)
 		p.kill()
 		s.verify(t)
 		s.serve(t, addr)
@@ -59,11 +62,11 @@ func TestServerKilledInMidRush(t *testing.T) {
 
 // TestServerStoppedInMidRush is what a deployment does: requests that have begun are finished.
 func TestServerStoppedInMidRush(t *testing.T) {
-	each(t, false, func(t *testing.T, s *stack) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
 		c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
-		wait := longRush(t, p, c)
+		wait := longRush(t, s, p, c)
 		require.Zero(t, p.stop(t))
 		s.serve(t, addr)
 		r := wait()
@@ -84,12 +87,12 @@ func TestServerStoppedWithoutDatabase(t *testing.T) {
 
 // TestDependenciesKilledInMidRush kills Redis, then the database, and brings each back.
 func TestDependenciesKilledInMidRush(t *testing.T) {
-	each(t, true, func(t *testing.T, s *stack) {
+	eachLane(t, true, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 3001)
 		outsider := tokens[3000]
 		c := crowd(p.sale(t, 2000), 2000, tokens[:3000], p)
-		wait := longRush(t, p, c)
+		wait := longRush(t, s, p, c)
 
 		s.killRedis()
 		requireUnavailable(t, p, outsider, c.VoucherID)
@@ -114,25 +117,32 @@ func TestDependenciesFrozen(t *testing.T) {
 		"redis":   func(s *stack) freezer { return s.redis },
 		"mariadb": func(s *stack) freezer { return s.mariadb },
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := realStack(t)
-			p := s.serve(t, "")
-			sale, tokens := p.sale(t, 10), s.tokens(t, 1)
-			_, err := p.Voucher(t.Context(), sale)
-			require.NoError(t, err)
-			require.NoError(t, pick(s).Pause())
-			start := time.Now()
-			requireUnavailable(t, p, tokens[0], sale)
-			t.Logf("503 and /readyz after %s", time.Since(start))
-			require.NoError(t, pick(s).Resume())
-			requireReady(t, p)
-			c := crowd(sale, 10, tokens, p)
-			r := c.Run(t.Context())
-			// The purchase that was not answered may have gone through after all.
-			require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
-			judge(t, s, c, r)
-		})
+		for _, lane := range []string{"lock", "batch"} {
+			frozen(t, name, lane, pick)
+		}
 	}
+}
+
+// frozen freezes one server under a running sale.
+func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
+	t.Run(name+"/"+lane, func(t *testing.T) {
+		s := realStack(t).in(lane)
+		p := s.serve(t, "")
+		sale, tokens := p.sale(t, 10), s.tokens(t, 1)
+		_, err := p.Voucher(t.Context(), sale)
+		require.NoError(t, err)
+		require.NoError(t, pick(s).Pause())
+		start := time.Now()
+		requireUnavailable(t, p, tokens[0], sale)
+		t.Logf("503 and /readyz after %s", time.Since(start))
+		require.NoError(t, pick(s).Resume())
+		requireReady(t, p)
+		c := crowd(sale, 10, tokens, p)
+		r := c.Run(t.Context())
+		// The purchase that was not answered may have gone through after all.
+		require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
+		judge(t, s, c, r)
+	})
 }
 
 // freezer is a server that can be stopped without dying.

@@ -65,6 +65,7 @@ func (openLocks) TryDo(ctx context.Context, _ int64, fn func(context.Context) er
 
 // stack is what servers of one test share: the configuration that points at a database and a Redis.
 type stack struct {
+	lane    string
 	env     []string
 	mariadb *testenv.MariaDB // nil on the embedded default, and where the server is not the test's own
 	redis   *testenv.Redis   // nil on the embedded default
@@ -96,6 +97,22 @@ func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	if os.Getenv(testenv.EnvMySQLDSN) != "" {
 		t.Run("external", func(t *testing.T) { fn(t, externalStack(t)) })
 	}
+}
+
+// eachLane runs a test as each does, in every order lane.
+func eachLane(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
+	for _, lane := range []string{"lock", "batch"} {
+		t.Run(lane, func(t *testing.T) {
+			each(t, shared, func(t *testing.T, s *stack) { fn(t, s.in(lane)) })
+		})
+	}
+}
+
+// in returns the stack with its servers in a lane.
+func (s *stack) in(lane string) *stack {
+	c := s.with("SECKILL_ORDER_LANE=" + lane)
+	c.lane = lane
+	return c
 }
 
 func embeddedStack(t *testing.T) *stack {

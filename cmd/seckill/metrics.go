@@ -20,6 +20,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	orders   *prometheus.HistogramVec
 	locks    *prometheus.CounterVec
+	batches  prometheus.Histogram
 }
 
 func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metrics {
@@ -34,9 +35,13 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 			Name: "seckill_lock_events_total", Help: "What happened to user locks (acquired, not_acquired, released, lost, failed, ...).",
 		}, []string{"event"}),
 	}
+	m.batches = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "seckill_batch_size", Help: "Purchases that were decided together (lanes batch and queue).",
+		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+	})
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.orders, m.locks, redisPool{rdb},
+		m.orders, m.locks, m.batches, redisPool{rdb},
 	)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))
@@ -51,6 +56,9 @@ func (m *metrics) order(err error, took time.Duration) {
 
 // lockEvent is an observer of package lock.
 func (m *metrics) lockEvent(e lock.Event) { m.locks.WithLabelValues(string(e.Kind)).Inc() }
+
+// batch is told the size of every batch.
+func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }
 
 // opsHandler serves metrics and profiles, for the private port.
 func (m *metrics) opsHandler() http.Handler {

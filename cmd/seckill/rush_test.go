@@ -56,7 +56,7 @@ func requireExactSale(t *testing.T, c *rush.Crowd, r *rush.Report) {
 
 // TestRush is the promise: 1,000 buyers, 100 units, 100 orders, everybody else sold out.
 func TestRush(t *testing.T) {
-	each(t, false, func(t *testing.T, s *stack) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		c := crowd(p.sale(t, 100), 100, s.tokens(t, 1000), p)
 		r := c.Run(t.Context())
@@ -67,7 +67,7 @@ func TestRush(t *testing.T) {
 
 // TestRushOnThreeServers is the same with three processes on one database and one Redis.
 func TestRushOnThreeServers(t *testing.T) {
-	each(t, true, func(t *testing.T, s *stack) {
+	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		c := crowd(servers[0].sale(t, 100), 100, s.tokens(t, 1000), servers...)
 		r := c.Run(t.Context())
@@ -78,7 +78,7 @@ func TestRushOnThreeServers(t *testing.T) {
 
 // TestOneUserHundredTimes sends one user's hundred clicks at once.
 func TestOneUserHundredTimes(t *testing.T) {
-	each(t, false, func(t *testing.T, s *stack) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		requireOneOrder(t, p.sale(t, 10), s.tokens(t, 1)[0], p)
 		s.verify(t)
@@ -86,7 +86,7 @@ func TestOneUserHundredTimes(t *testing.T) {
 }
 
 func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
-	each(t, true, func(t *testing.T, s *stack) {
+	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		requireOneOrder(t, servers[0].sale(t, 10), s.tokens(t, 1)[0], servers...)
 		s.verify(t)
@@ -149,7 +149,7 @@ func TestWithoutLocks(t *testing.T) {
 
 // TestRedisFlushedInMidSale empties Redis again and again during the rush: locks and the id counter are lost.
 func TestRedisFlushedInMidSale(t *testing.T) {
-	each(t, false, func(t *testing.T, s *stack) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 1000)
 		c := crowd(p.sale(t, 100), 100, tokens, p)
@@ -178,7 +178,7 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 // TestCounterLostInTheSameSecond stops the clock, so that every id made after the loss of the counter collides
 // with one made before, and then sets it back to the same moment on a new server.
 func TestCounterLostInTheSameSecond(t *testing.T) {
-	each(t, false, func(t *testing.T, s *stack) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
 		s = s.with(envClock + "=" + time.Now().UTC().Format(time.RFC3339))
 		p := s.serve(t, "")
 		const buyers = 60

@@ -159,10 +159,6 @@ func newServer(e *env, p parts) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var locks service.UserLocks = &userLocks{nodes: p.lockNodes, observe: m.lockEvent}
-	if e.tuning.locks != nil {
-		locks = e.tuning.locks
-	}
 	revoked := service.NewRevocations(p.store, now, e.log)
 	if err := revoked.Load(e.ctx); err != nil {
 		return nil, fmt.Errorf("read the ended sessions: %w", err)
@@ -173,7 +169,7 @@ func newServer(e *env, p parts) (*server, error) {
 	})
 	sales := service.NewSales(p.store)
 	orders := service.NewOrders(service.OrdersConfig{
-		Store: p.store, Sales: sales, Lane: service.NewLockLane(locks, ids, p.store), Now: now,
+		Store: p.store, Sales: sales, Lane: newLane(e, p, ids, m), Now: now,
 		PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
 	})
 	s := &server{
@@ -185,6 +181,18 @@ func newServer(e *env, p parts) (*server, error) {
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	})
 	return s, err
+}
+
+// newLane makes the configured way from a purchase to an order.
+func newLane(e *env, p parts, ids service.IDs, m *metrics) service.Lane {
+	if e.cfg.OrderLane == "batch" {
+		return service.NewBatchLane(ids, p.store, m.batch)
+	}
+	var locks service.UserLocks = &userLocks{nodes: p.lockNodes, observe: m.lockEvent}
+	if e.tuning.locks != nil {
+		locks = e.tuning.locks
+	}
+	return service.NewLockLane(locks, ids, p.store)
 }
 
 // checks are the conditions of /readyz.

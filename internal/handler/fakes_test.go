@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,8 +77,14 @@ func newIDs() *ids {
 	return i
 }
 
-// Next implements service.IDs.
-func (i *ids) Next(context.Context) (int64, error) { return i.last.Add(1), nil }
+// NextN implements service.IDs.
+func (i *ids) NextN(_ context.Context, n int) ([]int64, error) {
+	block := make([]int64, n)
+	for k := range block {
+		block[k] = i.last.Add(1)
+	}
+	return block, nil
+}
 
 // Skip implements service.IDs.
 func (i *ids) Skip(_ context.Context, taken int64) error { i.last.Store(taken + 1000); return nil }
@@ -202,8 +209,11 @@ func (s *faultyStore) ListVouchers(ctx context.Context, f service.VoucherFilter)
 	return or(s, func() ([]service.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
 }
 
-func (s *faultyStore) PlaceOrder(ctx context.Context, o service.Order, limit int) (service.Order, error) {
-	return or(s, func() (service.Order, error) { return s.Store.PlaceOrder(ctx, o, limit) })
+func (s *faultyStore) PlaceOrders(ctx context.Context, orders []service.Order, limit int) []service.Placed {
+	if err := s.hit(); err != nil {
+		return slices.Repeat([]service.Placed{{Err: err}}, len(orders))
+	}
+	return s.Store.PlaceOrders(ctx, orders, limit)
 }
 
 func (s *faultyStore) CancelOrder(ctx context.Context, userID, id int64, at time.Time) (service.Order, error) {

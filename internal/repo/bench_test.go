@@ -37,7 +37,7 @@ func BenchmarkPlaceOrder(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					i := n.Add(1)
-					if _, err := s.PlaceOrder(ctx, newOrder(i, i, v.ID), 1); err != nil {
+					if _, err := placeOrder(ctx, s, newOrder(i, i, v.ID), 1); err != nil {
 						b.Error(err)
 						return
 					}

@@ -60,6 +60,12 @@ func newOrder(id, user, voucher int64) service.Order {
 	}
 }
 
+// placeOrder places one order.
+func placeOrder(ctx context.Context, s *Store, o service.Order, limit int) (service.Order, error) {
+	placed := s.PlaceOrders(ctx, []service.Order{o}, limit)[0]
+	return placed.Order, placed.Err
+}
+
 // requireBooks requires the stock that is left and that the accounts balance.
 func requireBooks(t *testing.T, s *Store, voucher, left, active int64) {
 	t.Helper()
@@ -80,7 +86,7 @@ func TestPlaceOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 2, 1)
-		placed, err := s.PlaceOrder(ctx, newOrder(1, 10, v.ID), 1)
+		placed, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		want := newOrder(1, 10, v.ID)
 		want.Slot = 1
@@ -89,23 +95,23 @@ func TestPlaceOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, stored, "what was answered is what is stored, to the millisecond, in UTC")
 
-		_, err = s.PlaceOrder(ctx, newOrder(2, 10, v.ID), 1)
+		_, err = placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
 		var dup *service.DuplicateOrderError
 		require.ErrorAs(t, err, &dup)
 		require.Equal(t, int64(1), dup.OrderID)
 
-		_, err = s.PlaceOrder(ctx, newOrder(1, 11, v.ID), 1)
+		_, err = placeOrder(ctx, s, newOrder(1, 11, v.ID), 1)
 		require.ErrorIs(t, err, service.ErrIDTaken, "a taken id is not a repeated purchase")
 
-		_, err = s.PlaceOrder(ctx, newOrder(3, 11, v.ID), 1)
+		_, err = placeOrder(ctx, s, newOrder(3, 11, v.ID), 1)
 		require.NoError(t, err)
-		_, err = s.PlaceOrder(ctx, newOrder(4, 12, v.ID), 1)
+		_, err = placeOrder(ctx, s, newOrder(4, 12, v.ID), 1)
 		require.ErrorIs(t, err, service.ErrSoldOut)
-		_, err = s.PlaceOrder(ctx, newOrder(5, 11, v.ID), 1)
+		_, err = placeOrder(ctx, s, newOrder(5, 11, v.ID), 1)
 		require.ErrorAs(t, err, &dup, "who holds one hears of it, although nothing is left")
 		requireBooks(t, s, v.ID, 0, 2)
 
-		_, err = s.PlaceOrder(ctx, newOrder(6, 12, 999), 1)
+		_, err = placeOrder(ctx, s, newOrder(6, 12, 999), 1)
 		require.ErrorIs(t, err, service.ErrSoldOut, "a sale that does not exist has no unit")
 		_, err = s.Order(ctx, 12, 6)
 		require.ErrorIs(t, err, service.ErrNotFound, "and the order was rolled back")
@@ -117,16 +123,16 @@ func TestLimitPerUser(t *testing.T) {
 		ctx := t.Context()
 		v := newSale(t, s, 10, 3)
 		for i := range int64(3) {
-			o, err := s.PlaceOrder(ctx, newOrder(1+i, 10, v.ID), 3)
+			o, err := placeOrder(ctx, s, newOrder(1+i, 10, v.ID), 3)
 			require.NoError(t, err)
 			require.Equal(t, int(i+1), o.Slot)
 		}
-		_, err := s.PlaceOrder(ctx, newOrder(4, 10, v.ID), 3)
+		_, err := placeOrder(ctx, s, newOrder(4, 10, v.ID), 3)
 		var dup *service.DuplicateOrderError
 		require.ErrorAs(t, err, &dup)
 		_, err = s.CancelOrder(ctx, 10, 2, now)
 		require.NoError(t, err)
-		o, err := s.PlaceOrder(ctx, newOrder(5, 10, v.ID), 3)
+		o, err := placeOrder(ctx, s, newOrder(5, 10, v.ID), 3)
 		require.NoError(t, err)
 		require.Equal(t, 2, o.Slot, "the lowest free slot")
 		count, newest, err := s.ActiveOrders(ctx, 10, v.ID)
@@ -148,7 +154,7 @@ func TestLimitPerUserRaced(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range errs {
 				wg.Go(func() {
-					_, errs[i] = s.PlaceOrder(context.Background(), newOrder(1+100*round+int64(i), 10, v.ID), limit)
+					_, errs[i] = placeOrder(context.Background(), s, newOrder(1+100*round+int64(i), 10, v.ID), limit)
 				})
 			}
 			wg.Wait()
@@ -171,7 +177,7 @@ func TestCancelOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 1, 1)
-		_, err := s.PlaceOrder(ctx, newOrder(1, 10, v.ID), 1)
+		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		_, err = s.CancelOrder(ctx, 11, 1, now)
 		require.ErrorIs(t, err, service.ErrNotFound, "somebody else's order")
@@ -200,7 +206,7 @@ func TestCancelOrder(t *testing.T) {
 		require.Zero(t, o.Slot)
 		require.Equal(t, now.Add(time.Second), *o.CancelledAt)
 
-		_, err = s.PlaceOrder(ctx, newOrder(2, 10, v.ID), 1)
+		_, err = placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
 		require.NoError(t, err, "the user may buy again")
 		requireBooks(t, s, v.ID, 0, 1)
 	})
@@ -220,7 +226,7 @@ func TestRaceWithoutLocks(t *testing.T) {
 		for i := range int64(users * clicks) {
 			wg.Go(func() {
 				user := i % users
-				_, err := s.PlaceOrder(context.Background(), newOrder(1000+i, 1+user, v.ID), 1)
+				_, err := placeOrder(context.Background(), s, newOrder(1000+i, 1+user, v.ID), 1)
 				var dup *service.DuplicateOrderError
 				switch {
 				case err == nil && i%7 == 0:
@@ -260,7 +266,7 @@ func TestListOrders(t *testing.T) {
 		ctx := t.Context()
 		for id := range int64(5) {
 			v := newSale(t, s, 1, 1)
-			_, err := s.PlaceOrder(ctx, newOrder(1+id, 10, v.ID), 1)
+			_, err := placeOrder(ctx, s, newOrder(1+id, 10, v.ID), 1)
 			require.NoError(t, err)
 		}
 		_, err := s.CancelOrder(ctx, 10, 3, now)
@@ -287,7 +293,7 @@ func TestListOrders(t *testing.T) {
 func TestBooksOfOrdersWithoutASale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 5, 1)
-		_, err := s.PlaceOrder(t.Context(), newOrder(1, 10, v.ID), 1)
+		_, err := placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		require.NoError(t, s.w.Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
 		books, err := s.Books(t.Context())
@@ -302,12 +308,12 @@ func TestBooksOfOrdersWithoutASale(t *testing.T) {
 func TestClicksOfOneUserDeadlock(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 1, 1)
-		_, err := s.PlaceOrder(t.Context(), newOrder(1, 99, v.ID), 1)
+		_, err := placeOrder(t.Context(), s, newOrder(1, 99, v.ID), 1)
 		require.NoError(t, err)
 		var wg sync.WaitGroup
 		for i := range int64(60) {
 			wg.Go(func() {
-				_, err := s.PlaceOrder(t.Context(), newOrder(1000+i, 1+i%2, v.ID), 1)
+				_, err := placeOrder(t.Context(), s, newOrder(1000+i, 1+i%2, v.ID), 1)
 				if !errors.Is(err, service.ErrSoldOut) && !errors.Is(err, service.ErrOrderInProgress) {
 					t.Errorf("click %d: %v", i, err)
 				}

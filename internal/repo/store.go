@@ -141,6 +141,16 @@ type commitError struct{ err error }
 func (e *commitError) Error() string { return fmt.Sprintf("commit: %v", e.err) }
 func (e *commitError) Unwrap() error { return e.err }
 
+// settleGrace is the time that settle has when the caller's is over, as it often is when COMMIT was not answered.
+const settleGrace = 500 * time.Millisecond
+
+// graceful returns a context that ends settleGrace after ctx.
+func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
+	graceful, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(settleGrace, cancel) })
+	return graceful, func() { stop(); cancel() }
+}
+
 // settle finds out what became of a transaction whose COMMIT was not answered (err is a *commitError; other errors
 // pass): landed reads a row that only this transaction can have written. It keeps asking while the caller waits, for
 // a server that comes back tells, and the read locks, so it waits for a commit that is still under way. If the row is
@@ -150,6 +160,8 @@ func (s *Store) settle(ctx context.Context, err error, landed func(tx *gorm.DB) 
 	if !errors.As(err, &unknown) {
 		return err
 	}
+	ctx, cancel := graceful(ctx)
+	defer cancel()
 	for {
 		found := landed(s.w.WithContext(ctx).Clauses(forUpdate))
 		switch {

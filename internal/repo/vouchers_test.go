@@ -38,7 +38,7 @@ func TestChangeVoucher(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 5, 1)
-		_, err := s.PlaceOrder(ctx, newOrder(1, 10, v.ID), 1)
+		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		later := now.Add(time.Minute)
 		changed, err := s.ChangeVoucher(ctx, v.ID, func(v *service.Voucher) error {

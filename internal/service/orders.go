@@ -19,9 +19,11 @@ type OrderFilter struct {
 
 // OrderStore keeps orders. Its methods are transactions; errors are those of this package.
 type OrderStore interface {
-	// PlaceOrder inserts the order under a free slot in 1..limit and takes one unit, both or neither, and
-	// returns the order as stored. Errors: ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrUnavailable.
-	PlaceOrder(ctx context.Context, o Order, limit int) (Order, error)
+	// PlaceOrders inserts orders of one voucher, each under a free slot of its user in 1..limit, and takes a unit
+	// for each, all in one transaction. Each order has its own answer, as if they had come one after the other: the
+	// order as stored, or ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrUnavailable. An order that was stored
+	// by an earlier call succeeds again, and takes nothing.
+	PlaceOrders(ctx context.Context, orders []Order, limit int) []Placed
 	// CancelOrder moves a pending order of the user to cancelled and returns its unit, both or neither.
 	// Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
 	CancelOrder(ctx context.Context, userID, id int64, at time.Time) (Order, error)
@@ -29,6 +31,13 @@ type OrderStore interface {
 	// ActiveOrders counts the user's active orders of a voucher and names the newest; 0, 0 if there is none.
 	ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error)
 	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
+}
+
+// Placed is what became of one order of PlaceOrders.
+type Placed struct {
+	Order  Order
+	Err    error
+	Before bool // it was stored before this call, under the same id, user, voucher and time
 }
 
 // Lane is a way from a purchase to a committed order. Place returns the order only after its row is durable.

@@ -108,6 +108,9 @@ func TestSalesErrors(t *testing.T) {
 	}
 }
 
+// storedBefore is an order id that the store reports as placed by an earlier call.
+const storedBefore = 4_000_000
+
 // store is an OrderStore of which a test gives what it needs.
 type store struct {
 	OrderStore
@@ -115,9 +118,15 @@ type store struct {
 	active func() (int, int64, error)
 }
 
-func (s *store) PlaceOrder(ctx context.Context, o Order, _ int) (Order, error) {
-	return s.place(ctx, o)
+func (s *store) PlaceOrders(ctx context.Context, orders []Order, _ int) []Placed {
+	placed := make([]Placed, len(orders))
+	for i, o := range orders {
+		placed[i].Order, placed[i].Err = s.place(ctx, o)
+		placed[i].Before = placed[i].Order.ID == storedBefore
+	}
+	return placed
 }
+
 func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
 	return s.active()
 }
@@ -139,7 +148,15 @@ type ids struct {
 	err     error
 }
 
-func (g *ids) Next(context.Context) (int64, error) { g.next++; return g.next, g.err }
+func (g *ids) NextN(_ context.Context, n int) ([]int64, error) {
+	block := make([]int64, n)
+	for i := range block {
+		g.next++
+		block[i] = g.next
+	}
+	return block, g.err
+}
+
 func (g *ids) Skip(_ context.Context, taken int64) error {
 	g.skipped = append(g.skipped, taken)
 	g.next = taken + 1000

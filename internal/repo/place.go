@@ -1,0 +1,313 @@
+package repo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+const (
+	// maxLooks bounds how often one batch is tried because another transaction took a slot or an id in between.
+	maxLooks = 20
+	// maxDownTries bounds how often a batch is tried while the database is away; the pause before each try is downPause.
+	maxDownTries = 3
+	downPause    = 100 * time.Millisecond
+)
+
+// PlaceOrders implements service.OrderStore: a group commit. The fast way supposes that no buyer holds an order yet
+// and lets the indexes object; only then are they asked who does. Rows go in by user id, so that two transactions
+// with the same buyers queue instead of locking each other out, and the hot row comes last: its lock, for which every
+// buyer of the voucher queues, is held for one statement and the commit.
+func (s *Store) PlaceOrders(ctx context.Context, orders []service.Order, limit int) []service.Placed {
+	results := make([]service.Placed, len(orders))
+	rows := make([]*placing, len(orders))
+	for i := range orders {
+		rows[i] = &placing{row: newOrderRow(&orders[i]), result: &results[i]}
+	}
+	s.place(ctx, rows, limit)
+	return results
+}
+
+// placing is one order on its way into the table.
+type placing struct {
+	row    orderRow
+	result *service.Placed
+}
+
+func (p *placing) fail(err error) { *p.result = service.Placed{Err: err} }
+func (p *placing) land()          { *p.result = service.Placed{Order: p.row.order()} }
+
+// place commits the rows together. If one of them is poison, which fails a transaction for a reason of its own, it is
+// found by halving, and the rest lands.
+func (s *Store) place(ctx context.Context, rows []*placing, limit int) {
+	err := s.placeTogether(ctx, rows, limit)
+	switch {
+	case err == nil:
+	case len(rows) > 1 && !errors.Is(err, service.ErrUnavailable):
+		half := len(rows) / 2
+		s.place(ctx, rows[:half], limit)
+		s.place(ctx, rows[half:], limit)
+	default:
+		for _, p := range rows {
+			p.fail(err)
+		}
+	}
+}
+
+// placeTogether runs the transaction until it is decided. What failed before its COMMIT was sent changed nothing, so
+// it is tried again after a lost connection or a lock that was not had in time. Where COMMIT was not answered, one of
+// its rows tells: there, all are; not there, none is, and it is tried again as well.
+func (s *Store) placeTogether(ctx context.Context, rows []*placing, limit int) error {
+	b := &batch{store: s, rows: rows, limit: limit, lookHolders: limit > 1}
+	for looks, downs := 0, 0; ; {
+		err := s.write(ctx, b.commit)
+		if b.landed() {
+			err = s.settle(ctx, err, func(tx *gorm.DB) error {
+				first := b.inserts[0].row
+				return tx.Where("id = ? AND user_id = ?", first.ID, first.UserID).Take(&orderRow{}).Error
+			})
+		}
+		switch {
+		case errors.Is(err, errAllRefused):
+			return nil
+		case errors.Is(err, errLookAgain):
+			if looks++; looks == maxLooks {
+				return errors.Join(service.ErrOrderInProgress, err)
+			}
+		case errors.Is(err, service.ErrUnavailable):
+			if downs++; downs == maxDownTries || !pause(ctx, downPause) {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// pause waits for d; false says that ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// Reasons to roll a transaction back.
+var (
+	// errLookAgain: it met an order for which it had not looked.
+	errLookAgain = errors.New("another order came in between")
+	// errAllRefused: nothing is left, and every row has its answer.
+	errAllRefused = errors.New("no order was placed")
+)
+
+// batch is one group commit. Its methods run inside the transaction and may run several times.
+type batch struct {
+	store *Store
+	rows  []*placing // in the order of arrival
+	limit int
+
+	lookHolders bool // ask who holds orders before inserting
+	lookIDs     bool // ask which ids exist before inserting
+
+	inserts []*placing // what this try inserts, in the order of arrival
+}
+
+func (b *batch) landed() bool { return len(b.inserts) > 0 }
+
+func (b *batch) commit(tx *gorm.DB) error {
+	if err := b.assign(tx); err != nil || len(b.inserts) == 0 {
+		return err
+	}
+	if err := b.insert(tx); err != nil {
+		return err
+	}
+	for _, p := range b.inserts {
+		p.land()
+	}
+	return b.takeUnits(tx)
+}
+
+// assign gives every row a slot or its refusal. A row that is in the table already has landed before: a queue may
+// deliver it twice.
+func (b *batch) assign(tx *gorm.DB) error {
+	b.inserts = b.inserts[:0]
+	existing, err := b.existing(tx)
+	if err != nil {
+		return err
+	}
+	held, err := b.holders(tx)
+	if err != nil {
+		return err
+	}
+	for _, p := range b.rows {
+		if e, ok := existing[p.row.ID]; ok {
+			if !sameOrder(&e, &p.row) {
+				p.fail(service.ErrIDTaken)
+				continue
+			}
+			*p.result = service.Placed{Order: e.order(), Before: true}
+			continue
+		}
+		mine := held[p.row.UserID]
+		if slices.ContainsFunc(mine, func(r orderRow) bool { return r.ID == p.row.ID }) {
+			b.lookIDs = true // it may be this very order
+			return errLookAgain
+		}
+		if len(mine) >= b.limit {
+			p.fail(&service.DuplicateOrderError{OrderID: newest(mine)})
+			continue
+		}
+		slot := freeSlot(mine)
+		p.row.Slot = &slot
+		held[p.row.UserID] = append(mine, p.row)
+		b.inserts = append(b.inserts, p)
+	}
+	return nil
+}
+
+// sameOrder says whether a stored row is the order itself and not another one under its id: the id alone does not
+// tell, for a counter that was lost gives numbers again.
+func sameOrder(stored, o *orderRow) bool {
+	return stored.UserID == o.UserID && stored.VoucherID == o.VoucherID && stored.CreatedAt.Equal(o.CreatedAt)
+}
+
+// existing reads the rows whose ids are taken.
+func (b *batch) existing(tx *gorm.DB) (map[int64]orderRow, error) {
+	if !b.lookIDs {
+		return nil, nil
+	}
+	ids := make([]int64, len(b.rows))
+	for i, p := range b.rows {
+		ids[i] = p.row.ID
+	}
+	var rows []orderRow
+	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]orderRow, len(rows))
+	for _, r := range rows {
+		byID[r.ID] = r
+	}
+	return byID, nil
+}
+
+// holders reads the active orders of the buyers.
+func (b *batch) holders(tx *gorm.DB) (map[int64][]orderRow, error) {
+	held := make(map[int64][]orderRow, len(b.rows))
+	if !b.lookHolders {
+		return held, nil
+	}
+	users := make([]int64, len(b.rows))
+	for i, p := range b.rows {
+		users[i] = p.row.UserID
+	}
+	var rows []orderRow
+	err := tx.Select("id", "user_id", "slot").Where("voucher_id = ? AND user_id IN ? AND slot IS NOT NULL", b.rows[0].row.VoucherID, users).
+		Find(&rows).Error
+	for _, r := range rows {
+		held[r.UserID] = append(held[r.UserID], r)
+	}
+	return held, err
+}
+
+func newest(rows []orderRow) int64 {
+	return slices.MaxFunc(rows, func(a, b orderRow) int { return cmp.Compare(a.ID, b.ID) }).ID
+}
+
+// freeSlot returns the lowest slot that no row has.
+func freeSlot(rows []orderRow) int {
+	for slot := 1; ; slot++ {
+		if !slices.ContainsFunc(rows, func(r orderRow) bool { return *r.Slot == slot }) {
+			return slot
+		}
+	}
+}
+
+// insert stores the rows in one statement.
+func (b *batch) insert(tx *gorm.DB) error {
+	rows := make([]*orderRow, len(b.inserts))
+	for i, p := range b.inserts {
+		rows[i] = &p.row
+	}
+	slices.SortFunc(rows, func(a, b *orderRow) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(*a.Slot, *b.Slot))
+	})
+	err := tx.Create(rows).Error
+	switch {
+	case b.store.duplicate(err, primaryKey):
+		b.lookIDs = true
+		return errLookAgain
+	case b.store.duplicate(err, ukUserVoucherSlot):
+		b.lookHolders = true
+		return errLookAgain
+	}
+	return err
+}
+
+// takeUnits deducts a unit for each row that was inserted. The condition, not a value read before, decides: of 100
+// units 100 sell. If there are fewer units than rows, those who came last leave again.
+func (b *batch) takeUnits(tx *gorm.DB) error {
+	sale, at := b.rows[0].row.VoucherID, b.rows[0].row.CreatedAt
+	enough, err := takeUnits(tx, sale, len(b.inserts), at)
+	if err != nil || enough {
+		return err
+	}
+	left := 0
+	if len(b.inserts) > 1 {
+		// The lock keeps the number as it is until we have taken it.
+		if err := tx.Model(&saleRow{}).Clauses(forUpdate).Where("voucher_id = ?", sale).Select("stock").Scan(&left).Error; err != nil {
+			return err
+		}
+		left = min(left, len(b.inserts)) // units came back since the refusal
+	}
+	kept, dropped := b.inserts[:left], b.inserts[left:]
+	b.refuse(dropped)
+	if left == 0 {
+		b.inserts = b.inserts[:0]
+		return errAllRefused
+	}
+	ids := make([]int64, len(dropped))
+	for i, p := range dropped {
+		ids[i] = p.row.ID
+	}
+	if len(ids) > 0 {
+		if err := tx.Where("id IN ?", ids).Delete(&orderRow{}).Error; err != nil {
+			return err
+		}
+	}
+	b.inserts = kept
+	if enough, err = takeUnits(tx, sale, left, at); err == nil && !enough {
+		err = errLookAgain // cannot happen under the lock; if it does, nothing may be committed
+	}
+	return err
+}
+
+// refuse tells those for whom nothing is left, and repeats of theirs in the same batch, that it is sold out.
+func (b *batch) refuse(dropped []*placing) {
+	gone := make(map[int64]bool, len(dropped))
+	for _, p := range dropped {
+		p.fail(service.ErrSoldOut)
+		gone[p.row.ID] = true
+	}
+	for _, p := range b.rows {
+		var dup *service.DuplicateOrderError
+		if errors.As(p.result.Err, &dup) && gone[dup.OrderID] {
+			p.fail(service.ErrSoldOut)
+		}
+	}
+}
+
+// takeUnits takes n units or none.
+func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) {
+	res := tx.Model(&saleRow{}).Where("voucher_id = ? AND stock >= ?", voucherID, n).
+		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": at})
+	return res.RowsAffected > 0, res.Error
+}

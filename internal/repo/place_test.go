@@ -1,0 +1,208 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// outcomes writes what became of a batch, one word an order.
+func outcomes(placed []service.Placed) []string {
+	words := make([]string, len(placed))
+	for i, p := range placed {
+		switch p.Err {
+		case nil:
+			words[i] = fmt.Sprintf("order %d", p.Order.ID)
+		default:
+			words[i] = p.Err.Error()
+		}
+	}
+	return words
+}
+
+func holds(id int64) string { return (&service.DuplicateOrderError{OrderID: id}).Error() }
+
+// TestBatchAnswersEachExactly puts everything that can happen to a buyer into one batch.
+func TestBatchAnswersEachExactly(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v, other := newSale(t, s, 4, 1), newSale(t, s, 4, 1)
+		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
+		require.NoError(t, err)
+		_, err = placeOrder(ctx, s, newOrder(2, 11, other.ID), 1)
+		require.NoError(t, err)
+		placed := s.PlaceOrders(ctx, []service.Order{
+			newOrder(103, 30, v.ID),
+			newOrder(104, 10, v.ID), // holds one
+			newOrder(105, 30, v.ID), // repeats the first
+			newOrder(2, 31, v.ID),   // under an id of another sale
+			newOrder(106, 20, v.ID),
+			newOrder(1, 32, v.ID), // under an id of this sale
+			newOrder(107, 25, v.ID),
+			newOrder(108, 24, v.ID), // nothing is left
+			newOrder(109, 24, v.ID), // repeats somebody for whom nothing was left
+			newOrder(110, 20, v.ID), // repeats one that was placed
+		}, 1)
+		taken, none := service.ErrIDTaken.Error(), service.ErrSoldOut.Error()
+		require.Equal(t, []string{
+			"order 103", holds(1), holds(103), taken, "order 106", taken, "order 107", none, none, holds(106),
+		}, outcomes(placed))
+		requireBooks(t, s, v.ID, 0, 4)
+		for _, p := range placed {
+			if p.Err == nil {
+				stored, err := s.Order(ctx, p.Order.UserID, p.Order.ID)
+				require.NoError(t, err)
+				require.Equal(t, stored, p.Order)
+			}
+		}
+
+		require.Equal(t, []string{holds(106), none, none}, outcomes(s.PlaceOrders(ctx, []service.Order{
+			newOrder(120, 20, v.ID), newOrder(121, 40, v.ID), newOrder(122, 40, v.ID),
+		}, 1)), "nothing was left from the start")
+	})
+}
+
+func TestBatchWithLimit(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 4, 2)
+		placed := s.PlaceOrders(t.Context(), []service.Order{
+			newOrder(1, 10, v.ID), newOrder(2, 10, v.ID), newOrder(3, 10, v.ID), newOrder(4, 11, v.ID), newOrder(5, 12, v.ID), newOrder(6, 11, v.ID),
+		}, 2)
+		require.Equal(t, []string{"order 1", "order 2", holds(2), "order 4", "order 5", service.ErrSoldOut.Error()}, outcomes(placed))
+		require.Equal(t, []int{1, 2}, []int{placed[0].Order.Slot, placed[1].Order.Slot})
+		requireBooks(t, s, v.ID, 0, 4)
+	})
+}
+
+// TestBatchDeliveredAgain: a queue may deliver what was committed already, whole, in part, or after a cancellation.
+func TestBatchDeliveredAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		for _, limit := range []int{1, 2} {
+			v := newSale(t, s, 3, limit)
+			id := v.ID * 100
+			first := []service.Order{newOrder(id, 10, v.ID), newOrder(id+1, 11, v.ID)}
+			want := s.PlaceOrders(ctx, first, limit)
+			require.NoError(t, want[0].Err)
+			for i, p := range s.PlaceOrders(ctx, first, limit) {
+				require.Equal(t, service.Placed{Order: want[i].Order, Before: true}, p)
+			}
+			requireBooks(t, s, v.ID, 1, 2)
+			more := append(slices.Clone(first), newOrder(id+2, 12, v.ID), newOrder(id+3, 13, v.ID))
+			require.Equal(t, []string{
+				fmt.Sprintf("order %d", id), fmt.Sprintf("order %d", id+1), fmt.Sprintf("order %d", id+2), service.ErrSoldOut.Error(),
+			}, outcomes(s.PlaceOrders(ctx, more, limit)))
+			_, err := s.CancelOrder(ctx, 10, id, now)
+			require.NoError(t, err)
+			again := s.PlaceOrders(ctx, first, limit)
+			require.NoError(t, again[0].Err)
+			require.Equal(t, service.OrderCancelled, again[0].Order.Status, "what ended does not begin again")
+			requireBooks(t, s, v.ID, 1, 2)
+		}
+	})
+}
+
+// TestBatchesRaced sends the same orders from several workers at once, and other orders of the same users: each order
+// lands at most once and nobody holds two.
+func TestBatchesRaced(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const users, stock, size = 60, 40, 12
+		v := newSale(t, s, stock, 1)
+		var (
+			wg   sync.WaitGroup
+			mu   sync.Mutex
+			held = map[int64]map[int64]bool{}
+		)
+		for worker := range int64(8) {
+			wg.Go(func() {
+				for from := int64(0); from < users; from += size {
+					var batch []service.Order
+					for i := range int64(size) {
+						user := 1 + (from+i*worker+i)%users
+						batch = append(batch, newOrder(1000*(1+worker%4)+user, user, v.ID)) // pairs of workers share ids
+					}
+					for i, p := range s.PlaceOrders(context.Background(), batch, 1) {
+						if p.Err == nil {
+							mu.Lock()
+							if held[batch[i].UserID] == nil {
+								held[batch[i].UserID] = map[int64]bool{}
+							}
+							held[batch[i].UserID][p.Order.ID] = true
+							mu.Unlock()
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, held, stock)
+		for user, ids := range held {
+			require.Len(t, ids, 1, "user %d", user)
+		}
+		requireBooks(t, s, v.ID, 0, stock)
+	})
+}
+
+// poison makes the database refuse every order of a user.
+func poison(t *testing.T, s *Store, user int64) {
+	t.Helper()
+	text := map[string]string{
+		"mysql": "CREATE TRIGGER poison BEFORE INSERT ON voucher_orders FOR EACH ROW " +
+			"IF NEW.user_id = %d THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'poison'; END IF",
+		"sqlite": "CREATE TRIGGER poison BEFORE INSERT ON voucher_orders WHEN NEW.user_id = %d BEGIN SELECT RAISE(ABORT, 'poison'); END",
+	}[s.Dialect()]
+	require.NoError(t, s.w.Exec(fmt.Sprintf(text, user)).Error)
+}
+
+// TestPoisonedRow: one row that the database refuses does not take the others with it.
+func TestPoisonedRow(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		poison(t, s, 13)
+		v := newSale(t, s, 100, 1)
+		var batch []service.Order
+		for user := range int64(20) {
+			batch = append(batch, newOrder(100+user, 1+user, v.ID))
+		}
+		for i, p := range s.PlaceOrders(t.Context(), batch, 1) {
+			if batch[i].UserID == 13 {
+				require.ErrorContains(t, p.Err, "poison")
+				require.NotErrorIs(t, p.Err, service.ErrUnavailable)
+			} else {
+				require.NoError(t, p.Err)
+			}
+		}
+		requireBooks(t, s, v.ID, 81, 19)
+	})
+}
+
+// TestBatchSurvivesItsConnection kills the connection of a batch that waits for the hot row: it is run again.
+func TestBatchSurvivesItsConnection(t *testing.T) {
+	s, err := OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	migrated(t, s)
+	v := newSale(t, s, 10, 1)
+	blocker := s.w.Begin()
+	require.NoError(t, takeOne(blocker, v.ID))
+	done := make(chan []service.Placed, 1)
+	go func() {
+		done <- s.PlaceOrders(context.Background(), []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}, 1)
+	}()
+	var victim int64
+	require.Eventually(t, func() bool {
+		err := s.r.Raw("SELECT COALESCE(MAX(id), 0) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'UPDATE `seckill_vouchers`%'").
+			Scan(&victim).Error
+		return err == nil && victim > 0
+	}, time.Minute, 5*time.Millisecond)
+	require.NoError(t, s.w.Exec(fmt.Sprintf("KILL %d", victim)).Error)
+	require.NoError(t, blocker.Rollback().Error)
+	require.Equal(t, []string{"order 1", "order 2"}, outcomes(<-done))
+	requireBooks(t, s, v.ID, 8, 2)
+}

@@ -1,0 +1,141 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxBatch bounds how many purchases are decided together. Above some hundreds a transaction gains nothing more,
+	// and the first of them wait for the last.
+	maxBatch = 500
+	// maxWaiting bounds the purchases of one voucher that wait for the next batch; more are told so at once.
+	maxWaiting = 20_000
+	// maxBatches bounds the batches that run at once in this process, each of another voucher. It leaves the pools
+	// of database and Redis room for everything else.
+	maxBatches = 16
+	// batchTimeout bounds one batch. Together with batchPatience it stays below the 4 s that a request has.
+	batchTimeout = 2 * time.Second
+	// batchPatience is how long a purchase waits for its batch to begin.
+	batchPatience = 1800 * time.Millisecond
+)
+
+// collector lets concurrent callers with the same key share the work: while one batch runs, the next one forms. There
+// is no timer, so who comes alone waits for nobody. A key costs memory only while somebody waits there. It is safe for
+// concurrent use.
+type collector[T, R any] struct {
+	// run decides a batch, of at most maxBatch elements, and returns a result for each.
+	run func(ctx context.Context, key int64, batch []T) []R
+	// failed makes the result of one that could not be decided.
+	failed func(error) R
+
+	permits chan struct{}
+	mu      sync.Mutex
+	queues  map[int64]*queue[T, R]
+}
+
+// queue holds those who wait at one key. It exists while a goroutine serves it.
+type queue[T, R any] struct {
+	waiting []*waiter[T, R]
+}
+
+type waiter[T, R any] struct {
+	item   T
+	since  time.Time
+	result R
+	done   chan struct{}
+}
+
+func newCollector[T, R any](run func(context.Context, int64, []T) []R, failed func(error) R) *collector[T, R] {
+	return &collector[T, R]{
+		run: run, failed: failed, permits: make(chan struct{}, maxBatches), queues: map[int64]*queue[T, R]{},
+	}
+}
+
+// do returns the result of item, decided together with others of its key. It returns in bounded time, and it does not
+// end early when its caller loses interest: what is being decided cannot be taken back.
+func (c *collector[T, R]) do(key int64, item T) R {
+	w := &waiter[T, R]{item: item, since: time.Now(), done: make(chan struct{})}
+	c.mu.Lock()
+	q := c.queues[key]
+	if q == nil {
+		q = &queue[T, R]{}
+		c.queues[key] = q
+		go c.serve(key, q)
+	}
+	if len(q.waiting) >= maxWaiting {
+		c.mu.Unlock()
+		return c.failed(ErrOverloaded)
+	}
+	q.waiting = append(q.waiting, w)
+	c.mu.Unlock()
+	<-w.done
+	return w.result
+}
+
+// serve runs batches until nobody waits any more.
+func (c *collector[T, R]) serve(key int64, q *queue[T, R]) {
+	for {
+		c.permits <- struct{}{}
+		batch := c.take(key, q)
+		if len(batch) > 0 {
+			c.decide(key, batch)
+		}
+		<-c.permits
+		if batch == nil {
+			return
+		}
+	}
+}
+
+// take removes the next batch from the queue; nil means that the queue was empty and is gone. Who has waited too long
+// is not decided any more: the answer could come too late to be heard.
+func (c *collector[T, R]) take(key int64, q *queue[T, R]) []*waiter[T, R] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(q.waiting) == 0 {
+		delete(c.queues, key)
+		return nil
+	}
+	late := 0
+	for late < len(q.waiting) && time.Since(q.waiting[late].since) > batchPatience {
+		q.waiting[late].finish(c.failed(ErrOverloaded))
+		late++
+	}
+	n := min(len(q.waiting), late+maxBatch)
+	batch := slices.Clone(q.waiting[late:n])
+	q.waiting = slices.Delete(q.waiting, 0, n)
+	return batch
+}
+
+// decide runs one batch and answers everybody in it, whatever happens.
+func (c *collector[T, R]) decide(key int64, batch []*waiter[T, R]) {
+	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	defer cancel()
+	items := make([]T, len(batch))
+	for i, w := range batch {
+		items[i] = w.item
+	}
+	answered := 0
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("panic in a batch: %v\n%s", p, debug.Stack())
+			for _, w := range batch[answered:] {
+				w.finish(c.failed(err))
+			}
+		}
+	}()
+	for i, r := range c.run(ctx, key, items) {
+		batch[i].finish(r)
+		answered++
+	}
+}
+
+func (w *waiter[T, R]) finish(r R) {
+	w.result = r
+	close(w.done)
+}

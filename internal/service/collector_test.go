@@ -1,0 +1,185 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// answer is the result of a test collector: what was asked, with whom, and the error.
+type answer struct {
+	item, size int
+	err        error
+}
+
+func newTestCollector(run func(key int64, batch []int)) *collector[int, answer] {
+	return newCollector(func(_ context.Context, key int64, batch []int) []answer {
+		run(key, batch)
+		results := make([]answer, len(batch))
+		for i, item := range batch {
+			results[i] = answer{item: item, size: len(batch)}
+		}
+		return results
+	}, func(err error) answer { return answer{err: err} })
+}
+
+// ask sends items to the collector, each from its own goroutine and in this order, and returns where the answers come.
+func ask(c *collector[int, answer], key int64, items ...int) <-chan answer {
+	answers := make(chan answer, len(items))
+	for _, item := range items {
+		go func() { answers <- c.do(key, item) }()
+		synctest.Wait()
+	}
+	return answers
+}
+
+// TestCollectorFormsTheNextBatchMeanwhile: who comes alone is decided at once, and who comes while a batch runs is
+// decided with the others by the next one.
+func TestCollectorFormsTheNextBatchMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCollector(func(int64, []int) { time.Sleep(time.Second) })
+		start := time.Now()
+		first := ask(c, 1, 10)
+		rest := ask(c, 1, 20, 21, 22)
+		require.Equal(t, answer{item: 10, size: 1}, <-first)
+		require.Equal(t, time.Second, time.Since(start), "nobody waits for company")
+		for range 3 {
+			require.Equal(t, 3, (<-rest).size)
+		}
+		require.Equal(t, 2*time.Second, time.Since(start))
+		synctest.Wait()
+		require.Empty(t, c.queues, "an idle collector goes away")
+	})
+}
+
+func TestCollectorBoundsBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCollector(func(int64, []int) { time.Sleep(time.Millisecond) })
+		ask(c, 1, 0)
+		answers := ask(c, 1, make([]int, maxBatch+1)...)
+		sizes := map[int]int{}
+		for range maxBatch + 1 {
+			sizes[(<-answers).size]++
+		}
+		require.Equal(t, map[int]int{maxBatch: maxBatch, 1: 1}, sizes)
+	})
+}
+
+// TestCollectorRefusesEarly: those for whom there is no room, and those who have waited too long.
+func TestCollectorRefusesEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCollector(func(int64, []int) { time.Sleep(batchPatience + time.Second) })
+		first := ask(c, 1, 1)
+		late := ask(c, 1, 2)
+		time.Sleep(2 * time.Second)
+		inTime := ask(c, 1, 3)
+		require.NoError(t, (<-first).err)
+		require.ErrorIs(t, (<-late).err, ErrOverloaded)
+		require.NoError(t, (<-inTime).err)
+
+		ask(c, 1, 4)
+		c.mu.Lock()
+		c.queues[1].waiting = make([]*waiter[int, answer], maxWaiting)
+		c.mu.Unlock()
+		require.ErrorIs(t, c.do(1, 5).err, ErrOverloaded)
+		c.mu.Lock()
+		c.queues[1].waiting = nil
+		c.mu.Unlock()
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestCollectorRunsKeysSideBySide, but not more than there are connections for.
+func TestCollectorRunsKeysSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running, most := 0, 0
+		c := newTestCollector(func(int64, []int) {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+		})
+		var wg sync.WaitGroup
+		for key := range int64(maxBatches + 4) {
+			wg.Go(func() { c.do(key, 0) })
+		}
+		start := time.Now()
+		wg.Wait()
+		require.Equal(t, maxBatches, most)
+		require.Equal(t, 2*time.Second, time.Since(start))
+	})
+}
+
+// TestCollectorPanic: everybody in the batch hears of it, and the next batch runs.
+func TestCollectorPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCollector(func(_ int64, batch []int) {
+			if batch[0] == 13 {
+				panic("unlucky")
+			}
+		})
+		require.ErrorContains(t, (<-ask(c, 1, 13)).err, "unlucky")
+		require.NoError(t, (<-ask(c, 1, 14)).err)
+	})
+}
+
+// TestBatchLaneAfterItsBuyerLeft: whoever hangs up is decided with the others.
+func TestBatchLaneAfterItsBuyerLeft(t *testing.T) {
+	placed := 0
+	lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) { placed++; return o, nil }}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o, err := lane.Place(ctx, Purchase{UserID: 7, VoucherID: 1, Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, int64(7), o.UserID)
+	require.Equal(t, 1, placed)
+}
+
+// TestBatchLaneMixedOutcomes: in one batch, everybody gets an answer of their own, and a collision of ids costs a
+// second round for those concerned only.
+func TestBatchLaneMixedOutcomes(t *testing.T) {
+	broken := errors.New("broken")
+	rounds := 0
+	p := placer{ids: &ids{}, orders: &store{place: func(_ context.Context, o Order) (Order, error) {
+		rounds++
+		switch {
+		case o.UserID == 1:
+			return Order{}, ErrSoldOut
+		case o.UserID == 2 && o.ID < 1000:
+			return Order{}, ErrIDTaken
+		case o.UserID == 3:
+			return Order{}, broken
+		}
+		return o, nil
+	}}}
+	results := p.place(t.Context(), []Purchase{{UserID: 1}, {UserID: 2}, {UserID: 3}, {UserID: 4}})
+	require.ErrorIs(t, results[0].Err, ErrSoldOut)
+	require.Equal(t, "2 1003 <nil>", fmt.Sprint(results[1].Order.UserID, results[1].Order.ID, results[1].Err))
+	require.ErrorIs(t, results[2].Err, broken)
+	require.NoError(t, results[3].Err)
+	require.Equal(t, 5, rounds)
+}
+
+// TestFreshIDOfTheBuyersOwnOrder: the counter is lost between two clicks within a millisecond, and the second gets the
+// id of the first. It is not the first, and must not be answered with 201 for it.
+func TestFreshIDOfTheBuyersOwnOrder(t *testing.T) {
+	p := placer{ids: &ids{next: storedBefore - 1}, orders: &store{place: func(_ context.Context, o Order) (Order, error) {
+		if o.ID == storedBefore {
+			return o, nil
+		}
+		return Order{}, &DuplicateOrderError{OrderID: storedBefore}
+	}}}
+	var dup *DuplicateOrderError
+	require.ErrorAs(t, p.place(t.Context(), []Purchase{{UserID: 7}})[0].Err, &dup)
+}

@@ -1,0 +1,28 @@
+package service
+
+import "context"
+
+// BatchLane is group commit: purchases of a voucher that come while a transaction of it runs are committed together
+// by the next one, each with its own answer. Nobody is answered before the commit, and no lock is taken: the unique
+// index and the conditional update decide.
+type BatchLane struct {
+	collector *collector[Purchase, Placed]
+}
+
+// NewBatchLane makes the lane. observe is told the size of every batch; it may be nil.
+func NewBatchLane(ids IDs, orders OrderStore, observe func(size int)) *BatchLane {
+	p := placer{ids: ids, orders: orders}
+	run := func(ctx context.Context, _ int64, batch []Purchase) []Placed {
+		if observe != nil {
+			observe(len(batch))
+		}
+		return p.place(ctx, batch)
+	}
+	return &BatchLane{collector: newCollector(run, func(err error) Placed { return Placed{Err: err} })}
+}
+
+// Place implements Lane. It does not end early with ctx: a purchase that has joined a batch is decided with it.
+func (l *BatchLane) Place(_ context.Context, p Purchase) (Order, error) {
+	placed := l.collector.do(p.VoucherID, p)
+	return placed.Order, placed.Err
+}
