@@ -142,6 +142,7 @@ type server struct {
 	ops     http.Handler
 	revoked *service.Revocations
 	sales   *service.Sales
+	news    *news
 }
 
 // newServer wires the program, from the inside out.
@@ -167,13 +168,14 @@ func newServer(e *env, p parts) (*server, error) {
 		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.log},
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
 	})
-	sales := service.NewSales(p.store)
+	news := newNews(p.rdb, e.log)
+	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: news.changed})
 	orders := service.NewOrders(service.OrdersConfig{
 		Store: p.store, Sales: sales, Lane: newLane(e, p, ids, m), Now: now,
 		PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
 	})
 	s := &server{
-		cfg: cfg, log: e.log, ops: m.opsHandler(), revoked: revoked, sales: sales,
+		cfg: cfg, log: e.log, ops: m.opsHandler(), revoked: revoked, sales: sales, news: news,
 	}
 	s.handler, err = handler.New(handler.Config{
 		Auth: auth, Vouchers: service.NewVouchers(p.store, sales, now), Orders: orders,
@@ -236,6 +238,8 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { s.revoked.Run(background) })
+	wg.Go(func() { s.news.publish(background) })
+	wg.Go(func() { s.news.receive(background, s.sales.Forget) })
 	defer func() {
 		stopBackground()
 		wg.Wait()

@@ -145,7 +145,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	if s.sender != nil {
 		sender = s.sender(sender)
 	}
-	sales := service.NewSales(e.db)
+	sales := service.NewSales(service.SalesConfig{Loader: e.db})
 	t.Cleanup(sales.Close)
 	var lane service.Lane = service.NewLockLane(e.locks, newIDs(), e.db)
 	if s.lane != nil {

@@ -63,6 +63,22 @@ func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int,
 	return found.Count, found.Newest, s.translate(err)
 }
 
+// Holders implements service.HolderStore.
+func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
+	var users []int64
+	err := s.r.WithContext(ctx).Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).
+		Limit(most+1).Pluck("user_id", &users).Error
+	if err == nil && len(users) > most {
+		return nil, service.ErrTooMany
+	}
+	return users, s.translate(err)
+}
+
+// activeStatuses are those of orders that hold a unit.
+var activeStatuses = []service.OrderStatus{
+	service.OrderPendingPayment, service.OrderPaid, service.OrderRedeemed, service.OrderRefunding,
+}
+
 // ListOrders implements service.OrderStore.
 func (s *Store) ListOrders(ctx context.Context, f service.OrderFilter) ([]service.Order, error) {
 	q := s.r.WithContext(ctx).Where("user_id = ?", f.UserID).Order("id DESC").Limit(f.Page.Limit)

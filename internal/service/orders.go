@@ -28,8 +28,7 @@ type OrderStore interface {
 	// Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
 	CancelOrder(ctx context.Context, userID, id int64, at time.Time) (Order, error)
 	Order(ctx context.Context, userID, id int64) (Order, error)
-	// ActiveOrders counts the user's active orders of a voucher and names the newest; 0, 0 if there is none.
-	ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error)
+	HolderStore
 	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
 }
 
@@ -62,8 +61,9 @@ type OrdersConfig struct {
 
 // Orders is the voucher-order service: it places, shows and cancels orders. It is safe for concurrent use.
 type Orders struct {
-	cfg  OrdersConfig
-	room chan struct{} // one element per purchase in flight
+	cfg   OrdersConfig
+	room  chan struct{} // one element per purchase in flight
+	looks chan struct{} // one element per buyer of whom the store is asked although nothing is left
 }
 
 // NewOrders makes the service.
@@ -71,7 +71,7 @@ func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.Observe == nil {
 		cfg.Observe = func(error, time.Duration) {}
 	}
-	return &Orders{cfg: cfg, room: make(chan struct{}, cfg.MaxInFlight)}
+	return &Orders{cfg: cfg, room: make(chan struct{}, cfg.MaxInFlight), looks: make(chan struct{}, maxLooks)}
 }
 
 // Place buys one unit for the user. When it returns an order, the order is committed, whatever dies next.
@@ -110,7 +110,10 @@ func (s *Orders) place(ctx context.Context, userID, voucherID int64, deadline ti
 		UserID: userID, VoucherID: voucherID, Amount: v.PayValue, Limit: v.Sale.LimitPerUser,
 		At: now, ExpiresAt: now.Add(s.cfg.PayTimeout),
 	})
-	if errors.Is(err, ErrSoldOut) {
+	switch {
+	case err == nil:
+		s.cfg.Sales.bought(voucherID)
+	case errors.Is(err, ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(voucherID)
 	}
 	return o, err
@@ -130,14 +133,27 @@ func checkOpen(v *Voucher, now time.Time) error {
 	return nil
 }
 
-// soldOut answers a buyer of whom only the snapshot was asked: one who holds as many orders as allowed hears
-// of them, everybody else that nothing is left. It is one look into an index, no lock and no transaction.
+// soldOut answers a buyer of whom only the snapshot was asked: one who holds as many orders as allowed hears of them,
+// everybody else that nothing is left. Whether somebody holds one is known without asking the store, except of those
+// who do; where it cannot be found out, the shortage is the truth that is known.
 func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher) error {
-	count, newest, err := s.cfg.Store.ActiveOrders(ctx, userID, v.ID)
-	if err != nil {
-		return err
+	may, sure := s.cfg.Sales.mayHold(ctx, s.cfg.Store, v.ID, userID)
+	if !may {
+		return ErrSoldOut
 	}
-	if count >= v.Sale.LimitPerUser {
+	if !sure {
+		select {
+		case s.looks <- struct{}{}:
+			defer func() { <-s.looks }()
+		default:
+			return ErrSoldOut
+		}
+	}
+	count, newest, err := s.cfg.Store.ActiveOrders(ctx, userID, v.ID)
+	switch {
+	case err != nil && sure:
+		return err
+	case count >= v.Sale.LimitPerUser:
 		return &DuplicateOrderError{OrderID: newest}
 	}
 	return ErrSoldOut
@@ -152,7 +168,7 @@ func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
 	if err != nil {
 		return Order{}, err
 	}
-	s.cfg.Sales.Forget(o.VoucherID)
+	s.cfg.Sales.Change(o.VoucherID)
 	return o, nil
 }
 

@@ -3,8 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,100 +12,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// loader is a SaleLoader that counts its reads.
-type loader struct {
-	reads atomic.Int64
-	load  func(ctx context.Context) (Voucher, error)
-}
-
-func (l *loader) Voucher(ctx context.Context, _ int64) (Voucher, error) {
-	l.reads.Add(1)
-	return l.load(ctx)
-}
-
-func openSale(stock int64) Voucher {
-	return Voucher{
-		ID: 1, PayValue: 100, Type: VoucherSeckill, Status: VoucherOn,
-		Sale: &Sale{InitialStock: stock, Stock: stock, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1},
-	}
-}
-
-func newSales(t *testing.T, l *loader) *Sales {
-	s := NewSales(l)
-	t.Cleanup(s.Close)
-	return s
-}
-
-func TestSalesShareOneRead(t *testing.T) {
-	release := make(chan struct{})
-	l := &loader{load: func(context.Context) (Voucher, error) { <-release; return openSale(5), nil }}
-	s := newSales(t, l)
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			if v, err := s.Get(context.Background(), 1); err != nil || v.Sale.Stock != 5 {
-				t.Errorf("%v, %v", v, err)
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return l.reads.Load() > 0 }, time.Minute, time.Millisecond)
-	close(release)
-	wg.Wait()
-	require.Less(t, l.reads.Load(), int64(50))
-}
-
-// TestSalesReaderHangsUp: the reader works for everybody who waits, so its own caller's end must not end it.
-func TestSalesReaderHangsUp(t *testing.T) {
-	l := &loader{load: func(ctx context.Context) (Voucher, error) { return openSale(5), ctx.Err() }}
-	ctx, cancel := context.WithCancel(context.Background())
-	s := newSales(t, l)
-	l.load = func(ctx context.Context) (Voucher, error) { cancel(); return openSale(5), ctx.Err() }
-	_, err := s.Get(ctx, 1)
-	require.NoError(t, err)
-}
-
-func TestSalesSoldOutAndBack(t *testing.T) {
-	l := &loader{load: func(context.Context) (Voucher, error) { return openSale(5), nil }}
-	s := newSales(t, l)
-	s.MarkSoldOut(1) // unknown yet: nothing to mark
-	first, err := s.Get(t.Context(), 1)
-	require.NoError(t, err)
-	s.MarkSoldOut(1)
-	v, err := s.Get(t.Context(), 1)
-	require.NoError(t, err)
-	require.Zero(t, v.Sale.Stock)
-	require.Equal(t, int64(5), first.Sale.Stock, "what was handed out before does not change")
-	s.Forget(1)
-	v, err = s.Get(t.Context(), 1)
-	require.NoError(t, err)
-	require.Equal(t, int64(5), v.Sale.Stock)
-}
-
-// TestSalesExpire: what another process changed is seen although nobody tells this one.
-func TestSalesExpire(t *testing.T) {
-	var stock atomic.Int64
-	s := newSales(t, &loader{load: func(context.Context) (Voucher, error) { return openSale(stock.Load()), nil }})
-	_, err := s.Get(t.Context(), 1)
-	require.NoError(t, err)
-	stock.Store(3)
-	require.Eventually(t, func() bool {
-		v, err := s.Get(t.Context(), 1)
-		return err == nil && v.Sale.Stock == 3
-	}, time.Minute, 10*time.Millisecond)
-}
-
-func TestSalesErrors(t *testing.T) {
-	for _, want := range []error{ErrNotFound, ErrUnavailable} {
-		l := &loader{load: func(context.Context) (Voucher, error) { return Voucher{}, want }}
-		s := newSales(t, l)
-		_, err := s.Get(t.Context(), 1)
-		require.ErrorIs(t, err, want)
-		_, err = s.Get(t.Context(), 1)
-		require.ErrorIs(t, err, want)
-		require.Equal(t, int64(2), l.reads.Load(), "errors are not kept")
-	}
-}
-
 // storedBefore is an order id that the store reports as placed by an earlier call.
 const storedBefore = 4_000_000
 
@@ -116,6 +20,7 @@ type store struct {
 	OrderStore
 	place  func(ctx context.Context, o Order) (Order, error)
 	active func() (int, int64, error)
+	users  func() ([]int64, error)
 }
 
 func (s *store) PlaceOrders(ctx context.Context, orders []Order, _ int) []Placed {
@@ -130,6 +35,8 @@ func (s *store) PlaceOrders(ctx context.Context, orders []Order, _ int) []Placed
 func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
 	return s.active()
 }
+
+func (s *store) Holders(context.Context, int64, int) ([]int64, error) { return s.users() }
 
 // locks grants, refuses or breaks.
 type locks struct{ before, after error }
@@ -216,7 +123,7 @@ func (f laneFunc) Place(ctx context.Context, p Purchase) (Order, error) { return
 func newOrders(t *testing.T, v Voucher, room int, lane laneFunc) *Orders {
 	return NewOrders(OrdersConfig{
 		Sales: newSales(t, &loader{load: func(context.Context) (Voucher, error) { return v, nil }}),
-		Store: &store{active: func() (int, int64, error) { return 0, 0, nil }},
+		Store: &store{users: func() ([]int64, error) { return nil, nil }},
 		Lane:  lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: room,
 	})
 }

@@ -3,15 +3,23 @@ package service
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 )
 
 const (
-	// saleTTL is how long a process trusts what it read about a sale. It keeps, with room, the promise that a
-	// change (a unit that came back, another window) is seen by every process within a second.
-	saleTTL = 400 * time.Millisecond
+	// saleFresh is how long what was read about a sale is trusted as it is. Then it is read again in the background.
+	saleFresh = 300 * time.Millisecond
+	// saleStale is how long it is still given out meanwhile. It keeps, with room, the promise that a change (a unit
+	// that came back, another window) is seen by every process within a second, also if the message about it is lost.
+	saleStale = 700 * time.Millisecond
+	// saleWait is how long a buyer then waits for the database, before the old knowledge must do.
+	saleWait = 250 * time.Millisecond
+	// saleKept is how long the old knowledge must do while the database cannot be read. It sheds load; it does not decide.
+	saleKept = 10 * time.Minute
 	// maxSales bounds the snapshot: requests for made-up ids must not fill the memory.
 	maxSales = 10_000
 	// saleLoadTimeout bounds the shared read of a sale, for which many buyers wait together.
@@ -23,60 +31,193 @@ type SaleLoader interface {
 	Voucher(ctx context.Context, id int64) (Voucher, error)
 }
 
+// SalesConfig is what Sales needs.
+type SalesConfig struct {
+	Loader SaleLoader
+	// Changed tells the other processes that a voucher is not what they read, which then call Forget. It must not
+	// block. A message that is lost costs less than a second. May be nil.
+	Changed func(voucherID int64)
+}
+
 // Sales is this process's snapshot of the vouchers that buyers ask for: window, price, limit, and a hint that
 // nothing is left. It sheds load; whether a unit is really there is decided in the database.
-// It is safe for concurrent use, and concurrent misses of one voucher share one read.
+// It is safe for concurrent use, and concurrent readers of one voucher share one read.
 type Sales struct {
-	cache *otter.Cache[int64, Voucher]
-	load  otter.Loader[int64, Voucher]
+	cfg   SalesConfig
+	cache *otter.Cache[int64, *sale]
+	load  otter.Loader[int64, *sale]
 }
 
-// NewSales makes an empty snapshot that reads from loader.
-func NewSales(loader SaleLoader) *Sales {
-	return &Sales{
-		cache: otter.Must(&otter.Options[int64, Voucher]{
-			MaximumSize: maxSales,
-			// From the read on: that MarkSoldOut writes to an entry must not make it live longer.
-			ExpiryCalculator: otter.ExpiryCreating[int64, Voucher](saleTTL),
-		}),
-		load: otter.LoaderFunc[int64, Voucher](func(ctx context.Context, id int64) (Voucher, error) {
-			// One reader works for everybody who waits: that its own caller left must not fail the others.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleLoadTimeout)
-			defer cancel()
-			v, err := loader.Voucher(ctx, id)
-			if errors.Is(err, ErrNotFound) {
-				err = errors.Join(otter.ErrNotFound, err) // the form in which the cache expects it
-			}
-			return v, err
-		}),
+// sale is what this process knows of one voucher.
+type sale struct {
+	known   atomic.Pointer[knowledge]
+	holders atomic.Pointer[holders] // while nothing is left; nil: not read
+
+	mu      sync.Mutex
+	reading chan struct{} // closed when the read that is under way ends; nil: none is
+	changes int           // since the process began; a read that saw fewer is out of date
+	failing bool          // the last read failed or lasts too long: nobody waits for the next one
+}
+
+// knowledge does not change once it is made: it is handed out.
+type knowledge struct {
+	voucher Voucher
+	at      time.Time
+	gone    bool // the voucher does not exist any more
+}
+
+// NewSales makes an empty snapshot.
+func NewSales(cfg SalesConfig) *Sales {
+	if cfg.Changed == nil {
+		cfg.Changed = func(int64) {}
 	}
+	s := &Sales{cfg: cfg}
+	s.cache = otter.Must(&otter.Options[int64, *sale]{
+		MaximumSize: maxSales, ExpiryCalculator: otter.ExpiryAccessing[int64, *sale](saleKept),
+	})
+	s.load = otter.LoaderFunc[int64, *sale](func(ctx context.Context, id int64) (*sale, error) {
+		v, err := s.read(ctx, id)
+		if errors.Is(err, ErrNotFound) {
+			err = errors.Join(otter.ErrNotFound, err) // the form in which the cache expects it
+		}
+		if err != nil {
+			return nil, err
+		}
+		first := &sale{}
+		first.known.Store(&knowledge{voucher: v, at: time.Now()})
+		return first, nil
+	})
+	return s
 }
 
-// Get returns the voucher as it was less than a second ago. The result is shared: read only.
-// Errors: ErrNotFound, ErrUnavailable.
+// read asks the database. One reader works for everybody who waits: that its own caller left must not fail the others.
+func (s *Sales) read(ctx context.Context, id int64) (Voucher, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleLoadTimeout)
+	defer cancel()
+	return s.cfg.Loader.Voucher(ctx, id)
+}
+
+// Get returns the voucher as it was less than a second ago, or, while the database cannot be read, as it last was.
+// The result is shared: read only. Errors: ErrNotFound, ErrUnavailable.
 func (s *Sales) Get(ctx context.Context, id int64) (Voucher, error) {
-	v, err := s.cache.Get(ctx, id, s.load)
+	e, err := s.cache.Get(ctx, id, s.load)
 	if errors.Is(err, otter.ErrNotFound) {
 		return Voucher{}, ErrNotFound
 	}
-	return v, err
-}
-
-// MarkSoldOut notes that the database had no unit left, so that the next buyers need not ask it.
-func (s *Sales) MarkSoldOut(id int64) {
-	s.cache.ComputeIfPresent(id, func(v Voucher) (Voucher, otter.ComputeOp) {
-		if v.Sale == nil || v.Sale.Stock == 0 {
-			return v, otter.CancelOp
+	if err != nil {
+		return Voucher{}, err
+	}
+	k := e.known.Load()
+	age := time.Since(k.at)
+	if age >= saleFresh {
+		read, failing := s.refresh(ctx, e, id)
+		if age >= saleStale && !failing {
+			k = e.await(ctx, read)
 		}
-		sale := *v.Sale
-		sale.Stock = 0
-		v.Sale = &sale
-		return v, otter.WriteOp
-	})
+	}
+	switch {
+	case k.gone:
+		return Voucher{}, ErrNotFound
+	case time.Since(k.at) > saleKept:
+		return Voucher{}, ErrUnavailable
+	}
+	return k.voucher, nil
 }
 
-// Forget drops what is known of a voucher: it was changed, or a unit came back.
-func (s *Sales) Forget(id int64) { s.cache.Invalidate(id) }
+// refresh begins to read the sale again, unless somebody does already. read is closed when the reading ends.
+func (s *Sales) refresh(ctx context.Context, e *sale, id int64) (read <-chan struct{}, failing bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reading == nil {
+		e.reading = make(chan struct{})
+		go s.reread(context.WithoutCancel(ctx), e, id, e.changes)
+	}
+	return e.reading, e.failing
+}
+
+// reread replaces what is known. What was changed while the database was read must be read once more.
+func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
+	v, err := s.read(ctx, id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := time.Now()
+	if e.changes != changes {
+		at = time.Now().Add(-saleStale)
+	}
+	e.failing = err != nil && !errors.Is(err, ErrNotFound)
+	switch {
+	case e.failing:
+	case err != nil:
+		e.known.Store(&knowledge{gone: true, at: at})
+		s.cache.Invalidate(id)
+	default:
+		e.known.Store(&knowledge{voucher: v, at: at})
+		if v.Sale == nil || v.Sale.Stock > 0 {
+			e.holders.Store(nil) // there will be others
+		}
+	}
+	close(e.reading)
+	e.reading = nil
+}
+
+// await waits a moment for a read to end and returns what is known then.
+func (e *sale) await(ctx context.Context, read <-chan struct{}) *knowledge {
+	timer := time.NewTimer(saleWait)
+	defer timer.Stop()
+	select {
+	case <-read:
+	case <-ctx.Done():
+	case <-timer.C:
+		e.mu.Lock()
+		e.failing = e.reading != nil
+		e.mu.Unlock()
+	}
+	return e.known.Load()
+}
+
+// MarkSoldOut notes that no unit is left, so that the next buyers need not ask. It does not make what is known any
+// younger: a unit that comes back is seen as soon as without it.
+func (s *Sales) MarkSoldOut(id int64) {
+	e, ok := s.cache.GetIfPresent(id)
+	if !ok {
+		return
+	}
+	for {
+		old := e.known.Load()
+		if old.voucher.Sale == nil || old.voucher.Sale.Stock == 0 {
+			return
+		}
+		sold := *old.voucher.Sale
+		sold.Stock = 0
+		k := *old
+		k.voucher.Sale = &sold
+		if e.known.CompareAndSwap(old, &k) {
+			return
+		}
+	}
+}
+
+// Change notes that the voucher was changed, or that a unit came back, here and in the other processes.
+func (s *Sales) Change(id int64) {
+	s.Forget(id)
+	s.cfg.Changed(id)
+}
+
+// Forget distrusts what is known of a voucher: the next buyer has it read again. It is kept for the case that the
+// database cannot be read.
+func (s *Sales) Forget(id int64) {
+	e, ok := s.cache.GetIfPresent(id)
+	if !ok {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changes++
+	e.holders.Store(nil)
+	old := *e.known.Load()
+	old.at = old.at.Add(-saleStale)
+	e.known.Store(&old)
+}
 
 // Close stops the cache's housekeeping.
 func (s *Sales) Close() { s.cache.StopAllGoroutines() }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/maypok86/otter/v2"
 )
 
 const (
@@ -40,6 +41,16 @@ type Tokens struct {
 	codeKey    []byte
 	parser     *jwt.Parser
 	now        func() time.Time
+	verified   *otter.Cache[string, verified]
+}
+
+// maxVerified bounds the access tokens that need not be verified from scratch again. One takes about 500 bytes.
+const maxVerified = 100_000
+
+// verified is what a token that was found good says. It never changes; the key is the whole token, signature included.
+type verified struct {
+	identity Identity
+	expires  time.Time
 }
 
 // NewTokens makes the signer. It refuses a secret shorter than MinSecret bytes.
@@ -52,6 +63,7 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 		refreshKey: mac(secret, "seckill/refresh"),
 		codeKey:    mac(secret, "seckill/login-code"),
 		now:        now,
+		verified:   otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 			jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
@@ -78,21 +90,39 @@ func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 }
 
 // Verify checks an access token's signature, times and parties. Whether its session still stands is not its
-// business. Errors: ErrTokenExpired, ErrUnauthenticated.
+// business. What was found good is remembered until it expires; what was not is not, so nobody can fill the memory
+// with made-up tokens. Errors: ErrTokenExpired, ErrUnauthenticated.
 func (t *Tokens) Verify(token string) (Identity, error) {
+	v, ok := t.verified.GetIfPresent(token)
+	if !ok {
+		var err error
+		if v, err = t.parse(token); err != nil {
+			return Identity{}, err
+		}
+		t.verified.Set(strings.Clone(token), v) // the caller's string may be a part of a larger one
+	}
+	if !t.now().Before(v.expires) {
+		t.verified.Invalidate(token)
+		return Identity{}, ErrTokenExpired
+	}
+	return v.identity, nil
+}
+
+// parse reads a token and checks everything about it.
+func (t *Tokens) parse(token string) (verified, error) {
 	var c claims
 	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.accessKey, nil })
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
-		return Identity{}, ErrTokenExpired
+		return verified{}, ErrTokenExpired
 	case err != nil:
-		return Identity{}, ErrUnauthenticated
+		return verified{}, ErrUnauthenticated
 	}
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
 	if err != nil || id <= 0 || c.SessionID == "" {
-		return Identity{}, ErrUnauthenticated
+		return verified{}, ErrUnauthenticated
 	}
-	return Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, nil
+	return verified{identity: Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, expires: c.ExpiresAt.Time}, nil
 }
 
 // refresh writes the refresh token of a session's generation: readable parts and a signature over them. Old

@@ -58,3 +58,25 @@ func TestRefreshToken(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnauthenticated, bad)
 	}
 }
+
+// TestVerifiedTokenStillExpires: a token is verified from scratch only once, but its end is not forgotten.
+func TestVerifiedTokenStillExpires(t *testing.T) {
+	now := testNow
+	tokens, err := NewTokens([]byte(strings.Repeat("k", MinSecret)), func() time.Time { return now })
+	require.NoError(t, err)
+	token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: RoleBuyer}, time.Minute)
+	require.NoError(t, err)
+	for range 2 {
+		id, err := tokens.Verify(token)
+		require.NoError(t, err)
+		require.Equal(t, Identity{UserID: 7, SessionID: "s", Role: RoleBuyer}, id)
+	}
+	last := token[len(token)-2]
+	_, err = tokens.Verify(token[:len(token)-2] + string(last^1) + token[len(token)-1:])
+	require.ErrorIs(t, err, ErrUnauthenticated, "another signature")
+	now = now.Add(time.Minute)
+	for range 2 {
+		_, err = tokens.Verify(token)
+		require.ErrorIs(t, err, ErrTokenExpired)
+	}
+}

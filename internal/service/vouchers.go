@@ -60,7 +60,7 @@ func (s *Vouchers) Create(ctx context.Context, in VoucherInput) (Voucher, error)
 	return v, nil
 }
 
-// Change changes a voucher; this process follows at once, the others when their snapshot of the sale ends.
+// Change changes a voucher; this process follows at once, the others within a second.
 // The limit per user can be raised but not lowered: somebody may hold as many orders as it allowed.
 // Errors: *InvalidError, ErrInvalidState, ErrNotFound, ErrUnavailable.
 func (s *Vouchers) Change(ctx context.Context, id int64, ch VoucherChange) (Voucher, error) {
@@ -78,7 +78,7 @@ func (s *Vouchers) Change(ctx context.Context, id int64, ch VoucherChange) (Vouc
 		}
 		return nil
 	})
-	s.sales.Forget(id)
+	s.sales.Change(id)
 	return v, err
 }
 
