@@ -1,0 +1,176 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+func bury(t *testing.T, g *Gate, s service.Settled) {
+	t.Helper()
+	require.NoError(t, g.Bury(t.Context(), service.Dead{
+		Stream: shardOf(s.Admission.VoucherID).stream(), Entry: s.Entry, Admission: &s.Admission,
+		Reason: "it is poison", Tries: 5,
+	}))
+}
+
+func letters(t *testing.T, g *Gate) []DeadLetter {
+	t.Helper()
+	all, err := g.DeadLetters(t.Context(), "", maxLetters)
+	require.NoError(t, err)
+	return all
+}
+
+func TestBury(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 5)
+		reserve(t, g, admission(1, 10))
+		entry := queue(t, g, voucher)[0]
+		for range 2 {
+			bury(t, g, entry)
+			requireLevel(t, g, Level{Stock: 5})
+		}
+		all := letters(t, g)
+		require.Len(t, all, 1)
+		l := all[0]
+		require.Equal(t, admission(1, 10), *l.Admission)
+		require.Equal(t, "it is poison", l.Reason)
+		require.EqualValues(t, 5, l.Tries)
+		require.Equal(t, entry.Entry, l.Entry)
+		require.WithinDuration(t, time.Now(), l.BuriedAt, time.Minute)
+		require.Len(t, l.Fields, 7)
+		ticket, err := g.Ticket(t.Context(), 10, 1)
+		require.NoError(t, err)
+		require.Equal(t, "internal", ticket.Failed)
+	})
+}
+
+func TestBuryWhatCannotBeRead(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 5)
+		stream := shardOf(voucher).stream()
+		add := func(values ...string) string {
+			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: values}).Result()
+			require.NoError(t, err)
+			return id
+		}
+		junk := add("order", "seven")
+		require.NoError(t, g.Bury(t.Context(), service.Dead{Stream: stream, Entry: junk, Reason: "junk", Tries: 1}))
+		astray := admission(1, 10)
+		astray.VoucherID = stranger
+		id := add("order", "1")
+		require.NoError(t, g.Bury(t.Context(), service.Dead{Stream: stream, Entry: id, Admission: &astray, Reason: "astray"}))
+		requireLevel(t, g, Level{Stock: 5})
+		all := letters(t, g)
+		require.Len(t, all, 2)
+		require.Nil(t, all[1].Admission)
+		require.Equal(t, map[string]string{"order": "seven"}, all[1].Fields)
+		_, err := g.Replay(t.Context(), all[1].ID)
+		require.ErrorIs(t, err, service.ErrInvalidState)
+		require.NoError(t, g.Discard(t.Context(), all[1].ID))
+		require.Error(t, g.Bury(t.Context(), service.Dead{Stream: "another", Entry: junk}))
+	})
+}
+
+func TestReplay(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 1)
+		reserve(t, g, admission(1, 10))
+		bury(t, g, queue(t, g, voucher)[0])
+		id := letters(t, g)[0].ID
+		refused := func(want error) {
+			t.Helper()
+			before := level(t, g, voucher)
+			_, err := g.Replay(t.Context(), id)
+			require.Equal(t, want, err)
+			require.Equal(t, before, level(t, g, voucher))
+			require.Len(t, letters(t, g), 1)
+		}
+		reserve(t, g, admission(2, 11))
+		refused(service.ErrSoldOut)
+		require.NoError(t, g.Release(t.Context(), voucher, 11, 2))
+		reserve(t, g, admission(3, 10))
+		refused(&service.DuplicateOrderError{OrderID: 3})
+		require.NoError(t, g.Release(t.Context(), voucher, 10, 3))
+
+		a, err := g.Replay(t.Context(), id)
+		require.NoError(t, err)
+		want := admission(1, 10)
+		want.ReplyTo = ""
+		require.Equal(t, want, a)
+		requireLevel(t, g, Level{Held: 1, Queued: 3, Backlog: 3})
+		require.Equal(t, want, queue(t, g, voucher)[2].Admission)
+		ticket, err := g.Ticket(t.Context(), 10, 1)
+		require.NoError(t, err)
+		require.Empty(t, ticket.Failed)
+		_, err = g.Replay(t.Context(), id)
+		require.ErrorIs(t, err, service.ErrNotFound)
+	})
+}
+
+func TestReplayIntoAColdGate(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 1)
+		reserve(t, g, admission(1, 10))
+		bury(t, g, queue(t, g, voucher)[0])
+		require.NoError(t, g.Unload(t.Context(), voucher))
+		a, err := g.Replay(t.Context(), letters(t, g)[0].ID)
+		require.ErrorIs(t, err, service.ErrGateCold)
+		require.Equal(t, voucher, a.VoucherID, "it says what to load")
+		require.Len(t, letters(t, g), 1)
+	})
+}
+
+func TestDeadLettersByPages(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g := newGate(rdb)
+		var want []string
+		for ms := 3; ms > 0; ms-- { // the same moments in several shards
+			for _, s := range []shard{15, 7, 0} {
+				id := fmt.Sprintf("%d-0", ms)
+				want = append(want, fmt.Sprintf("%d-%s", s, id))
+			}
+		}
+		for i := len(want) - 1; i >= 0; i-- {
+			id, err := parseLetterID(want[i])
+			require.NoError(t, err)
+			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
+				Stream: id.shard.dead(), ID: id.entry(), Values: []string{"a", "b"},
+			}).Err())
+		}
+		for limit := 1; limit <= 10; limit++ {
+			var got []string
+			for before := ""; ; before = got[len(got)-1] {
+				page, err := g.DeadLetters(t.Context(), before, limit)
+				require.NoError(t, err)
+				require.LessOrEqual(t, len(page), limit)
+				for _, l := range page {
+					got = append(got, l.ID)
+				}
+				if len(page) == 0 {
+					break
+				}
+			}
+			require.Equal(t, want, got, "pages of %d", limit)
+		}
+	})
+}
+
+func TestLetterIDsThatAreNone(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g := newGate(rdb)
+		for _, id := range []string{"x", "1-2", "16-1-1", "-1-1-1", "1-x-1", "1-1-x", "1-1-1-1", "7-1-1"} {
+			_, err := g.Replay(t.Context(), id)
+			require.ErrorIs(t, err, service.ErrNotFound, id)
+			require.ErrorIs(t, g.Discard(t.Context(), id), service.ErrNotFound, id)
+		}
+		_, err := g.DeadLetters(t.Context(), "x", 1)
+		require.ErrorIs(t, err, service.ErrNotFound)
+	})
+}

@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/service"
+)
+
+// maxRows bounds one script call, during which Redis serves nobody else.
+const maxRows = 500
+
+// defaultBacklog is some seconds of work for the workers of a shard.
+const defaultBacklog = 10_000
+
+// Config is what a Gate needs.
+type Config struct {
+	// Redis must not retry commands by itself (MaxRetries -1) and should let deadlines end a command
+	// (ContextTimeoutEnabled).
+	Redis redis.UniversalClient
+	// Instance names this process's channel of outcomes. No other process may have the same.
+	Instance string
+	// MaxBacklog is how many unsettled admissions a shard may have; who comes then is refused with ErrOverloaded.
+	// Default 10,000.
+	MaxBacklog int
+	Log        *slog.Logger // default: slog.Default()
+}
+
+// Gate admits buyers to the queue. It is safe for concurrent use, and any number of them, in any number of
+// processes, share what is in Redis. Errors of Redis are wrapped service.ErrUnavailable.
+type Gate struct {
+	cfg Config
+
+	mu      sync.Mutex
+	waiting map[int64][]*Expectation // by order id
+}
+
+// New makes a gate. It does not talk to Redis.
+func New(cfg Config) *Gate {
+	if cfg.MaxBacklog <= 0 {
+		cfg.MaxBacklog = defaultBacklog
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Gate{cfg: cfg, waiting: map[int64][]*Expectation{}}
+}
+
+// Instance is the name under which buyers of this process hear of their outcome: what Admission.ReplyTo must be.
+func (g *Gate) Instance() string { return g.cfg.Instance }
+
+//go:embed common.lua
+var commonSource string
+
+// script puts what the scripts share before one of them.
+func script(source string) *redis.Script { return redis.NewScript(commonSource + source) }
+
+// unavailable wraps an error of Redis.
+func unavailable(err error, format string, args ...any) error {
+	return fmt.Errorf("%w: gate: %s: %w", service.ErrUnavailable, fmt.Sprintf(format, args...), err)
+}
+
+// run executes a script on the keys of a voucher.
+func (g *Gate) run(ctx context.Context, s *redis.Script, keys []string, args ...any) *redis.Cmd {
+	return s.Run(ctx, g.cfg.Redis, keys, args...)
+}

@@ -1,0 +1,176 @@
+package admission
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, func() error { return goleak.Find() })
+}
+
+// voucher is the one of most tests; neighbour is in the same shard, stranger in another.
+const (
+	voucher   int64 = 7
+	neighbour int64 = 23
+	stranger  int64 = 8
+)
+
+func newGate(rdb redis.UniversalClient) *Gate {
+	return New(Config{Redis: rdb, Instance: "here", Log: slog.New(slog.DiscardHandler)})
+}
+
+// onSale is a window that is open.
+func onSale() service.Window {
+	return service.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
+}
+
+// noon is when the tests' admissions were made.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func admission(order, user int64) service.Admission {
+	return service.Admission{
+		OrderID: order, UserID: user, VoucherID: voucher, Amount: 100, Limit: 1, At: noon, ReplyTo: "here",
+	}
+}
+
+// database is what the gate is rebuilt from: a model of the one and only truth.
+type database struct {
+	stock  map[int64]int64
+	orders map[int64]dbOrder
+}
+
+type dbOrder struct {
+	voucher, user int64
+	active        bool
+}
+
+func newDatabase() *database {
+	return &database{stock: map[int64]int64{}, orders: map[int64]dbOrder{}}
+}
+
+// read is a service.GateReader.
+func (d *database) read(_ context.Context, voucherID int64, inFlight []int64) (service.GateState, error) {
+	state := service.GateState{Stock: d.stock[voucherID]}
+	for id, o := range d.orders {
+		if o.voucher == voucherID && o.active {
+			state.Holders = append(state.Holders, service.Holder{OrderID: id, UserID: o.user})
+		}
+		if slices.Contains(inFlight, id) {
+			state.Settled = append(state.Settled, id)
+		}
+	}
+	return state, nil
+}
+
+// commit makes an order as the real one would: with a unit and within the limit.
+func (d *database) commit(a service.Admission) (failed string) {
+	if _, ok := d.orders[a.OrderID]; ok {
+		return ""
+	}
+	held := 0
+	for _, o := range d.orders {
+		if o.active && o.voucher == a.VoucherID && o.user == a.UserID {
+			held++
+		}
+	}
+	switch {
+	case held >= a.Limit:
+		return "duplicate_order"
+	case d.stock[a.VoucherID] <= 0:
+		return "sold_out"
+	}
+	d.stock[a.VoucherID]--
+	d.orders[a.OrderID] = dbOrder{voucher: a.VoucherID, user: a.UserID, active: true}
+	return ""
+}
+
+// cancel says whether there was something to cancel.
+func (d *database) cancel(order int64) bool {
+	o := d.orders[order]
+	if !o.active {
+		return false
+	}
+	d.stock[o.voucher]++
+	o.active = false
+	d.orders[order] = o
+	return true
+}
+
+// withStock is a gate loaded with units for voucher, and the database behind it.
+func withStock(t *testing.T, rdb redis.UniversalClient, units int64) (*Gate, *database) {
+	t.Helper()
+	g, db := newGate(rdb), newDatabase()
+	db.stock[voucher] = units
+	require.NoError(t, g.Load(t.Context(), voucher, db.read))
+	return g, db
+}
+
+// reserve returns what each got.
+func reserve(t *testing.T, g *Gate, as ...service.Admission) []error {
+	t.Helper()
+	results, err := g.Reserve(t.Context(), as[0].VoucherID, onSale(), as)
+	require.NoError(t, err)
+	require.Len(t, results, len(as))
+	return results
+}
+
+func level(t *testing.T, g *Gate, voucherID int64) Level {
+	t.Helper()
+	l, err := g.Level(t.Context(), voucherID)
+	require.NoError(t, err)
+	return l
+}
+
+// requireLevel compares all but the version.
+func requireLevel(t *testing.T, g *Gate, want Level) {
+	t.Helper()
+	got := level(t, g, voucher)
+	got.Version = 0
+	require.Equal(t, want, got)
+}
+
+// queue reads a voucher's admissions as a worker would, oldest first.
+func queue(t *testing.T, g *Gate, voucherID int64) []service.Settled {
+	t.Helper()
+	entries, err := g.cfg.Redis.XRange(t.Context(), shardOf(voucherID).stream(), "-", "+").Result()
+	require.NoError(t, err)
+	var all []service.Settled
+	for _, e := range entries {
+		a, err := g.Parse(e.Values)
+		require.NoError(t, err)
+		if a.VoucherID == voucherID {
+			all = append(all, service.Settled{Entry: e.ID, Admission: a})
+		}
+	}
+	return all
+}
+
+// buyers reads the table of a voucher.
+func buyers(t *testing.T, g *Gate, voucherID int64) map[string]string {
+	t.Helper()
+	m, err := g.cfg.Redis.HGetAll(t.Context(), keysOf(voucherID).buyers).Result()
+	require.NoError(t, err)
+	return m
+}
+
+// requireKeys says which keys there are, without those that are always there.
+func requireKeys(t *testing.T, rdb *redis.Client, want ...string) {
+	t.Helper()
+	keys, err := rdb.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.ElementsMatch(t, want, keys)
+}
+
+func sortedKeys[K ~int64, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,62 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/service"
+)
+
+// scanCount is how many buyers are read at a time: a list is long, and Redis serves nobody else meanwhile.
+const scanCount = 1000
+
+// Holders implements service.HolderStore, with the buyers who are still queued. It is no snapshot.
+func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
+	k := keysOf(voucherID)
+	var loaded, count *redis.IntCmd
+	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		loaded, count = p.Exists(ctx, k.stock), p.HLen(ctx, k.buyers)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, unavailable(err, "count the buyers of voucher %d", voucherID)
+	case loaded.Val() == 0:
+		return nil, service.ErrGateCold
+	case count.Val() > int64(most):
+		return nil, service.ErrTooMany
+	}
+	users := make([]int64, 0, count.Val())
+	for cursor := uint64(0); ; {
+		var page []string
+		if page, cursor, err = g.cfg.Redis.HScan(ctx, k.buyers, cursor, "", scanCount).Result(); err != nil {
+			return nil, unavailable(err, "read the buyers of voucher %d", voucherID)
+		}
+		for i := 0; i < len(page); i += 2 { // field, value, field, value ...
+			if user, err := strconv.ParseInt(page[i], 10, 64); err == nil {
+				users = append(users, user)
+			}
+		}
+		if cursor == 0 {
+			return users, nil
+		}
+	}
+}
+
+// ActiveOrders implements service.HolderStore, with admissions that are still queued.
+func (g *Gate) ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error) {
+	held, err := g.cfg.Redis.HGet(ctx, keysOf(voucherID).buyers, strconv.FormatInt(userID, 10)).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return 0, 0, nil
+	case err != nil:
+		return 0, 0, unavailable(err, "read what user %d holds of voucher %d", userID, voucherID)
+	}
+	ids := strings.Split(held, ",")
+	newest, err = strconv.ParseInt(ids[len(ids)-1], 10, 64)
+	return len(ids), newest, err
+}

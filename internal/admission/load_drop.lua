@@ -1,0 +1,7 @@
+-- Ends a load without a result.
+-- KEYS     common.lua; then the table being built
+-- ARGV[1]  the loader's token
+-- Returns 1. Repeating it does no harm.
+if redis.call('GET', LOADING) == ARGV[1] then redis.call('DEL', LOADING, UNDONE) end
+redis.call('DEL', KEYS[8])
+return 1

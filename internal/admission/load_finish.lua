@@ -1,0 +1,35 @@
+-- Ends a load: what was built becomes the gate, less what was released and settled since the mark.
+-- KEYS     common.lua; then the table of the buyers
+-- ARGV[1]  the loader's token
+-- ARGV[2]  stock
+-- ARGV[3]  held
+-- ARGV[4]  queued
+-- ARGV[5]  how many users the table must have
+-- Returns 1, or 0 if the load is not this loader's any more or its table expired, and nothing changed.
+local token, stock, held, queued, users = unpack(ARGV)
+if redis.call('GET', LOADING) ~= token or redis.call('HLEN', KEYS[8]) ~= tonumber(users) then return 0 end
+redis.call('DEL', BUYERS)
+if tonumber(users) > 0 then
+  redis.call('RENAME', KEYS[8], BUYERS)
+  redis.call('PERSIST', BUYERS)
+end
+
+local back, left = 0, 0
+for _, what in ipairs(redis.call('SMEMBERS', UNDONE)) do
+  local user, order = string.match(what, '^(.+):(.+)$')
+  local list = user and redis.call('HGET', BUYERS, user)
+  if not user then
+    left = left + 1
+  elseif list and has(list, order) then
+    put(BUYERS, user, without(list, order))
+    back = back + 1
+  end
+end
+
+-- The version begins with the time in microseconds, so that it has not been there before, though Redis forgot.
+local t = redis.call('TIME')
+redis.call('SET', STOCK, tonumber(stock) + back)
+redis.call('HSET', META, 'held', tonumber(held) - back, 'queued', tonumber(queued) - left,
+  'version', string.format('%s%06d', t[1], tonumber(t[2])))
+redis.call('DEL', LOADING, UNDONE)
+return 1

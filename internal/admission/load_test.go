@@ -1,0 +1,357 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// during makes a reader that lets something happen at the first read, before the snapshot or after it.
+func during(db *database, before, after func()) (read service.GateReader, reads *atomic.Int64) {
+	reads = &atomic.Int64{}
+	return func(ctx context.Context, v int64, inFlight []int64) (service.GateState, error) {
+		first := reads.Add(1) == 1
+		if first && before != nil {
+			before()
+		}
+		state, err := db.read(ctx, v, inFlight)
+		if first && after != nil {
+			after()
+		}
+		return state, err
+	}, reads
+}
+
+// requireExact: the gate is what the database and the stream make of it.
+func requireExact(t *testing.T, g *Gate, db *database) {
+	t.Helper()
+	want := Level{Stock: db.stock[voucher]}
+	table := map[string]string{}
+	add := func(user, order int64) {
+		want.Held++
+		key := strconv.FormatInt(user, 10)
+		table[key] = strings.TrimPrefix(fmt.Sprintf("%s,%d", table[key], order), ",")
+	}
+	for _, id := range sortedKeys(db.orders) {
+		if o := db.orders[id]; o.active && o.voucher == voucher {
+			add(o.user, id)
+		}
+	}
+	for _, q := range queue(t, g, voucher) {
+		want.Queued++
+		want.Backlog++
+		if _, known := db.orders[q.Admission.OrderID]; !known {
+			add(q.Admission.UserID, q.Admission.OrderID)
+			want.Stock--
+		}
+	}
+	requireLevel(t, g, want)
+	require.Equal(t, table, buyers(t, g, voucher))
+}
+
+// cold leaves a gate cold that has an order 1 of user 10, and admissions 2 to 4 of users 20, 30 and 40 in the stream.
+func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.Settled) {
+	t.Helper()
+	g, db := withStock(t, rdb, 10)
+	reserve(t, g, admission(1, 10))
+	require.Empty(t, db.commit(admission(1, 10)))
+	require.NoError(t, g.Settle(t.Context(), queue(t, g, voucher)))
+	reserve(t, g, admission(2, 20), admission(3, 30), admission(4, 40))
+	require.NoError(t, g.Unload(t.Context(), voucher))
+	return g, db, queue(t, g, voucher)
+}
+
+func TestLoad(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, q := cold(t, rdb)
+		require.Empty(t, db.commit(q[1].Admission)) // its worker died before he settled
+		require.Empty(t, db.commit(q[2].Admission)) // likewise, and the buyer has cancelled since
+		db.cancel(q[2].Admission.OrderID)
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		requireLevel(t, g, Level{Stock: 7, Held: 3, Queued: 3, Backlog: 3})
+		requireExact(t, g, db)
+
+		// Loaded is loaded: nobody reads the database again.
+		require.NoError(t, g.Load(t.Context(), voucher, nil))
+		keys, err := rdb.Keys(t.Context(), "*:7:*").Result()
+		require.NoError(t, err)
+		require.Len(t, keys, 3, keys)
+	})
+}
+
+func TestLoadOfNothing(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 0)
+		requireExact(t, g, db)
+		requireKeys(t, rdb, keysOf(voucher).stock, keysOf(voucher).meta)
+		require.Equal(t, []error{service.ErrSoldOut}, reserve(t, g, admission(1, 10)))
+	})
+}
+
+func TestLoadOfManyPages(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 5000)
+		as := make([]service.Admission, 2500)
+		for i := range as {
+			as[i] = admission(int64(i+1), int64(i+1))
+			if i%2 == 0 {
+				db.commit(as[i])
+			}
+		}
+		reserve(t, g, admission(9999, 9999)) // so that no page ends where a script did
+		reserve(t, g, as...)
+		require.NoError(t, g.Unload(t.Context(), voucher))
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		requireLevel(t, g, Level{Stock: 2499, Held: 2501, Queued: 2501, Backlog: 2501})
+		requireExact(t, g, db)
+		ttl, err := rdb.TTL(t.Context(), keysOf(voucher).buyers).Result()
+		require.NoError(t, err)
+		require.Negative(t, ttl, "the buyers do not expire")
+	})
+}
+
+// Everything that may happen while a load is between its mark and its finish, before and after its snapshot.
+func TestRacesWithALoad(t *testing.T) {
+	type world struct {
+		g  *Gate
+		db *database
+		q  []service.Settled
+	}
+	ctx := context.Background()
+	release := func(w world, user, order int64) error {
+		w.db.cancel(order)
+		return w.g.Release(ctx, voucher, user, order)
+	}
+	commit := func(w world, i int) {
+		w.q[i].Failed = w.db.commit(w.q[i].Admission)
+	}
+	races := map[string]func(w world) error{
+		"a holder cancels": func(w world) error {
+			return errors.Join(release(w, 10, 1), release(w, 10, 1))
+		},
+		"an admission is committed": func(w world) error {
+			commit(w, 0)
+			return nil
+		},
+		"an admission is committed and settled": func(w world) error {
+			commit(w, 0)
+			return errors.Join(w.g.Settle(ctx, w.q[:1]), w.g.Settle(ctx, w.q[:1]))
+		},
+		"an admission fails": func(w world) error {
+			w.q[1].Failed = "sold_out"
+			return errors.Join(w.g.Settle(ctx, w.q[1:2]), w.g.Settle(ctx, w.q[1:2]))
+		},
+		"an admission is committed, settled and cancelled": func(w world) error {
+			commit(w, 2)
+			return errors.Join(w.g.Settle(ctx, w.q[2:]), release(w, 40, 4))
+		},
+		"an admission is committed and cancelled, and settled later": func(w world) error {
+			commit(w, 2)
+			return errors.Join(release(w, 40, 4), w.g.Settle(ctx, w.q[2:]))
+		},
+		"an admission is buried": func(w world) error {
+			return w.g.Bury(ctx, service.Dead{
+				Stream: shardOf(voucher).stream(), Entry: w.q[0].Entry, Admission: &w.q[0].Admission, Reason: "poison",
+			})
+		},
+		"the queue runs empty": func(w world) error {
+			for i := range w.q {
+				commit(w, i)
+			}
+			return w.g.Settle(ctx, w.q)
+		},
+	}
+	for name, race := range races {
+		t.Run(name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				for _, late := range []bool{false, true} {
+					require.NoError(t, rdb.FlushDB(ctx).Err())
+					g, db, q := cold(t, rdb)
+					happens := func() { require.NoError(t, race(world{g, db, q})) }
+					read, reads := during(db, happens, nil)
+					if late {
+						read, reads = during(db, nil, happens)
+					}
+					require.NoError(t, g.Load(ctx, voucher, read))
+					require.EqualValues(t, 1, reads.Load(), "nothing was spoiled")
+					requireExact(t, g, db)
+				}
+			})
+		})
+	}
+}
+
+// What happens between the take and the mark is in the snapshot, and must not be counted a second time.
+func TestRacesBeforeTheMark(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, q := cold(t, rdb)
+		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}
+		state, err := l.take(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "taken", state)
+		require.Empty(t, db.commit(q[0].Admission))
+		require.NoError(t, g.Settle(t.Context(), q[:1])) // before the stream is read
+
+		found, err := l.readStream(t.Context())
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		q[1].Failed = "sold_out"
+		require.NoError(t, g.Settle(t.Context(), q[1:2])) // after it
+		db.cancel(1)
+		require.NoError(t, g.Release(t.Context(), voucher, 10, 1))
+		require.NoError(t, l.mark(t.Context(), found))
+		require.Len(t, found, 1)
+
+		db.cancel(2)
+		require.NoError(t, g.Release(t.Context(), voucher, 20, 2))
+		snapshot, err := db.read(t.Context(), voucher, orderIDs(found))
+		require.NoError(t, err)
+		table := newTable(found, snapshot)
+		require.NoError(t, l.write(t.Context(), table))
+		require.NoError(t, l.finish(t.Context(), table))
+		requireExact(t, g, db)
+		requireLevel(t, g, Level{Stock: 9, Held: 1, Queued: 1, Backlog: 1})
+	})
+}
+
+// What makes a load stale, between its snapshot and its finish: it begins again and is right in the end.
+func TestStaleLoadsBeginAgain(t *testing.T) {
+	ctx := context.Background()
+	spoils := map[string]func(g *Gate, db *database, rdb *redis.Client) error{
+		"stock is added": func(g *Gate, db *database, _ *redis.Client) error {
+			db.stock[voucher] += 5
+			return g.AddStock(ctx, voucher, 5)
+		},
+		"stock is taken away": func(g *Gate, db *database, _ *redis.Client) error {
+			db.stock[voucher] -= 2
+			return g.AddStock(ctx, voucher, -2)
+		},
+		"the gate is unloaded": func(g *Gate, db *database, _ *redis.Client) error {
+			db.stock[voucher]++
+			return g.Unload(ctx, voucher)
+		},
+		"Redis loses everything": func(_ *Gate, _ *database, rdb *redis.Client) error {
+			return rdb.FlushDB(ctx).Err()
+		},
+		"the lease runs out": func(_ *Gate, _ *database, rdb *redis.Client) error {
+			return rdb.Del(ctx, keysOf(voucher).loading).Err()
+		},
+		"another loader was faster": func(g *Gate, db *database, rdb *redis.Client) error {
+			return errors.Join(rdb.Del(ctx, keysOf(voucher).loading).Err(), g.Load(ctx, voucher, db.read))
+		},
+	}
+	for name, spoil := range spoils {
+		t.Run(name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				g, db, _ := cold(t, rdb)
+				read, _ := during(db, nil, func() { require.NoError(t, spoil(g, db, rdb)) })
+				require.NoError(t, g.Load(ctx, voucher, read))
+				requireExact(t, g, db)
+				keys, err := rdb.Keys(ctx, "*:7:*").Result()
+				require.NoError(t, err)
+				require.Len(t, keys, 3, "nothing of the stale load is left: %v", keys)
+			})
+		})
+	}
+}
+
+// A loader that lost its lease must not take the notes away from the one who has it now.
+func TestStaleLoaderLeavesTheNotesAlone(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, _ := cold(t, rdb)
+		old := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "old"}
+		_, err := old.take(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
+		read, reads := during(db, nil, func() {
+			db.cancel(1)
+			require.NoError(t, g.Release(t.Context(), voucher, 10, 1))
+			require.ErrorIs(t, old.mark(t.Context(), nil), errStale)
+			old.drop(t.Context())
+		})
+		require.NoError(t, g.Load(t.Context(), voucher, read))
+		require.EqualValues(t, 1, reads.Load(), "nor the load itself")
+		requireExact(t, g, db)
+	})
+}
+
+// The table of a load that was away for too long has expired.
+func TestLoadWithoutItsTable(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, _ := cold(t, rdb)
+		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
+		_, err := l.take(t.Context())
+		require.NoError(t, err)
+		state, err := db.read(t.Context(), voucher, nil)
+		require.NoError(t, err)
+		table := newTable(nil, state)
+		require.ErrorIs(t, l.finish(t.Context(), table), errStale)
+		_, err = g.Level(t.Context(), voucher)
+		require.ErrorIs(t, err, service.ErrGateCold)
+	})
+}
+
+func TestOneLoaderReadsAndTheOthersWait(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := newGate(rdb), newDatabase()
+		db.stock[voucher] = 5
+		reading, goOn := make(chan struct{}), make(chan struct{})
+		read, reads := during(db, func() { close(reading); <-goOn }, nil)
+		var loaders errgroup.Group
+		for range 10 {
+			loaders.Go(func() error { return g.Load(t.Context(), voucher, read) })
+		}
+		<-reading
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, g.Load(ctx, voucher, read), service.ErrUnavailable, "it waits, until its context ends")
+		close(goOn)
+		require.NoError(t, loaders.Wait())
+		require.EqualValues(t, 1, reads.Load())
+	})
+}
+
+func TestFailedLoadLetsOthersBegin(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := newGate(rdb), newDatabase()
+		gone := func(context.Context, int64, []int64) (service.GateState, error) {
+			return service.GateState{}, service.ErrNotFound
+		}
+		require.ErrorIs(t, g.Load(t.Context(), voucher, gone), service.ErrNotFound)
+		requireKeys(t, rdb)
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+	})
+}
+
+func TestRenewalEndsAStaleLoad(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g := newGate(rdb)
+		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
+		_, err := l.take(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, rdb.PExpire(t.Context(), l.keys.loading, loadLease/2).Err())
+		kept, err := g.run(t.Context(), loadRenewScript, l.keys.list(l.keys.table(l.token)), "mine",
+			loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
+		require.NoError(t, err)
+		require.True(t, kept)
+		ttl, err := rdb.PTTL(t.Context(), l.keys.loading).Result()
+		require.NoError(t, err)
+		require.Greater(t, ttl, loadLease/2)
+		kept, err = g.run(t.Context(), loadRenewScript, l.keys.list(l.keys.table("other")), "other",
+			loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
+		require.NoError(t, err)
+		require.False(t, kept)
+	})
+}

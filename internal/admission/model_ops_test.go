@@ -1,0 +1,291 @@
+package admission
+
+import (
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+func (m *model) reserve(v int64) {
+	as := make([]service.Admission, 1+m.rnd.IntN(4))
+	for i := range as {
+		m.nextID++
+		as[i] = service.Admission{
+			OrderID: m.nextID, UserID: 1 + m.rnd.Int64N(6), VoucherID: v, Amount: m.rnd.Int64N(1000),
+			Limit: 1 + m.rnd.IntN(2), At: noon, ReplyTo: "here",
+		}
+		if len(m.past) > 0 && m.rnd.IntN(6) == 0 { // the reply was lost, and somebody asks again
+			if again := m.past[m.rnd.IntN(len(m.past))]; again.VoucherID == v && !m.everSettled(again.OrderID) {
+				as[i] = again
+			}
+		}
+	}
+	results, err := m.g.Reserve(m.t.Context(), v, onSale(), as)
+	gate := m.gates[v]
+	if gate == nil {
+		require.ErrorIs(m.t, err, service.ErrGateCold)
+		return
+	}
+	require.NoError(m.t, err)
+	for i, a := range as {
+		require.Equal(m.t, gate.decide(a, m), results[i], "row %d: %+v", i, a)
+	}
+	m.past = append(m.past, as...)
+	m.readQueue()
+}
+
+// everSettled says whether an order id has had its end: nobody asks for it again.
+func (m *model) everSettled(order int64) bool {
+	_, committed := m.db.orders[order]
+	_, dead := m.letters[order]
+	failed := false
+	for _, tickets := range m.tickets {
+		failed = failed || tickets[order] != ""
+	}
+	return committed || dead || failed
+}
+
+// decide is what the script decides for one row.
+func (gate *modelGate) decide(a service.Admission, m *model) error {
+	held := gate.buyers[a.UserID]
+	switch {
+	case slices.Contains(held, a.OrderID):
+		return nil
+	case len(held) >= a.Limit:
+		return &service.DuplicateOrderError{OrderID: held[len(held)-1]}
+	case gate.stock <= 0:
+		return service.ErrSoldOut
+	}
+	gate.take(a)
+	m.ticket(a, "")
+	return nil
+}
+
+func (gate *modelGate) take(a service.Admission) {
+	gate.stock--
+	gate.buyers[a.UserID] = append(gate.buyers[a.UserID], a.OrderID)
+	gate.changed = true
+}
+
+// release is the model of release in common.lua. A cold gate has nothing to release.
+func (gate *modelGate) release(user, order int64) {
+	if gate == nil {
+		return
+	}
+	held := gate.buyers[user]
+	i := slices.Index(held, order)
+	if i < 0 {
+		return
+	}
+	gate.buyers[user] = slices.Delete(slices.Clone(held), i, i+1)
+	if len(gate.buyers[user]) == 0 {
+		delete(gate.buyers, user)
+	}
+	gate.stock++
+	gate.changed = true
+}
+
+func (m *model) ticket(a service.Admission, failed string) {
+	if m.tickets[a.UserID] == nil {
+		m.tickets[a.UserID] = map[int64]string{}
+	}
+	m.tickets[a.UserID][a.OrderID] = failed
+}
+
+// readQueue learns the entries' ids. What is in the queue is compared by check.
+func (m *model) readQueue() {
+	m.queue = nil
+	for _, v := range modelVouchers {
+		m.queue = append(m.queue, queue(m.t, m.g, v)...)
+	}
+}
+
+// pick takes a few random entries out of the queue.
+func (m *model) pick() []service.Settled {
+	m.rnd.Shuffle(len(m.queue), func(i, j int) { m.queue[i], m.queue[j] = m.queue[j], m.queue[i] })
+	n := min(len(m.queue), 1+m.rnd.IntN(4))
+	picked := slices.Clone(m.queue[:n])
+	m.queue = slices.Clone(m.queue[n:])
+	return picked
+}
+
+// commit is a worker who dies before he settles.
+func (m *model) commit(int64) {
+	picked := m.pick()
+	for _, s := range picked {
+		m.db.commit(s.Admission)
+	}
+	m.queue = append(m.queue, picked...)
+}
+
+func (m *model) settle(int64) {
+	done := m.pick()
+	for i := range done {
+		a := done[i].Admission
+		done[i].Failed = m.db.commit(a)
+		gate := m.gates[a.VoucherID]
+		if gate != nil {
+			gate.changed = true
+		}
+		if done[i].Failed == "" {
+			delete(m.tickets[a.UserID], a.OrderID)
+			continue
+		}
+		gate.release(a.UserID, a.OrderID)
+		m.ticket(a, done[i].Failed)
+	}
+	require.NoError(m.t, m.g.Settle(m.t.Context(), done))
+	if m.rnd.IntN(3) == 0 {
+		require.NoError(m.t, m.g.Settle(m.t.Context(), done))
+	}
+}
+
+// settleAgain is a worker who comes late with an entry that is gone.
+func (m *model) settleAgain(int64) {
+	if len(m.past) == 0 {
+		return
+	}
+	a := m.past[m.rnd.IntN(len(m.past))]
+	late := service.Settled{Entry: "1-1", Admission: a, Failed: "sold_out"}
+	require.NoError(m.t, m.g.Settle(m.t.Context(), []service.Settled{late}))
+}
+
+func (m *model) cancel(v int64) {
+	for _, id := range sortedKeys(m.db.orders) {
+		o := m.db.orders[id]
+		if o.voucher != v || !o.active || m.rnd.IntN(2) == 0 {
+			continue
+		}
+		m.db.cancel(id)
+		m.gates[v].release(o.user, id)
+		for range 1 + m.rnd.IntN(2) {
+			require.NoError(m.t, m.g.Release(m.t.Context(), v, o.user, id))
+		}
+		return
+	}
+}
+
+func (m *model) releaseNothing(v int64) {
+	require.NoError(m.t, m.g.Release(m.t.Context(), v, 1+m.rnd.Int64N(6), 12345))
+}
+
+func (m *model) load(v int64) {
+	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db.read))
+	if m.gates[v] != nil {
+		return
+	}
+	gate := &modelGate{stock: m.db.stock[v], buyers: map[int64][]int64{}, changed: true}
+	for id, o := range m.db.orders {
+		if o.voucher == v && o.active {
+			gate.buyers[o.user] = append(gate.buyers[o.user], id)
+		}
+	}
+	for _, q := range m.queue {
+		if _, exists := m.db.orders[q.Admission.OrderID]; q.Admission.VoucherID == v && !exists {
+			gate.take(q.Admission)
+		}
+	}
+	for _, orders := range gate.buyers {
+		slices.Sort(orders)
+	}
+	m.gates[v] = gate
+}
+
+func (m *model) unload(v int64) {
+	require.NoError(m.t, m.g.Unload(m.t.Context(), v))
+	m.gates[v] = nil
+}
+
+func (m *model) addStock(v int64) {
+	delta := m.rnd.Int64N(7) - 3
+	if m.db.stock[v]+delta < 0 || m.db.stock[v]+delta > 10 {
+		return
+	}
+	m.db.stock[v] += delta
+	err := m.g.AddStock(m.t.Context(), v, delta)
+	gate := m.gates[v]
+	switch {
+	case gate == nil:
+		require.NoError(m.t, err)
+	case delta < 0 && gate.stock+delta < 0:
+		// What is on its way holds the units that the database has no more.
+		require.ErrorIs(m.t, err, service.ErrInvalidState)
+		m.unload(v)
+		m.load(v)
+	default:
+		require.NoError(m.t, err)
+		gate.stock += delta
+		gate.changed = true
+	}
+}
+
+func (m *model) bury(int64) {
+	for _, s := range m.pick() {
+		a := s.Admission
+		dead := service.Dead{
+			Stream: shardOf(a.VoucherID).stream(), Entry: s.Entry, Admission: &a, Reason: "poison", Tries: 5,
+		}
+		for range 1 + m.rnd.IntN(2) {
+			require.NoError(m.t, m.g.Bury(m.t.Context(), dead))
+		}
+		if gate := m.gates[a.VoucherID]; gate != nil {
+			gate.release(a.UserID, a.OrderID)
+			gate.changed = true
+		}
+		m.ticket(a, "internal")
+		m.letters[a.OrderID] = a
+	}
+}
+
+// anyLetter returns the id of a random dead letter and its admission.
+func (m *model) anyLetter() (string, service.Admission) {
+	letters, err := m.g.DeadLetters(m.t.Context(), "", 500)
+	require.NoError(m.t, err)
+	require.Len(m.t, letters, len(m.letters))
+	if len(letters) == 0 {
+		return "", service.Admission{}
+	}
+	l := letters[m.rnd.IntN(len(letters))]
+	require.Equal(m.t, m.letters[l.Admission.OrderID], *l.Admission)
+	return l.ID, *l.Admission
+}
+
+func (m *model) replay(int64) {
+	id, a := m.anyLetter()
+	if id == "" {
+		return
+	}
+	_, err := m.g.Replay(m.t.Context(), id)
+	gate := m.gates[a.VoucherID]
+	if gate == nil {
+		require.ErrorIs(m.t, err, service.ErrGateCold)
+		return
+	}
+	if want := gate.decide(a, m); want != nil {
+		require.Equal(m.t, want, err)
+		return
+	}
+	require.NoError(m.t, err)
+	m.ticket(a, "")
+	gate.changed = true // also where it is an order since, and takes no unit
+	delete(m.letters, a.OrderID)
+	m.readQueue()
+}
+
+func (m *model) discard(int64) {
+	if id, a := m.anyLetter(); id != "" {
+		require.NoError(m.t, m.g.Discard(m.t.Context(), id))
+		require.ErrorIs(m.t, m.g.Discard(m.t.Context(), id), service.ErrNotFound)
+		delete(m.letters, a.OrderID)
+	}
+}
+
+func (m *model) flush(int64) {
+	require.NoError(m.t, m.rdb.FlushDB(m.t.Context()).Err())
+	m.queue, m.past = nil, nil
+	clear(m.gates)
+	clear(m.letters)
+	clear(m.tickets)
+}

@@ -1,0 +1,168 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// model is the gate as it should be, in Go, beside the gate as it is. Both go through the same random operations.
+type model struct {
+	t   *testing.T
+	rnd *rand.Rand
+	rdb *redis.Client
+	g   *Gate
+	db  *database
+
+	gates    map[int64]*modelGate // of the vouchers; nil: cold
+	queue    []service.Settled
+	letters  map[int64]service.Admission // by order id
+	tickets  map[int64]map[int64]string  // user -> order -> failed
+	versions map[int64]int64
+	past     []service.Admission // that ever were reserved
+	nextID   int64
+}
+
+type modelGate struct {
+	stock   int64
+	buyers  map[int64][]int64
+	changed bool // since the last check
+}
+
+var modelVouchers = []int64{voucher, neighbour, stranger}
+
+func TestModel(t *testing.T) {
+	steps := 4000
+	if testing.Short() {
+		steps = 500
+	}
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+		t.Logf("seed %d", seed)
+		m := newModel(t, rdb, seed)
+		for step := range steps {
+			name := m.step()
+			m.check(fmt.Sprintf("seed %d, step %d: %s", seed, step, name))
+		}
+	})
+}
+
+func newModel(t *testing.T, rdb *redis.Client, seed uint64) *model {
+	m := &model{
+		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), rdb: rdb, g: newGate(rdb), db: newDatabase(),
+		gates: map[int64]*modelGate{}, letters: map[int64]service.Admission{},
+		tickets: map[int64]map[int64]string{}, versions: map[int64]int64{}, nextID: 1 << 60,
+	}
+	for _, v := range modelVouchers {
+		m.db.stock[v] = 5
+	}
+	return m
+}
+
+// step does one random operation and says which.
+func (m *model) step() string {
+	v := modelVouchers[m.rnd.IntN(len(modelVouchers))]
+	ops := []struct {
+		name   string
+		weight int
+		do     func(v int64)
+	}{
+		{"reserve", 40, m.reserve},
+		{"commit", 8, m.commit},
+		{"settle", 25, m.settle},
+		{"settle again", 5, m.settleAgain},
+		{"cancel", 15, m.cancel},
+		{"release nothing", 5, m.releaseNothing},
+		{"load", 15, m.load},
+		{"unload", 3, m.unload},
+		{"add stock", 8, m.addStock},
+		{"bury", 6, m.bury},
+		{"replay", 6, m.replay},
+		{"discard", 1, m.discard},
+		{"flush", 1, m.flush},
+	}
+	total := 0
+	for _, op := range ops {
+		total += op.weight
+	}
+	n := m.rnd.IntN(total)
+	for _, op := range ops {
+		if n -= op.weight; n < 0 {
+			op.do(v)
+			return fmt.Sprintf("%s, voucher %d", op.name, v)
+		}
+	}
+	panic("unreachable")
+}
+
+// check compares everything that the gate shows with the model.
+func (m *model) check(after string) {
+	backlog := map[shard]int64{}
+	queued := map[int64]int64{}
+	for _, q := range m.queue {
+		backlog[shardOf(q.Admission.VoucherID)]++
+		queued[q.Admission.VoucherID]++
+	}
+	for _, v := range modelVouchers {
+		require.Len(m.t, queue(m.t, m.g, v), int(queued[v]), after)
+		gate := m.gates[v]
+		got, err := m.g.Level(m.t.Context(), v)
+		if gate == nil {
+			require.ErrorIs(m.t, err, service.ErrGateCold, after)
+			continue
+		}
+		require.NoError(m.t, err, after)
+		m.checkVersion(v, gate, got.Version, after)
+		want := Level{Stock: gate.stock, Queued: queued[v], Backlog: backlog[shardOf(v)], Version: got.Version}
+		table := map[string]string{}
+		for user, orders := range gate.buyers {
+			want.Held += int64(len(orders))
+			table[strconv.FormatInt(user, 10)] = joinIDs(orders)
+		}
+		require.Equal(m.t, want, got, after)
+		require.Equal(m.t, table, buyers(m.t, m.g, v), after)
+	}
+	m.checkTickets(after)
+}
+
+// checkVersion: it grows if and only if something changed, also over a lost Redis.
+func (m *model) checkVersion(v int64, gate *modelGate, got int64, after string) {
+	if gate.changed {
+		require.Greater(m.t, got, m.versions[v], after)
+	} else {
+		require.Equal(m.t, m.versions[v], got, after)
+	}
+	gate.changed = false
+	m.versions[v] = got
+}
+
+func (m *model) checkTickets(after string) {
+	user := 1 + m.rnd.Int64N(6)
+	got, err := m.g.Tickets(m.t.Context(), user)
+	require.NoError(m.t, err, after)
+	failed := map[int64]string{}
+	for _, ticket := range got {
+		failed[ticket.OrderID] = ticket.Failed
+		one, err := m.g.Ticket(m.t.Context(), user, ticket.OrderID)
+		require.NoError(m.t, err, after)
+		require.Equal(m.t, ticket, one, after)
+	}
+	want := maps.Clone(m.tickets[user])
+	if want == nil {
+		want = map[int64]string{}
+	}
+	require.Equal(m.t, want, failed, after)
+	if _, err := m.g.Ticket(m.t.Context(), user, 1); !errors.Is(err, service.ErrNotFound) {
+		require.Fail(m.t, "a ticket that nobody has", after)
+	}
+}

@@ -1,0 +1,157 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// never is a check that knows nothing.
+func never(context.Context) (service.Outcome, bool, error) { return service.Outcome{}, false, nil }
+
+// listening runs a gate of its own instance and waits until it hears. Channels know no database numbers.
+func listening(t *testing.T, rdb *redis.Client) *Gate {
+	t.Helper()
+	g := newGate(rdb)
+	g.cfg.Instance = t.Name()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- g.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	require.Eventually(t, func() bool {
+		n, err := rdb.PubSubNumSub(ctx, outcomes(g.Instance())).Result()
+		return err == nil && n[outcomes(g.Instance())] == 1
+	}, 10*time.Second, time.Millisecond)
+	return g
+}
+
+func TestOutcomesAreTold(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := listening(t, rdb), newDatabase()
+		db.stock[voucher] = 5
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		as := []service.Admission{admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13)}
+		var waiting [5]*Expectation
+		for i := range as {
+			as[i].ReplyTo = g.Instance()
+			waiting[i] = g.Expect(as[i].OrderID)
+			defer waiting[i].Close()
+		}
+		waiting[4] = g.Expect(1) // a second one for the same order
+		defer waiting[4].Close()
+		as[2].ReplyTo = "elsewhere"
+		reserve(t, g, as...)
+		done := queue(t, g, voucher)
+		done[1].Failed = "sold_out"
+		require.NoError(t, g.Settle(t.Context(), done[:3]))
+		bury(t, g, done[3])
+		wants := map[int]service.Outcome{
+			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 4: {OrderID: 1},
+		}
+		for i, want := range wants {
+			got, err := waiting[i].Wait(t.Context(), never)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		select {
+		case o := <-waiting[2].outcome:
+			require.Fail(t, "it was told to another instance", "%v", o)
+		default:
+		}
+	})
+}
+
+// Messages get lost; who waits finds out by himself, and an error on the way is not the end.
+func TestWaitWithoutMessages(t *testing.T) {
+	g := newGate(nil)
+	e := g.Expect(1)
+	defer e.Close()
+	asked := 0
+	o, err := e.Wait(t.Context(), func(context.Context) (service.Outcome, bool, error) {
+		switch asked++; asked {
+		case 1:
+			return service.Outcome{}, false, nil
+		case 2:
+			return service.Outcome{}, true, errors.New("the database is away")
+		}
+		return service.Outcome{OrderID: 1, Failed: "sold_out"}, true, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, service.Outcome{OrderID: 1, Failed: "sold_out"}, o)
+	require.Equal(t, 3, asked)
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	e := newGate(nil).Expect(1)
+	defer e.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := e.Wait(ctx, never)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// An outcome that is known is told, though the time is over.
+func TestWaitPrefersTheOutcome(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		g := newGate(nil)
+		e := g.Expect(1)
+		g.deliver("1")
+		o, err := e.Wait(ctx, never)
+		require.NoError(t, err)
+		require.Equal(t, service.Outcome{OrderID: 1}, o)
+	}
+}
+
+func TestRunWithoutItsClient(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g := newGate(rdb)
+		g.cfg.Instance = t.Name()
+		ended := make(chan error)
+		go func() { ended <- g.Run(t.Context()) }()
+		require.Eventually(t, func() bool {
+			n, err := rdb.PubSubNumSub(t.Context(), outcomes(g.Instance())).Result()
+			return err == nil && n[outcomes(g.Instance())] == 1
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, rdb.Close())
+		require.Error(t, <-ended)
+	})
+}
+
+func TestClosedExpectationsAreForgotten(t *testing.T) {
+	g := newGate(nil)
+	a, b := g.Expect(1), g.Expect(1)
+	a.Close()
+	a.Close()
+	g.deliver("1 garbage 2:sold_out")
+	require.Empty(t, a.outcome)
+	require.Len(t, b.outcome, 1)
+	g.deliver("1") // it is told once
+	b.Close()
+	require.Empty(t, g.waiting)
+}
+
+// A subscription outlives a Redis that went away.
+func TestRunReconnects(t *testing.T) {
+	server := testenv.StartRedis(t)
+	rdb := server.Client(t)
+	g := listening(t, rdb)
+	require.NoError(t, server.Restart())
+	e := g.Expect(1)
+	defer e.Close()
+	require.Eventually(t, func() bool {
+		g.publish(t.Context(), []service.Settled{{Admission: service.Admission{OrderID: 1, ReplyTo: g.Instance()}}})
+		return len(e.outcome) == 1
+	}, 30*time.Second, 10*time.Millisecond)
+}

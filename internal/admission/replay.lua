@@ -1,0 +1,24 @@
+-- Admits a dead letter again, under its order id, and queues it.
+-- KEYS     common.lua; then the user's tickets
+-- ARGV[1]  the letter's id in the dead stream
+-- ARGV     then order, user, voucher, amount, limit, at in ms
+-- Returns "ok"; "gone" if there is no such letter; "cold"; "sold_out"; or the newest of the orders of this user, who
+-- holds as many as the limit. Unless it is "ok" nothing changed.
+local letter, order, user, voucher, amount, limit, at = unpack(ARGV)
+if #redis.call('XRANGE', DEAD, letter, letter) == 0 then return 'gone' end
+if not loaded then return 'cold' end
+
+local list = redis.call('HGET', BUYERS, user) or ''
+-- An order that is held became one in spite of all, by a worker who was slow. The queue will find that out.
+if not has(list, order) then
+  if count(list) >= tonumber(limit) then return newest(list) end
+  if tonumber(redis.call('GET', STOCK)) <= 0 then return 'sold_out' end
+  redis.call('HSET', BUYERS, user, append(list, order))
+  redis.call('DECR', STOCK)
+  redis.call('HINCRBY', META, 'held', 1)
+end
+enqueue(KEYS[8], order, user, voucher, amount, limit, at, '')
+redis.call('HINCRBY', META, 'queued', 1)
+redis.call('XDEL', DEAD, letter)
+changed()
+return 'ok'

@@ -1,0 +1,130 @@
+package admission
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/service"
+)
+
+//go:embed reserve.lua
+var reserveSource string
+
+var reserveScript = script(reserveSource)
+
+// refusals are the answers of the script that are words.
+var refusals = map[string]error{
+	"ok":          nil,
+	"not_started": service.ErrSaleNotStarted,
+	"ended":       service.ErrSaleEnded,
+	"sold_out":    service.ErrSoldOut,
+	"overloaded":  service.ErrOverloaded,
+}
+
+// Reserve decides for buyers of one voucher, as if they had come one after the other: results[i] is nil if as[i] was
+// admitted, or service.ErrSoldOut, *service.DuplicateOrderError (with the newest order that the user holds),
+// ErrSaleNotStarted, ErrSaleEnded, ErrOverloaded (the backlog is full). The voucher of the admissions is voucherID,
+// and their limit at least 1.
+//
+// An order id that its user holds already is admitted again, and nothing changes; so a call may be repeated, and
+// Reserve repeats it by itself while ctx allows if a reply got lost. More than 500 buyers are several scripts.
+//
+// With an error there are no results: service.ErrGateCold (Load, and ask again with the same order ids) or
+// service.ErrUnavailable.
+func (g *Gate) Reserve(
+	ctx context.Context, voucherID int64, w service.Window, as []service.Admission,
+) ([]error, error) {
+	results := make([]error, 0, len(as))
+	for rows := range slices.Chunk(as, maxRows) {
+		keys, args := g.reserveArgs(voucherID, w, rows)
+		answers, err := g.reserve(ctx, keys, args)
+		if errors.Is(err, redis.Nil) {
+			return nil, service.ErrGateCold
+		}
+		if err != nil {
+			return nil, unavailable(err, "reserve units of voucher %d", voucherID)
+		}
+		for _, answer := range answers {
+			results = append(results, refusal(answer))
+		}
+	}
+	return results, nil
+}
+
+func (g *Gate) reserveArgs(voucherID int64, w service.Window, rows []service.Admission) ([]string, []any) {
+	k := keysOf(voucherID)
+	keys := slices.Grow(k.list(), len(rows))
+	args := make([]any, 0, 4+6*len(rows))
+	args = append(args, w.Begin.UnixMilli(), w.End.UnixMilli(), g.cfg.MaxBacklog, voucherID)
+	for _, a := range rows {
+		keys = append(keys, k.shard.tickets(a.UserID))
+		args = append(args, a.OrderID, a.UserID, a.Amount, a.Limit, a.At.UnixMilli(), a.ReplyTo)
+	}
+	return keys, args
+}
+
+// reserve runs the script until an answer is heard. Where nothing can have been executed it gives up at once: there
+// is nothing to find out, and whoever waits should hear soon that Redis is down.
+func (g *Gate) reserve(ctx context.Context, keys []string, args []any) ([]string, error) {
+	lost := false // an earlier try may have been executed
+	for {
+		answers, err := g.run(ctx, reserveScript, keys, args...).StringSlice()
+		if err == nil || answered(err) || !lost && notSent(err) {
+			return answers, err
+		}
+		lost = true
+		if wait(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) != nil {
+			return nil, err
+		}
+	}
+}
+
+// answered says whether err is what Redis replied.
+func answered(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// notSent says whether err proves that the server did not get the command.
+func notSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
+}
+
+// refusal reads one answer of the script.
+func refusal(answer string) error {
+	if err, ok := refusals[answer]; ok {
+		return err
+	}
+	return duplicate(answer)
+}
+
+// duplicate makes the error of a user who holds order, as a script wrote it.
+func duplicate(order string) error {
+	id, err := strconv.ParseInt(order, 10, 64)
+	if err != nil {
+		return err
+	}
+	return &service.DuplicateOrderError{OrderID: id}
+}
+
+// wait sleeps for d, or less if ctx ends, and then says why.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/service"
+)
+
+var (
+	//go:embed release.lua
+	releaseSource string
+	//go:embed add_stock.lua
+	addStockSource string
+
+	releaseScript  = script(releaseSource)
+	addStockScript = script(addStockSource)
+)
+
+// Level is what the gate of a voucher holds at one moment.
+type Level struct {
+	Stock   int64 // units that may be admitted; below zero: see the package's documentation
+	Held    int64 // order ids that buyers hold: active orders and queued admissions
+	Queued  int64 // admissions of this voucher that are not settled
+	Version int64 // grows with every change, and with every load
+	Backlog int64 // admissions that are not settled, of all vouchers of the shard
+}
+
+// Level reads the gate of a voucher. Errors: service.ErrGateCold, ErrUnavailable.
+func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
+	k := keysOf(voucherID)
+	var stock *redis.StringCmd
+	var meta *redis.SliceCmd
+	var backlog *redis.IntCmd
+	_, err := g.cfg.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		stock = p.Get(ctx, k.stock)
+		meta = p.HMGet(ctx, k.meta, "held", "queued", "version")
+		backlog = p.XLen(ctx, k.shard.stream())
+		return nil
+	})
+	if errors.Is(stock.Err(), redis.Nil) {
+		return Level{}, service.ErrGateCold
+	}
+	if err != nil {
+		return Level{}, unavailable(err, "read the level of voucher %d", voucherID)
+	}
+	counters := struct {
+		Held    int64 `redis:"held"`
+		Queued  int64 `redis:"queued"`
+		Version int64 `redis:"version"`
+	}{}
+	if err := meta.Scan(&counters); err != nil {
+		return Level{}, fmt.Errorf("admission: counters of voucher %d: %w", voucherID, err)
+	}
+	units, err := stock.Int64()
+	if err != nil {
+		return Level{}, fmt.Errorf("admission: stock of voucher %d: %w", voucherID, err)
+	}
+	return Level{
+		Stock: units, Held: counters.Held, Queued: counters.Queued, Version: counters.Version, Backlog: backlog.Val(),
+	}, nil
+}
+
+// Unload makes the gate of a voucher cold, so that it will be rebuilt from the database as it is from now on; a load
+// that is going on begins again. Tickets and the stream stay. Repeating it does no harm.
+func (g *Gate) Unload(ctx context.Context, voucherID int64) error {
+	k := keysOf(voucherID)
+	// One command, so that the parts never disagree.
+	if err := g.cfg.Redis.Del(ctx, k.stock, k.buyers, k.meta, k.loading, k.undone).Err(); err != nil {
+		return unavailable(err, "unload voucher %d", voucherID)
+	}
+	return nil
+}
+
+// Release gives back the unit of an order whose cancellation is committed, and forgets its buyer. It does so once
+// however often it is called, and nothing while the gate is cold: who loads it will see the cancellation.
+func (g *Gate) Release(ctx context.Context, voucherID, userID, orderID int64) error {
+	if err := g.run(ctx, releaseScript, keysOf(voucherID).list(), userID, orderID).Err(); err != nil {
+		return unavailable(err, "release order %d", orderID)
+	}
+	return nil
+}
+
+// AddStock takes over a change of the stock that is committed in the database; delta may be negative. A cold gate
+// needs nothing, and a load that is going on begins again. It is service.ErrInvalidState to take away more than
+// there is to admit, and nothing changes.
+//
+// A change cannot be recognised as the same one. After service.ErrUnavailable it may have happened or not, and if
+// a load began and ended between the commit and this call, it is counted twice. The gate is then off by delta, which
+// costs no promise, until Unload; the audit sees it.
+func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
+	answer, err := g.run(ctx, addStockScript, keysOf(voucherID).list(), delta).Text()
+	if err != nil {
+		return unavailable(err, "add %d to voucher %d", delta, voucherID)
+	}
+	if answer == "short" {
+		return fmt.Errorf("%w: the gate of voucher %d has fewer than %d units left",
+			service.ErrInvalidState, voucherID, -delta)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// storm is a database that buyers, a worker, cancellations and loaders use at once.
+type storm struct {
+	g  *Gate
+	mu sync.Mutex
+	db *database
+}
+
+func (s *storm) read(ctx context.Context, v int64, inFlight []int64) (service.GateState, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.db.read(ctx, v, inFlight)
+}
+
+// buy reserves for a random user, and loads the gate whenever it is cold.
+func (s *storm) buy(ctx context.Context, order int64) error {
+	as := []service.Admission{admission(order, 1+rand.Int64N(50)), admission(order+1, 1+rand.Int64N(50))}
+	for {
+		_, err := s.g.Reserve(ctx, voucher, onSale(), as)
+		if !errors.Is(err, service.ErrGateCold) {
+			return err
+		}
+		if err := s.g.Load(ctx, voucher, s.read); err != nil {
+			return err
+		}
+	}
+}
+
+// work commits what is in the stream, now and then not all of it, and settles, now and then twice.
+func (s *storm) work(ctx context.Context) error {
+	entries, err := s.g.cfg.Redis.XRangeN(ctx, shardOf(voucher).stream(), "-", "+", 20).Result()
+	if err != nil {
+		return err
+	}
+	var done []service.Settled
+	for _, e := range entries {
+		a, err := s.g.Parse(e.Values)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		failed := s.db.commit(a)
+		s.mu.Unlock()
+		if rand.IntN(5) > 0 {
+			done = append(done, service.Settled{Entry: e.ID, Admission: a, Failed: failed})
+		}
+	}
+	for range 1 + rand.IntN(2) {
+		if err := s.g.Settle(ctx, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancel gives up an order, if there is one.
+func (s *storm) cancel(ctx context.Context) error {
+	s.mu.Lock()
+	var order, user int64
+	for id, o := range s.db.orders {
+		if o.active {
+			order, user = id, o.user
+			break
+		}
+	}
+	s.db.cancel(order)
+	s.mu.Unlock()
+	return s.g.Release(ctx, voucher, user, order)
+}
+
+// TestStorm lets everything happen at once, Redis losing its gate or all its data included. However it comes, in the
+// end the gate is what the database and the stream make of it.
+func TestStorm(t *testing.T) {
+	rounds := 400
+	if testing.Short() {
+		rounds = 100
+	}
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		s := &storm{g: newGate(rdb), db: newDatabase()}
+		s.db.stock[voucher] = 30
+		group, ctx := errgroup.WithContext(t.Context())
+		var orders atomic.Int64
+		often := func(n int, do func() error) {
+			group.Go(func() error {
+				for range n {
+					if err := do(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		for range 3 {
+			often(rounds, func() error { return s.buy(ctx, orders.Add(2)) })
+			often(rounds, func() error { return s.cancel(ctx) })
+		}
+		often(rounds, func() error { return s.work(ctx) })
+		often(rounds/4, func() error { return s.g.Unload(ctx, voucher) })
+		often(rounds/20, func() error { return rdb.FlushDB(ctx).Err() })
+		require.NoError(t, group.Wait())
+
+		require.NoError(t, s.g.Load(t.Context(), voucher, s.read))
+		requireExact(t, s.g, s.db)
+		for len(queue(t, s.g, voucher)) > 0 {
+			require.NoError(t, s.work(t.Context()))
+		}
+		requireExact(t, s.g, s.db)
+	})
+}

@@ -1,0 +1,158 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/service"
+)
+
+// loadPage is how many entries or users are sent at once.
+const loadPage = 1000
+
+// table is what a load builds.
+type table struct {
+	stock  int64
+	queued int
+	held   int
+	buyers map[int64][]int64 // user -> orders
+}
+
+// rebuild is the work of a load, step by step as Load tells.
+func (l *load) rebuild(ctx context.Context) (*table, error) {
+	queue, err := l.readStream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.mark(ctx, queue); err != nil {
+		return nil, err
+	}
+	state, err := l.read(ctx, l.voucherID, orderIDs(queue))
+	if err != nil {
+		return nil, err
+	}
+	t := newTable(queue, state)
+	if err := l.write(ctx, t); err != nil {
+		return nil, err
+	}
+	return t, l.finish(ctx, t)
+}
+
+// readStream returns the admissions of the voucher by their entries. What cannot be read as one is no admission: it
+// holds nothing.
+func (l *load) readStream(ctx context.Context) (map[string]service.Admission, error) {
+	queue := map[string]service.Admission{}
+	for start := "-"; ; {
+		page, err := l.gate.cfg.Redis.XRangeN(ctx, l.keys.shard.stream(), start, "+", loadPage).Result()
+		if err != nil {
+			return nil, unavailable(err, "read the queue of voucher %d", l.voucherID)
+		}
+		for _, entry := range page {
+			if a, err := parseEntry(entry.Values); err == nil && a.VoucherID == l.voucherID {
+				queue[entry.ID] = a
+			}
+		}
+		if len(page) < loadPage {
+			return queue, nil
+		}
+		start = "(" + page[len(page)-1].ID
+	}
+}
+
+// mark takes out of queue what left the stream until this moment.
+func (l *load) mark(ctx context.Context, queue map[string]service.Admission) error {
+	notes, err := l.gate.run(ctx, loadMarkScript, l.keys.list(), l.token).StringSlice()
+	if errors.Is(err, redis.Nil) {
+		return errStale
+	}
+	if err != nil {
+		return unavailable(err, "load voucher %d", l.voucherID)
+	}
+	for _, note := range notes {
+		delete(queue, note) // other notes are of orders, and no entry is named like one
+	}
+	return nil
+}
+
+func orderIDs(queue map[string]service.Admission) []int64 {
+	ids := make([]int64, 0, len(queue))
+	for _, a := range queue {
+		ids = append(ids, a.OrderID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func newTable(queue map[string]service.Admission, state service.GateState) *table {
+	t := &table{stock: state.Stock, queued: len(queue), buyers: map[int64][]int64{}}
+	known := make(map[int64]bool, len(state.Settled)+len(state.Holders))
+	for _, id := range state.Settled {
+		known[id] = true
+	}
+	for _, h := range state.Holders {
+		known[h.OrderID] = true
+		t.add(h.UserID, h.OrderID)
+	}
+	for _, a := range queue {
+		if !known[a.OrderID] {
+			known[a.OrderID] = true
+			t.add(a.UserID, a.OrderID)
+			t.stock--
+		}
+	}
+	for _, orders := range t.buyers {
+		slices.Sort(orders) // ids grow with time: the newest is the last
+	}
+	return t
+}
+
+func (t *table) add(userID, orderID int64) {
+	t.buyers[userID] = append(t.buyers[userID], orderID)
+	t.held++
+}
+
+// write stores the buyers under the load's own name.
+func (l *load) write(ctx context.Context, t *table) error {
+	key := l.keys.table(l.token)
+	for users := range slices.Chunk(slices.Collect(maps.Keys(t.buyers)), loadPage) {
+		row := make([]any, 0, 2*len(users))
+		for _, user := range users {
+			row = append(row, user, joinIDs(t.buyers[user]))
+		}
+		_, err := l.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.HSet(ctx, key, row...)
+			p.PExpire(ctx, key, tableTTL)
+			return nil
+		})
+		if err != nil {
+			return unavailable(err, "write the buyers of voucher %d", l.voucherID)
+		}
+	}
+	return nil
+}
+
+func joinIDs(ids []int64) string {
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(words, ",")
+}
+
+func (l *load) finish(ctx context.Context, t *table) error {
+	done, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token)),
+		l.token, t.stock, t.held, t.queued, len(t.buyers)).Bool()
+	if err != nil {
+		return unavailable(err, "load voucher %d", l.voucherID)
+	}
+	if !done {
+		return errStale
+	}
+	return nil
+}

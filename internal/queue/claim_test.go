@@ -1,0 +1,154 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/admission"
+	"seckill/internal/testenv"
+)
+
+// readerOf is a reader without its loop.
+func readerOf(r *rig, consumer string) *reader {
+	cfg := r.config(consumer, r.commit)
+	cfg.MinIdle = time.Millisecond
+	w := New(cfg)
+	return &reader{w: w, stream: r.stream(), log: cfg.Log}
+}
+
+// entriesOf are those that are pending.
+func entriesOf(r *rig) []entry {
+	var entries []entry
+	for _, p := range r.pending() {
+		entries = append(entries, entry{id: p.ID})
+	}
+	return entries
+}
+
+func TestClaimCountsDeliveries(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserve(1, 3)
+		messages := r.deliver("dead")
+		for tries := int64(2); tries < 5; tries++ {
+			r.until("they have been idle", func() bool { return r.pending()[2].Idle >= 2*time.Millisecond })
+			entries, err := readerOf(r, "a").claim(t.Context())
+			require.NoError(t, err)
+			require.Len(t, entries, 3)
+			for i, e := range entries {
+				require.Equal(t, entry{id: messages[i].ID, fields: messages[i].Values, deliveries: tries}, e)
+			}
+		}
+		for _, p := range r.pending() {
+			require.Equal(t, "a", p.Consumer)
+			require.EqualValues(t, 4, p.RetryCount)
+		}
+	})
+}
+
+func TestClaimLeavesYoungEntriesAlone(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserve(1, 3)
+		r.deliver("busy")
+		b := readerOf(r, "b")
+		b.w.cfg.MinIdle = time.Hour
+		entries, err := b.claim(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, entries)
+		require.Equal(t, "busy", r.pending()[0].Consumer)
+	})
+}
+
+// Somebody deleted an entry that was pending: Redis 6.2 and 7 tell of that in different ways.
+func TestClaimForgetsDeletedEntries(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserve(1, 3)
+		messages := r.deliver("dead")
+		require.NoError(t, rdb.XDel(t.Context(), r.stream(), messages[1].ID).Err())
+		r.until("they have been idle", func() bool { return r.pending()[0].Idle >= 2*time.Millisecond })
+		entries, err := readerOf(r, "a").claim(t.Context())
+		require.NoError(t, err)
+		require.Len(t, entries, 2)
+		require.Len(t, r.pending(), 2)
+	})
+}
+
+func TestEntriesThatComeForEverAreBuriedWithoutATry(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserve(1, 2)
+		messages := r.deliver("dead")
+		require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "dead", 0, messages[0].ID,
+			"RETRYCOUNT", maxDeliveries).Err())
+		r.start(r.config("a", r.commit))
+		r.settled()
+		require.Zero(t, r.asked(1))
+		require.Equal(t, 1, r.asked(2))
+		letters := r.letters()
+		require.Len(t, letters, 1)
+		require.EqualValues(t, maxDeliveries+1, letters[0].Tries)
+		require.EqualValues(t, 1, letters[0].Admission.OrderID)
+	})
+}
+
+// Not in miniredis, which does not know how long a consumer has been idle.
+func TestConsumersThatAreGoneAreDeleted(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	r := newRig(t, rdb, 10)
+	ctx := t.Context()
+	r.reserve(1, 1)
+	messages := r.deliver("gone")
+	require.NoError(t, rdb.XAck(ctx, r.stream(), admission.Group, messages[0].ID).Err())
+	r.reserve(2, 1)
+	r.deliver("stuck") // idle as well, but with an entry
+	names := func() []string {
+		consumers, err := rdb.XInfoConsumers(ctx, r.stream(), admission.Group).Result()
+		require.NoError(t, err)
+		var all []string
+		for _, c := range consumers {
+			all = append(all, c.Name)
+		}
+		return all
+	}
+	a := readerOf(r, "a")
+	a.w.cfg.MinIdle = time.Hour
+	_, err := a.claim(ctx)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"gone", "stuck"}, names(), "not idle for an hour")
+
+	a.w.cfg.ConsumerIdle = time.Millisecond
+	r.until("only the one with an entry is left", func() bool {
+		_, err := a.claim(ctx)
+		require.NoError(t, err)
+		return len(names()) == 1
+	})
+	require.Equal(t, []string{"stuck"}, names())
+	require.Len(t, r.pending(), 1)
+}
+
+func TestLag(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		w := New(r.config("a", r.commit))
+		lag, err := w.Lag(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, Lag{}, lag)
+
+		_, err = rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), ID: "1000-0", Values: []string{"a", "b"}}).Result()
+		require.NoError(t, err)
+		r.reserve(1, 3)
+		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
+			Stream: admission.DeadStreams()[3], Values: []string{"a", "b"},
+		}).Err())
+		lag, err = w.Lag(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 4, lag.Unsettled)
+		require.EqualValues(t, 1, lag.Dead)
+		require.InDelta(t, time.Since(time.UnixMilli(1000)), lag.Oldest, float64(time.Minute))
+	})
+}

@@ -1,0 +1,382 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/admission"
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+func TestAdmissionsBecomeOrders(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 1000)
+		r.reserve(1, 300) // before the workers run
+		r.start(r.config("a", r.commit))
+		r.reserve(301, 200) // and while they do
+		r.settled()
+		r.requireOrders(1, 500)
+		require.Equal(t, admission.Level{Stock: 500, Held: 500, Version: r.level().Version}, r.level())
+		tickets, err := r.gate.Tickets(t.Context(), 1)
+		require.NoError(t, err)
+		require.Empty(t, tickets)
+		require.Empty(t, r.pending())
+	})
+}
+
+func TestFinalAnswers(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 10)
+		r.reserve(1, 4)
+		answers := map[int64]error{
+			1: nil, 2: service.ErrSoldOut, 3: &service.DuplicateOrderError{OrderID: 9}, 4: service.ErrIDTaken,
+		}
+		r.start(r.config("a", func(_ context.Context, as []service.Admission) []error {
+			errs := r.refuse(as, nil)
+			for i, a := range as {
+				errs[i] = answers[a.OrderID]
+			}
+			return errs
+		}))
+		r.settled()
+		for order, failed := range map[int64]string{2: "sold_out", 3: "duplicate_order", 4: "internal"} {
+			ticket, err := r.gate.Ticket(t.Context(), order, order)
+			require.NoError(t, err)
+			require.Equal(t, failed, ticket.Failed)
+			require.Equal(t, 1, r.asked(order))
+		}
+		require.EqualValues(t, 1, r.level().Held)
+		require.EqualValues(t, 9, r.level().Stock)
+		require.Empty(t, r.letters())
+	})
+}
+
+// A worker who dies after the entries were delivered and before he did anything.
+func TestAnotherWorkerTakesOverWhatWasRead(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		require.Len(t, r.deliver("dead"), 20)
+		r.start(r.config("b", r.commit))
+		r.settled()
+		r.requireOrders(1, 20)
+		require.Empty(t, r.letters())
+	})
+}
+
+// The reply of a read was lost: the entries are pending for the very worker who runs.
+func TestWorkerTakesOverFromItself(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		require.Len(t, r.deliver("a"), 20)
+		r.start(r.config("a", r.commit))
+		r.settled()
+		r.requireOrders(1, 20)
+	})
+}
+
+// A worker who dies between the transaction and the settlement.
+func TestAnotherWorkerTakesOverWhatWasCommitted(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		asked := make(chan struct{}, 100)
+		cfg := r.config("a", r.commit)
+		cfg.ShutdownTimeout = time.Millisecond
+		cfg.Gate = slowGate{r.gate, func(context.Context, []service.Settled) error {
+			asked <- struct{}{}
+			return errors.New("the network is gone")
+		}}
+		stop := r.start(cfg)
+		<-asked
+		stop()
+		r.requireOrders(1, 20)
+		require.Len(t, r.pending(), 20)
+
+		r.start(r.config("b", r.commit))
+		r.settled()
+		r.requireOrders(1, 20)
+		require.EqualValues(t, 80, r.level().Stock)
+		require.EqualValues(t, 20, r.level().Held)
+	})
+}
+
+func TestSettlementIsRepeatedUntilTheGateHears(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 5)
+		var tries atomic.Int64
+		cfg := r.config("a", r.commit)
+		cfg.MinIdle = time.Hour // nothing comes again: it is the same settlement
+		cfg.Gate = slowGate{r.gate, func(ctx context.Context, done []service.Settled) error {
+			if tries.Add(1) < 3 {
+				return service.ErrUnavailable
+			}
+			return r.gate.Settle(ctx, done)
+		}}
+		r.start(cfg)
+		r.settled()
+		require.EqualValues(t, 3, tries.Load())
+		require.Equal(t, 1, r.asked(1))
+	})
+}
+
+func TestPoisonIsBuriedAfterMaxTries(t *testing.T) {
+	fail := map[string]func(*rig, []service.Admission) []error{
+		"error": func(r *rig, as []service.Admission) []error {
+			errs := r.refuse(as, nil)
+			for i, a := range as {
+				if a.OrderID == 3 {
+					errs[i] = errors.New("a column is too short")
+				}
+			}
+			return errs
+		},
+		"panic": func(r *rig, as []service.Admission) []error {
+			errs := r.refuse(as, nil)
+			for _, a := range as {
+				if a.OrderID == 3 {
+					panic("a column is too short")
+				}
+			}
+			return errs
+		},
+		"no answers": func(r *rig, as []service.Admission) []error {
+			errs := r.refuse(as, nil)
+			for _, a := range as {
+				if a.OrderID == 3 {
+					return errs[:0]
+				}
+			}
+			return errs
+		},
+	}
+	for name, commit := range fail {
+		t.Run(name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				r := newRig(t, rdb, 100)
+				r.reserve(3, 1)
+				cfg := r.config("a", func(_ context.Context, as []service.Admission) []error { return commit(r, as) })
+				stop := r.start(cfg)
+				r.settled()
+				stop()
+				require.Equal(t, 5, r.asked(3), "alone in its batch, it is one try each time")
+				letters := r.letters()
+				require.Len(t, letters, 1)
+				require.EqualValues(t, 5, letters[0].Tries)
+				require.EqualValues(t, 3, letters[0].Admission.OrderID)
+				ticket, err := r.gate.Ticket(t.Context(), 3, 3)
+				require.NoError(t, err)
+				require.Equal(t, "internal", ticket.Failed)
+				require.Equal(t, admission.Level{Stock: 100, Version: r.level().Version}, r.level())
+
+				// Among others, in one batch, it is found out, and they do not suffer.
+				r.reserve(10, 10)
+				_, err = r.gate.Replay(t.Context(), letters[0].ID)
+				require.NoError(t, err)
+				r.reserve(20, 10)
+				r.start(cfg)
+				r.settled()
+				require.Len(t, r.letters(), 1)
+				require.EqualValues(t, 3, r.letters()[0].Admission.OrderID)
+				require.EqualValues(t, 80, r.level().Stock)
+				require.EqualValues(t, 20, r.level().Held)
+			})
+		})
+	}
+}
+
+// While the database is away nothing is given up, nothing counts as a try, and nothing looks abandoned.
+func TestUnavailableDatabaseIsWaitedFor(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		var back atomic.Bool
+		away := func(ctx context.Context, as []service.Admission) []error {
+			if !back.Load() {
+				return r.refuse(as, service.ErrUnavailable)
+			}
+			return r.commit(ctx, as)
+		}
+		stop := r.start(r.config("a", away))
+		r.until("more tries than poison gets", func() bool { return r.asked(1) > 6 })
+		for _, p := range r.pending() {
+			require.EqualValues(t, 1, p.RetryCount)
+			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, p.ID,
+				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 1).Err())
+		}
+		r.until("the claim is renewed", func() bool { return r.pending()[19].Idle < time.Hour })
+		back.Store(true)
+		r.settled()
+		r.requireOrders(1, 20)
+		require.Empty(t, r.letters())
+		stop()
+		require.Len(t, r.batches, 1)
+		require.Equal(t, 20, r.batches[0].Committed)
+	})
+}
+
+// A batch that is kept in hand does not look abandoned.
+func TestKeepRenewsTheClaim(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 3)
+		r.deliver("a")
+		a := readerOf(r, "a")
+		entries := entriesOf(r)
+		for _, e := range entries {
+			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, e.id,
+				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 4).Err())
+		}
+		a.keep(t.Context(), entries)
+		for _, p := range r.pending() {
+			require.Less(t, p.Idle, time.Hour)
+			require.EqualValues(t, 4, p.RetryCount)
+		}
+		// What somebody else has taken stays with him.
+		readerOf(r, "b").keep(t.Context(), entries)
+		for _, p := range r.pending() {
+			require.Equal(t, "a", p.Consumer)
+		}
+	})
+}
+
+func TestFlushInTheMiddle(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 1000)
+		r.start(r.config("a", r.commit))
+		r.reserve(1, 50)
+		r.until("some are committed", func() bool { return r.asked(1) > 0 })
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		r.load(1000)
+		r.reserve(101, 50)
+		r.settled()
+		for id := int64(101); id <= 150; id++ {
+			require.Equal(t, 1, r.asked(id))
+		}
+		require.EqualValues(t, 50, r.level().Held)
+		require.EqualValues(t, 950, r.level().Stock)
+	})
+}
+
+// Redis dies, and comes back with nothing.
+func TestRedisRestarts(t *testing.T) {
+	server := testenv.StartRedis(t)
+	r := newRig(t, server.Client(t), 1000)
+	r.start(r.config("a", r.commit))
+	r.reserve(1, 50)
+	r.until("some are committed", func() bool { return r.asked(1) > 0 })
+	server.Kill()
+	require.NoError(t, server.Restart())
+	r.load(1000)
+	r.reserve(101, 50)
+	r.settled()
+	require.Equal(t, 1, r.asked(150))
+	require.EqualValues(t, 950, r.level().Stock)
+}
+
+func TestUnreadableEntriesAreBuriedAtOnce(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 1)
+		junk := map[string]any{"order": "seven", "note": "who wrote this?"}
+		id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: junk}).Result()
+		require.NoError(t, err)
+		r.reserve(2, 1)
+		r.start(r.config("a", r.commit))
+		r.settled()
+		r.requireOrders(1, 2)
+		letters := r.letters()
+		require.Len(t, letters, 1)
+		require.Nil(t, letters[0].Admission)
+		require.Equal(t, map[string]string{"order": "seven", "note": "who wrote this?"}, letters[0].Fields)
+		require.Equal(t, id, letters[0].Entry)
+		require.EqualValues(t, 1, letters[0].Tries)
+	})
+}
+
+func TestShutdownFinishesTheBatch(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		entered, goOn := make(chan struct{}), make(chan struct{})
+		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+			close(entered)
+			<-goOn
+			if err := ctx.Err(); err != nil {
+				return r.refuse(as, err)
+			}
+			return r.commit(ctx, as)
+		})
+		cfg.MinIdle, cfg.ShutdownTimeout = time.Hour, patience
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- New(cfg).Run(ctx) }()
+		<-entered
+		cancel()
+		select {
+		case err := <-ended:
+			require.Fail(t, "it does not wait for the batch", "%v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		close(goOn)
+		require.NoError(t, <-ended)
+		r.requireOrders(1, 20)
+		require.Zero(t, r.level().Backlog)
+	})
+}
+
+// What shutdown cannot finish is not lost.
+func TestShutdownIsBounded(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		entered := make(chan struct{})
+		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+			close(entered)
+			<-ctx.Done()
+			return r.refuse(as, ctx.Err())
+		})
+		cfg.ShutdownTimeout = 10 * time.Millisecond
+		stop := r.start(cfg)
+		<-entered
+		stop()
+		require.Len(t, r.pending(), 20)
+		r.start(r.config("b", r.commit))
+		r.settled()
+		r.requireOrders(1, 20)
+	})
+}
+
+func TestTwoWorkersShare(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 1000)
+		var first [2]atomic.Bool
+		both := make(chan struct{})
+		for i, name := range []string{"a", "b"} {
+			cfg := r.config(name, func(ctx context.Context, as []service.Admission) []error {
+				if !first[i].Swap(true) && first[1-i].Load() {
+					close(both)
+				}
+				<-both // each waits in its first batch until the other has one, too
+				return r.commit(ctx, as)
+			})
+			cfg.BatchSize, cfg.MinIdle = 7, time.Hour
+			r.start(cfg)
+		}
+		r.reserve(1, 400)
+		r.settled()
+		r.requireOrders(1, 400)
+		for id := int64(1); id <= 400; id++ {
+			require.Equal(t, 1, r.asked(id), id)
+		}
+	})
+}
