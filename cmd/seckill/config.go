@@ -23,7 +23,8 @@ type Config struct {
 	RedisAddrs    []string      `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+ (host:port); several are a cluster. Empty: a Redis inside the process."`
 	RedisPassword string        `env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
 	LockNodes     []string      `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Independent Redis servers for the user lock (Redlock, an odd number). Empty: the one Redis."`
-	OrderLane     string        `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch" help:"How orders reach the database: ${enum} (${default})."`
+	OrderLane     string        `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"How orders reach the database: ${enum} (${default})."`
+	QueueBacklog  int           `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: orders that may wait in each of the 16 streams for the database; more are refused (${default})."`
 	JWTSecret     string        `env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Signs the tokens, at least 32 bytes. Required with MySQL; else generated into the data directory."`
 	AdminPhones   []string      `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Users with these phone numbers are admins. In the demo: 13800000000."`
 	Demo          *bool         `env:"SECKILL_DEMO" negatable:"" help:"Login codes in the answer's header, sample shops and vouchers. Default: only on the embedded database."`
@@ -80,6 +81,7 @@ func (c Config) finish() (Config, error) {
 	rule(len(slices.Compact(slices.Sorted(slices.Values(c.LockNodes)))) == len(c.LockNodes),
 		"SECKILL_LOCK_NODES: a node is named twice, so no lock could ever be had")
 	rule(c.PayTimeout >= time.Second, "SECKILL_PAY_TIMEOUT: %s is shorter than a second", c.PayTimeout)
+	rule(c.QueueBacklog >= 1, "SECKILL_QUEUE_BACKLOG: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "SECKILL_DATA_DIR is empty")
 	for i, p := range c.AdminPhones {
 		phone, err := service.ParsePhone(p)

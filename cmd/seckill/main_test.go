@@ -89,7 +89,11 @@ func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 			s.env = append(s.env, "SECKILL_REDIS_ADDRS="+m.Addr())
 			s.flush = func() error { m.FlushAll(); return nil }
 			s.killRedis = func() { m.FlushAll(); m.Close() }
-			s.restartRedis = m.Restart
+			s.restartRedis = func() error {
+				// Close ends it, Restart does not make it anew, and blocking commands give no answer without it.
+				m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
+				return m.Restart()
+			}
 		}
 		fn(t, s)
 	})
@@ -99,9 +103,12 @@ func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	}
 }
 
+// lanes are the order lanes.
+var lanes = []string{"lock", "batch", "queue"}
+
 // eachLane runs a test as each does, in every order lane.
 func eachLane(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
-	for _, lane := range []string{"lock", "batch"} {
+	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			each(t, shared, func(t *testing.T, s *stack) { fn(t, s.in(lane)) })
 		})

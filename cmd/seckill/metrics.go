@@ -21,6 +21,7 @@ type metrics struct {
 	orders   *prometheus.HistogramVec
 	locks    *prometheus.CounterVec
 	batches  prometheus.Histogram
+	settled  *prometheus.CounterVec
 }
 
 func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metrics {
@@ -39,9 +40,12 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 		Name: "seckill_batch_size", Help: "Purchases that were decided together (lanes batch and queue).",
 		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 	})
+	m.settled = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_queue_settled_total", Help: "Admissions that the workers of this process settled, by outcome (ok, sold_out, ..., dead_letter).",
+	}, []string{"outcome"})
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.orders, m.locks, m.batches, redisPool{rdb},
+		m.orders, m.locks, m.batches, m.settled, redisPool{rdb},
 	)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))

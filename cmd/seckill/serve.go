@@ -21,8 +21,12 @@ import (
 )
 
 // maxInFlight bounds the purchases that one process works on; the next ones are told that it is overloaded.
-// It is far above what the database connections can serve within a buyer's patience.
-const maxInFlight = 4096
+// It is far above what the database connections can serve within a buyer's patience: one at a time in the lane lock,
+// many at a time in the others.
+const (
+	maxInFlight        = 4096
+	maxInFlightBatched = 32768
+)
 
 // Time-outs of the public port. An answer takes at most 5 s, so a writer that needs longer is not reading.
 const (
@@ -140,9 +144,9 @@ type server struct {
 	log     *slog.Logger
 	handler http.Handler
 	ops     http.Handler
-	revoked *service.Revocations
 	sales   *service.Sales
-	news    *news
+	// background is what runs beside the requests, until the last of them is answered.
+	background []func(context.Context)
 }
 
 // newServer wires the program, from the inside out.
@@ -170,31 +174,48 @@ func newServer(e *env, p parts) (*server, error) {
 	})
 	news := newNews(p.rdb, e.log)
 	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: news.changed})
-	orders := service.NewOrders(service.OrdersConfig{
-		Store: p.store, Sales: sales, Lane: newLane(e, p, ids, m), Now: now,
-		PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
-	})
+	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
+	gate := newGate(p.rdb, cfg.QueueBacklog, e.log)
+	committer := &service.Committer{Orders: p.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
+	workers := newWorkers(gate, p.rdb, committer.Commit, m, e.log)
+	m.registry.MustRegister(queueLag{workers})
 	s := &server{
-		cfg: cfg, log: e.log, ops: m.opsHandler(), revoked: revoked, sales: sales, news: news,
+		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales,
+	}
+	s.background = []func(context.Context){
+		revoked.Run, news.publish, func(ctx context.Context) { news.receive(ctx, sales.Forget) },
+	}
+	ordersConfig := service.OrdersConfig{
+		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
+	}
+	switch cfg.OrderLane {
+	case "lock":
+		var locks service.UserLocks = &userLocks{nodes: p.lockNodes, observe: m.lockEvent}
+		if e.tuning.locks != nil {
+			locks = e.tuning.locks
+		}
+		ordersConfig.Lane = service.NewLockLane(locks, ids, p.store)
+	case "batch":
+		ordersConfig.Lane, ordersConfig.MaxInFlight = service.NewBatchLane(ids, p.store, m.batch), maxInFlightBatched
+	case "queue":
+		lane := service.NewQueueLane(gate, ids, p.store, m.batch)
+		ordersConfig.Lane, ordersConfig.Queue, ordersConfig.MaxInFlight = lane, gate, maxInFlightBatched
+		s.background = append(s.background,
+			func(ctx context.Context) { lane.Audit(ctx, e.log) },
+			func(ctx context.Context) { _ = gate.Run(ctx) },    // returns nil when ctx ends
+			func(ctx context.Context) { _ = workers.Run(ctx) }, // likewise
+		)
+	}
+	if cfg.OrderLane != "queue" {
+		warnOfBacklog(e.ctx, workers, cfg.OrderLane, e.log)
 	}
 	s.handler, err = handler.New(handler.Config{
-		Auth: auth, Vouchers: service.NewVouchers(p.store, sales, now), Orders: orders,
-		Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
+		Auth: auth, Vouchers: service.NewVouchers(p.store, sales, now), Orders: service.NewOrders(ordersConfig),
+		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState},
+		Ready:       checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	})
 	return s, err
-}
-
-// newLane makes the configured way from a purchase to an order.
-func newLane(e *env, p parts, ids service.IDs, m *metrics) service.Lane {
-	if e.cfg.OrderLane == "batch" {
-		return service.NewBatchLane(ids, p.store, m.batch)
-	}
-	var locks service.UserLocks = &userLocks{nodes: p.lockNodes, observe: m.lockEvent}
-	if e.tuning.locks != nil {
-		locks = e.tuning.locks
-	}
-	return service.NewLockLane(locks, ids, p.store)
 }
 
 // checks are the conditions of /readyz.
@@ -237,9 +258,9 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	wg.Go(func() { s.revoked.Run(background) })
-	wg.Go(func() { s.news.publish(background) })
-	wg.Go(func() { s.news.receive(background, s.sales.Forget) })
+	for _, run := range s.background {
+		wg.Go(func() { run(background) })
+	}
 	defer func() {
 		stopBackground()
 		wg.Wait()

@@ -158,7 +158,11 @@ func pathID(c *gin.Context) (int64, error) {
 
 // page reads cursor and limit of a list.
 func page(c *gin.Context) (service.Page, error) {
-	p := service.Page{Limit: service.DefaultPageSize}
+	limit, err := pageLimit(c)
+	if err != nil {
+		return service.Page{}, err
+	}
+	p := service.Page{Limit: limit}
 	if s := c.Query("cursor"); s != "" {
 		id, ok := parseID(s)
 		if !ok {
@@ -166,14 +170,19 @@ func page(c *gin.Context) (service.Page, error) {
 		}
 		p.Before = id
 	}
-	if s := c.Query("limit"); s != "" {
-		n, ok := parseID(s)
-		if !ok || n > service.MaxPageSize {
-			return p, service.Invalid("limit", "must be between 1 and %d", service.MaxPageSize)
-		}
-		p.Limit = int(n)
-	}
 	return p, nil
+}
+
+func pageLimit(c *gin.Context) (int, error) {
+	s := c.Query("limit")
+	if s == "" {
+		return service.DefaultPageSize, nil
+	}
+	n, ok := parseID(s)
+	if !ok || n > service.MaxPageSize {
+		return 0, service.Invalid("limit", "must be between 1 and %d", service.MaxPageSize)
+	}
+	return int(n), nil
 }
 
 // list is the form of every list.

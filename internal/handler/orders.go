@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -26,6 +27,7 @@ type orderOut struct {
 	RedeemedAt  *time.Time `json:"redeemed_at,omitempty"`
 	CancelledAt *time.Time `json:"cancelled_at,omitempty"`
 	RefundedAt  *time.Time `json:"refunded_at,omitempty"`
+	Reason      string     `json:"reason,omitempty"` // of a failed order
 }
 
 func newOrderOut(o *service.Order) orderOut {
@@ -33,6 +35,7 @@ func newOrderOut(o *service.Order) orderOut {
 		ID: ID(o.ID), VoucherID: ID(o.VoucherID), UserID: ID(o.UserID), Status: o.Status.String(), Amount: o.Amount,
 		CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
 		PaidAt: o.PaidAt, RedeemedAt: o.RedeemedAt, CancelledAt: o.CancelledAt, RefundedAt: o.RefundedAt,
+		Reason: o.Reason,
 	}
 }
 
@@ -46,12 +49,44 @@ func (h *orderHandler) place(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := h.orders.Place(c.Request.Context(), caller(c).UserID, voucherID)
+	o, err := h.orders.Place(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c))
 	if err != nil {
 		return err
 	}
 	c.Header("Location", locationOf("orders", o.ID))
+	if o.Status == service.OrderQueued {
+		return writeJSON(c, http.StatusAccepted, queuedOut{OrderID: ID(o.ID), Status: o.Status.String()})
+	}
 	return writeJSON(c, http.StatusCreated, newOrderOut(&o))
+}
+
+// queuedOut is the answer to a purchase whose order waits for the database.
+type queuedOut struct {
+	OrderID ID     `json:"order_id"`
+	Status  string `json:"status"`
+}
+
+// maxWait is the longest wait for an outcome, in seconds, that is told from a longer one. The service bounds it anyway.
+const maxWait = 60
+
+// preferredWait reads how long the buyer would like to wait for the outcome (RFC 7240, 4.3). What cannot be read is
+// ignored, as that document wants it; of several the first counts.
+func preferredWait(c *gin.Context) time.Duration {
+	for _, header := range c.Request.Header.Values("Prefer") {
+		for preference := range strings.SplitSeq(header, ",") {
+			preference, _, _ = strings.Cut(preference, ";")
+			name, value, _ := strings.Cut(preference, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
+			if err != nil {
+				return 0
+			}
+			return time.Duration(min(n, maxWait)) * time.Second
+		}
+	}
+	return 0
 }
 
 func (h *orderHandler) show(c *gin.Context) error { return h.one(c, h.orders.Get) }

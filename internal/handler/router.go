@@ -19,6 +19,7 @@ type Config struct {
 	Auth           *service.Auth
 	Vouchers       *service.Vouchers
 	Orders         *service.Orders
+	DeadLetters    *service.DeadLetters
 	Ready          map[string]Check // dependencies by name, asked by /readyz
 	Metrics        prometheus.Registerer
 	Log            *slog.Logger
@@ -43,6 +44,7 @@ func New(cfg Config) (http.Handler, error) {
 	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo}
 	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
 	orders := &orderHandler{orders: cfg.Orders}
+	letters := &deadLetterHandler{letters: cfg.DeadLetters}
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, err
@@ -75,5 +77,8 @@ func New(cfg Config) (http.Handler, error) {
 
 	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(vouchers.change))
+	v1.GET("/admin/dead-letters", e.wrap(admin), e.wrap(letters.list))
+	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), e.wrap(letters.replay))
+	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(letters.discard))
 	return r, nil
 }

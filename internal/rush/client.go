@@ -79,6 +79,9 @@ func (c *Client) do(ctx context.Context, method, path, token string, in, out any
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+	if method == http.MethodPost {
+		req.Header.Set("Prefer", "wait=3") // a queued order: wait for its outcome
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
@@ -210,12 +213,29 @@ type Order struct {
 	UserID    string `json:"user_id"`
 	VoucherID string `json:"voucher_id"`
 	Status    string `json:"status"`
+	Reason    string `json:"reason"` // of a failed order
 }
+
+// Queued is the status of an order that waits for the database; its answer has only id and status.
+const Queued = "queued"
 
 // Place orders one unit.
 func (c *Client) Place(ctx context.Context, token, voucherID string) (Order, error) {
+	var answer struct {
+		Order
+		OrderID string `json:"order_id"`
+	}
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, nil, &answer)
+	if answer.Status == Queued {
+		answer.ID = answer.OrderID
+	}
+	return answer.Order, err
+}
+
+// Order reads one order.
+func (c *Client) Order(ctx context.Context, token, id string) (Order, error) {
 	var o Order
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, nil, &o)
+	_, err := c.do(ctx, http.MethodGet, "/api/v1/orders/"+id, token, nil, &o)
 	return o, err
 }
 

@@ -108,6 +108,9 @@ func (c *Crowd) buy(ctx context.Context, client *Client, token string, count fun
 		wait := time.Second
 		var p *Problem
 		switch {
+		case err == nil && o.Status == Queued:
+			count(Queued)
+			a.Code, a.Order = c.watch(ctx, client, token, o)
 		case err == nil:
 			a.Code, a.Order = "ok", o
 		case errors.As(err, &p):
@@ -128,10 +131,43 @@ func (c *Crowd) buy(ctx context.Context, client *Client, token string, count fun
 	}
 }
 
+// patience bounds how long a buyer watches a queued order, and watchEvery how often he looks.
+const (
+	patience   = 2 * time.Minute
+	watchEvery = 50 * time.Millisecond
+)
+
+// watch looks after a queued order until it is decided. One that the server lost with its Redis does not exist any
+// more, and the buyer presses again.
+func (c *Crowd) watch(ctx context.Context, client *Client, token string, queued Order) (code string, o Order) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		o, err := client.Order(ctx, token, queued.ID)
+		var p *Problem
+		switch {
+		case err == nil && o.Status == "failed":
+			return o.Reason, o
+		case err == nil && o.Status != Queued:
+			return "ok", o
+		case errors.As(err, &p) && p.Code == "not_found":
+			return lost, queued
+		}
+		select {
+		case <-ctx.Done():
+			return "no_answer", queued
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+// lost is a queued order that is gone.
+const lost = "lost"
+
 // tryAgain says whether an answer leaves open what will become of the buyer.
 func tryAgain(code string) bool {
 	switch code {
-	case "order_in_progress", "rate_limited", "overloaded", "unavailable", "no_answer":
+	case "order_in_progress", "rate_limited", "overloaded", "unavailable", "no_answer", lost:
 		return true
 	}
 	return false

@@ -15,6 +15,18 @@ const (
 	OrderRefunded       OrderStatus = 6
 )
 
+// The statuses of admissions that are not orders in the database: they wait in the queue, or have failed.
+const (
+	OrderQueued OrderStatus = 100
+	OrderFailed OrderStatus = 101
+)
+
+// Why an admission failed, as error codes of the API.
+const (
+	ReasonSoldOut   = "sold_out"
+	ReasonDuplicate = "duplicate_order"
+)
+
 // orderStatusWords are the statuses as the API writes them.
 var orderStatusWords = map[OrderStatus]string{
 	OrderPendingPayment: "pending_payment",
@@ -23,6 +35,8 @@ var orderStatusWords = map[OrderStatus]string{
 	OrderCancelled:      "cancelled",
 	OrderRefunding:      "refunding",
 	OrderRefunded:       "refunded",
+	OrderQueued:         "queued",
+	OrderFailed:         "failed",
 }
 
 func (s OrderStatus) String() string {
@@ -43,7 +57,12 @@ func ParseOrderStatus(word string) (OrderStatus, bool) {
 }
 
 // Active says whether an order in this status holds a unit: it is neither cancelled nor refunded.
-func (s OrderStatus) Active() bool { return s != OrderCancelled && s != OrderRefunded }
+func (s OrderStatus) Active() bool {
+	return s != OrderCancelled && s != OrderRefunded && s != OrderQueued && s != OrderFailed
+}
+
+// Stored says whether orders in this status are rows of the database.
+func (s OrderStatus) Stored() bool { return s != OrderQueued && s != OrderFailed }
 
 // Order is one unit of a voucher, held or once held by a user. Amount is in cents and was copied from the
 // voucher when the order was placed. Times are UTC with milliseconds; nil means "has not happened".
@@ -60,6 +79,7 @@ type Order struct {
 	RedeemedAt  *time.Time
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
+	Reason      string // why a failed order failed, as an error code of the API
 }
 
 // Purchase is a buyer's request after the service found the sale open: what a lane turns into an order.
@@ -68,8 +88,10 @@ type Purchase struct {
 	VoucherID int64
 	Amount    int64
 	Limit     int // active orders of this voucher that the user may hold
+	Window    Window
 	At        time.Time
 	ExpiresAt time.Time
+	Wait      time.Duration // how long the buyer is willing to wait for the outcome, in the lane queue
 }
 
 // order makes the order of a purchase, without its slot: the database hands that out.
@@ -78,4 +100,16 @@ func (p Purchase) order(id int64) Order {
 		ID: id, UserID: p.UserID, VoucherID: p.VoucherID, Status: OrderPendingPayment,
 		Amount: p.Amount, CreatedAt: p.At, ExpiresAt: p.ExpiresAt,
 	}
+}
+
+// order shows a ticket as an order. One that is queued has its full time to pay once it is committed.
+func (t *Ticket) order(payTimeout time.Duration) Order {
+	o := Order{
+		ID: t.OrderID, UserID: t.UserID, VoucherID: t.VoucherID, Status: OrderQueued, Amount: t.Amount,
+		CreatedAt: t.At, ExpiresAt: t.At.Add(payTimeout), Reason: t.Failed,
+	}
+	if t.Failed != "" {
+		o.Status = OrderFailed
+	}
+	return o
 }

@@ -56,6 +56,7 @@ type OrdersConfig struct {
 	Now         func() time.Time
 	PayTimeout  time.Duration // how long an order may stay unpaid
 	MaxInFlight int           // purchases at once in this process; more are answered ErrOverloaded
+	Queue       Queue         // what waits in the lane queue; nil in the other lanes
 	Observe     OrderObserver // may be nil
 }
 
@@ -66,6 +67,14 @@ type Orders struct {
 	looks chan struct{} // one element per buyer of whom the store is asked although nothing is left
 }
 
+// Queue is what the service must know of the lane queue: admissions that are not orders in the database (yet).
+type Queue interface {
+	HolderStore
+	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
+	Tickets(ctx context.Context, userID int64) ([]Ticket, error)
+	Release(ctx context.Context, voucherID, userID, orderID int64) error
+}
+
 // NewOrders makes the service.
 func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.Observe == nil {
@@ -74,30 +83,33 @@ func NewOrders(cfg OrdersConfig) *Orders {
 	return &Orders{cfg: cfg, room: make(chan struct{}, cfg.MaxInFlight), looks: make(chan struct{}, maxLooks)}
 }
 
-// Place buys one unit for the user. When it returns an order, the order is committed, whatever dies next.
-// A buyer who hangs up does not stop a purchase that has begun: its outcome is found in the user's orders.
+// Place buys one unit for the user. When it returns an order, the order is committed, whatever dies next; in the lane
+// queue it may also be OrderQueued: then it will be committed, or fail with a reason, and wait is how long the buyer
+// wants to wait for that (at most about 3 s). A buyer who hangs up does not stop a purchase that has begun: its outcome is found in the user's orders.
 //
 // Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
 // *DuplicateOrderError, ErrOrderInProgress, ErrOverloaded, ErrUnavailable.
-func (s *Orders) Place(ctx context.Context, userID, voucherID int64) (Order, error) {
+func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.Duration) (Order, error) {
 	start := time.Now()
-	o, err := s.place(ctx, userID, voucherID, start.Add(placeTimeout))
+	o, err := s.place(ctx, Purchase{UserID: userID, VoucherID: voucherID, Wait: wait}, start.Add(placeTimeout))
 	s.cfg.Observe(err, time.Since(start))
 	return o, err
 }
 
-func (s *Orders) place(ctx context.Context, userID, voucherID int64, deadline time.Time) (Order, error) {
-	v, err := s.cfg.Sales.Get(ctx, voucherID)
+func (s *Orders) place(ctx context.Context, p Purchase, deadline time.Time) (Order, error) {
+	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
 		return Order{}, err
 	}
-	now := Moment(s.cfg.Now())
-	if err := checkOpen(&v, now); err != nil {
+	p.At = Moment(s.cfg.Now())
+	if err := checkOpen(&v, p.At); err != nil {
 		return Order{}, err
 	}
 	if v.Sale.Stock <= 0 {
-		return Order{}, s.soldOut(ctx, userID, &v)
+		return Order{}, s.soldOut(ctx, p.UserID, &v)
 	}
+	p.Amount, p.Limit, p.ExpiresAt = v.PayValue, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
+	p.Window = Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 	select {
 	case s.room <- struct{}{}:
 		defer func() { <-s.room }()
@@ -106,15 +118,12 @@ func (s *Orders) place(ctx context.Context, userID, voucherID int64, deadline ti
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	o, err := s.cfg.Lane.Place(ctx, Purchase{
-		UserID: userID, VoucherID: voucherID, Amount: v.PayValue, Limit: v.Sale.LimitPerUser,
-		At: now, ExpiresAt: now.Add(s.cfg.PayTimeout),
-	})
+	o, err := s.cfg.Lane.Place(ctx, p)
 	switch {
 	case err == nil:
-		s.cfg.Sales.bought(voucherID)
+		s.cfg.Sales.bought(p.VoucherID)
 	case errors.Is(err, ErrSoldOut):
-		s.cfg.Sales.MarkSoldOut(voucherID)
+		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
 	return o, err
 }
@@ -137,7 +146,11 @@ func checkOpen(v *Voucher, now time.Time) error {
 // everybody else that nothing is left. Whether somebody holds one is known without asking the store, except of those
 // who do; where it cannot be found out, the shortage is the truth that is known.
 func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher) error {
-	may, sure := s.cfg.Sales.mayHold(ctx, s.cfg.Store, v.ID, userID)
+	var store HolderStore = s.cfg.Store
+	if s.cfg.Queue != nil {
+		store = s.cfg.Queue
+	}
+	may, sure := s.cfg.Sales.mayHold(ctx, store, v.ID, userID)
 	if !may {
 		return ErrSoldOut
 	}
@@ -149,7 +162,7 @@ func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher) error {
 			return ErrSoldOut
 		}
 	}
-	count, newest, err := s.cfg.Store.ActiveOrders(ctx, userID, v.ID)
+	count, newest, err := store.ActiveOrders(ctx, userID, v.ID)
 	switch {
 	case err != nil && sure:
 		return err
@@ -157,27 +170,4 @@ func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher) error {
 		return &DuplicateOrderError{OrderID: newest}
 	}
 	return ErrSoldOut
-}
-
-// Cancel gives an unpaid order's unit back; the user may buy again at once. The unit returns exactly once.
-// Errors: ErrNotFound (also for another user's order), ErrInvalidState, ErrUnavailable.
-func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
-	defer cancel()
-	o, err := s.cfg.Store.CancelOrder(ctx, userID, id, Moment(s.cfg.Now()))
-	if err != nil {
-		return Order{}, err
-	}
-	s.cfg.Sales.Change(o.VoucherID)
-	return o, nil
-}
-
-// Get shows one order to its owner. Errors: ErrNotFound (also for another user's order), ErrUnavailable.
-func (s *Orders) Get(ctx context.Context, userID, id int64) (Order, error) {
-	return s.cfg.Store.Order(ctx, userID, id)
-}
-
-// List shows a user's orders from the newest to the oldest.
-func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
-	return s.cfg.Store.ListOrders(ctx, f)
 }

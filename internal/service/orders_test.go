@@ -131,10 +131,14 @@ func newOrders(t *testing.T, v Voucher, room int, lane laneFunc) *Orders {
 func TestPlaceGivesTheLaneWhatItNeeds(t *testing.T) {
 	var got Purchase
 	orders := newOrders(t, openSale(1), 1, func(_ context.Context, p Purchase) (Order, error) { got = p; return Order{ID: 9}, nil })
-	o, err := orders.Place(t.Context(), 7, 1)
+	o, err := orders.Place(t.Context(), 7, 1, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(9), o.ID)
-	require.Equal(t, Purchase{UserID: 7, VoucherID: 1, Amount: 100, Limit: 1, At: testNow, ExpiresAt: testNow.Add(time.Minute)}, got)
+	sale := openSale(1).Sale
+	require.Equal(t, Purchase{
+		UserID: 7, VoucherID: 1, Amount: 100, Limit: 1, At: testNow, ExpiresAt: testNow.Add(time.Minute),
+		Window: Window{Begin: sale.BeginAt, End: sale.EndAt},
+	}, got)
 }
 
 // TestPlaceOutlivesItsCaller: a buyer who hangs up does not break a purchase that has begun.
@@ -146,7 +150,7 @@ func TestPlaceOutlivesItsCaller(t *testing.T) {
 		require.True(t, bounded)
 		return Order{ID: 9}, laneCtx.Err()
 	})
-	_, err := orders.Place(ctx, 7, 1)
+	_, err := orders.Place(ctx, 7, 1, 0)
 	require.NoError(t, err)
 }
 
@@ -158,9 +162,9 @@ func TestPlaceRefusesEarlyWhenFull(t *testing.T) {
 		return Order{}, nil
 	})
 	done := make(chan error)
-	go func() { _, err := orders.Place(context.Background(), 1, 1); done <- err }()
+	go func() { _, err := orders.Place(context.Background(), 1, 1, 0); done <- err }()
 	<-inside
-	_, err := orders.Place(t.Context(), 2, 1)
+	_, err := orders.Place(t.Context(), 2, 1, 0)
 	require.ErrorIs(t, err, ErrOverloaded)
 	close(leave)
 	require.NoError(t, <-done)
@@ -171,7 +175,7 @@ func TestSoldOutIsRemembered(t *testing.T) {
 	asked := 0
 	orders := newOrders(t, openSale(1), 1, func(context.Context, Purchase) (Order, error) { asked++; return Order{}, ErrSoldOut })
 	for range 3 {
-		_, err := orders.Place(t.Context(), 7, 1)
+		_, err := orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorIs(t, err, ErrSoldOut)
 	}
 	require.Equal(t, 1, asked)

@@ -215,7 +215,7 @@ func TestSoldOutIsCheap(t *testing.T) {
 		active: func() (int, int64, error) { looks++; return 1, 99, nil },
 	})
 	for user := range int64(100) {
-		_, err := orders.Place(t.Context(), user, 1)
+		_, err := orders.Place(t.Context(), user, 1, 0)
 		if user == 10 || user == 20 || user == 30 {
 			var dup *DuplicateOrderError
 			require.ErrorAs(t, err, &dup, "user %d", user)
@@ -238,21 +238,21 @@ func TestSoldOutWithoutList(t *testing.T) {
 	})
 	var dup *DuplicateOrderError
 	for range 2 {
-		_, err := orders.Place(t.Context(), 7, 1)
+		_, err := orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorAs(t, err, &dup)
 	}
 	require.Equal(t, 2, looks)
 	for range maxLooks {
 		orders.looks <- struct{}{}
 	}
-	_, err := orders.Place(t.Context(), 7, 1)
+	_, err := orders.Place(t.Context(), 7, 1, 0)
 	require.ErrorIs(t, err, ErrSoldOut, "too many ask at once")
 
 	orders = soldOutOrders(t, &store{
 		users:  func() ([]int64, error) { return nil, ErrUnavailable },
 		active: func() (int, int64, error) { return 0, 0, ErrUnavailable },
 	})
-	_, err = orders.Place(t.Context(), 7, 1)
+	_, err = orders.Place(t.Context(), 7, 1, 0)
 	require.ErrorIs(t, err, ErrSoldOut)
 }
 
@@ -263,7 +263,7 @@ func TestHoldersAreReadAgain(t *testing.T) {
 	orders := soldOutOrders(t, st)
 	for i, forget := range []func(int64){func(int64) {}, orders.cfg.Sales.Forget, orders.cfg.Sales.bought, func(int64) {}} {
 		forget(1)
-		_, err := orders.Place(t.Context(), 7, 1)
+		_, err := orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorIs(t, err, ErrSoldOut)
 		require.Equal(t, int64(min(1+i, 3)), lists.Load())
 	}

@@ -1,0 +1,68 @@
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+type deadLetterHandler struct{ letters *service.DeadLetters }
+
+// deadLetterOut is a dead letter in JSON. Of one that could not be read there are only the fields.
+type deadLetterOut struct {
+	ID        string            `json:"id"`
+	OrderID   *ID               `json:"order_id,omitempty"`
+	UserID    *ID               `json:"user_id,omitempty"`
+	VoucherID *ID               `json:"voucher_id,omitempty"`
+	Reason    string            `json:"reason"`
+	Tries     int64             `json:"tries"`
+	BuriedAt  time.Time         `json:"buried_at"`
+	Fields    map[string]string `json:"fields"`
+}
+
+func newDeadLetterOut(l *service.DeadLetter) deadLetterOut {
+	out := deadLetterOut{ID: l.ID, Reason: l.Reason, Tries: l.Tries, BuriedAt: l.BuriedAt, Fields: l.Fields}
+	if a := l.Admission; a != nil {
+		order, user, voucher := ID(a.OrderID), ID(a.UserID), ID(a.VoucherID)
+		out.OrderID, out.UserID, out.VoucherID = &order, &user, &voucher
+	}
+	return out
+}
+
+func (h *deadLetterHandler) list(c *gin.Context) error {
+	limit, err := pageLimit(c)
+	if err != nil {
+		return err
+	}
+	letters, err := h.letters.List(c.Request.Context(), c.Query("cursor"), limit)
+	if err != nil {
+		return err
+	}
+	out := list[deadLetterOut]{Items: make([]deadLetterOut, len(letters))}
+	for i := range letters {
+		out.Items[i] = newDeadLetterOut(&letters[i])
+	}
+	if n := len(letters); n == limit {
+		out.NextCursor = &letters[n-1].ID
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
+
+func (h *deadLetterHandler) replay(c *gin.Context) error {
+	a, err := h.letters.Replay(c.Request.Context(), c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusAccepted, queuedOut{OrderID: ID(a.OrderID), Status: service.OrderQueued.String()})
+}
+
+func (h *deadLetterHandler) discard(c *gin.Context) error {
+	if err := h.letters.Discard(c.Request.Context(), c.Param("id")); err != nil {
+		return err
+	}
+	c.Status(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,51 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Committer makes orders of admissions, for the workers of the queue.
+type Committer struct {
+	Orders     OrderStore
+	IDs        IDs
+	Now        func() time.Time
+	PayTimeout time.Duration
+}
+
+// Commit answers each admission: nil if its order is in the database, now or from before; ErrSoldOut,
+// *DuplicateOrderError or ErrIDTaken if there never will be one; ErrUnavailable if it is worth trying again; anything
+// else is the fault of the admission. The time to pay begins now: the buyer may have waited long for his order.
+func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
+	errs := make([]error, len(as))
+	byVoucher := map[int64][]int{}
+	for i, a := range as {
+		byVoucher[a.VoucherID] = append(byVoucher[a.VoucherID], i)
+	}
+	for _, group := range byVoucher {
+		c.commit(ctx, as, group, errs)
+	}
+	return errs
+}
+
+func (c *Committer) commit(ctx context.Context, as []Admission, group []int, errs []error) {
+	orders := make([]Order, len(group))
+	limit := 0
+	for n, i := range group {
+		a := as[i]
+		orders[n] = Order{
+			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: OrderPendingPayment, Amount: a.Amount,
+			CreatedAt: a.At, ExpiresAt: Moment(c.Now()).Add(c.PayTimeout),
+		}
+		limit = max(limit, a.Limit)
+	}
+	for n, placed := range c.Orders.PlaceOrders(ctx, orders, limit) {
+		errs[group[n]] = placed.Err
+		if errors.Is(placed.Err, ErrIDTaken) {
+			// The id was promised to the buyer, so his order fails; those of the next ones must not. If this does not
+			// succeed, the next collision tries again.
+			_ = c.IDs.Skip(ctx, orders[n].ID)
+		}
+	}
+}

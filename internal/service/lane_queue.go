@@ -1,0 +1,201 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// maxLoads bounds how often one batch loads a gate that is lost again and again.
+const maxLoads = 5
+
+// Gate is the gate in Redis, which admits buyers to the queue. Errors are those of this package.
+type Gate interface {
+	// Reserve decides for buyers of one voucher, as if they had come one after the other: nil (admitted, and in the
+	// queue), ErrSoldOut, *DuplicateOrderError, ErrSaleNotStarted, ErrSaleEnded or ErrOverloaded (the queue is full).
+	// With ErrGateCold or ErrUnavailable there are no results. An order id that is admitted already stays so.
+	Reserve(ctx context.Context, voucherID int64, w Window, as []Admission) ([]error, error)
+	// Load makes sure that the gate of a voucher is loaded, from what read says if need be.
+	Load(ctx context.Context, voucherID int64, read GateReader) error
+	// Unload makes it cold.
+	Unload(ctx context.Context, voucherID int64) error
+	// Release gives back the unit of an order whose cancellation is committed, once however often it is called.
+	Release(ctx context.Context, voucherID, userID, orderID int64) error
+	// Level reads the gate's accounts of a voucher. Errors: ErrGateCold, ErrUnavailable.
+	Level(ctx context.Context, voucherID int64) (GateLevel, error)
+	// Ticket shows an admission of the user that is not an order in the database. Errors: ErrNotFound, ErrUnavailable.
+	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
+	// Tickets shows all of them, the newest first.
+	Tickets(ctx context.Context, userID int64) ([]Ticket, error)
+	// Instance is what ReplyTo of an admission must be for this process to hear of its outcome.
+	Instance() string
+	// Expect registers interest in an outcome before it is reserved.
+	Expect(orderID int64) Expectation
+}
+
+// Expectation is somebody's interest in how an admission ends.
+type Expectation interface {
+	// Wait returns the outcome when a message brings it, or when check says that it is known; messages get lost, so
+	// check is asked now and then. It ends with ctx.
+	Wait(ctx context.Context, check func(context.Context) (o Outcome, known bool, err error)) (Outcome, error)
+	Close()
+}
+
+// GateStore is what the lane queue reads in the database.
+type GateStore interface {
+	OrderStore
+	// GateState reads, in one snapshot, what the gate of a voucher must hold. It is a GateReader.
+	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
+	// SaleLevel reads the units left and the number of active orders, in one snapshot.
+	SaleLevel(ctx context.Context, voucherID int64) (stock, active int64, err error)
+}
+
+// QueueLane admits buyers in Redis, which protects the database: purchases of a voucher that come while a script runs
+// are decided together by the next one. The answer is a queued order; workers make it a real one, or fail it.
+type QueueLane struct {
+	gate      Gate
+	ids       IDs
+	store     GateStore
+	collector *collector[Purchase, admitted]
+
+	mu   sync.Mutex
+	used map[int64]time.Time // vouchers, and when this process last asked the gate about them
+}
+
+// admitted is the answer of the gate to one purchase.
+type admitted struct {
+	order   Order
+	outcome Expectation // nil: nobody waits for it
+	err     error
+}
+
+// NewQueueLane makes the lane. observe is told the size of every batch; it may be nil.
+func NewQueueLane(gate Gate, ids IDs, store GateStore, observe func(size int)) *QueueLane {
+	l := &QueueLane{gate: gate, ids: ids, store: store, used: map[int64]time.Time{}}
+	run := func(ctx context.Context, voucherID int64, batch []Purchase) []admitted {
+		if observe != nil {
+			observe(len(batch))
+		}
+		return l.admit(ctx, voucherID, batch)
+	}
+	l.collector = newCollector(run, func(err error) admitted { return admitted{err: err} })
+	return l
+}
+
+// Place implements Lane. The order is queued, unless the buyer waits and its outcome is known before ctx ends.
+func (l *QueueLane) Place(ctx context.Context, p Purchase) (Order, error) {
+	a := l.collector.do(p.VoucherID, p)
+	if a.err != nil || a.outcome == nil {
+		return a.order, a.err
+	}
+	defer a.outcome.Close()
+	ctx, cancel := context.WithTimeout(ctx, p.Wait)
+	defer cancel()
+	o, err := a.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) { return l.look(ctx, p.UserID, a.order.ID) })
+	if err != nil {
+		return a.order, nil //nolint:nilerr // not known in time: it is queued, which is the truth
+	}
+	if o.Failed != "" {
+		return Order{}, l.failure(ctx, p, o.Failed)
+	}
+	stored, err := l.store.Order(ctx, p.UserID, a.order.ID)
+	if err != nil {
+		return a.order, nil //nolint:nilerr // committed, but it cannot be shown now
+	}
+	return stored, nil
+}
+
+// look finds out whether an admission has ended.
+func (l *QueueLane) look(ctx context.Context, userID, orderID int64) (Outcome, bool, error) {
+	t, err := l.gate.Ticket(ctx, userID, orderID)
+	switch {
+	case err == nil:
+		return Outcome{OrderID: orderID, Failed: t.Failed}, t.Failed != "", nil
+	case !errors.Is(err, ErrNotFound):
+		return Outcome{}, false, err
+	}
+	// No ticket: committed, or lost together with everything else in Redis.
+	_, err = l.store.Order(ctx, userID, orderID)
+	return Outcome{OrderID: orderID}, err == nil, err
+}
+
+// failure is the error for a reason why an admission failed.
+func (l *QueueLane) failure(ctx context.Context, p Purchase, reason string) error {
+	switch reason {
+	case ReasonSoldOut:
+		return ErrSoldOut
+	case ReasonDuplicate:
+		_, newest, err := l.store.ActiveOrders(ctx, p.UserID, p.VoucherID)
+		if err != nil {
+			return err
+		}
+		return &DuplicateOrderError{OrderID: newest}
+	}
+	return fmt.Errorf("the order could not be stored: %s", reason)
+}
+
+// admit reserves for a batch under fresh ids, all with one script call.
+func (l *QueueLane) admit(ctx context.Context, voucherID int64, batch []Purchase) []admitted {
+	results := make([]admitted, len(batch))
+	fail := func(err error) []admitted {
+		for i := range results {
+			results[i].close()
+			results[i] = admitted{err: err}
+		}
+		return results
+	}
+	ids, err := l.ids.NextN(ctx, len(batch))
+	if err != nil {
+		return fail(fmt.Errorf("%w: order id: %w", ErrUnavailable, err))
+	}
+	l.use(voucherID)
+	as := make([]Admission, len(batch))
+	for i, p := range batch {
+		results[i].order = p.order(ids[i])
+		results[i].order.Status = OrderQueued
+		as[i] = Admission{OrderID: ids[i], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Limit: p.Limit, At: p.At}
+		if p.Wait > 0 {
+			as[i].ReplyTo = l.gate.Instance()
+			results[i].outcome = l.gate.Expect(ids[i])
+		}
+	}
+	errs, err := l.reserve(ctx, voucherID, batch[len(batch)-1].Window, as)
+	if err != nil {
+		return fail(err)
+	}
+	for i, err := range errs {
+		if err != nil {
+			results[i].close()
+			results[i] = admitted{err: err}
+		}
+	}
+	return results
+}
+
+func (a *admitted) close() {
+	if a.outcome != nil {
+		a.outcome.Close()
+	}
+}
+
+// reserve asks the gate, and loads it if it is cold.
+func (l *QueueLane) reserve(ctx context.Context, voucherID int64, w Window, as []Admission) ([]error, error) {
+	for range maxLoads {
+		errs, err := l.gate.Reserve(ctx, voucherID, w, as)
+		if !errors.Is(err, ErrGateCold) {
+			return errs, err
+		}
+		if err := l.gate.Load(ctx, voucherID, l.store.GateState); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: Redis loses the gate again and again", ErrUnavailable)
+}
+
+func (l *QueueLane) use(voucherID int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used[voucherID] = time.Now()
+}
