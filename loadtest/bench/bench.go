@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// bench is one run of this program.
+type bench struct {
+	opts           options
+	stdout, stderr io.Writer
+	start          time.Time
+	root           string // of the module
+	dir            string // temporary
+	binary         string // seckill
+	shared         *stack // of all scenarios that need no other; nil until the first asks
+	report         report
+}
+
+func newBench(o options, stdout, stderr io.Writer) *bench {
+	return &bench{opts: o, stdout: stdout, stderr: stderr, start: time.Now()}
+}
+
+// run measures what was asked for. A scenario that fails does not keep the others from being measured, and makes run
+// fail at its end.
+func (b *bench) run(ctx context.Context) (err error) {
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	b.report.machine, b.report.options = describeMachine(ctx, b.root), b.opts
+	var failed []error
+	for _, s := range scenarios {
+		if len(b.opts.only) > 0 && !slices.Contains(b.opts.only, s.name) {
+			continue
+		}
+		if s.lane != "" && !slices.Contains(b.opts.lanes, s.lane) {
+			b.progress("%s: left out, -lanes does not have %s", s.name, s.lane)
+			continue
+		}
+		b.progress("%s: %s", s.name, s.title)
+		sec := &section{name: s.name, title: s.title}
+		b.report.sections = append(b.report.sections, sec)
+		if err := s.run(b, ctx, sec); err != nil {
+			if ctx.Err() != nil {
+				return errors.New("interrupted")
+			}
+			b.progress("%s: FAILED: %v", s.name, err)
+			b.showLogs()
+			sec.failed = err
+			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	b.report.took = time.Since(b.start).Round(time.Second)
+	fmt.Fprint(b.stdout, b.report.summary())
+	if b.opts.out != "" {
+		failed = append(failed, b.writeReport())
+	}
+	return errors.Join(failed...)
+}
+
+// prepare finds the module and builds the server, without the race detector and with whatever profile the build uses.
+func (b *bench) prepare(ctx context.Context) error {
+	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return fmt.Errorf("find the module: %w", err)
+	}
+	b.root = filepath.Dir(string(bytes.TrimSpace(mod)))
+	if err := useDisk(); err != nil {
+		return err
+	}
+	if b.dir, err = os.MkdirTemp("", "seckill-bench-"); err != nil {
+		return err
+	}
+	b.binary = filepath.Join(b.dir, "seckill")
+	b.progress("building the server")
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "./cmd/seckill") //nolint:gosec // a folder of our own
+	build.Dir = b.root
+	if out, err := build.CombinedOutput(); err != nil {
+		return errors.Join(fmt.Errorf("build the server: %w\n%s", err, out), b.close())
+	}
+	return nil
+}
+
+// stack returns the shared stack.
+func (b *bench) stack(ctx context.Context) (*stack, error) {
+	if b.shared != nil {
+		return b.shared, nil
+	}
+	s, err := b.newStack(ctx, "shared")
+	if err != nil {
+		return nil, err
+	}
+	b.shared = s
+	return s, nil
+}
+
+func (b *bench) newStack(ctx context.Context, name string) (*stack, error) {
+	b.progress("starting MariaDB and Redis, seeding %d users", b.opts.orders)
+	buffer := min(b.opts.sizes.buffer, max(memoryBytes()/8, 128<<20))
+	s, err := newStack(ctx, b.binary, filepath.Join(b.dir, name), b.opts.orders, buffer)
+	if err != nil {
+		return nil, err
+	}
+	if b.report.servers, err = describeServers(ctx, s); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (b *bench) close() error {
+	var err error
+	if b.shared != nil {
+		err = b.shared.close()
+	}
+	return errors.Join(err, os.RemoveAll(b.dir)) //nolint:gosec // made by MkdirTemp
+}
+
+func (b *bench) writeReport() error {
+	path := b.opts.out
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(b.root, path)
+	}
+	return os.WriteFile(path, []byte(b.report.markdown()), 0o644) //nolint:gosec // it is to be read
+}
+
+// showLogs prints what the servers had to complain about.
+func (b *bench) showLogs() {
+	logs, _ := filepath.Glob(filepath.Join(b.dir, "*", "*.log")) // the pattern is good
+	for _, log := range logs {
+		if text := tail(log); text != "" {
+			b.progress("  %s:\n%s", filepath.Base(log), text)
+		}
+	}
+}
+
+// progress tells the person who waits.
+func (b *bench) progress(format string, args ...any) {
+	fmt.Fprintf(b.stderr, "%6.1fs  %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
+}

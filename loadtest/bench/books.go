@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var errUntrue = errors.New("the answers do not fit the database")
+
+// drainPatience is how long workers may take for what they have accepted, before the run counts as broken.
+const drainPatience = 2 * time.Minute
+
+// verify has seckill check the invariants.
+func (s *stack) verify(ctx context.Context) error {
+	return s.seckill(ctx, "verify")
+}
+
+// drain waits until as many units of the sales are sold as were accepted (202).
+func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, fmt.Errorf("the workers did not finish in %s", drainPatience))
+	defer cancel()
+	for {
+		sold, err := s.sold(ctx, sales)
+		if err != nil {
+			return err
+		}
+		if sold >= accepted {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %d of %d accepted orders are in the database: %w", errUntrue, sold, accepted, context.Cause(ctx))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// sold is how many units of the sales are gone. It reads one row a sale, so that asking costs little.
+func (s *stack) sold(ctx context.Context, sales []string) (int64, error) {
+	return s.number(ctx, "SELECT CAST(SUM(initial_stock - stock) AS SIGNED) FROM seckill_vouchers WHERE voucher_id IN ("+list(sales)+")")
+}
+
+// committed holds the number of orders that buyers were told of against the rows.
+func (s *stack) committed(ctx context.Context, sales []string, told int64) error {
+	rows, err := s.number(ctx, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id IN ("+list(sales)+")")
+	if err == nil && rows != told {
+		err = fmt.Errorf("%w: %d orders answered, %d rows", errUntrue, told, rows)
+	}
+	return err
+}
+
+func (s *stack) number(ctx context.Context, query string) (n int64, err error) {
+	if err = s.db.QueryRowContext(ctx, query).Scan(&n); err != nil { //nolint:gosec // ids that the server made
+		err = fmt.Errorf("ask the database: %w", err)
+	}
+	return n, err
+}
+
+// list writes ids, which the server made, for SQL's IN.
+func list(ids []string) string { return strings.Join(ids, ",") }
+
+// fillChunk orders are inserted at once.
+const fillChunk = 50_000
+
+// Old sales, sold out and ended, and their paid orders. The ids are those of a month ago, in the order of time.
+const (
+	oldVoucher = `INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at)
+		SELECT 1, 'An old sale', 100, 200, 1, 1, d, d FROM (SELECT NOW(3) - INTERVAL 30 DAY AS d) t`
+	oldSale = `INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, created_at, updated_at)
+		SELECT ?, ?, 0, d, d + INTERVAL 1 DAY, d, d FROM (SELECT NOW(3) - INTERVAL 30 DAY AS d) t`
+	oldOrders = `INSERT INTO voucher_orders
+			(id, user_id, voucher_id, slot, status, pay_type, amount, created_at, expires_at, paid_at, updated_at)
+		SELECT ((UNIX_TIMESTAMP(d) DIV 1 - 1009929600 + ?) << 32) + ROW_NUMBER() OVER (ORDER BY u.id),
+			u.id, ?, 1, 2, 1, 100, d, d + INTERVAL 15 MINUTE, d, d
+		FROM users u, (SELECT NOW(3) - INTERVAL 30 DAY AS d) t WHERE u.role = 'buyer' ORDER BY u.id LIMIT ?`
+)
+
+// fill makes the given number of old orders, at most one of a user and a sale. It is not durable until settle.
+func (s *stack) fill(ctx context.Context, orders int) error {
+	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
+		return err
+	}
+	for sale := 0; orders > 0; sale++ {
+		n := min(orders, fillChunk, len(s.crowd))
+		if err := s.fillSale(ctx, sale, n); err != nil {
+			return fmt.Errorf("make old orders: %w", err)
+		}
+		orders -= n
+	}
+	return s.set(ctx, "innodb_flush_log_at_trx_commit", "1")
+}
+
+func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	res, err := tx.ExecContext(ctx, oldVoucher)
+	if err != nil {
+		return err
+	}
+	id, err := res.LastInsertId()
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, oldSale, id, orders); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, oldOrders, sale, id, orders); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// empty removes every order and every sale. Voucher ids are not used again, so servers may keep what they know.
+func (s *stack) empty(ctx context.Context) error {
+	for _, statement := range []string{
+		"TRUNCATE TABLE voucher_orders", "DELETE FROM stock_changes", "DELETE FROM seckill_vouchers", "DELETE FROM vouchers",
+	} {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// settle waits until the database has written what it put off, which would otherwise be paid for by the next run.
+func (s *stack) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, errors.New("the database does not come to rest"))
+	defer cancel()
+	if err := s.set(ctx, "innodb_io_capacity_max", "100000", "innodb_io_capacity", "100000", "innodb_max_dirty_pages_pct", "0"); err != nil {
+		return err
+	}
+	for {
+		var name string
+		var pages int64
+		row := s.db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
+		if err := row.Scan(&name, &pages); err != nil {
+			return err
+		}
+		if pages < 100 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return s.set(ctx, "innodb_io_capacity", "DEFAULT", "innodb_io_capacity_max", "DEFAULT", "innodb_max_dirty_pages_pct", "DEFAULT")
+}
+
+// set changes variables of the database, given as names and values in turn.
+func (s *stack) set(ctx context.Context, pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		statement := "SET GLOBAL " + pairs[i] + " = " + pairs[i+1] //nolint:gosec // constants of this file
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/repo"
+	"seckill/internal/testenv"
+)
+
+// filled is a stack without servers, in whose database 30 users hold 100 old orders.
+func filled(t *testing.T) (*stack, *repo.Store) {
+	t.Helper()
+	dsn := testenv.StartMariaDB(t).DSN(t) // of its own: global variables are changed
+	store, err := repo.OpenMySQL(dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	_, err = store.MigrateUp(t.Context())
+	require.NoError(t, err)
+	now := time.Now().UTC()
+	_, err = store.SeedUsers(t.Context(), 30, now, now.Add(time.Hour))
+	require.NoError(t, err)
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	s := &stack{db: db, crowd: make([]string, 30)}
+	require.NoError(t, s.fill(t.Context(), 100))
+	return s, store
+}
+
+func TestFillKeepsTheBooks(t *testing.T) {
+	s, store := filled(t)
+	books, err := store.Books(t.Context())
+	require.NoError(t, err)
+	require.Len(t, books, 4, "30 + 30 + 30 + 10")
+	var orders int64
+	for _, b := range books {
+		assert.Empty(t, b.Check())
+		orders += b.Active
+	}
+	assert.Equal(t, int64(100), orders)
+
+	require.NoError(t, s.settle(t.Context()))
+	durable, err := s.number(t.Context(), "SELECT @@innodb_flush_log_at_trx_commit")
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), durable)
+
+	require.NoError(t, s.empty(t.Context()))
+	books, err = store.Books(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, books)
+	require.NoError(t, s.fill(t.Context(), 1))
+	first, err := s.number(t.Context(), "SELECT MIN(id) FROM vouchers")
+	require.NoError(t, err)
+	assert.Equal(t, int64(5), first, "servers may still know the first four")
+}
+
+func TestAnswersAreHeldAgainstTheDatabase(t *testing.T) {
+	s, _ := filled(t)
+	ctx := t.Context()
+	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))
+	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errUntrue)
+
+	m := &sample{result: &result{}}
+	for range 30 {
+		m.latency.add(time.Millisecond)
+	}
+	_, err := s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
+	require.NoError(t, err)
+	impatient, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	err = s.watchWorkers(impatient, m, []string{"1"})
+	require.ErrorIs(t, err, errUntrue)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, int64(10), m.backlog)
+
+	_, err = s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = 1")
+	require.NoError(t, err)
+	require.NoError(t, s.watchWorkers(ctx, m, []string{"1"}))
+	assert.True(t, m.queued)
+	assert.Zero(t, m.backlog)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// A bucket is at most 1/32 of its value wide, which is the error of a percentile. Values beyond the last bucket, more
+// than an hour, are counted in it; nobody waits that long for an answer.
+const (
+	subBits = 5
+	buckets = 29 << subBits
+)
+
+// histogram counts latencies in logarithmic buckets of microseconds. It belongs to one goroutine.
+type histogram struct {
+	counts  [buckets]uint64
+	n       uint64
+	longest time.Duration
+}
+
+func (h *histogram) add(d time.Duration) {
+	h.counts[bucketOf(d)]++
+	h.n++
+	h.longest = max(h.longest, d)
+}
+
+// merge adds the counts of o.
+func (h *histogram) merge(o *histogram) {
+	for i, n := range o.counts {
+		h.counts[i] += n
+	}
+	h.n += o.n
+	h.longest = max(h.longest, o.longest)
+}
+
+// percentile returns a latency that p percent of the values did not exceed; 0 if there are none. It is exact up to
+// 64 µs, up to 1/32 too long above, and never longer than the longest.
+func (h *histogram) percentile(p float64) time.Duration {
+	rank := uint64(math.Ceil(float64(h.n) * p / 100))
+	var seen uint64
+	for i, n := range h.counts {
+		if seen += n; n > 0 && seen >= rank {
+			return min(upperBound(i), h.longest)
+		}
+	}
+	return h.longest
+}
+
+// bucketOf keeps the subBits bits after the leading one. The first 2^(subBits+1) buckets are a microsecond wide.
+func bucketOf(d time.Duration) int {
+	v := uint64(max(d, 0).Microseconds()) //nolint:gosec // not negative
+	shift := max(bits.Len64(v)-subBits-1, 0)
+	return min(shift<<subBits+int(v>>shift), buckets-1) //nolint:gosec // less than 2^(subBits+1)
+}
+
+// upperBound is the longest latency of a bucket.
+func upperBound(i int) time.Duration {
+	shift := max(i>>subBits-1, 0)
+	v := (i-shift<<subBits+1)<<shift - 1
+	return time.Duration(v)*time.Microsecond + time.Microsecond - 1
+}

@@ -1,0 +1,154 @@
+// Command bench measures the order path against yardsticks on the same machine in the same run, and prints ratios:
+//
+//	go run ./loadtest/bench            # everything, about a quarter of an hour; writes loadtest/RESULTS.md
+//	go run ./loadtest/bench -quick     # that everything works, for CI; its numbers mean nothing
+//	go run ./loadtest/bench -only batch,queue -rounds 3
+//
+// It starts a MariaDB that is durable, a Redis with an append-only file, and the servers, all on 127.0.0.1, and stops
+// them. Within a round the subjects take turns, and a ratio is one of a round, so that what else the machine does hits
+// both sides. After every round the answers are held against the rows, and `seckill verify` checks the invariants: a
+// run that lies or oversells fails, however fast it was. No speed ever makes it fail.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 3 && args[0] == referenceCommand {
+		return serveReference(ctx, stdout, args[1], args[2])
+	}
+	opts, err := parseOptions(args, stderr)
+	if err != nil {
+		return err
+	}
+	return newBench(opts, stdout, stderr).run(ctx)
+}
+
+// options are the flags.
+type options struct {
+	quick   bool
+	rounds  int
+	conns   int
+	seconds time.Duration // of a run
+	orders  int           // of a run at most: one for each user
+	only    []string
+	lanes   []string
+	out     string
+	profile string
+	sizes   sizes
+}
+
+// sizes are what -quick makes smaller besides the runs.
+type sizes struct {
+	history  [2]int // existing orders to compare
+	latency  []int  // connections
+	vouchers []int  // on sale at once
+	servers  []int
+	idle     int // connections
+	buffer   int64
+	cycles   string // of the lock benchmark: -benchtime
+	profile  time.Duration
+}
+
+var (
+	fullSizes = sizes{
+		history: [2]int{1_000, 5_000_000}, latency: []int{64, 256, 1024}, vouchers: []int{1, 10, 100, 1000},
+		servers: []int{1, 2, 4}, idle: 10_000, buffer: 2 << 30, cycles: "2s", profile: 30 * time.Second,
+	}
+	quickSizes = sizes{
+		history: [2]int{1_000, 20_000}, latency: []int{16, 64}, vouchers: []int{1, 10},
+		servers: []int{1, 2}, idle: 500, buffer: 256 << 20, cycles: "200x", profile: time.Second,
+	}
+)
+
+var allLanes = []string{"batch", "queue", "lock"}
+
+func parseOptions(args []string, stderr io.Writer) (options, error) {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	o := options{sizes: fullSizes}
+	f.BoolVar(&o.quick, "quick", false, "everything tiny: only shows that it works")
+	f.IntVar(&o.rounds, "rounds", 5, "rounds of every scenario")
+	f.IntVar(&o.conns, "conns", 256, "connections")
+	seconds := f.Float64("seconds", 5, "how long a run takes at most")
+	f.IntVar(&o.orders, "orders", 100_000, "how many users there are, each of whom buys once in a run")
+	only := f.String("only", "", "scenarios, of "+strings.Join(scenarioNames(), ",")+" (default all)")
+	lanes := f.String("lanes", strings.Join(allLanes, ","), "lanes that may be measured; the first of them is used where any will do")
+	f.StringVar(&o.out, "out", "", "write the report to this file (default loadtest/RESULTS.md, for a full run)")
+	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the server during the scenario batch to this file")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.seconds = time.Duration(*seconds * float64(time.Second))
+	set := map[string]bool{}
+	f.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	if o.quick {
+		o.makeQuick(set)
+	}
+	if !o.quick && !set["out"] && *only == "" {
+		o.out = "loadtest/RESULTS.md"
+	}
+	var err error
+	if o.only, err = names("only", *only, scenarioNames()); err != nil {
+		return o, err
+	}
+	if o.lanes, err = names("lanes", *lanes, allLanes); err != nil {
+		return o, err
+	}
+	if o.rounds < 1 || o.conns < 1 || o.orders < 1 || o.seconds <= 0 || len(o.lanes) == 0 || f.NArg() > 0 {
+		return o, errors.New("-rounds, -conns, -seconds and -orders must be positive, and nothing may follow the flags; see -help")
+	}
+	return o, nil
+}
+
+// makeQuick changes what was not set by a flag.
+func (o *options) makeQuick(set map[string]bool) {
+	o.sizes = quickSizes
+	if !set["rounds"] {
+		o.rounds = 1
+	}
+	if !set["conns"] {
+		o.conns = 64
+	}
+	if !set["seconds"] {
+		o.seconds = 500 * time.Millisecond
+	}
+	if !set["orders"] {
+		o.orders = 2_000
+	}
+}
+
+// names reads a comma list of known names; nil if it is empty.
+func names(flag, list string, known []string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	chosen := strings.Split(list, ",")
+	for _, name := range chosen {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("-%s: %q is none of %s", flag, name, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report is everything that a run found out.
+type report struct {
+	options  options
+	machine  []fact
+	servers  []fact
+	bars     []bar
+	sections []*section
+	took     time.Duration
+}
+
+// fact is a line about the machine.
+type fact struct{ name, value string }
+
+// section is what a scenario found out.
+type section struct {
+	name, title string
+	samples     []*sample // in the order of time
+	notes       []string
+	failed      error
+}
+
+// bar is a ratio and what was promised of it.
+type bar struct {
+	what        string
+	values      []float64 // one a round
+	least, most float64   // at most one of them is set; none: it is only told
+}
+
+func (r *report) add(b bar) { r.bars = append(r.bars, b) }
+
+// wanted says what the bar is, verdict whether the median meets it.
+func (b bar) wanted() string {
+	switch {
+	case b.least > 0:
+		return "≥ " + short(b.least)
+	case b.most > 0:
+		return "≤ " + short(b.most)
+	}
+	return ""
+}
+
+func (b bar) verdict() string {
+	m := median(b.values)
+	switch {
+	case b.least == 0 && b.most == 0:
+		return ""
+	case math.IsNaN(m):
+		return "not measured"
+	case b.least > 0 && m >= b.least, b.most > 0 && m <= b.most:
+		return "met"
+	}
+	return "**missed**"
+}
+
+func (s *section) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// of returns the samples of a subject.
+func (s *section) of(subject string) []*sample {
+	var of []*sample
+	for _, m := range s.samples {
+		if m.subject == subject {
+			of = append(of, m)
+		}
+	}
+	return of
+}
+
+// each returns a value of every sample of a subject.
+func (s *section) each(subject string, value func(*sample) float64) []float64 {
+	var values []float64
+	for _, m := range s.of(subject) {
+		values = append(values, value(m))
+	}
+	return values
+}
+
+// ratios divides the answers/s of two subjects, round by round.
+func (s *section) ratios(a, b string) []float64 {
+	rate := func(m *sample) float64 { return m.rate() }
+	return quotients(s.each(a, rate), s.each(b, rate))
+}
+
+// costs divides the CPU time per answer of two subjects, round by round.
+func (s *section) costs(a, b string) []float64 {
+	cpu := func(m *sample) float64 { return m.perAnswer(m.cpu.server + m.cpu.database + m.cpu.redis) }
+	return quotients(s.each(a, cpu), s.each(b, cpu))
+}
+
+// drains are the seconds that the workers needed after the last answer.
+func (s *section) drains(subject string) []float64 {
+	return s.each(subject, func(m *sample) float64 { return m.drained.Seconds() })
+}
+
+// perAnswer is a share of a duration in microseconds.
+func (m *sample) perAnswer(d time.Duration) float64 {
+	return float64(d.Microseconds()) / float64(m.total())
+}
+
+// String is the line that is shown while the program runs.
+func (m *sample) String() string {
+	text := fmt.Sprintf("%9s/s  p50 %-8v p95 %-8v p99 %-8v max %v", short(m.rate()),
+		brief(m.latency.percentile(50)), brief(m.latency.percentile(95)), brief(m.latency.percentile(99)), brief(m.latency.longest))
+	if m.queued {
+		text += fmt.Sprintf("  %s behind, done after %v", thousands(m.backlog), brief(m.drained))
+	}
+	return text
+}
+
+func brief(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+
+// summary is the report without the single runs, for the terminal.
+func (r *report) summary() string {
+	var w strings.Builder
+	if len(r.bars) > 0 {
+		w.WriteString("## Bars\n\n| what | ratio: median (least – most) | bar | |\n|---|---|---|---|\n")
+	}
+	for _, b := range r.bars {
+		verdict := b.verdict()
+		if r.options.quick && verdict != "" {
+			verdict = "not judged (-quick)"
+		}
+		fmt.Fprintf(&w, "| %s | %s | %s | %s |\n", b.what, spread(b.values), b.wanted(), verdict)
+	}
+	for _, s := range r.sections {
+		fmt.Fprintf(&w, "\n## %s\n\n", s.title)
+		s.write(&w)
+	}
+	return w.String()
+}
+
+func (s *section) write(w *strings.Builder) {
+	for _, n := range s.notes {
+		fmt.Fprintf(w, "%s\n\n", n)
+	}
+	if s.failed != nil {
+		fmt.Fprintf(w, "**Failed:**\n\n```\n%v\n```\n\n", s.failed)
+	}
+	if len(s.samples) == 0 {
+		return
+	}
+	w.WriteString("| | answers/s | p50 ms | p95 ms | p99 ms | max ms | CPU µs an answer: server | MariaDB | Redis | client | Go allocations |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, subject := range s.subjects() {
+		cells := []string{subject, spread(s.each(subject, (*sample).rateOf))}
+		for _, column := range columns {
+			cells = append(cells, short(median(s.each(subject, column))))
+		}
+		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+	}
+	s.writeQueues(w)
+}
+
+// columns are those of which only the median is shown.
+var columns = []func(*sample) float64{
+	func(m *sample) float64 { return millis(m.latency.percentile(50)) },
+	func(m *sample) float64 { return millis(m.latency.percentile(95)) },
+	func(m *sample) float64 { return millis(m.latency.percentile(99)) },
+	func(m *sample) float64 { return millis(m.latency.longest) },
+	func(m *sample) float64 { return m.perAnswer(m.cpu.server) },
+	func(m *sample) float64 { return m.perAnswer(m.cpu.database) },
+	func(m *sample) float64 { return m.perAnswer(m.cpu.redis) },
+	func(m *sample) float64 { return m.perAnswer(m.cpu.client) },
+	func(m *sample) float64 { return m.allocs },
+}
+
+func (m *sample) rateOf() float64 { return m.rate() }
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// subjects are in alphabetical order: who was first in a round means nothing.
+func (s *section) subjects() []string {
+	var names []string
+	for _, m := range s.samples {
+		if !slices.Contains(names, m.subject) {
+			names = append(names, m.subject)
+		}
+	}
+	return names
+}
+
+// writeQueues tells how far workers were behind.
+func (s *section) writeQueues(w *strings.Builder) {
+	for _, subject := range s.subjects() {
+		of := s.of(subject)
+		if !of[0].queued {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: at the last answer %s orders were not committed yet; all were after %s s.\n", subject,
+			spread(s.each(subject, func(m *sample) float64 { return float64(m.backlog) })), spread(s.drains(subject)))
+	}
+}

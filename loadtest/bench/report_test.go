@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, func() error { return goleak.Find() })
+}
+
+// ranOnce makes a sample of n answers, each of which took a millisecond.
+func ranOnce(subject string, n int, elapsed time.Duration) *sample {
+	r := &result{answers: map[string]int64{created: int64(n)}, elapsed: elapsed}
+	for range n {
+		r.latency.add(time.Millisecond)
+	}
+	return &sample{subject: subject, conns: 8, result: r, allocs: math.NaN(), cpu: usage{server: time.Duration(n) * 5 * time.Microsecond}}
+}
+
+func TestRatiosAreOfOneRound(t *testing.T) {
+	t.Parallel()
+	s := &section{samples: []*sample{
+		ranOnce("a", 100, time.Second), ranOnce("b", 200, time.Second),
+		ranOnce("b", 100, 2*time.Second), ranOnce("a", 100, time.Second),
+		ranOnce("a", 300, time.Second), ranOnce("b", 200, time.Second),
+	}}
+	assert.Equal(t, []float64{0.5, 2, 1.5}, s.ratios("a", "b"))
+	assert.Equal(t, []float64{1, 1, 1}, s.costs("a", "b"))
+	assert.Empty(t, s.ratios("a", "nobody"))
+}
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		bar    bar
+		wanted string
+		met    string
+	}{
+		{bar{values: []float64{0.4, 0.45, 9}, least: 0.45}, "≥ 0.45", "met"},
+		{bar{values: []float64{0.44}, least: 0.45}, "≥ 0.45", "**missed**"},
+		{bar{values: []float64{1.2}, most: 1.2}, "≤ 1.20", "met"},
+		{bar{values: []float64{1.1, 1.3, 1.3}, most: 1.2}, "≤ 1.20", "**missed**"},
+		{bar{least: 6}, "≥ 6", "not measured"},
+		{bar{values: []float64{1}}, "", ""},
+	} {
+		assert.Equal(t, c.wanted, c.bar.wanted())
+		assert.Equal(t, c.met, c.bar.verdict(), "%v", c.bar)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	queued := ranOnce("queue lane", 1000, 500*time.Millisecond)
+	queued.queued, queued.backlog, queued.drained = true, 1234, 250*time.Millisecond
+	r := report{
+		options:  options{rounds: 3, seconds: 5 * time.Second, orders: 100_000},
+		machine:  []fact{{"CPU", "a slow one"}},
+		bars:     []bar{{what: "queue / other", values: []float64{1.5, 1.25, 2}, least: 1.3}},
+		sections: []*section{{name: "queue", title: "The queue", samples: []*sample{queued}}, {title: "Broken", failed: errors.New("it fell over")}},
+	}
+	text := r.markdown()
+	for _, line := range []string{
+		"| CPU | a slow one |",
+		"| queue / other | 1.50 (1.25 – 2) | ≥ 1.30 | met |",
+		"| queue lane | 2,000 | 1 | 1 | 1 | 1 | 5 | 0 | 0 | 0 | – |",
+		"queue lane: at the last answer 1,234 orders were not committed yet; all were after 0.25 s.",
+		"| queue | queue lane | 8 | 1,000 | 0.50 | 2,000 | 1 | 1 | 1,234 | 0.25 |",
+		"it fell over",
+	} {
+		assert.Contains(t, text, line+"\n")
+	}
+	r.options.quick = true
+	assert.NotContains(t, r.markdown(), "| met |", "a quick run judges nothing")
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	assert.InDelta(t, 2.0, median([]float64{3, 1, 2}), 0)
+	assert.InDelta(t, 2.5, median([]float64{4, 1, 2, 3}), 0)
+	assert.True(t, math.IsNaN(median(nil)))
+	assert.Equal(t, "–", spread(nil))
+	assert.Equal(t, "1.50", spread([]float64{1.5}))
+	assert.Equal(t, "1,234,567", short(1234567.2))
+	assert.Equal(t, "-1,004", short(-1004))
+	assert.Equal(t, "123", short(123.4))
+	assert.Equal(t, "12.3", short(12.34))
+}
+
+func TestParseCycles(t *testing.T) {
+	t.Parallel()
+	order, cycles := parseCycles("goos: linux\nBenchmarkCycle/raw-2   \t 200\t  38010 ns/op\n" +
+		"BenchmarkCycle/TryDo-2 \t 200\t  50.5 ns/op\t 100 B/op\t 2 allocs/op\nBenchmarkCycle/raw-2 \t 9\t 40000 ns/op\nPASS\n")
+	assert.Equal(t, []string{"raw", "TryDo"}, order)
+	assert.Equal(t, map[string][]float64{"raw": {38010, 40000}, "TryDo": {50.5}}, cycles)
+}
+
+func TestParseStat(t *testing.T) {
+	t.Parallel()
+	stat := "7 (a (b) c) S 1 7 7 0 -1 4194560 900 0 5 0 250 50 0 0 20 0 9 0 12345"
+	assert.Equal(t, 3*time.Second, parseStat([]byte(stat)))
+	assert.Zero(t, parseStat([]byte("7 (cut")))
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	o, err := parseOptions(nil, t.Output())
+	require.NoError(t, err)
+	assert.Equal(t, "loadtest/RESULTS.md", o.out)
+	o, err = parseOptions([]string{"-quick", "-rounds", "2", "-seconds", "0.25", "-only", "lock,batch"}, t.Output())
+	require.NoError(t, err)
+	assert.Empty(t, o.out)
+	assert.Equal(t, 2, o.rounds)
+	assert.Equal(t, 250*time.Millisecond, o.seconds)
+	assert.Equal(t, []string{"lock", "batch"}, o.only)
+	for _, args := range [][]string{{"-only", "nothing"}, {"-lanes", ""}, {"-lanes", "fast"}, {"-rounds", "0"}, {"more"}} {
+		_, err := parseOptions(args, t.Output())
+		require.Error(t, err, args)
+	}
+}

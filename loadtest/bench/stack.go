@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/rush"
+	"seckill/internal/testenv"
+)
+
+// stack is a database, a Redis, the users who buy, and the servers between them.
+type stack struct {
+	mariadb *testenv.MariaDB
+	redis   *testenv.Redis
+	db      *sql.DB
+	rdb     *redis.Client
+	dbPID   int
+	rdbPID  int
+
+	binary  string   // seckill
+	dir     string   // of this stack alone
+	env     []string // configures seckill for this stack
+	crowd   []string // access tokens, one user each
+	last    string   // token of a user who is not in the crowd
+	servers map[*process]bool
+}
+
+const adminPhone = "13800000000"
+
+// mariaDBArgs are for a database of a useful size, in which a commit is on disk before it is acknowledged.
+func mariaDBArgs(bufferPool int64) []string {
+	return []string{
+		"--innodb-flush-log-at-trx-commit=1", "--innodb-log-file-size=512M",
+		fmt.Sprintf("--innodb-buffer-pool-size=%d", bufferPool),
+	}
+}
+
+// newStack starts the two servers and seeds users; everything it needs goes into dir, which must be new.
+func newStack(ctx context.Context, binary, dir string, users int, bufferPool int64) (_ *stack, err error) {
+	s := &stack{binary: binary, dir: dir, servers: map[*process]bool{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if err := os.Mkdir(dir, 0o700); err != nil { //nolint:gosec // a folder of our own
+		return nil, err
+	}
+	if s.mariadb, err = testenv.RunMariaDB(ctx, mariaDBArgs(bufferPool)...); err != nil {
+		return nil, err
+	}
+	dsn, err := s.mariadb.CreateDatabase(ctx, "seckill")
+	if err != nil {
+		return nil, err
+	}
+	if s.db, err = sql.Open("mysql", dsn); err != nil {
+		return nil, err
+	}
+	if s.redis, err = testenv.RunRedis(ctx, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
+		return nil, err
+	}
+	s.rdb = redis.NewClient(&redis.Options{Addr: s.redis.Addr})
+	s.env = []string{
+		"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + s.redis.Addr, "SECKILL_JWT_SECRET=" + rand.Text() + rand.Text(),
+		"SECKILL_DATA_DIR=" + filepath.Join(dir, "data"), "SECKILL_ADDR=127.0.0.1:0",
+		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // an admin who logs in often
+		"SECKILL_PAY_TIMEOUT=24h", // or unpaid orders of the first rounds are cancelled in the last ones
+		"SECKILL_LOG_LEVEL=warn",
+	}
+	if err := s.findPIDs(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.seed(ctx, users)
+}
+
+// close stops the servers and removes their data.
+func (s *stack) close() error {
+	for p := range s.servers {
+		p.stop()
+	}
+	var errs []error
+	if s.rdb != nil {
+		errs = append(errs, s.rdb.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.redis != nil {
+		errs = append(errs, s.redis.Stop())
+	}
+	if s.mariadb != nil {
+		errs = append(errs, s.mariadb.Stop())
+	}
+	errs = append(errs, os.RemoveAll(s.dir)) //nolint:gosec // a folder of our own
+	return errors.Join(errs...)
+}
+
+// findPIDs asks both servers for their process, whose CPU time is to be measured.
+func (s *stack) findPIDs(ctx context.Context) error {
+	var file string
+	if err := s.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if s.dbPID, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
+		return fmt.Errorf("the database's pid: %w", err)
+	}
+	info, err := s.rdb.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	s.rdbPID, err = strconv.Atoi(infoField(info, "process_id"))
+	return err
+}
+
+// infoField finds a line of Redis's INFO.
+func infoField(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\n"+name+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}
+
+// seckill runs a command of the binary on this stack. What it printed is in the error, if there is one.
+func (s *stack) seckill(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, s.binary, args...) //nolint:gosec // built by this program
+	cmd.Env = environment(s.env)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("seckill %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return err
+}
+
+// seed makes the crowd, and one user more.
+func (s *stack) seed(ctx context.Context, users int) error {
+	file := filepath.Join(s.dir, "tokens")
+	if err := s.seckill(ctx, "seed", "--users", strconv.Itoa(users+1), "--tokens", file); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		_, token, _ := strings.Cut(strings.TrimSpace(line), ",")
+		s.crowd = append(s.crowd, token)
+	}
+	if len(s.crowd) != users+1 {
+		return fmt.Errorf("seckill seed wrote %d tokens for %d users", len(s.crowd), users+1)
+	}
+	s.crowd, s.last = s.crowd[:users], s.crowd[users]
+	return nil
+}
+
+// serve starts a server with the given lane. Stop it with stop.
+func (s *stack) serve(ctx context.Context, lane string) (*process, error) {
+	ops, err := freeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	env := append([]string{"SECKILL_ORDER_LANE=" + lane, "SECKILL_OPS_ADDR=" + ops}, s.env...)
+	log := filepath.Join(s.dir, fmt.Sprintf("%s-%d.log", lane, time.Now().UnixNano()))
+	p, err := startProcess(ctx, env, log, s.binary, "serve")
+	if err != nil {
+		return nil, fmt.Errorf("lane %s: %w", lane, err)
+	}
+	p.ops = ops
+	s.servers[p] = true
+	return p, nil
+}
+
+// reference starts a server to compare with.
+func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	log := filepath.Join(s.dir, kind+".log")
+	p, err := startProcess(ctx, nil, log, self, referenceCommand, kind, s.redis.Addr)
+	if err == nil {
+		s.servers[p] = true
+	}
+	return p, err
+}
+
+func (s *stack) stop(servers ...*process) {
+	for _, p := range servers {
+		p.stop()
+		delete(s.servers, p)
+	}
+}
+
+// sales publishes n sales of stock units each, through the API of a server.
+func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]string, error) {
+	client, err := rush.NewClient("http://"+p.addr, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	admin, err := client.Login(ctx, adminPhone) // each time: a token lives shorter than this program
+	if err != nil {
+		return nil, fmt.Errorf("log the admin in: %w", err)
+	}
+	ids := make([]string, n)
+	for i := range ids {
+		v, err := client.CreateSale(ctx, admin, stock)
+		if err != nil {
+			return nil, fmt.Errorf("create a sale: %w", err)
+		}
+		ids[i] = v.ID
+	}
+	return ids, nil
+}
