@@ -56,7 +56,7 @@ func (h *deadLetterHandler) replay(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusAccepted, queuedOut{OrderID: ID(a.OrderID), Status: service.OrderQueued.String()})
+	return writeQueued(c, a.OrderID)
 }
 
 func (h *deadLetterHandler) discard(c *gin.Context) error {

@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
@@ -41,6 +40,17 @@ var outcomes = []outcome{
 	{service.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", "A dependency does not answer"},
 }
 
+// bare finds the outcome of an error that is not wrapped, without searching through it: that of nearly everybody when a
+// sale is over.
+func bare(err error) *outcome {
+	for i := range outcomes {
+		if err == outcomes[i].err { //nolint:errorlint // a wrapped error is found by problemOf
+			return &outcomes[i]
+		}
+	}
+	return nil
+}
+
 // internalError answers everything that the table does not know, and tells nothing of it.
 var internalError = outcome{status: http.StatusInternalServerError, code: "internal", title: "Internal error"}
 
@@ -65,12 +75,18 @@ func Outcome(err error) string {
 	if err == nil {
 		return "ok"
 	}
+	if o := bare(err); o != nil {
+		return o.code
+	}
 	p, _ := problemOf(err)
 	return p.Code
 }
 
 // problemOf translates an error; retryAfter is zero where waiting does not help.
 func problemOf(err error) (p problem, retryAfter time.Duration) {
+	if o := bare(err); o != nil {
+		return o.problem(err)
+	}
 	var (
 		invalid   *service.InvalidError
 		duplicate *service.DuplicateOrderError
@@ -103,16 +119,22 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 			break
 		}
 	}
-	if o.status == http.StatusServiceUnavailable || errors.Is(o.err, service.ErrOrderInProgress) {
-		retryAfter = time.Second
-	}
-	p = problem{Status: o.status, Code: o.code, Title: o.title, Detail: "the log has it under the request id"}
-	if o.err != nil {
-		p.Detail = o.err.Error() // the bare sentence: what is wrapped around it may name hosts
-	}
+	p, retryAfter = o.problem(o.err)
 	var notReady *notReadyError
 	if errors.As(err, &notReady) {
 		p.Detail = notReady.detail()
+	}
+	return p, retryAfter
+}
+
+// problem says what the outcome is. Its detail is the bare sentence: what is wrapped around it may name hosts.
+func (o *outcome) problem(err error) (p problem, retryAfter time.Duration) {
+	if o.status == http.StatusServiceUnavailable || o.err == service.ErrOrderInProgress { //nolint:errorlint // the table's own
+		retryAfter = time.Second
+	}
+	p = problem{Status: o.status, Code: o.code, Title: o.title, Detail: "the log has it under the request id"}
+	if err != nil {
+		p.Detail = err.Error()
 	}
 	return p, retryAfter
 }
@@ -163,13 +185,8 @@ func respond(c *gin.Context, p problem, retryAfter time.Duration) {
 	if retryAfter > 0 {
 		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retryAfter.Seconds()))))
 	}
-	body, err := json.Marshal(p)
-	if err != nil { // cannot happen: strings and numbers
-		c.AbortWithStatus(http.StatusInternalServerError)
-		return
-	}
 	c.Abort()
-	c.Data(p.Status, "application/problem+json", body)
+	writeBody(c, p.Status, problemType, appendProblem(make([]byte, 0, 256), &p))
 }
 
 // recovery answers a panic as an internal error and logs where it came from.

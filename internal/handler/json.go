@@ -210,6 +210,6 @@ func writeJSON(c *gin.Context, status int, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	c.Data(status, "application/json; charset=utf-8", body)
+	writeBody(c, status, jsonType, body)
 	return nil
 }

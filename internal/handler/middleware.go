@@ -26,21 +26,29 @@ func requestID(c *gin.Context) {
 	if !goodRequestID.MatchString(id) {
 		id = rand.Text()
 	}
-	c.Set(requestIDHeader, id)
-	c.Header(requestIDHeader, id)
+	c.Writer.Header()[requestIDHeader] = []string{id}
 }
 
-func requestIDOf(c *gin.Context) string { return c.GetString(requestIDHeader) }
+func requestIDOf(c *gin.Context) string { return c.Writer.Header().Get(requestIDHeader) }
 
-// secureHeaders are right for an API that serves no page: nothing may be framed, sniffed, loaded or kept.
+// secureHeaders are right for an API that serves no page: nothing may be framed, sniffed, loaded or kept. The slices
+// are shared by all answers; nobody appends to them.
 func secureHeaders(c *gin.Context) {
 	h := c.Writer.Header()
-	h["X-Content-Type-Options"] = []string{"nosniff"}
-	h["X-Frame-Options"] = []string{"DENY"}
-	h["Referrer-Policy"] = []string{"no-referrer"}
-	h["Content-Security-Policy"] = []string{"default-src 'none'; frame-ancestors 'none'"}
-	h["Cache-Control"] = []string{"no-store"}
+	h["X-Content-Type-Options"] = noSniff
+	h["X-Frame-Options"] = noFrame
+	h["Referrer-Policy"] = noReferrer
+	h["Content-Security-Policy"] = noContent
+	h["Cache-Control"] = noStore
 }
+
+var (
+	noSniff    = []string{"nosniff"}
+	noFrame    = []string{"DENY"}
+	noReferrer = []string{"no-referrer"}
+	noContent  = []string{"default-src 'none'; frame-ancestors 'none'"}
+	noStore    = []string{"no-store"}
+)
 
 // answerTimeout is what is left of the 5 s within which a caller has an answer while a dependency is stuck.
 const answerTimeout = 4 * time.Second
@@ -107,6 +115,9 @@ func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 		method := knownMethod(c.Request.Method)
 		m.requests.WithLabelValues(route, method, statusText(c.Writer.Status())).Inc()
 		m.seconds.WithLabelValues(route, method).Observe(took.Seconds())
+		if !e.log.Enabled(c.Request.Context(), slog.LevelDebug) {
+			return
+		}
 		e.log.LogAttrs(c.Request.Context(), slog.LevelDebug, "request",
 			slog.String("method", method), slog.String("route", route), slog.Int("status", c.Writer.Status()),
 			slog.Duration("took", took), slog.String("request_id", requestIDOf(c)))

@@ -55,15 +55,9 @@ func (h *orderHandler) place(c *gin.Context) error {
 	}
 	c.Header("Location", locationOf("orders", o.ID))
 	if o.Status == service.OrderQueued {
-		return writeJSON(c, http.StatusAccepted, queuedOut{OrderID: ID(o.ID), Status: o.Status.String()})
+		return writeQueued(c, o.ID)
 	}
-	return writeJSON(c, http.StatusCreated, newOrderOut(&o))
-}
-
-// queuedOut is the answer to a purchase whose order waits for the database.
-type queuedOut struct {
-	OrderID ID     `json:"order_id"`
-	Status  string `json:"status"`
+	return writeOrder(c, http.StatusCreated, &o)
 }
 
 // maxWait is the longest wait for an outcome, in seconds, that is told from a longer one. The service bounds it anyway.
@@ -106,7 +100,7 @@ func (h *orderHandler) one(c *gin.Context, do orderAction) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newOrderOut(&o))
+	return writeOrder(c, http.StatusOK, &o)
 }
 
 func (h *orderHandler) list(c *gin.Context) error {

@@ -58,6 +58,9 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/healthz", e.wrap(health))
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
 
+	// The service bounds a purchase by itself, and the hot route is spared the second timer.
+	r.POST("/api/v1/vouchers/:id/orders", e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(orders.place))
+
 	v1 := r.Group("/api/v1", deadline, e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
 
@@ -69,7 +72,6 @@ func New(cfg Config) (http.Handler, error) {
 
 	v1.GET("/vouchers", e.wrap(vouchers.list))
 	v1.GET("/vouchers/:id", e.wrap(vouchers.show))
-	v1.POST("/vouchers/:id/orders", e.wrap(user), e.wrap(limits.orders), e.wrap(orders.place))
 
 	v1.GET("/orders", e.wrap(user), e.wrap(orders.list))
 	v1.GET("/orders/:id", e.wrap(user), e.wrap(orders.show))

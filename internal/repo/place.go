@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -231,7 +232,8 @@ func freeSlot(rows []orderRow) int {
 	}
 }
 
-// insert stores the rows in one statement.
+// insert stores the rows in one statement. It is written out because gorm's reflection over 13 columns costs more
+// than all else that this process does for an order.
 func (b *batch) insert(tx *gorm.DB) error {
 	rows := make([]*orderRow, len(b.inserts))
 	for i, p := range b.inserts {
@@ -240,7 +242,11 @@ func (b *batch) insert(tx *gorm.DB) error {
 	slices.SortFunc(rows, func(a, b *orderRow) int {
 		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(*a.Slot, *b.Slot))
 	})
-	err := tx.Create(rows).Error
+	args := make([]any, 0, len(rows)*insertColumns)
+	for _, r := range rows {
+		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.CreatedAt, r.ExpiresAt, r.UpdatedAt)
+	}
+	_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows)), args...)
 	switch {
 	case b.store.duplicate(err, primaryKey):
 		b.lookIDs = true
@@ -250,6 +256,17 @@ func (b *batch) insert(tx *gorm.DB) error {
 		return errLookAgain
 	}
 	return err
+}
+
+const (
+	insertColumns = 9
+	insertHead    = "INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at) VALUES "
+	insertRow     = "(?,?,?,?,?,?,?,?,?)"
+)
+
+// insertOrders is the statement for n rows. What it leaves out is NULL: it has not happened yet.
+func insertOrders(n int) string {
+	return insertHead + insertRow + strings.Repeat(","+insertRow, n-1)
 }
 
 // takeUnits deducts a unit for each row that was inserted. The condition, not a value read before, decides: of 100

@@ -34,6 +34,7 @@ type collector[T, R any] struct {
 	failed func(error) R
 
 	permits chan struct{}
+	waiters sync.Pool // of *waiter, with their channels: a purchase then costs no allocation here
 	mu      sync.Mutex
 	queues  map[int64]*queue[T, R]
 }
@@ -59,7 +60,11 @@ func newCollector[T, R any](run func(context.Context, int64, []T) []R, failed fu
 // do returns the result of item, decided together with others of its key. It returns in bounded time, and it does not
 // end early when its caller loses interest: what is being decided cannot be taken back.
 func (c *collector[T, R]) do(key int64, item T) R {
-	w := &waiter[T, R]{item: item, since: time.Now(), done: make(chan struct{})}
+	w, ok := c.waiters.Get().(*waiter[T, R])
+	if !ok {
+		w = &waiter[T, R]{done: make(chan struct{}, 1)}
+	}
+	w.item, w.since = item, time.Now()
 	c.mu.Lock()
 	q := c.queues[key]
 	if q == nil {
@@ -74,7 +79,10 @@ func (c *collector[T, R]) do(key int64, item T) R {
 	q.waiting = append(q.waiting, w)
 	c.mu.Unlock()
 	<-w.done
-	return w.result
+	result := w.result
+	*w = waiter[T, R]{done: w.done}
+	c.waiters.Put(w)
+	return result
 }
 
 // serve runs batches until nobody waits any more.
@@ -137,5 +145,5 @@ func (c *collector[T, R]) decide(key int64, batch []*waiter[T, R]) {
 
 func (w *waiter[T, R]) finish(r R) {
 	w.result = r
-	close(w.done)
+	w.done <- struct{}{} // has room for one: nobody waits for the waiter to hear it
 }

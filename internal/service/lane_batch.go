@@ -21,7 +21,7 @@ func NewBatchLane(ids IDs, orders OrderStore, observe func(size int)) *BatchLane
 	return &BatchLane{collector: newCollector(run, func(err error) Placed { return Placed{Err: err} })}
 }
 
-// Place implements Lane. It does not end early with ctx: a purchase that has joined a batch is decided with it.
+// Place implements Lane. A purchase that has joined a batch is decided with it, in bounded time.
 func (l *BatchLane) Place(_ context.Context, p Purchase) (Order, error) {
 	placed := l.collector.do(p.VoucherID, p)
 	return placed.Order, placed.Err

@@ -30,6 +30,8 @@ func (l *LockLane) Place(ctx context.Context, p Purchase) (Order, error) {
 		placed Placed
 		ran    bool
 	)
+	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
+	defer cancel()
 	err := l.locks.TryDo(ctx, p.UserID, func(ctx context.Context) error {
 		ran = true
 		placed = l.placer.place(ctx, []Purchase{p})[0]

@@ -91,7 +91,7 @@ func (l *QueueLane) Place(ctx context.Context, p Purchase) (Order, error) {
 		return a.order, a.err
 	}
 	defer a.outcome.Close()
-	ctx, cancel := context.WithTimeout(ctx, p.Wait)
+	ctx, cancel := context.WithDeadline(ctx, earlier(p.Deadline, time.Now().Add(p.Wait)))
 	defer cancel()
 	o, err := a.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) { return l.look(ctx, p.UserID, a.order.ID) })
 	if err != nil {
@@ -105,6 +105,13 @@ func (l *QueueLane) Place(ctx context.Context, p Purchase) (Order, error) {
 		return a.order, nil //nolint:nilerr // committed, but it cannot be shown now
 	}
 	return stored, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // look finds out whether an admission has ended.

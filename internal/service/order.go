@@ -91,6 +91,7 @@ type Purchase struct {
 	Window    Window
 	At        time.Time
 	ExpiresAt time.Time
+	Deadline  time.Time     // when the buyer must have an answer
 	Wait      time.Duration // how long the buyer is willing to wait for the outcome, in the lane queue
 }
 

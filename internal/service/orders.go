@@ -39,7 +39,8 @@ type Placed struct {
 	Before bool // it was stored before this call, under the same id, user, voucher and time
 }
 
-// Lane is a way from a purchase to a committed order. Place returns the order only after its row is durable.
+// Lane is a way from a purchase to a committed order. Place returns the order only after its row is durable, or
+// OrderQueued. It ends at about the purchase's deadline; its context does not end before that.
 // Errors: ErrSoldOut, *DuplicateOrderError, ErrOrderInProgress, ErrOverloaded, ErrUnavailable.
 type Lane interface {
 	Place(ctx context.Context, p Purchase) (Order, error)
@@ -116,9 +117,8 @@ func (s *Orders) place(ctx context.Context, p Purchase, deadline time.Time) (Ord
 	default:
 		return Order{}, ErrOverloaded
 	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
-	defer cancel()
-	o, err := s.cfg.Lane.Place(ctx, p)
+	p.Deadline = deadline
+	o, err := s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
 	switch {
 	case err == nil:
 		s.cfg.Sales.bought(p.VoucherID)
