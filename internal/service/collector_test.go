@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,10 +59,40 @@ func TestCollectorFormsTheNextBatchMeanwhile(t *testing.T) {
 	})
 }
 
+// TestCollectorInACrowd: a second batch runs beside the first, and no third.
+func TestCollectorInACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most atomic.Int64
+		c := newTestCollector(func(int64, []int) {
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			running.Add(-1)
+		})
+		ask(c, 1, 0)
+		few := ask(c, 1, make([]int, crowd)...)
+		synctest.Wait()
+		require.EqualValues(t, 1, running.Load(), "a small batch waits for the first to end")
+		more := ask(c, 1, make([]int, 3*crowd)...)
+		require.EqualValues(t, 2, running.Load())
+		for range crowd {
+			<-few
+		}
+		for range 3 * crowd {
+			<-more
+		}
+		require.EqualValues(t, 2, most.Load())
+		synctest.Wait()
+		require.Empty(t, c.queues)
+	})
+}
+
 func TestCollectorBoundsBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCollector(func(int64, []int) { time.Sleep(time.Millisecond) })
 		ask(c, 1, 0)
+		ask(c, 1, make([]int, crowd+1)...) // both run now
 		answers := ask(c, 1, make([]int, maxBatch+1)...)
 		sizes := map[int]int{}
 		for range maxBatch + 1 {
