@@ -9,10 +9,10 @@ GOVULNCHECK_VERSION := v1.9.0
 
 BENCHTIME ?= 3s
 
-.PHONY: help run test check lint vuln bench load up down deps fmt
+.PHONY: help run test check lint vuln bench microbench load up down deps fmt
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
@@ -51,5 +51,8 @@ vuln: ## known vulnerabilities, if their database can be reached
 		go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...; \
 	else echo "the vulnerability database cannot be reached: not checked"; fi
 
-bench: deps ## Go benchmarks: an order in one durable transaction, a lock cycle, against raw Redis commands
+bench: deps ## durable orders/s of every lane as ratios to a bare server; writes loadtest/RESULTS.md, a quarter of an hour
+	go run ./loadtest/bench $(BENCH)
+
+microbench: deps ## Go benchmarks: an order in one durable transaction, a lock cycle, against raw Redis commands
 	SECKILL_TEST_REQUIRE=1 go test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/...

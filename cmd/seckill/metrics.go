@@ -43,6 +43,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	m.settled = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_queue_settled_total", Help: "Admissions that the workers of this process settled, by outcome (ok, sold_out, ..., dead_letter).",
 	}, []string{"outcome"})
+	m.settled.WithLabelValues("ok") // the others come with their first admission
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.orders, m.locks, m.batches, m.settled, redisPool{rdb},

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// maxQueued is how long an order may wait in the queue before its time to pay begins only with its commit.
+const maxQueued = time.Minute
+
 // Committer makes orders of admissions, for the workers of the queue.
 type Committer struct {
 	Orders     OrderStore
@@ -16,7 +19,7 @@ type Committer struct {
 
 // Commit answers each admission: nil if its order is in the database, now or from before; ErrSoldOut,
 // *DuplicateOrderError or ErrIDTaken if there never will be one; ErrUnavailable if it is worth trying again; anything
-// else is the fault of the admission. The time to pay begins now: the buyer may have waited long for his order.
+// else is the fault of the admission.
 func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
 	errs := make([]error, len(as))
 	byVoucher := map[int64][]int{}
@@ -36,7 +39,7 @@ func (c *Committer) commit(ctx context.Context, as []Admission, group []int, err
 		a := as[i]
 		orders[n] = Order{
 			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: OrderPendingPayment, Amount: a.Amount,
-			CreatedAt: a.At, ExpiresAt: Moment(c.Now()).Add(c.PayTimeout),
+			CreatedAt: a.At, ExpiresAt: c.expires(a.At),
 		}
 		limit = max(limit, a.Limit)
 	}
@@ -48,4 +51,14 @@ func (c *Committer) commit(ctx context.Context, as []Admission, group []int, err
 			_ = c.IDs.Skip(ctx, orders[n].ID)
 		}
 	}
+}
+
+// expires says until when an order must be paid. The time runs from the admission, as the buyer was told; after an
+// outage of the database it would be over before he hears of his order, and runs from now.
+func (c *Committer) expires(admitted time.Time) time.Time {
+	from := admitted
+	if now := Moment(c.Now()); now.Sub(admitted) > maxQueued {
+		from = now
+	}
+	return from.Add(c.PayTimeout)
 }

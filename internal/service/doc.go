@@ -4,17 +4,18 @@
 //
 // # A purchase in ten lines
 //
-//	sale := sales.Get(voucherID)           // in-process snapshot, less than a second old
-//	sale.CheckOpen(now)                    // sale_not_started, sale_ended
+//	sale := sales.Get(voucherID)            // in-process snapshot, less than a second old
+//	sale.CheckOpen(now)                     // sale_not_started, sale_ended
 //	if sale.SoldOut { the user's order or sold_out }
-//	lock user                              // not waiting: a held lock is order_in_progress
-//	  id := ids.Next()                     // timestamp << 32 | INCR
+//	lane.Place:                             // lock: alone, under the user's lock; batch, queue: with others
+//	  ids := ids.NextN(n)                   // timestamp << 32 | INCR
 //	  begin
-//	    insert order (user, voucher, slot) // unique index: duplicate_order
-//	    stock = stock - 1 where stock > 0  // no row: rollback, sold_out
-//	  commit                               // only now the answer is 201
-//	unlock
+//	    insert orders (user, voucher, slot) // unique index: duplicate_order
+//	    stock = stock - n where stock >= n  // no row: rollback, sold_out
+//	  commit                                // only now the answer is 201
 //
-// The database decides: the unique index and the conditional update keep every promise without the lock and
-// without Redis. The lock saves the database the work of a user who presses a hundred times.
+// In the lane queue a gate in Redis admits the buyer first and answers 202, and workers run the transaction.
+//
+// The database decides: the unique index and the conditional update keep every promise without the lock, without the
+// gate and without Redis. They save the database work.
 package service

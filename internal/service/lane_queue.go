@@ -100,11 +100,8 @@ func (l *QueueLane) Place(ctx context.Context, p Purchase) (Order, error) {
 	if o.Failed != "" {
 		return Order{}, l.failure(ctx, p, o.Failed)
 	}
-	stored, err := l.store.Order(ctx, p.UserID, a.order.ID)
-	if err != nil {
-		return a.order, nil //nolint:nilerr // committed, but it cannot be shown now
-	}
-	return stored, nil
+	a.order.Status = OrderPendingPayment // nothing else changed: Committer.Commit stores it as it was admitted
+	return a.order, nil
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -1,0 +1,51 @@
+package service
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCommitterStoresWhatWasPromised: each admission becomes the order that its buyer was told of, in one call for
+// each voucher; after a long outage the time to pay begins anew.
+func TestCommitterStoresWhatWasPromised(t *testing.T) {
+	var stored []Order
+	g := &ids{}
+	c := &Committer{
+		IDs: g, Now: func() time.Time { return testNow }, PayTimeout: time.Hour,
+		Orders: &store{place: func(_ context.Context, o Order) (Order, error) {
+			stored = append(stored, o)
+			switch o.UserID {
+			case 2:
+				return Order{}, ErrSoldOut
+			case 3:
+				return Order{}, ErrIDTaken
+			}
+			return o, nil
+		}},
+	}
+	late := testNow.Add(-maxQueued - time.Second)
+	errs := c.Commit(t.Context(), []Admission{
+		{OrderID: 11, UserID: 1, VoucherID: 5, Amount: 100, Limit: 1, At: testNow.Add(-time.Second)},
+		{OrderID: 12, UserID: 2, VoucherID: 6, Amount: 100, Limit: 1, At: testNow},
+		{OrderID: 13, UserID: 3, VoucherID: 5, Amount: 100, Limit: 1, At: testNow},
+		{OrderID: 14, UserID: 4, VoucherID: 5, Amount: 100, Limit: 1, At: late},
+	})
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], ErrSoldOut)
+	require.ErrorIs(t, errs[2], ErrIDTaken)
+	require.NoError(t, errs[3])
+	require.Equal(t, []int64{13}, g.skipped, "the next ids must not collide as well")
+	byID := map[int64]Order{}
+	for _, o := range stored {
+		byID[o.ID] = o
+	}
+	at := testNow.Add(-time.Second)
+	require.Equal(t, Order{
+		ID: 11, UserID: 1, VoucherID: 5, Status: OrderPendingPayment, Amount: 100, CreatedAt: at, ExpiresAt: at.Add(time.Hour),
+	}, byID[11])
+	require.Equal(t, late, byID[14].CreatedAt)
+	require.Equal(t, testNow.Add(time.Hour), byID[14].ExpiresAt)
+}

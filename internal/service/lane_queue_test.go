@@ -1,0 +1,212 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeGate is a Gate of which a test gives what it needs.
+type fakeGate struct {
+	Gate
+	reserve  func(as []Admission) ([]error, error)
+	loads    int
+	unloads  int
+	level    func() (GateLevel, error)
+	ticket   func() (Ticket, error)
+	outcome  func(ctx context.Context) (Outcome, error)
+	expected []int64
+	closed   int
+}
+
+func (g *fakeGate) Reserve(_ context.Context, _ int64, _ Window, as []Admission) ([]error, error) {
+	return g.reserve(as)
+}
+func (g *fakeGate) Load(context.Context, int64, GateReader) error        { g.loads++; return nil }
+func (g *fakeGate) Unload(context.Context, int64) error                  { g.unloads++; return nil }
+func (g *fakeGate) Level(context.Context, int64) (GateLevel, error)      { return g.level() }
+func (g *fakeGate) Ticket(context.Context, int64, int64) (Ticket, error) { return g.ticket() }
+func (g *fakeGate) Instance() string                                     { return "me" }
+func (g *fakeGate) Expect(id int64) Expectation {
+	g.expected = append(g.expected, id)
+	return expectation{g}
+}
+
+type expectation struct{ gate *fakeGate }
+
+func (e expectation) Close() { e.gate.closed++ }
+func (e expectation) Wait(ctx context.Context, check func(context.Context) (Outcome, bool, error)) (Outcome, error) {
+	if e.gate.outcome != nil {
+		return e.gate.outcome(ctx)
+	}
+	o, known, err := check(ctx)
+	if !known {
+		return Outcome{}, errors.Join(err, context.DeadlineExceeded)
+	}
+	return o, nil
+}
+
+// gateStore is a GateStore.
+type gateStore struct {
+	store
+	stock, active int64
+	order         func() (Order, error)
+}
+
+func (s *gateStore) GateState(context.Context, int64, []int64) (GateState, error) {
+	return GateState{}, nil
+}
+func (s *gateStore) SaleLevel(context.Context, int64) (int64, int64, error) {
+	return s.stock, s.active, nil
+}
+func (s *gateStore) Order(context.Context, int64, int64) (Order, error) { return s.order() }
+
+func admitAll(as []Admission) ([]error, error) { return make([]error, len(as)), nil }
+
+func queuePurchase(wait time.Duration) Purchase {
+	return Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute), Wait: wait}
+}
+
+// TestQueueLaneLoadsAColdGate, and does not ask for ever.
+func TestQueueLaneLoadsAColdGate(t *testing.T) {
+	g := &fakeGate{}
+	g.reserve = func(as []Admission) ([]error, error) {
+		if g.loads < 2 {
+			return nil, ErrGateCold
+		}
+		return admitAll(as)
+	}
+	lane := NewQueueLane(g, &ids{}, &gateStore{}, nil)
+	o, err := lane.Place(t.Context(), queuePurchase(0))
+	require.NoError(t, err)
+	require.Equal(t, OrderQueued, o.Status)
+	require.Equal(t, int64(1), o.ID)
+	require.Equal(t, 2, g.loads)
+	require.Empty(t, g.expected, "who does not wait costs no message")
+
+	g.reserve = func([]Admission) ([]error, error) { return nil, ErrGateCold }
+	_, err = lane.Place(t.Context(), queuePurchase(0))
+	require.ErrorIs(t, err, ErrUnavailable)
+}
+
+// TestQueueLaneTellsTheOutcome to those who wait for it.
+func TestQueueLaneTellsTheOutcome(t *testing.T) {
+	var dup *DuplicateOrderError
+	for name, tc := range map[string]struct {
+		outcome Outcome
+		err     error
+		check   func(t *testing.T, o Order, err error)
+	}{
+		"committed": {check: func(t *testing.T, o Order, err error) {
+			require.NoError(t, err)
+			require.Equal(t, OrderPendingPayment, o.Status)
+		}},
+		"sold out":  {outcome: Outcome{Failed: ReasonSoldOut}, check: func(t *testing.T, _ Order, err error) { require.ErrorIs(t, err, ErrSoldOut) }},
+		"duplicate": {outcome: Outcome{Failed: ReasonDuplicate}, check: func(t *testing.T, _ Order, err error) { require.ErrorAs(t, err, &dup) }},
+		"internal":  {outcome: Outcome{Failed: "internal"}, check: func(t *testing.T, _ Order, err error) { require.ErrorContains(t, err, "internal") }},
+		"not in time": {err: context.DeadlineExceeded, check: func(t *testing.T, o Order, err error) {
+			require.NoError(t, err)
+			require.Equal(t, OrderQueued, o.Status)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &fakeGate{outcome: func(ctx context.Context) (Outcome, error) {
+				_, bounded := ctx.Deadline()
+				require.True(t, bounded)
+				return tc.outcome, tc.err
+			}}
+			g.reserve = func(as []Admission) ([]error, error) {
+				require.Equal(t, "me", as[0].ReplyTo)
+				require.Equal(t, []int64{as[0].OrderID}, g.expected, "interest is registered before the reservation")
+				return admitAll(as)
+			}
+			st := &gateStore{store: store{active: func() (int, int64, error) { return 1, 99, nil }}}
+			o, err := NewQueueLane(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
+			tc.check(t, o, err)
+			require.Equal(t, 1, g.closed)
+		})
+	}
+}
+
+// TestQueueLaneLooksItself when messages get lost: by the ticket, and without one in the database.
+func TestQueueLaneLooksItself(t *testing.T) {
+	g := &fakeGate{reserve: admitAll}
+	st := &gateStore{}
+	lane := NewQueueLane(g, &ids{}, st, nil)
+	place := func() (Order, error) { return lane.Place(t.Context(), queuePurchase(time.Second)) }
+
+	g.ticket = func() (Ticket, error) { return Ticket{}, nil }
+	o, err := place()
+	require.NoError(t, err)
+	require.Equal(t, OrderQueued, o.Status)
+	g.ticket = func() (Ticket, error) { return Ticket{Failed: ReasonSoldOut}, nil }
+	_, err = place()
+	require.ErrorIs(t, err, ErrSoldOut)
+	g.ticket = func() (Ticket, error) { return Ticket{}, ErrNotFound }
+	st.order = func() (Order, error) { return Order{}, nil }
+	o, err = place()
+	require.NoError(t, err)
+	require.Equal(t, OrderPendingPayment, o.Status)
+	st.order = func() (Order, error) { return Order{}, ErrNotFound }
+	o, err = place()
+	require.NoError(t, err)
+	require.Equal(t, OrderQueued, o.Status)
+}
+
+// TestQueueLaneRefusals: whoever is refused is not waited for.
+func TestQueueLaneRefusals(t *testing.T) {
+	g := &fakeGate{reserve: func([]Admission) ([]error, error) { return []error{ErrSoldOut}, nil }}
+	lane := NewQueueLane(g, &ids{}, &gateStore{}, nil)
+	_, err := lane.Place(t.Context(), queuePurchase(time.Second))
+	require.ErrorIs(t, err, ErrSoldOut)
+	require.Equal(t, 1, g.closed)
+	g.reserve = func([]Admission) ([]error, error) { return nil, ErrUnavailable }
+	_, err = lane.Place(t.Context(), queuePurchase(time.Second))
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.Equal(t, 2, g.closed)
+}
+
+// TestAuditRebuildsWhatStaysOff, and nothing else.
+func TestAuditRebuildsWhatStaysOff(t *testing.T) {
+	level := GateLevel{Stock: 3, Held: 7, Version: 1}
+	g := &fakeGate{reserve: admitAll, level: func() (GateLevel, error) { return level, nil }}
+	st := &gateStore{stock: 3, active: 7}
+	lane := NewQueueLane(g, &ids{}, st, nil)
+	log := slog.New(slog.DiscardHandler)
+	seen := map[int64]drift{}
+	audit := func() { seen = lane.audit(t.Context(), log, seen) }
+	st.stock = 4
+	audit()
+	audit()
+	require.Zero(t, g.unloads, "a gate that nobody uses here")
+	lane.use(1)
+	st.stock = 3
+	audit()
+	require.Empty(t, seen, "they agree")
+
+	st.stock = 4
+	audit()
+	require.Zero(t, g.unloads, "it may be under way")
+	level.Version++
+	audit()
+	require.Zero(t, g.unloads, "it has changed meanwhile")
+	audit()
+	require.Equal(t, 1, g.unloads)
+	require.Empty(t, seen)
+
+	level.Queued, level.Backlog = 1, 1
+	audit()
+	audit()
+	require.Equal(t, 1, g.unloads, "admissions are under way")
+	level.Backlog = 0
+	audit()
+	audit()
+	require.Equal(t, 2, g.unloads, "the stream is gone")
+	g.level = func() (GateLevel, error) { return GateLevel{}, ErrGateCold }
+	audit()
+	require.Empty(t, seen)
+}
