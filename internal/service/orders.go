@@ -107,7 +107,7 @@ func (s *Orders) place(ctx context.Context, p Purchase, deadline time.Time) (Ord
 		return Order{}, err
 	}
 	if v.Sale.Stock <= 0 {
-		return Order{}, s.soldOut(ctx, p.UserID, &v)
+		return Order{}, s.soldOut(ctx, p.UserID, &v, deadline)
 	}
 	p.Amount, p.Limit, p.ExpiresAt = v.PayValue, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
 	p.Window = Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
@@ -145,7 +145,7 @@ func checkOpen(v *Voucher, now time.Time) error {
 // soldOut answers a buyer of whom only the snapshot was asked: one who holds as many orders as allowed hears of them,
 // everybody else that nothing is left. Whether somebody holds one is known without asking the store, except of those
 // who do; where it cannot be found out, the shortage is the truth that is known.
-func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher) error {
+func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher, deadline time.Time) error {
 	var store HolderStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
@@ -162,6 +162,8 @@ func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher) error {
 			return ErrSoldOut
 		}
 	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
 	count, newest, err := store.ActiveOrders(ctx, userID, v.ID)
 	switch {
 	case err != nil && sure:

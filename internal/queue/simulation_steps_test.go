@@ -1,0 +1,345 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"seckill/internal/admission"
+	"seckill/internal/service"
+)
+
+func (s *simulation) anyVoucher(t *rapid.T) simVoucher {
+	return evenly(t, "voucher", s.vouchers...)
+}
+
+func anyUser(t *rapid.T) int64 { return evenly[int64](t, "user", 1, 2, 3, 4, 5) }
+
+func anyPoison(t *rapid.T) bool { return evenly(t, "poison", 0, 1, 2, 3, 4, 5, 6, 7) == 7 }
+
+// drawLosses: of every fifth call a reply gets lost, or so many that the caller gives up.
+func (s *simulation) drawLosses(t *rapid.T) {
+	s.loser.left = evenly(t, "lost replies", 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1000)
+}
+
+// buy is a click: one purchase through the lane.
+func (s *simulation) buy(t *rapid.T) {
+	s.drawLosses(t)
+	_ = s.buyOne(t, s.anyVoucher(t), anyUser(t), anyPoison(t))
+	s.loser.left = 0
+}
+
+func (s *simulation) buyOne(t *rapid.T, v simVoucher, user int64, poison bool) error {
+	p := service.Purchase{
+		UserID: user, VoucherID: v.id, Amount: 100, Limit: v.limit, Window: window, At: s.moment(),
+		ExpiresAt: noonOfSale.Add(time.Hour),
+	}
+	before := s.queued(t)
+	o, err := s.lane.Place(s.ctx, p)
+	a := service.Admission{OrderID: o.ID, UserID: user, VoucherID: v.id, Amount: 100, Limit: v.limit, At: p.At}
+	if errors.Is(err, service.ErrUnavailable) {
+		// He may be admitted all the same, and then he will find his order.
+		if after := s.queued(t); len(after) > len(before) {
+			s.promised(after[len(after)-1], poison)
+			s.seen["admitted, but told unavailable"]++
+		}
+		return err
+	}
+	s.answered(t, a, err, poison)
+	return err
+}
+
+// answered looks at the answer to a purchase, and notes what it promised.
+func (s *simulation) answered(t *rapid.T, a service.Admission, err error, poison bool) {
+	var duplicate *service.DuplicateOrderError
+	switch {
+	case err == nil && s.holds(a):
+		s.twice[a.OrderID] = true // an id that was lost came to its very owner again, who is told of his order
+	case err == nil:
+		s.promised(a, poison)
+	case errors.As(err, &duplicate):
+		require.True(t, slices.ContainsFunc(s.promises, func(p *promise) bool {
+			return p.OrderID == duplicate.OrderID && p.UserID == a.UserID && p.VoucherID == a.VoucherID
+		}), "user %d never had order %d", a.UserID, duplicate.OrderID)
+	default:
+		require.ErrorIs(t, err, service.ErrSoldOut)
+	}
+}
+
+// holds says whether the user had this very order id before.
+func (s *simulation) holds(a service.Admission) bool {
+	queue, err := s.rdb.XRange(s.ctx, s.stream, "-", "+").Result()
+	if err != nil {
+		return false
+	}
+	at := strconv.FormatInt(a.At.UnixMilli(), 10)
+	for _, e := range queue {
+		if e.Values["at"] == at {
+			return false
+		}
+	}
+	return slices.ContainsFunc(s.promises, func(p *promise) bool {
+		return p.OrderID == a.OrderID && p.UserID == a.UserID && p.VoucherID == a.VoucherID
+	})
+}
+
+// buyTogether is what the lane does with purchases that come at once: one call of the gate. It may be repeated, which
+// must change nothing.
+func (s *simulation) buyTogether(t *rapid.T) {
+	v := s.anyVoucher(t)
+	ids, err := s.ids.NextN(s.ctx, evenly(t, "buyers", 2, 3, 4, 5))
+	require.NoError(t, err)
+	as := make([]service.Admission, len(ids))
+	for i, id := range ids {
+		as[i] = service.Admission{
+			OrderID: id, UserID: anyUser(t), VoucherID: v.id, Amount: 100, Limit: v.limit, At: s.moment(),
+		}
+	}
+	s.drawLosses(t)
+	s.loser.left = min(s.loser.left, 2)
+	answers, err := s.shop.Reserve(s.ctx, v.id, window, as)
+	if s.loser.left = 0; errors.Is(err, service.ErrGateCold) {
+		require.NoError(t, s.shop.Load(s.ctx, v.id, s.store.GateState))
+		answers, err = s.shop.Reserve(s.ctx, v.id, window, as)
+	}
+	require.NoError(t, err)
+	if rapid.Bool().Draw(t, "again") {
+		again, err := s.shop.Reserve(s.ctx, v.id, window, as)
+		require.NoError(t, err)
+		require.Equal(t, answers, again, "the same buyers, asked again")
+	}
+	for i, a := range as {
+		s.answered(t, a, answers[i], anyPoison(t))
+	}
+}
+
+// sellElsewhere is a process that is still in another lane: it asks the database alone.
+func (s *simulation) sellElsewhere(t *rapid.T) {
+	v := s.anyVoucher(t)
+	id, err := s.ids.Next(s.ctx)
+	require.NoError(t, err)
+	a := service.Admission{OrderID: id, UserID: anyUser(t), VoucherID: v.id, Amount: 100, Limit: v.limit, At: s.moment()}
+	o := service.Order{
+		ID: id, UserID: a.UserID, VoucherID: v.id, Status: service.OrderPendingPayment, Amount: 100,
+		CreatedAt: a.At, ExpiresAt: noonOfSale.Add(time.Hour),
+	}
+	switch err := s.store.PlaceOrders(s.ctx, []service.Order{o}, v.limit)[0].Err; {
+	case err == nil:
+		s.promised(a, false)
+		s.noteCommitted(a)
+		s.excuse(s.byMoment[a.At.UnixMilli()])
+	case !errors.Is(err, service.ErrIDTaken): // then that lane takes another id
+		s.answered(t, a, err, false)
+	}
+}
+
+// some returns those of all that fit.
+func some[T any](all []T, fits func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !fits(one) })
+}
+
+func (s *simulation) anyWorker(t *rapid.T, fits func(*simWorker) bool) *simWorker {
+	return evenly(t, "worker", some(s.workers, fits)...)
+}
+
+func free(w *simWorker) bool        { return len(w.hand) == 0 }
+func busy(w *simWorker) bool        { return len(w.hand) > 0 }
+func owing(w *simWorker) bool       { return len(w.owed) > 0 }
+func experienced(w *simWorker) bool { return len(w.settled) > 0 }
+
+func (s *simulation) anyOrder(t *rapid.T, fits func(*promise) bool) *promise {
+	return evenly(t, "order", some(s.promises, fits)...)
+}
+
+func cancellable(p *promise) bool { return p.standing == committed && !p.cancelled }
+func isCancelled(p *promise) bool { return p.cancelled }
+func buried(p *promise) bool      { return p.standing == dead }
+
+func (s *simulation) read(t *rapid.T) { require.NoError(t, s.anyWorker(t, free).take(false)) }
+
+// claim takes over what others have not settled: they died, or are slow.
+func (s *simulation) claim(t *rapid.T) { require.NoError(t, s.anyWorker(t, free).take(true)) }
+
+func (s *simulation) handle(t *rapid.T) { s.anyWorker(t, busy).handleHand(drawFate(t)) }
+
+// loseHand: a worker died after he read and before he did anything.
+func (s *simulation) loseHand(t *rapid.T) { s.anyWorker(t, busy).hand = nil }
+
+// settleLate: a worker was held up for as long as others pleased, and goes on.
+func (s *simulation) settleLate(t *rapid.T) {
+	s.anyWorker(t, owing).settleOwed(t)
+}
+
+func (w *simWorker) settleOwed(t *rapid.T) {
+	for _, done := range w.owed {
+		require.NoError(t, w.settleNow(w.sim.ctx, done))
+	}
+	w.owed = nil
+}
+
+func (s *simulation) settleAgain(t *rapid.T) {
+	w := s.anyWorker(t, experienced)
+	i := rapid.IntRange(0, len(w.settled)-1).Draw(t, "settlement")
+	require.NoError(t, s.back.Settle(s.ctx, w.settled[i]))
+}
+
+// cancel is a buyer who changes his mind. The gate hears of it, once or twice, or does not.
+func (s *simulation) cancel(t *rapid.T) {
+	p := s.anyOrder(t, cancellable)
+	_, err := s.store.CancelOrder(s.ctx, p.UserID, p.OrderID, noonOfSale)
+	require.NoError(t, err)
+	p.cancelled = true
+	heard := evenly(t, "heard", 1, 1, 1, 2, 0)
+	if heard == 0 {
+		s.excuse(p)
+	}
+	for range heard {
+		require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, p.UserID, p.OrderID))
+	}
+}
+
+// releaseAgain is a release that is repeated, or one that comes late.
+func (s *simulation) releaseAgain(t *rapid.T) {
+	p := s.anyOrder(t, isCancelled)
+	require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, p.UserID, p.OrderID))
+}
+
+func (s *simulation) anyLetter(t *rapid.T) (admission.DeadLetter, *promise) {
+	letters, err := s.back.DeadLetters(s.ctx, "", 500)
+	require.NoError(t, err)
+	l := letters[rapid.IntRange(0, len(letters)-1).Draw(t, "letter")]
+	return l, s.byMoment[l.Admission.At.UnixMilli()]
+}
+
+// replay is an operator who may have found out what was wrong.
+func (s *simulation) replay(t *rapid.T) {
+	l, p := s.anyLetter(t)
+	if rapid.Bool().Draw(t, "healed") {
+		p.poison = false
+	}
+	letters := service.DeadLetters{Store: letterStore{s.back}, Reader: s.store.GateState}
+	_, err := letters.Replay(s.ctx, l.ID)
+	var duplicate *service.DuplicateOrderError
+	if errors.As(err, &duplicate) || errors.Is(err, service.ErrSoldOut) {
+		return
+	}
+	require.NoError(t, err)
+	if p.committed {
+		s.excuse(p)
+		return
+	}
+	p.standing, p.contested = queued, false
+	s.seen["replayed"]++
+}
+
+// discard is an operator who gives up.
+func (s *simulation) discard(t *rapid.T) {
+	l, p := s.anyLetter(t)
+	require.NoError(t, s.back.Discard(s.ctx, l.ID))
+	if p.standing == dead {
+		p.standing = failed
+	}
+}
+
+// auditGates is the lane's own audit, for as long as it takes to see a difference twice.
+func (s *simulation) auditGates(*rapid.T) {
+	ctx, cancel := context.WithTimeout(s.ctx, 11*time.Second)
+	defer cancel()
+	s.lane.Audit(ctx, slog.New(rebuilds{slog.DiscardHandler, s}))
+}
+
+// rebuilds reads in the log of an audit which gates it rebuilt.
+type rebuilds struct {
+	slog.Handler
+	sim *simulation
+}
+
+func (rebuilds) Enabled(context.Context, slog.Level) bool { return true }
+
+func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
+	record.Attrs(func(a slog.Attr) bool {
+		if a.Key == "voucher" {
+			r.sim.seen["gate rebuilt"]++
+			clear(r.sim.gates[a.Value.Int64()].excused)
+		}
+		return true
+	})
+	return nil
+}
+
+// jump: back and forth, and so into seconds in which ids were made before.
+func (s *simulation) jump(t *rapid.T) {
+	s.idClock = s.idClock.Add(evenly[time.Duration](t, "seconds", -2, -1, 1, 2) * time.Second)
+}
+
+// newSecond is one in which no id was ever made.
+func (s *simulation) newSecond() { s.idClock = noonOfSale.Add(6 * time.Hour) }
+
+func gateKey(voucherID int64, name string) string {
+	return strings.TrimSuffix(admission.Streams()[voucher], "orders") + fmt.Sprintf("%d:%s", voucherID, name)
+}
+
+// loseGate: without its stock a gate is cold, whatever else is left.
+func (s *simulation) loseGate(t *rapid.T) {
+	v := s.anyVoucher(t)
+	keys := []string{gateKey(v.id, "stock")}
+	if rapid.Bool().Draw(t, "all keys") {
+		keys = append(keys, gateKey(v.id, "buyers"), gateKey(v.id, "meta"))
+	}
+	require.NoError(t, s.rdb.Del(s.ctx, keys...).Err())
+}
+
+// loseGroup loses who has read what; the entries stay.
+func (s *simulation) loseGroup(t *rapid.T) {
+	err := s.rdb.XGroupDestroy(s.ctx, s.stream, admission.Group).Err()
+	if err != nil {
+		require.ErrorContains(t, err, "key", "there is no stream yet")
+	}
+}
+
+// loseMore is what ruins much, and therefore happens seldom: with ids that are handed out twice, less can be checked.
+func (s *simulation) loseMore(t *rapid.T) {
+	steps := map[string]func(*rapid.T){"all": s.loseAll, "the ids": s.loseIDs}
+	steps[evenly(t, "more", "all", "the ids")](t)
+}
+
+// loseIDs loses the counters, so that ids are handed out twice.
+func (s *simulation) loseIDs(t *rapid.T) {
+	counters, err := s.rdb.Keys(s.ctx, "icr:*").Result()
+	require.NoError(t, err)
+	if len(counters) > 0 {
+		require.NoError(t, s.rdb.Del(s.ctx, counters...).Err())
+	}
+}
+
+// loseAll is a Redis that comes back empty. Workers still have in hand what they had.
+func (s *simulation) loseAll(t *rapid.T) {
+	require.NoError(t, s.rdb.FlushDB(s.ctx).Err())
+	for _, p := range s.promises {
+		if p.standing == queued || p.standing == dead {
+			p.standing = lost
+		}
+	}
+	// A server needs more than a millisecond to start; within one it could give an entry the id of another.
+	begin := s.rdb.Time(s.ctx).Val()
+	for s.rdb.Time(s.ctx).Val().Sub(begin) < 2*time.Millisecond {
+	}
+}
+
+func splitIDs(t *rapid.T, list string) []int64 {
+	var ids []int64
+	for word := range strings.SplitSeq(list, ",") {
+		id, err := strconv.ParseInt(word, 10, 64)
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	return ids
+}

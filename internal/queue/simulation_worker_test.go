@@ -1,0 +1,214 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"seckill/internal/admission"
+	"seckill/internal/service"
+)
+
+// simWorker is the real reader of a stream, driven step by step, between a gate and a database at which he may die.
+type simWorker struct {
+	*reader
+	sim       *simulation
+	committer *service.Committer
+
+	hand    []entry // read, and not handled yet
+	claimed bool
+	owed    [][]service.Settled // committed; he was held up before he could settle
+	settled [][]service.Settled
+
+	fate fate
+	stop context.CancelFunc
+	dead bool
+}
+
+// fate is what happens to a worker while he handles a batch.
+type fate struct {
+	commits   int  // admissions that he commits before he dies
+	settles   int  // admissions that he settles before he dies
+	heldUp    bool // between commit and settlement
+	noReply   bool // the gate does as he says, but he hears nothing, and says it again
+	noStorage bool // the database is down at first
+	confused  bool // he cannot commit anything, and takes it for the fault of the orders
+}
+
+var unharmed = fate{commits: math.MaxInt, settles: math.MaxInt}
+
+// errHarm is whatever a worker sees of his own death and of a reply that got lost.
+var errHarm = errors.Join(service.ErrUnavailable, errors.New("simulated"))
+
+func newSimWorker(s *simulation, name string) *simWorker {
+	w := &simWorker{sim: s, fate: unharmed, stop: func() {}, committer: &service.Committer{
+		Orders: s.store, IDs: s.ids, PayTimeout: time.Hour, Now: func() time.Time { return noonOfSale },
+	}}
+	w.reader = &reader{stream: s.stream, log: slog.New(slog.DiscardHandler), w: New(Config{
+		Redis: s.rdb, Streams: []string{s.stream}, Group: admission.Group, Consumer: name, Gate: w, Commit: w.commit,
+		BatchSize: 6, MaxTries: 2, Block: time.Millisecond,
+		// Whatever is pending may be claimed: how long a worker was away is up to the simulation.
+		MinIdle: time.Nanosecond, ClaimEvery: time.Nanosecond,
+	})}
+	return w
+}
+
+// GoString is how rapid shows him.
+func (w *simWorker) GoString() string { return w.w.cfg.Consumer }
+
+// withGroup does what a reader does when the group is missing.
+func (w *simWorker) withGroup(ctx context.Context, do func() error) error {
+	err := do()
+	if noGroup(err) {
+		if err = w.createGroup(ctx); err == nil {
+			err = do()
+		}
+	}
+	return err
+}
+
+func (w *simWorker) take(claim bool) error {
+	return w.withGroup(w.sim.ctx, func() (err error) {
+		if w.claimed = claim; claim {
+			w.hand, err = w.claim(w.sim.ctx)
+		} else {
+			w.hand, err = w.read(w.sim.ctx)
+		}
+		return err
+	})
+}
+
+// handleHand lets the reader handle what he has in hand.
+func (w *simWorker) handleHand(f fate) {
+	var ctx context.Context
+	ctx, w.stop = context.WithCancel(w.sim.ctx)
+	defer w.stop()
+	w.fate, w.dead = f, false
+	hand := w.hand
+	w.handle(ctx, hand, w.claimed)
+	w.hand = nil
+}
+
+func (w *simWorker) die() {
+	w.sim.seen["worker died"]++
+	w.dead = true
+	w.stop()
+}
+
+// commit is the database: poison spoils a transaction for all.
+func (w *simWorker) commit(ctx context.Context, as []service.Admission) []error {
+	harmed := slices.Repeat([]error{errHarm}, len(as))
+	switch {
+	case w.dead:
+		return harmed
+	case w.fate.noStorage:
+		w.fate.noStorage = false
+		return harmed
+	case w.fate.confused || slices.ContainsFunc(as, w.sim.poisonous):
+		if len(as) == 1 {
+			panic("poison")
+		}
+		return slices.Repeat([]error{errors.New("poison")}, len(as))
+	}
+	n := min(w.fate.commits, len(as))
+	w.fate.commits -= n
+	errs := w.committer.Commit(ctx, as[:n])
+	for i, err := range errs {
+		if err == nil {
+			w.sim.noteCommitted(as[i])
+		}
+	}
+	if n < len(as) {
+		w.die()
+		return harmed
+	}
+	return errs
+}
+
+// Parse implements Settler.
+func (w *simWorker) Parse(fields map[string]any) (service.Admission, error) {
+	return w.sim.back.Parse(fields)
+}
+
+// Settle implements Settler.
+func (w *simWorker) Settle(ctx context.Context, done []service.Settled) error {
+	switch {
+	case w.dead:
+		return errHarm
+	case w.fate.heldUp:
+		w.owed = append(w.owed, done)
+		return nil
+	}
+	n := min(w.fate.settles, len(done))
+	w.fate.settles -= n
+	if n < len(done) {
+		w.die()
+	}
+	if err := w.settleNow(ctx, done[:n]); err != nil {
+		return err
+	}
+	return w.reply()
+}
+
+func (w *simWorker) settleNow(ctx context.Context, done []service.Settled) error {
+	for _, d := range done {
+		if d.Failed != "" {
+			w.sim.noteEnd(w, d.Entry, d.Admission)
+		}
+	}
+	w.settled = append(w.settled, done)
+	return w.sim.back.Settle(context.WithoutCancel(ctx), done)
+}
+
+// Bury implements Settler.
+func (w *simWorker) Bury(ctx context.Context, d service.Dead) error {
+	if w.dead {
+		return errHarm
+	}
+	w.sim.noteEnd(w, d.Entry, *d.Admission)
+	if err := w.sim.back.Bury(ctx, d); err != nil {
+		return err
+	}
+	return w.reply()
+}
+
+// reply is what a worker hears of what the gate did.
+func (w *simWorker) reply() error {
+	if w.dead {
+		return errHarm
+	}
+	if w.fate.noReply {
+		w.fate.noReply = false
+		return errHarm
+	}
+	return nil
+}
+
+func (w *simWorker) inHand(entryID string) bool {
+	return slices.ContainsFunc(w.hand, func(e entry) bool { return e.id == entryID })
+}
+
+// drawFate: every second worker survives.
+func drawFate(t *rapid.T) fate {
+	f := unharmed
+	switch evenly(t, "fate", "", "", "", "", "", "", "held up", "no commit", "no settlement", "held up", "no reply", "no storage", "confused") {
+	case "no commit":
+		f.commits = evenly(t, "but", 0, 1, 2)
+	case "no settlement":
+		f.settles = evenly(t, "but", 0, 1, 2)
+	case "held up":
+		f.heldUp = true
+	case "no reply":
+		f.noReply = true
+	case "no storage":
+		f.noStorage = true
+	case "confused":
+		f.confused = true
+	}
+	return f
+}

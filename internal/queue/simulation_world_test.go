@@ -1,0 +1,238 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"seckill/internal/admission"
+	"seckill/internal/idgen"
+	"seckill/internal/repo"
+	"seckill/internal/service"
+)
+
+// simUsers is how many buyers there are until the end: few, so that they meet themselves.
+const simUsers = 5
+
+// world is what is real in a simulation.
+type world struct {
+	ctx    context.Context
+	rdb    *redis.Client // answers always
+	loser  *replyLoser
+	stream string
+	shop   *admission.Gate // of the process that sells; its replies get lost
+	back   *admission.Gate // of the processes that work
+	store  *repo.Store
+	ids    *idgen.Generator
+	lane   *service.QueueLane
+
+	vouchers []simVoucher
+	moments  int64     // purchases so far, each a millisecond after the one before
+	idClock  time.Time // jumps
+}
+
+type simVoucher struct {
+	id, units int64
+	limit     int
+}
+
+// laneGate is the gate in the form that the lane wants.
+type laneGate struct{ *admission.Gate }
+
+func (g laneGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
+
+func (g laneGate) Level(ctx context.Context, voucherID int64) (service.GateLevel, error) {
+	l, err := g.Gate.Level(ctx, voucherID)
+	return service.GateLevel(l), err
+}
+
+// letterStore is the gate in the form that the operator's service wants.
+type letterStore struct{ *admission.Gate }
+
+func (g letterStore) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
+	found, err := g.Gate.DeadLetters(ctx, before, limit)
+	letters := make([]service.DeadLetter, len(found))
+	for i, l := range found {
+		letters[i] = service.DeadLetter(l)
+	}
+	return letters, err
+}
+
+// noonOfSale is when a simulation begins. The clocks of databases and ids do not reach back to that of a bubble.
+var noonOfSale = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// migrated makes a database with the schema and nothing in it, for the runs to copy.
+func migrated(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "template")
+	store, err := repo.OpenSQLite(file)
+	require.NoError(t, err)
+	_, err = store.MigrateUp(t.Context())
+	require.NoError(t, errors.Join(err, store.Close())) // closing brings the log into the file
+	return file
+}
+
+func newWorld(t *rapid.T, rdb *redis.Client, template, file string) *world {
+	vouchers := drawVouchers(t) // first: if rapid ends the run here, nothing is open
+	data, err := os.ReadFile(template)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	store, err := repo.OpenSQLite(file)
+	require.NoError(t, err)
+
+	silent := slog.New(slog.DiscardHandler)
+	w := &world{
+		ctx: context.Background(), loser: &replyLoser{}, store: store, idClock: noonOfSale,
+		rdb: another(rdb), stream: admission.Streams()[voucher],
+	}
+	require.NoError(t, w.rdb.FlushDB(w.ctx).Err())
+	lossy := another(rdb)
+	lossy.AddHook(w.loser)
+	w.loser.client = lossy
+	w.shop = admission.New(admission.Config{Redis: lossy, Instance: "shop", Log: silent})
+	w.back = admission.New(admission.Config{Redis: w.rdb, Instance: "back", Log: silent})
+	w.ids, err = idgen.New(w.rdb, "order", idgen.WithClock(func() time.Time { return w.idClock }))
+	require.NoError(t, err)
+	w.lane = service.NewQueueLane(laneGate{w.shop}, w.ids, store, nil)
+	for _, v := range vouchers {
+		w.createVoucher(t, v)
+	}
+	return w
+}
+
+// another makes a client of the same database that belongs to the simulation and its clock.
+func another(rdb *redis.Client) *redis.Client {
+	o := rdb.Options()
+	return redis.NewClient(&redis.Options{
+		Addr: o.Addr, DB: o.DB, MaxRetries: o.MaxRetries, ContextTimeoutEnabled: o.ContextTimeoutEnabled,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// drawVouchers makes two or three that are in one shard.
+func drawVouchers(t *rapid.T) []simVoucher {
+	vouchers := make([]simVoucher, evenly(t, "vouchers", 2, 3))
+	for i := range vouchers {
+		vouchers[i] = simVoucher{
+			id: voucher + 16*int64(i), units: evenly[int64](t, "units", 1, 2, 3, 4, 5, 6), limit: evenly(t, "limit", 1, 2, 3),
+		}
+	}
+	return vouchers
+}
+
+// createVoucher puts one on sale.
+func (w *world) createVoucher(t *rapid.T, v simVoucher) {
+	require.NoError(t, w.store.CreateVoucher(w.ctx, &service.Voucher{
+		ID: v.id, ShopID: 1, Title: "simulated", PayValue: 100, ActualValue: 200, Type: service.VoucherSeckill,
+		Status: service.VoucherOn, CreatedAt: noonOfSale, UpdatedAt: noonOfSale,
+		Sale: &service.Sale{
+			InitialStock: v.units, Stock: v.units, BeginAt: window.Begin, EndAt: window.End, LimitPerUser: v.limit,
+		},
+	}))
+	w.vouchers = append(w.vouchers, v)
+}
+
+func (w *world) close() {
+	_ = w.store.Close()
+	_ = w.loser.client.Close()
+	_ = w.rdb.Close()
+}
+
+// window is open by the clock of any server, and by that of a bubble.
+var window = service.Window{
+	Begin: time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC), End: time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC),
+}
+
+// moment is when the next purchase is made.
+func (w *world) moment() time.Time {
+	w.moments++
+	return noonOfSale.Add(time.Duration(w.moments) * time.Millisecond)
+}
+
+// dbOrder is a row of the database, as far as the simulation looks at it.
+type dbOrder struct {
+	id, user, voucher, moment int64
+	status                    int
+	active                    bool
+}
+
+// orders reads all orders by their ids.
+func (w *world) orders(t *rapid.T) map[int64]dbOrder {
+	rows, err := w.store.Pools()["read"].QueryContext(w.ctx,
+		"SELECT id, user_id, voucher_id, CAST(created_at AS INTEGER), status, slot IS NOT NULL FROM voucher_orders")
+	require.NoError(t, err)
+	defer func() { _ = rows.Close() }()
+	orders := map[int64]dbOrder{}
+	for rows.Next() {
+		var o dbOrder
+		require.NoError(t, rows.Scan(&o.id, &o.user, &o.voucher, &o.moment, &o.status, &o.active))
+		orders[o.id] = o
+	}
+	require.NoError(t, rows.Err())
+	return orders
+}
+
+// queued reads the admissions in the stream, the oldest first.
+func (w *world) queued(t *rapid.T) []service.Admission { return w.admissions(t, w.stream) }
+
+func (w *world) admissions(t *rapid.T, stream string) []service.Admission {
+	entries, err := w.rdb.XRange(w.ctx, stream, "-", "+").Result()
+	require.NoError(t, err)
+	queue := make([]service.Admission, len(entries))
+	for i, e := range entries {
+		queue[i], err = w.back.Parse(e.Values)
+		require.NoError(t, err)
+	}
+	return queue
+}
+
+// stocks reads the units left of all vouchers.
+func (w *world) stocks(t *rapid.T) map[int64]int64 {
+	rows, err := w.store.Pools()["read"].QueryContext(w.ctx, "SELECT voucher_id, stock FROM seckill_vouchers")
+	require.NoError(t, err)
+	defer func() { _ = rows.Close() }()
+	stocks := map[int64]int64{}
+	for rows.Next() {
+		var id, stock int64
+		require.NoError(t, rows.Scan(&id, &stock))
+		stocks[id] = stock
+	}
+	require.NoError(t, rows.Err())
+	return stocks
+}
+
+// replyLoser lets scripts be executed and their replies get lost.
+type replyLoser struct {
+	client *redis.Client
+	left   int // replies to lose
+}
+
+func (l *replyLoser) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *replyLoser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l *replyLoser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		script := cmd.Name() == "evalsha" || cmd.Name() == "eval"
+		executed := err == nil || errors.Is(err, redis.Nil)
+		if l.left == 0 || !script || !executed {
+			return err
+		}
+		l.left--
+		cmd.SetErr(io.ErrUnexpectedEOF)
+		return io.ErrUnexpectedEOF
+	}
+}
