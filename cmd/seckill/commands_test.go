@@ -216,14 +216,9 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 // exec runs SQL on the stack's database, behind the program's back.
 func (s *stack) exec(t *testing.T, query string) {
 	t.Helper()
-	driver, dsn := "sqlite", ""
-	for _, e := range s.env {
-		if dir, ok := strings.CutPrefix(e, "SECKILL_DATA_DIR="); ok && driver == "sqlite" {
-			dsn = "file:" + filepath.Join(dir, databaseFile) + "?_pragma=busy_timeout(5000)"
-		}
-		if d, ok := strings.CutPrefix(e, "SECKILL_MYSQL_DSN="); ok {
-			driver, dsn = "mysql", d
-		}
+	driver, dsn := "mysql", s.setting("SECKILL_MYSQL_DSN")
+	if dsn == "" {
+		driver, dsn = "sqlite", "file:"+filepath.Join(s.setting("SECKILL_DATA_DIR"), databaseFile)+"?_pragma=busy_timeout(5000)"
 	}
 	db, err := sql.Open(driver, dsn)
 	require.NoError(t, err)
@@ -245,14 +240,7 @@ func TestVerifyFindsStuckLock(t *testing.T) {
 	s := realStack(t)
 	s.serve(t, "")
 	s.verify(t)
-	var addr string
-	for _, e := range s.env {
-		if a, ok := strings.CutPrefix(e, "SECKILL_REDIS_ADDRS="); ok {
-			addr = a
-		}
-	}
-	rdb := openRedis("", addr)
-	defer rdb.Close()
+	rdb := s.client(t)
 	require.NoError(t, rdb.Set(t.Context(), "redlock:{order:1}", "x", time.Minute).Err())
 	s.verify(t)
 	require.NoError(t, rdb.Set(t.Context(), "redlock:{order:2}", "x", 0).Err())

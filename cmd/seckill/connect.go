@@ -51,6 +51,19 @@ func openRedis(password string, addrs ...string) redis.UniversalClient {
 	})
 }
 
+// sharedRedis connects beside the servers that are configured here to the Redis that they share; nil if it is
+// embedded in one that does not run. It does not wait for it.
+func sharedRedis(cfg Config) (redis.UniversalClient, error) {
+	if !cfg.EmbeddedRedis() {
+		return openRedis(cfg.RedisPassword, cfg.RedisAddrs...), nil
+	}
+	info, err := runningRedis(cfg.DataDir)
+	if err != nil || info == nil {
+		return nil, err
+	}
+	return openRedis(info.Password, info.Addr), nil
+}
+
 // lockNodes are the servers that hold the user lock.
 func lockNodes(cfg Config, rdb redis.UniversalClient) []redis.UniversalClient {
 	if len(cfg.LockNodes) == 0 {

@@ -1,4 +1,5 @@
-// Command seckill is the flash-sale backend: one binary that serves, migrates, seeds, verifies and rushes.
+// Command seckill is the flash-sale backend: one binary that serves, migrates, seeds, verifies, rushes and
+// tends dead letters.
 //
 // Without flags it needs nothing but itself: SQLite in ./data and a Redis inside the process.
 package main
@@ -30,11 +31,12 @@ func main() {
 type cli struct {
 	Config
 
-	Serve   serveCmd   `cmd:"" default:"1" help:"Serve the API (the default)."`
-	Migrate migrateCmd `cmd:"" help:"Change or show the database schema."`
-	Seed    seedCmd    `cmd:"" help:"Make users for a load test and write their access tokens."`
-	Verify  verifyCmd  `cmd:"" help:"Check the invariants against database and Redis; exits 1 on a violation, 2 when it could not check."`
-	Rush    rushCmd    `cmd:"" help:"Create a sale on a running server and send buyers to it."`
+	Serve       serveCmd       `cmd:"" default:"1" help:"Serve the API (the default)."`
+	Migrate     migrateCmd     `cmd:"" help:"Change or show the database schema."`
+	Seed        seedCmd        `cmd:"" help:"Make users for a load test and write their access tokens."`
+	Verify      verifyCmd      `cmd:"" help:"Check the invariants against database and Redis; exits 1 on a violation, 2 when it could not check."`
+	DeadLetters deadLettersCmd `cmd:"" help:"Look at the admissions that the lane queue could not make orders, and decide about them."`
+	Rush        rushCmd        `cmd:"" help:"Create a sale on a running server and send buyers to it."`
 }
 
 // env is what every command works with.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,43 +23,11 @@ import (
 	"seckill/internal/testenv"
 )
 
-// Variables that turn the test binary into the program itself, race detector included, and break it on purpose.
-const (
-	envRunMain   = "SECKILL_TEST_RUN_MAIN"
-	envOpenLocks = "SECKILL_TEST_OPEN_LOCKS" // every user lock is granted at once
-	envClock     = "SECKILL_TEST_CLOCK"      // the server's clock stands still at this RFC 3339 time
-	envPatience  = "SECKILL_TEST_PATIENCE"   // how long the start waits for its dependencies
-)
-
 func TestMain(m *testing.M) {
 	if os.Getenv(envRunMain) != "" {
 		os.Exit(runBroken())
 	}
 	testenv.Main(m)
-}
-
-// runBroken is main with the faults that the environment asks for.
-func runBroken() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var t tuning
-	if os.Getenv(envOpenLocks) != "" {
-		t.locks = openLocks{}
-	}
-	if at, err := time.Parse(time.RFC3339, os.Getenv(envClock)); err == nil {
-		t.now = func() time.Time { return at }
-	}
-	if d, err := time.ParseDuration(os.Getenv(envPatience)); err == nil {
-		t.patience = d
-	}
-	return runTuned(ctx, os.Args[1:], os.Stdout, os.Stderr, t)
-}
-
-// openLocks is a lock that stops nobody.
-type openLocks struct{}
-
-func (openLocks) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
-	return fn(ctx)
 }
 
 // stack is what servers of one test share: the configuration that points at a database and a Redis.
@@ -188,6 +155,26 @@ func (s *stack) command(t *testing.T, args ...string) *exec.Cmd {
 	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Dir = t.TempDir()
 	return cmd
+}
+
+// setting returns a variable of the stack's environment; the last one counts.
+func (s *stack) setting(name string) (value string) {
+	for _, e := range s.env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// client connects to the Redis of the stack's servers.
+func (s *stack) client(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	rdb, err := sharedRedis(Config{DataDir: s.setting("SECKILL_DATA_DIR"), RedisAddrs: withoutEmpty([]string{s.setting("SECKILL_REDIS_ADDRS")})})
+	require.NoError(t, err)
+	require.NotNil(t, rdb, "no embedded Redis runs")
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
 }
 
 // run runs a command to its end.

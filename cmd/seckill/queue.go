@@ -45,11 +45,20 @@ func (g gate) DeadLetters(ctx context.Context, before string, limit int) ([]serv
 }
 
 // newWorkers makes the workers that turn the gate's admissions into orders.
-func newWorkers(g gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics, log *slog.Logger) *queue.Workers {
+func newWorkers(e *env, g gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics) *queue.Workers {
+	if e.tuning.commit != nil {
+		commit = e.tuning.commit(commit)
+	}
 	return queue.New(queue.Config{
 		Redis: rdb, Streams: admission.Streams(), DeadStreams: admission.DeadStreams(), Group: admission.Group,
-		Consumer: g.Instance(), Gate: g, Commit: commit, Observe: m.workerBatch, Log: log,
+		Consumer: g.Instance(), Gate: g, Commit: commit, Observe: m.workerBatch, Log: e.log,
+		MinIdle: e.tuning.minIdle, ClaimEvery: e.tuning.claimEvery,
 	})
+}
+
+// readLag asks how far the workers are behind, beside them.
+func readLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
+	return queue.New(queue.Config{Redis: rdb, Streams: admission.Streams(), DeadStreams: admission.DeadStreams()}).Lag(ctx)
 }
 
 // warnOfBacklog says so if orders wait that nobody in this lane will confirm.

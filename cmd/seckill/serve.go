@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
+	"seckill/internal/queue"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 )
@@ -41,6 +44,10 @@ const (
 // migratePatience bounds the schema changes at the start, and the wait for another process that makes them.
 const migratePatience = 10 * time.Minute
 
+// gcPercent lets the heap grow to four times what is in use before it is collected. Little is in use, most garbage
+// dies with its request, and collecting at twice takes a tenth of the processor in a rush. GOGC overrides it.
+const gcPercent = 300
+
 type serveCmd struct{}
 
 // tuning replaces parts of the wiring, for tests that break them on purpose. The zero value replaces nothing.
@@ -48,11 +55,19 @@ type tuning struct {
 	locks    service.UserLocks
 	now      func() time.Time
 	patience time.Duration // instead of startPatience
+
+	commit     func(queue.CommitFunc) queue.CommitFunc // wraps what the workers do
+	minIdle    time.Duration                           // of the workers
+	claimEvery time.Duration                           // likewise
+	lasting    time.Duration                           // instead of gateLasting
 }
 
 // Run serves until the context ends.
 func (serveCmd) Run(e *env) error {
 	cfg := e.cfg
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	secret, err := signingSecret(cfg)
 	if err != nil {
 		return err
@@ -177,7 +192,7 @@ func newServer(e *env, p parts) (*server, error) {
 	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
 	gate := newGate(p.rdb, cfg.QueueBacklog, e.log)
 	committer := &service.Committer{Orders: p.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
-	workers := newWorkers(gate, p.rdb, committer.Commit, m, e.log)
+	workers := newWorkers(e, gate, p.rdb, committer.Commit, m)
 	m.registry.MustRegister(queueLag{workers})
 	s := &server{
 		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales,

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/lock"
+	"seckill/internal/repo"
 	"seckill/internal/service"
 )
 
@@ -24,108 +27,151 @@ const (
 )
 
 // Run checks the invariants of a live or resting system and prints a row per sale.
-func (verifyCmd) Run(e *env) error {
-	books, err := readBooks(e)
+func (verifyCmd) Run(e *env) (err error) {
+	store, books, err := readBooks(e)
 	if err != nil {
 		return &exitError{exitUnchecked, fmt.Errorf("could not check the database: %w", err)}
 	}
-	var found []string
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "voucher\tunits\tadded\tleft\tactive orders\tI1\tI2\tI3\tI5\t")
+	defer func() { err = errors.Join(err, store.Close()) }()
+	r := report{broken: map[int64]map[string]bool{}}
 	for _, b := range books {
-		broken := map[string]bool{}
 		for _, v := range b.Check() {
-			broken[v.Invariant] = true
-			found = append(found, fmt.Sprintf("voucher %d: %s: %s", b.VoucherID, v.Invariant, v.Detail))
+			r.violation(b.VoucherID, v.Invariant, v.Detail)
 		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t", b.VoucherID, b.InitialStock, b.Additions, b.Stock, b.Active)
+	}
+	redisErr := checkRedis(e, store, books, &r)
+	if err := r.print(e.out, books); err != nil {
+		return err
+	}
+	if redisErr != nil {
+		return &exitError{exitUnchecked, fmt.Errorf("could not check Redis: %w", redisErr)}
+	}
+	if len(r.violations) > 0 {
+		return &exitError{exitViolation, fmt.Errorf("%d violations:\n  %s", len(r.violations), strings.Join(r.violations, "\n  "))}
+	}
+	fmt.Fprintf(e.out, "%d sales checked: every invariant holds\n", len(books))
+	return nil
+}
+
+// report is what verify has found.
+type report struct {
+	violations []string
+	broken     map[int64]map[string]bool // invariants, by voucher
+	gates      map[int64]gateView        // of vouchers whose gate is loaded
+	lines      []string                  // about Redis
+}
+
+func (r *report) violation(voucherID int64, invariant, detail string) {
+	if r.broken[voucherID] == nil {
+		r.broken[voucherID] = map[string]bool{}
+	}
+	r.broken[voucherID][invariant] = true
+	r.violations = append(r.violations, fmt.Sprintf("voucher %d: %s: %s", voucherID, invariant, detail))
+}
+
+func (r *report) note(format string, args ...any) {
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// print writes the table and what there is to say about Redis.
+func (r *report) print(out io.Writer, books []service.Books) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "voucher\tunits\tadded\tleft\tactive orders\tin the gate\tqueued\tI1\tI2\tI3\tI5\t")
+	for _, b := range books {
+		units, queued := "-", "-"
+		if g, loaded := r.gates[b.VoucherID]; loaded {
+			units, queued = decimal(g.level.Stock), decimal(g.level.Queued)
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%s\t%s\t", b.VoucherID, b.InitialStock, b.Additions, b.Stock, b.Active, units, queued)
 		for _, invariant := range []string{"I1", "I2", "I3", "I5"} {
-			fmt.Fprintf(w, "%s\t", map[bool]string{false: "ok", true: "BROKEN"}[broken[invariant]])
+			fmt.Fprintf(w, "%s\t", map[bool]string{false: "ok", true: "BROKEN"}[r.broken[b.VoucherID][invariant]])
 		}
 		fmt.Fprintln(w)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	stuck, checked, err := stuckLocks(e)
-	if err != nil {
-		return &exitError{exitUnchecked, fmt.Errorf("could not check Redis: %w", err)}
+	for _, line := range r.lines {
+		fmt.Fprintln(out, line)
 	}
-	for _, key := range stuck {
-		found = append(found, "Redis: I5: "+key+" has no expiry, its user can never buy again")
-	}
-	fmt.Fprintln(e.out, checked)
-	if len(found) > 0 {
-		return &exitError{exitViolation, fmt.Errorf("%d violations:\n  %s", len(found), strings.Join(found, "\n  "))}
-	}
-	fmt.Fprintf(e.out, "%d sales checked: every invariant holds\n", len(books))
 	return nil
 }
 
-func readBooks(e *env) (books []service.Books, err error) {
+// readBooks opens the database, which the caller closes, and reads its accounts.
+func readBooks(e *env) (*repo.Store, []service.Books, error) {
 	if e.cfg.Embedded() { // opening would make what is not there
 		if _, err := os.Stat(filepath.Join(e.cfg.DataDir, databaseFile)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	store, err := openStore(e.cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	return store.Books(e.ctx)
+	books, err := store.Books(e.ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return store, books, nil
 }
 
-// stuckLocks finds user locks without an expiry. The order lane keeps nothing else in Redis that could hold a
-// buyer or a unit back: stock and buyers are in the database alone.
-func stuckLocks(e *env) (stuck []string, checked string, err error) {
-	nodes, checked, err := verifyNodes(e.cfg)
-	if err != nil || len(nodes) == 0 {
-		return nil, checked, err
+// checkRedis looks for what Redis keeps from buyers: by a user's lock without an expiry, or by a gate that is off.
+func checkRedis(e *env, store *repo.Store, books []service.Books, r *report) error {
+	rdb, err := sharedRedis(e.cfg)
+	if err != nil {
+		return err
 	}
-	locks := 0
-	for _, node := range nodes {
-		defer node.Close()
-		check := func(ctx context.Context, rdb redis.UniversalClient) error {
-			keys := rdb.Scan(ctx, 0, lock.RedLockKey(orderLock+"*"), 1000).Iterator()
-			for keys.Next(ctx) {
-				locks++
-				ttl, err := rdb.TTL(ctx, keys.Val()).Result()
-				if err != nil {
-					return err
-				}
-				if ttl == -1 { // go-redis passes Redis's "no expiry" on as -1 ns
-					stuck = append(stuck, keys.Val())
-				}
+	if rdb != nil {
+		defer rdb.Close()
+	} else {
+		r.note("Redis: the embedded server is not running and holds nothing")
+	}
+	if err := checkLocks(e, rdb, r); err != nil || rdb == nil {
+		return err
+	}
+	return checkGates(e, rdb, store, books, r)
+}
+
+// checkLocks finds user locks without an expiry, on the lock nodes or in rdb, which is nil if no embedded server runs.
+func checkLocks(e *env, rdb redis.UniversalClient, r *report) error {
+	if rdb == nil && len(e.cfg.LockNodes) == 0 {
+		return nil
+	}
+	var (
+		mu          sync.Mutex // the masters of a cluster are asked at the same time
+		held, stuck int
+	)
+	check := func(ctx context.Context, node redis.UniversalClient) error {
+		keys := node.Scan(ctx, 0, lock.RedLockKey(orderLock+"*"), 1000).Iterator()
+		for keys.Next(ctx) {
+			ttl, err := node.TTL(ctx, keys.Val()).Result()
+			if err != nil {
+				return err
 			}
-			return keys.Err()
+			mu.Lock()
+			held++
+			if ttl == -1 { // go-redis passes Redis's "no expiry" on as -1 ns
+				stuck++
+				r.violations = append(r.violations, "Redis: I5: "+keys.Val()+" has no expiry, its user can never buy again")
+			}
+			mu.Unlock()
 		}
+		return keys.Err()
+	}
+	for _, node := range lockNodes(e.cfg, rdb) {
+		if node != rdb {
+			defer node.Close()
+		}
+		var err error
 		if cluster, ok := node.(*redis.ClusterClient); ok {
 			err = cluster.ForEachMaster(e.ctx, func(ctx context.Context, c *redis.Client) error { return check(ctx, c) })
 		} else {
 			err = check(e.ctx, node)
 		}
 		if err != nil {
-			return nil, "", err
+			return err
 		}
 	}
-	return stuck, fmt.Sprintf("%s: %d user locks held, %d without an expiry", checked, locks, len(stuck)), nil
-}
-
-// verifyNodes connects to the Redis servers that hold the locks; none if an embedded server is not running.
-func verifyNodes(cfg Config) ([]redis.UniversalClient, string, error) {
-	if len(cfg.LockNodes) > 0 {
-		return lockNodes(cfg, nil), "lock nodes", nil
-	}
-	if !cfg.EmbeddedRedis() {
-		return []redis.UniversalClient{openRedis(cfg.RedisPassword, cfg.RedisAddrs...)}, "Redis", nil
-	}
-	info, err := runningRedis(cfg.DataDir)
-	switch {
-	case err != nil:
-		return nil, "", err
-	case info == nil:
-		return nil, "Redis: the embedded server is not running and holds nothing", nil
-	}
-	return []redis.UniversalClient{openRedis(info.Password, info.Addr)}, "embedded Redis", nil
+	r.note("user locks: %d held, %d without an expiry", held, stuck)
+	return nil
 }

@@ -53,14 +53,15 @@ type env struct {
 
 // setup is what a test may change of the wiring. The zero value has limits, demo mode and faults off.
 type setup struct {
-	store     *repo.Store                     // nil: a new database
-	limits    bool                            // cooldown and daily number of codes
-	rateLimit bool                            // requests per caller
-	demo      bool                            // X-Demo-Code
-	room      int                             // purchases in flight; 0: plenty
-	lane      func(service.Lane) service.Lane // wraps the lock lane
-	ready     map[string]handler.Check        // of /readyz
-	change    func(*handler.Config)           // the last word
+	store     *repo.Store                                      // nil: a new database
+	limits    bool                                             // cooldown and daily number of codes
+	rateLimit bool                                             // requests per caller
+	demo      bool                                             // X-Demo-Code
+	room      int                                              // purchases in flight; 0: plenty
+	lane      func(service.Lane) service.Lane                  // wraps the lock lane
+	queue     func(*faultyStore) (service.Lane, service.Queue) // the lane queue instead of it
+	ready     map[string]handler.Check                         // of /readyz
+	change    func(*handler.Config)                            // the last word
 	sender    func(service.CodeSender) service.CodeSender
 }
 
@@ -151,6 +152,10 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	if s.lane != nil {
 		lane = s.lane(lane)
 	}
+	var queue service.Queue
+	if s.queue != nil {
+		lane, queue = s.queue(e.db)
+	}
 	cfg := handler.Config{
 		Auth: service.NewAuth(service.AuthConfig{
 			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
@@ -158,7 +163,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 		}),
 		Vouchers: service.NewVouchers(e.db, sales, e.clock.now),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.db, Sales: sales, Lane: lane, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.room,
+			Store: e.db, Sales: sales, Lane: lane, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.room,
 		}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit,

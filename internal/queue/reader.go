@@ -108,5 +108,9 @@ func (r *reader) createGroup(ctx context.Context) error {
 // scripts into its own words.
 func noGroup(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply) && strings.Contains(reply.Error(), "NOGROUP")
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := reply.Error()
+	return strings.Contains(text, "NOGROUP") || strings.Contains(text, "no such key") || strings.HasPrefix(text, "UNBLOCKED")
 }

@@ -146,6 +146,8 @@ func (c *Crowd) watch(ctx context.Context, client *Client, token string, queued 
 		o, err := client.Order(ctx, token, queued.ID)
 		var p *Problem
 		switch {
+		case err == nil && o.Status == "failed" && o.Reason == "internal":
+			return lost, o
 		case err == nil && o.Status == "failed":
 			return o.Reason, o
 		case err == nil && o.Status != Queued:
@@ -161,7 +163,7 @@ func (c *Crowd) watch(ctx context.Context, client *Client, token string, queued 
 	}
 }
 
-// lost is a queued order that is gone.
+// lost is a queued order that is gone, or that the server could not store.
 const lost = "lost"
 
 // tryAgain says whether an answer leaves open what will become of the buyer.

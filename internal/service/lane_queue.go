@@ -100,8 +100,12 @@ func (l *QueueLane) Place(ctx context.Context, p Purchase) (Order, error) {
 	if o.Failed != "" {
 		return Order{}, l.failure(ctx, p, o.Failed)
 	}
-	a.order.Status = OrderPendingPayment // nothing else changed: Committer.Commit stores it as it was admitted
-	return a.order, nil
+	// A message names an order by its id alone, and a counter that Redis lost gives ids again: the row tells whose it is.
+	stored, err := l.store.Order(ctx, p.UserID, a.order.ID)
+	if err != nil {
+		return a.order, nil //nolint:nilerr // another's, or it cannot be shown now: his own is queued as far as is known
+	}
+	return stored, nil
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -137,7 +141,7 @@ func (l *QueueLane) failure(ctx context.Context, p Purchase, reason string) erro
 		}
 		return &DuplicateOrderError{OrderID: newest}
 	}
-	return fmt.Errorf("the order could not be stored: %s", reason)
+	return fmt.Errorf("%w: the order could not be stored (%s), and its unit is back", ErrUnavailable, reason)
 }
 
 // admit reserves for a batch under fresh ids, all with one script call.

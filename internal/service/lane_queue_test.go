@@ -107,7 +107,7 @@ func TestQueueLaneTellsTheOutcome(t *testing.T) {
 		}},
 		"sold out":  {outcome: Outcome{Failed: ReasonSoldOut}, check: func(t *testing.T, _ Order, err error) { require.ErrorIs(t, err, ErrSoldOut) }},
 		"duplicate": {outcome: Outcome{Failed: ReasonDuplicate}, check: func(t *testing.T, _ Order, err error) { require.ErrorAs(t, err, &dup) }},
-		"internal":  {outcome: Outcome{Failed: "internal"}, check: func(t *testing.T, _ Order, err error) { require.ErrorContains(t, err, "internal") }},
+		"internal":  {outcome: Outcome{Failed: "internal"}, check: func(t *testing.T, _ Order, err error) { require.ErrorIs(t, err, ErrUnavailable) }},
 		"not in time": {err: context.DeadlineExceeded, check: func(t *testing.T, o Order, err error) {
 			require.NoError(t, err)
 			require.Equal(t, OrderQueued, o.Status)
@@ -124,12 +124,24 @@ func TestQueueLaneTellsTheOutcome(t *testing.T) {
 				require.Equal(t, []int64{as[0].OrderID}, g.expected, "interest is registered before the reservation")
 				return admitAll(as)
 			}
-			st := &gateStore{store: store{active: func() (int, int64, error) { return 1, 99, nil }}}
+			st := &gateStore{
+				store: store{active: func() (int, int64, error) { return 1, 99, nil }},
+				order: func() (Order, error) { return Order{Status: OrderPendingPayment}, nil },
+			}
 			o, err := NewQueueLane(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
 			tc.check(t, o, err)
 			require.Equal(t, 1, g.closed)
 		})
 	}
+}
+
+// TestQueueLaneOutcomeOfAnother: the id counter was lost, and the message is about another buyer's order under the id.
+func TestQueueLaneOutcomeOfAnother(t *testing.T) {
+	g := &fakeGate{reserve: admitAll, outcome: func(context.Context) (Outcome, error) { return Outcome{}, nil }}
+	st := &gateStore{order: func() (Order, error) { return Order{}, ErrNotFound }}
+	o, err := NewQueueLane(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
+	require.NoError(t, err)
+	require.Equal(t, OrderQueued, o.Status)
 }
 
 // TestQueueLaneLooksItself when messages get lost: by the ticket, and without one in the database.
@@ -147,7 +159,7 @@ func TestQueueLaneLooksItself(t *testing.T) {
 	_, err = place()
 	require.ErrorIs(t, err, ErrSoldOut)
 	g.ticket = func() (Ticket, error) { return Ticket{}, ErrNotFound }
-	st.order = func() (Order, error) { return Order{}, nil }
+	st.order = func() (Order, error) { return Order{Status: OrderPendingPayment}, nil }
 	o, err = place()
 	require.NoError(t, err)
 	require.Equal(t, OrderPendingPayment, o.Status)
