@@ -31,7 +31,7 @@ lint: ## golangci-lint, which also holds the import arrows
 fmt: ## format
 	$(GOBIN)/golangci-lint fmt ./...
 
-load: deps ## k6 against MariaDB and Redis of its own; BUYERS=2000 STOCK=200 VUS=500, reports in loadtest/out
+load: deps ## k6 against MariaDB and Redis of its own; BUYERS=2000 STOCK=200 VUS=500, reports in loadtest/reports
 	go run ./loadtest/stack loadtest/run.sh
 
 up: .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080

@@ -1,9 +1,29 @@
 // The API as the load tests use it. Ids stay strings: JavaScript's numbers end at 2^53.
 import http from 'k6/http';
 import { sleep } from 'k6';
+import { Rate } from 'k6/metrics';
 
 export const BASE_URL = (__ENV.BASE_URL || 'http://127.0.0.1:8080').replace(/\/$/, '');
 const API = BASE_URL + '/api/v1';
+
+// In the lane queue the server may answer 202 at once. PREFER_WAIT is for how many seconds a buyer would rather wait for
+// the outcome, and 0 has him look after his order. The other lanes take no notice.
+const PREFER_WAIT = Number(__ENV.PREFER_WAIT || 3);
+
+const brokenVisits = new Rate('broken_visits');
+
+// visit makes an iteration of f that cannot fail without a word: k6 itself logs an exception and passes the run.
+export function visit(f) {
+  return (data) => {
+    let broken = true;
+    try {
+      f(data);
+      broken = false;
+    } finally {
+      brokenVisits.add(broken);
+    }
+  };
+}
 
 // Answers that an honest server gives to a buyer in the middle of a sale. Everything else is a failed request.
 const placeAnswers = http.expectedStatuses(201, 202, 409, 429, 503);
@@ -47,11 +67,11 @@ export function adminToken() {
   return res.json('access_token');
 }
 
-// createSale publishes a sale whose window begins at beginAt and is open for an hour, and returns its id.
-export function createSale(token, title, stock, beginAt) {
+// createSale publishes a sale whose window begins at beginAt and is open for so many seconds, and returns its id.
+export function createSale(token, title, stock, beginAt, open = 3600) {
   const body = {
     shop_id: '1', title, pay_value: 100, actual_value: 200, stock,
-    begin_at: beginAt.toISOString(), end_at: new Date(beginAt.getTime() + 3600e3).toISOString(),
+    begin_at: beginAt.toISOString(), end_at: new Date(beginAt.getTime() + open * 1000).toISOString(),
   };
   const res = http.post(`${API}/admin/vouchers`, JSON.stringify(body), params('POST /admin/vouchers', token));
   if (res.status !== 201) {
@@ -70,10 +90,11 @@ export function showVoucher(id) {
 
 // placeRequest is an order in the form that http.batch takes.
 export function placeRequest(token, voucherID) {
-  return {
-    method: 'POST', url: `${API}/vouchers/${voucherID}/orders`, body: null,
-    params: params('POST /vouchers/{id}/orders', token, { responseCallback: placeAnswers }),
-  };
+  const p = params('POST /vouchers/{id}/orders', token, { responseCallback: placeAnswers });
+  if (PREFER_WAIT > 0) {
+    p.headers.Prefer = `wait=${PREFER_WAIT}`;
+  }
+  return { method: 'POST', url: `${API}/vouchers/${voucherID}/orders`, body: null, params: p };
 }
 
 export function place(token, voucherID, more) {
@@ -85,44 +106,58 @@ export function showOrder(token, id, more) {
   return http.get(`${API}/orders/${id}`, params('GET /orders/{id}', token, more));
 }
 
+// ordersToPayRequest lists the buyer's newest orders that he has neither paid nor cancelled, in the form that http.batch takes.
+export function ordersToPayRequest(token) {
+  return {
+    method: 'GET', url: `${API}/orders?status=pending_payment&limit=100`, body: null, params: params('GET /orders', token),
+  };
+}
+
 export function cancel(token, id, more) {
   return http.post(`${API}/orders/${id}/cancel`, null, params('POST /orders/{id}/cancel', token, more));
 }
 
-// outcome reduces the answer to an order to {code, orderID, retryAfter}: code is "ok" once the order is committed,
-// and otherwise why it is not. A 202 is followed until it is decided, as the answer promises that it will be.
+// outcome reduces the answer to a purchase to {code, orderID, retryAfter, took}. code is "ok" once the order is committed,
+// and otherwise why it is not; orderID is the order, or the one that a duplicate_order names; retryAfter is in seconds,
+// and took, in milliseconds, ends with the decision. A 202 is followed until then, as it promises that there will be one.
 export function outcome(res, token) {
-  if (res.status === 201) {
-    return { code: 'ok', orderID: res.json('id') };
-  }
   if (res.status === 202) {
-    return settle(token, res.json('order_id'));
+    const answered = Date.now();
+    const o = settle(token, res.json('order_id'));
+    return Object.assign(o, { retryAfter: 1, took: res.timings.duration + Date.now() - answered });
   }
-  let code = 'no_answer';
-  if (res.status !== 0) {
-    try {
-      code = res.json('code') || `http_${res.status}`;
-    } catch {
-      code = `http_${res.status}`; // a proxy's answer, not the server's
-    }
+  const body = bodyOf(res);
+  const took = res.timings.duration;
+  if (res.status === 201) {
+    return { code: 'ok', orderID: body.id, retryAfter: 1, took };
   }
-  return { code, retryAfter: Number(res.headers['Retry-After']) || 1 };
+  const code = res.status === 0 ? 'no_answer' : body.code || `http_${res.status}`;
+  return { code, orderID: body.order_id, retryAfter: Number(res.headers['Retry-After']) || 1, took };
+}
+
+// bodyOf is empty where there is no JSON: a proxy's answer, not the server's.
+function bodyOf(res) {
+  try {
+    return res.json() || {};
+  } catch {
+    return {};
+  }
 }
 
 function settle(token, orderID) {
-  for (let tries = 0; tries < 120; tries++) {
+  for (let tries = 0; tries < 240; tries++) {
     const res = showOrder(token, orderID, expecting(200, 404));
     if (res.status === 404) {
-      return { code: 'lost' }; // Redis lost its data: such an order may be gone
+      return { code: 'lost', orderID }; // Redis lost its data: such an order may be gone
     }
     const status = res.status === 200 ? res.json('status') : 'queued';
     if (status === 'failed') {
-      return { code: res.json('reason') || 'failed' };
+      return { code: res.json('reason') || 'failed', orderID };
     }
     if (status !== 'queued') {
       return { code: 'ok', orderID };
     }
-    sleep(0.5);
+    sleep(0.25);
   }
-  return { code: 'undecided' };
+  return { code: 'undecided', orderID };
 }

@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Load test of a server of its own: smoke.js, rush.js, then `seckill verify`. Exits non-zero if anything failed.
-# HTML reports and the server's log end up in loadtest/out.
+# Load tests of a server of its own, then `seckill verify`. Exits non-zero if anything failed.
+# HTML reports with pictures of the runs, their summaries and the server's log end up in loadtest/reports.
 #
-#   BUYERS=2000 STOCK=200 VUS=500 P95_MS=2000 loadtest/run.sh
+#   loadtest/run.sh [smoke|rush|soldout|soak|spike|all]...    smoke and rush if none is named
+#   BUYERS=2000 STOCK=200 VUS=500 loadtest/run.sh rush
+#   SECKILL_ORDER_LANE=queue PROFILE=smoke loadtest/run.sh all
+#
+# PROFILE=smoke makes each a matter of seconds. The other settings are at the top of each script.
 #
 # SECKILL_MYSQL_DSN and SECKILL_REDIS_ADDRS choose the database and the Redis, and are best empty ones; without them it
 # is the embedded default. The other SECKILL_* variables (SECKILL_ORDER_LANE and so on) are passed on as well.
@@ -10,9 +14,11 @@ set -euo pipefail
 
 readonly K6_VERSION=v1.8.1
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=$root/loadtest/out
+out=$root/loadtest/reports
+scripts=(smoke rush soldout soak spike)
 work=$(mktemp -d)
 server=
+chosen=()
 failed=()
 
 stop_server() {
@@ -74,9 +80,43 @@ start_server() {
 run_k6() {
 	K6_WEB_DASHBOARD=true K6_WEB_DASHBOARD_PORT=-1 K6_WEB_DASHBOARD_PERIOD=1s \
 		K6_WEB_DASHBOARD_EXPORT=$out/$1.html \
-		"$k6" run --no-usage-report --quiet "$root/loadtest/$1.js"
+		"$k6" run --no-usage-report --quiet "$root/loadtest/$1.js" | tee "$out/$1.txt"
 }
 
+# choose leaves what is to run in chosen.
+choose() {
+	local name
+	for name in "$@"; do
+		[[ $name == all || " ${scripts[*]} " == *" $name "* ]] || { usage; exit 2; }
+	done
+	case " $* " in
+	"  ") chosen=(smoke rush) ;;
+	*" all "*) chosen=("${scripts[@]}") ;;
+	*) chosen=("$@") ;;
+	esac
+}
+
+usage() { sed -n '2,/^$/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; }
+
+# short sets what was not set to a size that takes seconds.
+short() {
+	export BUYERS=${BUYERS:-300} STOCK=${STOCK:-50} VUS=${VUS:-50}
+	export SMOKE_DURATION=${SMOKE_DURATION:-3s}
+	export SOLDOUT_STOCK=${SOLDOUT_STOCK:-20} SOLDOUT_VUS=${SOLDOUT_VUS:-16} SOLDOUT_DURATION=${SOLDOUT_DURATION:-3s}
+	export SOAK_RATE=${SOAK_RATE:-30} SOAK_DURATION=${SOAK_DURATION:-6s}
+	export SPIKE_CALM=${SPIKE_CALM:-10} SPIKE_RATE=${SPIKE_RATE:-100}
+	export SPIKE_BEFORE=${SPIKE_BEFORE:-3s} SPIKE_DURATION=${SPIKE_DURATION:-3s}
+}
+
+choose "$@"
+case ${PROFILE:-full} in
+full) ;;
+smoke) short ;;
+*)
+	echo "PROFILE is $PROFILE, and neither full nor smoke" >&2
+	exit 2
+	;;
+esac
 export BUYERS=${BUYERS:-2000} STOCK=${STOCK:-200} TOKENS=$work/tokens
 export SECKILL_ADDR=127.0.0.1:0 SECKILL_DATA_DIR=$work/data
 export SECKILL_DEMO=true SECKILL_RATE_LIMIT=off # for logins by the hundred, from one address
@@ -90,15 +130,18 @@ if [[ -n ${SECKILL_ADMIN_PHONES:-} ]]; then
 fi
 
 mkdir -p "$out"
-rm -f "$out"/{smoke,rush}.html "$out/server.log"
+for name in "${chosen[@]}"; do rm -f "$out/$name".{html,txt}; done
+rm -f "$out/server.log"
 cd "$root"
 find_k6
 go build -o "$work/seckill" ./cmd/seckill
 
-"$work/seckill" seed --users "$BUYERS" --tokens "$TOKENS"
+# One more than come: the latecomer.
+"$work/seckill" seed --users "$((BUYERS + 1))" --tokens "$TOKENS"
 start_server
-step "smoke" run_k6 smoke
-step "rush" run_k6 rush
+for name in "${chosen[@]}"; do
+	step "$name, lane ${SECKILL_ORDER_LANE:-lock}" run_k6 "$name"
+done
 step "verify" "$work/seckill" verify
 step "stop the server" stop_server
 
