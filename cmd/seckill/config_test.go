@@ -63,7 +63,7 @@ func TestHelpNamesEverySetting(t *testing.T) {
 
 func TestEmptyListsAreNotSet(t *testing.T) {
 	cfg, err := Config{
-		Addr: ":8080", DataDir: "d", PayTimeout: 1e9, RedisAddrs: []string{" "}, AdminPhones: []string{"", " +8613800000001 "},
+		Addr: ":8080", DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1, RedisAddrs: []string{" "}, AdminPhones: []string{"", " +8613800000001 "},
 	}.finish()
 	require.NoError(t, err)
 	require.True(t, cfg.EmbeddedRedis())
@@ -76,7 +76,7 @@ func TestDemoFollowsTheDatabase(t *testing.T) {
 	require.False(t, Config{MySQLDSN: "x"}.IsDemo())
 	require.True(t, Config{MySQLDSN: "x", Demo: &yes}.IsDemo())
 	require.False(t, Config{Demo: &no}.IsDemo())
-	cfg, err := Config{Addr: ":1", DataDir: "d", PayTimeout: 1e9, Demo: &no}.finish()
+	cfg, err := Config{Addr: ":1", DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1, Demo: &no}.finish()
 	require.NoError(t, err)
 	require.Empty(t, cfg.AdminPhones, "nobody is an admin by default outside the demo")
 	require.NotContains(t, strings.Join(cfg.AdminPhones, ","), demoAdmin)

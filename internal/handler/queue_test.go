@@ -299,7 +299,7 @@ func TestWaitForOutcome(t *testing.T) {
 		w := e.waiting()[0]
 		require.NoError(t, e.gate.Settle(t.Context(), []service.Settled{{Entry: w.id, Admission: w.admission, Failed: "sold_out"}}))
 	}).problem(http.StatusConflict, "sold_out")
-	answered(3, e.sale(1), func() { e.bury("poison") }).problem(http.StatusInternalServerError, "internal")
+	answered(3, e.sale(1), func() { e.bury("poison") }).problem(http.StatusServiceUnavailable, "unavailable")
 }
 
 // TestQueueWithoutRedis: what only Redis knows is unavailable, and nothing else.
