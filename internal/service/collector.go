@@ -108,7 +108,7 @@ func (c *collector[T, R]) serve(key int64, q *queue[T, R]) {
 }
 
 // take removes the next batch from the queue; nil means that nobody waits, and the caller serves it no longer. Who has waited too long
-// is not decided any more: the answer could come too late to be heard.
+// is not decided any more: the answer could come too late to be heard. What is asked before him does not answer.
 func (c *collector[T, R]) take(key int64, q *queue[T, R]) []*waiter[T, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *collector[T, R]) take(key int64, q *queue[T, R]) []*waiter[T, R] {
 	}
 	late := 0
 	for late < len(q.waiting) && time.Since(q.waiting[late].since) > batchPatience {
-		q.waiting[late].finish(c.failed(ErrOverloaded))
+		q.waiting[late].finish(c.failed(ErrUnavailable))
 		late++
 	}
 	n := min(len(q.waiting), late+maxBatch)

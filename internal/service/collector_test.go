@@ -111,7 +111,7 @@ func TestCollectorRefusesEarly(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		inTime := ask(c, 1, 3)
 		require.NoError(t, (<-first).err)
-		require.ErrorIs(t, (<-late).err, ErrOverloaded)
+		require.ErrorIs(t, (<-late).err, ErrUnavailable)
 		require.NoError(t, (<-inTime).err)
 
 		ask(c, 1, 4)
