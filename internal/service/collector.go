@@ -107,8 +107,9 @@ func (c *collector[T, R]) serve(key int64, q *queue[T, R]) {
 	}
 }
 
-// take removes the next batch from the queue; nil means that nobody waits, and the caller serves it no longer. Who has waited too long
-// is not decided any more: the answer could come too late to be heard. What is asked before him does not answer.
+// take removes the next batch from the queue; nil means that nobody waits, and the caller serves it no longer. Who has
+// waited too long is not decided any more, since the answer could come too late to be heard: what the batches before
+// him asked does not answer.
 func (c *collector[T, R]) take(key int64, q *queue[T, R]) []*waiter[T, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
