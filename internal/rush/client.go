@@ -216,6 +216,15 @@ type Order struct {
 	Reason    string `json:"reason"` // of a failed order
 }
 
+// holdsUnit says whether the order takes a unit off the stock of the sale. One that waits in the queue does not yet.
+func (o Order) holdsUnit() bool {
+	switch o.Status {
+	case "cancelled", "refunded", "failed", Queued:
+		return false
+	}
+	return true
+}
+
 // Queued is the status of an order that waits for the database; its answer has only id and status.
 const Queued = "queued"
 

@@ -219,7 +219,7 @@ func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
 		group.Go(func() error {
 			orders, err := c.Clients[i%len(c.Clients)].Orders(ctx, token)
 			held[i] = slices.DeleteFunc(orders, func(o Order) bool {
-				return o.VoucherID != c.VoucherID || o.Status == "cancelled" || o.Status == "refunded"
+				return o.VoucherID != c.VoucherID || !o.holdsUnit()
 			})
 			return err
 		})

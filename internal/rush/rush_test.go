@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,8 @@ type fakeServer struct {
 	place func(token string, try int) (status int, body any)
 	stock int64
 	held  map[string][]Order
+	// watch answers GET /orders/{id}, in the lane queue.
+	watch func(id string) (int, any)
 }
 
 func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -33,6 +36,10 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.mu.Unlock()
 	case strings.HasSuffix(r.URL.Path, "/orders"):
 		body = map[string]any{"items": f.held[token]}
+	case strings.Contains(r.URL.Path, "/orders/"):
+		f.mu.Lock()
+		status, body = f.watch(path.Base(r.URL.Path))
+		f.mu.Unlock()
 	default:
 		body = Voucher{ID: "7", Stock: f.stock}
 	}
@@ -114,6 +121,37 @@ func TestLiesAreFound(t *testing.T) {
 			require.Equal(t, tc.want, broken)
 		})
 	}
+}
+
+// TestQueuedOrdersAreWatched to their end: a's becomes an order after two looks, b's is lost and then could not be
+// stored, so b presses again, and c's fails because nothing is left. What failed or waits is no order: it holds nothing.
+func TestQueuedOrdersAreWatched(t *testing.T) {
+	f := honest()
+	f.held["b"] = append(f.held["b"], Order{ID: "9", VoucherID: "7", Status: "failed"})
+	f.held["c"] = []Order{{ID: "3", VoucherID: "7", Status: "failed"}, {ID: "4", VoucherID: "7", Status: Queued}}
+	queued := map[string][]string{"a": {"1"}, "b": {"8", "9", "2"}, "c": {"3"}}
+	f.place = func(token string, try int) (int, any) {
+		return http.StatusAccepted, map[string]string{"order_id": queued[token][try-1], "status": Queued}
+	}
+	looks := map[string]int{}
+	f.watch = func(id string) (int, any) {
+		looks[id]++
+		switch {
+		case id == "1" && looks[id] < 3:
+			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: Queued}
+		case id == "8":
+			return problem(http.StatusNotFound, "not_found")
+		case id == "9":
+			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: "failed", Reason: "internal"}
+		case id == "3":
+			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: "failed", Reason: "sold_out"}
+		}
+		return http.StatusOK, order(id)
+	}
+	r, broken := f.run(t)
+	require.Empty(t, broken)
+	require.Equal(t, 3, looks["1"])
+	require.Equal(t, map[string]int{Queued: 5, "ok": 2, lost: 2, "sold_out": 1}, r.Codes)
 }
 
 // TestBuyersTryAgain presses again after each answer that leaves the outcome open, and not after the others.
