@@ -2,7 +2,7 @@
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
-//   TOKENS, BUYERS, P99_MS   see crowd.js
+//   TOKENS, BUYERS, P95_MS   see crowd.js
 //   STOCK        (200)
 //   VUS          buyers at once (500 at most): the others press as soon as one of them has an answer
 import { check, sleep } from 'k6';

@@ -2,7 +2,7 @@
 //
 //   BASE_URL     the server, in demo mode (http://127.0.0.1:8080)
 //   ADMIN_PHONE  an admin of that server (13800000000), or ADMIN_TOKEN
-//   SMOKE_VUS, SMOKE_DURATION (3, 8s), P99_MS (10000, which no slow machine reaches)
+//   SMOKE_VUS, SMOKE_DURATION (3, 8s), P95_MS (5000, within which the server promises an answer)
 import { check, group } from 'k6';
 import exec from 'k6/execution';
 import {
@@ -19,7 +19,7 @@ export const options = {
     checks: ['rate==1'],
     broken_visits: ['rate==0'],
     http_req_failed: ['rate==0'], // refusals that are asked for are not failures: see expecting
-    http_req_duration: [`p(99)<${Number(__ENV.P99_MS || 10000)}`],
+    http_req_duration: [`p(95)<${Number(__ENV.P95_MS || 5000)}`],
     iterations: ['count>0'],
   },
 };

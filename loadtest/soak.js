@@ -3,7 +3,7 @@
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
-//   TOKENS, BUYERS, P99_MS   see crowd.js
+//   TOKENS, BUYERS, P95_MS   see crowd.js
 //   SOAK_RATE, SOAK_DURATION (50 presses a second, 5m)
 import { check } from 'k6';
 import exec from 'k6/execution';

@@ -3,7 +3,7 @@
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
-//   TOKENS, BUYERS, P99_MS   see crowd.js
+//   TOKENS, BUYERS, P95_MS   see crowd.js
 //   SOLDOUT_STOCK, SOLDOUT_VUS, SOLDOUT_DURATION (50, 64 buyers at once, 15s)
 import { sleep } from 'k6';
 import exec from 'k6/execution';

@@ -3,7 +3,7 @@
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
-//   TOKENS, BUYERS, P99_MS   see crowd.js
+//   TOKENS, BUYERS, P95_MS   see crowd.js
 //   STOCK                          (200)
 //   SPIKE_CALM, SPIKE_RATE         presses a second before and after the jump, and in it (20, 400)
 //   SPIKE_BEFORE, SPIKE_DURATION   (5s, 10s)
