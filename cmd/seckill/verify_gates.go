@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/admission"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 )
@@ -22,8 +23,6 @@ const (
 	gateEvery = 500 * time.Millisecond
 	// gateLooks is how often it tries to see gate and database at one moment before it takes the sale for busy.
 	gateLooks = 10
-	// outcomeChannels are what servers in the lane queue are subscribed to, as package admission names them.
-	outcomeChannels = "seckill:outcomes:*"
 )
 
 // gateView is the gate of a voucher beside the database.
@@ -186,7 +185,7 @@ func compareGate(g service.GateLevel, stock, active int64) gateView {
 func (c *gateChecker) served(ctx context.Context) (bool, error) {
 	var listeners atomic.Int64 // the masters of a cluster are asked at the same time
 	ask := func(ctx context.Context, rdb redis.UniversalClient) error {
-		channels, err := rdb.PubSubChannels(ctx, outcomeChannels).Result()
+		channels, err := rdb.PubSubChannels(ctx, admission.OutcomeChannels).Result()
 		listeners.Add(int64(len(channels)))
 		return err
 	}

@@ -60,8 +60,13 @@ func (k gateKeys) list(more ...string) []string {
 	return append([]string{k.stock, k.buyers, k.meta, k.loading, k.undone, k.shard.stream(), k.shard.dead()}, more...)
 }
 
+// OutcomeChannels is a pattern for the channels to which the instances that run a Gate are subscribed.
+const OutcomeChannels = outcomePrefix + "*"
+
+const outcomePrefix = "seckill:outcomes:"
+
 // outcomes is the channel of an instance.
-func outcomes(instance string) string { return "seckill:outcomes:" + instance }
+func outcomes(instance string) string { return outcomePrefix + instance }
 
 // Streams names the streams of the admissions, one for each shard.
 func Streams() []string { return each(shard.stream) }

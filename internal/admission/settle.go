@@ -70,7 +70,7 @@ func (g *Gate) Bury(ctx context.Context, d service.Dead) error {
 	if err := g.bury(ctx, d, keysOf(a.VoucherID).list(s.tickets(a.UserID)), args); err != nil {
 		return err
 	}
-	g.publish(ctx, []service.Settled{{Admission: a, Failed: "internal"}})
+	g.publish(ctx, []service.Settled{{Admission: a, Failed: service.ReasonInternal}})
 	return nil
 }
 

@@ -97,11 +97,11 @@ func reason(err error) (failed string, final bool) {
 	case err == nil:
 		return "", true
 	case errors.Is(err, service.ErrSoldOut):
-		return "sold_out", true
+		return service.ReasonSoldOut, true
 	case errors.As(err, &duplicate):
-		return "duplicate_order", true
+		return service.ReasonDuplicate, true
 	case errors.Is(err, service.ErrIDTaken):
-		return "internal", true
+		return service.ReasonInternal, true
 	}
 	return "", false
 }

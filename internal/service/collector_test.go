@@ -182,7 +182,8 @@ func TestBatchLaneAfterItsBuyerLeft(t *testing.T) {
 func TestBatchLaneMixedOutcomes(t *testing.T) {
 	broken := errors.New("broken")
 	rounds := 0
-	p := placer{ids: &ids{}, orders: &store{place: func(_ context.Context, o Order) (Order, error) {
+	g := &ids{}
+	p := placer{ids: g, orders: &store{place: func(_ context.Context, o Order) (Order, error) {
 		rounds++
 		switch {
 		case o.UserID == 1:
@@ -200,6 +201,7 @@ func TestBatchLaneMixedOutcomes(t *testing.T) {
 	require.ErrorIs(t, results[2].Err, broken)
 	require.NoError(t, results[3].Err)
 	require.Equal(t, 5, rounds)
+	require.Equal(t, []int{4, 1}, g.blocks, "one round trip a batch")
 }
 
 // TestFreshIDOfTheBuyersOwnOrder: the counter is lost between two clicks within a millisecond, and the second gets the

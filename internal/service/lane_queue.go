@@ -21,14 +21,10 @@ type Gate interface {
 	Load(ctx context.Context, voucherID int64, read GateReader) error
 	// Unload makes it cold.
 	Unload(ctx context.Context, voucherID int64) error
-	// Release gives back the unit of an order whose cancellation is committed, once however often it is called.
-	Release(ctx context.Context, voucherID, userID, orderID int64) error
 	// Level reads the gate's accounts of a voucher. Errors: ErrGateCold, ErrUnavailable.
 	Level(ctx context.Context, voucherID int64) (GateLevel, error)
 	// Ticket shows an admission of the user that is not an order in the database. Errors: ErrNotFound, ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
-	// Tickets shows all of them, the newest first.
-	Tickets(ctx context.Context, userID int64) ([]Ticket, error)
 	// Instance is what ReplyTo of an admission must be for this process to hear of its outcome.
 	Instance() string
 	// Expect registers interest in an outcome before it is reserved.

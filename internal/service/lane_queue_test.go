@@ -80,11 +80,13 @@ func TestQueueLaneLoadsAColdGate(t *testing.T) {
 		}
 		return admitAll(as)
 	}
-	lane := NewQueueLane(g, &ids{}, &gateStore{}, nil)
+	counter := &ids{}
+	lane := NewQueueLane(g, counter, &gateStore{}, nil)
 	o, err := lane.Place(t.Context(), queuePurchase(0))
 	require.NoError(t, err)
 	require.Equal(t, OrderQueued, o.Status)
 	require.Equal(t, int64(1), o.ID)
+	require.Equal(t, []int{1}, counter.blocks, "the ids are asked for once")
 	require.Equal(t, 2, g.loads)
 	require.Empty(t, g.expected, "who does not wait costs no message")
 

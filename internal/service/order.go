@@ -25,6 +25,7 @@ const (
 const (
 	ReasonSoldOut   = "sold_out"
 	ReasonDuplicate = "duplicate_order"
+	ReasonInternal  = "internal"
 )
 
 // orderStatusWords are the statuses as the API writes them.

@@ -71,8 +71,11 @@ type Orders struct {
 // Queue is what the service must know of the lane queue: admissions that are not orders in the database (yet).
 type Queue interface {
 	HolderStore
+	// Ticket shows an admission of the user. Errors: ErrNotFound, ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
+	// Tickets shows all of them, the newest first.
 	Tickets(ctx context.Context, userID int64) ([]Ticket, error)
+	// Release gives back the unit of an order whose cancellation is committed, once however often it is called.
 	Release(ctx context.Context, voucherID, userID, orderID int64) error
 }
 

@@ -52,10 +52,12 @@ func (l locks) TryDo(ctx context.Context, _ int64, fn func(context.Context) erro
 type ids struct {
 	next    int64
 	skipped []int64
+	blocks  []int // how many were asked for, call by call
 	err     error
 }
 
 func (g *ids) NextN(_ context.Context, n int) ([]int64, error) {
+	g.blocks = append(g.blocks, n)
 	block := make([]int64, n)
 	for i := range block {
 		g.next++
