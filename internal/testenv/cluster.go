@@ -1,0 +1,112 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	clusterNodes = 3
+	clusterSlots = 16384
+)
+
+// RedisCluster is a Redis Cluster of three masters without replicas. Each node can be killed, paused and started
+// again; while one is down, so are its slots.
+type RedisCluster struct {
+	Nodes []*Redis
+}
+
+// StartRedisCluster starts a cluster for this test alone and stops it at cleanup. The args go to every node.
+func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
+	tb.Helper()
+	c := &RedisCluster{}
+	for range clusterNodes {
+		c.Nodes = append(c.Nodes, StartRedis(tb, append([]string{
+			"--cluster-enabled", "yes",
+			"--cluster-require-full-coverage", "no", // the death of one node is not the death of all
+			"--cluster-node-timeout", "2000",
+		}, args...)...))
+	}
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	defer cancel()
+	if err := c.form(ctx); err != nil {
+		tb.Fatalf("form a Redis cluster: %v", err)
+	}
+	return c
+}
+
+// Client returns a client that is closed at cleanup. It sends every command once, follows redirections, and lets a
+// context end a command in flight; edits change its options before it is made.
+func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	tb.Helper()
+	opts := &redis.ClusterOptions{MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
+	for _, n := range c.Nodes {
+		opts.Addrs = append(opts.Addrs, n.Addr)
+	}
+	for _, edit := range edits {
+		edit(opts)
+	}
+	rdb := redis.NewClusterClient(opts)
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// form shares out the slots and returns when every node knows who has which.
+func (c *RedisCluster) form(ctx context.Context) error {
+	nodes := make([]*redis.Client, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = redis.NewClient(clientOptions(n.Addr))
+		defer func() { _ = nodes[i].Close() }()
+	}
+	for i, rdb := range nodes {
+		first, next := i*clusterSlots/clusterNodes, (i+1)*clusterSlots/clusterNodes
+		if err := rdb.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
+			return err
+		}
+		// Without an epoch of its own each, they may argue for seconds about who has the same.
+		if err := rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.Nodes[1:] {
+		host, port, err := net.SplitHostPort(n.Addr)
+		if err != nil {
+			return err
+		}
+		if err := nodes[0].ClusterMeet(ctx, host, port).Err(); err != nil {
+			return err
+		}
+	}
+	for _, rdb := range nodes {
+		if err := untilFormed(ctx, rdb); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untilFormed waits until a node finds that the cluster is complete.
+func untilFormed(ctx context.Context, rdb *redis.Client) error {
+	for {
+		info, err := rdb.ClusterInfo(ctx).Result()
+		if err != nil {
+			return err
+		}
+		if strings.Contains(info, "cluster_state:ok") &&
+			strings.Contains(info, "cluster_size:"+strconv.Itoa(clusterNodes)) &&
+			strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(clusterSlots)) {
+			return nil
+		}
+		if !sleep(ctx, 20*time.Millisecond) {
+			return errors.Join(ctx.Err(), fmt.Errorf("not formed in time:\n%s", info))
+		}
+	}
+}
