@@ -170,7 +170,7 @@ func (s *stack) setting(name string) (value string) {
 // client connects to the Redis of the stack's servers.
 func (s *stack) client(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	rdb, err := sharedRedis(Config{DataDir: s.setting("SECKILL_DATA_DIR"), RedisAddrs: withoutEmpty([]string{s.setting("SECKILL_REDIS_ADDRS")})})
+	rdb, err := sharedRedis(Config{DataDir: s.setting("SECKILL_DATA_DIR"), RedisAddrs: withoutEmpty(strings.Split(s.setting("SECKILL_REDIS_ADDRS"), ","))})
 	require.NoError(t, err)
 	require.NotNil(t, rdb, "no embedded Redis runs")
 	t.Cleanup(func() { _ = rdb.Close() })
