@@ -224,6 +224,10 @@ func (s *faultyStore) Order(ctx context.Context, userID, id int64) (service.Orde
 	return or(s, func() (service.Order, error) { return s.Store.Order(ctx, userID, id) })
 }
 
+func (s *faultyStore) StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error) {
+	return or(s, func() ([]int64, error) { return s.Store.StoredOrders(ctx, userID, ids) })
+}
+
 func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
 	if err := s.hit(); err != nil {
 		return 0, 0, err

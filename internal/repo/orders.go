@@ -52,6 +52,13 @@ func (s *Store) Order(ctx context.Context, userID, id int64) (service.Order, err
 	return row.order(), s.translate(err)
 }
 
+// StoredOrders implements service.OrderStore.
+func (s *Store) StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error) {
+	var stored []int64
+	err := s.r.WithContext(ctx).Model(&orderRow{}).Where("user_id = ? AND id IN ?", userID, ids).Pluck("id", &stored).Error
+	return stored, s.translate(err)
+}
+
 // ActiveOrders implements service.OrderStore.
 func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
 	var found struct {

@@ -50,17 +50,26 @@ func (s *Orders) Get(ctx context.Context, userID, id int64) (Order, error) {
 
 // List shows a user's orders from the newest to the oldest.
 func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
+	stored := f.Status == 0 || f.Status.Stored()
+	var waiting []Order
+	if s.cfg.Queue != nil && (f.Status == 0 || !stored) {
+		// Before the store is asked: what is committed between the two looks is then seen there, and not missed by both.
+		var err error
+		if waiting, err = s.tickets(ctx, f); err != nil {
+			return nil, err
+		}
+	}
 	var orders []Order
-	if f.Status == 0 || f.Status.Stored() {
+	if stored {
 		var err error
 		if orders, err = s.cfg.Store.ListOrders(ctx, f); err != nil {
 			return nil, err
 		}
 	}
-	if s.cfg.Queue == nil || f.Status != 0 && f.Status.Stored() {
+	if len(waiting) == 0 {
 		return orders, nil
 	}
-	waiting, err := s.tickets(ctx, f)
+	waiting, err := s.unstored(ctx, f.UserID, waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +78,7 @@ func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
 	return orders[:min(len(orders), f.Page.Limit)], nil
 }
 
-// tickets are the user's admissions that fit the filter and are not in the database, of which a ticket may not have
-// heard yet.
+// tickets are the user's admissions that fit the filter.
 func (s *Orders) tickets(ctx context.Context, f OrderFilter) ([]Order, error) {
 	all, err := s.cfg.Queue.Tickets(ctx, f.UserID)
 	if err != nil {
@@ -79,15 +87,19 @@ func (s *Orders) tickets(ctx context.Context, f OrderFilter) ([]Order, error) {
 	var orders []Order
 	for _, t := range all {
 		o := t.order(s.cfg.PayTimeout)
-		if f.Status != 0 && o.Status != f.Status || f.Page.Before > 0 && o.ID >= f.Page.Before || len(orders) == f.Page.Limit {
-			continue
-		}
-		switch _, err := s.cfg.Store.Order(ctx, f.UserID, o.ID); {
-		case errors.Is(err, ErrNotFound):
+		if (f.Status == 0 || o.Status == f.Status) && (f.Page.Before == 0 || o.ID < f.Page.Before) {
 			orders = append(orders, o)
-		case err != nil:
-			return nil, err
 		}
 	}
 	return orders, nil
+}
+
+// unstored drops what is in the store: a ticket may not have heard of it yet.
+func (s *Orders) unstored(ctx context.Context, userID int64, orders []Order) ([]Order, error) {
+	ids := make([]int64, len(orders))
+	for i, o := range orders {
+		ids[i] = o.ID
+	}
+	stored, err := s.cfg.Store.StoredOrders(ctx, userID, ids)
+	return slices.DeleteFunc(orders, func(o Order) bool { return slices.Contains(stored, o.ID) }), err
 }

@@ -28,6 +28,8 @@ type OrderStore interface {
 	// Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
 	CancelOrder(ctx context.Context, userID, id int64, at time.Time) (Order, error)
 	Order(ctx context.Context, userID, id int64) (Order, error)
+	// StoredOrders returns those of the ids that are orders of the user.
+	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
 	HolderStore
 	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
 }

@@ -1,0 +1,118 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// moving is an order: the first look at it moves it from the queue to the store.
+type moving struct {
+	order  Order
+	stored bool
+}
+
+func (m *moving) look() { m.stored = true }
+
+type movingStore struct {
+	OrderStore
+	*moving
+}
+
+type movingQueue struct {
+	Queue
+	*moving
+}
+
+func (m movingStore) ListOrders(context.Context, OrderFilter) ([]Order, error) {
+	defer m.look()
+	if m.stored {
+		return []Order{m.order}, nil
+	}
+	return nil, nil
+}
+
+func (m movingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]int64, error) {
+	defer m.look()
+	if m.stored && slices.Contains(ids, m.order.ID) {
+		return []int64{m.order.ID}, nil
+	}
+	return nil, nil
+}
+
+func (m movingQueue) Tickets(context.Context, int64) ([]Ticket, error) {
+	defer m.look()
+	if m.stored {
+		return nil, nil
+	}
+	return []Ticket{{Admission: Admission{OrderID: m.order.ID, VoucherID: 7}}}, nil
+}
+
+// TestAnOrderIsListedWhileItLeavesTheQueue: it is in the list once, and as what it is by now.
+func TestAnOrderIsListedWhileItLeavesTheQueue(t *testing.T) {
+	for status, want := range map[OrderStatus]int{0: 1, OrderPendingPayment: 1, OrderQueued: 0} {
+		m := &moving{order: Order{ID: 3, VoucherID: 7, Status: OrderPendingPayment}, stored: status == OrderPendingPayment}
+		s := NewOrders(OrdersConfig{Store: movingStore{moving: m}, Queue: movingQueue{moving: m}, PayTimeout: time.Minute})
+		list, err := s.List(t.Context(), OrderFilter{UserID: 1, Status: status, Page: Page{Limit: 20}})
+		require.NoError(t, err)
+		require.Len(t, list, want, "status %d", status)
+		for _, o := range list {
+			require.Equal(t, m.order, o)
+		}
+	}
+}
+
+// TestTicketsAreListed without a query for each of them.
+func TestTicketsAreListed(t *testing.T) {
+	m := &waitingStore{}
+	s := NewOrders(OrdersConfig{Store: m, Queue: waitingQueue{}, PayTimeout: time.Minute})
+	list := func(f OrderFilter) (ids []int64) {
+		t.Helper()
+		m.queries = 0
+		orders, err := s.List(t.Context(), f)
+		require.NoError(t, err)
+		require.LessOrEqual(t, m.queries, 2)
+		for _, o := range orders {
+			ids = append(ids, o.ID)
+		}
+		return ids
+	}
+	require.Equal(t, []int64{50, 40, 30, 20}, list(OrderFilter{Page: Page{Limit: 20}}), "30 is stored, and failed too late")
+	require.Equal(t, []int64{50, 40, 30}, list(OrderFilter{Page: Page{Limit: 3}}))
+	require.Equal(t, []int64{30, 20}, list(OrderFilter{Page: Page{Limit: 3, Before: 40}}))
+	require.Equal(t, []int64{50, 20}, list(OrderFilter{Status: OrderQueued, Page: Page{Limit: 20}}))
+	require.Equal(t, []int64{50}, list(OrderFilter{Status: OrderQueued, Page: Page{Limit: 1}}))
+	require.Equal(t, []int64{40}, list(OrderFilter{Status: OrderFailed, Page: Page{Limit: 20}}))
+	require.Equal(t, []int64{30}, list(OrderFilter{Status: OrderPendingPayment, Page: Page{Limit: 20}}))
+}
+
+// waitingQueue has the orders 50 and 20 queued, 40 and 30 failed; waitingStore has 30 nevertheless.
+type waitingQueue struct{ Queue }
+
+type waitingStore struct {
+	OrderStore
+	queries int
+}
+
+func (waitingQueue) Tickets(context.Context, int64) ([]Ticket, error) {
+	ticket := func(id int64, failed string) Ticket {
+		return Ticket{Admission: Admission{OrderID: id, VoucherID: 7}, Failed: failed}
+	}
+	return []Ticket{ticket(50, ""), ticket(40, ReasonSoldOut), ticket(30, ReasonInternal), ticket(20, "")}, nil
+}
+
+func (w *waitingStore) ListOrders(_ context.Context, f OrderFilter) ([]Order, error) {
+	w.queries++
+	if f.Page.Before > 0 && f.Page.Before <= 30 {
+		return nil, nil
+	}
+	return []Order{{ID: 30, VoucherID: 7, Status: OrderPendingPayment}}, nil
+}
+
+func (w *waitingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]int64, error) {
+	w.queries++
+	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id != 30 }), nil
+}
