@@ -23,8 +23,8 @@ const (
 
 // PlaceOrders implements service.OrderStore: a group commit. The fast way supposes that no buyer holds an order yet
 // and lets the indexes object; only then are they asked who does. Rows go in by user id, so that two transactions
-// with the same buyers queue instead of locking each other out, and the hot row comes last: its lock, for which every
-// buyer of the voucher queues, is held for one statement and the commit.
+// with the same buyers queue instead of locking each other out, and the hot rows come last, by voucher id: their locks,
+// for which every buyer of the vouchers queues, are held for one statement and the commit.
 func (s *Store) PlaceOrders(ctx context.Context, orders []service.Order, limit int) []service.Placed {
 	results := make([]service.Placed, len(orders))
 	rows := make([]*placing, len(orders))
@@ -117,6 +117,7 @@ type batch struct {
 
 	lookHolders bool // ask who holds orders before inserting
 	lookIDs     bool // ask which ids exist before inserting
+	lookUnits   bool // take units sale by sale: one of them has too few
 
 	inserts []*placing // what this try inserts, in the order of arrival
 }
@@ -157,7 +158,8 @@ func (b *batch) assign(tx *gorm.DB) error {
 			*p.result = service.Placed{Order: e.order(), Before: true}
 			continue
 		}
-		mine := held[p.row.UserID]
+		buyer := buyerOf(&p.row)
+		mine := held[buyer]
 		if slices.ContainsFunc(mine, func(r orderRow) bool { return r.ID == p.row.ID }) {
 			b.lookIDs = true // it may be this very order
 			return errLookAgain
@@ -168,7 +170,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 		}
 		slot := freeSlot(mine)
 		p.row.Slot = &slot
-		held[p.row.UserID] = append(mine, p.row)
+		held[buyer] = append(mine, p.row)
 		b.inserts = append(b.inserts, p)
 	}
 	return nil
@@ -200,21 +202,29 @@ func (b *batch) existing(tx *gorm.DB) (map[int64]orderRow, error) {
 	return byID, nil
 }
 
-// holders reads the active orders of the buyers.
-func (b *batch) holders(tx *gorm.DB) (map[int64][]orderRow, error) {
-	held := make(map[int64][]orderRow, len(b.rows))
+// buyer is a user in one sale.
+type buyer struct{ user, voucher int64 }
+
+func buyerOf(r *orderRow) buyer { return buyer{user: r.UserID, voucher: r.VoucherID} }
+
+// holders reads the active orders of the buyers, and what else they hold in these sales.
+func (b *batch) holders(tx *gorm.DB) (map[buyer][]orderRow, error) {
+	held := make(map[buyer][]orderRow, len(b.rows))
 	if !b.lookHolders {
 		return held, nil
 	}
-	users := make([]int64, len(b.rows))
-	for i, p := range b.rows {
-		users[i] = p.row.UserID
+	var users, vouchers []int64
+	for _, p := range b.rows {
+		users = append(users, p.row.UserID)
+		if !slices.Contains(vouchers, p.row.VoucherID) {
+			vouchers = append(vouchers, p.row.VoucherID)
+		}
 	}
 	var rows []orderRow
-	err := tx.Select("id", "user_id", "slot").Where("voucher_id = ? AND user_id IN ? AND slot IS NOT NULL", b.rows[0].row.VoucherID, users).
-		Find(&rows).Error
+	err := tx.Select("id", "user_id", "voucher_id", "slot").
+		Where("user_id IN ? AND voucher_id IN ? AND slot IS NOT NULL", users, vouchers).Find(&rows).Error
 	for _, r := range rows {
-		held[r.UserID] = append(held[r.UserID], r)
+		held[buyerOf(&r)] = append(held[buyerOf(&r)], r)
 	}
 	return held, err
 }
@@ -240,7 +250,7 @@ func (b *batch) insert(tx *gorm.DB) error {
 		rows[i] = &p.row
 	}
 	slices.SortFunc(rows, func(a, b *orderRow) int {
-		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(*a.Slot, *b.Slot))
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.VoucherID, b.VoucherID), cmp.Compare(*a.Slot, *b.Slot))
 	})
 	args := make([]any, 0, len(rows)*insertColumns)
 	for _, r := range rows {
@@ -267,64 +277,4 @@ const (
 // insertOrders is the statement for n rows. What it leaves out is NULL: it has not happened yet.
 func insertOrders(n int) string {
 	return insertHead + insertRow + strings.Repeat(","+insertRow, n-1)
-}
-
-// takeUnits deducts a unit for each row that was inserted. The condition, not a value read before, decides: of 100
-// units 100 sell. If there are fewer units than rows, those who came last leave again.
-func (b *batch) takeUnits(tx *gorm.DB) error {
-	sale, at := b.rows[0].row.VoucherID, b.rows[0].row.CreatedAt
-	enough, err := takeUnits(tx, sale, len(b.inserts), at)
-	if err != nil || enough {
-		return err
-	}
-	left := 0
-	if len(b.inserts) > 1 {
-		// The lock keeps the number as it is until we have taken it.
-		if err := tx.Model(&saleRow{}).Clauses(forUpdate).Where("voucher_id = ?", sale).Select("stock").Scan(&left).Error; err != nil {
-			return err
-		}
-		left = min(left, len(b.inserts)) // units came back since the refusal
-	}
-	kept, dropped := b.inserts[:left], b.inserts[left:]
-	b.refuse(dropped)
-	if left == 0 {
-		b.inserts = b.inserts[:0]
-		return errAllRefused
-	}
-	ids := make([]int64, len(dropped))
-	for i, p := range dropped {
-		ids[i] = p.row.ID
-	}
-	if len(ids) > 0 {
-		if err := tx.Where("id IN ?", ids).Delete(&orderRow{}).Error; err != nil {
-			return err
-		}
-	}
-	b.inserts = kept
-	if enough, err = takeUnits(tx, sale, left, at); err == nil && !enough {
-		err = errLookAgain // cannot happen under the lock; if it does, nothing may be committed
-	}
-	return err
-}
-
-// refuse tells those for whom nothing is left, and repeats of theirs in the same batch, that it is sold out.
-func (b *batch) refuse(dropped []*placing) {
-	gone := make(map[int64]bool, len(dropped))
-	for _, p := range dropped {
-		p.fail(service.ErrSoldOut)
-		gone[p.row.ID] = true
-	}
-	for _, p := range b.rows {
-		var dup *service.DuplicateOrderError
-		if errors.As(p.result.Err, &dup) && gone[dup.OrderID] {
-			p.fail(service.ErrSoldOut)
-		}
-	}
-}
-
-// takeUnits takes n units or none.
-func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) {
-	res := tx.Model(&saleRow{}).Where("voucher_id = ? AND stock >= ?", voucherID, n).
-		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": at})
-	return res.RowsAffected > 0, res.Error
 }

@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -148,6 +149,71 @@ func TestBatchesRaced(t *testing.T) {
 			require.Len(t, ids, 1, "user %d", user)
 		}
 		requireBooks(t, s, v.ID, 0, stock)
+	})
+}
+
+// TestBatchOfSeveralSales: each has its own end, and that one is sold out does not concern the others.
+func TestBatchOfSeveralSales(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		a, b, c := newSale(t, s, 2, 1), newSale(t, s, 10, 1), newSale(t, s, 5, 1)
+		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(ctx, []service.Order{
+			newOrder(1, 10, c.ID), newOrder(2, 10, a.ID), newOrder(3, 11, c.ID),
+		}, 1)))
+		none := service.ErrSoldOut.Error()
+		require.Equal(t, []string{"order 11", "order 12", none, holds(2), holds(11), none, holds(1), none},
+			outcomes(s.PlaceOrders(ctx, []service.Order{
+				newOrder(11, 20, b.ID),
+				newOrder(12, 21, a.ID),
+				newOrder(13, 20, a.ID), // nothing is left; that he has one of b does not count
+				newOrder(14, 10, a.ID),
+				newOrder(15, 20, b.ID),
+				newOrder(16, 20, a.ID),
+				newOrder(17, 10, c.ID),
+				newOrder(18, 30, 999), // no such sale
+			}, 1)))
+		requireBooks(t, s, a.ID, 0, 2)
+		requireBooks(t, s, b.ID, 9, 1)
+		requireBooks(t, s, c.ID, 3, 2)
+		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, []service.Order{
+			newOrder(21, 40, a.ID), newOrder(22, 40, 999),
+		}, 1)), "nothing is left of any")
+	})
+}
+
+// TestBatchesOfSeveralSalesRaced: batches that name the sales in different orders end, and the books balance.
+func TestBatchesOfSeveralSalesRaced(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const sales, stock, users = 6, 30, 50
+		var ids []int64
+		for range sales {
+			ids = append(ids, newSale(t, s, stock, 1).ID)
+		}
+		var wg sync.WaitGroup
+		for worker := range int64(8) {
+			wg.Go(func() {
+				order := slices.Clone(ids)
+				if worker%2 == 0 {
+					slices.Reverse(order)
+				}
+				for user := range int64(users) {
+					var batch []service.Order
+					for i, sale := range order {
+						batch = append(batch, newOrder(10_000*(1+worker)+100*user+int64(i), 1+(user+7*worker)%users, sale))
+					}
+					for _, p := range s.PlaceOrders(context.Background(), batch, 1) {
+						var dup *service.DuplicateOrderError
+						if p.Err != nil && !errors.As(p.Err, &dup) && !errors.Is(p.Err, service.ErrSoldOut) {
+							t.Errorf("%v", p.Err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, id := range ids {
+			requireBooks(t, s, id, 0, stock)
+		}
 	})
 }
 

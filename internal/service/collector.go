@@ -15,9 +15,9 @@ const (
 	maxBatch = 500
 	// maxWaiting bounds the purchases of one voucher that wait for the next batch; more are told so at once.
 	maxWaiting = 20_000
-	// maxBatches bounds the batches that run at once in this process, each of another voucher. It leaves the pools
-	// of database and Redis room for everything else.
-	maxBatches = 16
+	// maxBatches bounds the batches that run at once in this process. It leaves the pools of database and Redis room
+	// for everything else.
+	maxBatches = 8
 	// crowd is how many must wait at a key for a second batch to begin beside the first. While one transaction ends on
 	// disk, the next is prepared; that is worth a sixth of the throughput, and small batches are worth nothing.
 	crowd = 64
@@ -28,13 +28,15 @@ const (
 )
 
 // collector lets concurrent callers with the same key share the work: while one batch runs, the next one forms, and in
-// a crowd a second one runs beside it. There is no timer, so who comes alone waits for nobody. A key costs memory only while somebody waits there. It is safe for
-// concurrent use.
+// a crowd a second one runs beside it. There is no timer, so who comes alone waits for nobody. Callers with different
+// keys share a batch only when more keys are busy than batches may run. A key costs memory only while somebody waits
+// there. It is safe for concurrent use.
 type collector[T, R any] struct {
-	// run decides a batch, of at most maxBatch elements, and returns a result for each.
-	run func(ctx context.Context, key int64, batch []T) []R
+	// run decides a batch, of at most maxBatch elements and maxKeys keys, and returns a result for each.
+	run func(ctx context.Context, batch []T) []R
 	// failed makes the result of one that could not be decided.
-	failed func(error) R
+	failed  func(error) R
+	maxKeys int
 
 	permits chan struct{}
 	waiters sync.Pool // of *waiter, with their channels: a purchase then costs no allocation here
@@ -45,7 +47,8 @@ type collector[T, R any] struct {
 // queue holds those who wait at one key. It exists while goroutines serve it.
 type queue[T, R any] struct {
 	waiting []*waiter[T, R]
-	running int // goroutines that serve it, at most two
+	serving int // goroutines that serve it, at most two
+	running int // batches that are being decided
 }
 
 type waiter[T, R any] struct {
@@ -55,9 +58,10 @@ type waiter[T, R any] struct {
 	done   chan struct{}
 }
 
-func newCollector[T, R any](run func(context.Context, int64, []T) []R, failed func(error) R) *collector[T, R] {
+func newCollector[T, R any](maxKeys int, run func(context.Context, []T) []R, failed func(error) R) *collector[T, R] {
 	return &collector[T, R]{
-		run: run, failed: failed, permits: make(chan struct{}, maxBatches), queues: map[int64]*queue[T, R]{},
+		run: run, failed: failed, maxKeys: maxKeys,
+		permits: make(chan struct{}, maxBatches), queues: map[int64]*queue[T, R]{},
 	}
 }
 
@@ -75,8 +79,8 @@ func (c *collector[T, R]) do(key int64, item T) R {
 		q = &queue[T, R]{}
 		c.queues[key] = q
 	}
-	if q.running == 0 || q.running < 2 && len(q.waiting) >= crowd {
-		q.running++
+	if q.serving == 0 || q.serving < 2 && len(q.waiting) >= crowd {
+		q.serving++
 		go c.serve(key, q)
 	}
 	if len(q.waiting) >= maxWaiting {
@@ -96,43 +100,67 @@ func (c *collector[T, R]) do(key int64, item T) R {
 func (c *collector[T, R]) serve(key int64, q *queue[T, R]) {
 	for {
 		c.permits <- struct{}{}
-		batch := c.take(key, q)
+		batch, queues := c.take(key, q)
 		if len(batch) > 0 {
-			c.decide(key, batch)
+			c.decide(batch)
 		}
 		<-c.permits
-		if batch == nil {
+		if len(queues) == 0 {
 			return
 		}
+		c.mu.Lock()
+		for _, q := range queues {
+			q.running--
+		}
+		c.mu.Unlock()
 	}
 }
 
-// take removes the next batch from the queue; nil means that nobody waits, and the caller serves it no longer. Who has
-// waited too long is not decided any more, since the answer could come too late to be heard: what the batches before
-// him asked does not answer.
-func (c *collector[T, R]) take(key int64, q *queue[T, R]) []*waiter[T, R] {
+// take removes the next batch from the queue and returns it with the queues that it is of; no queue means that nobody
+// waits, and the caller serves it no longer.
+func (c *collector[T, R]) take(key int64, q *queue[T, R]) (batch []*waiter[T, R], queues []*queue[T, R]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(q.waiting) == 0 {
-		q.running--
-		if q.running == 0 {
+		q.serving--
+		if q.serving == 0 {
 			delete(c.queues, key)
 		}
-		return nil
+		return nil, nil
 	}
+	batch, queues = c.pick(q, nil), append(queues, q)
+	q.running++
+	if len(c.permits) < cap(c.permits) {
+		return batch, queues // whoever waits elsewhere has a permit of his own
+	}
+	for _, other := range c.queues {
+		if len(queues) >= c.maxKeys || len(batch) >= maxBatch {
+			break
+		}
+		if len(other.waiting) > 0 && other.running == 0 {
+			batch, queues = c.pick(other, batch), append(queues, other)
+			other.running++
+		}
+	}
+	return batch, queues
+}
+
+// pick moves those who wait at a queue to the batch, as far as there is room. Who has waited too long is not decided
+// any more, since the answer could come too late to be heard: what the batches before him asked does not answer.
+func (c *collector[T, R]) pick(q *queue[T, R], batch []*waiter[T, R]) []*waiter[T, R] {
 	late := 0
 	for late < len(q.waiting) && time.Since(q.waiting[late].since) > batchPatience {
 		q.waiting[late].finish(c.failed(ErrUnavailable))
 		late++
 	}
-	n := min(len(q.waiting), late+maxBatch)
-	batch := slices.Clone(q.waiting[late:n])
+	n := min(len(q.waiting), late+maxBatch-len(batch))
+	batch = append(batch, q.waiting[late:n]...)
 	q.waiting = slices.Delete(q.waiting, 0, n)
 	return batch
 }
 
 // decide runs one batch and answers everybody in it, whatever happens.
-func (c *collector[T, R]) decide(key int64, batch []*waiter[T, R]) {
+func (c *collector[T, R]) decide(batch []*waiter[T, R]) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
 	defer cancel()
 	items := make([]T, len(batch))
@@ -148,7 +176,7 @@ func (c *collector[T, R]) decide(key int64, batch []*waiter[T, R]) {
 			}
 		}
 	}()
-	for i, r := range c.run(ctx, key, items) {
+	for i, r := range c.run(ctx, items) {
 		batch[i].finish(r)
 		answered++
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,9 +20,9 @@ type answer struct {
 	err        error
 }
 
-func newTestCollector(run func(key int64, batch []int)) *collector[int, answer] {
-	return newCollector(func(_ context.Context, key int64, batch []int) []answer {
-		run(key, batch)
+func newTestCollector(maxKeys int, run func(batch []int)) *collector[int, answer] {
+	return newCollector(maxKeys, func(_ context.Context, batch []int) []answer {
+		run(batch)
 		results := make([]answer, len(batch))
 		for i, item := range batch {
 			results[i] = answer{item: item, size: len(batch)}
@@ -44,7 +45,7 @@ func ask(c *collector[int, answer], key int64, items ...int) <-chan answer {
 // decided with the others by the next one.
 func TestCollectorFormsTheNextBatchMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestCollector(func(int64, []int) { time.Sleep(time.Second) })
+		c := newTestCollector(1, func([]int) { time.Sleep(time.Second) })
 		start := time.Now()
 		first := ask(c, 1, 10)
 		rest := ask(c, 1, 20, 21, 22)
@@ -63,7 +64,7 @@ func TestCollectorFormsTheNextBatchMeanwhile(t *testing.T) {
 func TestCollectorInACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
-		c := newTestCollector(func(int64, []int) {
+		c := newTestCollector(1, func([]int) {
 			if n := running.Add(1); n > most.Load() {
 				most.Store(n)
 			}
@@ -90,7 +91,7 @@ func TestCollectorInACrowd(t *testing.T) {
 
 func TestCollectorBoundsBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestCollector(func(int64, []int) { time.Sleep(time.Millisecond) })
+		c := newTestCollector(1, func([]int) { time.Sleep(time.Millisecond) })
 		ask(c, 1, 0)
 		ask(c, 1, make([]int, crowd+1)...) // both run now
 		answers := ask(c, 1, make([]int, maxBatch+1)...)
@@ -105,7 +106,7 @@ func TestCollectorBoundsBatches(t *testing.T) {
 // TestCollectorRefusesEarly: those for whom there is no room, and those who have waited too long.
 func TestCollectorRefusesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestCollector(func(int64, []int) { time.Sleep(batchPatience + time.Second) })
+		c := newTestCollector(1, func([]int) { time.Sleep(batchPatience + time.Second) })
 		first := ask(c, 1, 1)
 		late := ask(c, 1, 2)
 		time.Sleep(2 * time.Second)
@@ -131,7 +132,7 @@ func TestCollectorRunsKeysSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		running, most := 0, 0
-		c := newTestCollector(func(int64, []int) {
+		c := newTestCollector(1, func([]int) {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -152,10 +153,51 @@ func TestCollectorRunsKeysSideBySide(t *testing.T) {
 	})
 }
 
+// TestCollectorSharesABatchOfManyKeys: as long as there are permits, every key has batches of its own; when they are
+// used up, those who wait elsewhere come along, but for the keys of which a batch runs.
+func TestCollectorSharesABatchOfManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const maxKeys = 3
+		var mu sync.Mutex
+		var batches [][]int
+		c := newTestCollector(maxKeys, func(batch []int) {
+			mu.Lock()
+			batches = append(batches, slices.Sorted(slices.Values(batch)))
+			mu.Unlock()
+			if batch[0] == 0 {
+				time.Sleep(time.Second)
+			}
+			time.Sleep(time.Duration(10+batch[0]%1000) * time.Millisecond)
+		})
+		for key := range int64(maxBatches) {
+			ask(c, key, int(key))
+		}
+		mu.Lock()
+		for i, b := range batches {
+			require.Equal(t, []int{i}, b, "a batch of its own as long as there are permits")
+		}
+		mu.Unlock()
+		busy := ask(c, 0, 100)
+		var others []<-chan answer
+		for key := range int64(2 * maxKeys) {
+			others = append(others, ask(c, 1000+key, 1000+int(key)))
+		}
+		for _, answers := range others {
+			require.Equal(t, maxKeys, (<-answers).size)
+		}
+		time.Sleep(500 * time.Millisecond)
+		require.Empty(t, busy, "its key has a batch that runs")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, answer{item: 100, size: 1}, <-busy)
+		synctest.Wait()
+		require.Empty(t, c.queues)
+	})
+}
+
 // TestCollectorPanic: everybody in the batch hears of it, and the next batch runs.
 func TestCollectorPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestCollector(func(_ int64, batch []int) {
+		c := newTestCollector(1, func(batch []int) {
 			if batch[0] == 13 {
 				panic("unlucky")
 			}

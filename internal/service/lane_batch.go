@@ -2,6 +2,10 @@ package service
 
 import "context"
 
+// maxVouchers is how many vouchers may share a transaction when more are on sale than transactions may run. It bounds
+// for how long the hot row of each is locked.
+const maxVouchers = 64
+
 // BatchLane is group commit: purchases of a voucher that come while a transaction of it runs are committed together
 // by the next one, each with its own answer. Nobody is answered before the commit, and no lock is taken: the unique
 // index and the conditional update decide.
@@ -12,13 +16,13 @@ type BatchLane struct {
 // NewBatchLane makes the lane. observe is told the size of every batch; it may be nil.
 func NewBatchLane(ids IDs, orders OrderStore, observe func(size int)) *BatchLane {
 	p := placer{ids: ids, orders: orders}
-	run := func(ctx context.Context, _ int64, batch []Purchase) []Placed {
+	run := func(ctx context.Context, batch []Purchase) []Placed {
 		if observe != nil {
 			observe(len(batch))
 		}
 		return p.place(ctx, batch)
 	}
-	return &BatchLane{collector: newCollector(run, func(err error) Placed { return Placed{Err: err} })}
+	return &BatchLane{collector: newCollector(maxVouchers, run, func(err error) Placed { return Placed{Err: err} })}
 }
 
 // Place implements Lane. A purchase that has joined a batch is decided with it, in bounded time.

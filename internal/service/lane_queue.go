@@ -70,13 +70,13 @@ type admitted struct {
 // NewQueueLane makes the lane. observe is told the size of every batch; it may be nil.
 func NewQueueLane(gate Gate, ids IDs, store GateStore, observe func(size int)) *QueueLane {
 	l := &QueueLane{gate: gate, ids: ids, store: store, used: map[int64]time.Time{}}
-	run := func(ctx context.Context, voucherID int64, batch []Purchase) []admitted {
+	run := func(ctx context.Context, batch []Purchase) []admitted {
 		if observe != nil {
 			observe(len(batch))
 		}
-		return l.admit(ctx, voucherID, batch)
+		return l.admit(ctx, batch[0].VoucherID, batch)
 	}
-	l.collector = newCollector(run, func(err error) admitted { return admitted{err: err} })
+	l.collector = newCollector(1, run, func(err error) admitted { return admitted{err: err} })
 	return l
 }
 

@@ -19,8 +19,8 @@ type OrderFilter struct {
 
 // OrderStore keeps orders. Its methods are transactions; errors are those of this package.
 type OrderStore interface {
-	// PlaceOrders inserts orders of one voucher, each under a free slot of its user in 1..limit, and takes a unit
-	// for each, all in one transaction. Each order has its own answer, as if they had come one after the other: the
+	// PlaceOrders inserts orders, each under a free slot of its user in 1..limit, and takes a unit of its voucher for
+	// each, all in one transaction. Each order has its own answer, as if they had come one after the other: the
 	// order as stored, or ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrUnavailable. An order that was stored
 	// by an earlier call succeeds again, and takes nothing.
 	PlaceOrders(ctx context.Context, orders []Order, limit int) []Placed

@@ -19,7 +19,7 @@ type IDs interface {
 	Skip(ctx context.Context, taken int64) error
 }
 
-// placer turns purchases of one voucher into committed orders.
+// placer turns purchases into committed orders.
 type placer struct {
 	ids    IDs
 	orders OrderStore
@@ -54,12 +54,10 @@ func (p placer) try(ctx context.Context, purchases []Purchase, results []Placed,
 		return nil
 	}
 	orders := make([]Order, len(open))
-	limit := 0
 	for n, i := range open {
 		orders[n] = purchases[i].order(ids[n])
-		limit = max(limit, purchases[i].Limit) // they differ only while the limit is being raised
 	}
-	for n, placed := range p.orders.PlaceOrders(ctx, orders, limit) {
+	for n, placed := range p.placeOrders(ctx, purchases, open, orders) {
 		i := open[n]
 		results[i] = placed
 		// A fresh id cannot have been stored before: the counter gave one of the same buyer's earlier clicks again.
@@ -73,4 +71,27 @@ func (p placer) try(ctx context.Context, purchases []Purchase, results []Placed,
 		again = append(again, i)
 	}
 	return again
+}
+
+// placeOrders places orders, of which orders[n] is that of purchases[open[n]], in one transaction for each limit. There
+// is more than one limit only where vouchers with different ones share a batch, or while one is being raised.
+func (p placer) placeOrders(ctx context.Context, purchases []Purchase, open []int, orders []Order) []Placed {
+	byLimit := map[int][]int{}
+	for n, i := range open {
+		byLimit[purchases[i].Limit] = append(byLimit[purchases[i].Limit], n)
+	}
+	if len(byLimit) == 1 {
+		return p.orders.PlaceOrders(ctx, orders, purchases[open[0]].Limit)
+	}
+	results := make([]Placed, len(orders))
+	for limit, group := range byLimit {
+		some := make([]Order, len(group))
+		for k, n := range group {
+			some[k] = orders[n]
+		}
+		for k, placed := range p.orders.PlaceOrders(ctx, some, limit) {
+			results[group[k]] = placed
+		}
+	}
+	return results
 }

@@ -1,0 +1,139 @@
+package repo
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// share is what a batch inserted of one sale.
+type share struct {
+	voucherID int64
+	rows      []*placing // in the order of arrival
+}
+
+// shares sorts the rows by sale. Every transaction goes through the sales in this order, so none waits for a hot row
+// with another that somebody waits for.
+func shares(rows []*placing) []share {
+	var all []share
+	for _, p := range rows {
+		i, found := slices.BinarySearchFunc(all, p.row.VoucherID, func(s share, id int64) int { return cmp.Compare(s.voucherID, id) })
+		if !found {
+			all = slices.Insert(all, i, share{voucherID: p.row.VoucherID})
+		}
+		all[i].rows = append(all[i].rows, p)
+	}
+	return all
+}
+
+// takeUnits deducts a unit for each row that was inserted. The condition, not a value read before, decides: of 100
+// units 100 sell. If a sale has fewer units than rows, those who came last leave again.
+func (b *batch) takeUnits(tx *gorm.DB) error {
+	sales, at := shares(b.inserts), b.rows[0].row.CreatedAt
+	if len(sales) > 1 && !b.lookUnits {
+		enough, err := takeOfEach(tx, sales, at)
+		if err != nil || enough {
+			return err
+		}
+		b.lookUnits = true // the statement does not tell which sale it left out
+		return errLookAgain
+	}
+	b.inserts = b.inserts[:0]
+	var dropped []*placing
+	for _, sale := range sales {
+		left, err := takeAtMost(tx, sale.voucherID, len(sale.rows), at)
+		if err != nil {
+			return err
+		}
+		b.inserts = append(b.inserts, sale.rows[:left]...)
+		dropped = append(dropped, sale.rows[left:]...)
+	}
+	b.refuse(dropped)
+	if len(b.inserts) == 0 {
+		return errAllRefused
+	}
+	return remove(tx, dropped)
+}
+
+// takeAtMost takes n units, or what is left if that is less, and says how many.
+func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, err error) {
+	enough, err := takeUnits(tx, voucherID, n, at)
+	if err != nil || enough {
+		return n, err
+	}
+	if n == 1 {
+		return 0, nil
+	}
+	// The lock keeps the number as it is until we have taken it.
+	err = tx.Model(&saleRow{}).Clauses(forUpdate).Where("voucher_id = ?", voucherID).Select("stock").Scan(&left).Error
+	left = min(left, n) // units came back since the refusal
+	if err != nil || left == 0 {
+		return 0, err
+	}
+	if enough, err = takeUnits(tx, voucherID, left, at); err == nil && !enough {
+		err = errLookAgain // cannot happen under the lock; if it does, nothing may be committed
+	}
+	return left, err
+}
+
+// remove takes rows out again.
+func remove(tx *gorm.DB, rows []*placing) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	ids := make([]int64, len(rows))
+	for i, p := range rows {
+		ids[i] = p.row.ID
+	}
+	return tx.Where("id IN ?", ids).Delete(&orderRow{}).Error
+}
+
+// refuse tells those for whom nothing is left, and repeats of theirs in the same batch, that it is sold out.
+func (b *batch) refuse(dropped []*placing) {
+	if len(dropped) == 0 {
+		return
+	}
+	gone := make(map[int64]bool, len(dropped))
+	for _, p := range dropped {
+		p.fail(service.ErrSoldOut)
+		gone[p.row.ID] = true
+	}
+	for _, p := range b.rows {
+		var dup *service.DuplicateOrderError
+		if errors.As(p.result.Err, &dup) && gone[dup.OrderID] {
+			p.fail(service.ErrSoldOut)
+		}
+	}
+}
+
+// takeUnits takes n units or none.
+func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) {
+	res := tx.Model(&saleRow{}).Where("voucher_id = ? AND stock >= ?", voucherID, n).
+		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": at})
+	return res.RowsAffected > 0, res.Error
+}
+
+// takeOfEach takes the units of all shares with one statement. If it returns false, it has taken those of the sales
+// that have enough, and the transaction must not be committed.
+func takeOfEach(tx *gorm.DB, sales []share, at time.Time) (bool, error) {
+	var units, where strings.Builder
+	var unitArgs, whereArgs []any
+	for i, s := range sales {
+		if i > 0 {
+			where.WriteString(" OR ")
+		}
+		units.WriteString(" WHEN ? THEN ?")
+		where.WriteString("(voucher_id = ? AND stock >= ?)")
+		unitArgs = append(unitArgs, s.voucherID, len(s.rows))
+		whereArgs = append(whereArgs, s.voucherID, len(s.rows))
+	}
+	args := append(append(unitArgs, at), whereArgs...)
+	res := tx.Exec("UPDATE seckill_vouchers SET stock = stock - CASE voucher_id"+units.String()+" END, updated_at = ? WHERE "+where.String(), args...)
+	return res.RowsAffected == int64(len(sales)), res.Error
+}
