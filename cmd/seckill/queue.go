@@ -50,15 +50,17 @@ func newWorkers(e *env, g gate, rdb redis.UniversalClient, commit queue.CommitFu
 		commit = e.tuning.commit(commit)
 	}
 	return queue.New(queue.Config{
-		Redis: rdb, Streams: admission.Streams(), DeadStreams: admission.DeadStreams(), Group: admission.Group,
-		Consumer: g.Instance(), Gate: g, Commit: commit, Observe: m.workerBatch, Log: e.log,
+		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
+		Group: admission.Group, Consumer: g.Instance(), Gate: g, Commit: commit, Observe: m.workerBatch, Log: e.log,
 		MinIdle: e.tuning.minIdle, ClaimEvery: e.tuning.claimEvery,
 	})
 }
 
 // readLag asks how far the workers are behind, beside them.
 func readLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
-	return queue.New(queue.Config{Redis: rdb, Streams: admission.Streams(), DeadStreams: admission.DeadStreams()}).Lag(ctx)
+	return queue.New(queue.Config{
+		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
+	}).Lag(ctx)
 }
 
 // warnOfBacklog says so if orders wait that nobody in this lane will confirm.
@@ -83,8 +85,8 @@ func (m *metrics) workerBatch(b queue.Batch) {
 type queueLag struct{ workers *queue.Workers }
 
 var (
-	queueUnsettled = prometheus.NewDesc("seckill_queue_unsettled", "Admissions in the queue that are not settled.", nil, nil)
-	queueOldest    = prometheus.NewDesc("seckill_queue_oldest_seconds", "Age of the oldest admission that is not settled.", nil, nil)
+	queueUnsettled = prometheus.NewDesc("seckill_queue_unsettled", "Admissions in the queue that are not settled; of a user with several, one.", nil, nil)
+	queueOldest    = prometheus.NewDesc("seckill_queue_oldest_seconds", "Age of the oldest entry in the queue.", nil, nil)
 	queueDead      = prometheus.NewDesc("seckill_queue_dead_letters", "Dead letters that wait for an operator.", nil, nil)
 )
 

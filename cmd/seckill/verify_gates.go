@@ -164,7 +164,10 @@ func (c *gateChecker) view(ctx context.Context, voucherID int64) (gateView, erro
 // admissions, of which nobody knows here how many are committed: they explain a difference of up to as many.
 func compareGate(g service.GateLevel, stock, active int64) gateView {
 	v := gateView{level: g}
-	queued := min(g.Queued, g.Backlog) // what is counted as queued and is in no stream will never be settled
+	queued := g.Queued
+	if g.Backlog == 0 {
+		queued = 0 // what is counted as queued and is in no stream will never be settled
+	}
 	if n := stock - queued - g.Stock; n > 0 {
 		v.wrong = append(v.wrong, fmt.Sprintf("%d units that nobody holds are not offered by the gate", n))
 	}

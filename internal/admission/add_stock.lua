@@ -4,10 +4,7 @@
 -- Returns "ok"; "cold" if nothing is loaded, which the next load makes right; "stale" if a loader was at work,
 -- which has to begin again, for it may have read the stock before or after the change; "short" if there are not
 -- so many to take away, and nothing changed.
-if loading then
-  redis.call('DEL', LOADING, UNDONE)
-  return 'stale'
-end
+if spoil() then return 'stale' end
 if not loaded then return 'cold' end
 local delta = tonumber(ARGV[1])
 if delta < 0 and tonumber(redis.call('GET', STOCK)) + delta < 0 then return 'short' end

@@ -3,13 +3,17 @@
 -- KEYS[2]  buyers   hash: user -> order ids, comma-separated, the oldest first
 -- KEYS[3]  meta     hash: held, queued, version
 -- KEYS[4]  loading  string: the token of the loader at work
--- KEYS[5]  undone   set, while a loader is at work: "user:order" that was released, "ms-seq" of entries that left
--- KEYS[6]  stream   of the shard's admissions
--- KEYS[7]  dead     stream of the shard's dead letters
+-- KEYS[5]  undone   set, while a loader is at work: "user:order" that was released, "ms-seq rows" of entries that left
+-- KEYS[6]  stream   of the shard's admissions; an entry has the rows of one voucher
+-- KEYS[7]  queued   hash: user -> his rows in the stream
+-- KEYS[8]  dead     stream of the shard's dead letters
+-- A row is the text of an admission, which Go writes and reads; it begins with order, user, voucher and a space after
+-- each. Rows in one text have a line each.
 -- Order ids are strings throughout: a Lua number holds only 53 bits.
-local STOCK, BUYERS, META, LOADING, UNDONE, STREAM, DEAD = unpack(KEYS, 1, 7)
+local COMMON = 8
+local STOCK, BUYERS, META, LOADING, UNDONE, STREAM, QUEUED, DEAD = unpack(KEYS, 1, COMMON)
 local GROUP = 'workers'
-local TICKET_TTL = 86400 -- seconds
+local FAILED_TTL = 86400 -- seconds
 local UNDONE_TTL = 60000 -- ms; more than a loader's lease
 
 local loaded = redis.call('EXISTS', STOCK) == 1
@@ -29,6 +33,7 @@ local function count(list)
 end
 
 local function has(list, order)
+  if list == '' then return false end
   return string.find(',' .. list .. ',', ',' .. order .. ',', 1, true) ~= nil
 end
 
@@ -77,10 +82,12 @@ local function release(user, order)
   return true
 end
 
--- Counts an entry out that was removed from the stream.
-local function leave(entry)
-  if loaded then redis.call('HINCRBY', META, 'queued', -1) end
-  if loading then note(entry) end
+-- Has the loader at work, if there is one, begin again. Says whether there was one.
+local function spoil()
+  if not loading then return false end
+  redis.call('DEL', LOADING, UNDONE)
+  loading = false
+  return true
 end
 
 -- Says to audits that the gate is another one than before.
@@ -88,18 +95,45 @@ local function changed()
   if loaded then redis.call('HINCRBY', META, 'version', 1) end
 end
 
--- Appends an admission to the stream and writes its ticket.
-local function enqueue(tickets, order, user, voucher, amount, limit, at, reply)
-  redis.call('XADD', STREAM, '*', 'order', order, 'user', user, 'voucher', voucher,
-    'amount', amount, 'limit', limit, 'at', at, 'reply', reply)
-  redis.call('HSET', tickets, order,
-    'queued voucher=' .. voucher .. ' amount=' .. amount .. ' limit=' .. limit .. ' at=' .. at)
-  redis.call('EXPIRE', tickets, TICKET_TTL)
+-- Adds rows to the tickets of their users.
+local function enqueue(users, rows)
+  local tickets, args = {}, {}
+  for i, mine in ipairs(redis.call('HMGET', QUEUED, unpack(users))) do tickets[users[i]] = mine end
+  for i, user in ipairs(users) do
+    local mine = tickets[user]
+    tickets[user] = mine and mine .. '\n' .. rows[i] or rows[i]
+    args[2 * i - 1], args[2 * i] = user, tickets[user] -- of two rows of one user the later one is written last
+  end
+  redis.call('HSET', QUEUED, unpack(args))
 end
 
--- Writes the ticket of an admission that failed.
-local function fail(tickets, reason, order, voucher, amount, limit, at)
-  redis.call('HSET', tickets, order, 'failed reason=' .. reason .. ' failed_at=' .. now() ..
-    ' voucher=' .. voucher .. ' amount=' .. amount .. ' limit=' .. limit .. ' at=' .. at)
-  redis.call('EXPIRE', tickets, TICKET_TTL)
+-- A user's rows without the first that begins in this way.
+local function less(rows, beginning)
+  local rest, found = {}, false
+  for row in string.gmatch(rows, '[^\n]+') do
+    if not found and string.sub(row, 1, #beginning) == beginning then
+      found = true
+    else
+      rest[#rest + 1] = row
+    end
+  end
+  return table.concat(rest, '\n')
+end
+
+-- Takes rows out of the tickets of their users.
+local function dequeue(users, beginnings)
+  if #users == 0 then return end
+  local tickets, kept, empty = {}, {}, {}
+  for i, mine in ipairs(redis.call('HMGET', QUEUED, unpack(users))) do tickets[users[i]] = mine or '' end
+  for i, user in ipairs(users) do tickets[user] = less(tickets[user], beginnings[i]) end
+  for user, mine in pairs(tickets) do
+    if mine == '' then
+      empty[#empty + 1] = user
+    else
+      kept[#kept + 1] = user
+      kept[#kept + 1] = mine
+    end
+  end
+  if #empty > 0 then redis.call('HDEL', QUEUED, unpack(empty)) end
+  if #kept > 0 then redis.call('HSET', QUEUED, unpack(kept)) end
 end

@@ -23,12 +23,12 @@ var replayScript = script(replaySource)
 // maxLetters bounds one page of dead letters.
 const maxLetters = 500
 
-// DeadLetter is an entry that was buried.
+// DeadLetter is an admission that was given up, or an entry that could not be read.
 type DeadLetter struct {
 	ID        string             // "<shard>-<ms>-<seq>"
 	Admission *service.Admission // nil if the entry cannot be read; such a letter cannot be replayed
-	Fields    map[string]string  // as they were in the stream
-	Entry     string             // its id there
+	Fields    map[string]string  // of the admission; else of the entry, as they were
+	Entry     string             // which it was in the stream
 	Reason    string
 	Tries     int64
 	BuriedAt  time.Time
@@ -133,14 +133,36 @@ func letter(id letterID, m redis.XMessage) DeadLetter {
 		BuriedAt: time.UnixMilli(int64(id.ms)).UTC(), //nolint:gosec // a time
 	}
 	d.Tries, _ = strconv.ParseInt(values["dead_tries"], 10, 64)
-	if a, err := parseEntry(m.Values); err == nil {
-		d.Admission = &a
+	if a, err := parseRow(values["row"]); err == nil {
+		d.Admission, d.Fields = &a, named(&a)
+		return d
 	}
 	for _, ours := range []string{"dead_entry", "dead_reason", "dead_tries"} {
 		delete(values, ours)
 	}
 	d.Fields = values
 	return d
+}
+
+// texts is the client's map as what it is.
+func texts(values map[string]any) map[string]string {
+	m := make(map[string]string, len(values))
+	for name, v := range values {
+		m[name], _ = v.(string)
+	}
+	return m
+}
+
+// named is a row as an operator wants to see it.
+func named(a *service.Admission) map[string]string {
+	m := map[string]string{}
+	for name, n := range map[string]int64{
+		"order": a.OrderID, "user": a.UserID, "voucher": a.VoucherID, "limit": int64(a.Limit), "amount": a.Amount,
+		"at": a.At.UnixMilli(),
+	} {
+		m[name] = strconv.FormatInt(n, 10)
+	}
+	return m
 }
 
 // Replay sends a dead letter back into the queue: its unit and its buyer are reserved again, under the same order id.
@@ -161,7 +183,8 @@ func (g *Gate) Replay(ctx context.Context, id string) (service.Admission, error)
 	if len(found) == 0 {
 		return service.Admission{}, service.ErrNotFound
 	}
-	a, err := parseEntry(found[0].Values)
+	row, _ := found[0].Values["row"].(string)
+	a, err := parseRow(row)
 	if err != nil || shardOf(a.VoucherID) != at.shard {
 		return service.Admission{}, fmt.Errorf("%w: the dead letter cannot be read", service.ErrInvalidState)
 	}
@@ -170,8 +193,8 @@ func (g *Gate) Replay(ctx context.Context, id string) (service.Admission, error)
 }
 
 func (g *Gate) replay(ctx context.Context, id letterID, a service.Admission) error {
-	answer, err := g.run(ctx, replayScript, keysOf(a.VoucherID).list(id.shard.tickets(a.UserID)), id.entry(),
-		a.OrderID, a.UserID, a.VoucherID, a.Amount, a.Limit, a.At.UnixMilli()).Text()
+	answer, err := g.run(ctx, replayScript, keysOf(a.VoucherID).list(id.shard.failed(a.UserID)), id.entry(),
+		a.OrderID, a.UserID, a.Limit, rowOf(&a)).Text()
 	if err != nil {
 		return unavailable(err, "replay dead letter %s", id)
 	}

@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,12 +14,11 @@ import (
 	"seckill/internal/testenv"
 )
 
-func bury(t *testing.T, g *Gate, s service.Settled) {
+// bury makes dead letters of all that a parcel has.
+func bury(t *testing.T, g *Gate, p service.Parcel) {
 	t.Helper()
-	require.NoError(t, g.Bury(t.Context(), service.Dead{
-		Stream: shardOf(s.Admission.VoucherID).stream(), Entry: s.Entry, Admission: &s.Admission,
-		Reason: "it is poison", Tries: 5,
-	}))
+	p.Tries = 5
+	settle(t, g, p, slices.Repeat([]service.End{{Dead: "it is poison"}}, len(p.Admissions))...)
 }
 
 func letters(t *testing.T, g *Gate) []DeadLetter {
@@ -44,7 +45,10 @@ func TestBury(t *testing.T) {
 		require.EqualValues(t, 5, l.Tries)
 		require.Equal(t, entry.Entry, l.Entry)
 		require.WithinDuration(t, time.Now(), l.BuriedAt, time.Minute)
-		require.Len(t, l.Fields, 7)
+		require.Equal(t, map[string]string{
+			"order": "1", "user": "10", "voucher": "7", "limit": "1", "amount": "100",
+			"at": strconv.FormatInt(noon.UnixMilli(), 10),
+		}, l.Fields)
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
 		require.Equal(t, "internal", ticket.Failed)
@@ -61,20 +65,22 @@ func TestBuryWhatCannotBeRead(t *testing.T) {
 			return id
 		}
 		junk := add("order", "seven")
-		require.NoError(t, g.Bury(t.Context(), service.Dead{Stream: stream, Entry: junk, Reason: "junk", Tries: 1}))
-		astray := admission(1, 10)
-		astray.VoucherID = stranger
-		id := add("order", "1")
-		require.NoError(t, g.Bury(t.Context(), service.Dead{Stream: stream, Entry: id, Admission: &astray, Reason: "astray"}))
+		id := add("rows", "1 10 8 1 100 1000 ") // it is astray
+		for range 2 {
+			require.NoError(t, g.Bury(t.Context(), stream, junk, "junk", 1))
+			require.NoError(t, g.Bury(t.Context(), stream, id, "astray", 1))
+		}
 		requireLevel(t, g, Level{Stock: 5})
 		all := letters(t, g)
 		require.Len(t, all, 2)
+		require.Nil(t, all[0].Admission)
+		require.Equal(t, map[string]string{"rows": "1 10 8 1 100 1000 "}, all[0].Fields)
 		require.Nil(t, all[1].Admission)
 		require.Equal(t, map[string]string{"order": "seven"}, all[1].Fields)
 		_, err := g.Replay(t.Context(), all[1].ID)
 		require.ErrorIs(t, err, service.ErrInvalidState)
 		require.NoError(t, g.Discard(t.Context(), all[1].ID))
-		require.Error(t, g.Bury(t.Context(), service.Dead{Stream: "another", Entry: junk}))
+		require.Error(t, g.Bury(t.Context(), "another", junk, "junk", 1))
 	})
 }
 
@@ -105,7 +111,9 @@ func TestReplay(t *testing.T) {
 		want.ReplyTo = ""
 		require.Equal(t, want, a)
 		requireLevel(t, g, Level{Held: 1, Queued: 3, Backlog: 3})
-		require.Equal(t, want, queue(t, g, voucher)[2].Admission)
+		require.Equal(t, want, queued(t, g, voucher)[2])
+		requireTickets(t, g, voucher)
+		require.Zero(t, rdb.Exists(t.Context(), shardOf(voucher).failed(10)).Val(), "it has not failed any more")
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
 		require.Empty(t, ticket.Failed)

@@ -1,51 +1,97 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"seckill/internal/service"
 )
 
-// fields reads numbers out of what Redis holds as text, and remembers the first that is none.
-type fields struct {
-	values map[string]string
-	err    error
-}
+// The row of an admission is the same text wherever Redis holds it: in an entry of the stream, in a ticket, in a dead
+// letter. It has order, user, voucher, limit, amount, time in ms and the instance that waits, with spaces between.
 
-func (f *fields) number(name string) int64 {
-	n, err := strconv.ParseInt(f.values[name], 10, 64)
-	if err != nil && f.err == nil {
-		f.err = fmt.Errorf("admission: field %s: %w", name, err)
+// rowSeparator stands between the rows of an entry, and of a user.
+const rowSeparator = "\n"
+
+func appendRow(b []byte, a *service.Admission) []byte {
+	for _, n := range [...]int64{a.OrderID, a.UserID, a.VoucherID, int64(a.Limit), a.Amount, a.At.UnixMilli()} {
+		b = strconv.AppendInt(b, n, 10)
+		b = append(b, ' ')
 	}
-	return n
+	return append(b, a.ReplyTo...)
 }
 
-func (f *fields) millis(name string) time.Time { return time.UnixMilli(f.number(name)).UTC() }
+func rowOf(a *service.Admission) string { return string(appendRow(nil, a)) }
 
-// admission reads what entries and tickets have in common.
-func (f *fields) admission() service.Admission {
+// rowsOf writes many rows into one piece of memory.
+func rowsOf(as []service.Admission) []string {
+	const usual = 64
+	text, ends := make([]byte, 0, usual*len(as)), make([]int, len(as))
+	for i := range as {
+		text = appendRow(text, &as[i])
+		ends[i] = len(text)
+	}
+	all, rows, begin := string(text), make([]string, len(as)), 0
+	for i, end := range ends {
+		rows[i] = all[begin:end]
+		begin = end
+	}
+	return rows
+}
+
+func parseRow(row string) (service.Admission, error) {
+	var numbers [6]int64
+	rest := row
+	for i := range numbers {
+		word, after, _ := strings.Cut(rest, " ")
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return service.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
+		}
+		numbers[i], rest = n, after
+	}
 	return service.Admission{
-		VoucherID: f.number("voucher"), Amount: f.number("amount"), Limit: int(f.number("limit")), At: f.millis("at"),
-	}
+		OrderID: numbers[0], UserID: numbers[1], VoucherID: numbers[2], Limit: int(numbers[3]), Amount: numbers[4],
+		At: time.UnixMilli(numbers[5]).UTC(), ReplyTo: rest,
+	}, nil
 }
 
-// Parse reads the fields of a stream entry.
-func (g *Gate) Parse(values map[string]any) (service.Admission, error) { return parseEntry(values) }
-
-func parseEntry(values map[string]any) (service.Admission, error) {
-	f := &fields{values: texts(values)}
-	a := f.admission()
-	a.OrderID, a.UserID, a.ReplyTo = f.number("order"), f.number("user"), f.values["reply"]
-	return a, f.err
+func parseRows(text string) ([]service.Admission, error) {
+	as := make([]service.Admission, 0, 1+strings.Count(text, rowSeparator))
+	for row := range strings.SplitSeq(text, rowSeparator) {
+		a, err := parseRow(row)
+		if err != nil {
+			return nil, err
+		}
+		as = append(as, a)
+	}
+	return as, nil
 }
 
-// texts is the client's map as what it is.
-func texts(values map[string]any) map[string]string {
-	m := make(map[string]string, len(values))
-	for name, v := range values {
-		m[name], _ = v.(string)
+var errNotOurs = errors.New("admission: it has rows of several vouchers, or of another stream")
+
+// Parse reads an entry of one of the Streams. It is an error if any of its rows cannot be read or does not belong
+// there: nobody but the gate should write.
+func (g *Gate) Parse(stream, entry string, fields map[string]any) (service.Parcel, error) {
+	text, _ := fields["rows"].(string)
+	as, err := parseRows(text)
+	if err != nil {
+		return service.Parcel{}, err
 	}
-	return m
+	voucher := as[0].VoucherID
+	if shardOf(voucher).stream() != stream ||
+		slices.ContainsFunc(as, func(a service.Admission) bool { return a.VoucherID != voucher }) {
+		return service.Parcel{}, errNotOurs
+	}
+	p := service.Parcel{Entry: entry, Admissions: as}
+	if tries, ok := fields["tries"].(string); ok {
+		if p.Tries, err = strconv.ParseInt(tries, 10, 64); err != nil {
+			return service.Parcel{}, fmt.Errorf("admission: tries: %w", err)
+		}
+	}
+	return p, nil
 }

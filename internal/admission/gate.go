@@ -23,10 +23,10 @@ type Config struct {
 	// Redis must not retry commands by itself (MaxRetries -1) and should let deadlines end a command
 	// (ContextTimeoutEnabled).
 	Redis redis.UniversalClient
-	// Instance names this process's channel of outcomes. No other process may have the same.
+	// Instance names this process's channel of outcomes, in one line. No other process may have the same.
 	Instance string
-	// MaxBacklog is how many unsettled admissions a shard may have; who comes then is refused with ErrOverloaded.
-	// Default 10,000.
+	// MaxBacklog is how many users with unsettled admissions a shard may have; who comes then is refused with
+	// ErrOverloaded. Counting users costs nothing, and few have more than one. Default 10,000.
 	MaxBacklog int
 	Log        *slog.Logger // default: slog.Default()
 }

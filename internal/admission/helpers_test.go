@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,20 +142,69 @@ func requireLevel(t *testing.T, g *Gate, want Level) {
 	require.Equal(t, want, got)
 }
 
-// queue reads a voucher's admissions as a worker would, oldest first.
-func queue(t *testing.T, g *Gate, voucherID int64) []service.Settled {
+// reserveApart queues each in an entry of its own.
+func reserveApart(t *testing.T, g *Gate, as ...service.Admission) {
 	t.Helper()
-	entries, err := g.cfg.Redis.XRange(t.Context(), shardOf(voucherID).stream(), "-", "+").Result()
+	for _, a := range as {
+		require.Equal(t, []error{nil}, reserve(t, g, a))
+	}
+}
+
+// queue reads a voucher's parcels as a worker would, oldest first, as if all of it were committed.
+func queue(t *testing.T, g *Gate, voucherID int64) []service.Parcel {
+	t.Helper()
+	stream := shardOf(voucherID).stream()
+	entries, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
 	require.NoError(t, err)
-	var all []service.Settled
+	var all []service.Parcel
 	for _, e := range entries {
-		a, err := g.Parse(e.Values)
+		p, err := g.Parse(stream, e.ID, e.Values)
 		require.NoError(t, err)
-		if a.VoucherID == voucherID {
-			all = append(all, service.Settled{Entry: e.ID, Admission: a})
+		if p.Admissions[0].VoucherID == voucherID {
+			p.Ends = make([]service.End, len(p.Admissions))
+			all = append(all, p)
 		}
 	}
 	return all
+}
+
+// queued are the admissions of queue.
+func queued(t *testing.T, g *Gate, voucherID int64) []service.Admission {
+	t.Helper()
+	var all []service.Admission
+	for _, p := range queue(t, g, voucherID) {
+		all = append(all, p.Admissions...)
+	}
+	return all
+}
+
+// settle ends a parcel in ways that are the test's; none: all of it is committed.
+func settle(t *testing.T, g *Gate, p service.Parcel, ends ...service.End) {
+	t.Helper()
+	if ends != nil {
+		p.Ends = ends
+	}
+	require.NoError(t, g.Settle(t.Context(), []service.Parcel{p}))
+}
+
+// requireTickets: what the shard's tickets say is queued, in the stream or not.
+func requireTickets(t *testing.T, g *Gate, voucherID int64) {
+	t.Helper()
+	want := []string{}
+	for _, e := range g.cfg.Redis.XRange(t.Context(), shardOf(voucherID).stream(), "-", "+").Val() {
+		rows, _ := e.Values["rows"].(string)
+		want = append(want, strings.Split(rows, rowSeparator)...)
+	}
+	got := []string{}
+	tickets, err := g.cfg.Redis.HGetAll(t.Context(), shardOf(voucherID).queued()).Result()
+	require.NoError(t, err)
+	for user, rows := range tickets {
+		for row := range strings.SplitSeq(rows, rowSeparator) {
+			require.Equal(t, user, strings.Fields(row)[1])
+			got = append(got, row)
+		}
+	}
+	require.ElementsMatch(t, want, got)
 }
 
 // buyers reads the table of a voucher.

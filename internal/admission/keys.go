@@ -27,8 +27,11 @@ func (s shard) stream() string { return s.prefix() + "orders" }
 // dead is a stream as well: of the entries that could not be turned into orders.
 func (s shard) dead() string { return s.prefix() + "dead" }
 
-// tickets is a hash: order id -> ticket, of one user's admissions that are not orders in the database.
-func (s shard) tickets(userID int64) string {
+// queued is a hash: user id -> the rows of his admissions in the stream. Its length is the backlog.
+func (s shard) queued() string { return s.prefix() + "queued" }
+
+// failed is a hash: order id -> reason, time and row of one user's admissions that failed. It expires.
+func (s shard) failed(userID int64) string {
 	return s.prefix() + "user:" + strconv.FormatInt(userID, 10)
 }
 
@@ -57,7 +60,8 @@ func (k gateKeys) table(token string) string { return k.buyers + ":" + token }
 
 // list is what every script gets, in the order that common.lua knows, and after it the script's own keys.
 func (k gateKeys) list(more ...string) []string {
-	return append([]string{k.stock, k.buyers, k.meta, k.loading, k.undone, k.shard.stream(), k.shard.dead()}, more...)
+	s := k.shard
+	return append([]string{k.stock, k.buyers, k.meta, k.loading, k.undone, s.stream(), s.queued(), s.dead()}, more...)
 }
 
 // OutcomeChannels is a pattern for the channels to which the instances that run a Gate are subscribed.
@@ -73,6 +77,9 @@ func Streams() []string { return each(shard.stream) }
 
 // DeadStreams names the streams of the dead letters, in the order of Streams.
 func DeadStreams() []string { return each(shard.dead) }
+
+// QueuedTickets names the hashes of the users who have something queued, in the order of Streams.
+func QueuedTickets() []string { return each(shard.queued) }
 
 func each(key func(shard) string) []string {
 	keys := make([]string, shards)

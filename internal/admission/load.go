@@ -26,6 +26,8 @@ var (
 	loadTakeSource string
 	//go:embed load_mark.lua
 	loadMarkSource string
+	//go:embed load_sweep.lua
+	loadSweepSource string
 	//go:embed load_renew.lua
 	loadRenewSource string
 	//go:embed load_finish.lua
@@ -35,6 +37,7 @@ var (
 
 	loadTakeScript   = script(loadTakeSource)
 	loadMarkScript   = script(loadMarkSource)
+	loadSweepScript  = script(loadSweepSource)
 	loadRenewScript  = script(loadRenewSource)
 	loadFinishScript = script(loadFinishSource)
 	loadDropScript   = script(loadDropSource)
@@ -50,18 +53,19 @@ var errStale = errors.New("admission: the load is stale")
 // What it builds is exact although nothing stands still meanwhile:
 //
 //  1. Take the load (the key "loading"). A cold gate admits nobody, so that the stream gets no new entries of this
-//     voucher; they only leave it. From here on, scripts note which entries left and which orders were released.
+//     voucher; they only leave it, but for admissions that are put back to be tried again: then the load begins again,
+//     too. From here on, scripts note which entries left and which orders were released.
 //  2. Read the entries of this voucher in the stream, page by page.
 //  3. Mark: take the notes and clear them, in one script. The entries that were read, less those noted, are exactly
-//     those in the stream at this moment: A.
+//     those in the stream at this moment; their admissions: A. Tickets that say otherwise are dropped.
 //  4. Read the database in one snapshot, later than the mark: stock S, holders H, and E, those of A that exist there.
 //     A release noted before the mark was committed before it too, so that the snapshot has it.
 //  5. A - E is in flight: it holds units that S still counts. stock = S - |A - E|, buyers = H + (A - E), queued = |A|.
-//  6. Finish, in one script: put that in place, less the notes since the mark. An entry that left was in A. A released
+//  6. Finish, in one script: put that in place, less the notes since the mark. What left was in A. A released
 //     order is in the table if it held a unit at the snapshot, and gives it back; else S has its unit already.
 //
-// Whatever spoils this (the data of Redis lost, the lease run out, AddStock, Unload) also takes the token away, and
-// without it neither the mark nor the finish succeeds.
+// Whatever spoils this (the data of Redis lost, the lease run out, AddStock, Unload, an admission put back) also takes
+// the token away, and without it neither the mark nor the finish succeeds.
 func (g *Gate) Load(ctx context.Context, voucherID int64, read service.GateReader) error {
 	for {
 		l := &load{gate: g, voucherID: voucherID, keys: keysOf(voucherID), token: rand.Text(), read: read}

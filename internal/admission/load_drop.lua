@@ -3,5 +3,5 @@
 -- ARGV[1]  the loader's token
 -- Returns 1. Repeating it does no harm.
 if redis.call('GET', LOADING) == ARGV[1] then redis.call('DEL', LOADING, UNDONE) end
-redis.call('DEL', KEYS[8])
+redis.call('DEL', KEYS[COMMON + 1])
 return 1

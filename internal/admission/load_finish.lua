@@ -7,10 +7,10 @@
 -- ARGV[5]  how many users the table must have
 -- Returns 1, or 0 if the load is not this loader's any more or its table expired, and nothing changed.
 local token, stock, held, queued, users = unpack(ARGV)
-if redis.call('GET', LOADING) ~= token or redis.call('HLEN', KEYS[8]) ~= tonumber(users) then return 0 end
+if redis.call('GET', LOADING) ~= token or redis.call('HLEN', KEYS[COMMON + 1]) ~= tonumber(users) then return 0 end
 redis.call('DEL', BUYERS)
 if tonumber(users) > 0 then
-  redis.call('RENAME', KEYS[8], BUYERS)
+  redis.call('RENAME', KEYS[COMMON + 1], BUYERS)
   redis.call('PERSIST', BUYERS)
 end
 
@@ -19,7 +19,7 @@ for _, what in ipairs(redis.call('SMEMBERS', UNDONE)) do
   local user, order = string.match(what, '^(.+):(.+)$')
   local list = user and redis.call('HGET', BUYERS, user)
   if not user then
-    left = left + 1
+    left = left + tonumber(string.match(what, ' (%d+)$'))
   elseif list and has(list, order) then
     put(BUYERS, user, without(list, order))
     back = back + 1

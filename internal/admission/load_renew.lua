@@ -7,5 +7,5 @@
 if redis.call('GET', LOADING) ~= ARGV[1] then return 0 end
 redis.call('PEXPIRE', LOADING, ARGV[2])
 redis.call('PEXPIRE', UNDONE, UNDONE_TTL)
-redis.call('PEXPIRE', KEYS[8], ARGV[3])
+redis.call('PEXPIRE', KEYS[COMMON + 1], ARGV[3])
 return 1

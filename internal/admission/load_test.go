@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -49,26 +50,31 @@ func requireExact(t *testing.T, g *Gate, db *database) {
 			add(o.user, id)
 		}
 	}
-	for _, q := range queue(t, g, voucher) {
-		want.Queued++
+	for _, p := range queue(t, g, voucher) {
 		want.Backlog++
-		if _, known := db.orders[q.Admission.OrderID]; !known {
-			add(q.Admission.UserID, q.Admission.OrderID)
-			want.Stock--
+		for _, a := range p.Admissions {
+			want.Queued++
+			if _, known := db.orders[a.OrderID]; !known {
+				add(a.UserID, a.OrderID)
+				want.Stock--
+			}
 		}
 	}
 	requireLevel(t, g, want)
 	require.Equal(t, table, buyers(t, g, voucher))
+	requireTickets(t, g, voucher)
 }
 
-// cold leaves a gate cold that has an order 1 of user 10, and admissions 2 to 4 of users 20, 30 and 40 in the stream.
-func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.Settled) {
+// cold leaves a gate cold that has an order 1 of user 10, and in the stream admissions 2 to 4 of users 20, 30 and 40,
+// each in an entry of its own, and 5 and 6 of users 50 and 60 in one.
+func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.Parcel) {
 	t.Helper()
 	g, db := withStock(t, rdb, 10)
 	reserve(t, g, admission(1, 10))
 	require.Empty(t, db.commit(admission(1, 10)))
-	require.NoError(t, g.Settle(t.Context(), queue(t, g, voucher)))
-	reserve(t, g, admission(2, 20), admission(3, 30), admission(4, 40))
+	settle(t, g, queue(t, g, voucher)[0])
+	reserveApart(t, g, admission(2, 20), admission(3, 30), admission(4, 40))
+	reserve(t, g, admission(5, 50), admission(6, 60))
 	require.NoError(t, g.Unload(t.Context(), voucher))
 	return g, db, queue(t, g, voucher)
 }
@@ -76,11 +82,12 @@ func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.
 func TestLoad(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
-		require.Empty(t, db.commit(q[1].Admission)) // its worker died before he settled
-		require.Empty(t, db.commit(q[2].Admission)) // likewise, and the buyer has cancelled since
-		db.cancel(q[2].Admission.OrderID)
+		require.Empty(t, db.commit(q[1].Admissions[0])) // its worker died before he settled
+		require.Empty(t, db.commit(q[2].Admissions[0])) // likewise, and the buyer has cancelled since
+		db.cancel(q[2].Admissions[0].OrderID)
+		require.Empty(t, db.commit(q[3].Admissions[1]))
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		requireLevel(t, g, Level{Stock: 7, Held: 3, Queued: 3, Backlog: 3})
+		requireLevel(t, g, Level{Stock: 5, Held: 5, Queued: 5, Backlog: 4})
 		requireExact(t, g, db)
 
 		// Loaded is loaded: nobody reads the database again.
@@ -88,6 +95,37 @@ func TestLoad(t *testing.T) {
 		keys, err := rdb.Keys(t.Context(), "*:7:*").Result()
 		require.NoError(t, err)
 		require.Len(t, keys, 3, keys)
+	})
+}
+
+// Somebody cut the stream by hand. Tickets of what is gone would count as backlog for ever; those of others stay.
+func TestLoadDropsTicketsOfAStreamThatWasCut(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, q := cold(t, rdb)
+		db.stock[neighbour], db.stock[stranger] = 9, 9
+		for i, v := range []int64{neighbour, stranger} {
+			require.NoError(t, g.Load(t.Context(), v, db.read))
+			a := admission(int64(7+i), 20) // a user of whom something else is lost
+			a.VoucherID = v
+			reserve(t, g, a)
+		}
+		stream := shardOf(voucher).stream()
+		require.NoError(t, rdb.XDel(t.Context(), stream, q[0].Entry, q[1].Entry, q[3].Entry).Err())
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		requireTickets(t, g, voucher)
+		requireTickets(t, g, stranger)
+		requireLevel(t, g, Level{Stock: 8, Held: 2, Queued: 1, Backlog: 2})
+		tickets, err := g.Tickets(t.Context(), 20)
+		require.NoError(t, err)
+		require.Len(t, tickets, 2)
+		n, err := rdb.HLen(t.Context(), shardOf(voucher).queued()).Result()
+		require.NoError(t, err)
+		require.EqualValues(t, 2, n, "users 20 and 40")
+
+		// A loader who lost his load drops nothing.
+		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
+		require.ErrorIs(t, l.sweep(t.Context(), nil), errStale)
+		requireTickets(t, g, voucher)
 	})
 }
 
@@ -110,11 +148,12 @@ func TestLoadOfManyPages(t *testing.T) {
 				db.commit(as[i])
 			}
 		}
-		reserve(t, g, admission(9999, 9999)) // so that no page ends where a script did
-		reserve(t, g, as...)
+		for some := range slices.Chunk(as, 9) { // so that no page ends where a script did
+			reserve(t, g, some...)
+		}
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		requireLevel(t, g, Level{Stock: 2499, Held: 2501, Queued: 2501, Backlog: 2501})
+		requireLevel(t, g, Level{Stock: 2500, Held: 2500, Queued: 2500, Backlog: 278})
 		requireExact(t, g, db)
 		ttl, err := rdb.TTL(t.Context(), keysOf(voucher).buyers).Result()
 		require.NoError(t, err)
@@ -127,7 +166,7 @@ func TestRacesWithALoad(t *testing.T) {
 	type world struct {
 		g  *Gate
 		db *database
-		q  []service.Settled
+		q  []service.Parcel
 	}
 	ctx := context.Background()
 	release := func(w world, user, order int64) error {
@@ -135,7 +174,9 @@ func TestRacesWithALoad(t *testing.T) {
 		return w.g.Release(ctx, voucher, user, order)
 	}
 	commit := func(w world, i int) {
-		w.q[i].Failed = w.db.commit(w.q[i].Admission)
+		for n, a := range w.q[i].Admissions {
+			w.q[i].Ends[n].Failed = w.db.commit(a)
+		}
 	}
 	races := map[string]func(w world) error{
 		"a holder cancels": func(w world) error {
@@ -150,21 +191,29 @@ func TestRacesWithALoad(t *testing.T) {
 			return errors.Join(w.g.Settle(ctx, w.q[:1]), w.g.Settle(ctx, w.q[:1]))
 		},
 		"an admission fails": func(w world) error {
-			w.q[1].Failed = "sold_out"
+			w.q[1].Ends[0] = failed
 			return errors.Join(w.g.Settle(ctx, w.q[1:2]), w.g.Settle(ctx, w.q[1:2]))
 		},
 		"an admission is committed, settled and cancelled": func(w world) error {
 			commit(w, 2)
-			return errors.Join(w.g.Settle(ctx, w.q[2:]), release(w, 40, 4))
+			return errors.Join(w.g.Settle(ctx, w.q[2:3]), release(w, 40, 4))
 		},
 		"an admission is committed and cancelled, and settled later": func(w world) error {
 			commit(w, 2)
-			return errors.Join(release(w, 40, 4), w.g.Settle(ctx, w.q[2:]))
+			return errors.Join(release(w, 40, 4), w.g.Settle(ctx, w.q[2:3]))
 		},
 		"an admission is buried": func(w world) error {
-			return w.g.Bury(ctx, service.Dead{
-				Stream: shardOf(voucher).stream(), Entry: w.q[0].Entry, Admission: &w.q[0].Admission, Reason: "poison",
-			})
+			w.q[0].Ends[0].Dead = "poison"
+			return w.g.Settle(ctx, w.q[:1])
+		},
+		"a parcel is committed": func(w world) error {
+			commit(w, 3)
+			return errors.Join(w.g.Settle(ctx, w.q[3:]), w.g.Settle(ctx, w.q[3:]))
+		},
+		"one of a parcel is committed, and one fails": func(w world) error {
+			w.db.commit(w.q[3].Admissions[0])
+			w.q[3].Ends[1] = failed
+			return errors.Join(w.g.Settle(ctx, w.q[3:]), w.g.Settle(ctx, w.q[3:]))
 		},
 		"the queue runs empty": func(w world) error {
 			for i := range w.q {
@@ -201,28 +250,28 @@ func TestRacesBeforeTheMark(t *testing.T) {
 		state, err := l.take(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "taken", state)
-		require.Empty(t, db.commit(q[0].Admission))
+		require.Empty(t, db.commit(q[0].Admissions[0]))
 		require.NoError(t, g.Settle(t.Context(), q[:1])) // before the stream is read
 
 		found, err := l.readStream(t.Context())
 		require.NoError(t, err)
-		require.Len(t, found, 2)
-		q[1].Failed = "sold_out"
+		require.Len(t, found, 3)
+		q[1].Ends[0] = failed
 		require.NoError(t, g.Settle(t.Context(), q[1:2])) // after it
 		db.cancel(1)
 		require.NoError(t, g.Release(t.Context(), voucher, 10, 1))
 		require.NoError(t, l.mark(t.Context(), found))
-		require.Len(t, found, 1)
+		require.Len(t, found, 2)
 
 		db.cancel(2)
 		require.NoError(t, g.Release(t.Context(), voucher, 20, 2))
-		snapshot, err := db.read(t.Context(), voucher, orderIDs(found))
+		snapshot, err := db.read(t.Context(), voucher, found.orderIDs())
 		require.NoError(t, err)
 		table := newTable(found, snapshot)
 		require.NoError(t, l.write(t.Context(), table))
 		require.NoError(t, l.finish(t.Context(), table))
 		requireExact(t, g, db)
-		requireLevel(t, g, Level{Stock: 9, Held: 1, Queued: 1, Backlog: 1})
+		requireLevel(t, g, Level{Stock: 7, Held: 3, Queued: 3, Backlog: 2})
 	})
 }
 
@@ -237,6 +286,11 @@ func TestStaleLoadsBeginAgain(t *testing.T) {
 		"stock is taken away": func(g *Gate, db *database, _ *redis.Client) error {
 			db.stock[voucher] -= 2
 			return g.AddStock(ctx, voucher, -2)
+		},
+		"an admission is put back": func(g *Gate, _ *database, _ *redis.Client) error {
+			p := queue(t, g, voucher)[0]
+			p.Ends[0].Again = true
+			return g.Settle(ctx, []service.Parcel{p})
 		},
 		"the gate is unloaded": func(g *Gate, db *database, _ *redis.Client) error {
 			db.stock[voucher]++
@@ -265,6 +319,23 @@ func TestStaleLoadsBeginAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who puts an admission back between the two looks of a loader, at the stream and at the notes.
+func TestPutBackBeforeTheMark(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, q := cold(t, rdb)
+		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}
+		_, err := l.take(t.Context())
+		require.NoError(t, err)
+		found, err := l.readStream(t.Context())
+		require.NoError(t, err)
+		settle(t, g, q[3], service.End{Again: true}, failed)
+		require.ErrorIs(t, l.mark(t.Context(), found), errStale)
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		requireExact(t, g, db)
+		requireLevel(t, g, Level{Stock: 5, Held: 5, Queued: 4, Backlog: 4})
+	})
 }
 
 // A loader that lost its lease must not take the notes away from the one who has it now.

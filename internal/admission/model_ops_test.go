@@ -103,7 +103,7 @@ func (m *model) readQueue() {
 }
 
 // pick takes a few random entries out of the queue.
-func (m *model) pick() []service.Settled {
+func (m *model) pick() []service.Parcel {
 	m.rnd.Shuffle(len(m.queue), func(i, j int) { m.queue[i], m.queue[j] = m.queue[j], m.queue[i] })
 	n := min(len(m.queue), 1+m.rnd.IntN(4))
 	picked := slices.Clone(m.queue[:n])
@@ -114,32 +114,96 @@ func (m *model) pick() []service.Settled {
 // commit is a worker who dies before he settles.
 func (m *model) commit(int64) {
 	picked := m.pick()
-	for _, s := range picked {
-		m.db.commit(s.Admission)
+	for _, p := range picked {
+		for _, a := range p.Admissions {
+			m.db.commit(a)
+		}
 	}
 	m.queue = append(m.queue, picked...)
 }
 
 func (m *model) settle(int64) {
 	done := m.pick()
-	for i := range done {
-		a := done[i].Admission
-		done[i].Failed = m.db.commit(a)
-		gate := m.gates[a.VoucherID]
+	for _, p := range done {
+		for i, a := range p.Admissions {
+			switch m.rnd.IntN(8) {
+			case 0:
+				p.Ends[i].Again = true
+			case 1:
+				p.Ends[i].Dead = "poison"
+			default:
+				p.Ends[i].Failed = m.db.commit(a)
+			}
+		}
+	}
+	m.end(done)
+}
+
+// bury gives entries up.
+func (m *model) bury(int64) {
+	done := m.pick()
+	for _, p := range done {
+		for i := range p.Ends {
+			p.Ends[i].Dead = "poison"
+		}
+	}
+	m.end(done)
+}
+
+// end settles parcels, once or twice, in the model and in Redis.
+func (m *model) end(done []service.Parcel) {
+	for n := range done {
+		p := &done[n]
+		p.Tries++
+		gate := m.gates[p.Admissions[0].VoucherID]
 		if gate != nil {
 			gate.changed = true
 		}
-		if done[i].Failed == "" {
-			delete(m.tickets[a.UserID], a.OrderID)
-			continue
+		for i, a := range p.Admissions {
+			m.endOne(gate, a, p.Ends[i])
 		}
-		gate.release(a.UserID, a.OrderID)
-		m.ticket(a, done[i].Failed)
 	}
 	require.NoError(m.t, m.g.Settle(m.t.Context(), done))
+	m.requirePutBack(done)
 	if m.rnd.IntN(3) == 0 {
 		require.NoError(m.t, m.g.Settle(m.t.Context(), done))
 	}
+	m.readQueue()
+}
+
+func (m *model) endOne(gate *modelGate, a service.Admission, end service.End) {
+	switch {
+	case end.Again: // its ticket stays, and what it holds
+	case end.Dead != "":
+		gate.release(a.UserID, a.OrderID)
+		m.ticket(a, "internal")
+		m.letters[a.OrderID] = a
+	case end.Failed != "":
+		gate.release(a.UserID, a.OrderID)
+		m.ticket(a, end.Failed)
+	default:
+		delete(m.tickets[a.UserID], a.OrderID)
+	}
+}
+
+// requirePutBack: what was put back is alone in its entry, and knows its tries.
+func (m *model) requirePutBack(done []service.Parcel) {
+	want, got := map[int64]int64{}, map[int64]int64{}
+	for _, p := range done {
+		for i, a := range p.Admissions {
+			if p.Ends[i].Again {
+				want[a.OrderID] = p.Tries
+			}
+		}
+	}
+	for _, v := range modelVouchers {
+		for _, p := range queue(m.t, m.g, v) {
+			if _, ours := want[p.Admissions[0].OrderID]; ours && len(p.Admissions) == 1 {
+				got[p.Admissions[0].OrderID] = p.Tries
+			}
+		}
+	}
+	require.Equal(m.t, want, got)
 }
 
 // settleAgain is a worker who comes late with an entry that is gone.
@@ -148,8 +212,27 @@ func (m *model) settleAgain(int64) {
 		return
 	}
 	a := m.past[m.rnd.IntN(len(m.past))]
-	late := service.Settled{Entry: "1-1", Admission: a, Failed: "sold_out"}
-	require.NoError(m.t, m.g.Settle(m.t.Context(), []service.Settled{late}))
+	ends := []service.End{{}, {Failed: "sold_out"}, {Dead: "poison"}, {Again: true}}
+	late := service.Parcel{Entry: "1-1", Admissions: []service.Admission{a}, Ends: []service.End{ends[m.rnd.IntN(4)]}}
+	require.NoError(m.t, m.g.Settle(m.t.Context(), []service.Parcel{late}))
+}
+
+// cut loses entries of a voucher. Who loads its gate finds out, and takes the tickets away.
+func (m *model) cut(v int64) {
+	var rest []service.Parcel
+	for _, p := range m.queue {
+		if p.Admissions[0].VoucherID != v || m.rnd.IntN(2) == 0 {
+			rest = append(rest, p)
+			continue
+		}
+		require.NoError(m.t, m.rdb.XDel(m.t.Context(), shardOf(v).stream(), p.Entry).Err())
+		for _, a := range p.Admissions {
+			delete(m.tickets[a.UserID], a.OrderID)
+		}
+	}
+	m.queue = rest
+	m.unload(v)
+	m.load(v)
 }
 
 func (m *model) cancel(v int64) {
@@ -182,9 +265,11 @@ func (m *model) load(v int64) {
 			gate.buyers[o.user] = append(gate.buyers[o.user], id)
 		}
 	}
-	for _, q := range m.queue {
-		if _, exists := m.db.orders[q.Admission.OrderID]; q.Admission.VoucherID == v && !exists {
-			gate.take(q.Admission)
+	for _, p := range m.queue {
+		for _, a := range p.Admissions {
+			if _, exists := m.db.orders[a.OrderID]; a.VoucherID == v && !exists {
+				gate.take(a)
+			}
 		}
 	}
 	for _, orders := range gate.buyers {
@@ -218,24 +303,6 @@ func (m *model) addStock(v int64) {
 		require.NoError(m.t, err)
 		gate.stock += delta
 		gate.changed = true
-	}
-}
-
-func (m *model) bury(int64) {
-	for _, s := range m.pick() {
-		a := s.Admission
-		dead := service.Dead{
-			Stream: shardOf(a.VoucherID).stream(), Entry: s.Entry, Admission: &a, Reason: "poison", Tries: 5,
-		}
-		for range 1 + m.rnd.IntN(2) {
-			require.NoError(m.t, m.g.Bury(m.t.Context(), dead))
-		}
-		if gate := m.gates[a.VoucherID]; gate != nil {
-			gate.release(a.UserID, a.OrderID)
-			gate.changed = true
-		}
-		m.ticket(a, "internal")
-		m.letters[a.OrderID] = a
 	}
 }
 

@@ -25,7 +25,7 @@ type model struct {
 	db  *database
 
 	gates    map[int64]*modelGate // of the vouchers; nil: cold
-	queue    []service.Settled
+	queue    []service.Parcel
 	letters  map[int64]service.Admission // by order id
 	tickets  map[int64]map[int64]string  // user -> order -> failed
 	versions map[int64]int64
@@ -79,14 +79,15 @@ func (m *model) step() string {
 	}{
 		{"reserve", 40, m.reserve},
 		{"commit", 8, m.commit},
-		{"settle", 25, m.settle},
+		{"settle", 28, m.settle},
 		{"settle again", 5, m.settleAgain},
 		{"cancel", 15, m.cancel},
 		{"release nothing", 5, m.releaseNothing},
 		{"load", 15, m.load},
 		{"unload", 3, m.unload},
 		{"add stock", 8, m.addStock},
-		{"bury", 6, m.bury},
+		{"bury", 4, m.bury},
+		{"cut the stream", 2, m.cut},
 		{"replay", 6, m.replay},
 		{"discard", 1, m.discard},
 		{"flush", 1, m.flush},
@@ -108,13 +109,15 @@ func (m *model) step() string {
 // check compares everything that the gate shows with the model.
 func (m *model) check(after string) {
 	backlog := map[shard]int64{}
-	queued := map[int64]int64{}
-	for _, q := range m.queue {
-		backlog[shardOf(q.Admission.VoucherID)]++
-		queued[q.Admission.VoucherID]++
+	waiting := map[int64][]service.Admission{}
+	for _, p := range m.queue {
+		v := p.Admissions[0].VoucherID
+		backlog[shardOf(v)]++
+		waiting[v] = append(waiting[v], p.Admissions...)
 	}
 	for _, v := range modelVouchers {
-		require.Len(m.t, queue(m.t, m.g, v), int(queued[v]), after)
+		require.ElementsMatch(m.t, waiting[v], queued(m.t, m.g, v), after)
+		requireTickets(m.t, m.g, v)
 		gate := m.gates[v]
 		got, err := m.g.Level(m.t.Context(), v)
 		if gate == nil {
@@ -123,7 +126,7 @@ func (m *model) check(after string) {
 		}
 		require.NoError(m.t, err, after)
 		m.checkVersion(v, gate, got.Version, after)
-		want := Level{Stock: gate.stock, Queued: queued[v], Backlog: backlog[shardOf(v)], Version: got.Version}
+		want := Level{Stock: gate.stock, Queued: int64(len(waiting[v])), Backlog: backlog[shardOf(v)], Version: got.Version}
 		table := map[string]string{}
 		for user, orders := range gate.buyers {
 			want.Held += int64(len(orders))

@@ -120,15 +120,13 @@ func (g *Gate) deliver(message string) {
 
 // publish tells the instances whose buyers wait, one message for each: "order" or "order:reason", separated by
 // spaces. A message that cannot be sent is a message lost, for which those who wait are prepared.
-func (g *Gate) publish(ctx context.Context, done []service.Settled) {
+func (g *Gate) publish(ctx context.Context, done []service.Parcel) {
 	messages := map[string][]string{}
-	for _, s := range done {
-		if to := s.Admission.ReplyTo; to != "" {
-			word := strconv.FormatInt(s.Admission.OrderID, 10)
-			if s.Failed != "" {
-				word += ":" + s.Failed
+	for _, p := range done {
+		for i, end := range p.Ends {
+			if to := p.Admissions[i].ReplyTo; to != "" && !end.Again {
+				messages[to] = append(messages[to], outcome(p.Admissions[i].OrderID, end))
 			}
-			messages[to] = append(messages[to], word)
 		}
 	}
 	if len(messages) == 0 {
@@ -143,4 +141,15 @@ func (g *Gate) publish(ctx context.Context, done []service.Settled) {
 	if err != nil {
 		g.cfg.Log.DebugContext(ctx, "gate: outcomes were not published", slog.Any("error", err))
 	}
+}
+
+func outcome(orderID int64, end service.End) string {
+	word := strconv.FormatInt(orderID, 10)
+	switch {
+	case end.Dead != "":
+		return word + ":" + service.ReasonInternal
+	case end.Failed != "":
+		return word + ":" + end.Failed
+	}
+	return word
 }

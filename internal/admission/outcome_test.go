@@ -40,33 +40,33 @@ func TestOutcomesAreTold(t *testing.T) {
 		g, db := listening(t, rdb), newDatabase()
 		db.stock[voucher] = 5
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		as := []service.Admission{admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13)}
-		var waiting [5]*Expectation
+		as := []service.Admission{admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13), admission(5, 14)}
+		var waiting [6]*Expectation
 		for i := range as {
 			as[i].ReplyTo = g.Instance()
 			waiting[i] = g.Expect(as[i].OrderID)
 			defer waiting[i].Close()
 		}
-		waiting[4] = g.Expect(1) // a second one for the same order
-		defer waiting[4].Close()
+		waiting[5] = g.Expect(1) // a second one for the same order
+		defer waiting[5].Close()
 		as[2].ReplyTo = "elsewhere"
 		reserve(t, g, as...)
-		done := queue(t, g, voucher)
-		done[1].Failed = "sold_out"
-		require.NoError(t, g.Settle(t.Context(), done[:3]))
-		bury(t, g, done[3])
+		settle(t, g, queue(t, g, voucher)[0],
+			service.End{}, failed, service.End{}, service.End{Dead: "it is poison"}, service.End{Again: true})
 		wants := map[int]service.Outcome{
-			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 4: {OrderID: 1},
+			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 5: {OrderID: 1},
 		}
 		for i, want := range wants {
 			got, err := waiting[i].Wait(t.Context(), never)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}
-		select {
-		case o := <-waiting[2].outcome:
-			require.Fail(t, "it was told to another instance", "%v", o)
-		default:
+		for i, why := range map[int]string{2: "it was told to another instance", 4: "it has not ended"} {
+			select {
+			case o := <-waiting[i].outcome:
+				require.Fail(t, why, "%v", o)
+			default:
+			}
 		}
 	})
 }
@@ -151,7 +151,9 @@ func TestRunReconnects(t *testing.T) {
 	e := g.Expect(1)
 	defer e.Close()
 	require.Eventually(t, func() bool {
-		g.publish(t.Context(), []service.Settled{{Admission: service.Admission{OrderID: 1, ReplyTo: g.Instance()}}})
+		g.publish(t.Context(), []service.Parcel{{
+			Admissions: []service.Admission{{OrderID: 1, ReplyTo: g.Instance()}}, Ends: make([]service.End, 1),
+		}})
 		return len(e.outcome) == 1
 	}, 30*time.Second, 10*time.Millisecond)
 }

@@ -1,10 +1,10 @@
 -- Admits a dead letter again, under its order id, and queues it.
--- KEYS     common.lua; then the user's tickets
+-- KEYS     common.lua; then the user's failed tickets
 -- ARGV[1]  the letter's id in the dead stream
--- ARGV     then order, user, voucher, amount, limit, at in ms
+-- ARGV     then order, user, limit, row
 -- Returns "ok"; "gone" if there is no such letter; "cold"; "sold_out"; or the newest of the orders of this user, who
 -- holds as many as the limit. Unless it is "ok" nothing changed.
-local letter, order, user, voucher, amount, limit, at = unpack(ARGV)
+local letter, order, user, limit, row = unpack(ARGV)
 if #redis.call('XRANGE', DEAD, letter, letter) == 0 then return 'gone' end
 if not loaded then return 'cold' end
 
@@ -17,7 +17,9 @@ if not has(list, order) then
   redis.call('DECR', STOCK)
   redis.call('HINCRBY', META, 'held', 1)
 end
-enqueue(KEYS[8], order, user, voucher, amount, limit, at, '')
+redis.call('XADD', STREAM, '*', 'rows', row)
+enqueue({user}, {row})
+redis.call('HDEL', KEYS[COMMON + 1], order)
 redis.call('HINCRBY', META, 'queued', 1)
 redis.call('XDEL', DEAD, letter)
 changed()

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // the script
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -42,41 +43,55 @@ var refusals = map[string]error{
 func (g *Gate) Reserve(
 	ctx context.Context, voucherID int64, w service.Window, as []service.Admission,
 ) ([]error, error) {
-	results := make([]error, 0, len(as))
-	for rows := range slices.Chunk(as, maxRows) {
-		keys, args := g.reserveArgs(voucherID, w, rows)
-		answers, err := g.reserve(ctx, keys, args)
+	results := make([]error, len(as))
+	rest := results
+	for buyers := range slices.Chunk(as, maxRows) {
+		refused, err := g.reserve(ctx, keysOf(voucherID).list(), g.reserveArgs(w, buyers))
 		if errors.Is(err, redis.Nil) {
 			return nil, service.ErrGateCold
+		}
+		if err == nil {
+			err = readRefused(refused, rest)
 		}
 		if err != nil {
 			return nil, unavailable(err, "reserve units of voucher %d", voucherID)
 		}
-		for _, answer := range answers {
-			results = append(results, refusal(answer))
-		}
+		rest = rest[len(buyers):]
 	}
 	return results, nil
 }
 
-func (g *Gate) reserveArgs(voucherID int64, w service.Window, rows []service.Admission) ([]string, []any) {
-	k := keysOf(voucherID)
-	keys := slices.Grow(k.list(), len(rows))
-	args := make([]any, 0, 4+6*len(rows))
-	args = append(args, w.Begin.UnixMilli(), w.End.UnixMilli(), g.cfg.MaxBacklog, voucherID)
-	for _, a := range rows {
-		keys = append(keys, k.shard.tickets(a.UserID))
-		args = append(args, a.OrderID, a.UserID, a.Amount, a.Limit, a.At.UnixMilli(), a.ReplyTo)
+// reserveArgs passes numbers by reference: of so many, each would be an allocation.
+func (g *Gate) reserveArgs(w service.Window, buyers []service.Admission) []any {
+	rows := rowsOf(buyers)
+	args := make([]any, 0, 3+4*len(buyers))
+	args = append(args, w.Begin.UnixMilli(), w.End.UnixMilli(), g.cfg.MaxBacklog)
+	for i := range buyers {
+		a := &buyers[i]
+		args = append(args, &a.OrderID, &a.UserID, &a.Limit, &rows[i])
 	}
-	return keys, args
+	return args
+}
+
+// readRefused puts the answers of the script, a number and a text in turn, where they belong.
+func readRefused(refused []any, results []error) error {
+	for i := 0; i+1 < len(refused); i += 2 {
+		number, _ := refused[i].(int64)
+		answer, ok := refused[i+1].(string)
+		if !ok || number < 1 || number > int64(len(results)) {
+			return fmt.Errorf("reserve.lua answered %v", refused)
+		}
+		results[number-1] = refusal(answer)
+	}
+	return nil
 }
 
 // reserve runs the script until an answer is heard. Where nothing can have been executed it gives up at once: there
 // is nothing to find out, and whoever waits should hear soon that Redis is down.
-func (g *Gate) reserve(ctx context.Context, keys []string, args []any) ([]string, error) {
+func (g *Gate) reserve(ctx context.Context, keys []string, args []any) ([]any, error) {
 	lost := false // an earlier try may have been executed
 	for {
-		answers, err := g.run(ctx, reserveScript, keys, args...).StringSlice()
+		answers, err := g.run(ctx, reserveScript, keys, args...).Slice()
 		if err == nil || answered(err) || !lost && notSent(err) {
 			return answers, err
 		}

@@ -1,59 +1,68 @@
 -- Decides for buyers of one voucher, in their order, and queues those who are admitted.
--- KEYS     common.lua; then for each row the user's tickets
+-- KEYS     common.lua
 -- ARGV[1]  begin of the sale in ms, inclusive
 -- ARGV[2]  end of the sale in ms, exclusive
--- ARGV[3]  how many entries the stream may have
--- ARGV[4]  voucher
--- ARGV     then for each row: order, user, amount, limit, at in ms, reply
--- Returns nil if the gate is cold, and nothing was decided; else for each row
---   "ok"           admitted, now or by an earlier call with the same order
+-- ARGV[3]  how many users of the shard may have tickets
+-- ARGV     then for each buyer: order, user, limit, row
+-- Returns nil if the gate is cold, and nothing was decided; else, for each buyer who is not admitted, his number (from
+-- 1) and the answer:
 --   "not_started"  "ended"  "sold_out"  "overloaded"
 --   an order id    the newest of the orders of this user, who holds as many as the limit
+-- The others are admitted, now or by an earlier call with the same order.
 -- Repeating it with the same orders changes nothing.
-local HEAD, ROW = 4, 6
+local HEAD, WORDS = 3, 4
+local PARCEL = 64 -- rows in an entry at most
 if not loaded then return false end
 
-local rows, answers = #KEYS - 7, {}
+local buyers, refused = (#ARGV - HEAD) / WORDS, {}
+local function refuse(i, answer)
+  refused[#refused + 1] = i
+  refused[#refused + 1] = answer
+end
+
 local time = tonumber(now())
 local closed = time < tonumber(ARGV[1]) and 'not_started' or time >= tonumber(ARGV[2]) and 'ended'
 if closed then
-  for i = 1, rows do answers[i] = closed end
-  return answers
+  for i = 1, buyers do refuse(i, closed) end
+  return refused
 end
 
 local users, lists = {}, {}
-for i = 1, rows do users[i] = ARGV[HEAD + (i - 1) * ROW + 2] end
+for i = 1, buyers do users[i] = ARGV[HEAD + (i - 1) * WORDS + 2] end
 for i, list in ipairs(redis.call('HMGET', BUYERS, unpack(users))) do lists[users[i]] = list or '' end
 
 local units = tonumber(redis.call('GET', STOCK))
-local room = tonumber(ARGV[3]) - redis.call('XLEN', STREAM)
-local voucher, buyers, admitted = ARGV[4], {}, 0
-for i = 1, rows do
-  local order, user, amount, limit, at, reply = unpack(ARGV, HEAD + (i - 1) * ROW + 1, HEAD + i * ROW)
+local room = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
+local admitted, rows = {}, {}
+for i = 1, buyers do
+  local order, user, limit, row = unpack(ARGV, HEAD + (i - 1) * WORDS + 1, HEAD + i * WORDS)
   local list = lists[user]
-  if has(list, order) then
-    answers[i] = 'ok'
-  elseif count(list) >= tonumber(limit) then
-    answers[i] = newest(list)
-  elseif units - admitted <= 0 then
-    answers[i] = 'sold_out'
-  elseif room - admitted <= 0 then
-    answers[i] = 'overloaded'
-  else
-    enqueue(KEYS[7 + i], order, user, voucher, amount, limit, at, reply)
-    lists[user] = append(list, order)
-    buyers[#buyers + 1] = user
-    buyers[#buyers + 1] = lists[user] -- of two rows of one user the later one is written last
-    admitted = admitted + 1
-    answers[i] = 'ok'
+  if not has(list, order) then
+    if count(list) >= tonumber(limit) then
+      refuse(i, newest(list))
+    elseif #rows >= units then
+      refuse(i, 'sold_out')
+    elseif #rows >= room then
+      refuse(i, 'overloaded')
+    else
+      lists[user] = append(list, order)
+      admitted[#admitted + 1] = user
+      rows[#rows + 1] = row
+    end
   end
 end
 
-if admitted > 0 then
-  redis.call('HSET', BUYERS, unpack(buyers))
-  redis.call('DECRBY', STOCK, admitted)
-  redis.call('HINCRBY', META, 'held', admitted)
-  redis.call('HINCRBY', META, 'queued', admitted)
+if #rows > 0 then
+  local held = {}
+  for i, user in ipairs(admitted) do held[2 * i - 1], held[2 * i] = user, lists[user] end
+  redis.call('HSET', BUYERS, unpack(held))
+  enqueue(admitted, rows)
+  for i = 1, #rows, PARCEL do
+    redis.call('XADD', STREAM, '*', 'rows', table.concat(rows, '\n', i, math.min(i + PARCEL - 1, #rows)))
+  end
+  redis.call('DECRBY', STOCK, #rows)
+  redis.call('HINCRBY', META, 'held', #rows)
+  redis.call('HINCRBY', META, 'queued', #rows)
   changed()
 end
-return answers
+return refused

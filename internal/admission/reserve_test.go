@@ -21,19 +21,15 @@ func TestReserve(t *testing.T) {
 		g, _ := withStock(t, rdb, 2)
 		results := reserve(t, g, admission(1, 10), admission(2, 10), admission(3, 11), admission(4, 12))
 		require.Equal(t, []error{nil, &service.DuplicateOrderError{OrderID: 1}, nil, service.ErrSoldOut}, results)
-		requireLevel(t, g, Level{Stock: 0, Held: 2, Queued: 2, Backlog: 2})
+		requireLevel(t, g, Level{Stock: 0, Held: 2, Queued: 2, Backlog: 1})
 		require.Equal(t, map[string]string{"10": "1", "11": "3"}, buyers(t, g, voucher))
-		q := queue(t, g, voucher)
-		require.Equal(t, admission(1, 10), q[0].Admission)
-		require.Equal(t, admission(3, 11), q[1].Admission)
+		require.Equal(t, []service.Admission{admission(1, 10), admission(3, 11)}, queue(t, g, voucher)[0].Admissions)
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
 		want := admission(1, 10)
 		want.ReplyTo = ""
 		require.Equal(t, service.Ticket{Admission: want}, ticket)
-		ttl, err := rdb.TTL(t.Context(), shardOf(voucher).tickets(10)).Result()
-		require.NoError(t, err)
-		require.InDelta(t, 24*time.Hour, ttl, float64(time.Minute))
+		requireTickets(t, g, voucher)
 	})
 }
 
@@ -41,19 +37,78 @@ func TestReserve(t *testing.T) {
 func TestKeysAndTexts(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 2)
-		reserve(t, g, admission(1, 10))
+		reserve(t, g, admission(1, 10), admission(2, 11))
 		requireKeys(t, rdb, "seckill:{s7}:7:stock", "seckill:{s7}:7:buyers", "seckill:{s7}:7:meta",
-			"seckill:{s7}:user:10", "seckill:{s7}:orders")
+			"seckill:{s7}:queued", "seckill:{s7}:orders")
 		at := strconv.FormatInt(noon.UnixMilli(), 10)
-		text, err := rdb.HGet(t.Context(), "seckill:{s7}:user:10", "1").Result()
+		text, err := rdb.HGet(t.Context(), "seckill:{s7}:queued", "10").Result()
 		require.NoError(t, err)
-		require.Equal(t, "queued voucher=7 amount=100 limit=1 at="+at, text)
-		entries, err := rdb.XRange(t.Context(), "seckill:{s7}:orders", "-", "+").Result()
-		require.NoError(t, err)
+		first, second := "1 10 7 1 100 "+at+" here", "2 11 7 1 100 "+at+" here"
+		require.Equal(t, first, text)
+		fields := func(stream string, n int) map[string]any {
+			entries, err := rdb.XRange(t.Context(), stream, "-", "+").Result()
+			require.NoError(t, err)
+			return entries[n].Values
+		}
+		require.Equal(t, map[string]any{"rows": first + "\n" + second}, fields("seckill:{s7}:orders", 0))
+		p := queue(t, g, voucher)[0]
+		p.Tries = 2
+		settle(t, g, p, service.End{Again: true}, service.End{Dead: "it is poison"})
+		require.Equal(t, map[string]any{"rows": first, "tries": "2"}, fields("seckill:{s7}:orders", 0))
 		require.Equal(t, map[string]any{
-			"order": "1", "user": "10", "voucher": "7", "amount": "100", "limit": "1", "at": at, "reply": "here",
-		}, entries[0].Values)
+			"dead_entry": p.Entry, "dead_reason": "it is poison", "dead_tries": "2", "row": second,
+		}, fields("seckill:{s7}:dead", 0))
+		text, err = rdb.HGet(t.Context(), "seckill:{s7}:user:11", "2").Result()
+		require.NoError(t, err)
+		require.Regexp(t, "^internal [0-9]{13} "+second+"$", text)
 	})
+}
+
+// A call that admits more than an entry holds fills several.
+func TestParcels(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 1000)
+		as := make([]service.Admission, 130)
+		for i := range as {
+			as[i] = admission(int64(i+1), int64(i+1))
+		}
+		reserve(t, g, as...)
+		var sizes []int
+		for _, p := range queue(t, g, voucher) {
+			sizes = append(sizes, len(p.Admissions))
+		}
+		require.Equal(t, []int{64, 64, 2}, sizes)
+		require.Equal(t, as, queued(t, g, voucher))
+		requireTickets(t, g, voucher)
+		require.NoError(t, g.Settle(t.Context(), queue(t, g, voucher)))
+		requireLevel(t, g, Level{Stock: 870, Held: 130})
+		requireKeys(t, rdb, keysOf(voucher).stock, keysOf(voucher).buyers, keysOf(voucher).meta, shardOf(voucher).stream())
+	})
+}
+
+// What nobody but the gate writes must not be taken for what it wrote.
+func TestParse(t *testing.T) {
+	g, stream := newGate(nil), shardOf(voucher).stream()
+	for name, fields := range map[string]map[string]any{
+		"nothing":              {},
+		"no row":               {"rows": ""},
+		"too few words":        {"rows": "1 10 7 1 100"},
+		"no number":            {"rows": "1 10 7 1 hundred 1000 "},
+		"an empty row":         {"rows": "1 10 7 1 100 1000 \n"},
+		"two vouchers":         {"rows": "1 10 7 1 100 1000 \n2 11 23 1 100 1000 "},
+		"of another stream":    {"rows": "1 10 8 1 100 1000 "},
+		"no number of tries":   {"rows": "1 10 7 1 100 1000 ", "tries": "some"},
+		"fields of old":        {"order": "1", "user": "10", "voucher": "7"},
+		"a number that is big": {"rows": "9223372036854775808 10 7 1 100 1000 "},
+	} {
+		_, err := g.Parse(stream, "1-1", fields)
+		require.Error(t, err, name)
+	}
+	p, err := g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000", "tries": "3"})
+	require.NoError(t, err)
+	require.Equal(t, service.Parcel{Entry: "1-1", Tries: 3, Admissions: []service.Admission{{
+		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, At: time.UnixMilli(1000).UTC(),
+	}}}, p)
 }
 
 func TestReserveIsIdempotentByOrder(t *testing.T) {
@@ -68,6 +123,7 @@ func TestReserveIsIdempotentByOrder(t *testing.T) {
 		// Somebody else's order id is not his.
 		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 11)))
 		requireLevel(t, g, Level{Stock: 3, Held: 2, Queued: 2, Backlog: 2})
+		requireTickets(t, g, voucher)
 	})
 }
 
@@ -150,11 +206,18 @@ func TestBacklogBoundsTheShard(t *testing.T) {
 		require.Equal(t, []error{nil, service.ErrOverloaded},
 			reserve(t, g, of(neighbour, admission(2, 10)), of(neighbour, admission(3, 11))))
 		require.Equal(t, []error{nil}, reserve(t, g, of(stranger, admission(4, 10))))
+		// User 10, who has two, counts once; a call counts its buyers.
+		require.Equal(t, []error{nil, service.ErrOverloaded}, reserve(t, g, admission(8, 12), admission(9, 13)))
 		// Who holds an order hears of it, and who finds nothing left hears that, though the backlog is full.
 		require.Equal(t, []error{&service.DuplicateOrderError{OrderID: 1}, service.ErrOverloaded},
 			reserve(t, g, admission(5, 10), admission(6, 11)))
-		require.NoError(t, g.AddStock(t.Context(), voucher, -2))
+		require.NoError(t, g.AddStock(t.Context(), voucher, -1))
 		require.Equal(t, []error{service.ErrSoldOut}, reserve(t, g, admission(7, 11)))
+		require.NoError(t, g.AddStock(t.Context(), voucher, 1))
+		for _, p := range queue(t, g, voucher) {
+			settle(t, g, p)
+		}
+		require.Equal(t, []error{nil}, reserve(t, g, admission(7, 11)), "there is room again")
 	})
 }
 
@@ -173,7 +236,7 @@ func TestManyBuyersAreSeveralScripts(t *testing.T) {
 				require.ErrorIs(t, err, service.ErrSoldOut, i)
 			}
 		}
-		requireLevel(t, g, Level{Held: 1200, Queued: 1200, Backlog: 1200})
+		requireLevel(t, g, Level{Held: 1200, Queued: 1200, Backlog: 20})
 		results, err := g.Reserve(t.Context(), voucher, onSale(), nil)
 		require.NoError(t, err)
 		require.Empty(t, results)
@@ -193,7 +256,7 @@ func TestColdGateDecidesNothing(t *testing.T) {
 	})
 }
 
-// Reserving must stay cheap: what one buyer more costs in commands of Redis.
+// Reserving and settling must stay cheap: one buyer more costs no command of Redis.
 func TestCommandsPerBuyer(t *testing.T) {
 	rdb := testenv.StartRedis(t).Client(t)
 	g, _ := withStock(t, rdb, 1000)
@@ -223,7 +286,11 @@ func TestCommandsPerBuyer(t *testing.T) {
 	reserve(t, g, admission(1000, 1000)) // the script is known from here on
 	before := calls()
 	reserve(t, g, as...)
-	require.LessOrEqual(t, calls()-before, int64(3*len(as)+15))
+	require.LessOrEqual(t, calls()-before, int64(len(as)/64+17), "it does not grow with the buyers, but for the entries")
+	done := queue(t, g, voucher)
+	before = calls()
+	require.NoError(t, g.Settle(t.Context(), done))
+	require.LessOrEqual(t, calls()-before, int64(len(done)+12))
 }
 
 // lossy executes commands and then loses the replies of some.
@@ -256,7 +323,7 @@ func TestReserveFindsOutWhatALostReplySaid(t *testing.T) {
 		l.lose.Store(2)
 		rdb.AddHook(l)
 		require.Equal(t, []error{nil, nil}, reserve(t, g, admission(1, 10), admission(2, 11)))
-		requireLevel(t, g, Level{Stock: 2, Held: 3, Queued: 3, Backlog: 3})
+		requireLevel(t, g, Level{Stock: 2, Held: 3, Queued: 3, Backlog: 2})
 
 		l.lose.Store(1 << 40)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	_ "embed" // the scripts
-	"slices"
 
 	"seckill/internal/service"
 )
@@ -18,65 +17,68 @@ var (
 	buryScript   = script(burySource)
 )
 
-// Settle ends admissions after their transaction, with one script for each voucher: the entry leaves the stream; the
-// ticket of a committed order is dropped; one that failed gives back its unit and gets a ticket that says so. Then
-// the instances whose buyers wait are told. Repeating it does no harm, and is the thing to do after an error.
-func (g *Gate) Settle(ctx context.Context, done []service.Settled) error {
-	vouchers := make(map[int64][]service.Settled)
-	for _, s := range done {
-		vouchers[s.Admission.VoucherID] = append(vouchers[s.Admission.VoucherID], s)
+// Settle ends the admissions of parcels after their transaction, with one script for each voucher: the entries leave
+// the stream; the ticket of a committed order is dropped; an admission that failed gives back its unit and gets a
+// ticket that says so; so does one that is dead, of which a dead letter remains; one that is to be tried again gets an
+// entry of its own. Then the instances whose buyers wait are told. Repeating it does no harm, and is the thing to do
+// after an error.
+//
+// The parcels of a voucher should have some hundred admissions together: Redis serves nobody else meanwhile.
+func (g *Gate) Settle(ctx context.Context, done []service.Parcel) error {
+	vouchers := make(map[int64][]service.Parcel, 1)
+	for _, p := range done {
+		id := p.Admissions[0].VoucherID
+		vouchers[id] = append(vouchers[id], p)
 	}
-	for id, all := range vouchers {
-		for rows := range slices.Chunk(all, maxRows) {
-			if err := g.settle(ctx, id, rows); err != nil {
-				return err
-			}
+	for id, parcels := range vouchers {
+		keys, args := settleArgs(id, parcels)
+		if err := g.run(ctx, settleScript, keys, args...).Err(); err != nil {
+			return unavailable(err, "settle %d entries of voucher %d", len(parcels), id)
 		}
 	}
 	g.publish(ctx, done)
 	return nil
 }
 
-func (g *Gate) settle(ctx context.Context, voucherID int64, rows []service.Settled) error {
+// settleArgs passes numbers by reference: of so many, each would be an allocation.
+func settleArgs(voucherID int64, parcels []service.Parcel) (keys []string, args []any) {
+	rows := 0
+	for i := range parcels {
+		rows += len(parcels[i].Admissions)
+	}
 	k := keysOf(voucherID)
-	keys := slices.Grow(k.list(), len(rows))
-	args := make([]any, 0, 1+7*len(rows))
+	keys, args = k.list(), make([]any, 0, 1+3*(len(parcels)+rows))
 	args = append(args, voucherID)
-	for _, s := range rows {
-		a := s.Admission
-		keys = append(keys, k.shard.tickets(a.UserID))
-		args = append(args, s.Entry, a.OrderID, a.UserID, a.Amount, a.Limit, a.At.UnixMilli(), s.Failed)
+	for i := range parcels {
+		p := &parcels[i]
+		args = append(args, &p.Entry, &p.Tries, len(p.Admissions))
+		for n := range p.Admissions {
+			a, end := &p.Admissions[n], p.Ends[n]
+			args = append(args, &a.OrderID, &a.UserID)
+			switch {
+			case end.Again:
+				args = append(args, "again", "", rowOf(a))
+			case end.Dead != "":
+				keys, args = append(keys, k.shard.failed(a.UserID)), append(args, "dead", end.Dead, rowOf(a))
+			case end.Failed != "":
+				keys, args = append(keys, k.shard.failed(a.UserID)), append(args, "failed", end.Failed, rowOf(a))
+			default:
+				args = append(args, "ok")
+			}
+		}
 	}
-	if err := g.run(ctx, settleScript, keys, args...).Err(); err != nil {
-		return unavailable(err, "settle %d admissions of voucher %d", len(rows), voucherID)
-	}
-	return nil
+	return keys, args
 }
 
-// Bury moves an entry that cannot be turned into an order to the dead letters, with its original fields. Its unit
-// comes back, and its ticket says that it failed with "internal". Of an entry that could not be read, or that is in the
-// stream of another shard than its voucher, the gate knows nothing that could be undone. Repeating it does no harm.
-func (g *Gate) Bury(ctx context.Context, d service.Dead) error {
-	s, err := shardOfStream(d.Stream)
+// Bury moves an entry that cannot be read to the dead letters, with its fields as they are. Of what it was the gate
+// knows nothing that could be undone. Repeating it does no harm.
+func (g *Gate) Bury(ctx context.Context, stream, entry, reason string, tries int64) error {
+	s, err := shardOfStream(stream)
 	if err != nil {
 		return err
 	}
-	args := []any{d.Entry, d.Reason, d.Tries}
-	if d.Admission == nil || shardOf(d.Admission.VoucherID) != s {
-		return g.bury(ctx, d, keysIn(s, 0).list(), args)
-	}
-	a := *d.Admission
-	args = append(args, a.OrderID, a.UserID, a.VoucherID, a.Amount, a.Limit, a.At.UnixMilli())
-	if err := g.bury(ctx, d, keysOf(a.VoucherID).list(s.tickets(a.UserID)), args); err != nil {
-		return err
-	}
-	g.publish(ctx, []service.Settled{{Admission: a, Failed: service.ReasonInternal}})
-	return nil
-}
-
-func (g *Gate) bury(ctx context.Context, d service.Dead, keys []string, args []any) error {
-	if err := g.run(ctx, buryScript, keys, args...).Err(); err != nil {
-		return unavailable(err, "bury entry %s of %s", d.Entry, d.Stream)
+	if err := g.run(ctx, buryScript, keysIn(s, 0).list(), entry, reason, tries).Err(); err != nil {
+		return unavailable(err, "bury entry %s of %s", entry, stream)
 	}
 	return nil
 }

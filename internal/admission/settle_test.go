@@ -12,13 +12,15 @@ import (
 	"seckill/internal/testenv"
 )
 
+// failed is an end for a reason of the sale.
+var failed = service.End{Failed: "sold_out"}
+
 func TestSettle(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10), admission(2, 11))
-		done := queue(t, g, voucher)
-		done[1].Failed = "sold_out"
-		require.NoError(t, g.Settle(t.Context(), done))
+		done := queue(t, g, voucher)[0]
+		settle(t, g, done, service.End{}, failed)
 		requireLevel(t, g, Level{Stock: 4, Held: 1})
 		require.Equal(t, map[string]string{"10": "1"}, buyers(t, g, voucher))
 		_, err := g.Ticket(t.Context(), 10, 1)
@@ -30,10 +32,66 @@ func TestSettle(t *testing.T) {
 		require.Equal(t, noon, ticket.At)
 		_, err = g.Ticket(t.Context(), 10, 2)
 		require.ErrorIs(t, err, service.ErrNotFound, "another user's")
+		ttl, err := rdb.TTL(t.Context(), shardOf(voucher).failed(11)).Result()
+		require.NoError(t, err)
+		require.InDelta(t, 24*time.Hour, ttl, float64(time.Minute))
 
 		before := level(t, g, voucher)
-		require.NoError(t, g.Settle(t.Context(), done))
+		settle(t, g, done, service.End{}, failed)
 		require.Equal(t, before, level(t, g, voucher))
+	})
+}
+
+// The admissions of one parcel end in all the ways there are, twice.
+func TestSettleAParcel(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 9)
+		db.stock[neighbour] = 9
+		require.NoError(t, g.Load(t.Context(), neighbour, db.read))
+		other := admission(9, 10) // of the same user, and in the same shard
+		other.VoucherID = neighbour
+		reserve(t, g, other)
+		reserve(t, g, admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13))
+		p := queue(t, g, voucher)[0]
+		p.Tries = 3
+		for range 2 {
+			settle(t, g, p, service.End{}, failed, service.End{Again: true}, service.End{Dead: "it is poison"})
+			requireLevel(t, g, Level{Stock: 7, Held: 2, Queued: 1, Backlog: 2})
+			require.Equal(t, map[string]string{"10": "1", "12": "3"}, buyers(t, g, voucher))
+			requireTickets(t, g, voucher)
+		}
+		again := queue(t, g, voucher)
+		require.Len(t, again, 1)
+		require.EqualValues(t, 3, again[0].Tries)
+		require.Equal(t, []service.Admission{admission(3, 12)}, again[0].Admissions)
+		require.Len(t, letters(t, g), 1)
+		for user, want := range map[int64]string{10: "", 11: "sold_out", 12: "", 13: "internal"} {
+			tickets, err := g.Tickets(t.Context(), user)
+			require.NoError(t, err)
+			require.Len(t, tickets, 1)
+			require.Equal(t, want, tickets[0].Failed)
+		}
+		settle(t, g, again[0])
+		requireLevel(t, g, Level{Stock: 7, Held: 2, Backlog: 1})
+		requireTickets(t, g, voucher)
+	})
+}
+
+// A user's tickets are told apart by voucher and order, whatever he has beside them.
+func TestSettleTakesTheRightTicket(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 9)
+		as := []service.Admission{admission(11, 10), admission(1, 10), admission(111, 10), admission(1, 1)}
+		for i := range as {
+			as[i].Limit = 3
+		}
+		reserveApart(t, g, as...)
+		q := queue(t, g, voucher)
+		for _, i := range []int{1, 3, 2, 0} {
+			settle(t, g, q[i])
+			requireTickets(t, g, voucher)
+		}
+		requireLevel(t, g, Level{Stock: 5, Held: 4})
 	})
 }
 
@@ -41,14 +99,17 @@ func TestSettle(t *testing.T) {
 func TestSettleAndBuryAcknowledge(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
-		reserve(t, g, admission(1, 10), admission(2, 11))
+		reserveApart(t, g, admission(1, 10), admission(2, 11))
+		junk, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: shardOf(voucher).stream(), Values: []string{"a", "b"}}).Result()
+		require.NoError(t, err)
 		stream := shardOf(voucher).stream()
 		require.NoError(t, rdb.XGroupCreate(t.Context(), stream, Group, "0").Err())
 		require.NoError(t, rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{
 			Group: Group, Consumer: "a", Streams: []string{stream, ">"}, Block: -1,
 		}).Err())
+		require.NoError(t, g.Bury(t.Context(), stream, junk, "junk", 1))
 		q := queue(t, g, voucher)
-		require.NoError(t, g.Settle(t.Context(), q[:1]))
+		settle(t, g, q[0])
 		bury(t, g, q[1])
 		pending, err := rdb.XPending(t.Context(), stream, Group).Result()
 		require.NoError(t, err)
@@ -61,18 +122,20 @@ func TestLateSettlementLeavesAReplayAlone(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10))
-		late := queue(t, g, voucher)
-		bury(t, g, late[0])
+		late := queue(t, g, voucher)[0]
+		bury(t, g, late)
 		letters, err := g.DeadLetters(t.Context(), "", 10)
 		require.NoError(t, err)
 		_, err = g.Replay(t.Context(), letters[0].ID)
 		require.NoError(t, err)
-		late[0].Failed = "sold_out"
-		require.NoError(t, g.Settle(t.Context(), late))
+		for _, end := range []service.End{{}, failed, {Again: true}, {Dead: "again"}} {
+			settle(t, g, late, end)
+		}
 		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
 		require.Empty(t, ticket.Failed)
+		requireTickets(t, g, voucher)
 	})
 }
 
@@ -80,12 +143,10 @@ func TestSettleOfAColdGate(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10), admission(2, 11))
-		done := queue(t, g, voucher)
-		done[1].Failed = "sold_out"
 		require.NoError(t, g.Unload(t.Context(), voucher))
-		require.NoError(t, g.Settle(t.Context(), done))
+		settle(t, g, queue(t, g, voucher)[0], service.End{}, failed)
 		require.Empty(t, queue(t, g, voucher))
-		requireKeys(t, rdb, shardOf(voucher).stream(), shardOf(voucher).tickets(11))
+		requireKeys(t, rdb, shardOf(voucher).stream(), shardOf(voucher).failed(11))
 	})
 }
 
@@ -131,13 +192,13 @@ func TestStockBelowZeroIsPaidBack(t *testing.T) {
 		db.stock[voucher] = 1
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		requireLevel(t, g, Level{Stock: -2, Held: 3, Queued: 3, Backlog: 3})
+		requireLevel(t, g, Level{Stock: -2, Held: 3, Queued: 3, Backlog: 1})
 		require.Equal(t, []error{service.ErrSoldOut}, reserve(t, g, admission(4, 13)))
-		done := queue(t, g, voucher)
-		for i := range done {
-			done[i].Failed = db.commit(done[i].Admission)
+		p := queue(t, g, voucher)[0]
+		for i, a := range p.Admissions {
+			p.Ends[i].Failed = db.commit(a)
 		}
-		require.NoError(t, g.Settle(t.Context(), done))
+		settle(t, g, p)
 		requireLevel(t, g, Level{Stock: 0, Held: 1})
 		require.Equal(t, []error{service.ErrSoldOut}, reserve(t, g, admission(5, 13)))
 	})
@@ -159,9 +220,14 @@ func TestTickets(t *testing.T) {
 		require.Equal(t, b, tickets[0].Admission)
 		require.Equal(t, a, tickets[1].Admission)
 
-		require.NoError(t, rdb.HSet(t.Context(), shardOf(voucher).tickets(10), "1", "garbage").Err())
-		_, err = g.Ticket(t.Context(), 10, 1)
-		require.Error(t, err)
-		require.False(t, errors.Is(err, service.ErrNotFound))
+		for order, key := range map[int64]string{4: shardOf(stranger).queued(), 5: shardOf(voucher).failed(10)} {
+			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())
+			_, err = g.Ticket(t.Context(), 10, order)
+			require.Error(t, err)
+			require.False(t, errors.Is(err, service.ErrNotFound))
+			_, err = g.Tickets(t.Context(), 10)
+			require.Error(t, err)
+			require.NoError(t, rdb.Del(t.Context(), key).Err())
+		}
 	})
 }

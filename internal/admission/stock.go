@@ -27,7 +27,7 @@ type Level struct {
 	Held    int64 // order ids that buyers hold: active orders and queued admissions
 	Queued  int64 // admissions of this voucher that are not settled
 	Version int64 // grows with every change, and with every load
-	Backlog int64 // admissions that are not settled, of all vouchers of the shard
+	Backlog int64 // entries of the shard's stream, of all vouchers; one has at least one admission
 }
 
 // Level reads the gate of a voucher. Errors: service.ErrGateCold, ErrUnavailable.

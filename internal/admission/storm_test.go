@@ -45,21 +45,28 @@ func (s *storm) buy(ctx context.Context, order int64) error {
 
 // work commits what is in the stream, now and then not all of it, and settles, now and then twice.
 func (s *storm) work(ctx context.Context) error {
-	entries, err := s.g.cfg.Redis.XRangeN(ctx, shardOf(voucher).stream(), "-", "+", 20).Result()
+	stream := shardOf(voucher).stream()
+	entries, err := s.g.cfg.Redis.XRangeN(ctx, stream, "-", "+", 20).Result()
 	if err != nil {
 		return err
 	}
-	var done []service.Settled
+	var done []service.Parcel
 	for _, e := range entries {
-		a, err := s.g.Parse(e.Values)
+		p, err := s.g.Parse(stream, e.ID, e.Values)
 		if err != nil {
 			return err
 		}
-		s.mu.Lock()
-		failed := s.db.commit(a)
-		s.mu.Unlock()
-		if rand.IntN(5) > 0 {
-			done = append(done, service.Settled{Entry: e.ID, Admission: a, Failed: failed})
+		p.Ends = make([]service.End, len(p.Admissions))
+		for i, a := range p.Admissions {
+			if p.Ends[i].Again = p.Tries < 2 && rand.IntN(8) == 0; p.Ends[i].Again {
+				continue
+			}
+			s.mu.Lock()
+			p.Ends[i].Failed = s.db.commit(a)
+			s.mu.Unlock()
+		}
+		if p.Tries++; rand.IntN(5) > 0 {
+			done = append(done, p)
 		}
 	}
 	for range 1 + rand.IntN(2) {

@@ -13,8 +13,12 @@ import (
 	"seckill/internal/service"
 )
 
-// loadPage is how many entries or users are sent at once.
-const loadPage = 1000
+const (
+	// loadPage is how many users are sent at once.
+	loadPage = 1000
+	// streamPage is how many entries are read at once: Redis serves nobody else meanwhile.
+	streamPage = 100
+)
 
 // table is what a load builds.
 type table struct {
@@ -23,6 +27,9 @@ type table struct {
 	held   int
 	buyers map[int64][]int64 // user -> orders
 }
+
+// waiting are the admissions of the voucher by their entries.
+type waiting map[string][]service.Admission
 
 // rebuild is the work of a load, step by step as Load tells.
 func (l *load) rebuild(ctx context.Context) (*table, error) {
@@ -33,7 +40,10 @@ func (l *load) rebuild(ctx context.Context) (*table, error) {
 	if err := l.mark(ctx, queue); err != nil {
 		return nil, err
 	}
-	state, err := l.read(ctx, l.voucherID, orderIDs(queue))
+	if err := l.sweep(ctx, queue); err != nil {
+		return nil, err
+	}
+	state, err := l.read(ctx, l.voucherID, queue.orderIDs())
 	if err != nil {
 		return nil, err
 	}
@@ -44,21 +54,21 @@ func (l *load) rebuild(ctx context.Context) (*table, error) {
 	return t, l.finish(ctx, t)
 }
 
-// readStream returns the admissions of the voucher by their entries. What cannot be read as one is no admission: it
-// holds nothing.
-func (l *load) readStream(ctx context.Context) (map[string]service.Admission, error) {
-	queue := map[string]service.Admission{}
+// readStream returns what is in the stream. An entry that cannot be read has no admissions: it holds nothing.
+func (l *load) readStream(ctx context.Context) (waiting, error) {
+	queue, stream := waiting{}, l.keys.shard.stream()
 	for start := "-"; ; {
-		page, err := l.gate.cfg.Redis.XRangeN(ctx, l.keys.shard.stream(), start, "+", loadPage).Result()
+		page, err := l.gate.cfg.Redis.XRangeN(ctx, stream, start, "+", streamPage).Result()
 		if err != nil {
 			return nil, unavailable(err, "read the queue of voucher %d", l.voucherID)
 		}
 		for _, entry := range page {
-			if a, err := parseEntry(entry.Values); err == nil && a.VoucherID == l.voucherID {
-				queue[entry.ID] = a
+			p, err := l.gate.Parse(stream, entry.ID, entry.Values)
+			if err == nil && p.Admissions[0].VoucherID == l.voucherID {
+				queue[entry.ID] = p.Admissions
 			}
 		}
-		if len(page) < loadPage {
+		if len(page) < streamPage {
 			return queue, nil
 		}
 		start = "(" + page[len(page)-1].ID
@@ -66,7 +76,7 @@ func (l *load) readStream(ctx context.Context) (map[string]service.Admission, er
 }
 
 // mark takes out of queue what left the stream until this moment.
-func (l *load) mark(ctx context.Context, queue map[string]service.Admission) error {
+func (l *load) mark(ctx context.Context, queue waiting) error {
 	notes, err := l.gate.run(ctx, loadMarkScript, l.keys.list(), l.token).StringSlice()
 	if errors.Is(err, redis.Nil) {
 		return errStale
@@ -75,22 +85,77 @@ func (l *load) mark(ctx context.Context, queue map[string]service.Admission) err
 		return unavailable(err, "load voucher %d", l.voucherID)
 	}
 	for _, note := range notes {
-		delete(queue, note) // other notes are of orders, and no entry is named like one
+		entry, _, _ := strings.Cut(note, " ")
+		delete(queue, entry) // other notes are of orders, and no entry is named like one
 	}
 	return nil
 }
 
-func orderIDs(queue map[string]service.Admission) []int64 {
-	ids := make([]int64, 0, len(queue))
-	for _, a := range queue {
-		ids = append(ids, a.OrderID)
+// sweep drops the tickets of admissions that are in no entry, because somebody cut the stream: nobody else ever would,
+// and they count as backlog.
+func (l *load) sweep(ctx context.Context, queue waiting) error {
+	inStream := map[string]bool{}
+	for _, as := range queue {
+		for _, row := range rowsOf(as) {
+			inStream[row] = true
+		}
+	}
+	for cursor := uint64(0); ; {
+		page, next, err := l.gate.cfg.Redis.HScan(ctx, l.keys.shard.queued(), cursor, "", scanCount).Result()
+		if err != nil {
+			return unavailable(err, "read the tickets of voucher %d", l.voucherID)
+		}
+		if err := l.dropTickets(ctx, l.stray(page, inStream)); err != nil {
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// stray finds the rows of the voucher that are not in the stream, in a page of users and their rows in turn. It
+// returns them in the same form.
+func (l *load) stray(page []string, inStream map[string]bool) []any {
+	var stray []any
+	for i := 0; i+1 < len(page); i += 2 {
+		for row := range strings.SplitSeq(page[i+1], rowSeparator) {
+			a, err := parseRow(row)
+			if err == nil && a.VoucherID == l.voucherID && !inStream[row] {
+				stray = append(stray, page[i], row)
+			}
+		}
+	}
+	return stray
+}
+
+func (l *load) dropTickets(ctx context.Context, stray []any) error {
+	if len(stray) == 0 {
+		return nil
+	}
+	dropped, err := l.gate.run(ctx, loadSweepScript, l.keys.list(), append([]any{l.token}, stray...)...).Bool()
+	if err != nil {
+		return unavailable(err, "drop tickets of voucher %d", l.voucherID)
+	}
+	if !dropped {
+		return errStale
+	}
+	return nil
+}
+
+func (queue waiting) orderIDs() []int64 {
+	var ids []int64
+	for _, as := range queue {
+		for i := range as {
+			ids = append(ids, as[i].OrderID)
+		}
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
 
-func newTable(queue map[string]service.Admission, state service.GateState) *table {
-	t := &table{stock: state.Stock, queued: len(queue), buyers: map[int64][]int64{}}
+func newTable(queue waiting, state service.GateState) *table {
+	t := &table{stock: state.Stock, buyers: map[int64][]int64{}}
 	known := make(map[int64]bool, len(state.Settled)+len(state.Holders))
 	for _, id := range state.Settled {
 		known[id] = true
@@ -99,11 +164,14 @@ func newTable(queue map[string]service.Admission, state service.GateState) *tabl
 		known[h.OrderID] = true
 		t.add(h.UserID, h.OrderID)
 	}
-	for _, a := range queue {
-		if !known[a.OrderID] {
-			known[a.OrderID] = true
-			t.add(a.UserID, a.OrderID)
-			t.stock--
+	for _, as := range queue {
+		t.queued += len(as)
+		for i := range as {
+			if a := &as[i]; !known[a.OrderID] {
+				known[a.OrderID] = true
+				t.add(a.UserID, a.OrderID)
+				t.stock--
+			}
 		}
 	}
 	for _, orders := range t.buyers {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,31 +18,49 @@ import (
 // 24 hours ago. Its voucher is not known, so all shards are asked, in one round trip.
 // Errors: service.ErrNotFound (also for another user's), ErrUnavailable.
 func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (service.Ticket, error) {
-	order := strconv.FormatInt(orderID, 10)
-	cmds := make([]*redis.SliceCmd, shards)
+	user, order := strconv.FormatInt(userID, 10), strconv.FormatInt(orderID, 10)
+	var queued, failed [shards]*redis.SliceCmd
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range shards {
-			cmds[s] = p.HMGet(ctx, shard(s).tickets(userID), order)
+		for s := range shard(shards) {
+			queued[s] = p.HMGet(ctx, s.queued(), user)
+			failed[s] = p.HMGet(ctx, s.failed(userID), order)
 		}
 		return nil
 	})
 	if err != nil {
 		return service.Ticket{}, unavailable(err, "read ticket %d", orderID)
 	}
-	for _, cmd := range cmds {
-		if text, ok := cmd.Val()[0].(string); ok {
-			return parseTicket(userID, order, text)
+	for _, cmd := range queued {
+		tickets, err := queuedTickets(first(cmd))
+		if err != nil {
+			return service.Ticket{}, err
+		}
+		if i := slices.IndexFunc(tickets, func(t service.Ticket) bool { return t.OrderID == orderID }); i >= 0 {
+			return tickets[i], nil
+		}
+	}
+	for _, cmd := range failed {
+		if text := first(cmd); text != "" {
+			return failedTicket(text)
 		}
 	}
 	return service.Ticket{}, service.ErrNotFound
 }
 
+// first is what HMGET of one field found, or empty.
+func first(cmd *redis.SliceCmd) string {
+	text, _ := cmd.Val()[0].(string)
+	return text
+}
+
 // Tickets shows all admissions of the user that are not orders in the database, the newest order id first.
 func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, error) {
-	cmds := make([]*redis.MapStringStringCmd, shards)
+	user := strconv.FormatInt(userID, 10)
+	var queued [shards]*redis.SliceCmd
+	var failed [shards]*redis.MapStringStringCmd
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range shards {
-			cmds[s] = p.HGetAll(ctx, shard(s).tickets(userID))
+		for s := range shard(shards) {
+			queued[s], failed[s] = p.HMGet(ctx, s.queued(), user), p.HGetAll(ctx, s.failed(userID))
 		}
 		return nil
 	})
@@ -49,34 +68,56 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, err
 		return nil, unavailable(err, "read the tickets of user %d", userID)
 	}
 	var tickets []service.Ticket
-	for _, cmd := range cmds {
-		for order, text := range cmd.Val() {
-			t, err := parseTicket(userID, order, text)
+	for s := range shards {
+		waiting, err := queuedTickets(first(queued[s]))
+		if err != nil {
+			return nil, err
+		}
+		tickets = append(tickets, waiting...)
+	}
+	for s := range shards {
+		for _, text := range failed[s].Val() {
+			t, err := failedTicket(text)
 			if err != nil {
 				return nil, err
 			}
 			tickets = append(tickets, t)
 		}
 	}
-	slices.SortFunc(tickets, func(a, b service.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
+	// Of an id that was handed out twice, after Redis lost the counter, the one that is queued is shown.
+	slices.SortStableFunc(tickets, func(a, b service.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
+	return slices.CompactFunc(tickets, func(a, b service.Ticket) bool { return a.OrderID == b.OrderID }), nil
+}
+
+// queuedTickets reads the rows of a user.
+func queuedTickets(rows string) ([]service.Ticket, error) {
+	if rows == "" {
+		return nil, nil
+	}
+	as, err := parseRows(rows)
+	if err != nil {
+		return nil, fmt.Errorf("ticket: %w", err)
+	}
+	tickets := make([]service.Ticket, len(as))
+	for i, a := range as {
+		a.ReplyTo = "" // it says where to tell the outcome, not what it is
+		tickets[i].Admission = a
+	}
 	return tickets, nil
 }
 
-// parseTicket reads the text that common.lua writes: a word, and name=value after it.
-func parseTicket(userID int64, order, text string) (service.Ticket, error) {
-	status, rest, _ := strings.Cut(text, " ")
-	f := &fields{values: map[string]string{"order": order}}
-	for _, word := range strings.Fields(rest) {
-		name, value, _ := strings.Cut(word, "=")
-		f.values[name] = value
+// failedTicket reads what settle.lua writes: reason, time in ms and row.
+func failedTicket(text string) (service.Ticket, error) {
+	reason, rest, _ := strings.Cut(text, " ")
+	ms, row, _ := strings.Cut(rest, " ")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return service.Ticket{}, fmt.Errorf("ticket %q: %w", text, err)
 	}
-	t := service.Ticket{Admission: f.admission()}
-	t.OrderID, t.UserID = f.number("order"), userID
-	if status == "failed" {
-		t.Failed, t.FailedAt = f.values["reason"], f.millis("failed_at")
+	a, err := parseRow(row)
+	if err != nil {
+		return service.Ticket{}, fmt.Errorf("ticket: %w", err)
 	}
-	if f.err != nil {
-		return service.Ticket{}, fmt.Errorf("ticket %s of user %d: %w", order, userID, f.err)
-	}
-	return t, nil
+	a.ReplyTo = ""
+	return service.Ticket{Admission: a, Failed: reason, FailedAt: time.UnixMilli(at).UTC()}, nil
 }

@@ -26,7 +26,7 @@ var (
 func (r *reader) claim(ctx context.Context) ([]entry, error) {
 	cfg := &r.w.cfg
 	found, err := claimScript.Run(ctx, cfg.Redis, []string{r.stream},
-		cfg.Group, cfg.Consumer, cfg.MinIdle.Milliseconds(), cfg.BatchSize).Slice()
+		cfg.Group, cfg.Consumer, cfg.MinIdle.Milliseconds(), cfg.ReadSize).Slice()
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func parseClaimed(item any) (entry, error) {
 		return entry{}, fmt.Errorf("queue: claim.lua answered %v", item)
 	}
 	e := entry{fields: map[string]any{}}
-	e.id, _ = parts[0].(string)
+	e.Entry, _ = parts[0].(string)
 	e.deliveries, _ = parts[1].(int64)
 	pairs, _ := parts[2].([]any)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -66,7 +66,7 @@ func (r *reader) keep(ctx context.Context, entries []entry) {
 	args := make([]any, 0, 2+len(entries))
 	args = append(args, r.w.cfg.Group, r.w.cfg.Consumer)
 	for _, e := range entries {
-		args = append(args, e.id)
+		args = append(args, e.Entry)
 	}
 	if err := keepScript.Run(ctx, r.w.cfg.Redis, []string{r.stream}, args...).Err(); err != nil {
 		r.log.DebugContext(ctx, "queue: the claim on entries in hand was not renewed", slog.Any("error", err))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
+	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
@@ -23,7 +24,7 @@ func readerOf(r *rig, consumer string) *reader {
 func entriesOf(r *rig) []entry {
 	var entries []entry
 	for _, p := range r.pending() {
-		entries = append(entries, entry{id: p.ID})
+		entries = append(entries, entry{Parcel: service.Parcel{Entry: p.ID}})
 	}
 	return entries
 }
@@ -31,7 +32,7 @@ func entriesOf(r *rig) []entry {
 func TestClaimCountsDeliveries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
-		r.reserve(1, 3)
+		r.reserveApart(1, 3)
 		messages := r.deliver("dead")
 		for tries := int64(2); tries < 5; tries++ {
 			r.until("they have been idle", func() bool { return r.pending()[2].Idle >= 2*time.Millisecond })
@@ -39,7 +40,9 @@ func TestClaimCountsDeliveries(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, entries, 3)
 			for i, e := range entries {
-				require.Equal(t, entry{id: messages[i].ID, fields: messages[i].Values, deliveries: tries}, e)
+				require.Equal(t, entry{
+					Parcel: service.Parcel{Entry: messages[i].ID}, fields: messages[i].Values, deliveries: tries,
+				}, e)
 			}
 		}
 		for _, p := range r.pending() {
@@ -52,7 +55,7 @@ func TestClaimCountsDeliveries(t *testing.T) {
 func TestClaimLeavesYoungEntriesAlone(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
-		r.reserve(1, 3)
+		r.reserveApart(1, 3)
 		r.deliver("busy")
 		b := readerOf(r, "b")
 		b.w.cfg.MinIdle = time.Hour
@@ -67,7 +70,7 @@ func TestClaimLeavesYoungEntriesAlone(t *testing.T) {
 func TestClaimForgetsDeletedEntries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
-		r.reserve(1, 3)
+		r.reserveApart(1, 3)
 		messages := r.deliver("dead")
 		require.NoError(t, rdb.XDel(t.Context(), r.stream(), messages[1].ID).Err())
 		r.until("they have been idle", func() bool { return r.pending()[0].Idle >= 2*time.Millisecond })
@@ -81,18 +84,23 @@ func TestClaimForgetsDeletedEntries(t *testing.T) {
 func TestEntriesThatComeForEverAreBuriedWithoutATry(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
-		r.reserve(1, 2)
+		r.reserve(1, 2) // one parcel
+		r.reserve(3, 1)
 		messages := r.deliver("dead")
 		require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "dead", 0, messages[0].ID,
 			"RETRYCOUNT", maxDeliveries).Err())
 		r.start(r.config("a", r.commit))
 		r.settled()
 		require.Zero(t, r.asked(1))
-		require.Equal(t, 1, r.asked(2))
+		require.Zero(t, r.asked(2))
+		require.Equal(t, 1, r.asked(3))
 		letters := r.letters()
-		require.Len(t, letters, 1)
-		require.EqualValues(t, maxDeliveries+1, letters[0].Tries)
-		require.EqualValues(t, 1, letters[0].Admission.OrderID)
+		require.Len(t, letters, 2)
+		for i, l := range letters {
+			require.EqualValues(t, maxDeliveries+1, l.Tries)
+			require.EqualValues(t, 2-i, l.Admission.OrderID)
+		}
+		require.Equal(t, admission.Level{Stock: 9, Held: 1, Version: r.level().Version}, r.level())
 	})
 }
 
@@ -141,13 +149,16 @@ func TestLag(t *testing.T) {
 
 		_, err = rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), ID: "1000-0", Values: []string{"a", "b"}}).Result()
 		require.NoError(t, err)
+		lag, err = w.Lag(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, lag.Unsettled, "what it is nobody knows")
 		r.reserve(1, 3)
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
 			Stream: admission.DeadStreams()[3], Values: []string{"a", "b"},
 		}).Err())
 		lag, err = w.Lag(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, 4, lag.Unsettled)
+		require.EqualValues(t, 3, lag.Unsettled)
 		require.EqualValues(t, 1, lag.Dead)
 		require.InDelta(t, time.Since(time.UnixMilli(1000)), lag.Oldest, float64(time.Minute))
 	})

@@ -10,11 +10,11 @@ import (
 	"seckill/internal/service"
 )
 
-// commit answers for each entry. Those that fail for a reason of their own, as it seems, are tried again in halves:
+// commit answers for each admission. Those that fail for a reason of their own, as it seems, are tried again in halves:
 // one that spoils a transaction for all must not take the others with it.
-func (r *reader) commit(ctx context.Context, entries []entry) []error {
-	errs := r.try(ctx, entries)
-	if len(entries) == 1 {
+func (r *reader) commit(ctx context.Context, as []service.Admission) []error {
+	errs := r.try(ctx, as)
+	if len(as) == 1 {
 		return errs
 	}
 	var suspects []int
@@ -24,9 +24,9 @@ func (r *reader) commit(ctx context.Context, entries []entry) []error {
 		}
 	}
 	for half := range slices.Chunk(suspects, max(1, (len(suspects)+1)/2)) {
-		some := make([]entry, len(half))
+		some := make([]service.Admission, len(half))
 		for i, at := range half {
-			some[i] = entries[at]
+			some[i] = as[at]
 		}
 		for i, err := range r.commit(ctx, some) {
 			errs[half[i]] = err
@@ -36,19 +36,15 @@ func (r *reader) commit(ctx context.Context, entries []entry) []error {
 }
 
 // try calls Commit once. A panic is an error of all.
-func (r *reader) try(ctx context.Context, entries []entry) (errs []error) {
+func (r *reader) try(ctx context.Context, as []service.Admission) (errs []error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.log.ErrorContext(ctx, "queue: panic in a commit", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-			errs = slices.Repeat([]error{fmt.Errorf("panic: %v", p)}, len(entries))
+			errs = slices.Repeat([]error{fmt.Errorf("panic: %v", p)}, len(as))
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, r.w.cfg.CommitTimeout)
 	defer cancel()
-	as := make([]service.Admission, len(entries))
-	for i, e := range entries {
-		as[i] = e.admission
-	}
 	errs = r.w.cfg.Commit(ctx, as)
 	if len(errs) != len(as) {
 		err := fmt.Errorf("queue: %d answers for %d admissions", len(errs), len(as))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"seckill/internal/service"
@@ -24,18 +25,20 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 	}
 	b := &Batch{Stream: r.stream, Entries: len(entries), Claimed: claimed, Failed: map[string]int{}}
 	start := time.Now()
-	todo := r.readable(ctx, entries, b)
+	todo := r.sort(ctx, entries, b)
 	var pause backoff
 	for kept := start; len(todo) > 0; {
-		var unavailable error
-		if todo, unavailable = r.conclude(ctx, todo, b); len(todo) == 0 {
+		n := fitting(todo, r.w.cfg.BatchSize)
+		again, unavailable := r.conclude(ctx, todo[:n], b)
+		todo = append(again, todo[n:]...)
+		if unavailable == nil {
 			pause.reset(ctx, r.log, "queue: the database is back")
-			break
-		}
-		pause.failed(ctx, r.log, "queue: the database is unavailable, the batch is kept in hand", unavailable)
-		if pause.wait(ctx) != nil {
-			b.Pending += len(todo)
-			break
+		} else {
+			pause.failed(ctx, r.log, "queue: the database is unavailable, the batch is kept in hand", unavailable)
+			if pause.wait(ctx) != nil {
+				b.Pending += admissions(todo)
+				break
+			}
 		}
 		if time.Since(kept) > r.w.cfg.MinIdle/4 {
 			r.keep(ctx, todo)
@@ -46,48 +49,98 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 	r.w.cfg.Observe(*b)
 }
 
-// readable buries what cannot be read, or was delivered too often, and returns the others.
-func (r *reader) readable(ctx context.Context, entries []entry, b *Batch) []entry {
+// admissions counts what is in entries.
+func admissions(entries []entry) int {
+	n := 0
+	for i := range entries {
+		n += len(entries[i].Admissions)
+	}
+	return n
+}
+
+// fitting says how many of the first entries have no more than most admissions together; at least one.
+func fitting(entries []entry, most int) int {
+	for i := range entries {
+		if most -= len(entries[i].Admissions); most < 0 {
+			return max(i, 1)
+		}
+	}
+	return len(entries)
+}
+
+// sort parses entries and returns those to be committed. What cannot be read is buried, what was delivered too often
+// is dead, and what was put back has its pause.
+func (r *reader) sort(ctx context.Context, entries []entry, b *Batch) []entry {
 	todo := make([]entry, 0, len(entries))
+	var dead []service.Parcel
 	for _, e := range entries {
-		a, err := r.w.cfg.Gate.Parse(e.fields)
-		e.admission = a
+		p, err := r.w.cfg.Gate.Parse(r.stream, e.Entry, e.fields)
+		if err != nil {
+			r.bury(ctx, e, err, b)
+			continue
+		}
+		e.Parcel = p
 		switch {
-		case err != nil:
-			r.bury(ctx, e, nil, err, b)
 		case e.deliveries > maxDeliveries:
-			r.bury(ctx, e, &a, errors.New("delivered too often"), b)
+			p.Tries = e.deliveries
+			p.Ends = slices.Repeat([]service.End{{Dead: "delivered too often"}}, len(p.Admissions))
+			dead = append(dead, p)
+		case e.Tries > 0 && !b.Claimed:
+			b.Pending += len(e.Admissions)
 		default:
 			todo = append(todo, e)
 		}
 	}
+	r.settle(ctx, dead, b)
 	return todo
 }
 
-// conclude tries to commit entries and does what has to be done about each. It returns those for which the database
-// was unavailable, and one of the errors.
-func (r *reader) conclude(ctx context.Context, entries []entry, b *Batch) ([]entry, error) {
-	var done []service.Settled
-	var again []entry
-	var unavailable error
-	for i, err := range r.commit(ctx, entries) {
-		e := entries[i]
-		failed, final := reason(err)
-		switch {
-		case final:
-			done = append(done, service.Settled{Entry: e.id, Admission: e.admission, Failed: failed})
-		case temporary(err):
+// conclude tries to commit entries and does what has to be done about their admissions. It returns the entries for
+// which the database was unavailable, and one of the errors.
+func (r *reader) conclude(ctx context.Context, entries []entry, b *Batch) (again []entry, unavailable error) {
+	as := make([]service.Admission, 0, admissions(entries))
+	for i := range entries {
+		as = append(as, entries[i].Admissions...)
+	}
+	errs := r.commit(ctx, as)
+	done := make([]service.Parcel, 0, len(entries))
+	for _, e := range entries {
+		n := len(e.Admissions)
+		if err := firstTemporary(errs[:n]); err != nil {
 			again, unavailable = append(again, e), err
-		case e.deliveries >= r.w.cfg.MaxTries:
-			r.bury(ctx, e, &e.admission, err, b)
-		default:
-			b.Pending++
-			r.log.WarnContext(ctx, "queue: an entry failed and will be tried again",
-				slog.String("entry", e.id), slog.Int64("tries", e.deliveries), slog.Any("error", err))
+		} else {
+			done = append(done, r.end(e.Parcel, errs[:n]))
 		}
+		errs = errs[n:]
 	}
 	r.settle(ctx, done, b)
 	return again, unavailable
+}
+
+// end says what becomes of the admissions of a parcel after the answers of Commit.
+func (r *reader) end(p service.Parcel, errs []error) service.Parcel {
+	p.Tries++
+	p.Ends = make([]service.End, len(errs))
+	for i, err := range errs {
+		failed, final := reason(err)
+		switch {
+		case final:
+			p.Ends[i].Failed = failed
+		case p.Tries >= r.w.cfg.MaxTries:
+			p.Ends[i].Dead = shortened(err)
+		default:
+			p.Ends[i].Again = true
+			r.log.Warn("queue: an admission failed and will be tried again", slog.String("entry", p.Entry),
+				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.Any("error", err))
+		}
+	}
+	return p
+}
+
+// shortened is what a dead letter tells of an error.
+func shortened(err error) string {
+	text := err.Error()
+	return text[:min(len(text), maxReason)]
 }
 
 // reason turns the final answers of Commit into the codes of the API. Empty and final: the order is committed.
@@ -108,41 +161,62 @@ func reason(err error) (failed string, final bool) {
 
 // temporary says whether err says nothing about the admission.
 func temporary(err error) bool {
-	return errors.Is(err, service.ErrUnavailable) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return err != nil && (errors.Is(err, service.ErrUnavailable) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 
-func (r *reader) settle(ctx context.Context, done []service.Settled, b *Batch) {
+// firstTemporary is the first error that says nothing about its admission.
+func firstTemporary(errs []error) error {
+	if i := slices.IndexFunc(errs, temporary); i >= 0 {
+		return errs[i]
+	}
+	return nil
+}
+
+func (r *reader) settle(ctx context.Context, done []service.Parcel, b *Batch) {
 	if len(done) == 0 {
 		return
 	}
 	err := r.persist(ctx, func() error { return r.w.cfg.Gate.Settle(ctx, done) })
-	if err != nil {
-		b.Pending += len(done)
-		return
-	}
-	for _, s := range done {
-		if s.Failed == "" {
-			b.Committed++
+	for _, p := range done {
+		if err != nil {
+			b.Pending += len(p.Admissions)
 		} else {
-			b.Failed[s.Failed]++
+			r.count(ctx, p, b)
 		}
 	}
 }
 
-// bury gives an entry up. a is nil if it cannot be read.
-func (r *reader) bury(ctx context.Context, e entry, a *service.Admission, why error, b *Batch) {
-	text := why.Error()
-	dead := service.Dead{
-		Stream: r.stream, Entry: e.id, Admission: a, Reason: text[:min(len(text), maxReason)], Tries: e.deliveries,
+// count notes how the admissions of a parcel ended.
+func (r *reader) count(ctx context.Context, p service.Parcel, b *Batch) {
+	for i, end := range p.Ends {
+		switch {
+		case end.Again:
+			b.Pending++
+		case end.Dead != "":
+			b.Buried++
+			r.log.ErrorContext(ctx, "queue: an admission was buried", slog.String("entry", p.Entry),
+				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.String("error", end.Dead))
+		case end.Failed != "":
+			b.Failed[end.Failed]++
+		default:
+			b.Committed++
+		}
 	}
-	if err := r.persist(ctx, func() error { return r.w.cfg.Gate.Bury(ctx, dead) }); err != nil {
+}
+
+// bury gives up an entry that cannot be read.
+func (r *reader) bury(ctx context.Context, e entry, why error, b *Batch) {
+	err := r.persist(ctx, func() error {
+		return r.w.cfg.Gate.Bury(ctx, r.stream, e.Entry, shortened(why), e.deliveries)
+	})
+	if err != nil {
 		b.Pending++
 		return
 	}
 	b.Buried++
-	r.log.ErrorContext(ctx, "queue: an entry was buried", slog.String("entry", e.id),
-		slog.Int64("order_id", e.admission.OrderID), slog.Int64("tries", e.deliveries), slog.Any("error", why))
+	r.log.ErrorContext(ctx, "queue: an entry that cannot be read was buried", slog.String("entry", e.Entry),
+		slog.Int64("tries", e.deliveries), slog.Any("error", why))
 }
 
 // persist repeats what the gate has to do until it is done or ctx ends. The transaction is committed; if the gate does

@@ -14,21 +14,26 @@ import (
 
 // Lag is how far the workers are behind, over all streams.
 type Lag struct {
-	Unsettled int64         // entries; those that are settled are deleted
-	Oldest    time.Duration // age of the oldest of them, by the clock of Redis; 0 if there is none
+	// Unsettled is how many users have admissions that are not settled, or how many entries there are, if those are
+	// more. That is the number of admissions unless a user has several.
+	Unsettled int64
+	Oldest    time.Duration // age of the oldest entry, by the clock of Redis; 0 if there is none
 	Dead      int64         // dead letters
 }
 
 // Lag asks Redis, in one round trip to each node. Errors are wrapped service.ErrUnavailable.
 func (w *Workers) Lag(ctx context.Context) (Lag, error) {
 	var clock *redis.TimeCmd
-	var dead, unsettled []*redis.IntCmd
+	var entries, users, dead []*redis.IntCmd
 	var oldest []*redis.XMessageSliceCmd
 	_, err := w.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		clock = p.Time(ctx)
 		for _, stream := range w.cfg.Streams {
-			unsettled = append(unsettled, p.XLen(ctx, stream))
+			entries = append(entries, p.XLen(ctx, stream))
 			oldest = append(oldest, p.XRangeN(ctx, stream, "-", "+", 1))
+		}
+		for _, tickets := range w.cfg.Tickets {
+			users = append(users, p.HLen(ctx, tickets))
 		}
 		for _, stream := range w.cfg.DeadStreams {
 			dead = append(dead, p.XLen(ctx, stream))
@@ -38,17 +43,21 @@ func (w *Workers) Lag(ctx context.Context) (Lag, error) {
 	if err != nil {
 		return Lag{}, fmt.Errorf("%w: queue: read the lag: %w", service.ErrUnavailable, err)
 	}
-	var lag Lag
-	for i, first := range oldest {
-		lag.Unsettled += unsettled[i].Val()
+	lag := Lag{Unsettled: max(sum(entries), sum(users)), Dead: sum(dead)}
+	for _, first := range oldest {
 		for _, m := range first.Val() {
 			lag.Oldest = max(lag.Oldest, clock.Val().Sub(addedAt(m.ID)))
 		}
 	}
-	for _, n := range dead {
-		lag.Dead += n.Val()
-	}
 	return lag, nil
+}
+
+func sum(cmds []*redis.IntCmd) int64 {
+	var n int64
+	for _, cmd := range cmds {
+		n += cmd.Val()
+	}
+	return n
 }
 
 // addedAt reads the time out of an entry's id, "<ms>-<seq>".

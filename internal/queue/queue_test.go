@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestAnotherWorkerTakesOverWhatWasRead(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
-		require.Len(t, r.deliver("dead"), 20)
+		require.Len(t, r.deliver("dead"), 1)
 		r.start(r.config("b", r.commit))
 		r.settled()
 		r.requireOrders(1, 20)
@@ -76,7 +77,7 @@ func TestWorkerTakesOverFromItself(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
-		require.Len(t, r.deliver("a"), 20)
+		require.Len(t, r.deliver("a"), 1)
 		r.start(r.config("a", r.commit))
 		r.settled()
 		r.requireOrders(1, 20)
@@ -91,7 +92,7 @@ func TestAnotherWorkerTakesOverWhatWasCommitted(t *testing.T) {
 		asked := make(chan struct{}, 100)
 		cfg := r.config("a", r.commit)
 		cfg.ShutdownTimeout = time.Millisecond
-		cfg.Gate = slowGate{r.gate, func(context.Context, []service.Settled) error {
+		cfg.Gate = slowGate{r.gate, func(context.Context, []service.Parcel) error {
 			asked <- struct{}{}
 			return errors.New("the network is gone")
 		}}
@@ -99,7 +100,7 @@ func TestAnotherWorkerTakesOverWhatWasCommitted(t *testing.T) {
 		<-asked
 		stop()
 		r.requireOrders(1, 20)
-		require.Len(t, r.pending(), 20)
+		require.Len(t, r.pending(), 1)
 
 		r.start(r.config("b", r.commit))
 		r.settled()
@@ -116,7 +117,7 @@ func TestSettlementIsRepeatedUntilTheGateHears(t *testing.T) {
 		var tries atomic.Int64
 		cfg := r.config("a", r.commit)
 		cfg.MinIdle = time.Hour // nothing comes again: it is the same settlement
-		cfg.Gate = slowGate{r.gate, func(ctx context.Context, done []service.Settled) error {
+		cfg.Gate = slowGate{r.gate, func(ctx context.Context, done []service.Parcel) error {
 			if tries.Add(1) < 3 {
 				return service.ErrUnavailable
 			}
@@ -213,7 +214,7 @@ func TestUnavailableDatabaseIsWaitedFor(t *testing.T) {
 			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, p.ID,
 				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 1).Err())
 		}
-		r.until("the claim is renewed", func() bool { return r.pending()[19].Idle < time.Hour })
+		r.until("the claim is renewed", func() bool { return r.pending()[0].Idle < time.Hour })
 		back.Store(true)
 		r.settled()
 		r.requireOrders(1, 20)
@@ -228,12 +229,12 @@ func TestUnavailableDatabaseIsWaitedFor(t *testing.T) {
 func TestKeepRenewsTheClaim(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
-		r.reserve(1, 3)
+		r.reserveApart(1, 3)
 		r.deliver("a")
 		a := readerOf(r, "a")
 		entries := entriesOf(r)
 		for _, e := range entries {
-			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, e.id,
+			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, e.Entry,
 				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 4).Err())
 		}
 		a.keep(t.Context(), entries)
@@ -303,6 +304,105 @@ func TestUnreadableEntriesAreBuriedAtOnce(t *testing.T) {
 	})
 }
 
+// A parcel that is in the stream of another shard is not committed.
+func TestAstrayParcelsAreBuried(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		astray := map[string]any{"rows": "5 5 8 1 100 1000 "}
+		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: astray}).Err())
+		r.start(r.config("a", r.commit))
+		r.settled()
+		require.Zero(t, r.asked(5))
+		require.Len(t, r.letters(), 1)
+	})
+}
+
+// One of a parcel is poison. The others become orders at once, and it is tried again alone, after a pause.
+func TestPoisonIsPutBackAlone(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 20)
+		var healed atomic.Bool
+		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+			if slices.ContainsFunc(as, func(a service.Admission) bool { return a.OrderID == 3 }) && !healed.Load() {
+				return r.refuse(as, errors.New("a column is too short"))
+			}
+			return r.commit(ctx, as)
+		})
+		cfg.MinIdle = time.Hour // it is not claimed until the test says so
+		stop := r.start(cfg)
+		r.until("the others are settled", func() bool { return r.level().Queued == 1 && len(r.pending()) == 1 })
+		tries := r.asked(3)
+		require.Equal(t, admission.Level{Stock: 80, Held: 20, Queued: 1, Backlog: 1, Version: r.level().Version}, r.level())
+		ticket, err := r.gate.Ticket(t.Context(), 3, 3)
+		require.NoError(t, err)
+		require.Empty(t, ticket.Failed)
+		require.Equal(t, tries, r.asked(3), "it has its pause")
+
+		stop()
+		healed.Store(true)
+		cfg.MinIdle = time.Millisecond
+		r.start(cfg)
+		r.settled()
+		r.requireOrders(1, 20)
+		require.Equal(t, tries+1, r.asked(3))
+		require.Empty(t, r.letters())
+		require.EqualValues(t, 20, r.level().Held)
+	})
+}
+
+// An entry of which one admission met an unavailable database stays in hand as a whole, and others do not.
+func TestParcelsAreKeptAsAWhole(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		r.reserve(1, 5)
+		r.reserve(6, 5)
+		var back atomic.Bool
+		cfg := r.config("a", func(_ context.Context, as []service.Admission) []error {
+			errs := r.refuse(as, nil)
+			for i, a := range as {
+				switch {
+				case a.OrderID == 2:
+					errs[i] = service.ErrSoldOut
+				case a.OrderID == 3 && !back.Load():
+					errs[i] = service.ErrUnavailable
+				}
+			}
+			return errs
+		})
+		cfg.MinIdle = time.Hour
+		r.start(cfg)
+		r.until("it is tried again", func() bool { return r.asked(3) > 2 })
+		require.Equal(t, r.asked(3), r.asked(1))
+		require.Equal(t, 1, r.asked(6))
+		require.Equal(t, admission.Level{Stock: 90, Held: 10, Queued: 5, Backlog: 1, Version: r.level().Version}, r.level())
+		back.Store(true)
+		r.settled()
+		require.Equal(t, admission.Level{Stock: 91, Held: 9, Version: r.level().Version}, r.level())
+	})
+}
+
+// What is read at once may be more than a transaction should have.
+func TestBatchesAreBounded(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 1000)
+		for i, n := range []int{3, 4, 3, 9, 64, 1, 1, 8, 2} {
+			r.reserve(int64(100*i), n)
+		}
+		var sizes []int // one reader: one at a time
+		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+			sizes = append(sizes, len(as))
+			return r.commit(ctx, as)
+		})
+		cfg.BatchSize = 10
+		stop := r.start(cfg)
+		r.settled()
+		stop()
+		require.Equal(t, []int{10, 9, 64, 10, 2}, sizes)
+		require.Equal(t, 95, r.batches[0].Committed)
+	})
+}
+
 func TestShutdownFinishesTheBatch(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
@@ -349,7 +449,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		stop := r.start(cfg)
 		<-entered
 		stop()
-		require.Len(t, r.pending(), 20)
+		require.Len(t, r.pending(), 1)
 		r.start(r.config("b", r.commit))
 		r.settled()
 		r.requireOrders(1, 20)
@@ -369,10 +469,12 @@ func TestTwoWorkersShare(t *testing.T) {
 				<-both // each waits in its first batch until the other has one, too
 				return r.commit(ctx, as)
 			})
-			cfg.BatchSize, cfg.MinIdle = 7, time.Hour
+			cfg.ReadSize, cfg.MinIdle = 7, time.Hour
 			r.start(cfg)
 		}
-		r.reserve(1, 400)
+		for first := int64(1); first <= 400; first += 4 {
+			r.reserve(first, 4)
+		}
 		r.settled()
 		r.requireOrders(1, 400)
 		for id := int64(1); id <= 400; id++ {

@@ -12,12 +12,11 @@ import (
 	"seckill/internal/service"
 )
 
-// entry is an entry of a stream as it was delivered.
+// entry is an entry of a stream as it was delivered. Of its parcel nothing but the id is known before it is parsed.
 type entry struct {
-	id         string
+	service.Parcel
 	fields     map[string]any
 	deliveries int64
-	admission  service.Admission
 }
 
 // reader is the one who reads one stream.
@@ -53,7 +52,7 @@ func (r *reader) turn(reading, working context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(stale) < r.w.cfg.BatchSize {
+		if len(stale) < r.w.cfg.ReadSize {
 			r.claimAt = now.Add(r.w.cfg.ClaimEvery)
 		}
 		r.handle(working, stale, true)
@@ -77,7 +76,7 @@ func (r *reader) read(ctx context.Context) ([]entry, error) {
 	defer cancel()
 	streams, err := r.w.cfg.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: r.w.cfg.Group, Consumer: r.w.cfg.Consumer, Streams: []string{r.stream, ">"},
-		Count: int64(r.w.cfg.BatchSize),
+		Count: int64(r.w.cfg.ReadSize),
 		Block: max(min(r.w.cfg.Block, time.Until(r.claimAt)), time.Millisecond), // 0 would be for ever
 	}).Result()
 	if errors.Is(err, redis.Nil) {
@@ -89,7 +88,7 @@ func (r *reader) read(ctx context.Context) ([]entry, error) {
 	var entries []entry
 	for _, s := range streams {
 		for _, m := range s.Messages {
-			entries = append(entries, entry{id: m.ID, fields: m.Values, deliveries: 1})
+			entries = append(entries, entry{Parcel: service.Parcel{Entry: m.ID}, fields: m.Values, deliveries: 1})
 		}
 	}
 	return entries, nil

@@ -71,6 +71,13 @@ func (r *rig) reserve(first int64, n int) {
 	require.Equal(r.t, make([]error, n), results)
 }
 
+// reserveApart queues orders first..first+n-1, each in an entry of its own.
+func (r *rig) reserveApart(first int64, n int) {
+	for i := range int64(n) {
+		r.reserve(first+i, 1)
+	}
+}
+
 // commit is the database: it stores whatever it gets.
 func (r *rig) commit(_ context.Context, as []service.Admission) []error {
 	r.mu.Lock()
@@ -95,7 +102,8 @@ func (r *rig) refuse(as []service.Admission, err error) []error {
 // config makes workers that are quick to take over.
 func (r *rig) config(consumer string, commit CommitFunc) Config {
 	return Config{
-		Redis: r.rdb, Streams: admission.Streams()[voucher : voucher+1], DeadStreams: admission.DeadStreams(),
+		Redis: r.rdb, Streams: admission.Streams()[voucher : voucher+1],
+		Tickets: admission.QueuedTickets()[voucher : voucher+1], DeadStreams: admission.DeadStreams(),
 		Group: admission.Group, Consumer: consumer, Gate: r.gate, Commit: commit,
 		Block: 20 * time.Millisecond, MinIdle: 100 * time.Millisecond, ClaimEvery: 20 * time.Millisecond,
 		Observe: func(b Batch) {
@@ -196,9 +204,9 @@ func (r *rig) letters() []admission.DeadLetter {
 // slowGate lets a test stand between the workers and the gate.
 type slowGate struct {
 	*admission.Gate
-	settle func(ctx context.Context, done []service.Settled) error
+	settle func(ctx context.Context, done []service.Parcel) error
 }
 
-func (g slowGate) Settle(ctx context.Context, done []service.Settled) error {
+func (g slowGate) Settle(ctx context.Context, done []service.Parcel) error {
 	return g.settle(ctx, done)
 }

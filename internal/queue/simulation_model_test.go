@@ -99,14 +99,17 @@ type picture struct {
 	orders  map[int64]dbOrder
 	stocks  map[int64]int64
 	queue   []service.Admission
+	entries int
 	letters []service.Admission
 }
 
 func (s *simulation) look(t *rapid.T) *picture {
-	return &picture{
-		orders: s.orders(t), stocks: s.stocks(t), queue: s.queued(t),
-		letters: s.admissions(t, admission.DeadStreams()[voucher]),
+	now := &picture{orders: s.orders(t), stocks: s.stocks(t), letters: s.buried(t)}
+	for _, p := range s.parcels(t) {
+		now.queue = append(now.queue, p.Admissions...)
+		now.entries++
 	}
+	return now
 }
 
 // check is what must hold after every step.
@@ -118,6 +121,7 @@ func (s *simulation) check(t *rapid.T) {
 		s.follow(t, p, now)
 	}
 	s.checkNobodyUninvited(t, now)
+	s.checkTickets(t, now)
 	for _, v := range s.vouchers {
 		s.checkGate(t, v, now)
 	}
@@ -195,6 +199,30 @@ func (s *simulation) find(t *rapid.T, p *promise, now *picture) standing {
 	return failed
 }
 
+// checkTickets: the tickets say queued of what is in the stream, and of nothing else. Their number is the backlog.
+func (s *simulation) checkTickets(t *rapid.T, now *picture) {
+	want := map[int64][]int64{}
+	for _, a := range now.queue {
+		want[a.UserID] = append(want[a.UserID], a.OrderID)
+	}
+	tickets, err := s.rdb.HLen(s.ctx, admission.QueuedTickets()[voucher]).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, len(want), tickets, "users with something queued")
+	for user, orders := range want {
+		all, err := s.back.Tickets(s.ctx, user)
+		require.NoError(t, err)
+		var queued []int64
+		for _, ticket := range all {
+			if ticket.Failed == "" {
+				queued = append(queued, ticket.OrderID)
+			}
+		}
+		slices.Sort(queued)
+		slices.Sort(orders)
+		require.Equal(t, slices.Compact(orders), queued, "queued tickets of user %d", user)
+	}
+}
+
 // checkGate compares the gate with database and stream.
 func (s *simulation) checkGate(t *rapid.T, v simVoucher, now *picture) {
 	level, err := s.back.Level(s.ctx, v.id)
@@ -219,6 +247,7 @@ func (s *simulation) checkGate(t *rapid.T, v simVoucher, now *picture) {
 		}
 	}
 	require.EqualValues(t, waiting, level.Queued, "voucher %d: the count of what is queued", v.id)
+	require.EqualValues(t, now.entries, level.Backlog, "voucher %d: entries", v.id)
 	explained := func(h service.Holder, _ bool) bool { return facts.excused[h.OrderID] || s.twice[h.OrderID] }
 	maps.DeleteFunc(want, explained)
 	maps.DeleteFunc(got, explained)

@@ -22,8 +22,8 @@ type simWorker struct {
 
 	hand    []entry // read, and not handled yet
 	claimed bool
-	owed    [][]service.Settled // committed; he was held up before he could settle
-	settled [][]service.Settled
+	owed    [][]service.Parcel // committed; he was held up before he could settle
+	settled [][]service.Parcel
 
 	fate fate
 	stop context.CancelFunc
@@ -33,7 +33,7 @@ type simWorker struct {
 // fate is what happens to a worker while he handles a batch.
 type fate struct {
 	commits   int  // admissions that he commits before he dies
-	settles   int  // admissions that he settles before he dies
+	settles   int  // entries that he settles before he dies
 	heldUp    bool // between commit and settlement
 	noReply   bool // the gate does as he says, but he hears nothing, and says it again
 	noStorage bool // the database is down at first
@@ -51,7 +51,7 @@ func newSimWorker(s *simulation, name string) *simWorker {
 	}}
 	w.reader = &reader{stream: s.stream, log: slog.New(slog.DiscardHandler), w: New(Config{
 		Redis: s.rdb, Streams: []string{s.stream}, Group: admission.Group, Consumer: name, Gate: w, Commit: w.commit,
-		BatchSize: 6, MaxTries: 2, Block: time.Millisecond,
+		ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond,
 		// Whatever is pending may be claimed: how long a worker was away is up to the simulation.
 		MinIdle: time.Nanosecond, ClaimEvery: time.Nanosecond,
 	})}
@@ -131,12 +131,12 @@ func (w *simWorker) commit(ctx context.Context, as []service.Admission) []error 
 }
 
 // Parse implements Settler.
-func (w *simWorker) Parse(fields map[string]any) (service.Admission, error) {
-	return w.sim.back.Parse(fields)
+func (w *simWorker) Parse(stream, entry string, fields map[string]any) (service.Parcel, error) {
+	return w.sim.back.Parse(stream, entry, fields)
 }
 
 // Settle implements Settler.
-func (w *simWorker) Settle(ctx context.Context, done []service.Settled) error {
+func (w *simWorker) Settle(ctx context.Context, done []service.Parcel) error {
 	switch {
 	case w.dead:
 		return errHarm
@@ -155,26 +155,24 @@ func (w *simWorker) Settle(ctx context.Context, done []service.Settled) error {
 	return w.reply()
 }
 
-func (w *simWorker) settleNow(ctx context.Context, done []service.Settled) error {
-	for _, d := range done {
-		if d.Failed != "" {
-			w.sim.noteEnd(w, d.Entry, d.Admission)
+func (w *simWorker) settleNow(ctx context.Context, done []service.Parcel) error {
+	for _, p := range done {
+		for i, end := range p.Ends {
+			switch {
+			case end.Again:
+				w.sim.seen["put back"]++
+			case end != service.End{}:
+				w.sim.noteEnd(w, p.Entry, p.Admissions[i])
+			}
 		}
 	}
 	w.settled = append(w.settled, done)
 	return w.sim.back.Settle(context.WithoutCancel(ctx), done)
 }
 
-// Bury implements Settler.
-func (w *simWorker) Bury(ctx context.Context, d service.Dead) error {
-	if w.dead {
-		return errHarm
-	}
-	w.sim.noteEnd(w, d.Entry, *d.Admission)
-	if err := w.sim.back.Bury(ctx, d); err != nil {
-		return err
-	}
-	return w.reply()
+// Bury implements Settler. Nobody but the gate writes here.
+func (w *simWorker) Bury(_ context.Context, _, entry, reason string, _ int64) error {
+	panic("entry " + entry + " cannot be read: " + reason)
 }
 
 // reply is what a worker hears of what the gate did.
@@ -190,7 +188,7 @@ func (w *simWorker) reply() error {
 }
 
 func (w *simWorker) inHand(entryID string) bool {
-	return slices.ContainsFunc(w.hand, func(e entry) bool { return e.id == entryID })
+	return slices.ContainsFunc(w.hand, func(e entry) bool { return e.Entry == entryID })
 }
 
 // drawFate: every second worker survives.

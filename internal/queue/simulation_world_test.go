@@ -182,18 +182,36 @@ func (w *world) orders(t *rapid.T) map[int64]dbOrder {
 	return orders
 }
 
-// queued reads the admissions in the stream, the oldest first.
-func (w *world) queued(t *rapid.T) []service.Admission { return w.admissions(t, w.stream) }
-
-func (w *world) admissions(t *rapid.T, stream string) []service.Admission {
-	entries, err := w.rdb.XRange(w.ctx, stream, "-", "+").Result()
+// parcels reads the stream, the oldest entry first.
+func (w *world) parcels(t *rapid.T) []service.Parcel {
+	entries, err := w.rdb.XRange(w.ctx, w.stream, "-", "+").Result()
 	require.NoError(t, err)
-	queue := make([]service.Admission, len(entries))
+	queue := make([]service.Parcel, len(entries))
 	for i, e := range entries {
-		queue[i], err = w.back.Parse(e.Values)
+		queue[i], err = w.back.Parse(w.stream, e.ID, e.Values)
 		require.NoError(t, err)
 	}
 	return queue
+}
+
+// queued are the admissions in the stream.
+func (w *world) queued(t *rapid.T) []service.Admission {
+	var queue []service.Admission
+	for _, p := range w.parcels(t) {
+		queue = append(queue, p.Admissions...)
+	}
+	return queue
+}
+
+// buried are the admissions in the dead letters.
+func (w *world) buried(t *rapid.T) []service.Admission {
+	letters, err := w.back.DeadLetters(w.ctx, "", 500)
+	require.NoError(t, err)
+	dead := make([]service.Admission, len(letters))
+	for i, l := range letters {
+		dead[i] = *l.Admission
+	}
+	return dead
 }
 
 // stocks reads the units left of all vouchers.

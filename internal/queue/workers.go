@@ -13,12 +13,12 @@ import (
 
 // Settler is the gate that filled the streams.
 type Settler interface {
-	// Parse reads the fields of an entry.
-	Parse(fields map[string]any) (service.Admission, error)
-	// Settle ends admissions after their transaction and takes their entries out of the stream.
-	Settle(ctx context.Context, done []service.Settled) error
-	// Bury moves an entry out of the stream to the dead letters.
-	Bury(ctx context.Context, d service.Dead) error
+	// Parse reads an entry of a stream.
+	Parse(stream, entry string, fields map[string]any) (service.Parcel, error)
+	// Settle ends the admissions of parcels after their transaction and takes the entries out of the stream.
+	Settle(ctx context.Context, done []service.Parcel) error
+	// Bury moves an entry that cannot be read out of the stream to the dead letters.
+	Bury(ctx context.Context, stream, entry, reason string, tries int64) error
 }
 
 // CommitFunc makes orders of admissions. Each has its own answer: nil if the order is in the database, now or from
@@ -31,15 +31,17 @@ type Config struct {
 	// Redis must not retry commands by itself (MaxRetries -1). Each stream keeps one connection of its pool busy.
 	Redis       redis.UniversalClient
 	Streams     []string // one reader each
+	Tickets     []string // hashes whose fields are the users with something in the streams; counted by Lag
 	DeadStreams []string // counted by Lag
 	Group       string
 	Consumer    string // names this process in the group; no other process may have the same
 	Gate        Settler
 	Commit      CommitFunc
 
-	BatchSize       int           // entries that are committed at once at most; default 500
+	ReadSize        int           // entries that are read at once at most; default 32, of up to 64 admissions each
+	BatchSize       int           // admissions that are committed at once, unless one entry has more; default 500
 	CommitTimeout   time.Duration // bounds one Commit, and should be less than MinIdle; default 5 s
-	MaxTries        int64         // deliveries after which poison is buried; default 5
+	MaxTries        int64         // tries after which poison is buried; default 5
 	Block           time.Duration // how long a read waits for entries, and Run for a read; default 1 s
 	MinIdle         time.Duration // how long an entry is pending before it is taken for abandoned; default 10 s
 	ClaimEvery      time.Duration // how often to look for those; default 3 s
@@ -50,16 +52,16 @@ type Config struct {
 	Log     *slog.Logger // default: slog.Default()
 }
 
-// Batch is what became of entries that were delivered together.
+// Batch is what became of the admissions in entries that were delivered together.
 type Batch struct {
 	Stream    string
 	Entries   int
 	Claimed   bool // they had been delivered before
 	Committed int
 	Failed    map[string]int // refused for good, by reason
-	Buried    int
-	Pending   int           // left to be delivered again
-	Took      time.Duration // from the delivery on
+	Buried    int            // an entry that cannot be read is one
+	Pending   int            // left to be delivered again, or put back
+	Took      time.Duration  // from the delivery on
 }
 
 // Workers read the streams. Any number of them, in any number of processes, share the work.
@@ -69,6 +71,7 @@ type Workers struct {
 
 // New makes workers. It does not talk to Redis.
 func New(cfg Config) *Workers {
+	setDefault(&cfg.ReadSize, 32)
 	setDefault(&cfg.BatchSize, 500)
 	setDefault(&cfg.CommitTimeout, 5*time.Second)
 	setDefault(&cfg.MaxTries, 5)

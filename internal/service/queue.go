@@ -1,18 +1,18 @@
 package service
 
-// Settled is an admission whose transaction has ended.
-type Settled struct {
-	Entry     string // of the stream, as Redis names it
-	Admission Admission
-	Failed    string // why there is no order, as an error code of the API; empty: the order is committed
+// Parcel is an entry of the queue: admissions of one voucher that were let in together.
+type Parcel struct {
+	Entry string // of the stream, as Redis names it
+	// Tries is how often its admissions failed for no reason that is known to the sale; this time included, once it
+	// has ends.
+	Tries      int64
+	Admissions []Admission // at least one
+	Ends       []End       // after the transaction: one for each admission
 }
 
-// Dead is an entry of a stream that cannot be turned into an order, nor be refused for a reason that the buyer is
-// to blame for.
-type Dead struct {
-	Stream    string
-	Entry     string
-	Admission *Admission // nil if the entry could not be read
-	Reason    string
-	Tries     int64
+// End is how an admission ended. At most one field is set; none: its order is committed.
+type End struct {
+	Failed string // there will be no order: why, as an error code of the API
+	Dead   string // an operator must decide: why, in his words
+	Again  bool   // not at all yet: it goes back into the queue, in a parcel of its own
 }
