@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
 )
 
 type letterView struct {
@@ -108,7 +107,7 @@ func TestUnreadableDeadLetter(t *testing.T) {
 	stream := admission.Streams()[3]
 	entryID, err := e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result()
 	require.NoError(t, err)
-	require.NoError(t, e.gate.Bury(t.Context(), service.Dead{Stream: stream, Entry: entryID, Reason: "no order", Tries: 1}))
+	require.NoError(t, e.gate.Bury(t.Context(), stream, entryID, "no order", 1))
 	letter := decode[listView[letterView]](e.admin().get(lettersPath).want(http.StatusOK)).Items[0]
 	assert.Equal(t, letterView{ID: letter.ID, Reason: "no order", Tries: 1, Fields: map[string]string{"what": "ever"}}, letter)
 	path := lettersPath + "/" + letter.ID

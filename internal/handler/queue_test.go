@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,23 +70,17 @@ func (q *queueEnv) state(ctx context.Context, voucherID int64, inFlight []int64)
 	return q.store.GateState(ctx, voucherID, inFlight)
 }
 
-// entry is an admission where it waits.
-type entry struct {
-	stream, id string
-	admission  service.Admission
-}
-
 // waiting reads all streams.
-func (q *queueEnv) waiting() []entry {
+func (q *queueEnv) waiting() []service.Parcel {
 	q.t.Helper()
-	var all []entry
+	var all []service.Parcel
 	for _, stream := range admission.Streams() {
 		messages, err := q.rdb.XRange(context.Background(), stream, "-", "+").Result()
 		require.NoError(q.t, err)
 		for _, m := range messages {
-			a, err := q.gate.Parse(m.Values)
+			p, err := q.gate.Parse(stream, m.ID, m.Values)
 			require.NoError(q.t, err)
-			all = append(all, entry{stream, m.ID, a})
+			all = append(all, p)
 		}
 	}
 	return all
@@ -94,20 +89,27 @@ func (q *queueEnv) waiting() []entry {
 // work makes orders of everything that waits.
 func (q *queueEnv) work() {
 	q.t.Helper()
-	for _, e := range q.waiting() {
-		require.NoError(q.t, q.committer.Commit(context.Background(), []service.Admission{e.admission})[0])
-		require.NoError(q.t, q.gate.Settle(context.Background(), []service.Settled{{Entry: e.id, Admission: e.admission}}))
+	for _, p := range q.waiting() {
+		errs := q.committer.Commit(context.Background(), p.Admissions)
+		require.Equal(q.t, make([]error, len(errs)), errs)
+		q.settle(p, service.End{})
 	}
 }
 
 // bury gives everything up that waits.
 func (q *queueEnv) bury(reason string) {
 	q.t.Helper()
-	for _, e := range q.waiting() {
-		require.NoError(q.t, q.gate.Bury(context.Background(), service.Dead{
-			Stream: e.stream, Entry: e.id, Admission: &e.admission, Reason: reason, Tries: 5,
-		}))
+	for _, p := range q.waiting() {
+		p.Tries = 5
+		q.settle(p, service.End{Dead: reason})
 	}
+}
+
+// settle ends all of a parcel in one way.
+func (q *queueEnv) settle(p service.Parcel, end service.End) {
+	q.t.Helper()
+	p.Ends = slices.Repeat([]service.End{end}, len(p.Admissions))
+	require.NoError(q.t, q.gate.Settle(context.Background(), []service.Parcel{p}))
 }
 
 type queuedView struct {
@@ -219,7 +221,7 @@ func TestTicketOfStoredOrder(t *testing.T) {
 	e := newQueueEnv(t)
 	buyer := e.buyer(1)
 	id := buyer.queue(e.sale(1))
-	require.NoError(t, e.committer.Commit(t.Context(), []service.Admission{e.waiting()[0].admission})[0])
+	require.NoError(t, e.committer.Commit(t.Context(), e.waiting()[0].Admissions)[0])
 	_, all := walk[orderView](buyer, "/api/v1/orders", 50)
 	assert.Equal(t, []string{id + " pending_payment"}, statuses(all))
 	_, all = walk[orderView](buyer, "/api/v1/orders?status=queued", 50)
@@ -296,8 +298,7 @@ func TestWaitForOutcome(t *testing.T) {
 	assert.Equal(t, "pending_payment", o.Status)
 	assert.Equal(t, o.path(), a.header.Get("Location"))
 	answered(2, e.sale(1), func() {
-		w := e.waiting()[0]
-		require.NoError(t, e.gate.Settle(t.Context(), []service.Settled{{Entry: w.id, Admission: w.admission, Failed: "sold_out"}}))
+		e.settle(e.waiting()[0], service.End{Failed: "sold_out"})
 	}).problem(http.StatusConflict, "sold_out")
 	answered(3, e.sale(1), func() { e.bury("poison") }).problem(http.StatusServiceUnavailable, "unavailable")
 }
