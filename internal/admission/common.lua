@@ -109,15 +109,11 @@ end
 
 -- A user's rows without the first that begins in this way.
 local function less(rows, beginning)
-  local rest, found = {}, false
-  for row in string.gmatch(rows, '[^\n]+') do
-    if not found and string.sub(row, 1, #beginning) == beginning then
-      found = true
-    else
-      rest[#rest + 1] = row
-    end
-  end
-  return table.concat(rest, '\n')
+  local lines = '\n' .. rows
+  local from = string.find(lines, '\n' .. beginning, 1, true)
+  if not from then return rows end
+  local to = string.find(lines, '\n', from + 1, true) or #lines + 1
+  return string.sub(string.sub(lines, 1, from - 1) .. string.sub(lines, to), 2)
 end
 
 -- Takes rows out of the tickets of their users.

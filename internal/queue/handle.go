@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,12 +10,8 @@ import (
 	"seckill/internal/service"
 )
 
-const (
-	// maxDeliveries is for an entry that kills every process before it can say why.
-	maxDeliveries = 100
-	// maxReason is how much of an error a dead letter tells, in bytes.
-	maxReason = 500
-)
+// maxDeliveries is for an entry that kills every process before it can say why.
+const maxDeliveries = 100
 
 // handle brings entries to their end. It returns early only when ctx ends; then the rest stays pending.
 func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
@@ -25,7 +20,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 	}
 	b := &Batch{Stream: r.stream, Entries: len(entries), Claimed: claimed, Failed: map[string]int{}}
 	start := time.Now()
-	todo := r.sort(ctx, entries, b)
+	todo := r.triage(ctx, entries, b)
 	var pause backoff
 	for kept := start; len(todo) > 0; {
 		n := fitting(todo, r.w.cfg.BatchSize)
@@ -68,9 +63,9 @@ func fitting(entries []entry, most int) int {
 	return len(entries)
 }
 
-// sort parses entries and returns those to be committed. What cannot be read is buried, what was delivered too often
+// triage parses entries and returns those to be committed. What cannot be read is buried, what was delivered too often
 // is dead, and what was put back has its pause.
-func (r *reader) sort(ctx context.Context, entries []entry, b *Batch) []entry {
+func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry {
 	todo := make([]entry, 0, len(entries))
 	var dead []service.Parcel
 	for _, e := range entries {
@@ -109,68 +104,12 @@ func (r *reader) conclude(ctx context.Context, entries []entry, b *Batch) (again
 		if err := firstTemporary(errs[:n]); err != nil {
 			again, unavailable = append(again, e), err
 		} else {
-			done = append(done, r.end(e.Parcel, errs[:n]))
+			done = append(done, r.end(ctx, e.Parcel, errs[:n]))
 		}
 		errs = errs[n:]
 	}
 	r.settle(ctx, done, b)
 	return again, unavailable
-}
-
-// end says what becomes of the admissions of a parcel after the answers of Commit.
-func (r *reader) end(p service.Parcel, errs []error) service.Parcel {
-	p.Tries++
-	p.Ends = make([]service.End, len(errs))
-	for i, err := range errs {
-		failed, final := reason(err)
-		switch {
-		case final:
-			p.Ends[i].Failed = failed
-		case p.Tries >= r.w.cfg.MaxTries:
-			p.Ends[i].Dead = shortened(err)
-		default:
-			p.Ends[i].Again = true
-			r.log.Warn("queue: an admission failed and will be tried again", slog.String("entry", p.Entry),
-				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.Any("error", err))
-		}
-	}
-	return p
-}
-
-// shortened is what a dead letter tells of an error.
-func shortened(err error) string {
-	text := err.Error()
-	return text[:min(len(text), maxReason)]
-}
-
-// reason turns the final answers of Commit into the codes of the API. Empty and final: the order is committed.
-func reason(err error) (failed string, final bool) {
-	var duplicate *service.DuplicateOrderError
-	switch {
-	case err == nil:
-		return "", true
-	case errors.Is(err, service.ErrSoldOut):
-		return service.ReasonSoldOut, true
-	case errors.As(err, &duplicate):
-		return service.ReasonDuplicate, true
-	case errors.Is(err, service.ErrIDTaken):
-		return service.ReasonInternal, true
-	}
-	return "", false
-}
-
-// temporary says whether err says nothing about the admission.
-func temporary(err error) bool {
-	return err != nil && (errors.Is(err, service.ErrUnavailable) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
-}
-
-// firstTemporary is the first error that says nothing about its admission.
-func firstTemporary(errs []error) error {
-	if i := slices.IndexFunc(errs, temporary); i >= 0 {
-		return errs[i]
-	}
-	return nil
 }
 
 func (r *reader) settle(ctx context.Context, done []service.Parcel, b *Batch) {

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -130,71 +129,6 @@ func TestSettlementIsRepeatedUntilTheGateHears(t *testing.T) {
 	})
 }
 
-func TestPoisonIsBuriedAfterMaxTries(t *testing.T) {
-	fail := map[string]func(*rig, []service.Admission) []error{
-		"error": func(r *rig, as []service.Admission) []error {
-			errs := r.refuse(as, nil)
-			for i, a := range as {
-				if a.OrderID == 3 {
-					errs[i] = errors.New("a column is too short")
-				}
-			}
-			return errs
-		},
-		"panic": func(r *rig, as []service.Admission) []error {
-			errs := r.refuse(as, nil)
-			for _, a := range as {
-				if a.OrderID == 3 {
-					panic("a column is too short")
-				}
-			}
-			return errs
-		},
-		"no answers": func(r *rig, as []service.Admission) []error {
-			errs := r.refuse(as, nil)
-			for _, a := range as {
-				if a.OrderID == 3 {
-					return errs[:0]
-				}
-			}
-			return errs
-		},
-	}
-	for name, commit := range fail {
-		t.Run(name, func(t *testing.T) {
-			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-				r := newRig(t, rdb, 100)
-				r.reserve(3, 1)
-				cfg := r.config("a", func(_ context.Context, as []service.Admission) []error { return commit(r, as) })
-				stop := r.start(cfg)
-				r.settled()
-				stop()
-				require.Equal(t, 5, r.asked(3), "alone in its batch, it is one try each time")
-				letters := r.letters()
-				require.Len(t, letters, 1)
-				require.EqualValues(t, 5, letters[0].Tries)
-				require.EqualValues(t, 3, letters[0].Admission.OrderID)
-				ticket, err := r.gate.Ticket(t.Context(), 3, 3)
-				require.NoError(t, err)
-				require.Equal(t, "internal", ticket.Failed)
-				require.Equal(t, admission.Level{Stock: 100, Version: r.level().Version}, r.level())
-
-				// Among others, in one batch, it is found out, and they do not suffer.
-				r.reserve(10, 10)
-				_, err = r.gate.Replay(t.Context(), letters[0].ID)
-				require.NoError(t, err)
-				r.reserve(20, 10)
-				r.start(cfg)
-				r.settled()
-				require.Len(t, r.letters(), 1)
-				require.EqualValues(t, 3, r.letters()[0].Admission.OrderID)
-				require.EqualValues(t, 80, r.level().Stock)
-				require.EqualValues(t, 20, r.level().Held)
-			})
-		})
-	}
-}
-
 // While the database is away nothing is given up, nothing counts as a try, and nothing looks abandoned.
 func TestUnavailableDatabaseIsWaitedFor(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -282,73 +216,6 @@ func TestRedisRestarts(t *testing.T) {
 	r.settled()
 	require.Equal(t, 1, r.asked(150))
 	require.EqualValues(t, 950, r.level().Stock)
-}
-
-func TestUnreadableEntriesAreBuriedAtOnce(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		r.reserve(1, 1)
-		junk := map[string]any{"order": "seven", "note": "who wrote this?"}
-		id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: junk}).Result()
-		require.NoError(t, err)
-		r.reserve(2, 1)
-		r.start(r.config("a", r.commit))
-		r.settled()
-		r.requireOrders(1, 2)
-		letters := r.letters()
-		require.Len(t, letters, 1)
-		require.Nil(t, letters[0].Admission)
-		require.Equal(t, map[string]string{"order": "seven", "note": "who wrote this?"}, letters[0].Fields)
-		require.Equal(t, id, letters[0].Entry)
-		require.EqualValues(t, 1, letters[0].Tries)
-	})
-}
-
-// A parcel that is in the stream of another shard is not committed.
-func TestAstrayParcelsAreBuried(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		astray := map[string]any{"rows": "5 5 8 1 100 1000 "}
-		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: astray}).Err())
-		r.start(r.config("a", r.commit))
-		r.settled()
-		require.Zero(t, r.asked(5))
-		require.Len(t, r.letters(), 1)
-	})
-}
-
-// One of a parcel is poison. The others become orders at once, and it is tried again alone, after a pause.
-func TestPoisonIsPutBackAlone(t *testing.T) {
-	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		r.reserve(1, 20)
-		var healed atomic.Bool
-		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
-			if slices.ContainsFunc(as, func(a service.Admission) bool { return a.OrderID == 3 }) && !healed.Load() {
-				return r.refuse(as, errors.New("a column is too short"))
-			}
-			return r.commit(ctx, as)
-		})
-		cfg.MinIdle = time.Hour // it is not claimed until the test says so
-		stop := r.start(cfg)
-		r.until("the others are settled", func() bool { return r.level().Queued == 1 && len(r.pending()) == 1 })
-		tries := r.asked(3)
-		require.Equal(t, admission.Level{Stock: 80, Held: 20, Queued: 1, Backlog: 1, Version: r.level().Version}, r.level())
-		ticket, err := r.gate.Ticket(t.Context(), 3, 3)
-		require.NoError(t, err)
-		require.Empty(t, ticket.Failed)
-		require.Equal(t, tries, r.asked(3), "it has its pause")
-
-		stop()
-		healed.Store(true)
-		cfg.MinIdle = time.Millisecond
-		r.start(cfg)
-		r.settled()
-		r.requireOrders(1, 20)
-		require.Equal(t, tries+1, r.asked(3))
-		require.Empty(t, r.letters())
-		require.EqualValues(t, 20, r.level().Held)
-	})
 }
 
 // An entry of which one admission met an unavailable database stays in hand as a whole, and others do not.

@@ -1,0 +1,144 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// Everything that may happen while a load is between its mark and its finish, before and after its snapshot.
+func TestRacesWithALoad(t *testing.T) {
+	type world struct {
+		g  *Gate
+		db *database
+		q  []service.Parcel
+	}
+	ctx := context.Background()
+	release := func(w world, user, order int64) error {
+		w.db.cancel(order)
+		return w.g.Release(ctx, voucher, user, order)
+	}
+	commit := func(w world, i int) {
+		for n, a := range w.q[i].Admissions {
+			w.q[i].Ends[n].Failed = w.db.commit(a)
+		}
+	}
+	races := map[string]func(w world) error{
+		"a holder cancels": func(w world) error {
+			return errors.Join(release(w, 10, 1), release(w, 10, 1))
+		},
+		"an admission is committed": func(w world) error {
+			commit(w, 0)
+			return nil
+		},
+		"an admission is committed and settled": func(w world) error {
+			commit(w, 0)
+			return errors.Join(w.g.Settle(ctx, w.q[:1]), w.g.Settle(ctx, w.q[:1]))
+		},
+		"an admission fails": func(w world) error {
+			w.q[1].Ends[0] = failed
+			return errors.Join(w.g.Settle(ctx, w.q[1:2]), w.g.Settle(ctx, w.q[1:2]))
+		},
+		"an admission is committed, settled and cancelled": func(w world) error {
+			commit(w, 2)
+			return errors.Join(w.g.Settle(ctx, w.q[2:3]), release(w, 40, 4))
+		},
+		"an admission is committed and cancelled, and settled later": func(w world) error {
+			commit(w, 2)
+			return errors.Join(release(w, 40, 4), w.g.Settle(ctx, w.q[2:3]))
+		},
+		"an admission is buried": func(w world) error {
+			w.q[0].Ends[0].Dead = "poison"
+			return w.g.Settle(ctx, w.q[:1])
+		},
+		"a parcel is committed": func(w world) error {
+			commit(w, 3)
+			return errors.Join(w.g.Settle(ctx, w.q[3:]), w.g.Settle(ctx, w.q[3:]))
+		},
+		"one of a parcel is committed, and one fails": func(w world) error {
+			w.db.commit(w.q[3].Admissions[0])
+			w.q[3].Ends[1] = failed
+			return errors.Join(w.g.Settle(ctx, w.q[3:]), w.g.Settle(ctx, w.q[3:]))
+		},
+		"the queue runs empty": func(w world) error {
+			for i := range w.q {
+				commit(w, i)
+			}
+			return w.g.Settle(ctx, w.q)
+		},
+	}
+	for name, race := range races {
+		t.Run(name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				for _, late := range []bool{false, true} {
+					require.NoError(t, rdb.FlushDB(ctx).Err())
+					g, db, q := cold(t, rdb)
+					happens := func() { require.NoError(t, race(world{g, db, q})) }
+					read, reads := during(db, happens, nil)
+					if late {
+						read, reads = during(db, nil, happens)
+					}
+					require.NoError(t, g.Load(ctx, voucher, read))
+					require.EqualValues(t, 1, reads.Load(), "nothing was spoiled")
+					requireExact(t, g, db)
+				}
+			})
+		})
+	}
+}
+
+// What happens between the take and the mark is in the snapshot, and must not be counted a second time.
+func TestRacesBeforeTheMark(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, q := cold(t, rdb)
+		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}
+		state, err := l.take(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "taken", state)
+		require.Empty(t, db.commit(q[0].Admissions[0]))
+		require.NoError(t, g.Settle(t.Context(), q[:1])) // before the stream is read
+
+		found, err := l.readStream(t.Context())
+		require.NoError(t, err)
+		require.Len(t, found, 3)
+		q[1].Ends[0] = failed
+		require.NoError(t, g.Settle(t.Context(), q[1:2])) // after it
+		db.cancel(1)
+		require.NoError(t, g.Release(t.Context(), voucher, 10, 1))
+		require.NoError(t, l.mark(t.Context(), found))
+		require.Len(t, found, 2)
+
+		db.cancel(2)
+		require.NoError(t, g.Release(t.Context(), voucher, 20, 2))
+		snapshot, err := db.read(t.Context(), voucher, found.orderIDs())
+		require.NoError(t, err)
+		table := newTable(found, snapshot)
+		require.NoError(t, l.write(t.Context(), table))
+		require.NoError(t, l.finish(t.Context(), table))
+		requireExact(t, g, db)
+		requireLevel(t, g, Level{Stock: 7, Held: 3, Queued: 3, Backlog: 2})
+	})
+}
+
+// Who puts an admission back between the two looks of a loader, at the stream and at the notes.
+func TestPutBackBeforeTheMark(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, q := cold(t, rdb)
+		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}
+		_, err := l.take(t.Context())
+		require.NoError(t, err)
+		found, err := l.readStream(t.Context())
+		require.NoError(t, err)
+		settle(t, g, q[3], service.End{Again: true}, failed)
+		require.ErrorIs(t, l.mark(t.Context(), found), errStale)
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		requireExact(t, g, db)
+		requireLevel(t, g, Level{Stock: 5, Held: 5, Queued: 4, Backlog: 4})
+	})
+}
