@@ -145,7 +145,7 @@ func (c *gateChecker) view(ctx context.Context, voucherID int64) (gateView, erro
 		if err != nil {
 			return gateView{}, err
 		}
-		stock, active, err := c.store.SaleLevel(ctx, voucherID)
+		sale, err := c.store.SaleLevel(ctx, voucherID)
 		if err != nil {
 			return gateView{}, err
 		}
@@ -154,7 +154,7 @@ func (c *gateChecker) view(ctx context.Context, voucherID int64) (gateView, erro
 			return gateView{}, err
 		}
 		if after.Version == before.Version {
-			return compareGate(after, stock, active), nil
+			return compareGate(after, sale), nil
 		}
 	}
 	return gateView{busy: true}, nil
@@ -162,22 +162,25 @@ func (c *gateChecker) view(ctx context.Context, voucherID int64) (gateView, erro
 
 // compareGate holds a gate against the units left and the active orders of the database. The gate has counted queued
 // admissions, of which nobody knows here how many are committed: they explain a difference of up to as many.
-func compareGate(g service.GateLevel, stock, active int64) gateView {
+func compareGate(g service.GateLevel, sale service.SaleLevel) gateView {
 	v := gateView{level: g}
 	queued := g.Queued
 	if g.Backlog == 0 {
 		queued = 0 // what is counted as queued and is in no stream will never be settled
 	}
-	if n := stock - queued - g.Stock; n > 0 {
+	if n := sale.Stock - queued - g.Stock; n > 0 {
 		v.wrong = append(v.wrong, fmt.Sprintf("%d units that nobody holds are not offered by the gate", n))
 	}
-	if n := g.Held - active - queued; n > 0 {
+	if n := g.Held - sale.Active - queued; n > 0 {
 		v.wrong = append(v.wrong, fmt.Sprintf("the gate counts %d orders that do not exist", n))
 	}
-	if n := g.Stock - stock; n > 0 {
+	if g.Held == sale.Active && queued == 0 && g.Sum != sale.Sum {
+		v.wrong = append(v.wrong, "the gate counts other orders than there are")
+	}
+	if n := g.Stock - sale.Stock; n > 0 {
 		v.odd = append(v.odd, fmt.Sprintf("the gate offers %d units that are not there", n))
 	}
-	if n := active - g.Held; n > 0 {
+	if n := sale.Active - g.Held; n > 0 {
 		v.odd = append(v.odd, fmt.Sprintf("the gate does not know %d orders", n))
 	}
 	return v

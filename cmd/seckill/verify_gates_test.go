@@ -25,10 +25,11 @@ func TestCompareGate(t *testing.T) {
 		"a release lost":           {service.GateLevel{Stock: 6, Held: 4}, 7, 3, 2, 0},
 		"a release lost in a rush": {service.GateLevel{Stock: 6, Held: 6, Queued: 2, Backlog: 2}, 9, 3, 2, 0},
 		"queued in no stream":      {service.GateLevel{Stock: 6, Held: 4, Queued: 1}, 7, 3, 2, 0},
+		"other orders":             {service.GateLevel{Stock: 7, Held: 3, Sum: 10}, 7, 3, 1, 0},
 		"sold by another lane":     {service.GateLevel{Stock: 7, Held: 3}, 6, 4, 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := compareGate(tc.gate, tc.stock, tc.active)
+			v := compareGate(tc.gate, service.SaleLevel{Stock: tc.stock, Active: tc.active})
 			require.Len(t, v.wrong, tc.wrong, "%s", v)
 			require.Len(t, v.odd, tc.odd, "%s", v)
 			require.Equal(t, tc.wrong+tc.odd == 0, v.fits())

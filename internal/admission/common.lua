@@ -1,7 +1,7 @@
 -- What the scripts share. Go puts this file before each of them.
 -- KEYS[1]  stock    string; it exists while the gate is loaded
 -- KEYS[2]  buyers   hash: user -> order ids, comma-separated, the oldest first
--- KEYS[3]  meta     hash: held, queued, version
+-- KEYS[3]  meta     hash: held, queued, version, sum (of the digits() of the orders held)
 -- KEYS[4]  loading  string: the token of the loader at work
 -- KEYS[5]  undone   set, while a loader is at work: "user:order" that was released, "ms-seq rows" of entries that left
 -- KEYS[6]  stream   of the shard's admissions; an entry has the rows of one voucher
@@ -42,6 +42,11 @@ local function append(list, order)
   return list .. ',' .. order
 end
 
+-- What an order id adds to the sum: its last nine digits.
+local function digits(order)
+  return tonumber(string.sub(order, -9))
+end
+
 local function newest(list)
   return string.match(list, '[^,]*$')
 end
@@ -79,6 +84,7 @@ local function release(user, order)
   put(BUYERS, user, without(list, order))
   redis.call('INCR', STOCK)
   redis.call('HINCRBY', META, 'held', -1)
+  redis.call('HINCRBY', META, 'sum', 0 - digits(order)) -- and not "-0"
   return true
 end
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,12 +135,25 @@ func level(t *testing.T, g *Gate, voucherID int64) Level {
 	return l
 }
 
-// requireLevel compares all but the version.
+// requireLevel compares all but the version, and the sum with the buyers that there are.
 func requireLevel(t *testing.T, g *Gate, want Level) {
 	t.Helper()
+	want.Sum = sumOf(t, buyers(t, g, voucher))
 	got := level(t, g, voucher)
 	got.Version = 0
 	require.Equal(t, want, got)
+}
+
+// sumOf is what the sum must be for a table of buyers.
+func sumOf(t require.TestingT, table map[string]string) (sum int64) {
+	for _, list := range table {
+		for order := range strings.SplitSeq(list, ",") {
+			id, err := strconv.ParseInt(order, 10, 64)
+			require.NoError(t, err)
+			sum += id % service.LevelDigits
+		}
+	}
+	return sum
 }
 
 // reserveApart queues each in an entry of its own.

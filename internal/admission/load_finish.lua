@@ -4,9 +4,10 @@
 -- ARGV[2]  stock
 -- ARGV[3]  held
 -- ARGV[4]  queued
--- ARGV[5]  how many users the table must have
+-- ARGV[5]  sum
+-- ARGV[6]  how many users the table must have
 -- Returns 1, or 0 if the load is not this loader's any more or its table expired, and nothing changed.
-local token, stock, held, queued, users = unpack(ARGV)
+local token, stock, held, queued, sum, users = unpack(ARGV)
 if redis.call('GET', LOADING) ~= token or redis.call('HLEN', KEYS[COMMON + 1]) ~= tonumber(users) then return 0 end
 redis.call('DEL', BUYERS)
 if tonumber(users) > 0 then
@@ -23,6 +24,7 @@ for _, what in ipairs(redis.call('SMEMBERS', UNDONE)) do
   elseif list and has(list, order) then
     put(BUYERS, user, without(list, order))
     back = back + 1
+    sum = sum - digits(order)
   end
 end
 
@@ -30,6 +32,6 @@ end
 local t = redis.call('TIME')
 redis.call('SET', STOCK, tonumber(stock) + back)
 redis.call('HSET', META, 'held', tonumber(held) - back, 'queued', tonumber(queued) - left,
-  'version', string.format('%s%06d', t[1], tonumber(t[2])))
+  'sum', sum, 'version', string.format('%s%06d', t[1], tonumber(t[2])))
 redis.call('DEL', LOADING, UNDONE)
 return 1

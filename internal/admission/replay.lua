@@ -16,6 +16,7 @@ if not has(list, order) then
   redis.call('HSET', BUYERS, user, append(list, order))
   redis.call('DECR', STOCK)
   redis.call('HINCRBY', META, 'held', 1)
+  redis.call('HINCRBY', META, 'sum', digits(order))
 end
 redis.call('XADD', STREAM, '*', 'rows', row)
 enqueue({user}, {row})

@@ -33,7 +33,7 @@ for i, list in ipairs(redis.call('HMGET', BUYERS, unpack(users))) do lists[users
 
 local units = tonumber(redis.call('GET', STOCK))
 local room = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
-local admitted, rows = {}, {}
+local admitted, rows, sum = {}, {}, 0
 for i = 1, buyers do
   local order, user, limit, row = unpack(ARGV, HEAD + (i - 1) * WORDS + 1, HEAD + i * WORDS)
   local list = lists[user]
@@ -48,6 +48,7 @@ for i = 1, buyers do
       lists[user] = append(list, order)
       admitted[#admitted + 1] = user
       rows[#rows + 1] = row
+      sum = sum + digits(order)
     end
   end
 end
@@ -62,6 +63,7 @@ if #rows > 0 then
   end
   redis.call('DECRBY', STOCK, #rows)
   redis.call('HINCRBY', META, 'held', #rows)
+  redis.call('HINCRBY', META, 'sum', sum)
   redis.call('HINCRBY', META, 'queued', #rows)
   changed()
 end

@@ -25,6 +25,7 @@ var (
 type Level struct {
 	Stock   int64 // units that may be admitted; below zero: see the package's documentation
 	Held    int64 // order ids that buyers hold: active orders and queued admissions
+	Sum     int64 // of the last nine digits of these ids: it tells other orders from as many
 	Queued  int64 // admissions of this voucher that are not settled
 	Version int64 // grows with every change, and with every load
 	Backlog int64 // entries of the shard's stream, of all vouchers; one has at least one admission
@@ -38,7 +39,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	var backlog *redis.IntCmd
 	_, err := g.cfg.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		stock = p.Get(ctx, k.stock)
-		meta = p.HMGet(ctx, k.meta, "held", "queued", "version")
+		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum")
 		backlog = p.XLen(ctx, k.shard.stream())
 		return nil
 	})
@@ -52,6 +53,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		Held    int64 `redis:"held"`
 		Queued  int64 `redis:"queued"`
 		Version int64 `redis:"version"`
+		Sum     int64 `redis:"sum"`
 	}{}
 	if err := meta.Scan(&counters); err != nil {
 		return Level{}, fmt.Errorf("admission: counters of voucher %d: %w", voucherID, err)
@@ -61,7 +63,8 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		return Level{}, fmt.Errorf("admission: stock of voucher %d: %w", voucherID, err)
 	}
 	return Level{
-		Stock: units, Held: counters.Held, Queued: counters.Queued, Version: counters.Version, Backlog: backlog.Val(),
+		Stock: units, Held: counters.Held, Sum: counters.Sum, Queued: counters.Queued, Version: counters.Version,
+		Backlog: backlog.Val(),
 	}, nil
 }
 

@@ -20,6 +20,7 @@ type table struct {
 	stock  int64
 	queued int
 	held   int
+	sum    int64
 	buyers map[int64][]int64 // user -> orders
 }
 
@@ -75,6 +76,7 @@ func newTable(queue waiting, state service.GateState) *table {
 func (t *table) add(userID, orderID int64) {
 	t.buyers[userID] = append(t.buyers[userID], orderID)
 	t.held++
+	t.sum += orderID % service.LevelDigits
 }
 
 // write stores the buyers under the load's own name.
@@ -107,7 +109,7 @@ func joinIDs(ids []int64) string {
 
 func (l *load) finish(ctx context.Context, t *table) error {
 	done, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token)),
-		l.token, t.stock, t.held, t.queued, len(t.buyers)).Bool()
+		l.token, t.stock, t.held, t.queued, t.sum, len(t.buyers)).Bool()
 	if err != nil {
 		return unavailable(err, "load voucher %d", l.voucherID)
 	}

@@ -152,6 +152,14 @@ func (r *rig) level() admission.Level {
 	return l
 }
 
+// requireLevel compares what is counted, not the version and the sum.
+func (r *rig) requireLevel(want admission.Level) {
+	r.t.Helper()
+	got := r.level()
+	got.Version, got.Sum = 0, 0
+	require.Equal(r.t, want, got)
+}
+
 // asked says how often Commit was asked for an order.
 func (r *rig) asked(order int64) int {
 	r.mu.Lock()

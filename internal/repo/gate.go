@@ -35,14 +35,16 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 }
 
 // SaleLevel implements service.GateStore.
-func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (stock, active int64, err error) {
-	err = s.snapshot(ctx, func(tx *gorm.DB) error {
-		if err := tx.Model(&saleRow{}).Select("stock").Where("voucher_id = ?", voucherID).Take(&stock).Error; err != nil {
+func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (service.SaleLevel, error) {
+	var level service.SaleLevel
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		if err := tx.Model(&saleRow{}).Select("stock").Where("voucher_id = ?", voucherID).Take(&level.Stock).Error; err != nil {
 			return err
 		}
-		return tx.Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).Count(&active).Error
+		return tx.Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).
+			Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", service.LevelDigits).Row().Scan(&level.Active, &level.Sum)
 	})
-	return stock, active, s.translate(err)
+	return level, s.translate(err)
 }
 
 // snapshot runs queries that all see the database as it was at one moment. On SQLite every transaction does.

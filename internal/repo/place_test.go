@@ -175,6 +175,16 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		requireBooks(t, s, a.ID, 0, 2)
 		requireBooks(t, s, b.ID, 9, 1)
 		requireBooks(t, s, c.ID, 3, 2)
+		level, err := s.SaleLevel(ctx, c.ID)
+		require.NoError(t, err)
+		require.Equal(t, service.SaleLevel{Stock: 3, Active: 2, Sum: 1 + 3}, level)
+		_, err = s.CancelOrder(ctx, 10, 1, now)
+		require.NoError(t, err)
+		level, err = s.SaleLevel(ctx, c.ID)
+		require.NoError(t, err)
+		require.Equal(t, service.SaleLevel{Stock: 4, Active: 1, Sum: 3}, level)
+		_, err = s.SaleLevel(ctx, 999)
+		require.ErrorIs(t, err, service.ErrNotFound)
 		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, []service.Order{
 			newOrder(21, 40, a.ID), newOrder(22, 40, 999),
 		}, 1)), "nothing is left of any")

@@ -18,14 +18,26 @@ const (
 type GateLevel struct {
 	Stock   int64 // units that may be admitted; below zero if the database lost units meanwhile
 	Held    int64 // order ids that buyers hold: active orders and queued admissions
+	Sum     int64 // of these ids modulo LevelDigits
 	Queued  int64 // admissions of this voucher that are not settled
 	Version int64 // grows with every change, and with every load
 	Backlog int64 // admissions that are not settled, of all vouchers of the shard
 }
 
+// SaleLevel is what the database says about a voucher at one moment, for the audit of its gate.
+type SaleLevel struct {
+	Stock  int64 // units left
+	Active int64 // active orders
+	Sum    int64 // of their ids modulo LevelDigits
+}
+
+// LevelDigits is what ids are taken modulo before they are summed up, in Redis as their last nine digits. As many
+// other orders have another sum: who holds one is not seen by counting.
+const LevelDigits = 1_000_000_000
+
 // drift is a difference between gate and database.
 type drift struct {
-	version, stock, held int64 // the gate's version, and what it has too much
+	version, stock, held, sum int64 // the gate's version, and what it has too much
 }
 
 // Audit compares the gates with the database until ctx ends, and has those rebuilt that are off and stay off: after a
@@ -57,7 +69,8 @@ func (l *QueueLane) audit(ctx context.Context, log *slog.Logger, seen map[int64]
 			now[v] = d
 			continue
 		}
-		log.Warn("the gate differs from the database and is rebuilt", "voucher", v, "stock_off_by", d.stock, "orders_off_by", d.held)
+		log.Warn("the gate differs from the database and is rebuilt",
+			"voucher", v, "stock_off_by", d.stock, "orders_off_by", d.held, "other_orders", d.sum != 0)
 		if err := l.rebuild(ctx, v); err != nil && ctx.Err() == nil {
 			log.Warn("cannot rebuild the gate", "voucher", v, "err", err)
 		}
@@ -98,7 +111,7 @@ func (l *QueueLane) drift(ctx context.Context, voucherID int64) (drift, bool) {
 	if err != nil || before.Queued > 0 && before.Backlog > 0 {
 		return drift{}, false
 	}
-	stock, active, err := l.store.SaleLevel(ctx, voucherID)
+	sale, err := l.store.SaleLevel(ctx, voucherID)
 	if err != nil {
 		return drift{}, false
 	}
@@ -106,6 +119,8 @@ func (l *QueueLane) drift(ctx context.Context, voucherID int64) (drift, bool) {
 	if err != nil || after.Version != before.Version {
 		return drift{}, false
 	}
-	d := drift{version: after.Version, stock: after.Stock - stock, held: after.Held - active}
-	return d, d.stock != 0 || d.held != 0 || after.Queued > 0
+	d := drift{
+		version: after.Version, stock: after.Stock - sale.Stock, held: after.Held - sale.Active, sum: after.Sum - sale.Sum,
+	}
+	return d, d.stock != 0 || d.held != 0 || d.sum != 0 || after.Queued > 0
 }

@@ -44,8 +44,8 @@ type GateStore interface {
 	OrderStore
 	// GateState reads, in one snapshot, what the gate of a voucher must hold. It is a GateReader.
 	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
-	// SaleLevel reads the units left and the number of active orders, in one snapshot.
-	SaleLevel(ctx context.Context, voucherID int64) (stock, active int64, err error)
+	// SaleLevel reads units and active orders, in one snapshot.
+	SaleLevel(ctx context.Context, voucherID int64) (SaleLevel, error)
 }
 
 // QueueLane admits buyers in Redis, which protects the database: purchases of a voucher that come while a script runs

@@ -53,15 +53,15 @@ func (e expectation) Wait(ctx context.Context, check func(context.Context) (Outc
 // gateStore is a GateStore.
 type gateStore struct {
 	store
-	stock, active int64
-	order         func() (Order, error)
+	stock, active, sum int64
+	order              func() (Order, error)
 }
 
 func (s *gateStore) GateState(context.Context, int64, []int64) (GateState, error) {
 	return GateState{}, nil
 }
-func (s *gateStore) SaleLevel(context.Context, int64) (int64, int64, error) {
-	return s.stock, s.active, nil
+func (s *gateStore) SaleLevel(context.Context, int64) (SaleLevel, error) {
+	return SaleLevel{Stock: s.stock, Active: s.active, Sum: s.sum}, nil
 }
 func (s *gateStore) Order(context.Context, int64, int64) (Order, error) { return s.order() }
 
@@ -186,9 +186,9 @@ func TestQueueLaneRefusals(t *testing.T) {
 
 // TestAuditRebuildsWhatStaysOff, and nothing else.
 func TestAuditRebuildsWhatStaysOff(t *testing.T) {
-	level := GateLevel{Stock: 3, Held: 7, Version: 1}
+	level := GateLevel{Stock: 3, Held: 7, Sum: 28, Version: 1}
 	g := &fakeGate{reserve: admitAll, level: func() (GateLevel, error) { return level, nil }}
-	st := &gateStore{stock: 3, active: 7}
+	st := &gateStore{stock: 3, active: 7, sum: 28}
 	lane := NewQueueLane(g, &ids{}, st, nil)
 	log := slog.New(slog.DiscardHandler)
 	seen := map[int64]drift{}
@@ -220,6 +220,15 @@ func TestAuditRebuildsWhatStaysOff(t *testing.T) {
 	audit()
 	audit()
 	require.Equal(t, 2, g.unloads, "the stream is gone")
+
+	level.Queued = 0
+	st.stock = 3
+	audit()
+	require.Empty(t, seen, "they agree again")
+	st.sum = 29
+	audit()
+	audit()
+	require.Equal(t, 3, g.unloads, "they are as many, but others")
 	g.level = func() (GateLevel, error) { return GateLevel{}, ErrGateCold }
 	audit()
 	require.Empty(t, seen)
