@@ -22,26 +22,24 @@ type Committer struct {
 // else is the fault of the admission.
 func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
 	errs := make([]error, len(as))
-	byVoucher := map[int64][]int{}
+	byLimit := map[int][]int{} // orders of several vouchers share a transaction, but have one limit in it
 	for i, a := range as {
-		byVoucher[a.VoucherID] = append(byVoucher[a.VoucherID], i)
+		byLimit[a.Limit] = append(byLimit[a.Limit], i)
 	}
-	for _, group := range byVoucher {
-		c.commit(ctx, as, group, errs)
+	for limit, group := range byLimit {
+		c.commit(ctx, as, group, limit, errs)
 	}
 	return errs
 }
 
-func (c *Committer) commit(ctx context.Context, as []Admission, group []int, errs []error) {
+func (c *Committer) commit(ctx context.Context, as []Admission, group []int, limit int, errs []error) {
 	orders := make([]Order, len(group))
-	limit := 0
 	for n, i := range group {
 		a := as[i]
 		orders[n] = Order{
 			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: OrderPendingPayment, Amount: a.Amount,
 			CreatedAt: a.At, ExpiresAt: c.expires(a.At),
 		}
-		limit = max(limit, a.Limit)
 	}
 	for n, placed := range c.Orders.PlaceOrders(ctx, orders, limit) {
 		errs[group[n]] = placed.Err

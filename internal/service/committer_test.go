@@ -8,36 +8,46 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCommitterStoresWhatWasPromised: each admission becomes the order that its buyer was told of, in one call for
-// each voucher; after a long outage the time to pay begins anew.
+// limits is a store that notes with what limit it was asked for how many orders.
+type limits struct {
+	store
+	asked map[int]int
+}
+
+func (l *limits) PlaceOrders(ctx context.Context, orders []Order, limit int) []Placed {
+	l.asked[limit] += len(orders)
+	return l.store.PlaceOrders(ctx, orders, limit)
+}
+
+// TestCommitterStoresWhatWasPromised: each admission becomes the order that its buyer was told of, under the limit
+// that he was admitted with; after a long outage the time to pay begins anew.
 func TestCommitterStoresWhatWasPromised(t *testing.T) {
 	var stored []Order
 	g := &ids{}
-	c := &Committer{
-		IDs: g, Now: func() time.Time { return testNow }, PayTimeout: time.Hour,
-		Orders: &store{place: func(_ context.Context, o Order) (Order, error) {
-			stored = append(stored, o)
-			switch o.UserID {
-			case 2:
-				return Order{}, ErrSoldOut
-			case 3:
-				return Order{}, ErrIDTaken
-			}
-			return o, nil
-		}},
-	}
+	orders := &limits{asked: map[int]int{}, store: store{place: func(_ context.Context, o Order) (Order, error) {
+		stored = append(stored, o)
+		switch o.UserID {
+		case 2:
+			return Order{}, ErrSoldOut
+		case 3:
+			return Order{}, ErrIDTaken
+		}
+		return o, nil
+	}}}
+	c := &Committer{IDs: g, Now: func() time.Time { return testNow }, PayTimeout: time.Hour, Orders: orders}
 	late := testNow.Add(-maxQueued - time.Second)
 	errs := c.Commit(t.Context(), []Admission{
 		{OrderID: 11, UserID: 1, VoucherID: 5, Amount: 100, Limit: 1, At: testNow.Add(-time.Second)},
 		{OrderID: 12, UserID: 2, VoucherID: 6, Amount: 100, Limit: 1, At: testNow},
 		{OrderID: 13, UserID: 3, VoucherID: 5, Amount: 100, Limit: 1, At: testNow},
-		{OrderID: 14, UserID: 4, VoucherID: 5, Amount: 100, Limit: 1, At: late},
+		{OrderID: 14, UserID: 4, VoucherID: 7, Amount: 100, Limit: 3, At: late},
 	})
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], ErrSoldOut)
 	require.ErrorIs(t, errs[2], ErrIDTaken)
 	require.NoError(t, errs[3])
 	require.Equal(t, []int64{13}, g.skipped, "the next ids must not collide as well")
+	require.Equal(t, map[int]int{1: 3, 3: 1}, orders.asked)
 	byID := map[int64]Order{}
 	for _, o := range stored {
 		byID[o.ID] = o
