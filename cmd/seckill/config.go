@@ -24,7 +24,7 @@ type Config struct {
 	RedisPassword string        `env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
 	LockNodes     []string      `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Independent Redis servers for the user lock (Redlock, an odd number). Empty: the one Redis."`
 	OrderLane     string        `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"How orders reach the database: ${enum} (${default})."`
-	QueueBacklog  int           `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: orders that may wait in each of the 16 streams for the database; more are refused (${default})."`
+	QueueBacklog  int           `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: users whose orders may wait in each of the 16 streams for the database; more are refused (${default})."`
 	JWTSecret     string        `env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Signs the tokens, at least 32 bytes. Required with MySQL; else generated into the data directory."`
 	AdminPhones   []string      `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Users with these phone numbers are admins. In the demo: 13800000000."`
 	Demo          *bool         `env:"SECKILL_DEMO" negatable:"" help:"Login codes in the answer's header, sample shops and vouchers. Default: only on the embedded database."`

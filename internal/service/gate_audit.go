@@ -21,7 +21,7 @@ type GateLevel struct {
 	Sum     int64 // of these ids modulo LevelDigits
 	Queued  int64 // admissions of this voucher that are not settled
 	Version int64 // grows with every change, and with every load
-	Backlog int64 // admissions that are not settled, of all vouchers of the shard
+	Backlog int64 // entries of the shard's stream, of all vouchers; each has at least one admission
 }
 
 // SaleLevel is what the database says about a voucher at one moment, for the audit of its gate.
