@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -118,7 +119,8 @@ func newProblem(res *http.Response, text []byte) *Problem {
 // the server says that it is asked too often.
 func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 	var header http.Header
-	err := patiently(ctx, func() (err error) {
+	limited := []string{"rate_limited"}
+	err := patiently(ctx, limited, func() (err error) {
 		header, err = c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, nil)
 		return err
 	})
@@ -132,19 +134,19 @@ func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 	var login struct {
 		AccessToken string `json:"access_token"`
 	}
-	err = patiently(ctx, func() error {
+	err = patiently(ctx, limited, func() error {
 		_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", map[string]string{"phone": phone, "code": code}, &login)
 		return err
 	})
 	return login.AccessToken, err
 }
 
-// patiently repeats what the server answers with rate_limited, after the time that it names.
-func patiently(ctx context.Context, f func() error) error {
+// patiently repeats what the server answers with one of the codes, after the time that it names.
+func patiently(ctx context.Context, codes []string, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
 		var p *Problem
-		if !errors.As(err, &p) || p.Code != "rate_limited" || try == maxTries {
+		if !errors.As(err, &p) || !slices.Contains(codes, p.Code) || try == maxTries {
 			return err
 		}
 		select {

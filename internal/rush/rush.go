@@ -208,7 +208,13 @@ type Verdict struct {
 
 // Check reads the books through the public API: the sale, and the orders of every buyer.
 func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
-	v, err := c.Clients[0].Voucher(ctx, c.VoucherID)
+	// A server that is busy for a moment will say the same as it would have said now.
+	busy := []string{"unavailable", "overloaded"}
+	var v Voucher
+	err := patiently(ctx, busy, func() (err error) {
+		v, err = c.Clients[0].Voucher(ctx, c.VoucherID)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the sale: %w", err)
 	}
@@ -217,7 +223,11 @@ func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
 	group.SetLimit(c.Parallel)
 	for i, token := range c.Tokens {
 		group.Go(func() error {
-			orders, err := c.Clients[i%len(c.Clients)].Orders(ctx, token)
+			var orders []Order
+			err := patiently(ctx, busy, func() (err error) {
+				orders, err = c.Clients[i%len(c.Clients)].Orders(ctx, token)
+				return err
+			})
 			held[i] = slices.DeleteFunc(orders, func(o Order) bool {
 				return o.VoucherID != c.VoucherID || !o.holdsUnit()
 			})

@@ -20,6 +20,8 @@ type fakeServer struct {
 	place func(token string, try int) (status int, body any)
 	stock int64
 	held  map[string][]Order
+	// busy is how many reads are answered 503 at first.
+	busy int
 	// watch answers GET /orders/{id}, in the lane queue.
 	watch func(id string) (int, any)
 }
@@ -34,6 +36,8 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.tries[token]++
 		status, body = f.place(token, f.tries[token])
 		f.mu.Unlock()
+	case f.isBusy():
+		status, body = problem(http.StatusServiceUnavailable, "unavailable")
 	case strings.HasSuffix(r.URL.Path, "/orders"):
 		body = map[string]any{"items": f.held[token]}
 	case strings.Contains(r.URL.Path, "/orders/"):
@@ -45,6 +49,13 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)
+}
+
+func (f *fakeServer) isBusy() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy--
+	return f.busy >= 0
 }
 
 func problem(status int, code string) (int, any) {
@@ -152,6 +163,14 @@ func TestQueuedOrdersAreWatched(t *testing.T) {
 	require.Empty(t, broken)
 	require.Equal(t, 3, looks["1"])
 	require.Equal(t, map[string]int{Queued: 5, "ok": 2, lost: 2, "sold_out": 1}, r.Codes)
+}
+
+// TestVerdictIsPatient: a server that is busy for a moment is asked again.
+func TestVerdictIsPatient(t *testing.T) {
+	f := honest()
+	f.busy = 5
+	_, broken := f.run(t)
+	require.Empty(t, broken)
 }
 
 // TestBuyersTryAgain presses again after each answer that leaves the outcome open, and not after the others.
