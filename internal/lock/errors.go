@@ -29,6 +29,12 @@ var (
 	// reply never came, and that it could not be undone or confirmed in time.
 	// The lock may stay taken until one lease has passed; nobody holds it.
 	ErrUncertain = errors.New("lock state uncertain")
+
+	// ErrClosed is returned by everything that a Client does after its Close.
+	ErrClosed = errors.New("lock client closed")
+
+	// errNotSent is in the errors of commands that never left the process.
+	errNotSent = errors.New("command not sent")
 )
 
 // An UnlockError is what [Do] and [TryDo] return when fn returned nil and only

@@ -29,12 +29,14 @@ type keeper interface {
 // A grant is what an acquire hands to newHold.
 type grant struct {
 	keeper     keeper
+	kind       string // of lock
 	name       string
 	token      uint64
 	lease      time.Duration
 	fixed      bool // no watchdog
 	validUntil time.Time
 	observe    func(Event)
+	life       context.Context // the hold is lost when it ends; nil if that never happens
 }
 
 // holdState goes from held to releasing or lost, and from both to ended.
@@ -68,6 +70,7 @@ type Hold struct {
 	contextEnd time.Time   // before validUntil
 	expiry     *time.Timer // fires at contextEnd
 	renewal    *time.Timer // nil without watchdog
+	outlive    func() bool // stops listening to the end of g.life
 }
 
 // newHold starts a hold. Of ctx it takes the values only.
@@ -80,6 +83,10 @@ func newHold(ctx context.Context, g grant) *Hold {
 	h.expiry = time.AfterFunc(time.Until(h.contextEnd), h.expire)
 	if !g.fixed {
 		h.renewal = time.AfterFunc(renewEvery(g.lease), h.renew)
+	}
+	if g.life != nil {
+		//nolint:contextcheck // it ends when the client does, whoever asked for the lock
+		h.outlive = context.AfterFunc(g.life, func() { h.lose(context.Cause(g.life)) })
 	}
 	return h
 }
@@ -218,6 +225,9 @@ func (h *Hold) stop(cause error) {
 	if h.renewal != nil {
 		h.renewal.Stop()
 	}
+	if h.outlive != nil {
+		h.outlive()
+	}
 	h.cancel(cause)
 }
 
@@ -255,6 +265,6 @@ func (h *Hold) notHeld() error {
 
 func (h *Hold) emit(kind EventKind, err error) {
 	if h.g.observe != nil {
-		h.g.observe(Event{Kind: kind, Name: h.g.name, Held: time.Since(h.began), Err: err})
+		h.g.observe(Event{Kind: kind, Lock: h.g.kind, Name: h.g.name, Held: time.Since(h.began), Err: err})
 	}
 }

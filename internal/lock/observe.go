@@ -16,7 +16,7 @@ type EventKind string
 const (
 	EventAcquired    EventKind = "acquired"     // a hold began
 	EventNotAcquired EventKind = "not_acquired" // somebody else has it, or the wait was cut short
-	EventFailed      EventKind = "failed"       // too many nodes failed; nothing was left behind
+	EventFailed      EventKind = "failed"       // Redis, or too many nodes, failed; nothing was left behind
 	EventUncertain   EventKind = "uncertain"    // see ErrUncertain; Held is 0 if an acquire was uncertain
 	EventRenewFailed EventKind = "renew_failed" // one renewal failed; it will be repeated
 	EventReleased    EventKind = "released"     // a hold ended well
@@ -26,6 +26,7 @@ const (
 // An Event reports to an observer.
 type Event struct {
 	Kind EventKind
+	Lock string        // the kind of lock: mutex, fair, redlock and so on
 	Name string        // the lock's name; unbounded, so not a metric's label
 	Wait time.Duration // since Lock or TryLock was called, on events of acquiring
 	Held time.Duration // since the hold began, on events of a hold
@@ -33,8 +34,8 @@ type Event struct {
 }
 
 // acquireEvent is the one event of a Lock or TryLock that ended in err.
-func acquireEvent(name string, began time.Time, err error) Event {
-	e := Event{Kind: EventFailed, Name: name, Wait: time.Since(began), Err: err}
+func acquireEvent(lock, name string, began time.Time, err error) Event {
+	e := Event{Kind: EventFailed, Lock: lock, Name: name, Wait: time.Since(began), Err: err}
 	switch {
 	case err == nil:
 		e.Kind = EventAcquired

@@ -55,6 +55,9 @@ type redLock struct {
 	observe     func(Event)
 }
 
+// redLockKind is the kind of lock in events.
+const redLockKind = "redlock"
+
 // RedLockKey is the key that the RedLock of a name has on each of its nodes.
 func RedLockKey(name string) string { return "redlock:{" + name + "}" }
 
@@ -153,7 +156,7 @@ func (l *redLock) acquire(ctx context.Context, opts []Option, wait bool) (*Hold,
 		err = fmt.Errorf("lock: %q: %w", l.name, err)
 	}
 	if l.observe != nil {
-		l.observe(acquireEvent(l.name, began, err))
+		l.observe(acquireEvent(redLockKind, l.name, began, err))
 	}
 	return h, err
 }
@@ -200,6 +203,6 @@ func (l *redLock) attempt(ctx context.Context, o options) (*Hold, error) {
 		return nil, out.err
 	}
 	return newHold(ctx, grant{
-		keeper: s, name: l.name, lease: o.lease, fixed: o.fixed, validUntil: out.validUntil, observe: l.observe,
+		keeper: s, kind: redLockKind, name: l.name, lease: o.lease, fixed: o.fixed, validUntil: out.validUntil, observe: l.observe,
 	}), nil
 }

@@ -127,5 +127,6 @@ func notExecuted(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &refused) ||
 		errors.As(err, &op) && op.Op == "dial" ||
-		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed) ||
+		errors.Is(err, errNotSent) || errors.Is(err, errBusy) || errors.Is(err, ErrClosed)
 }

@@ -47,3 +47,26 @@ func (s *session) undoGhosts(ctx context.Context) {
 		s.undo(ctx, math.MaxInt)
 	}()
 }
+
+// undoLater waits for last and then repeats send in the background until the
+// server has confirmed it, or until undoWindow is over.
+func (c *Client) undoLater(last *call, send func() *call) {
+	select {
+	case undoSlots <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-undoSlots }()
+		<-last.done
+		giveUp := time.Now().Add(undoWindow)
+		for try := 0; time.Now().Before(giveUp) && c.life.Err() == nil; try++ {
+			call := send()
+			<-call.done
+			if call.err == nil {
+				return
+			}
+			time.Sleep(backoff(try))
+		}
+	}()
+}

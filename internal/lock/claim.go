@@ -1,0 +1,177 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A kind is a kind of lock: the scripts that are all it does on the server.
+// common.lua says what they are given and what they return.
+type kind struct {
+	name    string // in keys and events
+	acquire *script
+	renew   *script
+	release *script // ends whatever an id has: the hold, the place in the queue
+}
+
+// A claim is one attempt to get a lock, from the first question until it is
+// granted or given up. Its id is that of the waiter, too, and of the hold, and
+// it is the hold's keeper. It is used by one goroutine at a time.
+type claim struct {
+	c     *Client
+	kind  *kind
+	keys  []string
+	id    string
+	lease time.Duration
+	extra []any // the kind's own arguments, after those of common.lua
+
+	inFlight *call // an acquire whose outcome we did not wait for
+	unheard  bool  // an acquire may have been executed, but its answer is lost
+	queued   bool  // the id may be in the queue
+	freed    bool  // a release may have been executed, but its answer is lost
+}
+
+// A verdict is what an acquire was told.
+type verdict struct {
+	ok         bool
+	token      uint64        // if ok; 0 for kinds without one
+	validUntil time.Time     // if ok
+	retry      time.Duration // if not: when to ask again, unless woken
+}
+
+// Modes of an acquire, the values of MODE in common.lua.
+const (
+	modeTry  = "try"
+	modeWait = "wait"
+)
+
+var errTooLate = errors.New("the server answered too late for the lease")
+
+func (c *Client) newClaim(k *kind, keys []string, lease time.Duration, extra ...any) *claim {
+	return &claim{c: c, kind: k, keys: keys, id: c.newID(), lease: lease, extra: extra}
+}
+
+// scriptArgs are the arguments of every script.
+func (c *Client) scriptArgs(id string, lease time.Duration, mode string, extra ...any) []any {
+	args := make([]any, 0, 4+len(extra))
+	args = append(args, wakePrefix(c.prefix), id, lease.Milliseconds(), mode)
+	return append(args, extra...)
+}
+
+func (cl *claim) args(lease time.Duration, mode string) []any {
+	return cl.c.scriptArgs(cl.id, lease, mode, cl.extra...)
+}
+
+// ask asks for the lock once. An error leaves the claim's flags saying what may
+// have come of it.
+func (cl *claim) ask(ctx context.Context, mode string) (verdict, error) {
+	began := time.Now()
+	call := cl.c.exec.send(cl.kind.acquire, cl.keys, cl.args(cl.lease, mode))
+	if !cl.c.exec.wait(ctx, call) {
+		cl.inFlight, cl.unheard, cl.queued = call, true, true
+		return verdict{}, waitEnded(ctx)
+	}
+	if call.err != nil {
+		if !notExecuted(call.err) {
+			cl.unheard, cl.queued = true, true
+		}
+		return verdict{}, call.err
+	}
+	reply, err := ints(call.value, 2)
+	if err != nil {
+		cl.unheard = true
+		return verdict{}, err
+	}
+	if reply[0] == 1 {
+		return cl.granted(began, reply[1])
+	}
+	// An id that is not inside now never was: answers to it do not change.
+	cl.unheard, cl.queued = false, mode == modeWait
+	place := int64(0)
+	if len(reply) > 2 {
+		place = reply[2]
+	}
+	return verdict{retry: retryIn(reply[1], place)}, nil
+}
+
+func (cl *claim) granted(began time.Time, token int64) (verdict, error) {
+	a := verdict{ok: true, token: uint64(token), validUntil: began.Add(cl.lease - drift(cl.lease))} //nolint:gosec // not negative
+	if time.Until(a.validUntil) <= margin(cl.lease) {
+		cl.unheard = true // as good as
+		return verdict{}, fmt.Errorf("%w of %v", errTooLate, cl.lease)
+	}
+	return a, nil
+}
+
+// withdraw ends whatever the claim may have on the server, after an acquire
+// that ended in err, and returns what to tell the caller. What the server does
+// not confirm at once goes on in the background; if a lock may have been taken,
+// the error then matches ErrUncertain.
+func (cl *claim) withdraw(ctx context.Context, err error) error {
+	if !cl.unheard && !cl.queued {
+		return err
+	}
+	last := cl.inFlight
+	if last == nil || cl.c.exec.wait(ctx, last) { // else the release might overtake it
+		last = cl.sendRelease()
+		if cl.c.exec.wait(ctx, last) && last.err == nil {
+			return err
+		}
+	}
+	cl.c.undoLater(last, cl.sendRelease)
+	if cl.unheard {
+		err = fmt.Errorf("%w: %w", ErrUncertain, err)
+	}
+	return err
+}
+
+func (cl *claim) sendRelease() *call {
+	return cl.c.exec.send(cl.kind.release, cl.keys, cl.args(0, ""))
+}
+
+// renew implements keeper.
+func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) {
+	// A third leaves time to use the lock, or to renew it once more.
+	ctx, cancel := context.WithTimeout(ctx, min(2*commandTimeout, d/3))
+	defer cancel()
+	began := time.Now()
+	v, err := cl.c.exec.run(ctx, cl.kind.renew, cl.keys, cl.args(d, ""))
+	if err != nil {
+		return time.Time{}, err
+	}
+	if v != int64(1) {
+		return time.Time{}, ErrNotHeld
+	}
+	return began.Add(d - drift(d)), nil
+}
+
+// release implements keeper.
+func (cl *claim) release(ctx context.Context) error {
+	v, err := cl.c.exec.run(ctx, cl.kind.release, cl.keys, cl.args(0, ""))
+	switch {
+	case err != nil:
+		cl.freed = cl.freed || !notExecuted(err)
+		return err
+	case v != int64(1) && !cl.freed:
+		return ErrNotHeld
+	default: // if nothing was there, we freed it and did not hear of it
+		return nil
+	}
+}
+
+// ints reads a script's reply of at least n integers.
+func ints(value any, n int) ([]int64, error) {
+	list, ok := value.([]any)
+	out := make([]int64, len(list))
+	for i := range list {
+		var isInt bool
+		out[i], isInt = list[i].(int64)
+		ok = ok && isInt
+	}
+	if !ok || len(out) < n {
+		return nil, fmt.Errorf("lock: unexpected reply %v", value)
+	}
+	return out, nil
+}

@@ -1,0 +1,240 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// commandTimeout bounds the wait of a command for its turn, and then its
+	// round trip.
+	commandTimeout = time.Second
+
+	// maxBatch commands share a round trip at most, and maxQueued wait for one.
+	maxBatch, maxQueued = 256, 1 << 14
+
+	// flights is how many batches may be under way: more than one, so that a
+	// connection that hangs does not stop the rest, and few, so that batches
+	// fill under load.
+	flights = 3
+
+	// soloFlights is the same where each command travels alone.
+	soloFlights = 128
+)
+
+var errBusy = errors.New("too many commands are waiting for Redis")
+
+// An executor sends scripts to one Redis. Those of concurrent callers share
+// round trips: whatever was asked for while batches are under way is the next
+// batch. Nobody waits for a batch to fill.
+//
+// Commands are sent once, whatever retries the client is configured with: only
+// the scripts know whether they may be repeated.
+//
+// go-redis has an AutoPipeline for this; it is experimental, and retries.
+type executor struct {
+	rdb     redis.UniversalClient
+	batch   int // commands in a round trip
+	flights int
+
+	mu     sync.Mutex
+	queue  []*call
+	flying int
+	closed bool
+	landed sync.WaitGroup
+}
+
+func newExecutor(rdb redis.UniversalClient) *executor {
+	e := &executor{rdb: bounded(rdb, commandTimeout), batch: 1, flights: soloFlights}
+	// A pipeline over several nodes would be as slow as the slowest of them.
+	if _, ok := rdb.(*redis.Client); ok {
+		e.batch, e.flights = maxBatch, flights
+	}
+	return e
+}
+
+// A call is one command on its way.
+type call struct {
+	script *script
+	keys   []string
+	args   []any
+	asked  time.Time
+
+	done  chan struct{} // closed when value and err are set
+	value any
+	err   error
+
+	sent    bool // guarded by the executor's mu
+	dropped bool
+}
+
+// finish sets the outcome.
+func (c *call) finish(value any, err error) {
+	c.value, c.err = value, err
+	close(c.done)
+}
+
+// command is what goes over the wire: the script's hash, or all of it.
+func (c *call) command(byHash bool) []any {
+	command := make([]any, 0, 3+len(c.keys)+len(c.args))
+	if byHash {
+		command = append(command, "evalsha", c.script.sha)
+	} else {
+		command = append(command, "eval", c.script.source)
+	}
+	command = append(command, len(c.keys))
+	for _, key := range c.keys {
+		command = append(command, key)
+	}
+	return append(command, c.args...)
+}
+
+// send queues a command.
+func (e *executor) send(s *script, keys []string, args []any) *call {
+	c := &call{script: s, keys: keys, args: args, asked: time.Now(), done: make(chan struct{})}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		c.finish(nil, ErrClosed)
+	case len(e.queue) >= maxQueued:
+		c.finish(nil, errBusy)
+	default:
+		e.queue = append(e.queue, c)
+		if e.flying < e.flights {
+			e.flying++
+			e.landed.Go(e.fly)
+		}
+	}
+	return c
+}
+
+// wait waits for c until ctx ends, and a little longer, since the true outcome
+// is worth it. It returns false if the command is still under way then. A
+// command that was not sent yet is taken back, which is an outcome.
+func (e *executor) wait(ctx context.Context, c *call) bool {
+	select {
+	case <-c.done:
+		return true
+	case <-ctx.Done():
+	}
+	if e.drop(c) {
+		return true
+	}
+	grace := time.NewTimer(cancelGrace)
+	defer grace.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-grace.C:
+		return false
+	}
+}
+
+// run is send and wait, for callers that can do without knowing more than that
+// a command may have been executed.
+func (e *executor) run(ctx context.Context, s *script, keys []string, args []any) (any, error) {
+	c := e.send(s, keys, args)
+	if !e.wait(ctx, c) {
+		return nil, waitEnded(ctx)
+	}
+	return c.value, c.err
+}
+
+// drop takes a call back that was not sent.
+func (e *executor) drop(c *call) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c.sent || c.dropped {
+		return false
+	}
+	select {
+	case <-c.done: // refused
+	default:
+		c.dropped = true
+		c.finish(nil, fmt.Errorf("%w: its caller left", errNotSent))
+	}
+	return true
+}
+
+// fly sends batches as long as there are any.
+func (e *executor) fly() {
+	for batch := e.next(); len(batch) > 0; batch = e.next() {
+		ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+		if missing := e.trip(ctx, batch, true); len(missing) > 0 {
+			// These were refused, so that sending them again is their first execution.
+			e.trip(ctx, missing, false)
+		}
+		cancel()
+	}
+}
+
+// next takes a batch from the queue. An empty one ends the flight.
+func (e *executor) next() []*call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	batch := make([]*call, 0, min(len(e.queue), e.batch))
+	taken := 0
+	for _, c := range e.queue {
+		if len(batch) == e.batch {
+			break
+		}
+		taken++
+		switch {
+		case c.dropped:
+		case time.Since(c.asked) > commandTimeout:
+			c.dropped = true
+			c.finish(nil, fmt.Errorf("%w in %v: %w", errNotSent, commandTimeout, context.DeadlineExceeded))
+		default:
+			c.sent = true
+			batch = append(batch, c)
+		}
+	}
+	rest := copy(e.queue, e.queue[taken:])
+	clear(e.queue[rest:])
+	e.queue = e.queue[:rest]
+	if len(batch) == 0 {
+		e.flying--
+	}
+	return batch
+}
+
+// trip sends a batch and finishes its calls, but for those that name a script
+// by a hash which the server does not know: it returns them.
+func (e *executor) trip(ctx context.Context, batch []*call, byHash bool) (missing []*call) {
+	cmds := make([]once, len(batch))
+	for i, c := range batch {
+		cmds[i] = once{redis.NewCmd(ctx, c.command(byHash)...)}
+	}
+	if len(cmds) == 1 {
+		_ = e.rdb.Process(ctx, cmds[0]) // the same error as in the command
+	} else {
+		pipe := e.rdb.Pipeline()
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, cmd) // only queues
+		}
+		_, _ = pipe.Exec(ctx) // the first of the commands' errors
+	}
+	for i, c := range batch {
+		value, err := cmds[i].Result()
+		if byHash && noScript(err) {
+			missing = append(missing, c)
+			continue
+		}
+		c.finish(value, err)
+	}
+	return missing
+}
+
+// close refuses further commands and waits for those under way.
+func (e *executor) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.landed.Wait()
+}

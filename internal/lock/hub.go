@@ -1,0 +1,177 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// confirmTimeout bounds the wait for the subscription's confirmation. Who
+	// is not sure to be woken finds out by asking again, only later.
+	confirmTimeout = time.Second
+
+	// linger is how long a subscription outlives its last waiter: under
+	// contention the next one is about to come.
+	linger = 100 * time.Millisecond
+)
+
+// A hub wakes the waiters of one client. It has one connection and one channel,
+// and none of them while nobody waits.
+type hub struct {
+	rdb     redis.UniversalClient
+	channel string
+
+	mu      sync.Mutex
+	waiters map[string]chan struct{} // by id
+	sub     *subscription
+	closed  bool
+
+	waiting   sync.WaitGroup // waiters
+	listening sync.WaitGroup // subscriptions
+}
+
+// A subscription lives from the first waiter until some time after the last.
+type subscription struct {
+	pubsub    *redis.PubSub
+	confirmed chan struct{} // closed when the server has said so
+	idle      *time.Timer   // ends it; nil while somebody waits
+}
+
+func newHub(rdb redis.UniversalClient, channel string) *hub {
+	return &hub{rdb: rdb, channel: channel, waiters: map[string]chan struct{}{}}
+}
+
+// live says whether a waiter who joins now would be sure to be woken.
+func (h *hub) live() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sub != nil && isClosed(h.sub.confirmed)
+}
+
+// join makes a waiter. It receives from woken when it should ask again; wakes
+// that come meanwhile are one. The second channel is closed as soon as it is
+// sure to be woken. The caller leaves afterwards.
+func (h *hub) join(id string) (woken, confirmed <-chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, nil, ErrClosed
+	}
+	if h.sub == nil {
+		h.sub = h.subscribe()
+	}
+	if h.sub.idle != nil {
+		h.sub.idle.Stop()
+		h.sub.idle = nil
+	}
+	ch := make(chan struct{}, 1)
+	h.waiters[id] = ch
+	h.waiting.Add(1)
+	return ch, h.sub.confirmed, nil
+}
+
+// leave ends what join began.
+func (h *hub) leave(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiters, id)
+	h.waiting.Done()
+	if sub := h.sub; len(h.waiters) == 0 && sub != nil {
+		sub.idle = time.AfterFunc(linger, func() { h.retire(sub) })
+	}
+}
+
+// retire is the idle timer's function.
+func (h *hub) retire(sub *subscription) {
+	h.mu.Lock()
+	wanted := len(h.waiters) > 0 || h.sub != sub
+	if !wanted {
+		h.sub = nil
+	}
+	h.mu.Unlock()
+	if !wanted {
+		_ = sub.pubsub.Close() // which ends listen
+	}
+}
+
+// subscribe begins a subscription. It does not wait for the server. The caller
+// holds mu.
+func (h *hub) subscribe() *subscription {
+	ctx := context.Background() // Close ends it
+	sub := &subscription{pubsub: h.rdb.Subscribe(ctx), confirmed: make(chan struct{})}
+	h.listening.Go(func() {
+		// If this fails, ChannelWithSubscriptions goes on trying.
+		_ = sub.pubsub.Subscribe(ctx, h.channel)
+		h.listen(sub)
+	})
+	return sub
+}
+
+// listen passes wakes on until the subscription is closed.
+func (h *hub) listen(sub *subscription) {
+	for msg := range sub.pubsub.ChannelWithSubscriptions() {
+		switch msg := msg.(type) {
+		case *redis.Message:
+			h.wake(msg.Payload)
+		case *redis.Subscription:
+			if !isClosed(sub.confirmed) {
+				close(sub.confirmed)
+			} else {
+				h.wakeAll() // the connection was lost, and wakes with it
+			}
+		}
+	}
+}
+
+func (h *hub) wake(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch, ok := h.waiters[id]; ok {
+		notify(ch)
+	}
+}
+
+func (h *hub) wakeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, ch := range h.waiters {
+		notify(ch)
+	}
+}
+
+// close refuses further waiters, waits for those that there are to leave, and
+// ends the subscription.
+func (h *hub) close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.waiting.Wait()
+	h.mu.Lock()
+	sub := h.sub
+	h.sub = nil
+	h.mu.Unlock()
+	if sub != nil {
+		sub.idle.Stop() // it is set, since nobody waits
+		_ = sub.pubsub.Close()
+	}
+	h.listening.Wait()
+}
+
+func notify(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
