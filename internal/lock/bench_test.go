@@ -3,6 +3,9 @@ package lock
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,42 +15,119 @@ import (
 	"seckill/internal/testenv"
 )
 
-// BenchmarkCycle compares an uncontended lock and unlock, on 32 goroutines per
-// processor with a name each, with the two commands that it consists of.
+// workers is how many goroutines a benchmark runs.
+const workers = 64
+
+func nothing(context.Context) error { return nil }
+
+// BenchmarkCycle compares an uncontended lock and unlock, on 64 goroutines with
+// a name each, with the two commands that it consists of.
 func BenchmarkCycle(b *testing.B) {
-	ctx := context.Background()
+	// As in a handler: the request can end.
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	rdb := newClient(b, testenv.StartRedis(b).Addr)
+	c, err := New(rdb)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
 	free := redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
-	run := func(b *testing.B, cycle func(name string) error) {
-		var names atomic.Int64
-		b.SetParallelism(32)
-		b.RunParallel(func(pb *testing.PB) {
-			name := fmt.Sprint("order:", names.Add(1))
-			for pb.Next() {
-				if err := cycle(name); err != nil {
+	do := func(make func(name string) Locker) func(name string) error {
+		return func(name string) error { return Do(ctx, make(name), nothing) }
+	}
+	for _, bench := range []struct {
+		name  string
+		cycle func(name string) error
+	}{
+		{"raw", func(name string) error {
+			if err := rdb.SetArgs(ctx, name, "me", redis.SetArgs{Mode: "NX", TTL: 30 * time.Second}).Err(); err != nil {
+				return err
+			}
+			return free.Run(ctx, rdb, []string{name}, "me").Err()
+		}},
+		{"Mutex", do(func(name string) Locker { return c.Mutex(name) })},
+		{"Reentrant", do(func(name string) Locker { return c.Reentrant(name) })},
+		{"Fair", do(func(name string) Locker { return c.Fair(name) })},
+		{"RedLock", func(name string) error {
+			l, err := NewRedLock(name, []redis.UniversalClient{rdb})
+			if err != nil {
+				return err
+			}
+			return TryDo(ctx, l, nothing)
+		}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			var names atomic.Int64
+			b.ReportAllocs()
+			b.SetParallelism(workers / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				name := fmt.Sprint("order:", names.Add(1))
+				for pb.Next() {
+					if err := bench.cycle(name); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkContended has 64 goroutines that want the same lock and hold it for
+// 1 ms. It reports the commands that a cycle takes, the wait's 99th percentile,
+// and how many times as often as the laziest the busiest goroutine got in.
+func BenchmarkContended(b *testing.B) {
+	rdb := newClient(b, testenv.StartRedis(b).Addr)
+	var commands counter
+	rdb.AddHook(&commands)
+	c, err := New(rdb)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	redLock, err := NewRedLock("a", []redis.UniversalClient{rdb})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, bench := range []struct {
+		name string
+		lock Locker
+	}{
+		{"Mutex", c.Mutex("a")}, {"Reentrant", c.Reentrant("a")}, {"Fair", c.Fair("a")}, {"RedLock", redLock},
+	} {
+		b.Run(bench.name, func(b *testing.B) { contend(b, bench.lock, &commands) })
+	}
+}
+
+func contend(b *testing.B, l Locker, commands *counter) {
+	ctx := context.Background()
+	before := commands.sent()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	waits := make([][]time.Duration, workers)
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				began := time.Now()
+				err := Do(ctx, l, func(context.Context) error {
+					waits[i] = append(waits[i], time.Since(began))
+					time.Sleep(time.Millisecond)
+					return nil
+				})
+				if err != nil {
 					b.Error(err)
 				}
 			}
 		})
 	}
-	b.Run("raw", func(b *testing.B) {
-		run(b, func(name string) error {
-			if err := rdb.SetArgs(ctx, name, "me", redis.SetArgs{Mode: "NX", TTL: 30 * time.Second}).Err(); err != nil {
-				return err
-			}
-			return free.Run(ctx, rdb, []string{name}, "me").Err()
-		})
-	})
-	b.Run("TryDo", func(b *testing.B) {
-		request, cancel := context.WithCancel(ctx) // as in a handler: it can end
-		defer cancel()
-		b.ReportAllocs()
-		run(b, func(name string) error {
-			l, err := NewRedLock(name, []redis.UniversalClient{rdb})
-			if err != nil {
-				return err
-			}
-			return TryDo(request, l, func(context.Context) error { return nil })
-		})
-	})
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(commands.sent()-before)/float64(b.N), "commands/op")
+	all := slices.Concat(waits...)
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)*99/100].Milliseconds()), "p99-ms")
+	counts := func(a, b []time.Duration) int { return len(a) - len(b) }
+	least, most := len(slices.MinFunc(waits, counts)), len(slices.MaxFunc(waits, counts))
+	b.ReportMetric(float64(most)/float64(max(least, 1)), "most/least")
 }

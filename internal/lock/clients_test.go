@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
 )
 
 // newLocks is a Client on the given server, with connections of its own.
@@ -28,22 +31,55 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-// exclusive makes the locks of each kind that lets one holder in at a time.
-var exclusive = map[string]func(c *Client, name string) Locker{
-	"mutex": func(c *Client, name string) Locker { return c.Mutex(name) },
+// An exclusiveKind is a kind of lock that lets one holder in at a time.
+type exclusiveKind struct {
+	*kind
+	lock func(c *Client, name string) Locker
 }
 
-// eachExclusive runs test for each of them on each server, with a client.
-func eachExclusive(t *testing.T, test func(t *testing.T, addr, kind string, lock func(c *Client, name string) Locker)) {
+var exclusiveKinds = []exclusiveKind{
+	{mutexKind, func(c *Client, name string) Locker { return c.Mutex(name) }},
+	{fairKind, func(c *Client, name string) Locker { return c.Fair(name) }},
+	{reentrantKind, func(c *Client, name string) Locker { return c.Reentrant(name) }},
+}
+
+// eachExclusive runs test for each of them on each server. The server is the
+// test's own.
+func eachExclusive(t *testing.T, test func(t *testing.T, addr string, k exclusiveKind)) {
 	t.Helper()
 	onEachServer(t, func(t *testing.T, addr string) {
-		for kind, lock := range exclusive {
-			t.Run(kind, func(t *testing.T) {
+		for _, k := range exclusiveKinds {
+			t.Run(k.name, func(t *testing.T) {
 				require.NoError(t, newClient(t, addr).FlushAll(context.Background()).Err())
-				test(t, addr, kind, lock)
+				test(t, addr, k)
 			})
 		}
 	})
+}
+
+// eachOnRedis is eachExclusive for what only a real Redis can do. The tests run
+// side by side.
+func eachOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, k exclusiveKind)) {
+	t.Helper()
+	t.Parallel()
+	for _, k := range exclusiveKinds {
+		t.Run(k.name, func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t), k) })
+	}
+}
+
+// background takes the lock in a goroutine and sends the outcome.
+func background(ctx context.Context, l Locker, opts ...Option) <-chan outcome {
+	got := make(chan outcome, 1)
+	go func() {
+		h, err := l.Lock(ctx, opts...)
+		got <- outcome{h, err}
+	}()
+	return got
+}
+
+type outcome struct {
+	hold *Hold
+	err  error
 }
 
 // waiters is the number in the queue of a lock.
@@ -81,4 +117,19 @@ func nothingLeft(t testing.TB, rdb *redis.Client) {
 		channels = rdb.PubSubChannels(ctx, "*").Val()
 		return len(keys) == 0 && len(channels) == 0
 	}, patience, 5*time.Millisecond, "left: %q, %q", keys, channels)
+}
+
+// calls is how often the server executed a command, also from scripts.
+func calls(t testing.TB, rdb *redis.Client, name string) int {
+	t.Helper()
+	stats, err := rdb.Info(context.Background(), "commandstats").Result()
+	require.NoError(t, err)
+	_, line, found := strings.Cut(stats, "cmdstat_"+name+":calls=")
+	if !found {
+		return 0
+	}
+	count, _, _ := strings.Cut(line, ",")
+	n, err := strconv.Atoi(count)
+	require.NoError(t, err)
+	return n
 }

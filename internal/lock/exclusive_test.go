@@ -2,22 +2,28 @@ package lock
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
 )
 
 func TestExclusive(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr, _ string, lock func(*Client, string) Locker) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		var seen recorder
-		l := lock(newLocks(t, addr, WithObserver(seen.observe)), "a")
-		other := lock(newLocks(t, addr), "a")
+		l := k.lock(newLocks(t, addr, WithObserver(seen.observe)), "a")
+		other := k.lock(newLocks(t, addr), "a")
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
+		assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
 		_, err = l.TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired)
 		_, err = other.TryLock(ctx)
@@ -32,29 +38,308 @@ func TestExclusive(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotAcquired, "it freed the next holder's lock")
 		require.NoError(t, next.Release(ctx))
 		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventNotAcquired}, seen.kinds())
+		assert.Equal(t, k.name, seen.events[0].Lock)
 		nothingLeft(t, newClient(t, addr))
 	})
 }
 
+// Somebody who is not the holder, or is it no more, neither renews nor frees.
+func TestStrangers(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		l := k.lock(c, "a")
+		h, err := l.Lock(ctx)
+		require.NoError(t, err)
+		ttl := rdb.PTTL(ctx, keysOf(DefaultPrefix, k.name, "a")[0]).Val()
+
+		stranger := c.newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "stranger")
+		_, err = stranger.renew(ctx, time.Hour)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, stranger.release(ctx), ErrNotHeld)
+		assert.LessOrEqual(t, rdb.PTTL(ctx, keysOf(DefaultPrefix, k.name, "a")[0]).Val(), ttl)
+		_, err = l.TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.NoError(t, h.Release(ctx))
+		err = h.Extend(ctx, time.Minute)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, err, ErrReleased)
+		nothingLeft(t, rdb)
+	})
+}
+
+func TestWatchdogOfAClient(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		ctx := soon(t)
+		c := newLocks(t, addr, WithWatchdog(900*time.Millisecond))
+		h, err := k.lock(c, "a").Lock(ctx)
+		require.NoError(t, err)
+		first := h.ValidUntil()
+		time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
+		require.NoError(t, h.Context().Err())
+		_, err = k.lock(c, "a").TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.NoError(t, h.Extend(ctx, time.Minute))
+		assert.Greater(t, newClient(t, addr).PTTL(ctx, keysOf(DefaultPrefix, k.name, "a")[0]).Val(), 30*time.Second)
+		require.NoError(t, h.Extend(ctx, 200*time.Millisecond), "shorter")
+		require.NoError(t, h.Release(ctx))
+	})
+}
+
 func TestWaitersAreWoken(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr, kind string, lock func(*Client, string) Locker) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
-		h, err := lock(clients[0], "a").Lock(ctx)
+		h, err := k.lock(clients[0], "a").Lock(ctx)
 		require.NoError(t, err)
 		const waiting = 12
 		var wg sync.WaitGroup
 		for i := range waiting {
-			wg.Go(func() {
-				assert.NoError(t, Do(ctx, lock(clients[i%3], "a"), func(context.Context) error { return nil }))
-			})
+			wg.Go(func() { assert.NoError(t, Do(ctx, k.lock(clients[i%3], "a"), nothing)) })
 		}
-		queued(t, rdb, kind, "a", waiting)
+		queued(t, rdb, k.name, "a", waiting)
 		began := time.Now()
 		require.NoError(t, h.Release(ctx))
 		wg.Wait()
 		assert.Less(t, time.Since(began), waiting*recheck/2, "they found out by asking")
 		nothingLeft(t, rdb)
+	})
+}
+
+// Nobody releases: the waiter knows when to ask.
+func TestInSoonAfterTheLease(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		ctx := soon(t)
+		const lease = 400 * time.Millisecond
+		_, err := k.lock(newLocks(t, addr), "a").Lock(ctx, WithLease(lease))
+		require.NoError(t, err)
+		ends := time.Now().Add(lease)
+		h, err := k.lock(newLocks(t, addr), "a").Lock(ctx)
+		require.NoError(t, err)
+		late := time.Since(ends)
+		t.Logf("in %v after the lease", late)
+		assert.Less(t, late, recheck-lease, "it found out by asking every so often")
+		require.NoError(t, h.Release(ctx))
+	})
+}
+
+func TestWaitCutShort(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		rdb := newClient(t, addr)
+		l := k.lock(newLocks(t, addr), "a")
+		h, err := l.Lock(context.Background())
+		require.NoError(t, err)
+
+		why := errors.New("the buyer left")
+		ctx, cancel := context.WithCancelCause(soon(t))
+		got := background(ctx, l)
+		queued(t, rdb, k.name, "a", 1)
+		cancel(why)
+		err = (<-got).err
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+		require.NotErrorIs(t, err, ErrUncertain)
+		queued(t, rdb, k.name, "a", 0)
+
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.Lock, l.TryLock} {
+			_, err = lock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, why)
+		}
+		require.NoError(t, h.Release(context.Background()))
+		nothingLeft(t, rdb)
+	})
+}
+
+// A waiter that leaves when it was woken passes the wake on.
+func TestLeavingPassesTheWakeOn(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		l := k.lock(c, "a")
+		h, err := l.Lock(ctx)
+		require.NoError(t, err)
+		// Waits, but does not hear: it only stands in the queue.
+		deaf := c.newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "deaf")
+		v, err := deaf.ask(ctx, modeWait)
+		require.NoError(t, err)
+		require.False(t, v.ok)
+		got := background(ctx, l)
+		queued(t, rdb, k.name, "a", 2)
+		require.NoError(t, h.Release(ctx))
+		require.ErrorIs(t, deaf.release(ctx), ErrNotHeld)
+		next := <-got
+		require.NoError(t, next.err)
+		require.NoError(t, next.hold.Release(ctx))
+		nothingLeft(t, rdb)
+	})
+}
+
+func TestTryLockIsNeverQueued(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		h, err := k.lock(c, "a").Lock(ctx)
+		require.NoError(t, err)
+		wait, leave := context.WithCancel(ctx)
+		got := background(wait, k.lock(c, "a")) // so that the hub is live
+		queued(t, rdb, k.name, "a", 1)
+		for range 5 {
+			_, err = k.lock(c, "a").TryLock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.EqualValues(t, 1, waiters(t, rdb, k.name, "a"))
+		}
+		leave()
+		require.ErrorIs(t, (<-got).err, ErrNotAcquired)
+		require.NoError(t, h.Release(ctx))
+	})
+}
+
+// A dead waiter's place is worth nothing to it, and little to the others.
+func TestDeadWaiterIsSkipped(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		l := k.lock(c, "a")
+		h, err := l.Lock(ctx)
+		require.NoError(t, err)
+		dead := newLocks(t, addr).newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "dead")
+		_, err = dead.ask(ctx, modeWait)
+		require.NoError(t, err)
+		got := background(ctx, l)
+		queued(t, rdb, k.name, "a", 2)
+		began := time.Now()
+		require.NoError(t, h.Release(ctx))
+		next := <-got
+		require.NoError(t, next.err)
+		t.Logf("skipped after %v", time.Since(began))
+		assert.Less(t, time.Since(began), 10*time.Second)
+		require.NoError(t, next.hold.Release(ctx))
+		nothingLeft(t, rdb)
+	})
+}
+
+func TestNamesOfLocks(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		var holds []*Hold
+		for _, name := range []string{
+			"order:1", "}", "{", "{}", "a}b{c", "%7B", "two words\r\n", "秒杀", "\x00\xff", "a:queue", "a:waiters", "a:fence", "a",
+			strings.Repeat("k", 1024),
+		} {
+			l := k.lock(c, name)
+			h, err := l.TryLock(ctx)
+			require.NoError(t, err, "%q", name)
+			_, err = l.TryLock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired, "%q", name)
+			holds = append(holds, h)
+			wait, leave := context.WithCancel(ctx)
+			got := background(wait, l)
+			queued(t, rdb, k.name, name, 1)
+			leave()
+			require.ErrorIs(t, (<-got).err, ErrNotAcquired)
+		}
+		for _, h := range holds {
+			require.NoError(t, h.Release(ctx))
+		}
+		_, err := k.lock(c, "").TryLock(ctx)
+		require.ErrorContains(t, err, "name")
+		nothingLeft(t, rdb)
+	})
+}
+
+// Locks of one name but of several kinds do not touch.
+func TestKindsShareNothing(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		for _, k := range exclusiveKinds {
+			h, err := k.lock(c, "a").TryLock(ctx)
+			require.NoError(t, err, k.name)
+			defer func() { assert.NoError(t, h.Release(ctx)) }()
+			other, err := k.lock(newLocks(t, addr, WithPrefix("another")), "a").TryLock(ctx)
+			require.NoError(t, err, "another prefix is another lock")
+			defer func() { assert.NoError(t, other.Release(ctx)) }()
+		}
+	})
+}
+
+// Thousands of uses by several clients: never two at a time, tokens grow, at
+// most three commands each, and nothing is left.
+func TestManyContendedUses(t *testing.T) {
+	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
+		const uses, contenders = 5000, 24
+		ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+		defer cancel()
+		rdb := newClient(t, server.Addr)
+		var sent counter
+		var clients []*Client
+		for range 3 {
+			mine := newClient(t, server.Addr)
+			mine.AddHook(&sent)
+			c, err := New(mine)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, c.Close()) }()
+			clients = append(clients, c)
+		}
+		var left atomic.Int64
+		left.Store(uses)
+		var inside atomic.Int32
+		var last uint64 // guarded by the lock: the race detector watches
+		var wg sync.WaitGroup
+		for i := range contenders {
+			wg.Go(func() {
+				for left.Add(-1) >= 0 {
+					h, err := k.lock(clients[i%3], "a").Lock(ctx)
+					if !assert.NoError(t, err) {
+						return
+					}
+					assert.EqualValues(t, 1, inside.Add(1))
+					assert.Greater(t, h.Token(), last)
+					last = h.Token()
+					inside.Add(-1)
+					assert.NoError(t, h.Release(ctx))
+				}
+			})
+		}
+		wg.Wait()
+		perUse := float64(sent.sent()) / uses
+		t.Logf("%.2f commands a use", perUse)
+		assert.Less(t, perUse, 3.3, "three, and now and then a waiter that asks again")
+		nothingLeft(t, rdb)
+	})
+}
+
+func TestNothingIsPublishedWhenNobodyWaits(t *testing.T) {
+	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		l := k.lock(newLocks(t, server.Addr), "a")
+		for range 10 {
+			require.NoError(t, Do(ctx, l, nothing))
+			require.NoError(t, TryDo(ctx, l, func(ctx context.Context) error {
+				_, err := l.TryLock(ctx)
+				assert.ErrorIs(t, err, ErrNotAcquired)
+				return nil
+			}))
+		}
+		assert.Zero(t, calls(t, rdb, "publish"))
+		assert.Zero(t, calls(t, rdb, "subscribe"))
+
+		h, err := l.Lock(ctx)
+		require.NoError(t, err)
+		got := background(ctx, l)
+		queued(t, rdb, k.name, "a", 1)
+		require.NoError(t, h.Release(ctx))
+		require.NoError(t, (<-got).err)
+		assert.Equal(t, 1, calls(t, rdb, "publish"), "one waiter, one message")
 	})
 }

@@ -39,7 +39,8 @@ var errBusy = errors.New("too many commands are waiting for Redis")
 // go-redis has an AutoPipeline for this; it is experimental, and retries.
 type executor struct {
 	rdb     redis.UniversalClient
-	batch   int // commands in a round trip
+	timeout time.Duration // commandTimeout, but in tests
+	batch   int           // commands in a round trip
 	flights int
 
 	mu     sync.Mutex
@@ -50,7 +51,7 @@ type executor struct {
 }
 
 func newExecutor(rdb redis.UniversalClient) *executor {
-	e := &executor{rdb: bounded(rdb, commandTimeout), batch: 1, flights: soloFlights}
+	e := &executor{rdb: bounded(rdb, commandTimeout), timeout: commandTimeout, batch: 1, flights: soloFlights}
 	// A pipeline over several nodes would be as slow as the slowest of them.
 	if _, ok := rdb.(*redis.Client); ok {
 		e.batch, e.flights = maxBatch, flights
@@ -165,7 +166,7 @@ func (e *executor) drop(c *call) bool {
 // fly sends batches as long as there are any.
 func (e *executor) fly() {
 	for batch := e.next(); len(batch) > 0; batch = e.next() {
-		ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), e.timeout)
 		if missing := e.trip(ctx, batch, true); len(missing) > 0 {
 			// These were refused, so that sending them again is their first execution.
 			e.trip(ctx, missing, false)
@@ -187,9 +188,9 @@ func (e *executor) next() []*call {
 		taken++
 		switch {
 		case c.dropped:
-		case time.Since(c.asked) > commandTimeout:
+		case time.Since(c.asked) > e.timeout:
 			c.dropped = true
-			c.finish(nil, fmt.Errorf("%w in %v: %w", errNotSent, commandTimeout, context.DeadlineExceeded))
+			c.finish(nil, fmt.Errorf("%w in %v: %w", errNotSent, e.timeout, context.DeadlineExceeded))
 		default:
 			c.sent = true
 			batch = append(batch, c)

@@ -135,14 +135,30 @@ type counter struct {
 func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.mu.Lock()
-		c.names = append(c.names, cmd.Name())
-		c.mu.Unlock()
+		c.add(cmd)
 		return next(ctx, cmd)
 	}
 }
 func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.add(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (c *counter) add(cmds ...redis.Cmder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cmd := range cmds {
+		c.names = append(c.names, cmd.Name())
+	}
+}
+
+// sent is how many commands were sent so far.
+func (c *counter) sent() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.names)
 }
 
 func TestCommandsOfACycle(t *testing.T) {
