@@ -113,8 +113,8 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 	if !cl.unheard && !cl.queued {
 		return err
 	}
-	last := cl.inFlight
-	if last == nil || cl.c.exec.wait(ctx, last) { // else the release might overtake it
+	last := cl.inFlight // which the release must not overtake
+	if last == nil {
 		last = cl.sendRelease()
 		if cl.c.exec.wait(ctx, last) && last.err == nil {
 			return err

@@ -35,7 +35,7 @@ type hub struct {
 
 // A subscription lives from the first waiter until some time after the last.
 type subscription struct {
-	pubsub    *redis.PubSub
+	stop      context.CancelFunc
 	confirmed chan struct{} // closed when the server has said so
 	idle      *time.Timer   // ends it; nil while somebody waits
 }
@@ -93,34 +93,42 @@ func (h *hub) retire(sub *subscription) {
 	}
 	h.mu.Unlock()
 	if !wanted {
-		_ = sub.pubsub.Close() // which ends listen
+		sub.stop()
 	}
 }
 
 // subscribe begins a subscription. It does not wait for the server. The caller
 // holds mu.
 func (h *hub) subscribe() *subscription {
-	ctx := context.Background() // Close ends it
-	sub := &subscription{pubsub: h.rdb.Subscribe(ctx), confirmed: make(chan struct{})}
-	h.listening.Go(func() {
-		// If this fails, ChannelWithSubscriptions goes on trying.
-		_ = sub.pubsub.Subscribe(ctx, h.channel)
-		h.listen(sub)
-	})
+	ctx, stop := context.WithCancel(context.Background())
+	sub := &subscription{stop: stop, confirmed: make(chan struct{})}
+	h.listening.Go(func() { h.listen(ctx, sub.confirmed) })
 	return sub
 }
 
-// listen passes wakes on until the subscription is closed.
-func (h *hub) listen(sub *subscription) {
-	for msg := range sub.pubsub.ChannelWithSubscriptions() {
-		switch msg := msg.(type) {
-		case *redis.Message:
-			h.wake(msg.Payload)
-		case *redis.Subscription:
-			if !isClosed(sub.confirmed) {
-				close(sub.confirmed)
-			} else {
-				h.wakeAll() // the connection was lost, and wakes with it
+// listen passes wakes on until ctx ends. It connects again whenever the
+// connection is lost.
+func (h *hub) listen(ctx context.Context, confirmed chan struct{}) {
+	pubsub := h.rdb.Subscribe(ctx, h.channel)
+	defer func() { _ = pubsub.Close() }()
+	messages := pubsub.ChannelWithSubscriptions()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case msg, ok := <-messages:
+			if !ok { // the Redis client was closed before its time
+				return
+			}
+			switch msg := msg.(type) {
+			case *redis.Message:
+				h.wake(msg.Payload)
+			case *redis.Subscription:
+				if isClosed(confirmed) {
+					h.wakeAll() // wakes may have been lost with the connection
+				} else {
+					close(confirmed)
+				}
 			}
 		}
 	}
@@ -154,8 +162,7 @@ func (h *hub) close() {
 	h.sub = nil
 	h.mu.Unlock()
 	if sub != nil {
-		sub.idle.Stop() // it is set, since nobody waits
-		_ = sub.pubsub.Close()
+		sub.stop()
 	}
 	h.listening.Wait()
 }

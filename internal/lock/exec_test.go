@@ -1,0 +1,135 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+var echo = newScript(`return ARGV[5]`)
+
+func echoArgs(text string) []any { return []any{"", "", 0, "", text} }
+
+// trips counts round trips.
+type trips struct{ n atomic.Int64 }
+
+func (h *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.n.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+func newTestExecutor(t *testing.T, addr string) *executor {
+	t.Helper()
+	e := newExecutor(newClient(t, addr))
+	t.Cleanup(e.close)
+	return e
+}
+
+// Each caller gets its own answer, and callers share round trips.
+func TestExecutor(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		rdb := newClient(t, addr)
+		var sent trips
+		rdb.AddHook(&sent)
+		e := newExecutor(rdb)
+		defer e.close()
+		const callers, each = 32, 20
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				for range each {
+					text := NewOwner()
+					v, err := e.run(soon(t), echo, []string{"a"}, echoArgs(string(text)))
+					assert.NoError(t, err)
+					assert.Equal(t, string(text), v)
+				}
+			})
+		}
+		wg.Wait()
+		t.Logf("%d round trips", sent.n.Load())
+		assert.Less(t, sent.n.Load(), int64(callers*each/2), "commands do not share round trips")
+	})
+}
+
+// One script of a batch fails, or is not there: the others are not concerned.
+func TestBatchedCommandsAreApart(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		e := newTestExecutor(t, addr)
+		_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("known"))
+		require.NoError(t, err)
+		fail := newScript(`return redis.error_reply('REFUSED for good')`)
+		unknown := newScript(`return 'unknown ' .. ARGV[5]`)
+		var calls []*call
+		for _, s := range []*script{echo, fail, unknown, echo, unknown} {
+			calls = append(calls, &call{script: s, keys: []string{"a"}, args: echoArgs("x"), done: make(chan struct{})})
+		}
+		missing := e.trip(soon(t), calls, true)
+		require.Len(t, missing, 3, "fail was never loaded either")
+		require.Empty(t, e.trip(soon(t), missing, false))
+		assert.Equal(t, "x", calls[0].value)
+		require.ErrorContains(t, calls[1].err, "REFUSED")
+		assert.True(t, notExecuted(calls[1].err))
+		assert.Equal(t, "unknown x", calls[2].value)
+		assert.Equal(t, "x", calls[3].value)
+		assert.Equal(t, "unknown x", calls[4].value)
+	})
+}
+
+// While the server hangs: who leaves before the command is sent takes it back,
+// who waits too long for a turn is told that it was not sent, and who is one too
+// many hears at once.
+func TestExecutorWhileTheServerHangs(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	e := newTestExecutor(t, server.Addr)
+	e.flights, e.timeout = 1, 500*time.Millisecond
+	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
+	require.NoError(t, err)
+	require.NoError(t, server.Pause())
+	inFlight := e.send(echo, []string{"a"}, echoArgs("x"))
+	eventually(t, "sent", func() bool { e.mu.Lock(); defer e.mu.Unlock(); return inFlight.sent })
+
+	left, leave := context.WithCancel(context.Background())
+	leave()
+	dropped := e.send(echo, []string{"a"}, echoArgs("x"))
+	require.True(t, e.wait(left, dropped))
+	require.ErrorIs(t, dropped.err, errNotSent)
+	require.True(t, notExecuted(dropped.err))
+	require.False(t, e.wait(left, inFlight), "nobody knows what becomes of it")
+
+	var queue []*call
+	for range maxQueued - 1 {
+		queue = append(queue, e.send(echo, []string{"a"}, echoArgs("x")))
+	}
+	busy := e.send(echo, []string{"a"}, echoArgs("x"))
+	require.ErrorIs(t, busy.err, errBusy)
+	require.True(t, notExecuted(busy.err))
+	require.True(t, e.wait(soon(t), inFlight))
+	require.Error(t, inFlight.err)
+	require.False(t, notExecuted(inFlight.err))
+	require.True(t, e.wait(soon(t), queue[len(queue)-1]))
+	require.ErrorIs(t, queue[len(queue)-1].err, errNotSent)
+	require.ErrorIs(t, queue[len(queue)-1].err, context.DeadlineExceeded)
+	require.NoError(t, server.Resume())
+
+	e.close()
+	_, err = e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
+	require.ErrorIs(t, err, ErrClosed)
+}
