@@ -27,6 +27,7 @@ type claim struct {
 	lease time.Duration
 	extra []any // the kind's own arguments, after those of common.lua
 
+	joined   bool  // the hub
 	inFlight *call // an acquire whose outcome we did not wait for
 	unheard  bool  // an acquire may have been executed, but its answer is lost
 	queued   bool  // the id may be in the queue
@@ -116,11 +117,11 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 	last := cl.inFlight // which the release must not overtake
 	if last == nil {
 		last = cl.sendRelease()
-		if cl.c.exec.wait(ctx, last) && last.err == nil {
+		if last.wait(ctx) && last.err == nil {
 			return err
 		}
 	}
-	cl.c.undoLater(last, cl.sendRelease)
+	cl.undoLater(last)
 	if cl.unheard {
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
 	}

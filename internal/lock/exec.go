@@ -123,9 +123,16 @@ func (e *executor) wait(ctx context.Context, c *call) bool {
 	case <-c.done:
 		return true
 	case <-ctx.Done():
+		return e.drop(c) || c.wait(ctx)
 	}
-	if e.drop(c) {
+}
+
+// wait is the executor's, but that it takes nothing back.
+func (c *call) wait(ctx context.Context) bool {
+	select {
+	case <-c.done:
 		return true
+	case <-ctx.Done():
 	}
 	grace := time.NewTimer(cancelGrace)
 	defer grace.Stop()

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"flag"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
+	// Tests mostly wait, for leases to end and servers to start. -parallel overrides.
+	_ = flag.Set("test.parallel", "8")
 	testenv.Main(m, func() error {
 		// Undos of locks on dead servers go on for a while, by design.
 		for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {

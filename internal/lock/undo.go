@@ -11,9 +11,10 @@ import (
 const undoWindow = 5 * time.Second
 
 // undoSlots bounds the background undos of the process, whatever the number of
-// locks: when Redis is down, every request leaves one behind. What finds no
-// slot is left to the lease, as when the process dies.
-var undoSlots = make(chan struct{}, 128)
+// locks: when Redis hangs, every request leaves one behind. What finds no slot
+// is left to the lease, as when the process dies. There are more than an
+// executor has commands under way.
+var undoSlots = make(chan struct{}, 1024)
 
 // undo removes our key from the nodes that may have it, in at most so many
 // tries. The end of ctx does not matter.
@@ -48,9 +49,10 @@ func (s *session) undoGhosts(ctx context.Context) {
 	}()
 }
 
-// undoLater waits for last and then repeats send in the background until the
-// server has confirmed it, or until undoWindow is over.
-func (c *Client) undoLater(last *call, send func() *call) {
+// undoLater waits for the claim's last command, and then releases in the
+// background until the server has confirmed it, undoWindow is over, or the
+// client is closed.
+func (cl *claim) undoLater(last *call) {
 	select {
 	case undoSlots <- struct{}{}:
 	default:
@@ -58,15 +60,17 @@ func (c *Client) undoLater(last *call, send func() *call) {
 	}
 	go func() {
 		defer func() { <-undoSlots }()
-		<-last.done
 		giveUp := time.Now().Add(undoWindow)
-		for try := 0; time.Now().Before(giveUp) && c.life.Err() == nil; try++ {
-			call := send()
-			<-call.done
-			if call.err == nil {
+		for try := 0; ; try++ {
+			<-last.done
+			released := last.script == cl.kind.release && last.err == nil
+			if released || time.Now().After(giveUp) || cl.c.life.Err() != nil {
 				return
 			}
-			time.Sleep(backoff(try))
+			if last.script == cl.kind.release {
+				time.Sleep(backoff(try))
+			}
+			last = cl.sendRelease()
 		}
 	}()
 }

@@ -26,6 +26,7 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 	if ctx.Err() != nil {
 		return verdict{}, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 	}
+	defer cl.leaveHub() // last, since Close waits for it
 	a, err := cl.attempts(ctx, wait)
 	if err == nil {
 		return a, nil
@@ -58,7 +59,7 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	defer cl.c.hub.leave(cl.id)
+	cl.joined = true
 	if !isClosed(confirmed) {
 		if err := cl.sleep(ctx, confirmed, confirmTimeout); err != nil {
 			return verdict{}, err
@@ -81,6 +82,12 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 		if err := cl.sleep(ctx, woken, a.retry); err != nil {
 			return verdict{}, err
 		}
+	}
+}
+
+func (cl *claim) leaveHub() {
+	if cl.joined {
+		cl.c.hub.leave(cl.id)
 	}
 }
 
