@@ -14,6 +14,7 @@ type kind struct {
 	acquire *script
 	renew   *script
 	release *script // ends whatever an id has: the hold, the place in the queue
+	refusal error   // what {-1, 0} from an acquire means: a no that waiting does not change
 }
 
 // A claim is one attempt to get a lock, from the first question until it is
@@ -89,7 +90,11 @@ func (cl *claim) ask(ctx context.Context, mode string) (verdict, error) {
 		return cl.granted(began, reply[1])
 	}
 	// An id that is not inside now never was: answers to it do not change.
-	cl.unheard, cl.queued = false, mode == modeWait
+	cl.unheard = false
+	if reply[0] < 0 {
+		return verdict{}, cl.kind.refusal
+	}
+	cl.queued = mode == modeWait
 	place := int64(0)
 	if len(reply) > 2 {
 		place = reply[2]

@@ -73,7 +73,8 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 			return a, nil
 		case err == nil:
 			heard, try = time.Now(), 0
-		case ctx.Err() != nil, time.Since(heard) > faultWindow: // which includes the first
+		case errors.Is(err, cl.kind.refusal), ctx.Err() != nil,
+			time.Since(heard) > faultWindow: // which includes the first
 			return verdict{}, err
 		default:
 			a.retry = backoff(try)
