@@ -12,11 +12,12 @@ import (
 )
 
 // A place is where a lock stands in the order in which Multis take locks. Two
-// locks of one place are the same.
+// locks of one key and server are the same; what is shared of it comes with the
+// whole.
 type place struct {
 	key    string // of the lock, which begins with the prefix and the kind
 	server string // on which it is
-	side   string // of locks that can be had in several ways
+	shared bool
 }
 
 // An ordered lock has a place.
@@ -35,8 +36,19 @@ func (l *redLock) place() place {
 	return place{key: RedLockKey(l.name), server: strings.Join(servers, " ")}
 }
 
+func (p place) same(other place) bool { return p.key == other.key && p.server == other.server }
+
 func (p place) compare(other place) int {
-	return cmp.Or(cmp.Compare(p.key, other.key), cmp.Compare(p.server, other.server), cmp.Compare(p.side, other.side))
+	switch {
+	case !p.same(other):
+		return cmp.Or(cmp.Compare(p.key, other.key), cmp.Compare(p.server, other.server))
+	case p.shared == other.shared:
+		return 0
+	case p.shared:
+		return 1
+	default:
+		return -1
+	}
 }
 
 // serverOf names the Redis behind a client by its address. Clients that find
@@ -95,9 +107,9 @@ func inOrder(ls []Locker) []Locker {
 			foreign = append(foreign, l)
 		}
 	}
-	order := func(a, b Locker) int { return a.(ordered).place().compare(b.(ordered).place()) }
-	slices.SortStableFunc(known, order)
-	known = slices.CompactFunc(known, func(a, b Locker) bool { return order(a, b) == 0 })
+	at := func(l Locker) place { return l.(ordered).place() }
+	slices.SortStableFunc(known, func(a, b Locker) int { return at(a).compare(at(b)) })
+	known = slices.CompactFunc(known, func(a, b Locker) bool { return at(a).same(at(b)) })
 	return append(known, foreign...)
 }
 

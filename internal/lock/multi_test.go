@@ -1,0 +1,340 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// mixed is a lock of each kind, on two servers.
+func mixed(t testing.TB, first, second string) []Locker {
+	t.Helper()
+	here, there := newLocks(t, first), newLocks(t, second)
+	return []Locker{there.Fair("a"), newLock(t, "a", []string{first, second}), here.Reentrant("a"), there.Mutex("a"), here.Mutex("a")}
+}
+
+func TestMultiIsAllOfThem(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		second := testenv.StartMiniredis(t).Addr()
+		locks := mixed(t, addr, second)
+		h, err := Multi(locks...).Lock(ctx)
+		require.NoError(t, err)
+		assert.Zero(t, h.Token())
+		assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
+		for _, l := range mixed(t, addr, second) {
+			_, err := l.TryLock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired, "%T", l)
+		}
+		require.NoError(t, h.Context().Err())
+		require.NoError(t, h.Release(ctx))
+		requireDone(t, h.Context(), ErrReleased)
+		require.NoError(t, h.Release(ctx), "the second release does nothing")
+		require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
+		nothingLeft(t, newClient(t, addr))
+		nothingLeft(t, newClient(t, second))
+	})
+}
+
+func TestMultiOfNothing(t *testing.T) {
+	t.Parallel()
+	ctx := soon(t)
+	l := newLocks(t, testenv.StartMiniredis(t).Addr()).Mutex("a")
+	for _, bad := range []Locker{Multi(), Multi(l, nil), Multi(l, (*Mutex)(nil)), Multi(l, Multi()), Multi(Multi(l), Multi(nil))} {
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){bad.Lock, bad.TryLock} {
+			_, err := lock(ctx)
+			require.ErrorContains(t, err, "Multi")
+			require.NotErrorIs(t, err, ErrNotAcquired)
+		}
+	}
+	_, err := Multi(l).Lock(ctx, WithLease(time.Nanosecond))
+	require.ErrorContains(t, err, "lease")
+	_, err = l.TryLock(ctx)
+	require.NoError(t, err, "taken in vain")
+}
+
+// Each part is taken in turn; whatever comes first is given back.
+func TestMultiGivesBackWhatItTook(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		rdb, second := newClient(t, addr), testenv.StartMiniredis(t).Addr()
+		for i := range mixed(t, addr, second) {
+			taken, err := mixed(t, addr, second)[i].TryLock(soon(t))
+			require.NoError(t, err)
+			all := Multi(mixed(t, addr, second)...)
+			_, err = all.TryLock(soon(t))
+			require.ErrorIs(t, err, ErrNotAcquired)
+			wait, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errNode)
+			_, err = all.Lock(wait)
+			cancel()
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, errNode)
+			require.NoError(t, taken.Release(soon(t)))
+			nothingLeft(t, rdb)
+			nothingLeft(t, newClient(t, second))
+			require.NoError(t, TryDo(soon(t), all, nothing))
+		}
+	})
+}
+
+// Multis over the same locks, named in any order, by several clients: they do
+// not wait for each other in a circle, and never are two inside.
+func TestMultisDoNotDeadlock(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		var inside atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 6 {
+			c := newLocks(t, addr)
+			a, b, d := c.Mutex("a"), c.Fair("b"), c.Reentrant("d")
+			orders := [][]Locker{{a, b, d}, {d, b, a}, {b, Multi(d, a)}}
+			wg.Go(func() {
+				for range 10 {
+					assert.NoError(t, Do(ctx, Multi(orders[i%3]...), func(context.Context) error {
+						assert.EqualValues(t, 1, inside.Add(1))
+						inside.Add(-1)
+						return nil
+					}))
+				}
+			})
+		}
+		wg.Wait()
+		nothingLeft(t, newClient(t, addr))
+	})
+}
+
+// A noter is a foreign Locker that notes when it is asked.
+type noter struct {
+	Locker
+	name  string
+	asked *[]string
+}
+
+func (n noter) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
+	*n.asked = append(*n.asked, n.name)
+	return n.Locker.TryLock(ctx, opts...)
+}
+
+func TestMultiOrder(t *testing.T) {
+	t.Parallel()
+	addr := testenv.StartMiniredis(t).Addr()
+	c, other := newLocks(t, addr), newLocks(t, addr)
+	namesIn := func(ls ...Locker) string {
+		m, ok := Multi(ls...).(*multi)
+		require.True(t, ok)
+		return m.name
+	}
+	want := "lock:fair:{b}, lock:mutex:{a}, lock:mutex:{b}"
+	assert.Equal(t, want, namesIn(c.Mutex("b"), c.Mutex("a"), c.Fair("b")))
+	assert.Equal(t, want, namesIn(Multi(other.Fair("b"), c.Mutex("b")), other.Mutex("b"), other.Mutex("a")), "each once")
+
+	var asked []string
+	second, first := noter{c.Mutex("y"), "second", &asked}, noter{c.Mutex("x"), "first", &asked}
+	require.NoError(t, TryDo(soon(t), Multi(second, c.Mutex("z"), first), nothing))
+	assert.Equal(t, []string{"second", "first"}, asked, "foreign ones in the order given")
+	taken, err := c.Mutex("z").TryLock(soon(t))
+	require.NoError(t, err)
+	_, err = Multi(second, c.Mutex("z"), first).TryLock(soon(t))
+	require.ErrorIs(t, err, ErrNotAcquired)
+	assert.Len(t, asked, 2, "foreign ones come after ours")
+	require.NoError(t, taken.Release(soon(t)))
+}
+
+func TestServersHaveNames(t *testing.T) {
+	t.Parallel()
+	name := func(rdb redis.UniversalClient) string {
+		t.Cleanup(func() { assert.NoError(t, rdb.Close()) })
+		return serverOf(rdb)
+	}
+	single := func(db int) string { return name(redis.NewClient(&redis.Options{Addr: "a:1", DB: db})) }
+	cluster := func(addrs ...string) string { return name(redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})) }
+	ring := func(second string) string {
+		return name(redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"x": "a:1", "y": second}}))
+	}
+	failover := func() string {
+		return name(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}}))
+	}
+	assert.Equal(t, single(0), single(0))
+	assert.NotEqual(t, single(0), single(1))
+	assert.Equal(t, cluster("a:1", "b:1"), cluster("b:1", "a:1"))
+	assert.Equal(t, ring("b:1"), ring("b:1"))
+	assert.NotEqual(t, ring("b:1"), ring("c:1"))
+	assert.NotEqual(t, failover(), failover(), "of two sentinels, perhaps, that watch two servers")
+}
+
+// Reentrant locks of a Multi are taken by the owner in ctx.
+func TestMultiPassesTheOwnerOn(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		c := newLocks(t, addr)
+		ctx := WithOwner(soon(t), NewOwner())
+		outer, err := c.Reentrant("a").Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Reentrant("a")), nothing))
+		require.NoError(t, outer.Context().Err())
+		require.NoError(t, outer.Release(ctx))
+		nothingLeft(t, newClient(t, addr))
+	})
+}
+
+func TestMultiIsRenewed(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		short, long := newLocks(t, addr, WithWatchdog(900*time.Millisecond)), newLocks(t, addr)
+		h, err := Multi(short.Mutex("a"), long.Mutex("b")).Lock(ctx)
+		require.NoError(t, err)
+		first := h.ValidUntil()
+		assert.Less(t, time.Until(first), 900*time.Millisecond, "the earliest")
+		time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
+		require.NoError(t, h.Context().Err())
+		_, err = short.Mutex("a").TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+
+		require.NoError(t, h.Extend(ctx, time.Minute))
+		rdb := newClient(t, addr)
+		for _, name := range []string{"a", "b"} {
+			assert.Greater(t, rdb.PTTL(ctx, keysOf(DefaultPrefix, "mutex", name)[0]).Val(), 40*time.Second)
+		}
+		assert.Greater(t, time.Until(h.ValidUntil()), 40*time.Second)
+		require.NoError(t, h.Release(ctx))
+	})
+}
+
+// One part is lost, so all is, and the rest is given back at the release.
+func TestMultiLosesAPart(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		lost := func(t *testing.T, lose func(h *Hold, doomed *Client)) {
+			doomed, c := newLocks(t, addr, WithWatchdog(900*time.Millisecond)), newLocks(t, addr)
+			h, err := Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx)
+			require.NoError(t, err)
+			lose(h, doomed)
+			requireDone(t, h.Context(), ErrLost)
+			err = h.Release(ctx)
+			require.ErrorIs(t, err, ErrNotHeld)
+			require.ErrorIs(t, err, ErrLost)
+			require.NoError(t, h.Release(ctx), "a loss is reported once")
+			require.NoError(t, TryDo(ctx, Multi(c.Mutex("a"), c.Fair("c")), nothing))
+		}
+		b := keysOf(DefaultPrefix, "mutex", "b")[0]
+		t.Run("renewal", func(t *testing.T) {
+			lost(t, func(*Hold, *Client) { require.NoError(t, rdb.Del(ctx, b).Err()) })
+		})
+		t.Run("extend", func(t *testing.T) {
+			lost(t, func(h *Hold, _ *Client) {
+				require.NoError(t, rdb.Del(ctx, b).Err())
+				require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
+			})
+		})
+		t.Run("close", func(t *testing.T) {
+			lost(t, func(_ *Hold, doomed *Client) { require.NoError(t, doomed.Close()) })
+			require.NoError(t, rdb.Del(ctx, b).Err())
+		})
+		nothingLeft(t, rdb)
+	})
+}
+
+// A part that was had long ago is renewed while the others are waited for, and
+// is as good as new when they come.
+func TestLeasedMultiBeginsWithAFullLease(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		const lease = 2 * time.Second
+		c := newLocks(t, addr)
+		taken, err := c.Mutex("b").Lock(ctx)
+		require.NoError(t, err)
+		got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")), WithLease(lease))
+		queued(t, newClient(t, addr), "mutex", "b", 1)
+		time.Sleep(lease + lease/2)
+		_, err = c.Mutex("a").TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired, "it let go while it waited")
+		released := time.Now()
+		require.NoError(t, taken.Release(ctx))
+		all := <-got
+		require.NoError(t, all.err)
+		assert.WithinRange(t, all.hold.ValidUntil(), released.Add(lease*8/10), time.Now().Add(lease))
+		requireDone(t, all.hold.Context(), ErrLost)
+		require.ErrorIs(t, all.hold.Release(ctx), ErrNotHeld, "it was renewed")
+	})
+}
+
+func TestMultiLosesAPartWhileItWaits(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr, WithWatchdog(900*time.Millisecond))
+		taken, err := c.Mutex("b").Lock(ctx)
+		require.NoError(t, err)
+		got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")))
+		queued(t, rdb, "mutex", "b", 1)
+		require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
+		all := <-got
+		require.ErrorIs(t, all.err, ErrLost)
+		require.NotErrorIs(t, all.err, context.Canceled, "nobody cancelled")
+		require.NoError(t, taken.Release(ctx))
+		nothingLeft(t, rdb)
+	})
+}
+
+// An uncertain part does not keep the others, and can be released once more; a
+// loss is not forgotten meanwhile.
+func TestMultiReleaseOfAnUncertainPart(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		p := startProxy(t, addr)
+		c, far := newLocks(t, addr), newLocks(t, p.addr)
+		for _, alsoLost := range []bool{false, true} {
+			h, err := Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx)
+			require.NoError(t, err)
+			if alsoLost {
+				require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
+			}
+			p.inject(refuse, anyCmd, always)
+			require.ErrorIs(t, h.Release(ctx), ErrUncertain)
+			require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these could be had")
+			p.heal()
+			err = h.Release(ctx)
+			if alsoLost {
+				require.ErrorIs(t, err, ErrNotHeld)
+			} else {
+				require.NoError(t, err)
+			}
+			nothingLeft(t, rdb)
+		}
+	})
+}
+
+// The caller leaves while the server of a later part is silent: what was taken
+// goes back without the caller.
+func TestMultiCancelWithACommandInFlight(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		p := startProxy(t, addr)
+		c, far := newLocks(t, addr), newLocks(t, p.addr)
+		far.exec.timeout = 10 * time.Second
+		all := Multi(c.Mutex("a"), far.Mutex("b"))
+		require.NoError(t, Do(soon(t), all, nothing))
+		p.inject(muteReply, anyCmd, always)
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){all.Lock, all.TryLock} {
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			began := time.Now()
+			_, err := lock(ctx)
+			cancel()
+			assert.Less(t, time.Since(began), far.exec.timeout/4)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, ErrUncertain, "nobody knows of b")
+			eventually(t, "a is free", func() bool { return TryDo(soon(t), c.Mutex("a"), nothing) == nil })
+		}
+		p.heal()
+		nothingLeft(t, newClient(t, addr))
+	})
+}
