@@ -1,36 +1,38 @@
--- What the scripts of the reentrant lock share; common.lua is before it.
+-- What the scripts of the reentrant lock share; common.lua is before it. LOCK is a hash:
+--   owner, token  of whoever has it
+--   hold:<id>     the deadline of that hold, ms of the server's clock
+local at = now() / 1000
 
--- Writes the deadline of ID's hold, ms from now, or removes the hold if ms is nil. The lock then lasts as long as
--- the last of its holds does; it is gone if there is none. Returns whether it is there.
-local function hold(ms)
-  local at = now() / 1000
-  if ms then
-    redis.call('HSET', LOCK, 'hold:' .. ID, int(at + ms))
-  else
-    redis.call('HDEL', LOCK, 'hold:' .. ID)
-  end
-  local last, all = 0, redis.call('HGETALL', LOCK)
+-- The owner, the token, and the deadlines of the holds by id; nil, nil, {} if the lock is free. Holds that have
+-- expired are removed: each has a lease of its own, and the lock may outlive it.
+local function read()
+  local fields, holds = {}, {}
+  local all = redis.call('HGETALL', LOCK)
   for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 5) == 'hold:' then
-      local deadline = tonumber(all[i + 1])
-      if deadline <= at then
-        redis.call('HDEL', LOCK, all[i])
-      else
-        last = math.max(last, deadline)
-      end
+    local id = string.match(all[i], '^hold:(.*)$')
+    if not id then
+      fields[all[i]] = all[i + 1]
+    elseif tonumber(all[i + 1]) > at then
+      holds[id] = tonumber(all[i + 1])
+    else
+      redis.call('HDEL', LOCK, all[i])
     end
   end
-  if last == 0 then
-    redis.call('DEL', LOCK)
-    return false
-  end
-  redis.call('PEXPIRE', LOCK, int(math.ceil(last - at)))
-  return true
+  if not next(holds) then return nil, nil, holds end
+  return fields.owner, tonumber(fields.token), holds
 end
 
--- Whether ID has a hold whose lease has not ended; the lock may outlive it.
-local function held()
-  local deadline = redis.call('HGET', LOCK, 'hold:' .. ID)
-  return deadline and tonumber(deadline) > now() / 1000
+-- Lets the lock last as long as the last of its holds.
+local function outlast(holds)
+  local last = 0
+  for _, deadline in pairs(holds) do last = math.max(last, deadline) end
+  redis.call('PEXPIRE', LOCK, int(math.ceil(last - at)))
+end
+
+-- Lets ID's hold end LEASE ms from now.
+local function keep(owner, token, holds)
+  holds[ID] = at + LEASE
+  redis.call('HSET', LOCK, 'owner', owner, 'token', int(token), 'hold:' .. ID, int(holds[ID]))
+  outlast(holds)
 end
 

@@ -1,7 +1,14 @@
 -- Ends whatever ID has of the lock: the hold, the place in the queue. Returns 1 if it had the hold, else 0. A place
 -- that is given up may have been woken in vain, so the next one is.
-local had = held()
-local kept = hold()
+local _, _, holds = read()
+local had = holds[ID] ~= nil
+holds[ID] = nil
 forget(ID)
-if not kept then wake_next() end
+if next(holds) then
+  redis.call('HDEL', LOCK, 'hold:' .. ID)
+  outlast(holds)
+else
+  redis.call('DEL', LOCK)
+  wake_next()
+end
 return had and 1 or 0
