@@ -2,6 +2,7 @@ package lock
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -18,8 +19,17 @@ func keysOf(prefix, kind, name string, more ...string) []string {
 	return keys
 }
 
+// requestKeys are those of a lock and then the one that remembers what became of
+// an id: of a request, or of an attempt.
+func requestKeys(keys []string, id string) []string {
+	return append(slices.Clip(keys), keys[0]+":done:"+id)
+}
+
 // fenceKey is the suffix of the key of the last fencing token.
 const fenceKey = "fence"
+
+// holdersKey is the suffix of the key of who has permits of a leased semaphore.
+const holdersKey = "holders"
 
 // escape keeps braces out of hash tags: Redis takes a tag from the first { to
 // the first } after it, so that the keys of a lock named "}" would have no
