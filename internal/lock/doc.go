@@ -10,6 +10,19 @@
 //		// somebody else is at it
 //	}
 //
+// # Which lock
+//
+// [NewRedLock] makes a lock over one or more independent servers. It asks them
+// again and again until it gets in, and has no fencing token.
+//
+// A [Client] makes locks on one Redis, be it a server, a cluster or a ring. Who
+// waits for them stands in a queue on the server and is woken by message; every
+// holder gets a fencing token. Of those that let one holder in at a time, take
+//
+//   - [Mutex], unless there is a reason for another;
+//   - [Fair], where those who came first must be served first;
+//   - [Reentrant], where code that holds the lock calls code that takes it.
+//
 // # Locks and holds
 //
 // A [Locker] is a name on some Redis; it has no state and may be shared. Every
@@ -39,6 +52,26 @@
 // 1 % for clocks that run at different speeds. [Hold.Context] ends before that,
 // by a further twentieth of the lease, at most 1 s.
 //
+// # Waiting
+//
+// Who waits for a Client's lock asks, is queued by the same script, and asks
+// again when it is woken, when the holder's lease ends, and in any case after
+// 1.3 s, which also shows that it is alive: a waiter that has not been heard of
+// for 4 s is passed over. All waiters of a Client share one pub/sub connection,
+// which exists only while there are any. A contended cycle is three commands,
+// an uncontended one two, and a release publishes nothing when nobody waits.
+//
+// A wait that is cut short leaves the queue before it returns, or in the
+// background if the server does not answer at once. While Redis is unreachable,
+// waiters go on asking for 10 s; then, or if the very first question fails, Lock
+// returns Redis's error.
+//
+// The scripts of concurrent callers share round trips. The keys of a lock are
+// named prefix:kind:{name}, so that a cluster keeps them together, and vanish
+// with the lock; only the last token stays, for an hour. On a ring, the wakes of
+// a lock reach only the waiters whose channel is on the same shard; the others
+// find out by asking.
+//
 // # What a Redis lock cannot promise
 //
 // It keeps most of the others out most of the time. It does not prove that
@@ -66,7 +99,8 @@
 // A command whose reply is lost may have been executed. This package sends
 // each command once, whatever retries the client is configured with, and then
 // acts on what it does not know: a failed acquire is undone (by the value that
-// only this attempt knows, so it can never free somebody else's lock), a
+// only this attempt knows, so it can never free somebody else's lock), a waiter
+// asks again as the same, and is answered as it was the first time, a
 // failed release is repeated, and what stays unknown is reported as
 // [ErrUncertain]. The price of an undo that never arrives, or that overtakes its
 // acquire on the network, is a lock that nobody holds and nobody gets, for the
