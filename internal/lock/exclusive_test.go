@@ -121,6 +121,7 @@ func TestInSoonAfterTheLease(t *testing.T) {
 		late := time.Since(ends)
 		t.Logf("in %v after the lease", late)
 		assert.Less(t, late, recheck-lease, "it found out by asking every so often")
+		assert.Zero(t, waiters(t, newClient(t, addr), k.name, "a"), "it is inside, and in the queue")
 		require.NoError(t, h.Release(ctx))
 	})
 }
