@@ -344,3 +344,32 @@ func TestNothingIsPublishedWhenNobodyWaits(t *testing.T) {
 		assert.Equal(t, 1, calls(t, rdb, "publish"), "one waiter, one message")
 	})
 }
+
+// The first in the queue does not hear: the release wakes the second as well.
+func TestWhoDoesNotHearIsPassedOver(t *testing.T) {
+	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		c := newLocks(t, server.Addr)
+		h, err := k.lock(c, "a").Lock(ctx)
+		require.NoError(t, err)
+		var asked []*claim
+		for range 3 {
+			deaf := newLocks(t, server.Addr).newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "deaf")
+			_, err = deaf.ask(ctx, modeWait)
+			require.NoError(t, err)
+			asked = append(asked, deaf)
+		}
+		woken, confirmed, err := asked[1].c.hub.join(asked[1].id)
+		require.NoError(t, err)
+		defer asked[1].c.hub.leave(asked[1].id)
+		<-confirmed
+		require.NoError(t, h.Release(ctx))
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			require.FailNow(t, "not woken")
+		}
+		assert.Equal(t, 2, calls(t, rdb, "publish"), "the third need not be woken")
+	})
+}

@@ -4,10 +4,10 @@ local _, _, holds = read()
 local had = holds[ID] ~= nil
 holds[ID] = nil
 forget(ID)
-if next(holds) then
+if had and next(holds) then
   redis.call('HDEL', LOCK, 'hold:' .. ID)
   outlast(holds)
-else
+elseif not next(holds) then
   redis.call('DEL', LOCK)
   wake_next()
 end
