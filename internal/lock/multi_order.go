@@ -27,6 +27,12 @@ func (n *named) place() place {
 	return place{key: n.keys[0], server: serverOf(n.c.hub.rdb)}
 }
 
+func (s *rwSide) place() place {
+	return place{
+		key: keysOf(s.c.prefix, s.kind.name, s.name)[0], server: serverOf(s.c.hub.rdb), shared: s.kind == rwReadKind,
+	}
+}
+
 func (l *redLock) place() place {
 	servers := make([]string, len(l.nodes))
 	for i, rdb := range l.nodes {
