@@ -37,6 +37,16 @@ func eachSide(t *testing.T, test func(t *testing.T, addr string, side rwSideOf))
 	})
 }
 
+// eachSideOnRedis is eachSide for what only a real Redis can do. The tests run
+// side by side.
+func eachSideOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, side rwSideOf)) {
+	t.Helper()
+	t.Parallel()
+	for _, side := range rwSides {
+		t.Run(side.name, func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t), side) })
+	}
+}
+
 // must is the hold of a Lock or a TryLock that has to succeed.
 func must(t testing.TB) func(h *Hold, err error) *Hold {
 	t.Helper()

@@ -1,0 +1,212 @@
+package lock
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+func TestRWAcquireReplyLost(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		me := owned(t)
+		c, p := rwFaulty(t, addr)
+		l := side.of(c.RW("a"))
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
+			p.inject(dropReply, side.kind.acquire.sha, 1)
+			_, err := lock(me)
+			require.ErrorIs(t, err, io.EOF)
+			require.NotErrorIs(t, err, ErrNotAcquired, "the server is in trouble, the lock is free")
+			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
+			require.Equal(t, 1, p.broken())
+			nothingLeft(t, newClient(t, addr))
+		}
+	})
+}
+
+// A waiter whose answers are lost asks again as the same, and so gets in once.
+func TestRWWaiterReplyLost(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c, p := rwFaulty(t, addr)
+		h := must(t)(newLocks(t, addr).RW("a").Write().Lock(ctx))
+		got := background(owned(t), side.of(c.RW("a")))
+		queued(t, rdb, "rw", "a", 1)
+		p.inject(dropReply, side.kind.acquire.sha, 2)
+		release(t, h)
+		next := arrived(t, got)
+		assert.Positive(t, p.broken(), "no answer was lost")
+		assert.Zero(t, waiters(t, rdb, "rw", "a"))
+		release(t, next)
+		nothingLeft(t, rdb)
+	})
+}
+
+// Whoever waits hears of a release whose answer is lost; the one who released
+// hears that it did.
+func TestRWReleaseReplyLost(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		var seen recorder
+		c, p := rwFaulty(t, addr, WithObserver(seen.observe))
+		h := must(t)(side.of(c.RW("a")).Lock(owned(t)))
+		got := background(ctx, newLocks(t, addr).RW("a").Write())
+		queued(t, rdb, "rw", "a", 1)
+		p.inject(dropReply, side.kind.release.sha, 2)
+		release(t, h)
+		require.Equal(t, 2, p.broken())
+		assert.Zero(t, seen.count(EventLost))
+		release(t, arrived(t, got))
+		nothingLeft(t, rdb)
+	})
+}
+
+func TestRWRenewReplyLost(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		var seen recorder
+		c, p := rwFaulty(t, addr, WithWatchdog(3*time.Second), WithObserver(seen.observe))
+		h := must(t)(side.of(c.RW("a")).Lock(soon(t)))
+		p.inject(dropReply, side.kind.renew.sha, 1)
+		first := h.ValidUntil()
+		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
+		assert.Equal(t, 1, seen.count(EventRenewFailed))
+		release(t, h)
+		assert.Zero(t, seen.count(EventLost))
+	})
+}
+
+// No renewal is executed: the holder hears before the server lets go, and the
+// waiter gets in.
+func TestRWRenewalsFail(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		ctx := soon(t)
+		c, p := rwFaulty(t, addr, WithWatchdog(4*time.Second))
+		h := must(t)(side.of(c.RW("a")).Lock(ctx))
+		got := background(ctx, newLocks(t, addr).RW("a").Write())
+		p.inject(refuse, side.kind.renew.sha, always)
+		requireDone(t, h.Context(), ErrLost)
+		assert.Empty(t, got, "the server let go first")
+		next := arrived(t, got)
+		p.heal()
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		require.NoError(t, next.Extend(ctx, time.Minute))
+		release(t, next)
+		nothingLeft(t, newClient(t, addr))
+	})
+}
+
+func TestRWCancelWithACommandInFlight(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		c, p := rwFaulty(t, addr)
+		c.exec.timeout = 10 * time.Second
+		l := side.of(c.RW("a"))
+		p.inject(muteReply, anyCmd, always)
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			began := time.Now()
+			_, err := lock(ctx)
+			t.Logf("returned %v after cancel", time.Since(began)-50*time.Millisecond)
+			assert.Less(t, time.Since(began), c.exec.timeout/4)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, ErrNotAcquired)
+		}
+		p.heal()
+		nothingLeft(t, newClient(t, addr))
+	})
+}
+
+func TestRWScriptFlush(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		flush := func() { require.NoError(t, rdb.ScriptFlush(ctx).Err()) }
+		m := newLocks(t, addr).RW("a")
+		w := must(t)(m.Write().Lock(ctx))
+		flush()
+		require.NoError(t, w.Extend(ctx, time.Minute))
+		got := background(ctx, m.Write())
+		queued(t, rdb, "rw", "a", 1)
+		flush()
+		r := must(t)(m.Downgrade(ctx, w))
+		flush()
+		release(t, r)
+		release(t, arrived(t, got))
+		flush()
+		release(t, must(t)(m.Read().Lock(ctx)))
+		nothingLeft(t, rdb)
+	})
+}
+
+// Somebody deletes the holds: their holders hear, and the waiter gets in.
+func TestRWKeyDeleted(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		ctx, me := soon(t), owned(t)
+		rdb := newClient(t, addr)
+		h := must(t)(side.of(newLocks(t, addr, WithWatchdog(900*time.Millisecond)).RW("a")).Lock(me))
+		got := background(ctx, newLocks(t, addr).RW("a").Write())
+		queued(t, rdb, "rw", "a", 1)
+		keys := rwKeys(DefaultPrefix, "a", "")
+		require.NoError(t, rdb.Del(ctx, keys[0], keys[4]).Err())
+		next := arrived(t, got)
+		requireDone(t, h.Context(), ErrLost)
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		_, err := side.of(newLocks(t, addr).RW("a")).TryLock(me)
+		require.ErrorIs(t, err, ErrNotAcquired, "it thinks that it has it")
+		require.NoError(t, next.Extend(ctx, time.Minute), "the loser freed the winner's lock")
+		release(t, next)
+		nothingLeft(t, rdb)
+	})
+}
+
+// Wakes are lost with the connection; after a reconnect all ask.
+func TestRWPubSubKilled(t *testing.T) {
+	eachSideOnRedis(t, func(t *testing.T, server *testenv.Redis, side rwSideOf) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		h := must(t)(newLocks(t, server.Addr).RW("a").Write().Lock(ctx))
+		c := newLocks(t, server.Addr)
+		got := []<-chan outcome{background(ctx, side.of(c.RW("a"))), background(ctx, side.of(c.RW("a")))}
+		queued(t, rdb, "rw", "a", 2)
+		require.NoError(t, rdb.Do(ctx, "client", "kill", "type", "pubsub").Err())
+		release(t, h)
+		for range got {
+			select {
+			case o := <-got[0]:
+				release(t, must(t)(o.hold, o.err))
+				got[0] = nil
+			case o := <-got[1]:
+				release(t, must(t)(o.hold, o.err))
+				got[1] = nil
+			}
+		}
+		nothingLeft(t, rdb)
+	})
+}
+
+// The server comes back without its data: the old holder hears, the waiter gets
+// in, a writer with a greater token, and is renewed.
+func TestRWRestartedEmpty(t *testing.T) {
+	eachSideOnRedis(t, func(t *testing.T, server *testenv.Redis, side rwSideOf) {
+		ctx := soon(t)
+		old := must(t)(newLocks(t, server.Addr, WithWatchdog(3*time.Second)).RW("a").Write().Lock(ctx))
+		got := background(ctx, side.of(newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond)).RW("a")))
+		queued(t, newClient(t, server.Addr), "rw", "a", 1)
+		require.NoError(t, server.Restart())
+		next := arrived(t, got)
+		assert.Greater(t, next.Token(), old.Token())
+		requireDone(t, old.Context(), ErrLost)
+		require.ErrorIs(t, old.Release(ctx), ErrNotHeld)
+		first := next.ValidUntil()
+		eventually(t, "renewed", func() bool { return next.ValidUntil().After(first) })
+		release(t, next)
+		nothingLeft(t, newClient(t, server.Addr))
+	})
+}
