@@ -1,0 +1,15 @@
+-- Takes permits with a lease. Keys, arguments and answer are those of common.lua and leased.lua, and
+-- ARGV[5]  permits
+local n, holder = tonumber(ARGV[5]), ARGV[5] .. ':' .. ID
+local total, held = state()
+local free = (total or 0) - held
+if total and redis.call('ZSCORE', HOLDERS, holder) then -- the answer to the first time was lost
+  forget(ID)
+else
+  if not turn(free, n) then return refuse(n, moment(n - free)) end
+  hold(held + n)
+  free = free - n
+end
+redis.call('ZADD', HOLDERS, int(math.ceil(now() / 1000 + LEASE)), holder)
+admitted(free)
+return {1, 0}

@@ -1,0 +1,196 @@
+package lock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+func TestPermitsAreRenewed(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := context.WithValue(soon(t), ctxKey{}, "trace")
+		var seen recorder
+		s := newLocks(t, addr, WithWatchdog(900*time.Millisecond), WithObserver(seen.observe)).LeasedSemaphore("a")
+		set(t, leasedPermits{s}, 3)
+		p, err := s.Acquire(ctx, 2)
+		require.NoError(t, err)
+		assert.Equal(t, "trace", p.Context().Value(ctxKey{}))
+		time.Sleep(1200 * time.Millisecond) // the first lease is over
+		require.NoError(t, p.Context().Err())
+		requireAvailable(t, leasedPermits{s}, 1)
+		require.NoError(t, p.Release(ctx))
+		requireDone(t, p.Context(), ErrReleased)
+		require.NoError(t, p.Release(ctx), "the second release does nothing")
+		requireAvailable(t, leasedPermits{s}, 3)
+		require.ErrorIs(t, p.Extend(ctx, time.Minute), ErrNotHeld)
+		assert.Zero(t, seen.count(EventLost))
+		_, err = s.Acquire(ctx, 1, WithLease(time.Millisecond))
+		require.ErrorContains(t, err, "lease of")
+	})
+}
+
+// Their holder is gone: the permits come back, once.
+func TestPermitsExpire(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		s := newLocks(t, addr).LeasedSemaphore("a")
+		set(t, leasedPermits{s}, 3)
+		other, err := s.TryAcquire(ctx, 1)
+		require.NoError(t, err)
+		p, err := s.TryAcquire(ctx, 2, WithLease(300*time.Millisecond))
+		require.NoError(t, err)
+		requireAvailable(t, leasedPermits{s}, 0)
+		requireDone(t, p.Context(), ErrLost)
+		eventually(t, "back", func() bool { n, err := s.Available(ctx); return err == nil && n == 2 })
+		require.ErrorIs(t, p.Release(ctx), ErrNotHeld)
+		require.NoError(t, p.Release(ctx), "it was reported")
+		requireAvailable(t, leasedPermits{s}, 2)
+		require.NoError(t, other.Release(ctx))
+		requireAvailable(t, leasedPermits{s}, 3)
+		onlyCountsLeft(t, rdb, countKey(leasedKind, "a"))
+	})
+}
+
+// Each waits for as many leases to end as it needs, and asks at that moment.
+func TestInSoonAfterTheLeasesThatItNeeds(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		s := newLocks(t, addr).LeasedSemaphore("a")
+		set(t, leasedPermits{s}, 4)
+		began := time.Now()
+		for _, lease := range []time.Duration{300, 500, 700, 60000} {
+			_, err := s.Acquire(ctx, 1, WithLease(lease*time.Millisecond))
+			require.NoError(t, err)
+		}
+		two := waiting(ctx, leasedPermits{s}, 2)
+		queued(t, rdb, leasedKind.name, "a", 1)
+		one := waiting(ctx, leasedPermits{s}, 1) // was told to come back when the first one may be dead
+		for i, wait := range []<-chan taken{two, one} {
+			in := <-wait
+			require.NoError(t, in.err)
+			ends := []time.Duration{500 * time.Millisecond, 700 * time.Millisecond}[i]
+			late := time.Since(began) - ends
+			t.Logf("in %v after the lease", late)
+			assert.GreaterOrEqual(t, late, -10*time.Millisecond)
+			assert.Less(t, late, 500*time.Millisecond, "it found out by asking every so often")
+		}
+		requireAvailable(t, leasedPermits{s}, 0)
+	})
+}
+
+// Whatever makes the first of the queue able to get in sooner than it was told
+// lets it ask again, if leases are about to end.
+func TestTheFirstIsToldWhenItsMomentChanges(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		s := c.LeasedSemaphore("a")
+		kind := permitKinds[1]
+		set(t, leasedPermits{s}, 4)
+		long, err := s.Acquire(ctx, 2, WithLease(time.Hour))
+		require.NoError(t, err)
+		a, err := s.Acquire(ctx, 1, WithLease(time.Hour))
+		require.NoError(t, err)
+		b, err := s.Acquire(ctx, 1, WithLease(time.Hour))
+		require.NoError(t, err)
+		first, second := kind.claim(c, "a", 3), kind.claim(c, "a", 2)
+		requireIn(t, first, false)
+		requireIn(t, second, false)
+		require.NoError(t, a.Release(ctx))
+		require.Empty(t, w.told(), "no lease is about to end")
+
+		require.NoError(t, long.Extend(ctx, time.Second))
+		require.Equal(t, []string{first.id}, w.told(), "a shorter lease")
+		v, err := first.ask(ctx, modeWait)
+		require.NoError(t, err)
+		require.Less(t, v.retry, recheck)
+		require.NoError(t, b.Release(ctx))
+		require.Equal(t, []string{first.id}, w.told(), "it needs one permit less")
+		require.ErrorIs(t, first.release(ctx), ErrNotHeld)
+		require.Equal(t, []string{second.id}, w.told(), "another is the first, and fits")
+		requireIn(t, second, true)
+		require.NoError(t, second.release(ctx))
+		require.NoError(t, long.Release(ctx))
+		requireAvailable(t, leasedPermits{s}, 4)
+	})
+}
+
+// Who finds that leases are over wakes those whom that lets in.
+func TestWhoeverFindsExpiredPermitsWakes(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		s := c.LeasedSemaphore("a")
+		set(t, leasedPermits{s}, 1)
+		p, err := s.Acquire(ctx, 1, WithLease(MinLease))
+		require.NoError(t, err)
+		first := permitKinds[1].claim(c, "a", 1)
+		requireIn(t, first, false)
+		requireDone(t, p.Context(), ErrLost)
+		eventually(t, "over", func() bool { n, err := s.Available(ctx); return err == nil && n == 1 })
+		require.Equal(t, []string{first.id}, w.told(), "once")
+		_, err = s.TryAcquire(ctx, 1)
+		require.ErrorIs(t, err, ErrNotAcquired, "it is the first one's")
+		requireIn(t, first, true)
+	})
+}
+
+// A set of permits is given back by who has it.
+func TestStrangersToPermits(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		s := c.LeasedSemaphore("a")
+		set(t, leasedPermits{s}, 3)
+		p, err := s.Acquire(ctx, 2)
+		require.NoError(t, err)
+		stranger := permitKinds[1].claim(c, "a", 2)
+		_, err = stranger.renew(ctx, time.Hour)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, stranger.release(ctx), ErrNotHeld)
+		requireAvailable(t, leasedPermits{s}, 1)
+		require.NoError(t, p.Release(ctx))
+	})
+}
+
+// The holders' key alone is gone: what they had is free.
+func TestHoldersDeleted(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		s := newLocks(t, addr, WithWatchdog(600*time.Millisecond)).LeasedSemaphore("a")
+		set(t, leasedPermits{s}, 3)
+		p, err := s.Acquire(ctx, 2)
+		require.NoError(t, err)
+		require.NoError(t, newClient(t, addr).Del(ctx, s.keys[3]).Err())
+		requireAvailable(t, leasedPermits{s}, 3)
+		requireDone(t, p.Context(), ErrLost)
+		require.ErrorIs(t, p.Release(ctx), ErrNotHeld)
+		requireAvailable(t, leasedPermits{s}, 3)
+	})
+}
+
+// The server stands still for longer than the lease: the holder hears before it
+// lets go.
+func TestPermitsOverAPause(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	ctx := soon(t)
+	rdb := newClient(t, server.Addr)
+	s := newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond)).LeasedSemaphore("a")
+	set(t, leasedPermits{s}, 1)
+	p, err := s.Acquire(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Do(ctx, "client", "pause", "3000", "all").Err())
+	requireDone(t, p.Context(), ErrLost)
+	require.ErrorIs(t, p.Release(ctx), ErrNotHeld)
+	eventually(t, "back", func() bool { n, err := s.Available(ctx); return err == nil && n == 1 })
+}

@@ -1,0 +1,139 @@
+package lock
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// repeatWindow is how long a request is repeated whose outcome is not known.
+// The server remembers it for three times as long (REMEMBER in request.lua):
+// only a server that stands still for the difference, with a repetition in its
+// socket, executes one twice.
+const repeatWindow = 10 * time.Second
+
+//go:embed request.lua
+var requestSource string
+
+// A request is a change that the server makes once, however often it is sent:
+// it remembers the request's id. The answer is a number.
+type request struct {
+	n      *named
+	script *script
+	keys   []string
+	args   []any
+}
+
+// request makes one of a script that begins with request.lua.
+func (n *named) request(s *script, extra ...any) *request {
+	id := n.c.newID()
+	return &request{n: n, script: s, keys: requestKeys(n.keys, id), args: n.c.scriptArgs(id, 0, "", extra...)}
+}
+
+// take runs the request. A lost reply is asked for again until it comes or ctx
+// ends; after repeatWindow, or the end of ctx, the error matches ErrUncertain.
+// If ctx has ended before, nothing is sent.
+func (r *request) take(ctx context.Context) (int64, error) {
+	if ctx.Err() != nil {
+		return 0, r.n.fail(waitEnded(ctx))
+	}
+	return r.repeat(ctx, notExecuted)
+}
+
+// give is take for what must not depend on ctx because others wait for it: if
+// ctx ends, or has ended, the request goes on in the background. Then it is
+// repeated after every error, since nobody else would.
+func (r *request) give(ctx context.Context) (int64, error) {
+	type result struct {
+		v   int64
+		err error
+	}
+	final := func(err error) bool { return notExecuted(err) && ctx.Err() == nil }
+	got, ok := await(ctx, func() result {
+		v, err := r.repeat(context.WithoutCancel(ctx), final)
+		return result{v, err}
+	}, nil)
+	if !ok {
+		return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, waitEnded(ctx)))
+	}
+	return got.v, got.err
+}
+
+// repeat sends the request until it is answered, at most for repeatWindow. If
+// the first error is final, that is it.
+func (r *request) repeat(ctx context.Context, final func(error) bool) (int64, error) {
+	giveUp := time.Now().Add(repeatWindow)
+	v, err := r.send(ctx)
+	switch {
+	case err == nil:
+		return v, nil
+	case errors.Is(err, ErrClosed), final(err):
+		return 0, r.n.fail(err)
+	}
+	repeats, cancel := context.WithDeadline(ctx, giveUp)
+	defer cancel()
+	for try := 0; !errors.Is(err, ErrClosed) && sleep(repeats, backoff(try)); try++ {
+		if v, err = r.send(ctx); err == nil {
+			return v, nil
+		}
+	}
+	if ctx.Err() != nil {
+		err = waitEnded(ctx)
+	}
+	return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, err))
+}
+
+func (r *request) send(ctx context.Context) (int64, error) {
+	return r.n.run(ctx, r.script, r.keys, r.args)
+}
+
+// ask runs a script that may be executed any number of times, and whose answer
+// is a number.
+func (n *named) ask(ctx context.Context, s *script) (int64, error) {
+	if err := n.check(); err != nil {
+		return 0, err
+	}
+	v, err := n.run(ctx, s, n.keys, n.c.scriptArgs("", 0, ""))
+	if err != nil {
+		return 0, n.fail(err)
+	}
+	return v, nil
+}
+
+// fail says what lock an error is about.
+func (n *named) fail(err error) error {
+	return fmt.Errorf("lock: %s %q: %w", n.kind.name, n.name, err)
+}
+
+func (n *named) check() error {
+	if n.name == "" {
+		return errors.New("lock: a lock needs a name")
+	}
+	return nil
+}
+
+// checkCount checks a number of permits, or of counts of a latch.
+func (n *named) checkCount(count int64) error {
+	if count < 1 || count > MaxPermits {
+		return n.fail(fmt.Errorf("a count of %d, want 1 to %d", count, int64(MaxPermits)))
+	}
+	return n.check()
+}
+
+// run runs a script whose answer is a number.
+func (n *named) run(ctx context.Context, s *script, keys []string, args []any) (int64, error) {
+	value, err := n.c.exec.run(ctx, s, keys, args)
+	if errors.Is(err, errNotSent) && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", errNotSent, waitEnded(ctx))
+	}
+	if err != nil {
+		return 0, err
+	}
+	v, ok := value.(int64)
+	if !ok {
+		return 0, fmt.Errorf("unexpected reply %v", value)
+	}
+	return v, nil
+}

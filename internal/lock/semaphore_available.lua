@@ -1,0 +1,3 @@
+-- Returns how many permits are free.
+local total, held = state()
+return (total or 0) - held

@@ -1,0 +1,337 @@
+package lock
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// faultyPermits is a Client behind a proxy. Its connection and the scripts are
+// there, and so are the permits of "a".
+func faultyPermits(t *testing.T, addr string, k permitKind, permits int64) (*Client, *proxy) {
+	t.Helper()
+	p := startProxy(t, addr)
+	c := newLocks(t, p.addr)
+	for _, name := range []string{"warm", "a"} {
+		s := k.of(c, name)
+		set(t, s, permits)
+		giveBack, err := s.take(soon(t), 1, true)
+		require.NoError(t, err)
+		require.NoError(t, giveBack(soon(t)))
+		require.NoError(t, s.AddPermits(soon(t), 1))
+		require.NoError(t, s.AddPermits(soon(t), -1))
+		requireAvailable(t, s, permits)
+	}
+	require.NoError(t, newClient(t, addr).Del(soon(t), countKey(k.kind, "warm")).Err())
+	return c, p
+}
+
+func TestPermitsAcquireReplyLost(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		c, p := faultyPermits(t, addr, k, 3)
+		for _, wait := range []bool{false, true} {
+			p.inject(dropReply, k.acquire.sha, 1)
+			_, err := k.of(c, "a").take(soon(t), 2, wait)
+			require.ErrorIs(t, err, io.EOF)
+			require.NotErrorIs(t, err, ErrNotAcquired, "the server is in trouble, the permits are free")
+			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
+			require.Equal(t, 1, p.broken())
+			requireAvailable(t, k.of(c, "a"), 3)
+		}
+		// Undone at the second try, and the first was executed: it gives back once.
+		p.inject(dropReply, "\r\n"+c.id+":", 2)
+		_, err := k.of(c, "a").take(soon(t), 2, false)
+		require.ErrorIs(t, err, ErrUncertain)
+		eventually(t, "undone", func() bool {
+			n, err := k.of(newLocks(t, addr), "a").Available(soon(t))
+			return err == nil && n == 3
+		})
+		onlyCountsLeft(t, newClient(t, addr), countKey(k.kind, "a"))
+	})
+}
+
+// A waiter whose answers are lost asks again as the same, and so gets in once.
+func TestPermitsWaiterReplyLost(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c, p := faultyPermits(t, addr, k, 3)
+		direct := k.of(newLocks(t, addr), "a")
+		all, err := direct.take(ctx, 3, true)
+		require.NoError(t, err)
+		got := waiting(ctx, k.of(c, "a"), 2)
+		queued(t, rdb, k.name, "a", 1)
+		p.inject(dropReply, k.acquire.sha, 2)
+		require.NoError(t, all(ctx))
+		in := <-got
+		require.NoError(t, in.err)
+		assert.Positive(t, p.broken(), "no answer was lost")
+		requireAvailable(t, direct, 1)
+		assert.Zero(t, waiters(t, rdb, k.name, "a"))
+		require.NoError(t, in.giveBack(ctx))
+		requireAvailable(t, direct, 3)
+	})
+}
+
+// Every change has its effect once, and the answer is that of the first time.
+func TestPermitsRepliesLost(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c, p := faultyPermits(t, addr, k, 3)
+		s := k.of(c, "a")
+		lose := func(script *script) { t.Helper(); p.inject(dropReply, script.sha, 2) }
+		lost := func() { t.Helper(); require.Equal(t, 2, p.broken()) }
+
+		lose(k.pool.add)
+		require.NoError(t, s.AddPermits(ctx, 4))
+		lost()
+		requireAvailable(t, s, 7)
+		require.NoError(t, s.AddPermits(ctx, -4))
+
+		giveBack, err := s.take(ctx, 2, true)
+		require.NoError(t, err)
+		if k.kind == leasedKind {
+			lose(leasedKind.release)
+		} else {
+			lose(releaseScript)
+		}
+		require.NoError(t, giveBack(ctx))
+		lost()
+		requireAvailable(t, s, 3)
+
+		if k.kind == semaphoreKind {
+			n, err := c.Semaphore("a").Drain(ctx) // now its script is there
+			require.NoError(t, err)
+			require.NoError(t, c.Semaphore("a").Release(ctx, n-1))
+			lose(drainScript)
+			n, err = c.Semaphore("a").Drain(ctx)
+			require.NoError(t, err)
+			lost()
+			require.EqualValues(t, 2, n, "the answer is that of the first time")
+			requireAvailable(t, s, 0)
+			require.NoError(t, c.Semaphore("a").Release(ctx, 3))
+		}
+
+		require.NoError(t, rdb.Del(ctx, countKey(k.kind, "a")).Err())
+		lose(k.pool.set)
+		set(t, s, 5)
+		lost()
+		requireAvailable(t, s, 5)
+	})
+}
+
+// A claim that is undone twice gives back once, and one that arrives after its
+// undo takes nothing.
+func TestUndoneTwice(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		s := k.of(c, "a")
+		set(t, s, 4)
+		other, err := s.take(ctx, 2, true)
+		require.NoError(t, err)
+		cl := k.claim(c, "a", 2)
+		requireIn(t, cl, true)
+		requireIn(t, cl, true)
+		requireAvailable(t, s, 0)
+		require.NoError(t, cl.release(ctx))
+		require.ErrorIs(t, cl.release(ctx), ErrNotHeld)
+		requireAvailable(t, s, 2)
+		if k.kind == semaphoreKind { // nobody would ever give them back
+			requireIn(t, cl, false)
+			requireAvailable(t, s, 2)
+			require.Zero(t, waiters(t, newClient(t, addr), k.name, "a"))
+		}
+		require.NoError(t, other(ctx))
+		requireAvailable(t, s, 4)
+	})
+}
+
+// The caller leaves while the server is silent.
+func TestPermitsCancelWithACommandInFlight(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		c, p := faultyPermits(t, addr, k, 3)
+		s, direct := k.of(c, "a"), k.of(newLocks(t, addr), "a")
+		giveBack, err := s.take(soon(t), 1, true)
+		require.NoError(t, err)
+		leave := func(name string, call func(context.Context) error) error {
+			t.Helper()
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			began := time.Now()
+			err := call(ctx)
+			assert.Less(t, time.Since(began), c.exec.timeout/4, name)
+			require.ErrorIs(t, err, context.Canceled, name)
+			return err
+		}
+		p.inject(muteReply, anyCmd, always)
+		for _, wait := range []bool{false, true} {
+			err := leave("take", func(ctx context.Context) error { _, err := s.take(ctx, 1, wait); return err })
+			require.ErrorIs(t, err, ErrNotAcquired)
+		}
+		err = leave("add", func(ctx context.Context) error { return s.AddPermits(ctx, 5) })
+		require.ErrorIs(t, err, ErrUncertain)
+		_ = leave("set", func(ctx context.Context) error { _, err := s.SetPermits(ctx, 5); return err })
+		err = leave("available", func(ctx context.Context) error { _, err := s.Available(ctx); return err })
+		require.NotErrorIs(t, err, ErrUncertain)
+		err = leave("release", giveBack)
+		require.ErrorIs(t, err, ErrUncertain)
+		p.heal()
+		var n int64
+		eventually(t, "given back", func() bool {
+			n, err = direct.Available(soon(t))
+			return err == nil && (n == 3 || n == 8) // 5 were added if that was executed
+		})
+		time.Sleep(300 * time.Millisecond) // repetitions
+		requireAvailable(t, direct, n)
+	})
+}
+
+// A ctx that has ended does not keep permits from coming back, but nothing else
+// is done.
+func TestPermitsAfterTheCallerLeft(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		s := k.of(newLocks(t, addr), "a")
+		set(t, s, 3)
+		giveBack, err := s.take(soon(t), 2, true)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(soon(t))
+		cancel()
+		_, err = s.take(ctx, 1, true)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		for range 20 {
+			err = s.AddPermits(ctx, 1)
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, ErrUncertain)
+		}
+		if err := giveBack(ctx); err != nil {
+			require.ErrorIs(t, err, ErrUncertain)
+		}
+		eventually(t, "back", func() bool { n, err := s.Available(soon(t)); return err == nil && n == 3 })
+	})
+}
+
+// Close ends what is being repeated.
+func TestCloseEndsRequests(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		p := startProxy(t, addr)
+		c, err := New(newClient(t, p.addr))
+		require.NoError(t, err)
+		set(t, plainPermits{c.Semaphore("a")}, 3)
+		p.inject(muteReply, anyCmd, always)
+		done := make(chan error)
+		go func() { done <- c.Semaphore("a").AddPermits(context.Background(), 1) }()
+		eventually(t, "sent", func() bool { return p.broken() > 0 })
+		require.NoError(t, c.Close())
+		err = <-done
+		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, c.Semaphore("a").Release(context.Background(), 1), ErrClosed)
+		_, err = c.Semaphore("a").Available(context.Background())
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, c.Latch("a").Wait(context.Background()), ErrClosed)
+	})
+}
+
+// serverFaults are what a waiter has to get over.
+func serverFaults(t *testing.T, server *testenv.Redis, key string) map[string]func() error {
+	rdb, ctx := newClient(t, server.Addr), soon(t)
+	return map[string]func() error{
+		"scripts are gone":       func() error { return rdb.ScriptFlush(ctx).Err() },
+		"no connection to hear":  func() error { return rdb.Do(ctx, "client", "kill", "type", "pubsub").Err() },
+		"key is gone":            func() error { return rdb.Del(ctx, key).Err() },
+		"everything is gone":     func() error { return rdb.FlushAll(ctx).Err() },
+		"the server comes empty": server.Restart,
+	}
+}
+
+func TestPermitsFaultsWhileWaiting(t *testing.T) {
+	eachSemaphoreOnRedis(t, func(t *testing.T, server *testenv.Redis, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		direct := newLocks(t, server.Addr)
+		s := k.of(newLocks(t, server.Addr), "a")
+		for name, fault := range serverFaults(t, server, countKey(k.kind, "a")) {
+			_, err := k.of(direct, "a").SetPermits(ctx, 2)
+			require.NoError(t, err)
+			cl := k.claim(direct, "a", 2) // nothing renews it, so that it hears of nothing
+			requireIn(t, cl, true)
+			got := waiting(ctx, s, 1)
+			queued(t, rdb, k.name, "a", 1)
+			require.NoError(t, fault(), name)
+			_ = rdb.Ping(ctx).Err() // finds that the connection is dead
+			_, _ = s.Available(ctx) // and so does the waiter's client
+			again, err := k.of(direct, "a").SetPermits(ctx, 2)
+			if err != nil {
+				again, err = k.of(direct, "a").SetPermits(ctx, 2)
+			}
+			require.NoError(t, err, name)
+			if again { // it was gone, so nothing is held of it
+				require.Error(t, cl.release(ctx), name)
+			} else {
+				require.NoError(t, cl.release(ctx), name)
+			}
+			in := <-got
+			require.NoError(t, in.err, name)
+			require.NoError(t, in.giveBack(ctx), name)
+			requireAvailable(t, s, 2)
+		}
+		onlyCountsLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// Without the key nothing is held, and what is released of it is not counted
+// to what comes after it.
+func TestPermitsKeyDeleted(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr, WithWatchdog(600*time.Millisecond))
+		s := k.of(c, "a")
+		set(t, s, 3)
+		giveBack, err := s.take(ctx, 2, true)
+		require.NoError(t, err)
+		require.NoError(t, rdb.Del(ctx, countKey(k.kind, "a")).Err())
+		requireAvailable(t, s, 0)
+		_, err = s.take(ctx, 1, false)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, giveBack(ctx), ErrNotHeld)
+		set(t, s, 3)
+		requireAvailable(t, s, 3)
+		giveBack, err = s.take(ctx, 2, true)
+		require.NoError(t, err)
+		require.NoError(t, rdb.FlushAll(ctx).Err())
+		set(t, s, 3)
+		require.ErrorIs(t, giveBack(ctx), ErrNotHeld)
+		requireAvailable(t, s, 3)
+		onlyCountsLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// The holder hears that its permits are gone with the key.
+func TestPermitsAreLostWithTheKey(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		s := newLocks(t, addr, WithWatchdog(600*time.Millisecond)).LeasedSemaphore("a")
+		for _, setAgain := range []bool{false, true} {
+			_, err := s.SetPermits(ctx, 1)
+			require.NoError(t, err)
+			p, err := s.Acquire(ctx, 1)
+			require.NoError(t, err)
+			require.NoError(t, newClient(t, addr).Del(ctx, countKey(leasedKind, "a")).Err())
+			if setAgain {
+				set(t, leasedPermits{s}, 1)
+			}
+			requireDone(t, p.Context(), ErrLost)
+			require.ErrorIs(t, p.Release(ctx), ErrNotHeld)
+		}
+		requireAvailable(t, leasedPermits{s}, 1)
+	})
+}

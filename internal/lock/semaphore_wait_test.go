@@ -1,0 +1,271 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// One who wants many is not overtaken by those who want few.
+func TestLargeRequestsAreNotStarved(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		s := k.of(c, "a")
+		set(t, s, 3)
+		var held []func(context.Context) error
+		for range 3 {
+			one, err := s.take(ctx, 1, false)
+			require.NoError(t, err)
+			held = append(held, one)
+		}
+		large, small := k.claim(newLocks(t, addr), "a", 3), k.claim(c, "a", 1)
+		requireIn(t, large, false)
+		requireIn(t, small, false)
+		for i := range held {
+			requireIn(t, small, false)
+			_, err := s.take(ctx, 1, false)
+			require.ErrorIs(t, err, ErrNotAcquired, "a try overtook")
+			requireAvailable(t, s, int64(i))
+			require.NoError(t, held[i](ctx))
+		}
+		requireIn(t, small, false)
+		requireIn(t, large, true)
+		requireIn(t, small, false)
+		require.NoError(t, large.release(ctx))
+		requireIn(t, small, true)
+		require.NoError(t, small.release(ctx))
+		requireAvailable(t, s, 3)
+	})
+}
+
+// In the order in which they came, from several clients, whatever they want.
+func TestSemaphoreIsFair(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+		s := k.of(clients[0], "a")
+		set(t, s, 3)
+		all, err := s.take(ctx, 3, true)
+		require.NoError(t, err)
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		const many = 20
+		for i := range many {
+			wg.Go(func() {
+				giveBack, err := k.of(clients[i%3], "a").take(ctx, 2+int64(i%2), true) // one at a time
+				if !assert.NoError(t, err) {
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				assert.NoError(t, giveBack(ctx))
+			})
+			queued(t, rdb, k.name, "a", int64(i+1))
+		}
+		require.NoError(t, all(ctx))
+		wg.Wait()
+		require.IsIncreasing(t, order)
+		require.Len(t, order, many)
+		onlyCountsLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// Each change wakes those who can get in because of it, and nobody else.
+func TestWhoIsWoken(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		s := k.of(c, "a")
+		a, b, big, z := k.claim(c, "a", 2), k.claim(c, "a", 1), k.claim(c, "a", 3), k.claim(c, "a", 1)
+		for _, cl := range []*claim{a, b, big, z} {
+			requireIn(t, cl, false)
+		}
+		require.Empty(t, w.told())
+		set(t, s, 1)
+		require.Empty(t, w.told(), "the first wants 2")
+		require.NoError(t, s.AddPermits(ctx, 2))
+		require.Equal(t, []string{a.id, b.id}, w.told())
+		requireIn(t, b, true) // a is there first, but has not come
+		requireIn(t, a, true)
+		requireIn(t, big, false)
+		require.NoError(t, s.AddPermits(ctx, -1))
+		require.Empty(t, w.told())
+
+		require.NoError(t, a.release(ctx))
+		require.NoError(t, b.release(ctx))
+		require.Empty(t, w.told(), "2 are free, and 3 wanted")
+		require.ErrorIs(t, big.release(ctx), ErrNotHeld)
+		require.Equal(t, []string{z.id}, w.told(), "the one before it has left")
+		requireIn(t, z, true)
+		require.NoError(t, z.release(ctx))
+		requireAvailable(t, s, 2)
+		require.Empty(t, w.told(), "nobody waits")
+	})
+}
+
+// More can get in than a script looks at: those behind are woken as the line
+// moves up.
+func TestManyAtOnce(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		const window, many = 64, 70 // WINDOW in semaphore.lua
+		var line []*claim
+		for range many {
+			cl := k.claim(c, "a", 1)
+			requireIn(t, cl, false)
+			line = append(line, cl)
+		}
+		s := k.of(c, "a")
+		set(t, s, many+1)
+		require.Len(t, w.told(), window)
+		newcomer := k.claim(c, "a", 1)
+		requireIn(t, newcomer, false)
+		requireIn(t, line[window], false)
+		for i, cl := range line {
+			requireIn(t, cl, true)
+			if i+window < many {
+				require.Contains(t, w.told(), line[i+window].id)
+			}
+		}
+		requireIn(t, newcomer, true)
+		requireAvailable(t, s, 0)
+	})
+}
+
+func TestSemaphoreNothingIsPublishedWhenNobodyWaits(t *testing.T) {
+	eachSemaphoreOnRedis(t, func(t *testing.T, server *testenv.Redis, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		s := k.of(newLocks(t, server.Addr), "a")
+		set(t, s, 1)
+		for range 10 {
+			one, err := s.take(ctx, 1, true)
+			require.NoError(t, err)
+			_, err = s.take(ctx, 1, false)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.NoError(t, s.AddPermits(ctx, 1))
+			require.NoError(t, s.AddPermits(ctx, -1))
+			require.NoError(t, one(ctx))
+		}
+		assert.Zero(t, calls(t, rdb, "publish"))
+		assert.Zero(t, calls(t, rdb, "subscribe"))
+		one, err := s.take(ctx, 1, true)
+		require.NoError(t, err)
+		got := waiting(ctx, s, 1)
+		queued(t, rdb, k.name, "a", 1)
+		require.NoError(t, one(ctx))
+		require.NoError(t, (<-got).err)
+		assert.Equal(t, 1, calls(t, rdb, "publish"), "one waiter, one message")
+	})
+}
+
+func TestSemaphoreWaitCutShort(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		rdb := newClient(t, addr)
+		s := k.of(newLocks(t, addr), "a")
+		set(t, s, 2)
+		one, err := s.take(soon(t), 1, true)
+		require.NoError(t, err)
+		why := errors.New("the buyer left")
+		ctx, cancel := context.WithCancelCause(soon(t))
+		large := waiting(ctx, s, 2)
+		queued(t, rdb, k.name, "a", 1)
+		small := waiting(soon(t), s, 1) // has to wait for the large one only
+		queued(t, rdb, k.name, "a", 2)
+		cancel(why)
+		err = (<-large).err
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+		require.NotErrorIs(t, err, ErrUncertain)
+		in := <-small
+		require.NoError(t, in.err)
+		for _, wait := range []bool{true, false} {
+			_, err = s.take(ctx, 1, wait)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, why)
+		}
+		require.NoError(t, in.giveBack(soon(t)))
+		require.NoError(t, one(soon(t)))
+		requireAvailable(t, s, 2)
+		onlyCountsLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// A waiter whose process died holds the others up for some seconds.
+func TestSemaphoreDeadWaiterIsSkipped(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		s := k.of(newLocks(t, addr), "a")
+		set(t, s, 1)
+		requireIn(t, k.claim(newLocks(t, addr), "a", 2), false) // and never asks again
+		began := time.Now()
+		got := waiting(ctx, s, 1)
+		in := <-got
+		require.NoError(t, in.err)
+		t.Logf("skipped after %v", time.Since(began))
+		assert.Less(t, time.Since(began), 10*time.Second)
+		require.NoError(t, in.giveBack(ctx))
+		onlyCountsLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
+
+// Thousands of uses by several clients: never more out than there are, and
+// nothing is left but what expires.
+func TestManyContendedPermits(t *testing.T) {
+	eachSemaphoreOnRedis(t, func(t *testing.T, server *testenv.Redis, k permitKind) {
+		const uses, contenders, permits = 5000, 24, 5
+		ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+		defer cancel()
+		rdb := newClient(t, server.Addr)
+		var sent counter
+		var clients []*Client
+		for range 3 {
+			mine := newClient(t, server.Addr)
+			mine.AddHook(&sent)
+			c, err := New(mine)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, c.Close()) }()
+			clients = append(clients, c)
+		}
+		s := k.of(clients[0], "a")
+		set(t, s, permits)
+		var left, out atomic.Int64
+		left.Store(uses)
+		var wg sync.WaitGroup
+		for i := range contenders {
+			wg.Go(func() {
+				for use := left.Add(-1); use >= 0; use = left.Add(-1) {
+					n := 1 + use%3
+					giveBack, err := k.of(clients[i%3], "a").take(ctx, n, true)
+					if !assert.NoError(t, err) {
+						return
+					}
+					assert.LessOrEqual(t, out.Add(n), int64(permits))
+					out.Add(-n)
+					assert.NoError(t, giveBack(ctx))
+				}
+			})
+		}
+		wg.Wait()
+		t.Logf("%.2f commands a use", float64(sent.sent())/uses)
+		assert.Less(t, float64(sent.sent())/uses, 4.0)
+		requireAvailable(t, s, permits)
+		onlyCountsLeft(t, rdb, countKey(k.kind, "a"))
+	})
+}
