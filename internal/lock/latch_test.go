@@ -1,0 +1,283 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+func setCount(t testing.TB, l *Latch, n int64) {
+	t.Helper()
+	ok, err := l.TrySetCount(soon(t), n)
+	require.NoError(t, err)
+	require.True(t, ok, "it has a count")
+}
+
+func requireCount(t testing.TB, l *Latch, want int64) {
+	t.Helper()
+	n, err := l.Count(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, want, n, "count")
+}
+
+func waitFor(ctx context.Context, l *Latch) <-chan error {
+	got := make(chan error, 1)
+	go func() { got <- l.Wait(ctx) }()
+	return got
+}
+
+func TestLatch(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		l, other := newLocks(t, addr).Latch("a"), newLocks(t, addr).Latch("a")
+		require.NoError(t, l.Wait(ctx), "it was never set")
+		requireCount(t, l, 0)
+		require.NoError(t, l.CountDown(ctx))
+		requireCount(t, l, 0)
+		for range 2 { // it can be set again when it is done
+			setCount(t, l, 2)
+			again, err := other.TrySetCount(ctx, 5)
+			require.NoError(t, err)
+			require.False(t, again)
+			require.NoError(t, other.CountDown(ctx))
+			requireCount(t, l, 1)
+			again, err = other.TrySetCount(ctx, 5)
+			require.NoError(t, err)
+			require.False(t, again)
+			require.NoError(t, l.CountDown(ctx))
+			requireCount(t, other, 0)
+			require.Zero(t, rdb.Exists(ctx, countKey(latchKind, "a")).Val())
+			require.NoError(t, l.CountDown(ctx))
+			requireCount(t, l, 0)
+			require.NoError(t, l.Wait(ctx), "it is done")
+		}
+		onlyCountsLeft(t, rdb)
+	})
+}
+
+func TestLatchBounds(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		for _, n := range []int64{0, -1, MaxPermits + 1} {
+			_, err := c.Latch("a").TrySetCount(ctx, n)
+			require.ErrorContains(t, err, "count of")
+		}
+		nameless := c.Latch("")
+		_, err := nameless.TrySetCount(ctx, 1)
+		require.ErrorContains(t, err, "name")
+		_, err = nameless.Count(ctx)
+		require.ErrorContains(t, err, "name")
+		require.ErrorContains(t, nameless.CountDown(ctx), "name")
+		require.ErrorContains(t, nameless.Wait(ctx), "name")
+		setCount(t, c.Latch("a"), MaxPermits)
+		require.NoError(t, c.Latch("a").CountDown(ctx))
+		requireCount(t, c.Latch("a"), MaxPermits-1)
+	})
+}
+
+func TestAllWaitersOfALatchGo(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+		l := clients[0].Latch("a")
+		const many = 60
+		setCount(t, l, many)
+		var waits []<-chan error
+		for i := range many {
+			waits = append(waits, waitFor(ctx, clients[i%3].Latch("a")))
+		}
+		queued(t, rdb, latchKind.name, "a", many)
+		var wg sync.WaitGroup
+		for i := range many - 1 {
+			wg.Go(func() { assert.NoError(t, clients[i%3].Latch("a").CountDown(ctx)) })
+		}
+		wg.Wait()
+		requireCount(t, l, 1)
+		for _, wait := range waits {
+			require.Empty(t, wait, "one is missing")
+		}
+		require.NoError(t, l.CountDown(ctx))
+		for _, wait := range waits {
+			require.NoError(t, <-wait)
+		}
+		onlyCountsLeft(t, rdb)
+	})
+}
+
+// Everybody is told, once, at zero and not before. The latch may be set again
+// before they have heard.
+func TestALatchSetAgainLetsGo(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		w := listenTo(t, addr, c)
+		l := c.Latch("a")
+		setCount(t, l, 2)
+		var line []*claim
+		var ids []string
+		for range 40 {
+			cl := c.newClaim(latchKind, l.keys, unleased)
+			requireIn(t, cl, false)
+			requireIn(t, cl, false)
+			line, ids = append(line, cl), append(ids, cl.id)
+		}
+		require.NoError(t, l.CountDown(ctx))
+		require.Empty(t, w.told())
+		require.NoError(t, l.CountDown(ctx))
+		require.Equal(t, ids, w.told())
+		setCount(t, l, 1)
+		late := c.newClaim(latchKind, l.keys, unleased)
+		requireIn(t, late, false)
+		for _, cl := range line {
+			requireIn(t, cl, true)
+		}
+		require.NoError(t, l.CountDown(ctx))
+		require.Equal(t, []string{late.id}, w.told())
+		requireIn(t, late, true)
+		onlyCountsLeft(t, newClient(t, addr), "lock:wake:"+c.id) // the test's own ear
+	})
+}
+
+func TestLatchWaitCutShort(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		rdb := newClient(t, addr)
+		l := newLocks(t, addr).Latch("a")
+		setCount(t, l, 1)
+		why := errors.New("the buyer left")
+		ctx, cancel := context.WithCancelCause(soon(t))
+		got := waitFor(ctx, l)
+		queued(t, rdb, latchKind.name, "a", 1)
+		cancel(why)
+		err := <-got
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+		require.NotErrorIs(t, err, ErrUncertain)
+		onlyCountsLeft(t, rdb, countKey(latchKind, "a"))
+	})
+}
+
+func TestNamesOfLatches(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		names := []string{"}", "{", "{}", "a}b{c", "%7B", "two words\r\n", "秒杀", "\x00\xff", "a:queue", "a", strings.Repeat("k", 1024)}
+		for i, name := range names {
+			setCount(t, c.Latch(name), int64(i+1))
+		}
+		for i, name := range names {
+			requireCount(t, c.Latch(name), int64(i+1))
+			for range i + 1 {
+				require.NoError(t, c.Latch(name).CountDown(ctx))
+			}
+			require.NoError(t, c.Latch(name).Wait(ctx))
+		}
+		onlyCountsLeft(t, newClient(t, addr))
+	})
+}
+
+func TestLatchNothingIsPublishedWhenNobodyWaits(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	ctx := soon(t)
+	l := newLocks(t, server.Addr).Latch("a")
+	for range 5 {
+		setCount(t, l, 1)
+		require.NoError(t, l.CountDown(ctx))
+		require.NoError(t, l.Wait(ctx))
+	}
+	assert.Zero(t, calls(t, newClient(t, server.Addr), "publish"))
+	assert.Zero(t, calls(t, newClient(t, server.Addr), "subscribe"))
+}
+
+func TestLatchRepliesLost(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		p := startProxy(t, addr)
+		l, direct := newLocks(t, p.addr).Latch("a"), newLocks(t, addr).Latch("a")
+		setCount(t, l, 1)
+		require.NoError(t, l.CountDown(ctx)) // all scripts are there
+		require.NoError(t, l.Wait(ctx))
+
+		p.inject(dropReply, latchSetScript.sha, 2)
+		setCount(t, l, 3)
+		require.Equal(t, 2, p.broken())
+		p.inject(dropReply, latchDownScript.sha, 2)
+		require.NoError(t, l.CountDown(ctx))
+		require.Equal(t, 2, p.broken())
+		requireCount(t, direct, 2)
+		p.inject(dropReply, latchKind.acquire.sha, 1)
+		require.ErrorIs(t, l.Wait(ctx), io.EOF, "the first try's error")
+		queued(t, rdb, latchKind.name, "a", 0)
+
+		got := waitFor(ctx, l)
+		queued(t, rdb, latchKind.name, "a", 1)
+		p.inject(dropReply, latchKind.acquire.sha, 2)
+		require.NoError(t, direct.CountDown(ctx))
+		require.NoError(t, direct.CountDown(ctx))
+		require.NoError(t, <-got)
+		assert.Positive(t, p.broken())
+		onlyCountsLeft(t, rdb)
+	})
+}
+
+// The one who counts down leaves while the server is silent: it counts all the
+// same, once.
+func TestCountDownGoesOnWithoutItsCaller(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		p := startProxy(t, addr)
+		c := newLocks(t, p.addr)
+		l, direct := c.Latch("a"), newLocks(t, addr).Latch("a")
+		setCount(t, l, 4)
+		require.NoError(t, l.CountDown(soon(t)))
+		p.inject(muteReply, latchDownScript.sha, 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		began := time.Now()
+		err := l.CountDown(ctx)
+		assert.Less(t, time.Since(began), c.exec.timeout/4)
+		require.ErrorIs(t, err, ErrUncertain)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, direct.CountDown(soon(t)))
+		if err := l.CountDown(ctx); err != nil { // has ended before
+			require.ErrorIs(t, err, ErrUncertain)
+		}
+		eventually(t, "counted", func() bool { n, err := direct.Count(soon(t)); return err == nil && n == 0 })
+	})
+}
+
+func TestLatchFaults(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	ctx := soon(t)
+	rdb := newClient(t, server.Addr)
+	c := newLocks(t, server.Addr)
+	l, other := c.Latch("a"), newLocks(t, server.Addr).Latch("a")
+	for name, fault := range serverFaults(t, server, countKey(latchKind, "a")) {
+		setCount(t, other, 1)
+		got := waitFor(ctx, l)
+		queued(t, rdb, latchKind.name, "a", 1)
+		require.NoError(t, fault(), name)
+		_ = rdb.Ping(ctx).Err()     // finds that the connection is dead
+		err := other.CountDown(ctx) // or this does
+		if err != nil {
+			require.NotErrorIs(t, err, ErrUncertain, name)
+			require.NoError(t, other.CountDown(ctx), name)
+		}
+		require.NoError(t, <-got, name)
+	}
+	onlyCountsLeft(t, rdb)
+}
