@@ -28,10 +28,10 @@ var (
 
 // A Latch is a count in Redis that goes down to zero, and lets go then all who
 // wait for that. It can be set again afterwards. A latch stays in Redis until
-// its count is zero.
+// its count is zero; one whose key is deleted, or that Redis lost, is done.
 //
-// Every method has its effect once, also if a reply is lost: it is then asked
-// for again, for at most 10 s.
+// Every change is made once, also if a reply is lost: it is then asked for
+// again, for at most 10 s.
 type Latch struct{ named }
 
 // Latch returns the latch of that name, which may be any text but the empty
@@ -75,7 +75,8 @@ func (l *Latch) Count(ctx context.Context) (int64, error) { return l.ask(ctx, la
 // was never set, it returns at once. Other errors are those of [Locker]'s Lock.
 //
 // Who waits when the count reaches zero need not wait for the next time,
-// however soon the latch is set again.
+// however soon the latch is set again. ErrUncertain means nothing here, since
+// there is nothing to hold.
 func (l *Latch) Wait(ctx context.Context) error {
 	if err := l.check(); err != nil {
 		return err

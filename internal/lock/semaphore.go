@@ -52,7 +52,7 @@ var (
 
 // A Semaphore has a number of permits in Redis that anybody takes, any number
 // at a time, and gives back. It does not know who has them: what a process
-// took that died is lost until somebody releases it, and what was given back
+// took that died is lost until somebody releases it, and what is given back
 // need not have been taken by the same caller. Prefer [LeasedSemaphore] where
 // permits should come back by themselves.
 //
@@ -64,8 +64,8 @@ var (
 // A semaphore stays in Redis until its key is deleted. Then it has no permits,
 // as one that was never set, and what was held of it is void.
 //
-// Every method has its effect once, also if a reply is lost: it is then asked
-// for again, for at most 10 s.
+// Every change is made once, also if a reply is lost: it is then asked for
+// again, for at most 10 s. An Acquire is undone instead.
 type Semaphore struct{ pool }
 
 // Semaphore returns the semaphore of that name, which may be any text but the
@@ -119,8 +119,12 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 	if err == nil && given == 0 {
 		err = s.fail(errTooFewHeld)
 	}
-	if s.c.observe != nil && err == nil {
-		s.c.observe(Event{Kind: EventReleased, Lock: s.kind.name, Name: s.name})
+	if s.c.observe != nil && (err == nil || errors.Is(err, ErrUncertain)) {
+		kind := EventReleased
+		if err != nil {
+			kind = EventUncertain
+		}
+		s.c.observe(Event{Kind: kind, Lock: s.kind.name, Name: s.name, Err: err}) // nobody knows how long they were held
 	}
 	return err
 }

@@ -222,17 +222,19 @@ func TestPermitsAfterTheCallerLeft(t *testing.T) {
 func TestCloseEndsRequests(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
-		c, err := New(newClient(t, p.addr))
+		var seen recorder
+		c, err := New(newClient(t, p.addr), WithObserver(seen.observe))
 		require.NoError(t, err)
 		set(t, plainPermits{c.Semaphore("a")}, 3)
 		p.inject(muteReply, anyCmd, always)
 		done := make(chan error)
-		go func() { done <- c.Semaphore("a").AddPermits(context.Background(), 1) }()
+		go func() { done <- c.Semaphore("a").Release(context.Background(), 1) }()
 		eventually(t, "sent", func() bool { return p.broken() > 0 })
 		require.NoError(t, c.Close())
 		err = <-done
 		require.ErrorIs(t, err, ErrUncertain)
 		require.ErrorIs(t, err, ErrClosed)
+		require.Equal(t, []EventKind{EventUncertain}, seen.kinds())
 		require.ErrorIs(t, c.Semaphore("a").Release(context.Background(), 1), ErrClosed)
 		_, err = c.Semaphore("a").Available(context.Background())
 		require.ErrorIs(t, err, ErrClosed)
@@ -334,4 +336,36 @@ func TestPermitsAreLostWithTheKey(t *testing.T) {
 		}
 		requireAvailable(t, leasedPermits{s}, 1)
 	})
+}
+
+// All keys of a name are in one slot, those of requests included.
+func TestPermitsAndLatchInACluster(t *testing.T) {
+	t.Parallel()
+	ctx := soon(t)
+	c, err := New(testenv.StartRedisCluster(t).Client(t))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, c.Close()) }()
+	for _, name := range []string{"a", "b", "c", "}{"} {
+		for _, k := range permitKinds {
+			s := k.of(c, name)
+			set(t, s, 2)
+			require.NoError(t, s.AddPermits(ctx, 1))
+			giveBack, err := s.take(ctx, 2, true)
+			require.NoError(t, err)
+			got := waiting(ctx, s, 3)
+			require.NoError(t, giveBack(ctx))
+			in := <-got
+			require.NoError(t, in.err)
+			require.NoError(t, in.giveBack(ctx))
+			requireAvailable(t, s, 3)
+		}
+		n, err := c.Semaphore(name).Drain(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, n)
+		setCount(t, c.Latch(name), 1)
+		got := waitFor(ctx, c.Latch(name))
+		require.NoError(t, c.Latch(name).CountDown(ctx))
+		require.NoError(t, <-got)
+		requireCount(t, c.Latch(name), 0)
+	}
 }
