@@ -1,0 +1,243 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// An rwActor is a claim as the model sees it.
+type rwActor struct {
+	*claim
+	owner string // its id if it has none
+	write bool
+	token uint64 // if it is inside
+	woken bool   // since it asked last
+}
+
+// rwModel is what the scripts should do, said in another way. It is given one
+// command after another, each of which may come twice, and no lease ends.
+type rwModel struct {
+	t       *testing.T
+	rng     *rand.Rand
+	c       *Client
+	rdb     *redis.Client
+	wakes   *redis.PubSub
+	holds   []*rwActor
+	queue   []*rwActor
+	last    uint64 // token
+	history []string
+}
+
+// can says whether a may get in, and whether it will never: as itself, or as a
+// stranger to everybody.
+func (m *rwModel) can(a *rwActor, stranger bool) (yes, never bool) {
+	reading, writing := false, false
+	for _, h := range m.holds {
+		mine := !stranger && h.owner == a.owner
+		if mine && h.write {
+			return true, false
+		}
+		if mine {
+			yes, never = !a.write, a.write
+		}
+		writing = writing || h.write
+		reading = reading || !h.write
+	}
+	if yes || never {
+		return yes, never
+	}
+	ahead := m.queue
+	if i := slices.Index(ahead, a); i >= 0 {
+		ahead = ahead[:i]
+	}
+	if a.write {
+		return !writing && !reading && len(ahead) == 0, false
+	}
+	return !writing && !slices.ContainsFunc(ahead, func(b *rwActor) bool { return b.write }), false
+}
+
+// ask lets a ask, and compares the answer.
+func (m *rwModel) ask(a *rwActor, mode string) {
+	yes, never := m.can(a, false)
+	inside := slices.Contains(m.holds, a)
+	v, err := a.ask(context.Background(), mode)
+	a.woken = false
+	switch {
+	case inside:
+		require.NoError(m.t, err)
+		require.True(m.t, v.ok, "it was inside")
+		require.Equal(m.t, a.token, v.token)
+	case never:
+		require.ErrorIs(m.t, err, ErrUpgrade)
+		m.end(a) // as acquire does
+	default:
+		require.NoError(m.t, err)
+		require.Equal(m.t, yes, v.ok)
+		if yes {
+			m.enter(a, v.token)
+		} else if mode == modeWait && !slices.Contains(m.queue, a) {
+			m.queue = append(m.queue, a)
+		}
+	}
+}
+
+func (m *rwModel) enter(a *rwActor, token uint64) {
+	again := slices.ContainsFunc(m.holds, func(h *rwActor) bool { return h.owner == a.owner })
+	if a.write && !again || m.last == 0 {
+		require.Greater(m.t, token, m.last)
+		m.last = token
+	}
+	require.Equal(m.t, m.last, token)
+	a.token = token
+	m.queue = slices.DeleteFunc(m.queue, func(b *rwActor) bool { return b == a })
+	m.holds = append(m.holds, a)
+}
+
+// end releases a, or lets it leave, or does nothing to it.
+func (m *rwModel) end(a *rwActor) {
+	is := func(b *rwActor) bool { return b == a }
+	had := slices.Contains(m.holds, a)
+	m.holds = slices.DeleteFunc(m.holds, is)
+	m.queue = slices.DeleteFunc(m.queue, is)
+	err := a.release(context.Background())
+	if had {
+		require.NoError(m.t, err)
+	} else {
+		require.ErrorIs(m.t, err, ErrNotHeld)
+	}
+}
+
+// downgrade sends the downgrade of whatever a is.
+func (m *rwModel) downgrade(a *rwActor) {
+	asker := *a.claim
+	asker.kind = rwDowngradeKind
+	_, err := asker.renew(context.Background(), time.Hour)
+	if !slices.Contains(m.holds, a) {
+		require.ErrorIs(m.t, err, ErrNotHeld)
+		return
+	}
+	require.NoError(m.t, err) // for the first time, or again
+	a.write, a.kind = false, rwReadKind
+}
+
+// step does something at random.
+func (m *rwModel) step() {
+	everybody := slices.Concat(m.holds, m.queue)
+	a := m.actor()
+	if len(everybody) > 0 && m.rng.IntN(3) > 0 {
+		a = everybody[m.rng.IntN(len(everybody))]
+	}
+	mode := modeWait
+	what := m.rng.IntN(10)
+	switch {
+	case a.write && slices.Contains(m.holds, a) && what < 3, what == 9:
+		m.note("downgrade", a)
+		m.downgrade(a)
+	case what < 5 && len(everybody) > m.rng.IntN(8):
+		m.note("end", a)
+		m.end(a)
+	case what == 5 && !slices.Contains(everybody, a):
+		mode = modeTry
+		fallthrough
+	default:
+		m.note("ask "+mode, a)
+		m.ask(a, mode)
+	}
+}
+
+// actor is somebody new: one of four owners, or of none.
+func (m *rwModel) actor() *rwActor {
+	owner := ""
+	if o := m.rng.IntN(8); o < 4 {
+		owner = fmt.Sprintf("owner %d", o)
+	}
+	a := &rwActor{owner: owner, write: m.rng.IntN(5) < 2}
+	k := rwReadKind
+	if a.write {
+		k = rwWriteKind
+	}
+	a.claim = m.c.newClaim(k, rwKeys(DefaultPrefix, "a", Owner(owner)), time.Hour, owner)
+	if owner == "" {
+		a.owner = a.id
+	}
+	return a
+}
+
+func (m *rwModel) note(what string, a *rwActor) {
+	m.history = append(m.history, fmt.Sprintf("%-10s %s write=%v owner=%s", what, a.id[len(m.c.id):], a.write, a.owner))
+}
+
+// check compares the server with the model. Above all, no wake is lost: whoever
+// could get in has been told since it asked last; and nobody else has.
+func (m *rwModel) check() {
+	ctx := context.Background()
+	require.NoError(m.t, m.rdb.Publish(ctx, m.c.hub.channel, "end").Err())
+	for {
+		msg, err := m.wakes.ReceiveMessage(ctx)
+		require.NoError(m.t, err)
+		if msg.Payload == "end" {
+			break
+		}
+		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == msg.Payload })
+		require.GreaterOrEqual(m.t, i, 0, "woke somebody who does not wait")
+		yes, _ := m.can(m.queue[i], true)
+		require.True(m.t, yes, "woke %s in vain", msg.Payload)
+		m.queue[i].woken = true
+	}
+	var queue []string
+	for _, a := range m.queue {
+		queue = append(queue, a.id)
+		yes, _ := m.can(a, true)
+		require.True(m.t, !yes || a.woken, "%s could get in, and sleeps", a.id)
+	}
+	keys := rwKeys(DefaultPrefix, "a", "")
+	require.Equal(m.t, queue, append([]string(nil), m.rdb.ZRange(ctx, keys[1], 0, -1).Val()...))
+	require.EqualValues(m.t, len(queue), m.rdb.HLen(ctx, keys[2]).Val())
+	count := map[bool]int64{}
+	for _, a := range m.holds {
+		count[a.write]++
+	}
+	require.Equal(m.t, count[true], m.rdb.ZCard(ctx, keys[0]).Val(), "writers")
+	require.Equal(m.t, count[false], m.rdb.ZCard(ctx, keys[4]).Val(), "readers")
+}
+
+// One command at a time, at random, against the model.
+func TestRWModel(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		seed := rand.Uint64()
+		ctx := context.Background()
+		m := &rwModel{t: t, rng: rand.New(rand.NewPCG(seed, 0)), c: newLocks(t, addr), rdb: newClient(t, addr)}
+		m.wakes = m.rdb.Subscribe(ctx, m.c.hub.channel)
+		_, err := m.wakes.Receive(ctx)
+		require.NoError(t, err)
+		defer func() {
+			if t.Failed() {
+				t.Logf("seed %d, the last of %d commands:", seed, len(m.history))
+				for _, line := range m.history[max(0, len(m.history)-30):] {
+					t.Log(line)
+				}
+			}
+		}()
+		for range 40 {
+			// A waiter that does not ask for 4 s is dead, which the model does not know.
+			for began, n := time.Now(), 0; n < 100 && time.Since(began) < 2*time.Second; n++ {
+				m.step()
+				m.check()
+			}
+			for _, a := range slices.Concat(m.queue, m.holds) {
+				m.note("end", a)
+				m.end(a)
+				m.check()
+			}
+		}
+		require.NoError(t, m.wakes.Close())
+		nothingLeft(t, m.rdb)
+	})
+}
