@@ -85,6 +85,29 @@ func TestInSoonAfterTheLeasesThatItNeeds(t *testing.T) {
 	})
 }
 
+// A lease that ends is no reason to ask if the permits are still too few then.
+func TestNotWokenByLeasesThatAreNotEnough(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		c := newLocks(t, addr)
+		s := c.LeasedSemaphore("a")
+		set(t, leasedPermits{s}, 2)
+		for _, lease := range []time.Duration{500 * time.Millisecond, time.Hour} {
+			_, err := s.Acquire(ctx, 1, WithLease(lease))
+			require.NoError(t, err)
+		}
+		one, two := permitKinds[1].claim(c, "a", 1), permitKinds[1].claim(c, "a", 2)
+		v, err := two.ask(ctx, modeWait)
+		require.NoError(t, err)
+		require.False(t, v.ok)
+		require.Equal(t, recheck, v.retry)
+		require.ErrorIs(t, two.release(ctx), ErrNotHeld)
+		v, err = one.ask(ctx, modeWait)
+		require.NoError(t, err)
+		require.True(t, v.ok || v.retry < recheck)
+	})
+}
+
 // Whatever makes the first of the queue able to get in sooner than it was told
 // lets it ask again, if leases are about to end.
 func TestTheFirstIsToldWhenItsMomentChanges(t *testing.T) {

@@ -225,6 +225,24 @@ func TestSemaphoreDeadWaiterIsSkipped(t *testing.T) {
 	})
 }
 
+// Those behind it ask at the moment when it counts as dead, not some time later.
+func TestBehindADeadWaiter(t *testing.T) {
+	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+		c := newLocks(t, addr)
+		set(t, k.of(c, "a"), 1)
+		requireIn(t, k.claim(c, "a", 2), false) // and never asks again
+		behind := k.claim(c, "a", 1)
+		knew := false
+		eventually(t, "in", func() bool {
+			v, err := behind.ask(soon(t), modeWait)
+			require.NoError(t, err)
+			knew = knew || !v.ok && v.retry < recheck/2
+			return v.ok
+		})
+		require.True(t, knew)
+	})
+}
+
 // Thousands of uses by several clients: never more out than there are, and
 // nothing is left but what expires.
 func TestManyContendedPermits(t *testing.T) {
