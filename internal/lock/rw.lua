@@ -9,6 +9,7 @@
 local READERS, WRITER, READS = KEYS[5], KEYS[6], KEYS[7]
 local ME = ARGV[5] ~= '' and ARGV[5] or ID
 local at = now() / 1000
+local RECHECK = 1300 -- ms; no waiter sleeps longer
 
 -- The deadline of the last of the holds in a set, or nil if no lease goes on.
 local function latest(set)
@@ -83,8 +84,18 @@ local function front()
   end
 end
 
+-- Tells the first of the queue to ask again if it may have to wait for less than it was told: it asks each RECHECK ms
+-- anyway, so that only what ends sooner is news.
+local function tell()
+  local ends = math.max(latest(LOCK) or 0, latest(READERS) or 0)
+  if ends == 0 or ends - at >= RECHECK then return end
+  local first = living(1)[1]
+  if first then wake(first.id) end
+end
+
 -- Wakes whoever can get in as things are: all readers at the head of the queue, or the writer, if all is free.
 local function admit()
+  tell()
   if latest(LOCK) then return end
   local readers, writer = front()
   for _, reader in ipairs(readers) do wake(reader.id) end

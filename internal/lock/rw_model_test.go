@@ -178,17 +178,11 @@ func (m *rwModel) note(what string, a *rwActor) {
 // could get in has been told since it asked last; and nobody else has.
 func (m *rwModel) check() {
 	ctx := context.Background()
-	require.NoError(m.t, m.rdb.Publish(ctx, m.c.hub.channel, "end").Err())
-	for {
-		msg, err := m.wakes.ReceiveMessage(ctx)
-		require.NoError(m.t, err)
-		if msg.Payload == "end" {
-			break
-		}
-		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == msg.Payload })
+	for _, id := range wokenBy(m.t, m.rdb, m.wakes, m.c.hub.channel) {
+		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == id })
 		require.GreaterOrEqual(m.t, i, 0, "woke somebody who does not wait")
 		yes, _ := m.can(m.queue[i], true)
-		require.True(m.t, yes, "woke %s in vain", msg.Payload)
+		require.True(m.t, yes, "woke %s in vain", id)
 		m.queue[i].woken = true
 	}
 	var queue []string
@@ -206,6 +200,20 @@ func (m *rwModel) check() {
 	}
 	require.Equal(m.t, count[true], m.rdb.ZCard(ctx, keys[0]).Val(), "writers")
 	require.Equal(m.t, count[false], m.rdb.ZCard(ctx, keys[4]).Val(), "readers")
+}
+
+// wokenBy are the ids that were published since it was called last.
+func wokenBy(t *testing.T, rdb *redis.Client, wakes *redis.PubSub, channel string) (ids []string) {
+	ctx := soon(t)
+	require.NoError(t, rdb.Publish(ctx, channel, "end").Err())
+	for {
+		msg, err := wakes.ReceiveMessage(ctx)
+		require.NoError(t, err)
+		if msg.Payload == "end" {
+			return ids
+		}
+		ids = append(ids, msg.Payload)
+	}
 }
 
 // One command at a time, at random, against the model.
@@ -239,5 +247,63 @@ func TestRWModel(t *testing.T) {
 		}
 		require.NoError(t, m.wakes.Close())
 		nothingLeft(t, m.rdb)
+	})
+}
+
+// Who waits for a lease hears when an earlier end takes its place.
+func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		ctx := soon(t)
+		c, rdb := newLocks(t, addr), newClient(t, addr)
+		wakes := rdb.Subscribe(ctx, c.hub.channel)
+		defer func() { _ = wakes.Close() }()
+		_, err := wakes.Receive(ctx)
+		require.NoError(t, err)
+		attempt := func(k *kind, lease time.Duration, owner Owner) *claim {
+			return c.newClaim(k, rwKeys(DefaultPrefix, "a", owner), lease, string(owner))
+		}
+		ask := func(cl *claim, ok bool) {
+			v, err := cl.ask(ctx, modeWait)
+			require.NoError(t, err)
+			require.Equal(t, ok, v.ok)
+		}
+		const short = time.Second
+		for name, change := range map[string]func(mine *claim){
+			"renewed": func(mine *claim) {
+				_, err := mine.renew(ctx, short)
+				require.NoError(t, err)
+			},
+			"the shorter one is left": func(mine *claim) {
+				ask(attempt(side.kind, short, "me"), true)
+				require.NoError(t, mine.release(ctx))
+			},
+			"the shorter one, to read, is left": func(mine *claim) {
+				ask(attempt(rwReadKind, short, "me"), true)
+				require.NoError(t, mine.release(ctx))
+			},
+			"downgraded": func(mine *claim) {
+				mine.kind = rwDowngradeKind
+				_, err := mine.renew(ctx, short)
+				require.NoError(t, err)
+			},
+			"taken": nil,
+		} {
+			require.NoError(t, rdb.FlushAll(ctx).Err())
+			first := attempt(rwWriteKind, time.Hour, "")
+			mine, waiter := attempt(side.kind, time.Hour, "me"), attempt(rwWriteKind, time.Hour, "")
+			ask(first, true)
+			ask(mine, false)
+			ask(waiter, false)
+			require.NoError(t, first.release(ctx))
+			if change == nil {
+				mine.lease = short
+			}
+			ask(mine, true)
+			if change != nil {
+				require.Equal(t, []string{mine.id}, wokenBy(t, rdb, wakes, c.hub.channel), name)
+				change(mine)
+			}
+			require.Contains(t, wokenBy(t, rdb, wakes, c.hub.channel), waiter.id, name)
+		}
 	})
 }

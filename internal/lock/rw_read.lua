@@ -8,4 +8,5 @@ if not taken and not has(READERS) and not latest(READS) then
 end
 read(LEASE)
 if MODE == 'wait' then forget(ID) end
+tell()
 return {1, token()}

@@ -4,7 +4,9 @@ local wrote, had_read = has(LOCK), has(READERS)
 write()
 read()
 forget(ID)
--- One reader less among others lets nobody in. A place that is given up may: it may have been a writer's, in whose
--- way readers were, or one that was woken in vain.
-if not (had_read and latest(READERS)) then admit() end
+if had_read and latest(READERS) then
+  tell() -- one reader less among others lets nobody in
+else
+  admit() -- also for a place: it may have been a writer's, before readers, or one that was woken in vain
+end
 return (wrote or had_read) and 1 or 0

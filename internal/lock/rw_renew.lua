@@ -8,4 +8,5 @@ else
   return 0
 end
 token()
+tell()
 return 1

@@ -10,4 +10,5 @@ if not mine then
 end
 write(LEASE)
 if MODE == 'wait' then forget(ID) end
+tell()
 return {1, token()}

@@ -1,0 +1,187 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// rwCrowd is who is inside, as those who are inside see it.
+type rwCrowd struct {
+	t                *testing.T
+	readers, writers atomic.Int32
+	last             atomic.Uint64 // writer's token
+	uses, downgrades atomic.Int32
+	cut, crashed     atomic.Int32
+	together         atomic.Int32 // readers who met another
+}
+
+// An rwPlayer uses one lock in all ways, and leaves at all moments.
+type rwPlayer struct {
+	*rwCrowd
+	rng *rand.Rand
+	m   *RWMutex
+	ctx context.Context // of the whole test, with an owner
+}
+
+// play takes the lock once in some way. What is not cut short on purpose has to
+// succeed.
+func (p *rwPlayer) play() {
+	side, write := p.m.Read(), p.rng.IntN(3) == 0
+	if write {
+		side = p.m.Write()
+	}
+	ctx, cut, cancel := p.wait()
+	defer cancel()
+	lock := side.Lock
+	if p.rng.IntN(5) == 0 {
+		lock, cut = side.TryLock, true
+	}
+	var opts []Option
+	crash := p.rng.IntN(150) == 0 // 100 ms in which nobody gets in
+	if crash {
+		opts = append(opts, WithLease(MinLease))
+	}
+	h, err := lock(ctx, opts...)
+	if err != nil {
+		p.cut.Add(1)
+		assert.ErrorIs(p.t, err, ErrNotAcquired)
+		assert.True(p.t, cut, "%v", err)
+		return
+	}
+	p.uses.Add(1)
+	if crash { // it never works, nor releases
+		p.crashed.Add(1)
+		return
+	}
+	if write {
+		h = p.writing(h)
+	} else {
+		p.reading(h)
+	}
+	if h == nil {
+		return
+	}
+	p.readers.Add(-1)
+	p.release(h)
+}
+
+// wait is a ctx for one call, which may end soon.
+func (p *rwPlayer) wait() (ctx context.Context, cut bool, cancel func()) {
+	if p.rng.IntN(4) > 0 {
+		return p.ctx, false, func() {}
+	}
+	ctx, cancel = context.WithTimeout(p.ctx, time.Duration(p.rng.IntN(4000))*time.Microsecond)
+	return ctx, true, cancel
+}
+
+// writing is the work of a writer. It leaves nothing, or a read hold.
+func (p *rwPlayer) writing(h *Hold) *Hold {
+	assert.EqualValues(p.t, 1, p.writers.Add(1))
+	assert.Zero(p.t, p.readers.Load())
+	assert.Greater(p.t, h.Token(), p.last.Swap(h.Token()))
+	if p.rng.IntN(3) == 0 {
+		p.again(h, p.m.Write())
+	}
+	p.pause()
+	assert.Zero(p.t, p.readers.Load())
+	assert.EqualValues(p.t, 1, p.writers.Load())
+	p.writers.Add(-1)
+	if p.rng.IntN(2) == 0 {
+		p.release(h)
+		return nil
+	}
+	p.readers.Add(1) // some may come before we hear of it
+	ctx, cut, cancel := p.wait()
+	defer cancel()
+	r, err := p.m.Downgrade(ctx, h)
+	if err != nil {
+		assert.True(p.t, cut, "%v", err)
+		assert.ErrorIs(p.t, err, ctx.Err())
+		p.readers.Add(-1)
+		p.release(h)
+		return nil
+	}
+	p.downgrades.Add(1)
+	assert.NoError(p.t, h.Release(p.ctx))
+	p.readers.Add(-1) // reading counts it again
+	p.reading(r)
+	return r
+}
+
+// reading is the work of a reader, who stays counted.
+func (p *rwPlayer) reading(h *Hold) {
+	if p.readers.Add(1) > 1 {
+		p.together.Add(1)
+	}
+	assert.Zero(p.t, p.writers.Load())
+	assert.GreaterOrEqual(p.t, h.Token(), p.last.Load())
+	if p.rng.IntN(3) == 0 {
+		_, err := p.m.Write().Lock(p.ctx)
+		assert.ErrorIs(p.t, err, ErrUpgrade)
+	}
+	p.pause()
+	assert.Zero(p.t, p.writers.Load())
+	assert.GreaterOrEqual(p.t, h.Token(), p.last.Load())
+}
+
+// again takes a side, or to read, inside h.
+func (p *rwPlayer) again(h *Hold, side Locker) {
+	if p.rng.IntN(2) == 0 {
+		side = p.m.Read()
+	}
+	more, err := side.Lock(p.ctx)
+	if assert.NoError(p.t, err) {
+		assert.Equal(p.t, h.Token(), more.Token())
+		p.release(more)
+	}
+}
+
+func (p *rwPlayer) pause() { time.Sleep(time.Duration(p.rng.IntN(300)) * time.Microsecond) }
+
+// release gives back, now and then without waiting for the answer.
+func (p *rwPlayer) release(h *Hold) {
+	ctx, cut, cancel := p.wait()
+	defer cancel()
+	err := h.Release(ctx)
+	assert.True(p.t, err == nil || cut && errors.Is(err, ErrUncertain), "%v", err)
+}
+
+// Thirty at once, for a while: at every moment the lock is as they think, and in
+// the end it is as if they had never been.
+func TestRWCrowd(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+		crowd := &rwCrowd{t: t}
+		all, cancel := context.WithTimeout(context.Background(), 3*patience)
+		defer cancel()
+		stop := time.Now().Add(4 * time.Second)
+		var wg sync.WaitGroup
+		for i := range 30 {
+			p := &rwPlayer{rwCrowd: crowd, rng: rand.New(rand.NewPCG(seed, uint64(i))), m: clients[i%3].RW("a")}
+			wg.Go(func() {
+				for time.Now().Before(stop) {
+					p.ctx = WithOwner(all, NewOwner()) // not who crashed a moment ago
+					p.play()
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, all.Err())
+		t.Logf("%d uses, %d downgrades, %d crashes, %d cut short",
+			crowd.uses.Load(), crowd.downgrades.Load(), crowd.crashed.Load(), crowd.cut.Load())
+		assert.Positive(t, crowd.together.Load())
+		assert.Positive(t, crowd.downgrades.Load())
+		assert.Positive(t, crowd.cut.Load())
+		nothingLeft(t, newClient(t, addr))
+	})
+}
