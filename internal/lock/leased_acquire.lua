@@ -3,9 +3,7 @@
 local n, holder = tonumber(ARGV[5]), ARGV[5] .. ':' .. ID
 local total, held = state()
 local free = (total or 0) - held
-if total and redis.call('ZSCORE', HOLDERS, holder) then -- the answer to the first time was lost
-  forget(ID)
-else
+if not (total and redis.call('ZSCORE', HOLDERS, holder)) then -- else the answer to the first time was lost
   if not turn(free, n) then return refuse(n, moment(n - free)) end
   hold(held + n)
   free = free - n
