@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -209,4 +210,36 @@ func TestRWRestartedEmpty(t *testing.T) {
 		release(t, next)
 		nothingLeft(t, newClient(t, server.Addr))
 	})
+}
+
+// All keys of a lock are on one node, and wakes reach all.
+func TestRWOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartRedisCluster(t)
+	ctx := soon(t)
+	clients := make([]*Client, 2)
+	for i := range clients {
+		c, err := New(cluster.Client(t))
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, c.Close()) })
+		clients[i] = c
+	}
+	for i := range 6 {
+		me := owned(t)
+		m, other := clients[0].RW(fmt.Sprint("}", i)), clients[1].RW(fmt.Sprint("}", i))
+		w := must(t)(m.Write().Lock(me))
+		again := must(t)(other.Write().Lock(me))
+		got := []<-chan outcome{background(ctx, other.Read()), background(ctx, m.Read())}
+		release(t, again)
+		r := must(t)(m.Downgrade(me, w))
+		_, err := m.Write().TryLock(me)
+		require.ErrorIs(t, err, ErrUpgrade)
+		release(t, arrived(t, got[0]), arrived(t, got[1]))
+		writer := background(ctx, other.Write())
+		release(t, r)
+		release(t, arrived(t, writer))
+	}
+	for _, node := range cluster.Nodes {
+		nothingLeft(t, newClient(t, node.Addr))
+	}
 }

@@ -178,7 +178,7 @@ func (m *rwModel) note(what string, a *rwActor) {
 // could get in has been told since it asked last; and nobody else has.
 func (m *rwModel) check() {
 	ctx := context.Background()
-	for _, id := range wokenBy(m.t, m.rdb, m.wakes, m.c.hub.channel) {
+	for _, id := range wokenBy(ctx, m.t, m.rdb, m.wakes, m.c.hub.channel) {
 		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == id })
 		require.GreaterOrEqual(m.t, i, 0, "woke somebody who does not wait")
 		yes, _ := m.can(m.queue[i], true)
@@ -203,8 +203,8 @@ func (m *rwModel) check() {
 }
 
 // wokenBy are the ids that were published since it was called last.
-func wokenBy(t *testing.T, rdb *redis.Client, wakes *redis.PubSub, channel string) (ids []string) {
-	ctx := soon(t)
+func wokenBy(ctx context.Context, t *testing.T, rdb *redis.Client, wakes *redis.PubSub, channel string) (ids []string) {
+	t.Helper()
 	require.NoError(t, rdb.Publish(ctx, channel, "end").Err())
 	for {
 		msg, err := wakes.ReceiveMessage(ctx)
@@ -300,10 +300,10 @@ func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
 			}
 			ask(mine, true)
 			if change != nil {
-				require.Equal(t, []string{mine.id}, wokenBy(t, rdb, wakes, c.hub.channel), name)
+				require.Equal(t, []string{mine.id}, wokenBy(ctx, t, rdb, wakes, c.hub.channel), name)
 				change(mine)
 			}
-			require.Contains(t, wokenBy(t, rdb, wakes, c.hub.channel), waiter.id, name)
+			require.Contains(t, wokenBy(ctx, t, rdb, wakes, c.hub.channel), waiter.id, name)
 		}
 	})
 }

@@ -169,7 +169,7 @@ func TestRWCrowd(t *testing.T) {
 		for i := range 30 {
 			p := &rwPlayer{rwCrowd: crowd, rng: rand.New(rand.NewPCG(seed, uint64(i))), m: clients[i%3].RW("a")}
 			wg.Go(func() {
-				for time.Now().Before(stop) {
+				for time.Now().Before(stop) || crowd.uses.Load() < 200 {
 					p.ctx = WithOwner(all, NewOwner()) // not who crashed a moment ago
 					p.play()
 				}

@@ -364,6 +364,26 @@ func TestRWLeases(t *testing.T) {
 	})
 }
 
+// A hold whose lease has ended is over, though others of its kind go on; and
+// what nobody releases goes by itself.
+func TestRWExpiredAmongOthers(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		me := owned(t)
+		c := newLocks(t, addr)
+		m := side.of(c.RW("a"))
+		long := must(t)(m.Lock(me, WithLease(time.Second)))
+		short := must(t)(m.Lock(me, WithLease(MinLease)))
+		requireDone(t, short.Context(), ErrLost)
+		time.Sleep(time.Until(short.ValidUntil().Add(MinLease))) // on the server, too
+		cl := short.g.keeper
+		_, err := cl.renew(me, time.Minute)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, cl.release(me), ErrNotHeld)
+		require.NoError(t, long.Context().Err())
+		nothingLeft(t, newClient(t, addr))
+	})
+}
+
 // A writer's lease ends, but not that of its read hold: then others may read.
 func TestReadHoldOutlivesTheWrite(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
