@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"seckill/internal/lock"
+)
+
+const (
+	lease = 30 * time.Second
+
+	// poll is how often the libraries that poll do so: theirs is the choice
+	// between load and delay. Their own defaults are 50 to 250 ms (redsync) and
+	// 100 ms (redislock's examples), with which they do a tenth of the cycles.
+	poll = 10 * time.Millisecond
+)
+
+// A contender is a lock: acquire waits for it until ctx ends.
+type contender struct {
+	name    string
+	acquire func(ctx context.Context, name string) (release func() error, err error)
+	waits   bool // it can
+}
+
+// A field is all contenders, with a client for each library.
+type field struct {
+	contenders []contender
+	requests   *atomic.Int64 // that were sent by them
+	closers    []func()
+}
+
+func (f *field) close() {
+	for _, c := range f.closers {
+		c()
+	}
+}
+
+// newField connects everybody to a Redis. Each library has a client of its own,
+// made as its documentation says.
+func newField(addr string) (*field, error) {
+	f := &field{requests: &atomic.Int64{}}
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return counted{c, f.requests}, err
+	}
+	goRedis := func() *redis.Client {
+		rdb := redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 2 * workers})
+		f.closers = append(f.closers, func() { _ = rdb.Close() })
+		return rdb
+	}
+	locks, err := lock.New(goRedis())
+	if err != nil {
+		return f, err
+	}
+	f.closers = append([]func(){func() { _ = locks.Close() }}, f.closers...)
+	ours := func(of func(name string) lock.Locker) func(context.Context, string) (func() error, error) {
+		return func(ctx context.Context, name string) (func() error, error) {
+			h, err := of(name).Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return func() error { return h.Release(context.WithoutCancel(ctx)) }, nil
+		}
+	}
+	waiter, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}, DialCtxFn: func(ctx context.Context, dst string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return dial(ctx, "tcp", dst)
+		}},
+		KeyMajority: 1, NoLoopTracking: true, KeyValidity: lease,
+	})
+	if err != nil {
+		return f, err
+	}
+	f.closers = append(f.closers, waiter.Close)
+	f.contenders = []contender{
+		{"two raw commands", raw(goRedis()), false},
+		{"Mutex", ours(func(name string) lock.Locker { return locks.Mutex(name) }), true},
+		{"Reentrant", ours(func(name string) lock.Locker { return locks.Reentrant(name) }), true},
+		{"Fair", ours(func(name string) lock.Locker { return locks.Fair(name) }), true},
+		{"redsync 4.18.1", viaRedsync(goRedis()), true},
+		{"redislock 0.9.4", viaRedislock(goRedis()), true},
+		{"rueidislock 1.0.79", func(ctx context.Context, name string) (func() error, error) {
+			_, cancel, err := waiter.WithContext(ctx, name)
+			return func() error { cancel(); return nil }, err
+		}, true},
+	}
+	return f, nil
+}
+
+// raw is what a lock cannot do without.
+func raw(rdb *redis.Client) func(context.Context, string) (func() error, error) {
+	free := redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
+	return func(ctx context.Context, name string) (func() error, error) {
+		err := rdb.SetArgs(ctx, name, "me", redis.SetArgs{Mode: "NX", TTL: lease}).Err()
+		return func() error { return free.Run(context.WithoutCancel(ctx), rdb, []string{name}, "me").Err() }, err
+	}
+}
+
+func viaRedsync(rdb *redis.Client) func(context.Context, string) (func() error, error) {
+	rs := redsync.New(goredis.NewPool(rdb))
+	return func(ctx context.Context, name string) (func() error, error) {
+		m := rs.NewMutex(name, redsync.WithExpiry(lease), redsync.WithTries(1<<30), redsync.WithRetryDelay(poll))
+		err := m.LockContext(ctx)
+		return func() error { _, err := m.UnlockContext(context.WithoutCancel(ctx)); return err }, err
+	}
+}
+
+func viaRedislock(rdb *redis.Client) func(context.Context, string) (func() error, error) {
+	client := redislock.New(rdb)
+	return func(ctx context.Context, name string) (func() error, error) {
+		l, err := client.Obtain(ctx, name, lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(poll)})
+		return func() error { return l.Release(context.WithoutCancel(ctx)) }, err
+	}
+}
+
+// counted counts the requests that go out through a connection. Each begins
+// with an asterisk on a line of its own, and clients write whole ones or, if
+// they are long, parts that end anywhere else.
+type counted struct {
+	net.Conn
+	requests *atomic.Int64
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	n := bytes.Count(b, []byte("\r\n*"))
+	if len(b) > 0 && b[0] == '*' {
+		n++
+	}
+	c.requests.Add(int64(n))
+	return c.Conn.Write(b)
+}

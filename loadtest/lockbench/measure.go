@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	workers = 64
+	hold    = time.Millisecond
+)
+
+// A result is what one contender did in one run.
+type result struct {
+	cycles   float64 // a second
+	requests float64 // a cycle, over the network
+	commands float64 // a cycle, executed by the server, also inside scripts
+	p50, p99 time.Duration
+	unfair   float64 // cycles of the busiest worker to those of the laziest, at least one
+}
+
+// run has 64 workers take a lock each (apart) or all the same, for that long.
+func run(f *field, c contender, info *redis.Client, round int, apart bool, length time.Duration) (result, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), length)
+	defer cancel()
+	name := func(worker int) string {
+		if apart {
+			return fmt.Sprintf("%s:%d:%d", c.name, round, worker)
+		}
+		return fmt.Sprintf("%s:%d", c.name, round)
+	}
+	if release, err := c.acquire(ctx, "warm"); err != nil {
+		return result{}, err
+	} else if err := release(); err != nil {
+		return result{}, err
+	}
+	requests, commands, err := f.requests.Load(), int64(0), error(nil)
+	if commands, err = executed(info); err != nil {
+		return result{}, err
+	}
+	waits, cycles := make([][]time.Duration, workers), make([]int, workers)
+	var failed atomic.Pointer[error]
+	began := time.Now()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				asked := time.Now()
+				release, err := c.acquire(ctx, name(w))
+				waits[w] = append(waits[w], time.Since(asked)) // also one that never ended: who starves counts
+				if err == nil {
+					cycles[w]++
+					if !apart {
+						time.Sleep(hold)
+					}
+					err = release()
+				}
+				// Connections give up at the deadline, too, and may be a little ahead of ctx.
+				if err != nil && time.Since(began) < length*9/10 {
+					failed.Store(&err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	if err := failed.Load(); err != nil {
+		return result{}, fmt.Errorf("%s: %w", c.name, *err)
+	}
+	after, err := executed(info)
+	if err != nil {
+		return result{}, err
+	}
+	total := 0
+	for _, n := range cycles {
+		total += n
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(waits...)))
+	return result{
+		cycles:   float64(total) / took.Seconds(),
+		requests: float64(f.requests.Load()-requests) / float64(max(total, 1)),
+		commands: float64(after-commands) / float64(max(total, 1)),
+		p50:      all[len(all)/2], p99: all[len(all)*99/100],
+		unfair: float64(slices.Max(cycles)) / float64(max(slices.Min(cycles), 1)),
+	}, nil
+}
+
+// executed is how many commands the server has executed, but for INFO.
+func executed(rdb *redis.Client) (int64, error) {
+	stats, err := rdb.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for line := range strings.Lines(stats) {
+		name, rest, found := strings.Cut(line, ":calls=")
+		if !found || name == "cmdstat_info" {
+			continue
+		}
+		count, _, _ := strings.Cut(rest, ",")
+		n, err := strconv.ParseInt(count, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// median of each number by itself, over the rounds.
+func median(rounds []result) result {
+	return result{
+		cycles:   mid(rounds, func(r result) float64 { return r.cycles }),
+		requests: mid(rounds, func(r result) float64 { return r.requests }),
+		commands: mid(rounds, func(r result) float64 { return r.commands }),
+		p50:      mid(rounds, func(r result) time.Duration { return r.p50 }),
+		p99:      mid(rounds, func(r result) time.Duration { return r.p99 }),
+		unfair:   mid(rounds, func(r result) float64 { return r.unfair }),
+	}
+}
+
+func mid[T int64 | float64 | time.Duration](rounds []result, of func(result) T) T {
+	values := make([]T, len(rounds))
+	for i, r := range rounds {
+		values[i] = of(r)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
