@@ -1,0 +1,149 @@
+package lock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Each hold has a lease of its own: the dead do not pin the lock, and what lasts
+// longest counts.
+func TestRWLeases(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		const lease = 400 * time.Millisecond
+		ctx, me := soon(t), owned(t)
+		rdb := newClient(t, addr)
+		dead, m := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
+
+		// The last reader is dead, and so is then the writer.
+		release(t, must(t)(dead.Read().Lock(ctx)))
+		_ = must(t)(dead.Read().Lock(ctx, WithLease(lease)))
+		_ = must(t)(m.Write().Lock(ctx, WithLease(lease)))
+		var readers []<-chan outcome
+		ends := time.Now().Add(lease)
+		for range 5 {
+			readers = append(readers, background(ctx, m.Read()))
+		}
+		for _, got := range readers {
+			release(t, arrived(t, got))
+		}
+		t.Logf("in %v after the lease", time.Since(ends))
+		assert.Less(t, time.Since(ends), recheck-lease, "they found out by asking every so often")
+
+		// A reader is dead, another is not.
+		_ = must(t)(dead.Read().Lock(ctx, WithLease(lease)))
+		alive := must(t)(m.Read().Lock(ctx))
+		time.Sleep(lease + 10*time.Millisecond)
+		_, err := m.Write().TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		release(t, alive)
+		release(t, must(t)(m.Write().TryLock(ctx)))
+
+		// An owner's lease that ends does not end its others, nor shorten them.
+		_ = must(t)(dead.Write().Lock(me, WithLease(lease)))
+		w := must(t)(m.Write().Lock(me))
+		_ = must(t)(m.Write().Lock(me, WithLease(lease)))
+		_ = must(t)(m.Read().Lock(me, WithLease(lease)))
+		time.Sleep(lease + 10*time.Millisecond)
+		_, err = m.Read().TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.NoError(t, w.Extend(ctx, time.Minute))
+		release(t, w)
+		release(t, must(t)(m.Write().TryLock(me)))
+		nothingLeft(t, rdb)
+	})
+}
+
+// A hold whose lease has ended is over, though others of its kind go on; and
+// what nobody releases goes by itself.
+func TestRWExpiredAmongOthers(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		me := owned(t)
+		c := newLocks(t, addr)
+		m := side.of(c.RW("a"))
+		long := must(t)(m.Lock(me, WithLease(time.Second)))
+		short := must(t)(m.Lock(me, WithLease(MinLease)))
+		requireDone(t, short.Context(), ErrLost)
+		time.Sleep(time.Until(short.ValidUntil().Add(MinLease))) // on the server, too
+		cl := short.g.keeper
+		_, err := cl.renew(me, time.Minute)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, cl.release(me), ErrNotHeld)
+		require.NoError(t, long.Context().Err())
+		nothingLeft(t, newClient(t, addr))
+	})
+}
+
+// A writer's lease ends, but not that of its read hold: then others may read.
+func TestReadHoldOutlivesTheWrite(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		const lease = 400 * time.Millisecond
+		rdb := newClient(t, addr)
+		m, me := newLocks(t, addr).RW("a"), owned(t)
+		for _, expires := range []bool{false, true} {
+			var opts []Option
+			if expires {
+				opts = append(opts, WithLease(lease))
+			}
+			w, r := must(t)(m.Write().Lock(me, opts...)), must(t)(m.Read().Lock(me))
+			reader := background(soon(t), m.Read())
+			queued(t, rdb, "rw", "a", 1)
+			writer := background(soon(t), m.Write())
+			queued(t, rdb, "rw", "a", 2)
+			if !expires {
+				release(t, w)
+			}
+			h := arrived(t, reader)
+			require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
+			release(t, r, h)
+			release(t, arrived(t, writer))
+		}
+		nothingLeft(t, rdb)
+	})
+}
+
+// A read hold has the token of the last writer, for as long as anybody holds
+// the lock.
+func TestRWTokens(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx, me := soon(t), owned(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		m := c.RW("a")
+		fence := rwKeys(DefaultPrefix, "a", "")[3]
+		ttl := func() time.Duration { return rdb.PTTL(ctx, fence).Val() }
+
+		early := must(t)(m.Read().Lock(me))
+		assert.Positive(t, early.Token(), "nobody has written yet")
+		assert.Equal(t, early.Token(), must(t)(m.Read().Lock(ctx)).Token())
+		require.NoError(t, rdb.FlushAll(ctx).Err())
+
+		last := early.Token()
+		for range 3 {
+			w := must(t)(m.Write().Lock(me))
+			assert.Greater(t, w.Token(), last)
+			last = w.Token()
+			release(t, w)
+			one, two := must(t)(m.Read().Lock(ctx)), must(t)(m.Read().Lock(me))
+			assert.Equal(t, last, one.Token())
+			assert.Equal(t, last, two.Token())
+			release(t, one, two)
+		}
+		// The token lives as long as the holds do, whatever is renewed or taken.
+		h := must(t)(m.Read().Lock(me, WithLease(MaxLease)))
+		release(t, must(t)(m.Read().Lock(me, WithLease(MinLease))))
+		assert.Greater(t, ttl(), MaxLease)
+		require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
+		require.NoError(t, h.Extend(ctx, time.Minute))
+		assert.Greater(t, ttl(), time.Hour)
+		assert.Equal(t, last, h.Token())
+		release(t, h)
+		w := must(t)(m.Write().Lock(me))
+		require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
+		require.NoError(t, w.Extend(ctx, time.Minute))
+		assert.Greater(t, ttl(), time.Hour)
+		release(t, w)
+	})
+}

@@ -1,0 +1,246 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// Who wants to read does not pass a writer who waits, be it by trying.
+func TestWriterBeforeLaterReaders(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		m, other := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
+		reader := must(t)(m.Read().Lock(ctx))
+		writer := background(ctx, other.Write())
+		queued(t, rdb, "rw", "a", 1)
+		for _, m := range []*RWMutex{m, other} {
+			_, err := m.Read().TryLock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired)
+		}
+		later := background(ctx, m.Read())
+		queued(t, rdb, "rw", "a", 2)
+		release(t, reader)
+		h := arrived(t, writer)
+		select {
+		case <-later:
+			require.FailNow(t, "a reader beside the writer")
+		default:
+		}
+		release(t, h)
+		release(t, arrived(t, later))
+		nothingLeft(t, rdb)
+	})
+}
+
+// Readers who overlap without end do not keep a writer out, nor do writers keep
+// readers out.
+func TestNobodyStarves(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		clients := []*Client{newLocks(t, addr), newLocks(t, addr)}
+		for _, one := range []int{0, 1} {
+			many := rwSides[1-one]
+			stop, wg := make(chan struct{}), sync.WaitGroup{}
+			for i := range 8 {
+				wg.Go(func() {
+					for !isClosed(stop) {
+						assert.NoError(t, Do(ctx, many.of(clients[i%2].RW("a")), func(context.Context) error {
+							time.Sleep(time.Millisecond)
+							return nil
+						}))
+					}
+				})
+			}
+			for range 10 {
+				assert.NoError(t, Do(ctx, rwSides[one].of(clients[0].RW("a")), nothing))
+			}
+			close(stop)
+			wg.Wait()
+		}
+		nothingLeft(t, newClient(t, addr))
+	})
+}
+
+// A writer's release lets in all readers before the next writer, and no more;
+// the last of them lets that writer in.
+func TestReadersWakeTogether(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+		first := must(t)(clients[0].RW("a").Write().Lock(ctx))
+		const together = 40
+		var before []<-chan outcome
+		for i := range together {
+			before = append(before, background(ctx, clients[i%3].RW("a").Read()))
+		}
+		queued(t, rdb, "rw", "a", together)
+		writer := background(ctx, clients[0].RW("a").Write())
+		queued(t, rdb, "rw", "a", together+1)
+		behind := background(ctx, clients[1].RW("a").Read())
+		queued(t, rdb, "rw", "a", together+2)
+
+		release(t, first)
+		var readers []*Hold
+		for _, got := range before { // each holds it until all do
+			readers = append(readers, arrived(t, got))
+		}
+		require.EqualValues(t, 2, waiters(t, rdb, "rw", "a"))
+		release(t, readers[1:]...)
+		require.EqualValues(t, 2, waiters(t, rdb, "rw", "a"))
+		release(t, readers[0])
+		second := arrived(t, writer)
+		require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
+		assert.Greater(t, second.Token(), first.Token())
+		release(t, second)
+		release(t, arrived(t, behind))
+		nothingLeft(t, rdb)
+	})
+}
+
+func TestRWWaitCutShort(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		rdb := newClient(t, addr)
+		m := newLocks(t, addr).RW("a")
+		h := must(t)(m.Write().Lock(soon(t)))
+		wait, leave := context.WithCancel(soon(t))
+		got := background(wait, side.of(m))
+		queued(t, rdb, "rw", "a", 1)
+		leave()
+		err := (<-got).err
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, waiters(t, rdb, "rw", "a"))
+		release(t, h)
+		nothingLeft(t, rdb)
+	})
+}
+
+// The writer that leaves, or dies, was in the way of the readers behind it only.
+func TestWriterLeavesTheQueue(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		c := newLocks(t, addr)
+		m := c.RW("a")
+		h := must(t)(m.Read().Lock(ctx))
+		wait, leave := context.WithCancel(ctx)
+		writer := background(wait, m.Write())
+		queued(t, rdb, "rw", "a", 1)
+		reader := background(ctx, m.Read())
+		queued(t, rdb, "rw", "a", 2)
+		leave()
+		require.ErrorIs(t, (<-writer).err, ErrNotAcquired)
+		release(t, arrived(t, reader))
+
+		dead := newLocks(t, addr).newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Minute, "")
+		v, err := dead.ask(ctx, modeWait)
+		require.NoError(t, err)
+		require.False(t, v.ok)
+		_, err = m.Read().TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired, "nobody knows yet")
+		began := time.Now()
+		release(t, must(t)(m.Read().Lock(ctx)))
+		t.Logf("skipped after %v", time.Since(began))
+		assert.Less(t, time.Since(began), 10*time.Second)
+		release(t, h)
+		nothingLeft(t, rdb)
+	})
+}
+
+func TestRWTryIsNeverQueued(t *testing.T) {
+	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		m := newLocks(t, addr).RW("a")
+		h := must(t)(m.Write().Lock(ctx))
+		got := background(ctx, m.Write()) // so that the hub is live
+		queued(t, rdb, "rw", "a", 1)
+		for range 5 {
+			_, err := side.of(m).TryLock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
+		}
+		release(t, h)
+		release(t, arrived(t, got))
+	})
+}
+
+func TestRWPublishesNothingWhenNobodyWaits(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	ctx, me := soon(t), owned(t)
+	rdb := newClient(t, server.Addr)
+	m := newLocks(t, server.Addr).RW("a")
+	for range 5 {
+		w, r := must(t)(m.Write().Lock(me)), must(t)(m.Read().Lock(me))
+		again := must(t)(m.Write().Lock(me))
+		_, err := m.Read().TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		down := must(t)(m.Downgrade(ctx, w))
+		release(t, again)
+		release(t, must(t)(m.Read().Lock(ctx)), down, r)
+	}
+	assert.Zero(t, calls(t, rdb, "publish"))
+	assert.Zero(t, calls(t, rdb, "subscribe"))
+}
+
+// Thousands of uses by several clients: never a writer beside anybody, and
+// nothing is left.
+func TestManyContendedUsesOfRW(t *testing.T) {
+	t.Parallel()
+	const uses, contenders = 5000, 24
+	server := testenv.StartRedis(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	defer cancel()
+	var sent counter
+	var clients []*Client
+	for range 3 {
+		rdb := newClient(t, server.Addr)
+		rdb.AddHook(&sent)
+		c, err := New(rdb)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, c.Close()) }()
+		clients = append(clients, c)
+	}
+	var left, inside, together atomic.Int64 // a writer counts for more than all readers
+	left.Store(uses)
+	var wg sync.WaitGroup
+	for i := range contenders {
+		wg.Go(func() {
+			for n := left.Add(-1); n >= 0; n = left.Add(-1) {
+				side, weight := rwSides[0], int64(1)
+				if n%4 == 0 {
+					side, weight = rwSides[1], contenders
+				}
+				h, err := side.of(clients[i%3].RW("a")).Lock(ctx)
+				if !assert.NoError(t, err) {
+					return
+				}
+				now := inside.Add(weight)
+				assert.LessOrEqual(t, now, int64(contenders), "somebody beside the writer")
+				if weight == 1 && now > 1 {
+					together.Add(1)
+				}
+				time.Sleep(100 * time.Microsecond)
+				inside.Add(-weight)
+				assert.NoError(t, h.Release(ctx))
+			}
+		})
+	}
+	wg.Wait()
+	assert.Positive(t, together.Load(), "no reader met another")
+	perUse := float64(sent.sent()) / uses
+	t.Logf("%.2f commands a use, %d readers met others", perUse, together.Load())
+	assert.Less(t, perUse, 3.3, "three, and now and then a waiter that asks again")
+	nothingLeft(t, newClient(t, server.Addr))
+}
