@@ -218,6 +218,27 @@ func TestPermitsAfterTheCallerLeft(t *testing.T) {
 	})
 }
 
+// An error that is final for a caller who hears of it is not for one who left.
+func TestReleaseGoesOnAfterErrors(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		rdb := newClient(t, addr)
+		s := newLocks(t, addr).Semaphore("a")
+		set(t, plainPermits{s}, 3)
+		require.NoError(t, s.Acquire(soon(t), 2))
+		key, aside := countKey(semaphoreKind, "a"), "aside"
+		require.NoError(t, rdb.Rename(soon(t), key, aside).Err())
+		require.NoError(t, rdb.Set(soon(t), key, "not a semaphore", 0).Err())
+		err := s.Release(soon(t), 1)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		require.NotErrorIs(t, err, ErrUncertain)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		require.ErrorIs(t, s.Release(ctx, 2), ErrUncertain)
+		require.NoError(t, rdb.Rename(soon(t), aside, key).Err())
+		eventually(t, "back", func() bool { n, err := s.Available(soon(t)); return err == nil && n == 3 })
+	})
+}
+
 // Close ends what is being repeated.
 func TestCloseEndsRequests(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {

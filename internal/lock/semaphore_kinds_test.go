@@ -126,9 +126,8 @@ type taken struct {
 func onlyCountsLeft(t testing.TB, rdb *redis.Client, counts ...string) {
 	t.Helper()
 	ctx := context.Background()
-	var left []string
-	require.Eventually(t, func() bool {
-		left = rdb.PubSubChannels(ctx, "*").Val()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		left := rdb.PubSubChannels(ctx, "*").Val()
 		for _, key := range rdb.Keys(ctx, "*").Val() {
 			ttl := rdb.PTTL(ctx, key).Val()
 			remembered := strings.Contains(key, "}:done:") && ttl > 0 && ttl <= 3*repeatWindow || ttl == -2
@@ -137,8 +136,11 @@ func onlyCountsLeft(t testing.TB, rdb *redis.Client, counts ...string) {
 			}
 		}
 		slices.Sort(left)
-		return slices.Equal(counts, left)
-	}, patience, 20*time.Millisecond, "left")
+		if slices.Equal(counts, left) {
+			return
+		}
+		require.Less(t, time.Now(), end, "left: %q", left)
+	}
 }
 
 func countKey(k *kind, name string) string { return keysOf(DefaultPrefix, k.name, name)[0] }
