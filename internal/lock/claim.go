@@ -133,8 +133,36 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 	return err
 }
 
-func (cl *claim) sendRelease() *call {
-	return cl.c.exec.send(cl.kind.release, cl.keys, cl.args(0, ""))
+func (cl *claim) sendRelease() *call { return cl.sendReleaseOf(cl.id) }
+
+// sendReleaseOf sends the release of an id, whose answer may leave the lock to a
+// waiter of this client: it is told at once, or, if it is gone by now, the lock
+// goes to the next. If the answer is lost, all waiters ask.
+func (cl *claim) sendReleaseOf(id string) *call {
+	began := time.Now()
+	return cl.c.exec.post(&call{
+		script: cl.kind.release, keys: cl.keys, args: cl.c.scriptArgs(id, 0, "", cl.extra...),
+		heed: func(value any, err error) {
+			_, heir, token := readRelease(value)
+			switch {
+			case err != nil && !notExecuted(err):
+				cl.c.hub.wakeAll()
+			case heir != "" && !cl.c.hub.leaveTo(heir, inheritance{since: began, token: token}):
+				cl.sendReleaseOf(heir)
+			}
+		},
+	})
+}
+
+// readRelease reads the answer of a release: whether it ended a hold, and to
+// whom it left the lock.
+func readRelease(value any) (held bool, heir string, token int64) {
+	if list, ok := value.([]any); ok && len(list) == 3 {
+		heir, _ = list[1].(string)
+		token, _ = list[2].(int64)
+		value = list[0]
+	}
+	return value == int64(1), heir, token
 }
 
 // renew implements keeper.
@@ -155,12 +183,17 @@ func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) 
 
 // release implements keeper.
 func (cl *claim) release(ctx context.Context) error {
-	v, err := cl.c.exec.run(ctx, cl.kind.release, cl.keys, cl.args(0, ""))
+	c := cl.sendRelease()
+	if !cl.c.exec.wait(ctx, c) {
+		cl.freed = true
+		return waitEnded(ctx)
+	}
+	held, _, _ := readRelease(c.value)
 	switch {
-	case err != nil:
-		cl.freed = cl.freed || !notExecuted(err)
-		return err
-	case v != int64(1) && !cl.freed:
+	case c.err != nil:
+		cl.freed = cl.freed || !notExecuted(c.err)
+		return c.err
+	case !held && !cl.freed:
 		return ErrNotHeld
 	default: // if nothing was there, we freed it and did not hear of it
 		return nil

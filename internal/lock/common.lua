@@ -62,9 +62,12 @@ local function living(n)
   return found
 end
 
+-- The client that an id is of.
+local function client(id) return string.match(id, '^[^:]*') end
+
 -- Tells a waiter to ask again. Says whether its client heard: in a cluster, whether it did so on this node.
 local function wake(id)
-  return redis.call('PUBLISH', WAKE .. string.match(id, '^[^:]*'), id) > 0
+  return redis.call('PUBLISH', WAKE .. client(id), id) > 0
 end
 
 -- Wakes the first of the queue, or the first whose client hears it.

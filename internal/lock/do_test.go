@@ -56,7 +56,7 @@ func TestDoWhenTheLockIsLost(t *testing.T) {
 			return Do(ctx, l, func(ctx context.Context) error {
 				requireDone(t, ctx, ErrLost)
 				return result(ctx)
-			}, WithLease(200*time.Millisecond))
+			}, WithLease(time.Second))
 		}
 		var unlock *UnlockError
 		err := outlive(func(context.Context) error { return nil })

@@ -60,6 +60,9 @@
 // for 4 s is passed over. All waiters of a Client share one pub/sub connection,
 // which exists only while there are any. A contended cycle is three commands,
 // an uncontended one two, and a release publishes nothing when nobody waits.
+// A [Mutex] or [Fair] that is released while the first in the queue is of the
+// same Client is left to it by the answer to the release: then no message is
+// needed, a cycle is two commands, and the lock is never idle.
 //
 // A wait that is cut short leaves the queue before it returns, or in the
 // background if the server does not answer at once. While Redis is unreachable,

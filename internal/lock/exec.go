@@ -66,7 +66,8 @@ type call struct {
 	args   []any
 	asked  time.Time
 
-	done  chan struct{} // closed when value and err are set
+	heed  func(value any, err error) // told the outcome before done; may be nil, and must not block
+	done  chan struct{}              // closed when value and err are set
 	value any
 	err   error
 
@@ -77,6 +78,9 @@ type call struct {
 // finish sets the outcome.
 func (c *call) finish(value any, err error) {
 	c.value, c.err = value, err
+	if c.heed != nil {
+		c.heed(value, err)
+	}
 	close(c.done)
 }
 
@@ -97,7 +101,12 @@ func (c *call) command(byHash bool) []any {
 
 // send queues a command.
 func (e *executor) send(s *script, keys []string, args []any) *call {
-	c := &call{script: s, keys: keys, args: args, asked: time.Now(), done: make(chan struct{})}
+	return e.post(&call{script: s, keys: keys, args: args})
+}
+
+// post is send for a call that is made already.
+func (e *executor) post(c *call) *call {
+	c.asked, c.done = time.Now(), make(chan struct{})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {

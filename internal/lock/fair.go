@@ -19,7 +19,7 @@ var fairKind = &kind{
 // A Fair lock is had in the order of arrival, over all processes: by the
 // server's count of those who wait, strictly. It is slower than a [Mutex] under
 // contention, because after each release the lock is idle until the next waiter
-// has heard of it. A waiter whose process died delays those behind it by 4 to
+// has heard of it, unless that is of the same Client. A waiter whose process died delays those behind it by 4 to
 // 5 s once.
 type Fair struct{ named }
 

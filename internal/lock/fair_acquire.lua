@@ -1,5 +1,5 @@
 -- Takes a fair lock: LOCK is a string, the id of its hold; only the first in the queue gets it, and a try only when
--- nobody waits. Keys, arguments and answer are those of common.lua.
+-- nobody waits. Keys, arguments and answer are those of common.lua. What a waiter wants is its lease.
 local holder = redis.call('GET', LOCK)
 if holder == ID then -- the answer to the first time was lost
   redis.call('PEXPIRE', LOCK, LEASE)
@@ -12,7 +12,7 @@ if not holder and (not first or first.id == ID) then
   if first then forget(ID) end
   return {1, fence()}
 end
-if holder and (not first or first.id == ID) then return deny(redis.call('PTTL', LOCK)) end
+if holder and (not first or first.id == ID) then return deny(redis.call('PTTL', LOCK), ARGV[3]) end
 -- Somebody is before us: there is nothing to hope for until that waiter is in, or dead.
 if not holder then wake(first.id) end
-return deny(first.deadline - now() / 1000)
+return deny(first.deadline - now() / 1000, ARGV[3])

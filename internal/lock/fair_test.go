@@ -124,7 +124,7 @@ func TestFairTryRespectsTheQueue(t *testing.T) {
 		c := newLocks(t, addr)
 		h, err := c.Fair("a").Lock(ctx)
 		require.NoError(t, err)
-		slow := c.newClaim(fairKind, keysOf(DefaultPrefix, fairKind.name, "a", fenceKey), time.Minute)
+		slow := newLocks(t, addr).newClaim(fairKind, keysOf(DefaultPrefix, fairKind.name, "a", fenceKey), time.Minute)
 		_, err = slow.ask(ctx, modeWait)
 		require.NoError(t, err)
 		require.NoError(t, h.Release(ctx))

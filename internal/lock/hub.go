@@ -25,12 +25,24 @@ type hub struct {
 	channel string
 
 	mu      sync.Mutex
-	waiters map[string]chan struct{} // by id
+	waiters map[string]*waiter // by id
 	sub     *subscription
 	closed  bool
 
 	waiting   sync.WaitGroup // waiters
 	listening sync.WaitGroup // subscriptions
+}
+
+// A waiter is who has joined a hub.
+type waiter struct {
+	woken chan struct{}
+	heir  *inheritance // what it was left, nil if nothing
+}
+
+// An inheritance is a lock that a release of the same client left to a waiter.
+type inheritance struct {
+	since time.Time // before the lease began
+	token int64
 }
 
 // A subscription lives from the first waiter until some time after the last.
@@ -41,7 +53,7 @@ type subscription struct {
 }
 
 func newHub(rdb redis.UniversalClient, channel string) *hub {
-	return &hub{rdb: rdb, channel: channel, waiters: map[string]chan struct{}{}}
+	return &hub{rdb: rdb, channel: channel, waiters: map[string]*waiter{}}
 }
 
 // live says whether a waiter who joins now would be sure to be woken.
@@ -67,10 +79,10 @@ func (h *hub) join(id string) (woken, confirmed <-chan struct{}, err error) {
 		h.sub.idle.Stop()
 		h.sub.idle = nil
 	}
-	ch := make(chan struct{}, 1)
-	h.waiters[id] = ch
+	w := &waiter{woken: make(chan struct{}, 1)}
+	h.waiters[id] = w
 	h.waiting.Add(1)
-	return ch, h.sub.confirmed, nil
+	return w.woken, h.sub.confirmed, nil
 }
 
 // leave ends what join began.
@@ -137,16 +149,36 @@ func (h *hub) listen(ctx context.Context, confirmed chan struct{}) {
 func (h *hub) wake(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ch, ok := h.waiters[id]; ok {
-		notify(ch)
+	if w, ok := h.waiters[id]; ok {
+		notify(w.woken)
 	}
+}
+
+// leaveTo tells a waiter that it has the lock. It returns false if the waiter is
+// gone.
+func (h *hub) leaveTo(id string, i inheritance) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w, ok := h.waiters[id]
+	if ok {
+		w.heir = &i
+		notify(w.woken)
+	}
+	return ok
+}
+
+// inherited is what a waiter was left, or nil.
+func (h *hub) inherited(id string) *inheritance {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiters[id].heir
 }
 
 func (h *hub) wakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, ch := range h.waiters {
-		notify(ch)
+	for _, w := range h.waiters {
+		notify(w.woken)
 	}
 }
 

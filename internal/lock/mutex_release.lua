@@ -1,7 +1,18 @@
--- Ends whatever ID has of a mutex or a fair lock: the hold, the place in the queue. Returns 1 if it had the hold,
--- else 0. A place that is given up may have been woken in vain, so the next one is.
+-- Ends whatever ID has of a mutex or a fair lock: the hold, the place in the queue. Returns 1 if it had the hold, else 0;
+-- or, if the first in the queue is a waiter of the same client, who hears of it by this answer, and the lock is his from
+-- now on: {1 or 0, his id, his token}. Any other first in the queue is woken, also if ID had no more than a place there:
+-- it may have been woken in vain.
 local holder = redis.call('GET', LOCK)
-if holder == ID then redis.call('DEL', LOCK) end
 forget(ID)
-if not holder or holder == ID then wake_next() end
-return holder == ID and 1 or 0
+if holder and holder ~= ID then return 0 end
+local held = holder and 1 or 0
+local heir = living(1)[1]
+if heir and client(heir.id) == client(ID) then
+  LEASE = tonumber(heir.wants)
+  redis.call('SET', LOCK, heir.id, 'PX', LEASE)
+  forget(heir.id)
+  return {held, heir.id, fence()}
+end
+if holder then redis.call('DEL', LOCK) end
+wake_next()
+return held

@@ -83,6 +83,9 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 		if err := cl.sleep(ctx, woken, a.retry); err != nil {
 			return verdict{}, err
 		}
+		if i := cl.c.hub.inherited(cl.id); i != nil {
+			return cl.granted(i.since, i.token)
+		}
 	}
 }
 
