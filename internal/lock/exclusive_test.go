@@ -87,6 +87,26 @@ func TestWatchdogOfAClient(t *testing.T) {
 	})
 }
 
+// Who waits has been told when the lease ends; if that is earlier now, it asks again.
+func TestAShorterLeaseIsTold(t *testing.T) {
+	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		h, err := k.lock(newLocks(t, server.Addr), "a").Lock(ctx, WithLease(time.Minute))
+		require.NoError(t, err)
+		got := background(ctx, k.lock(newLocks(t, server.Addr), "a"))
+		queued(t, rdb, k.name, "a", 1)
+		require.NoError(t, h.Extend(ctx, time.Hour))
+		assert.Zero(t, calls(t, rdb, "publish"))
+		require.NoError(t, h.Extend(ctx, 500*time.Millisecond))
+		assert.Equal(t, 1, calls(t, rdb, "publish"))
+		next := <-got
+		require.NoError(t, next.err)
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		require.NoError(t, next.hold.Release(ctx))
+	})
+}
+
 func TestWaitersAreWoken(t *testing.T) {
 	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
