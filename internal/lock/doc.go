@@ -23,6 +23,19 @@
 //   - [Fair], where those who came first must be served first;
 //   - [Reentrant], where code that holds the lock calls code that takes it.
 //
+// Of those that let in several:
+//
+//   - [RWMutex], for many readers or one writer; a writer may go on as a reader,
+//     and the other way round is [ErrUpgrade];
+//   - [LeasedSemaphore], for so many at a time. The permits of a process that
+//     dies come back; those of a [Semaphore] do not, so it is for permits that
+//     are given back by somebody else than who took them;
+//   - [Latch], for waiting until so many things have happened.
+//
+// [Multi] takes several locks, of any kind and on any server, all or none.
+//
+// docs/locks.md tells step by step why they are as they are.
+//
 // # Locks and holds
 //
 // A [Locker] is a name on some Redis; it has no state and may be shared. Every
