@@ -1,0 +1,368 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+)
+
+// A history is what some players asked of one lock, and what they heard.
+type history struct {
+	began time.Time
+
+	mu    sync.Mutex
+	ops   []porcupine.Operation
+	waits []porcupine.Operation // Call and Return only: somebody may have been in the queue
+}
+
+// open is the Return of what may have been done at any time since, or not at
+// all.
+const open = math.MaxInt64
+
+func (h *history) now() int64 { return h.at(time.Now()) }
+
+func (h *history) at(t time.Time) int64 { return t.Sub(h.began).Nanoseconds() }
+
+func (h *history) add(call int64, q question, a reply, back int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: len(h.ops), Input: q, Call: call, Output: a, Return: back})
+}
+
+func (h *history) waited(call, back int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waits = append(h.waits, porcupine.Operation{Call: call, Return: back})
+}
+
+// check asks porcupine. A no that was heard while somebody waited is one that a
+// lock with a queue gives to those who come later.
+func (h *history) check(g *game, limit time.Duration) porcupine.CheckResult {
+	for i, op := range h.ops {
+		for _, w := range h.waits {
+			if a := op.Output.(reply); g.queues && a.said == no && w.Call <= op.Return && op.Call <= w.Return {
+				a.crowded = true
+				h.ops[i].Output = a
+			}
+		}
+	}
+	return porcupine.CheckOperationsTimeout(g.model, h.ops, limit)
+}
+
+// A game is a kind of lock, and how to play with it.
+type game struct {
+	name     string
+	model    porcupine.Model
+	queues   bool // a no may mean that others came first
+	reenters bool // who has it can wait for it
+	kinds    []*kind
+
+	// claim is the next try of a player, whose team has the name of an owner,
+	// and what the model calls it.
+	claim func(g *game, c *Client, lock string, lease time.Duration, team string, rng *rand.Rand) (*claim, question)
+
+	// setUp (if not nil) makes the lock ready to be taken.
+	setUp func(c *Client, lock string) error
+
+	// give (if not nil) says that there are no leases, and how to release. If
+	// the error is not ErrUncertain, nothing was done.
+	give func(ctx context.Context, g *game, c *Client, lock string, n int64) error
+	gift *script // that give sends
+}
+
+const (
+	players = 4
+	steps   = 14
+)
+
+// A table is where games are played: a server, and a client behind a proxy for
+// each player.
+type table struct {
+	clients []*Client
+	proxies []*proxy
+	crashes bool // leases are short and end
+}
+
+func newTable(t testing.TB, addr string, crashes bool) *table {
+	t.Helper()
+	tb := &table{crashes: crashes}
+	for range players {
+		p := startProxy(t, addr)
+		c := newLocks(t, p.addr)
+		c.exec.timeout = 250 * time.Millisecond
+		tb.proxies, tb.clients = append(tb.proxies, p), append(tb.clients, c)
+	}
+	return tb
+}
+
+// play is one round: all players at the same lock, whose name nobody else uses.
+// In half of them nothing is made to go wrong, in half of these hardly anybody
+// waits, and in a further quarter nobody dies, so that a no has fewer excuses.
+func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
+	t.Helper()
+	lock := fmt.Sprintf("%s %d", t.Name(), seed)
+	if g.setUp != nil {
+		require.NoError(t, g.setUp(tb.clients[0], lock))
+	}
+	h := &history{began: time.Now()}
+	var wg sync.WaitGroup
+	for i := range players {
+		p := &player{
+			rng: rand.New(rand.NewPCG(seed, uint64(i))), calm: seed%2 == 0, hasty: seed%4 == 0, careless: tb.crashes && g.give == nil && seed%4 == 1,
+			tb: tb, g: g, h: h, c: tb.clients[i], proxy: tb.proxies[i], team: []string{"red", "blue"}[i/2], lock: lock,
+		}
+		wg.Go(p.play)
+	}
+	wg.Wait()
+	return h
+}
+
+// A player takes the lock, uses it, is careless with it, and has bad luck.
+type player struct {
+	rng      *rand.Rand
+	calm     bool // has no trouble
+	hasty    bool // seldom waits
+	careless bool // dies, and is late
+	tb       *table
+	g        *game
+	h        *history
+	c        *Client
+	proxy    *proxy
+	team     string
+	lock     string
+
+	held  []*holding
+	freed []*holding
+	late  *time.Timer // trouble to come
+}
+
+// A holding is a hold as its player knows it.
+type holding struct {
+	cl       *claim
+	question question
+	until    time.Time // when the server may let it end
+	unsure   bool      // it may have been released
+}
+
+func (p *player) play() {
+	p.late = time.AfterFunc(time.Hour, func() {})
+	for range steps {
+		time.Sleep(time.Duration(p.rng.IntN(15)) * time.Millisecond)
+		p.trouble()
+		p.step()
+	}
+	p.late.Stop()
+	p.proxy.inject(none, anyCmd, 0)
+	if !p.careless {
+		for _, hold := range slices.Clone(p.held) {
+			p.free(hold)
+		}
+	}
+	for _, hold := range p.held {
+		p.over(hold, open) // the process dies
+	}
+}
+
+// trouble strikes one of the next commands, or none.
+func (p *player) trouble() {
+	p.late.Stop()
+	p.proxy.inject(none, anyCmd, 0)
+	dice, late := p.rng.IntN(20), time.Duration(p.rng.IntN(60))*time.Millisecond
+	if dice > 5 || p.calm {
+		return
+	}
+	strike := func() { p.proxy.inject([]fault{dropReply, refuse, muteReply}[dice%3], scriptCmd, 1) }
+	if late < 30*time.Millisecond {
+		strike()
+	} else {
+		p.late = time.AfterFunc(late, strike) // while it waits, perhaps
+	}
+}
+
+func (p *player) step() {
+	dice := p.rng.IntN(20)
+	if len(p.held) == 0 || dice < 4 {
+		wait := dice%2 == 0
+		if p.hasty {
+			wait = p.rng.IntN(10) == 0
+		}
+		p.take(wait && (p.g.reenters || len(p.held) == 0))
+		return
+	}
+	hold := p.held[p.rng.IntN(len(p.held))]
+	leased := p.g.give == nil
+	switch {
+	case dice >= 12 && dice < 16 && leased:
+		p.refresh(hold)
+	case dice >= 16 && dice < 18 && p.careless:
+		p.forget(hold)
+		p.over(hold, open)
+	case dice == 18 && p.careless: // it stalls, and does not know that it is late
+		time.Sleep(time.Until(hold.until) + 30*time.Millisecond)
+	case dice == 19 && len(p.freed) > 0 && leased: // it releases twice
+		again := p.freed[p.rng.IntN(len(p.freed))]
+		p.held = append(p.held, again)
+		p.free(again)
+	default:
+		p.free(hold)
+	}
+}
+
+// lease is short enough to end during the game, if it may.
+func (p *player) lease() time.Duration {
+	if !p.tb.crashes {
+		return time.Minute
+	}
+	return time.Duration(60+p.rng.IntN(200)) * time.Millisecond
+}
+
+// ctx is what a player has of patience. Now and then it leaves before the
+// reply comes.
+func (p *player) ctx() (context.Context, context.CancelFunc) {
+	d := 300 * time.Millisecond
+	switch {
+	case p.calm && p.tb.crashes && p.g.give == nil: // every lease will have ended by then
+		d = 2 * time.Second
+	case p.rng.IntN(4) == 0 && !p.calm:
+		d = time.Duration(1+p.rng.IntN(30)) * time.Millisecond
+	}
+	return context.WithTimeout(context.Background(), d)
+}
+
+func (p *player) take(wait bool) {
+	cl, q := p.g.claim(p.g, p.c, p.lock, p.lease(), p.team, p.rng)
+	ctx, cancel := p.ctx()
+	defer cancel()
+	call := p.h.now()
+	v, err := cl.acquire(ctx, wait)
+	gaveUp := ctx.Err() != nil
+	back := p.h.now()
+	if wait && err != nil {
+		back = p.left(cl, err)
+	}
+	switch {
+	case err == nil:
+		p.h.add(call, q, reply{said: yes, token: v.token}, back)
+		p.held = append(p.held, &holding{cl: cl, question: q, until: v.validUntil})
+		if wait { // it may have had the lock before, without hearing of it until the lease was over
+			q.id += "?"
+			p.ghost(call, q, back)
+		}
+	case cl.kind.refusal != nil && errors.Is(err, cl.kind.refusal):
+		p.h.add(call, q, reply{said: never}, back)
+	case errors.Is(err, ErrUncertain):
+		p.ghost(call, q, open)
+	case !wait && !gaveUp && errors.Is(err, ErrNotAcquired):
+		p.h.add(call, q, reply{said: no}, back)
+	default:
+		p.ghost(call, q, back)
+	}
+	if wait {
+		p.h.waited(call, back)
+	}
+}
+
+// left is when a wait that failed is sure to have left the queue.
+func (p *player) left(cl *claim, err error) int64 {
+	for range 3 {
+		ctx, cancel := p.ctx()
+		released := cl.release(ctx)
+		cancel()
+		if !errors.Is(err, ErrUncertain) && (released == nil || errors.Is(released, ErrNotHeld)) {
+			return p.h.now()
+		}
+	}
+	return open
+}
+
+// ghost is a take that was undone, if it was done at all. The checker tries
+// them in the order of their calls.
+func (p *player) ghost(call int64, q question, back int64) {
+	p.h.add(call, q, reply{said: unheard}, back)
+	q.what = free
+	p.h.add(call+1, q, reply{said: unheard}, back)
+}
+
+func (p *player) refresh(hold *holding) {
+	d := p.lease()
+	ctx, cancel := p.ctx()
+	defer cancel()
+	began := time.Now()
+	until, err := hold.cl.renew(ctx, d)
+	back := p.h.now()
+	q := hold.question
+	q.what = refresh
+	switch {
+	case err == nil:
+		p.h.add(p.h.at(began), q, reply{said: yes}, back)
+		hold.until = until
+	case errors.Is(err, ErrNotHeld):
+		p.h.add(p.h.at(began), q, reply{said: no}, back)
+		p.forget(hold)
+		p.over(hold, back)
+	default: // the lease may end with the old one or with the new one
+		if sooner := began.Add(d - drift(d)); sooner.Before(hold.until) {
+			hold.until = sooner
+		}
+	}
+}
+
+func (p *player) free(hold *holding) {
+	ctx, cancel := p.ctx()
+	defer cancel()
+	call := p.h.now()
+	release := hold.cl.release
+	if p.g.give != nil {
+		release = func(ctx context.Context) error { return p.g.give(ctx, p.g, p.c, p.lock, hold.question.n) }
+	}
+	err := release(ctx)
+	back := p.h.now()
+	q := hold.question
+	q.what = free
+	switch {
+	case err != nil && p.g.give != nil && errors.Is(err, ErrUncertain): // it goes on without us
+		p.h.add(call, q, reply{said: unheard}, open)
+		p.forget(hold)
+	case err != nil && p.g.give != nil && !errors.Is(err, ErrNotHeld):
+	case errors.Is(err, ErrNotHeld):
+		p.h.add(call, q, reply{said: no}, back)
+		p.forget(hold)
+		p.over(hold, back)
+	case err != nil:
+		p.h.add(call, q, reply{said: unheard}, open)
+		hold.unsure = true
+	case hold.unsure:
+		p.h.add(call, q, reply{said: unheard}, back)
+		p.forget(hold)
+		p.over(hold, back)
+	default:
+		p.h.add(call, q, reply{said: yes}, back)
+		p.forget(hold)
+		p.freed = append(p.freed, hold)
+	}
+}
+
+func (p *player) forget(hold *holding) {
+	p.held = slices.DeleteFunc(p.held, func(h *holding) bool { return h == hold })
+}
+
+// over says that the lease has ended by then, or, if it must not have ended
+// yet, will end.
+func (p *player) over(hold *holding, back int64) {
+	q := hold.question
+	q.what = end
+	call := p.h.at(hold.until)
+	if call > back {
+		back = open
+	}
+	p.h.add(call, q, reply{said: unheard}, back)
+}

@@ -1,0 +1,240 @@
+package lock
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// envSeed repeats a round of the linearizability tests. What the players do is
+// the same then, but for how fast.
+const envSeed = "SECKILL_LOCK_SEED"
+
+func games() []*game {
+	return []*game{
+		{name: "mutex", model: lockModel, kinds: []*kind{mutexKind}, claim: claimExclusive},
+		{name: "fair", model: lockModel, kinds: []*kind{fairKind}, claim: claimExclusive, queues: true},
+		{name: "reentrant", model: lockModel, kinds: []*kind{reentrantKind}, claim: claimOwned, reenters: true},
+		{name: "rw", model: lockModel, kinds: []*kind{rwReadKind, rwWriteKind}, claim: claimSide, queues: true},
+		{name: "semaphore", model: permitModel(permits), kinds: []*kind{semaphoreKind}, claim: claimPermits, queues: true,
+			setUp: func(c *Client, lock string) error { return c.Semaphore(lock).AddPermits(context.Background(), permits) },
+			give:  givePermits, gift: releaseScript},
+		{name: "leased", model: permitModel(permits), kinds: []*kind{leasedKind}, claim: claimLeased, queues: true,
+			setUp: func(c *Client, lock string) error {
+				return c.LeasedSemaphore(lock).AddPermits(context.Background(), permits)
+			}},
+	}
+}
+
+// permits of a semaphore that is played with.
+const permits = 4
+
+// claimExclusive is for locks that know no owners.
+func claimExclusive(g *game, c *Client, lock string, lease time.Duration, _ string, _ *rand.Rand) (*claim, question) {
+	cl := c.newClaim(g.kinds[0], keysOf(c.prefix, g.kinds[0].name, lock, fenceKey), lease)
+	return cl, question{what: take, id: cl.id, owner: cl.id}
+}
+
+func claimOwned(g *game, c *Client, lock string, lease time.Duration, team string, _ *rand.Rand) (*claim, question) {
+	cl := c.newClaim(g.kinds[0], keysOf(c.prefix, g.kinds[0].name, lock, fenceKey), lease, team)
+	return cl, question{what: take, id: cl.id, owner: team}
+}
+
+// claimSide reads more often than it writes, and is a stranger half of the time.
+func claimSide(g *game, c *Client, lock string, lease time.Duration, team string, rng *rand.Rand) (*claim, question) {
+	k, read := g.kinds[0], true
+	if rng.IntN(5) < 2 {
+		k, read = g.kinds[1], false
+	}
+	if rng.IntN(2) == 0 {
+		team = ""
+	}
+	cl := c.newClaim(k, rwKeys(c.prefix, lock, Owner(team)), lease, team)
+	if team == "" {
+		team = cl.id
+	}
+	return cl, question{what: take, id: cl.id, owner: team, read: read}
+}
+
+func claimPermits(g *game, c *Client, lock string, _ time.Duration, _ string, rng *rand.Rand) (*claim, question) {
+	n := 1 + rng.Int64N(permits)
+	cl := c.newClaim(g.kinds[0], nil, unleased, n)
+	cl.keys = requestKeys(c.Semaphore(lock).keys, cl.id)
+	return cl, question{what: take, id: cl.id, n: n}
+}
+
+func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) error {
+	given, err := c.Semaphore(lock).request(g.gift, n).give(ctx)
+	if err == nil && given == 0 {
+		return ErrNotHeld
+	}
+	return err
+}
+
+func claimLeased(g *game, c *Client, lock string, lease time.Duration, _ string, rng *rand.Rand) (*claim, question) {
+	n := 1 + rng.Int64N(permits)
+	cl := c.newClaim(g.kinds[0], c.LeasedSemaphore(lock).keys, lease, n)
+	return cl, question{what: take, id: cl.id, n: n}
+}
+
+// Whatever the players do, and whatever happens to their commands, there is an
+// order in which it makes sense.
+func TestLinearizable(t *testing.T) {
+	t.Parallel()
+	rounds := 12
+	first := rand.Uint64()
+	if s := os.Getenv(envSeed); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+		rounds, first = 1, seed
+	}
+	run := func(t *testing.T, addr string, g *game, crashes bool) {
+		tb, unknown := newTable(t, addr, crashes), 0
+		for seed := first; seed != first+uint64(rounds); seed++ { //nolint:gosec // not negative
+			h := tb.play(t, g, seed)
+			switch h.check(g, patience) {
+			case porcupine.Illegal:
+				report(t, h)
+				require.Failf(t, "not linearizable", "%s=%d", envSeed, seed)
+			case porcupine.Unknown: // the checker would need more time
+				unknown++
+			}
+		}
+		require.LessOrEqual(t, unknown, rounds/2)
+		t.Logf("%d rounds from %s=%d on; %d took too long to check", rounds, envSeed, first, unknown)
+	}
+	for _, g := range games() {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			t.Run("miniredis", func(t *testing.T) {
+				t.Parallel() // whose leases end when its clock is moved, much too soon or too late
+				run(t, testenv.StartMiniredis(t).Addr(), g, false)
+			})
+			t.Run("redis", func(t *testing.T) { t.Parallel(); run(t, testenv.StartRedis(t).Addr, g, true) })
+		})
+	}
+}
+
+// report writes a history to the log, in the order of the calls.
+func report(t *testing.T, h *history) {
+	t.Helper()
+	slices.SortFunc(h.ops, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+	for _, op := range h.ops {
+		back := "open"
+		if op.Return != open {
+			back = time.Duration(op.Return).String()
+		}
+		t.Logf("%v - %s: %s", time.Duration(op.Call), back, describe(op.Input, op.Output))
+	}
+}
+
+// A mutant is a script with a fault.
+type mutant struct {
+	game, fault string
+	scripts     func(*kind) []**script // nil: the game's gift
+	what, with  string                 // replaced, by what
+}
+
+func acquiring(k *kind) []**script { return []**script{&k.acquire} }
+func renewing(k *kind) []**script  { return []**script{&k.renew} }
+func freeing(k *kind) []**script   { return []**script{&k.release} }
+func all(k *kind) []**script       { return []**script{&k.acquire, &k.renew, &k.release} }
+
+var mutants = []mutant{
+	{"mutex", "a second holder is let in", acquiring, `'NX', `, ``},
+	{"mutex", "one token for all", acquiring, "  return token\n", "  return 1\n"},
+	{"mutex", "anybody renews", renewing, `if redis.call('GET', LOCK) ~= ID then return 0 end`, ``},
+	{"mutex", "anybody frees", freeing, `if holder == ID then redis.call('DEL', LOCK) end`, `redis.call('DEL', LOCK)`},
+	{"mutex", "everybody is told to have freed", freeing, `return holder == ID and 1 or 0`, `return 1`},
+	{"mutex", "nobody frees", freeing, `redis.call('DEL', LOCK)`, ``},
+	{"mutex", "the lease is not what was asked for", acquiring, `'PX', LEASE)`, `'PX', 20)`},
+	{"fair", "a try passes the holder", acquiring, `not holder and`, ``},
+	{"fair", "nobody leaves the queue", all, `forget(ID)`, ``},
+	{"reentrant", "any owner will do", acquiring, `owner ~= ARGV[5]`, `false`},
+	{"reentrant", "each entry has a token of its own", acquiring, `if not owner then`, `if true then`},
+	{"reentrant", "one release frees all", freeing, `if had and next(holds) then`, `if false then`},
+	{"reentrant", "a release frees nothing while others hold", freeing, `redis.call('HDEL', LOCK, 'hold:' .. ID)`, ``},
+	{"reentrant", "holds are not told apart", acquiring, `'hold:' .. ID`, `'hold:' .. owner`},
+	{"reentrant", "the lock ends before its holds do", acquiring, `last = math.max(last, deadline)`, `last = at + (deadline - at) / 4`},
+	{"reentrant", "who was in renews", renewing, `if not holds[ID] then return 0 end`, `if not owner then return 0 end`},
+	{"rw", "readers do not see the writer", acquiring, `if taken and not mine then`, `if false then`},
+	{"rw", "writers do not see readers", acquiring, `latest(READERS) or 0`, `0`},
+	{"rw", "writers do not see writers", acquiring, `latest(LOCK) or 0`, `0`},
+	{"rw", "one reader less is none left", freeing, `hold(READERS, ms)`, `redis.call('DEL', READERS)`},
+	{"rw", "a new writer has the old token", acquiring, `fence()` + "\nend\nwrite", "end\nwrite"},
+	{"rw", "an owner may upgrade", acquiring, `return {-1, 0}`, `write(LEASE) return {1, token()}`},
+	{"semaphore", "permits are not counted", acquiring, `hold(held + n)`, ``},
+	{"semaphore", "one too many", acquiring, `if free < n then return false end`, `if free < n - 1 then return false end`},
+	{"semaphore", "who leaves gives what it did not take", freeing, `if taken then`, `if held >= n then`},
+	{"semaphore", "a release gives nothing", nil, `hold(held - n)`, ``},
+	{"semaphore", "a repeated release gives twice", nil, `if answered then`, `if false then`},
+	{"leased", "permits are not counted", acquiring, `hold(held + n)`, ``},
+	{"leased", "whoever releases gives", freeing, `if had then`, `if true then`},
+	{"leased", "who was in renews", renewing, `if not ends then return 0 end`, `ends = ends or 0`},
+}
+
+// mutate returns the game with the fault in its scripts.
+func (m mutant) mutate(t *testing.T) *game {
+	t.Helper()
+	list := games()
+	g := list[slices.IndexFunc(list, func(g *game) bool { return g.name == m.game })]
+	found := false
+	infect := func(s **script) {
+		if *s != nil && strings.Contains((*s).source, m.what) {
+			found = true
+			*s = scriptOf(strings.ReplaceAll((*s).source, m.what, m.with))
+		}
+	}
+	if m.scripts == nil {
+		infect(&g.gift)
+	} else {
+		for i, k := range g.kinds {
+			copied := *k
+			for _, s := range m.scripts(&copied) {
+				infect(s)
+			}
+			g.kinds[i] = &copied
+		}
+	}
+	require.True(t, found, "the script has changed, and the mutant must, too")
+	return g
+}
+
+// scriptOf is newScript for a source that has the common part already.
+func scriptOf(source string) *script {
+	sum := sha1.Sum([]byte(source))
+	return &script{source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// The checker would notice.
+func TestMutantsAreCaught(t *testing.T) {
+	t.Parallel()
+	addr := testenv.SharedRedis(t).Addr
+	for _, m := range mutants {
+		t.Run(m.game+"/"+m.fault, func(t *testing.T) {
+			t.Parallel()
+			g := m.mutate(t)
+			tb := newTable(t, addr, true)
+			first := rand.Uint64()
+			for seed := first; ; seed++ {
+				if tb.play(t, g, seed).check(g, 3*time.Second) == porcupine.Illegal {
+					t.Logf("caught in round %d, with %s=%d", seed-first+1, envSeed, seed)
+					return
+				}
+				require.Less(t, seed-first, uint64(100), "nobody noticed")
+			}
+		})
+	}
+}
