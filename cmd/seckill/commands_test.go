@@ -394,7 +394,9 @@ func TestOpsPort(t *testing.T) {
 	page := body(t, "http://"+addr+"/metrics")
 	for _, want := range []string{
 		`seckill_order_seconds_count{lane="lock",outcome="ok"} 1`,
-		`seckill_lock_events_total{event="acquired"} 1`,
+		`seckill_lock_events_total{event="acquired",lock="redlock"} 1`,
+		`seckill_lock_wait_seconds_count{lock="redlock"} 1`,
+		`seckill_lock_hold_seconds_count{lock="redlock"} 1`,
 		`seckill_http_requests_total{method="POST",route="/api/v1/vouchers/:id/orders",status="201"} 1`,
 		"go_sql_wait_duration_seconds_total", "seckill_redis_pool_connections",
 	} {

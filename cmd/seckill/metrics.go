@@ -20,6 +20,8 @@ type metrics struct {
 	registry *prometheus.Registry
 	orders   *prometheus.HistogramVec
 	locks    *prometheus.CounterVec
+	waits    *prometheus.HistogramVec
+	holds    *prometheus.HistogramVec
 	batches  prometheus.Histogram
 	settled  *prometheus.CounterVec
 }
@@ -33,9 +35,16 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 			Buckets:     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"outcome"}),
 		locks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "seckill_lock_events_total", Help: "What happened to user locks (acquired, not_acquired, released, lost, failed, ...).",
-		}, []string{"event"}),
+			Name: "seckill_lock_events_total", Help: "What happened to locks (acquired, not_acquired, released, lost, failed, ...), by their kind.",
+		}, []string{"lock", "event"}),
 	}
+	lockBuckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	m.waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "seckill_lock_wait_seconds", Help: "Time until a lock was acquired.", Buckets: lockBuckets,
+	}, []string{"lock"})
+	m.holds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "seckill_lock_hold_seconds", Help: "Time from acquiring a lock to its release or loss.", Buckets: lockBuckets,
+	}, []string{"lock"})
 	m.batches = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "seckill_batch_size", Help: "Purchases that were decided together (lanes batch and queue).",
 		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
@@ -46,7 +55,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	m.settled.WithLabelValues("ok") // the others come with their first admission
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.orders, m.locks, m.batches, m.settled, redisPool{rdb},
+		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, redisPool{rdb},
 	)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))
@@ -60,7 +69,16 @@ func (m *metrics) order(err error, took time.Duration) {
 }
 
 // lockEvent is an observer of package lock.
-func (m *metrics) lockEvent(e lock.Event) { m.locks.WithLabelValues(string(e.Kind)).Inc() }
+func (m *metrics) lockEvent(e lock.Event) {
+	m.locks.WithLabelValues(e.Lock, string(e.Kind)).Inc()
+	switch e.Kind {
+	case lock.EventAcquired:
+		m.waits.WithLabelValues(e.Lock).Observe(e.Wait.Seconds())
+	case lock.EventReleased, lock.EventLost:
+		m.holds.WithLabelValues(e.Lock).Observe(e.Held.Seconds())
+	case lock.EventNotAcquired, lock.EventFailed, lock.EventUncertain, lock.EventRenewFailed:
+	}
+}
 
 // batch is told the size of every batch.
 func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }

@@ -2,65 +2,113 @@ package main
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// cycleLine is a result of BenchmarkCycle: its name without the number of CPUs, and its time.
-var cycleLine = regexp.MustCompile(`^BenchmarkCycle/(\S+?)(?:-\d+)?\s+\d+\s+([0-9.]+) ns/op(.*)$`)
+// lockRun is what loadtest/lockbench writes: by case (uncontended, contended), lock and round. That program is a module
+// of its own, because of the other libraries.
+type lockRun map[string]map[string][]lockResult
 
-// rawCycle is the sub-benchmark that sends the two commands of a lock and nothing else.
-const rawCycle = "raw"
+type lockResult struct {
+	Cycles   float64 `json:"cycles"`   // a second
+	Requests float64 `json:"requests"` // a cycle, over the network
+	P99      float64 `json:"p99"`      // of the wait, ns
+	Unfair   float64 `json:"unfair"`   // cycles of the busiest worker to those of the laziest
+}
 
-var errNoCycles = errors.New("the lock benchmark printed no result")
+// Names in lockRun.
+const (
+	rawLock = "two raw commands"
+	ourLock = "Mutex"
+)
 
-// lockCycles runs the benchmark of package lock, which measures against raw commands.
+// lockLibraries are the others in lockRun: their names begin so.
+var lockLibraries = []string{"redsync", "redislock", "rueidislock"}
+
+// lockCycles has the locks of internal/lock measured beside raw commands and other libraries.
 func (b *bench) lockCycles(ctx context.Context, sec *section) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkCycle$", //nolint:gosec // numbers of our own
-		"-benchtime", b.opts.sizes.cycles, "-count", strconv.Itoa(b.opts.rounds), "./internal/lock")
-	cmd.Dir, cmd.Env = b.root, append(os.Environ(), "SECKILL_TEST_REQUIRE=1")
-	out, err := cmd.CombinedOutput()
+	dir, err := os.MkdirTemp("", "seckill-lockbench")
 	if err != nil {
-		return fmt.Errorf("go test -bench BenchmarkCycle: %w\n%s", err, out)
+		return err
 	}
-	order, cycles := parseCycles(string(out))
-	if len(cycles[rawCycle]) == 0 || len(order) < 2 {
-		return fmt.Errorf("%w:\n%s", errNoCycles, out)
+	defer os.RemoveAll(dir) //nolint:errcheck // the system will
+	numbers := filepath.Join(dir, "numbers.json")
+	cmd := exec.CommandContext(ctx, "go", "run", ".", "-rounds", strconv.Itoa(b.opts.rounds), //nolint:gosec // numbers of our own
+		"-length", b.opts.sizes.cycles.String(), "-json", numbers)
+	cmd.Dir, cmd.Env = filepath.Join(b.root, "loadtest", "lockbench"), append(os.Environ(), "GOWORK=off")
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	tables, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("loadtest/lockbench: %w\n%s", err, problems.String())
 	}
-	for _, name := range order {
-		if name == rawCycle {
-			continue
-		}
-		sec.note("%s: %s µs a cycle; the raw commands: %s µs", name, spread(scaled(cycles[name], 1e-3)), spread(scaled(cycles[rawCycle], 1e-3)))
-		b.report.add(bar{
-			what:   fmt.Sprintf("lock: uncontended cycles/s (%s) / the two raw commands", name),
-			values: quotients(cycles[rawCycle], cycles[name]), least: 0.8,
-		})
+	text, err := os.ReadFile(numbers) //nolint:gosec // a folder of our own
+	if err != nil {
+		return err
+	}
+	var run lockRun
+	if err := json.Unmarshal(text, &run); err != nil {
+		return fmt.Errorf("loadtest/lockbench: %w", err)
+	}
+	sec.note("%s", strings.TrimSpace(string(tables)))
+	for _, bar := range run.bars() {
+		b.report.add(bar)
 	}
 	return nil
 }
 
-// parseCycles reads nanoseconds a cycle by sub-benchmark, and their names in order.
-func parseCycles(out string) (order []string, cycles map[string][]float64) {
-	cycles = map[string][]float64{}
-	for line := range strings.Lines(out) {
-		m := cycleLine.FindStringSubmatch(strings.TrimSpace(line))
-		if m == nil {
+// bars are what the locks must reach.
+func (r lockRun) bars() []bar {
+	alone, crowd := r["uncontended"], r["contended"]
+	cycles := func(l lockResult) float64 { return l.Cycles }
+	return []bar{
+		{what: "lock: uncontended cycles/s / the two raw commands", values: quotients(each(alone[ourLock], cycles), each(alone[rawLock], cycles)), least: 0.8},
+		{what: "lock: uncontended cycles/s / the best of redsync and redislock", values: quotients(
+			each(alone[ourLock], cycles), best(alone, lockLibraries[:2], cycles, slices.Max[[]float64])), least: 1},
+		{what: "lock: contended cycles/s / the best other library", values: quotients(
+			each(crowd[ourLock], cycles), best(crowd, lockLibraries, cycles, slices.Max[[]float64])), least: 1},
+		{what: "lock: contended, requests a cycle", values: each(crowd[ourLock], func(l lockResult) float64 { return l.Requests }), most: 3},
+		{what: "lock: contended, 99th percentile of the wait / the best other library", values: quotients(
+			each(crowd[ourLock], p99), best(crowd, lockLibraries, p99, slices.Min[[]float64])), most: 1},
+		{what: "lock: Fair contended, cycles of the busiest worker / of the laziest", values: each(crowd["Fair"],
+			func(l lockResult) float64 { return l.Unfair }), most: 1.2},
+	}
+}
+
+func p99(l lockResult) float64 { return l.P99 }
+
+func each(rounds []lockResult, of func(lockResult) float64) []float64 {
+	values := make([]float64, len(rounds))
+	for i, l := range rounds {
+		values[i] = of(l)
+	}
+	return values
+}
+
+// best is the best number of those libraries in each round.
+func best(all map[string][]lockResult, libraries []string, of func(lockResult) float64, choose func([]float64) float64) []float64 {
+	var rounds [][]float64
+	for name, results := range all {
+		if !slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l+" ") }) {
 			continue
 		}
-		ns, err := strconv.ParseFloat(m[2], 64)
-		if err != nil {
-			continue // the expression lets "1.2.3" pass, the benchmark does not print it
+		for i, l := range results {
+			if i == len(rounds) {
+				rounds = append(rounds, nil)
+			}
+			rounds[i] = append(rounds[i], of(l))
 		}
-		if cycles[m[1]] == nil {
-			order = append(order, m[1])
-		}
-		cycles[m[1]] = append(cycles[m[1]], ns)
 	}
-	return order, cycles
+	values := make([]float64, len(rounds))
+	for i, of := range rounds {
+		values[i] = choose(of)
+	}
+	return values
 }

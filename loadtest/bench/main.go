@@ -67,18 +67,18 @@ type sizes struct {
 	servers  []int
 	idle     int // connections
 	buffer   int64
-	cycles   string // of the lock benchmark: -benchtime
+	cycles   time.Duration // of a turn in the lock benchmark
 	profile  time.Duration
 }
 
 var (
 	fullSizes = sizes{
 		history: [2]int{1_000, 5_000_000}, latency: []int{64, 256, 1024}, vouchers: []int{1, 10, 100, 1000},
-		servers: []int{1, 2, 4}, idle: 10_000, buffer: 2 << 30, cycles: "2s", profile: 30 * time.Second,
+		servers: []int{1, 2, 4}, idle: 10_000, buffer: 2 << 30, cycles: 2 * time.Second, profile: 30 * time.Second,
 	}
 	quickSizes = sizes{
 		history: [2]int{1_000, 20_000}, latency: []int{16, 64}, vouchers: []int{1, 10},
-		servers: []int{1, 2}, idle: 500, buffer: 256 << 20, cycles: "200x", profile: time.Second,
+		servers: []int{1, 2}, idle: 500, buffer: 256 << 20, cycles: 200 * time.Millisecond, profile: time.Second,
 	}
 )
 

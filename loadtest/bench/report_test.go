@@ -95,12 +95,23 @@ func TestStats(t *testing.T) {
 	assert.Equal(t, "12.3", short(12.34))
 }
 
-func TestParseCycles(t *testing.T) {
+func TestLockBars(t *testing.T) {
 	t.Parallel()
-	order, cycles := parseCycles("goos: linux\nBenchmarkCycle/raw-2   \t 200\t  38010 ns/op\n" +
-		"BenchmarkCycle/TryDo-2 \t 200\t  50.5 ns/op\t 100 B/op\t 2 allocs/op\nBenchmarkCycle/raw-2 \t 9\t 40000 ns/op\nPASS\n")
-	assert.Equal(t, []string{"raw", "TryDo"}, order)
-	assert.Equal(t, map[string][]float64{"raw": {38010, 40000}, "TryDo": {50.5}}, cycles)
+	run := lockRun{
+		"uncontended": {
+			"two raw commands": {{Cycles: 100}, {Cycles: 200}}, "Mutex": {{Cycles: 150}, {Cycles: 100}},
+			"redsync 4": {{Cycles: 50}, {Cycles: 200}}, "redislock 0": {{Cycles: 75}, {Cycles: 10}}, "rueidislock 1": {{Cycles: 900}, {Cycles: 900}},
+		},
+		"contended": {
+			"Mutex": {{Cycles: 10, Requests: 2, P99: 5}, {Cycles: 20, Requests: 3, P99: 9}}, "Fair": {{Unfair: 1.1}, {Unfair: 1}},
+			"redsync 4": {{Cycles: 5, P99: 10}, {Cycles: 10, P99: 3}}, "rueidislock 1": {{Cycles: 4, P99: 20}, {Cycles: 40, P99: 30}},
+		},
+	}
+	var values [][]float64
+	for _, b := range run.bars() {
+		values = append(values, b.values)
+	}
+	assert.Equal(t, [][]float64{{1.5, 0.5}, {2, 0.5}, {2, 0.5}, {2, 3}, {0.5, 3}, {1.1, 1}}, values)
 }
 
 func TestParseStat(t *testing.T) {

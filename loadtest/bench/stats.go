@@ -59,11 +59,3 @@ func quotients(a, b []float64) []float64 {
 	}
 	return q
 }
-
-func scaled(values []float64, factor float64) []float64 {
-	s := make([]float64, len(values))
-	for i, v := range values {
-		s[i] = v * factor
-	}
-	return s
-}

@@ -4,10 +4,13 @@
 //
 //	cd loadtest/lockbench && go run .          # some three minutes
 //	cd loadtest/lockbench && go run . -quick   # does it work?
+//
+// loadtest/bench runs it, too, and takes the numbers from the file of -json.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,19 +26,24 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "one short round, whose numbers mean little")
+	rounds := flag.Int("rounds", 5, "rounds, in which everybody takes a turn")
+	length := flag.Duration("length", 2*time.Second, "length of a turn")
+	numbers := flag.String("json", "", "write the numbers to this file, too")
 	flag.Parse()
-	rounds, length := 5, 2*time.Second
 	if *quick {
-		rounds, length = 1, 200*time.Millisecond
+		*rounds, *length = 1, 200*time.Millisecond
 	}
-	if err := compare(os.Stdout, rounds, length); err != nil {
+	if err := compare(os.Stdout, *rounds, *length, *numbers); err != nil {
 		fmt.Fprintln(os.Stderr, "lockbench:", err)
 		os.Exit(1)
 	}
 }
 
+// A table is what everybody did, by name and round.
+type table map[string][]result
+
 // compare measures everybody in turn, so many times, and prints the medians.
-func compare(out io.Writer, rounds int, length time.Duration) (err error) {
+func compare(out io.Writer, rounds int, length time.Duration, numbers string) (err error) {
 	server, err := testenv.RunRedis(context.Background())
 	if err != nil {
 		return err
@@ -49,7 +57,7 @@ func compare(out io.Writer, rounds int, length time.Duration) (err error) {
 	info := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer func() { _ = info.Close() }()
 
-	apart, together := map[string][]result{}, map[string][]result{}
+	apart, together := table{}, table{}
 	for round := range rounds {
 		for _, c := range f.contenders {
 			r, err := run(f, c, info, round, true, length)
@@ -69,33 +77,40 @@ func compare(out io.Writer, rounds int, length time.Duration) (err error) {
 	fmt.Fprintf(out, "%d rounds of %v each, medians; %d CPUs, %s.\n\n", rounds, length, runtime.NumCPU(), runtime.Version())
 	printApart(out, f, apart)
 	printTogether(out, f, together)
-	return nil
+	if numbers == "" {
+		return nil
+	}
+	text, err := json.Marshal(map[string]table{"uncontended": apart, "contended": together})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(numbers, text, 0o600)
 }
 
-func printApart(out io.Writer, f *field, results map[string][]result) {
+func printApart(out io.Writer, f *field, results table) {
 	fmt.Fprintf(out, "Uncontended: %d goroutines, a name each.\n\n", workers)
 	fmt.Fprintln(out, "| lock | cycles/s | / raw | requests a cycle | server commands a cycle | p50 | p99 |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|")
-	base := median(results[f.contenders[0].name]).cycles
+	base := median(results[f.contenders[0].name]).Cycles
 	for _, c := range f.contenders {
 		r := median(results[c.name])
 		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %s | %s |\n",
-			c.name, r.cycles, r.cycles/base, r.requests, r.commands, millis(r.p50), millis(r.p99))
+			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, millis(r.P50), millis(r.P99))
 	}
 }
 
-func printTogether(out io.Writer, f *field, results map[string][]result) {
+func printTogether(out io.Writer, f *field, results table) {
 	fmt.Fprintf(out, "\nContended: %d goroutines, one name, held for %v; those that poll do so each %v.\n\n", workers, hold, poll)
 	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | requests a cycle | server commands a cycle | wait p50 | wait p99 | busiest / laziest |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|")
-	base := median(results[f.contenders[1].name]).cycles
+	base := median(results[f.contenders[1].name]).Cycles
 	for _, c := range f.contenders {
 		if !c.waits {
 			continue
 		}
 		r := median(results[c.name])
 		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %s | %s | %.2f |\n",
-			c.name, r.cycles, r.cycles/base, r.requests, r.commands, millis(r.p50), millis(r.p99), r.unfair)
+			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, millis(r.P50), millis(r.P99), r.Unfair)
 	}
 }
 

@@ -20,11 +20,12 @@ const (
 
 // A result is what one contender did in one run.
 type result struct {
-	cycles   float64 // a second
-	requests float64 // a cycle, over the network
-	commands float64 // a cycle, executed by the server, also inside scripts
-	p50, p99 time.Duration
-	unfair   float64 // cycles of the busiest worker to those of the laziest, at least one
+	Cycles   float64       `json:"cycles"`   // a second
+	Requests float64       `json:"requests"` // a cycle, over the network
+	Commands float64       `json:"commands"` // a cycle, executed by the server, also inside scripts
+	P50      time.Duration `json:"p50"`      // of the wait, ns
+	P99      time.Duration `json:"p99"`
+	Unfair   float64       `json:"unfair"` // cycles of the busiest worker to those of the laziest, at least one
 }
 
 // run has 64 workers take a lock each (apart) or all the same, for that long.
@@ -42,8 +43,9 @@ func run(f *field, c contender, info *redis.Client, round int, apart bool, lengt
 	} else if err := release(); err != nil {
 		return result{}, err
 	}
-	requests, commands, err := f.requests.Load(), int64(0), error(nil)
-	if commands, err = executed(info); err != nil {
+	requests := f.requests.Load()
+	commands, err := executed(info)
+	if err != nil {
 		return result{}, err
 	}
 	waits, cycles := make([][]time.Duration, workers), make([]int, workers)
@@ -86,11 +88,11 @@ func run(f *field, c contender, info *redis.Client, round int, apart bool, lengt
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(waits...)))
 	return result{
-		cycles:   float64(total) / took.Seconds(),
-		requests: float64(f.requests.Load()-requests) / float64(max(total, 1)),
-		commands: float64(after-commands) / float64(max(total, 1)),
-		p50:      all[len(all)/2], p99: all[len(all)*99/100],
-		unfair: float64(slices.Max(cycles)) / float64(max(slices.Min(cycles), 1)),
+		Cycles:   float64(total) / took.Seconds(),
+		Requests: float64(f.requests.Load()-requests) / float64(max(total, 1)),
+		Commands: float64(after-commands) / float64(max(total, 1)),
+		P50:      all[len(all)/2], P99: all[len(all)*99/100],
+		Unfair: float64(slices.Max(cycles)) / float64(max(slices.Min(cycles), 1)),
 	}, nil
 }
 
@@ -119,12 +121,12 @@ func executed(rdb *redis.Client) (int64, error) {
 // median of each number by itself, over the rounds.
 func median(rounds []result) result {
 	return result{
-		cycles:   mid(rounds, func(r result) float64 { return r.cycles }),
-		requests: mid(rounds, func(r result) float64 { return r.requests }),
-		commands: mid(rounds, func(r result) float64 { return r.commands }),
-		p50:      mid(rounds, func(r result) time.Duration { return r.p50 }),
-		p99:      mid(rounds, func(r result) time.Duration { return r.p99 }),
-		unfair:   mid(rounds, func(r result) float64 { return r.unfair }),
+		Cycles:   mid(rounds, func(r result) float64 { return r.Cycles }),
+		Requests: mid(rounds, func(r result) float64 { return r.Requests }),
+		Commands: mid(rounds, func(r result) float64 { return r.Commands }),
+		P50:      mid(rounds, func(r result) time.Duration { return r.P50 }),
+		P99:      mid(rounds, func(r result) time.Duration { return r.P99 }),
+		Unfair:   mid(rounds, func(r result) float64 { return r.Unfair }),
 	}
 }
 
