@@ -17,7 +17,11 @@ import (
 // newLocks is a Client on the given server, with connections of its own.
 func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 	t.Helper()
-	c, err := New(newClient(t, addr), opts...)
+	var rdb redis.UniversalClient = newClient(t, addr)
+	if cluster := newClusterClient(t, addr); cluster != nil {
+		rdb = cluster
+	}
+	c, err := New(rdb, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	return c

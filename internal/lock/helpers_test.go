@@ -35,12 +35,16 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// onEachServer runs test against miniredis and against a real Redis.
+// onEachServer runs test against miniredis, a real Redis and, if it is one of
+// clusterSuite, a cluster.
 func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartMiniredis(t).Addr()) })
 	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
+	if clusterSuite[t.Name()] {
+		t.Run("cluster", func(t *testing.T) { t.Parallel(); test(t, startCluster(t)) })
+	}
 }
 
 // newClient connects as the package documentation advises.
@@ -48,6 +52,9 @@ func newClient(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
+	if cluster := newClusterClient(t, addr); cluster != nil {
+		rdb.AddHook(overCluster{cluster})
+	}
 	return rdb
 }
 

@@ -1,0 +1,102 @@
+package lock
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/testenv"
+)
+
+// clusterSuite are the tests that onEachServer runs on a cluster, too: what does
+// not need a proxy, or one server's own commands.
+var clusterSuite = map[string]bool{
+	"TestExclusive": true, "TestStrangers": true, "TestWatchdogOfAClient": true, "TestWaitersAreWoken": true,
+	"TestInSoonAfterTheLease": true, "TestWaitCutShort": true, "TestLeavingPassesTheWakeOn": true,
+	"TestTryLockIsNeverQueued": true, "TestDeadWaiterIsSkipped": true, "TestNamesOfLocks": true,
+	"TestKindsShareNothing": true, "TestKeyDeleted": true, "TestTokensGrow": true, "TestClose": true,
+
+	"TestFairQueuesInOrderOfArrival": true, "TestFairTryRespectsTheQueue": true,
+	"TestReentry": true, "TestReentryHasLeasesOfItsOwn": true, "TestExpiredReentryIsNotRevived": true,
+	"TestRepeatedReentryIsOne": true, "TestReentryPassesTheQueue": true,
+
+	"TestReadersTogetherWriterAlone": true, "TestWriterBeforeLaterReaders": true, "TestReadersWakeTogether": true,
+	"TestRWReentry": true, "TestNoUpgrade": true, "TestRWLeases": true, "TestRWTokens": true, "TestNamesOfRW": true,
+	"TestDowngrade": true,
+
+	"TestMultiPassesTheOwnerOn": true, "TestMultiIsRenewed": true, "TestMultiLosesAPart": true,
+	"TestMultisDoNotDeadlock": true, "TestMultiLosesAPartWhileItWaits": true,
+
+	"TestLatch": true, "TestAllWaitersOfALatchGo": true, "TestLatchWaitCutShort": true, "TestNamesOfLatches": true,
+	"TestSemaphore": true, "TestNamesOfSemaphores": true, "TestDrain": true, "TestSemaphoreIsFair": true,
+	"TestLargeRequestsAreNotStarved": true, "TestPermitsAreRenewed": true, "TestPermitsExpire": true,
+}
+
+// clusters that run, by the address of their first node.
+var clusters sync.Map
+
+// startCluster returns an address at which newClient and newLocks find all of a
+// cluster.
+func startCluster(t *testing.T) string {
+	t.Helper()
+	c := testenv.StartRedisCluster(t)
+	addr := c.Nodes[0].Addr
+	clusters.Store(addr, c)
+	t.Cleanup(func() { clusters.Delete(addr) })
+	return addr
+}
+
+// newClusterClient is a client of the cluster at that address, or nil if there
+// is none.
+func newClusterClient(t testing.TB, addr string) *redis.ClusterClient {
+	t.Helper()
+	c, ok := clusters.Load(addr)
+	if !ok {
+		return nil
+	}
+	return c.(*testenv.RedisCluster).Client(t)
+}
+
+// overCluster is the hook that lets a client of one node speak to the cluster:
+// the tests look at a server through a *redis.Client.
+type overCluster struct{ rdb *redis.ClusterClient }
+
+func (o overCluster) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (o overCluster) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		var all []string
+		var mu sync.Mutex
+		list, lists := cmd.(*redis.StringSliceCmd)
+		switch cmd.Name() {
+		case "keys", "pubsub", "flushall":
+			err := o.rdb.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+				one := redis.NewStringSliceCmd(ctx, cmd.Args()...)
+				if !lists {
+					return node.Do(ctx, cmd.Args()...).Err()
+				}
+				err := node.Process(ctx, one)
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, one.Val()...)
+				return err
+			})
+			if lists {
+				list.SetVal(all)
+			}
+			cmd.SetErr(err)
+			return err
+		default:
+			return o.rdb.Process(ctx, cmd)
+		}
+	}
+}
+
+func (o overCluster) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
