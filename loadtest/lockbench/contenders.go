@@ -23,7 +23,7 @@ const (
 
 	// poll is how often the libraries that poll do so: theirs is the choice
 	// between load and delay. Their own defaults are 50 to 250 ms (redsync) and
-	// 100 ms (redislock's examples), with which they do a tenth of the cycles.
+	// 100 ms (redislock's examples), too slow for locks that are held for 1 ms.
 	poll = 10 * time.Millisecond
 )
 
