@@ -133,22 +133,17 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 	return err
 }
 
-func (cl *claim) sendRelease() *call { return cl.sendReleaseOf(cl.id) }
-
-// sendReleaseOf sends the release of an id, whose answer may leave the lock to a
-// waiter of this client: it is told at once, or, if it is gone by now, the lock
-// goes to the next. If the answer is lost, all waiters ask.
-func (cl *claim) sendReleaseOf(id string) *call {
+// sendRelease sends the release, whose answer may leave the lock to a waiter of
+// this client, which is told at once. If the answer is lost, all waiters ask.
+func (cl *claim) sendRelease() *call {
 	began := time.Now()
 	return cl.c.exec.post(&call{
-		script: cl.kind.release, keys: cl.keys, args: cl.c.scriptArgs(id, 0, "", cl.extra...),
+		script: cl.kind.release, keys: cl.keys, args: cl.args(0, ""),
 		heed: func(value any, err error) {
-			_, heir, token := readRelease(value)
-			switch {
-			case err != nil && !notExecuted(err):
+			if _, heir, token := readRelease(value); heir != "" {
+				cl.c.hub.leaveTo(heir, inheritance{since: began, token: token})
+			} else if err != nil && !notExecuted(err) {
 				cl.c.hub.wakeAll()
-			case heir != "" && !cl.c.hub.leaveTo(heir, inheritance{since: began, token: token}):
-				cl.sendReleaseOf(heir)
 			}
 		},
 	})

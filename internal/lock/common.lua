@@ -17,10 +17,14 @@ local PATIENCE = 4000 -- ms; a waiter comes back each 1300
 local FENCE_TTL = 3600000 -- ms beyond the lease
 local MOST_WAKES = 16
 
--- Microseconds of the server's clock.
+-- Microseconds of the server's clock; the same throughout a script.
+local time
 local function now()
-  local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
+  if not time then
+    local t = redis.call('TIME')
+    time = t[1] * 1000000 + t[2]
+  end
+  return time
 end
 
 local function int(n) return string.format('%.0f', n) end

@@ -180,12 +180,14 @@ func TestLeavingPassesTheWakeOn(t *testing.T) {
 	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		l := k.lock(c, "a")
+		l := k.lock(newLocks(t, addr), "a")
 		h, err := l.Lock(ctx)
 		require.NoError(t, err)
-		// Waits, but does not hear: it only stands in the queue.
-		deaf := c.newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "deaf")
+		// Of another client. It is woken, and does nothing about it.
+		deaf := newLocks(t, addr).newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "deaf")
+		_, confirmed, err := deaf.c.hub.join(deaf.id)
+		require.NoError(t, err)
+		<-confirmed
 		v, err := deaf.ask(ctx, modeWait)
 		require.NoError(t, err)
 		require.False(t, v.ok)
@@ -193,6 +195,7 @@ func TestLeavingPassesTheWakeOn(t *testing.T) {
 		queued(t, rdb, k.name, "a", 2)
 		require.NoError(t, h.Release(ctx))
 		require.ErrorIs(t, deaf.release(ctx), ErrNotHeld)
+		deaf.c.hub.leave(deaf.id)
 		next := <-got
 		require.NoError(t, next.err)
 		require.NoError(t, next.hold.Release(ctx))

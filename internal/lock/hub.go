@@ -154,17 +154,15 @@ func (h *hub) wake(id string) {
 	}
 }
 
-// leaveTo tells a waiter that it has the lock. It returns false if the waiter is
-// gone.
-func (h *hub) leaveTo(id string, i inheritance) bool {
+// leaveTo tells a waiter that it has the lock. One that is gone either has heard
+// so by asking, or has stopped waiting, and releases whatever its id has.
+func (h *hub) leaveTo(id string, i inheritance) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w, ok := h.waiters[id]
-	if ok {
+	if w, ok := h.waiters[id]; ok {
 		w.heir = &i
 		notify(w.woken)
 	}
-	return ok
 }
 
 // inherited is what a waiter was left, or nil.

@@ -3,8 +3,10 @@
 -- now on: {1 or 0, his id, his token}. Any other first in the queue is woken, also if ID had no more than a place there:
 -- it may have been woken in vain.
 local holder = redis.call('GET', LOCK)
-forget(ID)
-if holder and holder ~= ID then return 0 end
+if holder ~= ID then -- who holds it is not in the queue
+  forget(ID)
+  if holder then return 0 end
+end
 local held = holder and 1 or 0
 local heir = living(1)[1]
 if heir and client(heir.id) == client(ID) then
