@@ -2,7 +2,6 @@ package lock
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/anishathalye/porcupine"
@@ -21,7 +20,8 @@ const (
 	take    = "take"
 	refresh = "refresh" // renew
 	free    = "free"
-	end     = "end" // of the lease; nobody asks for that
+	end     = "end"  // of the lease; nobody asks for that
+	undo    = "undo" // of a take that nobody heard of; a take that comes after it does nothing
 )
 
 // A reply is what the asker heard.
@@ -44,8 +44,9 @@ type lockState struct {
 	writer string  // the owner, if somebody has the exclusive side
 	writes holdSet // the writer's
 	reads  holdSet
-	fence  uint64 // the last writer's token; 0 if nobody has heard it
-	last   uint64 // the greatest token that was heard
+	undone holdSet // what was undone and is not taken yet
+	fence  uint64  // the last writer's token; 0 if nobody has heard it
+	last   uint64  // the greatest token that was heard
 }
 
 var lockModel = porcupine.Model{
@@ -69,9 +70,15 @@ func describe(input, output any) string {
 func (s lockState) step(q question, a reply) (bool, lockState) {
 	had := s.writes.has(q.id) || s.reads.has(q.id)
 	switch {
+	case q.what == take && s.undone.has(q.id):
+		s.undone = s.undone.without(q.id)
+		return true, s
 	case q.what == take:
 		return s.take(q, a)
-	case q.what == end:
+	case q.what == undo && !had:
+		s.undone = s.undone.with(q)
+		return true, s
+	case q.what == undo, q.what == end:
 		return true, s.without(q.id)
 	case a.said == yes && !had, a.said == no && had:
 		return false, s
@@ -131,8 +138,9 @@ func (s lockState) without(id string) lockState {
 
 // A permitState is what there is to know about a semaphore.
 type permitState struct {
-	free int64
-	held holdSet // whose owners are numbers of permits
+	free   int64
+	held   holdSet
+	undone holdSet // what was undone and is not taken yet
 }
 
 // permitModel is of a semaphore that was set to n.
@@ -147,23 +155,24 @@ func permitModel(n int64) porcupine.Model {
 }
 
 func (s permitState) step(q question, a reply) (bool, permitState) {
-	had := s.held.has(q.id)
+	had, undone := s.held.has(q.id), s.undone.has(q.id)
 	fits := s.free >= q.n
 	switch {
+	case q.what == take && undone:
+		s.undone = s.undone.without(q.id)
 	case q.what == take && (a.said == yes && !fits || a.said == no && fits && !a.crowded):
 		return false, s
 	case q.what == take && a.said != no && fits:
-		q.owner = strconv.FormatInt(q.n, 10)
-		return true, permitState{s.free - q.n, s.held.with(q)}
+		s.free, s.held = s.free-q.n, s.held.with(q)
 	case q.what == take:
-		return true, s
-	case q.what != end && (a.said == yes && !had || a.said == no && had):
+	case q.what == undo && !had:
+		s.undone = s.undone.with(q)
+	case (q.what == refresh || q.what == free) && (a.said == yes && !had || a.said == no && had):
 		return false, s
 	case q.what != refresh && had:
-		return true, permitState{s.free + q.n, s.held.without(q.id)}
-	default:
-		return true, s
+		s.free, s.held = s.free+q.n, s.held.without(q.id)
 	}
+	return true, s
 }
 
 // A holdSet is the ids and owners of holds, each " id@owner;". It is a string

@@ -105,7 +105,7 @@ func newTable(t testing.TB, addr string, crashes bool) *table {
 }
 
 // play is one round: all players at the same lock, whose name nobody else uses.
-// In half of them nothing is made to go wrong, in half of these hardly anybody
+// In half of them nothing is made to go wrong, in half of these only one player
 // waits, and in a further quarter nobody dies, so that a no has fewer excuses.
 func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	t.Helper()
@@ -117,8 +117,8 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	var wg sync.WaitGroup
 	for i := range players {
 		p := &player{
-			rng: rand.New(rand.NewPCG(seed, uint64(i))), calm: seed%2 == 0, hasty: seed%4 == 0, careless: tb.crashes && g.give == nil && seed%4 == 1,
-			tb: tb, g: g, h: h, c: tb.clients[i], proxy: tb.proxies[i], team: []string{"red", "blue"}[i/2], lock: lock,
+			rng: rand.New(rand.NewPCG(seed, uint64(i))), calm: seed%2 == 0, hasty: seed%4 == 0, first: i == 0,
+			careless: tb.crashes && g.give == nil && seed%4 == 1, tb: tb, g: g, h: h, c: tb.clients[i], proxy: tb.proxies[i], team: []string{"red", "blue"}[i/2], lock: lock,
 		}
 		wg.Go(p.play)
 	}
@@ -130,7 +130,8 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 type player struct {
 	rng      *rand.Rand
 	calm     bool // has no trouble
-	hasty    bool // seldom waits
+	hasty    bool // never waits, but for the first, where there is a queue
+	first    bool
 	careless bool // dies, and is late
 	tb       *table
 	g        *game
@@ -193,7 +194,7 @@ func (p *player) step() {
 	if len(p.held) == 0 || dice < 4 {
 		wait := dice%2 == 0
 		if p.hasty {
-			wait = p.rng.IntN(10) == 0
+			wait = p.first && p.g.queues
 		}
 		p.take(wait && (p.g.reenters || len(p.held) == 0))
 		return
@@ -208,10 +209,14 @@ func (p *player) step() {
 		p.over(hold, open)
 	case dice == 18 && p.careless: // it stalls, and does not know that it is late
 		time.Sleep(time.Until(hold.until) + 30*time.Millisecond)
-	case dice == 19 && len(p.freed) > 0 && leased: // it releases twice
+	case dice >= 18 && len(p.freed) > 0 && leased: // it renews or releases what it has released
 		again := p.freed[p.rng.IntN(len(p.freed))]
 		p.held = append(p.held, again)
-		p.free(again)
+		if dice == 18 {
+			p.refresh(again)
+		} else {
+			p.free(again)
+		}
 	default:
 		p.free(hold)
 	}
@@ -231,7 +236,7 @@ func (p *player) ctx() (context.Context, context.CancelFunc) {
 	d := 300 * time.Millisecond
 	switch {
 	case p.calm && p.tb.crashes && p.g.give == nil: // every lease will have ended by then
-		d = 2 * time.Second
+		d = time.Second
 	case p.rng.IntN(4) == 0 && !p.calm:
 		d = time.Duration(1+p.rng.IntN(30)) * time.Millisecond
 	}
@@ -288,7 +293,7 @@ func (p *player) left(cl *claim, err error) int64 {
 // them in the order of their calls.
 func (p *player) ghost(call int64, q question, back int64) {
 	p.h.add(call, q, reply{said: unheard}, back)
-	q.what = free
+	q.what = undo
 	p.h.add(call+1, q, reply{said: unheard}, back)
 }
 

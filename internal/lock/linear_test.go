@@ -233,7 +233,7 @@ func TestMutantsAreCaught(t *testing.T) {
 					t.Logf("caught in round %d, with %s=%d", seed-first+1, envSeed, seed)
 					return
 				}
-				require.Less(t, seed-first, uint64(100), "nobody noticed")
+				require.Less(t, seed-first, uint64(300), "nobody noticed")
 			}
 		})
 	}
