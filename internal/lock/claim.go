@@ -89,7 +89,7 @@ func (cl *claim) ask(ctx context.Context, mode string) (verdict, error) {
 	if reply[0] == 1 {
 		return cl.granted(began, reply[1])
 	}
-	// An id that is not inside now never was: answers to it do not change.
+	// An id that is not inside now either never was, or its lease has ended.
 	cl.unheard = false
 	if reply[0] < 0 {
 		return verdict{}, cl.kind.refusal
@@ -133,17 +133,22 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 	return err
 }
 
-// sendRelease sends the release, whose answer may leave the lock to a waiter of
-// this client, which is told at once. If the answer is lost, all waiters ask.
-func (cl *claim) sendRelease() *call {
+func (cl *claim) sendRelease() *call { return cl.sendReleaseOf(cl.id) }
+
+// sendReleaseOf sends the release of an id, whose answer may leave the lock to a
+// waiter of this client: it is told at once, or, if it is gone, the lock goes to
+// the next. If the answer is lost, all waiters ask.
+func (cl *claim) sendReleaseOf(id string) *call {
 	began := time.Now()
 	return cl.c.exec.post(&call{
-		script: cl.kind.release, keys: cl.keys, args: cl.args(0, ""),
+		script: cl.kind.release, keys: cl.keys, args: cl.c.scriptArgs(id, 0, "", cl.extra...),
 		heed: func(value any, err error) {
-			if _, heir, token := readRelease(value); heir != "" {
-				cl.c.hub.leaveTo(heir, inheritance{since: began, token: token})
-			} else if err != nil && !notExecuted(err) {
+			_, heir, token := readRelease(value)
+			switch {
+			case err != nil && !notExecuted(err):
 				cl.c.hub.wakeAll()
+			case heir != "" && !cl.c.hub.leaveTo(heir, inheritance{since: began, token: token}):
+				cl.sendReleaseOf(heir)
 			}
 		},
 	})

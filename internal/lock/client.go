@@ -75,7 +75,7 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 }
 
 // Close ends the Client, and returns when nothing of it is left: within some
-// 3 s even if the server hangs. Waits end, and later calls fail, with
+// 5 s even if the server hangs. Waits end, and later calls fail, with
 // [ErrClosed]. What is still held is lost: its Context ends with cause ErrLost,
 // and its keys are left to their leases, so release first. The second call does
 // nothing. The error is always nil.

@@ -107,7 +107,7 @@ func TestClientRenewalsFail(t *testing.T) {
 	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		c, p := faulty(t, addr, k, WithWatchdog(4*time.Second))
+		c, p := faulty(t, addr, k, WithWatchdog(8*time.Second))
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
 		got := background(ctx, k.lock(newLocks(t, addr), "a"))
@@ -252,7 +252,7 @@ func TestReconnectMeansAskAgain(t *testing.T) {
 	c := newLocks(t, server.Addr)
 	woken, confirmed, err := c.hub.join("me")
 	require.NoError(t, err)
-	defer c.hub.leave("me")
+	defer c.hub.leave("me", false)
 	<-confirmed
 	select {
 	case <-woken:
@@ -314,10 +314,10 @@ func TestClientPause(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
-		c := newLocks(t, server.Addr, WithWatchdog(1500*time.Millisecond))
+		c := newLocks(t, server.Addr, WithWatchdog(6*time.Second))
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
-		require.NoError(t, rdb.Do(ctx, "client", "pause", "3000", "all").Err())
+		require.NoError(t, rdb.Do(ctx, "client", "pause", "9000", "all").Err())
 		requireDone(t, h.Context(), ErrLost)
 		assert.WithinRange(t, time.Now(), time.Time{}, h.ValidUntil(), "it ends before the server's lease does")
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)

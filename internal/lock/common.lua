@@ -13,7 +13,8 @@
 -- script that sees its own id again answers as it did the first time.
 local LOCK, QUEUE, WAITERS, FENCE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local WAKE, ID, LEASE, MODE = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local PATIENCE = 4000 -- ms; a waiter comes back each 1300
+local PATIENCE = 4000 -- ms
+local RECHECK = 1300 -- ms; each waiter comes back by itself so often
 local FENCE_TTL = 3600000 -- ms beyond the lease
 local MOST_WAKES = 16
 
@@ -81,6 +82,12 @@ local function wake_next()
   for place, waiter in ipairs(living(MOST_WAKES)) do
     if place > 1 and wake(waiter.id) then return end
   end
+end
+
+-- Wakes the first of the queue if the lock may be had in ms, sooner than it comes back by itself: what it was told
+-- may be later than that.
+local function tell_end(ms)
+  if ms < RECHECK then wake_next() end
 end
 
 -- Puts the caller into the queue, or says that it is still alive; returns its place.

@@ -16,8 +16,8 @@
 // again and again until it gets in, and has no fencing token.
 //
 // A [Client] makes locks on one Redis, be it a server, a cluster or a ring. Who
-// waits for them stands in a queue on the server and is woken by message; every
-// holder gets a fencing token. Of those that let one holder in at a time, take
+// waits for them stands in a queue on the server and is woken by message. Those
+// that let one holder in at a time give it a fencing token; of them take
 //
 //   - [Mutex], unless there is a reason for another;
 //   - [Fair], where those who came first must be served first;
@@ -75,7 +75,7 @@
 // an uncontended one two, and a release publishes nothing when nobody waits.
 // A [Mutex] or [Fair] that is released while the first in the queue is of the
 // same Client is left to it by the answer to the release: then no message is
-// needed, a cycle is two commands, and the lock is never idle.
+// needed, and a cycle is two commands.
 //
 // A wait that is cut short leaves the queue before it returns, or in the
 // background if the server does not answer at once. While Redis is unreachable,

@@ -72,7 +72,7 @@ func TestStrangers(t *testing.T) {
 func TestWatchdogOfAClient(t *testing.T) {
 	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
-		c := newLocks(t, addr, WithWatchdog(900*time.Millisecond))
+		c := newLocks(t, addr, WithWatchdog(3*time.Second))
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
 		first := h.ValidUntil()
@@ -195,7 +195,7 @@ func TestLeavingPassesTheWakeOn(t *testing.T) {
 		queued(t, rdb, k.name, "a", 2)
 		require.NoError(t, h.Release(ctx))
 		require.ErrorIs(t, deaf.release(ctx), ErrNotHeld)
-		deaf.c.hub.leave(deaf.id)
+		deaf.c.hub.leave(deaf.id, false)
 		next := <-got
 		require.NoError(t, next.err)
 		require.NoError(t, next.hold.Release(ctx))
@@ -419,7 +419,7 @@ func TestWhoDoesNotHearIsPassedOver(t *testing.T) {
 		}
 		woken, confirmed, err := asked[1].c.hub.join(asked[1].id)
 		require.NoError(t, err)
-		defer asked[1].c.hub.leave(asked[1].id)
+		defer asked[1].c.hub.leave(asked[1].id, false)
 		<-confirmed
 		require.NoError(t, h.Release(ctx))
 		select {

@@ -1,8 +1,8 @@
 -- Takes a fair lock: LOCK is a string, the id of its hold; only the first in the queue gets it, and a try only when
 -- nobody waits. Keys, arguments and answer are those of common.lua. What a waiter wants is its lease.
 local holder = redis.call('GET', LOCK)
-if holder == ID then -- the answer to the first time was lost
-  redis.call('PEXPIRE', LOCK, LEASE)
+if holder == ID then -- the answer to the first time was lost; the lease may have been extended since
+  if redis.call('PTTL', LOCK) < LEASE then redis.call('PEXPIRE', LOCK, LEASE) end
   forget(ID)
   return {1, tonumber(redis.call('GET', FENCE)) or fence()}
 end
@@ -10,6 +10,7 @@ local first = living(1)[1]
 if not holder and (not first or first.id == ID) then
   redis.call('SET', LOCK, ID, 'PX', LEASE)
   if first then forget(ID) end
+  tell_end(LEASE)
   return {1, fence()}
 end
 if holder and (not first or first.id == ID) then return deny(redis.call('PTTL', LOCK), ARGV[3]) end

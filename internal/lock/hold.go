@@ -82,7 +82,8 @@ func newHold(ctx context.Context, g grant) *Hold {
 	h.validUntil, h.contextEnd = g.validUntil, g.validUntil.Add(-margin(g.lease))
 	h.expiry = time.AfterFunc(time.Until(h.contextEnd), h.expire)
 	if !g.fixed {
-		h.renewal = time.AfterFunc(renewEvery(g.lease), h.renew)
+		// A grant that was heard late leaves less time than a third of the lease.
+		h.renewal = time.AfterFunc(min(renewEvery(g.lease), time.Until(h.contextEnd)/2), h.renew)
 	}
 	if g.life != nil {
 		//nolint:contextcheck // it ends when the client does, whoever asked for the lock

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,10 @@ const (
 	// confirmTimeout bounds the wait for the subscription's confirmation. Who
 	// is not sure to be woken finds out by asking again, only later.
 	confirmTimeout = time.Second
+
+	// remembered is how long a waiter that is gone may be left a lock: as long as
+	// the server keeps it in the queue, and a little longer.
+	remembered = 6 * time.Second
 
 	// linger is how long a subscription outlives its last waiter: under
 	// contention the next one is about to come.
@@ -26,6 +31,7 @@ type hub struct {
 
 	mu      sync.Mutex
 	waiters map[string]*waiter // by id
+	gone    []gone             // who stopped waiting lately, the first first
 	sub     *subscription
 	closed  bool
 
@@ -43,6 +49,14 @@ type waiter struct {
 type inheritance struct {
 	since time.Time // before the lease began
 	token int64
+}
+
+// A gone waiter has released what its id has; a question of its own that was
+// still on its way may bring it back into the queue, and a release leave it the
+// lock.
+type gone struct {
+	id string
+	at time.Time
 }
 
 // A subscription lives from the first waiter until some time after the last.
@@ -85,15 +99,31 @@ func (h *hub) join(id string) (woken, confirmed <-chan struct{}, err error) {
 	return w.woken, h.sub.confirmed, nil
 }
 
-// leave ends what join began.
-func (h *hub) leave(id string) {
+// leave ends what join began. got says whether the waiter has the lock. It
+// returns true if a lock was left to a waiter that does not want it any more.
+func (h *hub) leave(id string, got bool) (unwanted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !got {
+		unwanted = h.waiters[id].heir != nil
+		h.forgetGone()
+		h.gone = append(h.gone, gone{id: id, at: time.Now()})
+	}
 	delete(h.waiters, id)
 	h.waiting.Done()
 	if sub := h.sub; len(h.waiters) == 0 && sub != nil {
 		sub.idle = time.AfterFunc(linger, func() { h.retire(sub) })
 	}
+	return unwanted
+}
+
+// forgetGone forgets who is gone for long. The caller holds mu.
+func (h *hub) forgetGone() {
+	old := 0
+	for old < len(h.gone) && time.Since(h.gone[old].at) > remembered {
+		old++
+	}
+	h.gone = slices.Delete(h.gone, 0, old)
 }
 
 // retire is the idle timer's function.
@@ -154,22 +184,26 @@ func (h *hub) wake(id string) {
 	}
 }
 
-// leaveTo tells a waiter that it has the lock. One that is gone either has heard
-// so by asking, or has stopped waiting, and releases whatever its id has.
-func (h *hub) leaveTo(id string, i inheritance) {
+// leaveTo tells a waiter that it has the lock. It returns false if the waiter is
+// gone without the lock; one that is not here either may have got it by asking.
+func (h *hub) leaveTo(id string, i inheritance) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w, ok := h.waiters[id]; ok {
 		w.heir = &i
 		notify(w.woken)
 	}
+	return !slices.ContainsFunc(h.gone, func(g gone) bool { return g.id == id })
 }
 
-// inherited is what a waiter was left, or nil.
+// inherited takes what a waiter was left, or nil.
 func (h *hub) inherited(id string) *inheritance {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.waiters[id].heir
+	w := h.waiters[id]
+	i := w.heir
+	w.heir = nil
+	return i
 }
 
 func (h *hub) wakeAll() {

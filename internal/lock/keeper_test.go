@@ -62,7 +62,7 @@ func TestReleaseJoinsTheRenewal(t *testing.T) {
 		<-finish
 		return time.Now().Add(d), nil
 	}
-	h := k.hold(300 * time.Millisecond)
+	h := k.hold(1500 * time.Millisecond)
 	assert.EqualValues(t, 7, h.Token())
 	<-started
 	released := make(chan error, 1)
@@ -71,7 +71,7 @@ func TestReleaseJoinsTheRenewal(t *testing.T) {
 	assert.Zero(t, k.releases.Load(), "the release overtook the renewal")
 	close(finish)
 	require.NoError(t, <-released)
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(600 * time.Millisecond)
 	assert.EqualValues(t, 1, k.renewals.Load(), "renewed after the release")
 	assert.EqualValues(t, 1, k.releases.Load())
 	assert.Zero(t, k.overlaps.Load())

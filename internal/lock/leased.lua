@@ -2,7 +2,6 @@
 -- KEYS[4]  holders  zset: "permits:id" of a hold -> when its lease ends, ms of the server's clock
 -- Who deletes LOCK ends all holds: they are known as long as the total is.
 local HOLDERS = KEYS[4]
-local RECHECK = 1300 -- ms; the longest that a waiter sleeps
 
 local counted = state
 

@@ -8,6 +8,9 @@ if not (total and redis.call('ZSCORE', HOLDERS, holder)) then -- else the answer
   hold(held + n)
   free = free - n
 end
-redis.call('ZADD', HOLDERS, int(math.ceil(now() / 1000 + LEASE)), holder)
+local ends, known = now() / 1000 + LEASE, redis.call('ZSCORE', HOLDERS, holder)
+if not known or tonumber(known) < ends then -- asked twice, it may have been extended meanwhile
+  redis.call('ZADD', HOLDERS, int(math.ceil(ends)), holder)
+end
 admitted(free)
 return {1, 0}

@@ -116,9 +116,13 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	h := &history{began: time.Now()}
 	var wg sync.WaitGroup
 	for i := range players {
+		at := i // whose connections the player uses
+		if seed/8%2 == 1 {
+			at -= i % 2 // two share a client, and leave each other the lock
+		}
 		p := &player{
 			rng: rand.New(rand.NewPCG(seed, uint64(i))), calm: seed%2 == 0, hasty: seed%4 == 0, first: i == 0,
-			careless: tb.crashes && g.give == nil && seed%4 == 1, tb: tb, g: g, h: h, c: tb.clients[i], proxy: tb.proxies[i], team: []string{"red", "blue"}[i/2], lock: lock,
+			careless: tb.crashes && g.give == nil && seed%4 == 1, tb: tb, g: g, h: h, c: tb.clients[at], proxy: tb.proxies[at], team: []string{"red", "blue"}[i/2], lock: lock,
 		}
 		wg.Go(p.play)
 	}

@@ -158,6 +158,8 @@ var mutants = []mutant{
 	{"mutex", "anybody renews", renewing, `if redis.call('GET', LOCK) ~= ID then return 0 end`, ``},
 	{"mutex", "anybody frees", freeing, `if holder then return 0 end`, ``},
 	{"mutex", "everybody is told to have freed", freeing, `if holder then return 0 end`, `if holder then return 1 end`},
+	{"mutex", "who is left the lock does not have it", freeing, `redis.call('SET', LOCK, heir.id, 'PX', LEASE)`, `redis.call('DEL', LOCK)`},
+	{"mutex", "who is left the lock has an old token", freeing, `return {held, heir.id, fence()}`, `return {held, heir.id, 1}`},
 	{"mutex", "nobody frees", freeing, `redis.call('DEL', LOCK)`, ``},
 	{"mutex", "the lease is not what was asked for", acquiring, `'PX', LEASE)`, `'PX', 20)`},
 	{"fair", "a try passes the holder", acquiring, `not holder and`, ``},

@@ -13,6 +13,7 @@ if heir and client(heir.id) == client(ID) then
   LEASE = tonumber(heir.wants)
   redis.call('SET', LOCK, heir.id, 'PX', LEASE)
   forget(heir.id)
+  tell_end(LEASE)
   return {held, heir.id, fence()}
 end
 if holder then redis.call('DEL', LOCK) end

@@ -2,5 +2,5 @@
 if redis.call('GET', LOCK) ~= ID then return 0 end
 local before = redis.call('PTTL', LOCK)
 redis.call('PEXPIRE', LOCK, LEASE)
-if LEASE < before then wake_next() end -- who waits relies on the later end
+if LEASE < before then tell_end(LEASE) end
 return 1

@@ -24,9 +24,10 @@ end
 
 -- Lets the lock last as long as the last of its holds.
 local function outlast(holds)
-  local last = 0
+  local last, before = 0, redis.call('PTTL', LOCK)
   for _, deadline in pairs(holds) do last = math.max(last, deadline) end
   redis.call('PEXPIRE', LOCK, int(math.ceil(last - at)))
+  if before < 0 or last - at < before then tell_end(last - at) end -- it is new, or ends sooner
 end
 
 -- Lets ID's hold end LEASE ms from now.

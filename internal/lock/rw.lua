@@ -9,7 +9,6 @@
 local READERS, WRITER, READS = KEYS[5], KEYS[6], KEYS[7]
 local ME = ARGV[5] ~= '' and ARGV[5] or ID
 local at = now() / 1000
-local RECHECK = 1300 -- ms; no waiter sleeps longer
 
 -- The deadline of the last of the holds in a set, or nil if no lease goes on.
 local function latest(set)
@@ -27,7 +26,8 @@ end
 -- ended are removed with it. The set lasts as long as the last of its holds; returns for how many ms, or nil.
 local function hold(set, ms)
   if ms then
-    redis.call('ZADD', set, int(at + ms), ID)
+    local known = MODE ~= '' and redis.call('ZSCORE', set, ID) -- asked twice, and perhaps extended meanwhile
+    if not known or tonumber(known) < at + ms then redis.call('ZADD', set, int(at + ms), ID) end
   else
     redis.call('ZREM', set, ID)
   end

@@ -63,8 +63,8 @@ func TestRWExpiredAmongOthers(t *testing.T) {
 		me := owned(t)
 		c := newLocks(t, addr)
 		m := side.of(c.RW("a"))
-		long := must(t)(m.Lock(me, WithLease(time.Second)))
-		short := must(t)(m.Lock(me, WithLease(MinLease)))
+		long := must(t)(m.Lock(me, WithLease(5*time.Second)))
+		short := must(t)(m.Lock(me, WithLease(300*time.Millisecond)))
 		requireDone(t, short.Context(), ErrLost)
 		time.Sleep(time.Until(short.ValidUntil().Add(MinLease))) // on the server, too
 		cl := short.g.keeper

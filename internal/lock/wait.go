@@ -26,8 +26,8 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 	if ctx.Err() != nil {
 		return verdict{}, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 	}
-	defer cl.leaveHub() // last, since Close waits for it
 	a, err := cl.attempts(ctx, wait)
+	defer func() { cl.leaveHub(err == nil) }() // last, since Close waits for it
 	if err == nil {
 		return a, nil
 	}
@@ -84,14 +84,18 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 			return verdict{}, err
 		}
 		if i := cl.c.hub.inherited(cl.id); i != nil {
-			return cl.granted(i.since, i.token)
+			// Heard too late for a short lease, it is still ours: asking makes it so.
+			if a, err := cl.granted(i.since, i.token); err == nil {
+				return a, nil
+			}
 		}
 	}
 }
 
-func (cl *claim) leaveHub() {
-	if cl.joined {
-		cl.c.hub.leave(cl.id)
+// leaveHub ends what await began. got says that the claim has the lock.
+func (cl *claim) leaveHub(got bool) {
+	if cl.joined && cl.c.hub.leave(cl.id, got) {
+		cl.sendRelease()
 	}
 }
 

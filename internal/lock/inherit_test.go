@@ -1,0 +1,130 @@
+package lock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// handingOver are the kinds whose release leaves the lock to a waiter of the same client.
+var handingOver = []exclusiveKind{exclusiveKinds[0], exclusiveKinds[1]}
+
+// An inheritance that is heard of too late for its lease is no error: the waiter asks.
+func TestALateInheritanceIsAskedFor(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		for _, k := range handingOver {
+			c := newLocks(t, addr)
+			h, err := k.lock(c, "late").Lock(ctx)
+			require.NoError(t, err)
+			got := background(ctx, k.lock(c, "late"))
+			queued(t, rdb, k.name, "late", 1)
+			id := rdb.ZRange(ctx, keysOf(DefaultPrefix, k.name, "late")[1], 0, 0).Val()[0]
+			require.True(t, c.hub.leaveTo(id, inheritance{since: time.Now().Add(-time.Hour), token: 1}))
+			queued(t, rdb, k.name, "late", 1)
+			require.NoError(t, h.Release(ctx))
+			next := <-got
+			require.NoError(t, next.err)
+			assert.Greater(t, next.hold.Token(), h.Token())
+			require.NoError(t, next.hold.Release(ctx))
+		}
+	})
+}
+
+// A waiter has gone, and a question of its own that was still on its way puts it back into the queue. What a release
+// leaves to it goes to the next at once, and not after its lease.
+func TestAGhostInheritsNothing(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		for _, k := range handingOver {
+			c := newLocks(t, addr)
+			h, err := k.lock(c, "ghost").Lock(ctx)
+			require.NoError(t, err)
+			ghost := c.newClaim(k.kind, keysOf(DefaultPrefix, k.name, "ghost", fenceKey), time.Hour)
+			_, _, err = c.hub.join(ghost.id)
+			require.NoError(t, err)
+			require.False(t, c.hub.leave(ghost.id, false))
+			_, err = ghost.ask(ctx, modeWait)
+			require.NoError(t, err)
+			got := background(ctx, k.lock(c, "ghost"))
+			queued(t, rdb, k.name, "ghost", 2)
+			require.NoError(t, h.Release(ctx))
+			next := <-got
+			require.NoError(t, next.err)
+			require.NoError(t, next.hold.Release(ctx))
+		}
+	})
+}
+
+// An heir whose wait is cut short in the same moment gives the lock back.
+func TestAnHeirThatLeavesGivesBack(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		ctx := soon(t)
+		for _, k := range handingOver {
+			c := newLocks(t, addr)
+			for range 50 {
+				h, err := k.lock(c, "a").Lock(ctx)
+				require.NoError(t, err)
+				waiting, cancel := context.WithCancel(ctx)
+				got := background(waiting, k.lock(c, "a"))
+				queued(t, newClient(t, addr), k.name, "a", 1)
+				go cancel()
+				require.NoError(t, h.Release(ctx))
+				if next := <-got; next.err == nil {
+					require.NoError(t, next.hold.Release(ctx))
+				}
+				cancel()
+			}
+			h, err := k.lock(c, "a").Lock(ctx)
+			require.NoError(t, err, "nobody has it")
+			require.NoError(t, h.Release(ctx))
+		}
+	})
+}
+
+// A question that the network delivers twice does not shorten a lease that was extended in between.
+func TestAnOldQuestionDoesNotShorten(t *testing.T) {
+	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, addr)
+		cl := newLocks(t, addr).newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "me")
+		first, err := cl.ask(ctx, modeTry)
+		require.NoError(t, err)
+		require.True(t, first.ok)
+		_, err = cl.renew(ctx, time.Hour)
+		require.NoError(t, err)
+		again, err := cl.ask(ctx, modeTry)
+		require.NoError(t, err)
+		require.True(t, again.ok)
+		assert.Equal(t, first.token, again.token)
+		assert.Greater(t, rdb.PTTL(ctx, cl.keys[0]).Val(), 30*time.Minute)
+		require.NoError(t, cl.release(ctx))
+	})
+}
+
+// Who waits has been told to come back when the lease of the one before ended, which is later: a short lease is news.
+func TestAShortLeaseIsTold(t *testing.T) {
+	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		h, err := k.lock(newLocks(t, server.Addr), "a").Lock(ctx)
+		require.NoError(t, err)
+		short := background(ctx, k.lock(newLocks(t, server.Addr), "a"), WithLease(time.Second))
+		queued(t, rdb, k.name, "a", 1)
+		last := background(ctx, k.lock(newLocks(t, server.Addr), "a"))
+		queued(t, rdb, k.name, "a", 2)
+		require.NoError(t, h.Release(ctx))
+		require.NoError(t, (<-short).err)
+		eventually(t, "the last is told as well", func() bool { return calls(t, rdb, "publish") == 2 })
+		next := <-last
+		require.NoError(t, next.err)
+		require.NoError(t, next.hold.Release(ctx))
+	})
+}
