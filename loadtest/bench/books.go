@@ -22,13 +22,15 @@ func (s *stack) verify(ctx context.Context) error {
 func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, fmt.Errorf("the workers did not finish in %s", drainPatience))
 	defer cancel()
-	for {
-		sold, err := s.sold(ctx, sales)
-		if err != nil {
-			return err
-		}
-		if sold >= accepted {
+	for sold := int64(0); ; {
+		n, err := s.sold(ctx, sales)
+		switch {
+		case err == nil && n >= accepted:
 			return nil
+		case err == nil:
+			sold = n
+		case ctx.Err() == nil: // else the patience ended in mid-question
+			return err
 		}
 		select {
 		case <-ctx.Done():
