@@ -77,6 +77,9 @@
 // same Client is left to it by the answer to the release: then no message is
 // needed, and a cycle is two commands.
 //
+// When the owner of a [Reentrant] or [RWMutex] gets in, other waiters of that
+// owner, who may follow, are not woken: they find out by asking.
+//
 // A wait that is cut short leaves the queue before it returns, or in the
 // background if the server does not answer at once. While Redis is unreachable,
 // waiters go on asking for 10 s; then, or if the very first question fails, Lock

@@ -74,8 +74,8 @@ func (l *Latch) Count(ctx context.Context) (int64, error) { return l.ask(ctx, la
 // matches both ErrNotAcquired and ctx.Err(). If the count is zero already, or
 // was never set, it returns at once. Other errors are those of [Locker]'s Lock.
 //
-// Who waits when the count reaches zero need not wait for the next time,
-// however soon the latch is set again. ErrUncertain means nothing here, since
+// Who stands in the queue when the count reaches zero need not wait for the next
+// time, however soon the latch is set again. ErrUncertain means nothing here, since
 // there is nothing to hold.
 func (l *Latch) Wait(ctx context.Context) error {
 	if err := l.check(); err != nil {
