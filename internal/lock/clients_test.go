@@ -86,15 +86,19 @@ type outcome struct {
 	err  error
 }
 
-// waiters is the number in the queue of a lock.
-func waiters(t testing.TB, rdb *redis.Client, kind, name string) int64 {
+// waiters is the number in the queue of a lock. Its two keys say the same, but
+// somebody may come or go between the looks at them.
+func waiters(t testing.TB, rdb *redis.Client, kind, name string) (n int64) {
 	t.Helper()
 	keys := keysOf(DefaultPrefix, kind, name)
-	n, err := rdb.ZCard(context.Background(), keys[1]).Result()
-	require.NoError(t, err)
-	m, err := rdb.HLen(context.Background(), keys[2]).Result()
-	require.NoError(t, err)
-	require.Equal(t, n, m, "queue and waiters differ")
+	eventually(t, "queue and waiters are as many", func() bool {
+		var err error
+		n, err = rdb.ZCard(context.Background(), keys[1]).Result()
+		require.NoError(t, err)
+		m, err := rdb.HLen(context.Background(), keys[2]).Result()
+		require.NoError(t, err)
+		return n == m
+	})
 	return n
 }
 
