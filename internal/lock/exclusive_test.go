@@ -369,39 +369,6 @@ func TestNothingIsPublishedWhenNobodyWaits(t *testing.T) {
 	})
 }
 
-// A release leaves a mutex or a fair lock to the first in the queue, if it is of the same client: with the answer of
-// the release it has the lock, without a message or another command, for its own lease and with its own token.
-func TestReleaseLeavesTheLockToAWaiterOfTheSameClient(t *testing.T) {
-	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
-		if k.kind == reentrantKind {
-			t.Skip("its waiters are woken")
-		}
-		ctx := soon(t)
-		rdb := newClient(t, server.Addr)
-		l := k.lock(newLocks(t, server.Addr), "a")
-		h, err := l.Lock(ctx)
-		require.NoError(t, err)
-		got := background(ctx, l, WithLease(time.Hour))
-		queued(t, rdb, k.name, "a", 1)
-		before := calls(t, rdb, "evalsha") + calls(t, rdb, "eval")
-		require.NoError(t, h.Release(ctx))
-		next := <-got
-		require.NoError(t, next.err)
-		assert.LessOrEqual(t, calls(t, rdb, "evalsha")+calls(t, rdb, "eval")-before, 2, "the script is sent once more if it is new")
-		assert.Zero(t, calls(t, rdb, "publish"))
-		assert.Greater(t, next.hold.Token(), h.Token())
-		lease, err := rdb.PTTL(ctx, "lock:"+k.name+":{a}").Result()
-		require.NoError(t, err)
-		assert.Greater(t, lease, 30*time.Minute)
-		assert.Greater(t, time.Until(next.hold.ValidUntil()), 30*time.Minute)
-		_, err = l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.NoError(t, next.hold.Extend(ctx, time.Minute))
-		require.NoError(t, next.hold.Release(ctx))
-		nothingLeft(t, rdb)
-	})
-}
-
 // The first in the queue does not hear: the release wakes the second as well.
 func TestWhoDoesNotHearIsPassedOver(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {

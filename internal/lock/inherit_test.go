@@ -14,6 +14,37 @@ import (
 // handingOver are the kinds whose release leaves the lock to a waiter of the same client.
 var handingOver = []exclusiveKind{exclusiveKinds[0], exclusiveKinds[1]}
 
+// A release leaves the lock to the first in the queue, if it is of the same client: with the answer of the release it
+// has the lock, without a message or another command, for its own lease and with its own token.
+func TestReleaseLeavesTheLockToAWaiterOfTheSameClient(t *testing.T) {
+	t.Parallel()
+	for _, k := range handingOver {
+		ctx := soon(t)
+		server := testenv.StartRedis(t)
+		rdb := newClient(t, server.Addr)
+		l := k.lock(newLocks(t, server.Addr), "a")
+		require.NoError(t, Do(ctx, l, nothing)) // so that the server knows the scripts
+		h, err := l.Lock(ctx)
+		require.NoError(t, err)
+		got := background(ctx, l, WithLease(time.Hour))
+		queued(t, rdb, k.name, "a", 1)
+		before := calls(t, rdb, "evalsha")
+		require.NoError(t, h.Release(ctx))
+		next := <-got
+		require.NoError(t, next.err)
+		assert.LessOrEqual(t, calls(t, rdb, "evalsha")-before, 2, "one, and a re-check if the machine stood still")
+		assert.Zero(t, calls(t, rdb, "publish"))
+		assert.Greater(t, next.hold.Token(), h.Token())
+		assert.Greater(t, rdb.PTTL(ctx, lockKey(k)).Val(), 30*time.Minute)
+		assert.Greater(t, time.Until(next.hold.ValidUntil()), 30*time.Minute)
+		_, err = l.TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.NoError(t, next.hold.Extend(ctx, time.Minute))
+		require.NoError(t, next.hold.Release(ctx))
+		nothingLeft(t, rdb)
+	}
+}
+
 // An inheritance that is heard of too late for its lease is no error: the waiter asks.
 func TestALateInheritanceIsAskedFor(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {

@@ -35,20 +35,7 @@ func TestPermitsAreConserved(t *testing.T) {
 		var broken int
 		stop := make(chan struct{})
 		var chaos, work sync.WaitGroup
-		chaos.Go(func() {
-			rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
-				}
-				p := proxies[rng.IntN(len(proxies))]
-				p.inject([]fault{dropReply, dropReply, refuse}[rng.IntN(3)], anyCmd, 1+rng.IntN(2))
-				time.Sleep(5 * time.Millisecond)
-				broken += p.broken()
-			}
-		})
+		chaos.Go(func() { broken = loseReplies(proxies, rand.New(rand.NewPCG(seed, 0)), stop) }) //nolint:gosec // reproducible
 		var out, gotIn, cut, failed atomic.Int64
 		for i := range workers {
 			work.Go(func() {
@@ -99,4 +86,19 @@ func TestPermitsAreConserved(t *testing.T) {
 		requireAvailable(t, direct, permits)
 		onlyCountsLeft(t, newClient(t, addr), countKey(k.kind, "a"))
 	})
+}
+
+// loseReplies makes the proxies drop replies and refuse commands until stop is closed, and returns how many.
+func loseReplies(proxies []*proxy, rng *rand.Rand, stop <-chan struct{}) (broken int) {
+	for {
+		select {
+		case <-stop:
+			return broken
+		case <-time.After(time.Duration(rng.IntN(30)) * time.Millisecond):
+		}
+		p := proxies[rng.IntN(len(proxies))]
+		p.inject([]fault{dropReply, dropReply, refuse}[rng.IntN(3)], anyCmd, 1+rng.IntN(2))
+		time.Sleep(5 * time.Millisecond)
+		broken += p.broken()
+	}
 }

@@ -16,51 +16,28 @@ import (
 	"seckill/internal/testenv"
 )
 
+// poisons are ways in which a commit fails because of order 3, given the answers if it were none.
+var poisons = map[string]func(errs []error, at int) []error{
+	"error":               func(errs []error, at int) []error { errs[at] = errors.New("a column is too short"); return errs },
+	"error without words": func(errs []error, at int) []error { errs[at] = errors.New(""); return errs },
+	"panic":               func([]error, int) []error { panic("a column is too short") },
+	"no answers":          func(errs []error, _ int) []error { return errs[:0] },
+}
+
 func TestPoisonIsBuriedAfterMaxTries(t *testing.T) {
-	fail := map[string]func(*rig, []service.Admission) []error{
-		"error": func(r *rig, as []service.Admission) []error {
-			errs := r.refuse(as, nil)
-			for i, a := range as {
-				if a.OrderID == 3 {
-					errs[i] = errors.New("a column is too short")
-				}
-			}
-			return errs
-		},
-		"error without words": func(r *rig, as []service.Admission) []error {
-			errs := r.refuse(as, nil)
-			for i, a := range as {
-				if a.OrderID == 3 {
-					errs[i] = errors.New("")
-				}
-			}
-			return errs
-		},
-		"panic": func(r *rig, as []service.Admission) []error {
-			errs := r.refuse(as, nil)
-			for _, a := range as {
-				if a.OrderID == 3 {
-					panic("a column is too short")
-				}
-			}
-			return errs
-		},
-		"no answers": func(r *rig, as []service.Admission) []error {
-			errs := r.refuse(as, nil)
-			for _, a := range as {
-				if a.OrderID == 3 {
-					return errs[:0]
-				}
-			}
-			return errs
-		},
-	}
-	for name, commit := range fail {
+	for name, poison := range poisons {
 		t.Run(name, func(t *testing.T) {
 			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				r := newRig(t, rdb, 100)
 				r.reserve(3, 1)
-				cfg := r.config("a", func(_ context.Context, as []service.Admission) []error { return commit(r, as) })
+				cfg := r.config("a", func(_ context.Context, as []service.Admission) []error {
+					errs := r.refuse(as, nil)
+					at := slices.IndexFunc(as, func(a service.Admission) bool { return a.OrderID == 3 })
+					if at < 0 {
+						return errs
+					}
+					return poison(errs, at)
+				})
 				stop := r.start(cfg)
 				r.settled()
 				stop()
