@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -120,11 +121,12 @@ func TestLogoutOnEveryInstance(t *testing.T) {
 
 // TestCancelIsSeenEverywhere returns a unit on one server and buys it on the other.
 func TestCancelIsSeenEverywhere(t *testing.T) {
-	each(t, true, func(t *testing.T, s *stack) {
+	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		sale, tokens := a.sale(t, 1), s.tokens(t, 2)
 		order, err := a.Place(t.Context(), tokens[0], sale)
 		require.NoError(t, err)
+		requireOrdered(t, a, tokens[0], order.ID)
 		_, err = b.Place(t.Context(), tokens[1], sale)
 		var problem *rush.Problem
 		require.ErrorAs(t, err, &problem)
@@ -135,6 +137,46 @@ func TestCancelIsSeenEverywhere(t *testing.T) {
 			_, err := b.Place(t.Context(), tokens[1], sale)
 			return err == nil || errors.As(err, &problem) && problem.Code == "duplicate_order"
 		})
+		s.verify(t)
+	})
+}
+
+// TestWindow: nobody buys before the sale begins or after it has ended, also when that changes while it runs.
+func TestWindow(t *testing.T) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
+		p := s.serve(t, "")
+		sale, tokens := p.sale(t, 100), s.tokens(t, 100)
+		move := func(field string, at time.Time) {
+			t.Helper()
+			body := fmt.Sprintf(`{%q: %q}`, field, at.Format(time.RFC3339))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, p.url+"/api/v1/admin/vouchers/"+sale, strings.NewReader(body))
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+p.admin(t))
+			req.Header.Set("Content-Type", "application/json")
+			res, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, http.StatusOK, res.StatusCode)
+		}
+		hears := func(code string) { // each press is another buyer's: who bought meanwhile would hear of that
+			t.Helper()
+			for pressed := time.Now(); ; time.Sleep(300 * time.Millisecond) {
+				require.NotEmpty(t, tokens, "nobody heard %q after %s", code, time.Since(pressed))
+				_, err := p.Place(t.Context(), tokens[0], sale)
+				tokens = tokens[1:]
+				var problem *rush.Problem
+				if err == nil && code == "" || errors.As(err, &problem) && problem.Code == code {
+					return
+				}
+			}
+		}
+		hears("")
+		move("begin_at", time.Now().Add(30*time.Minute))
+		hears("sale_not_started")
+		move("begin_at", time.Now().Add(-30*time.Minute))
+		hears("")
+		move("end_at", time.Now().Add(-time.Minute))
+		hears("sale_ended")
 		s.verify(t)
 	})
 }
