@@ -126,7 +126,7 @@ func TestDowngradeOfALostHold(t *testing.T) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		m := newLocks(t, addr).RW("a")
-		w := must(t)(m.Write().Lock(ctx, WithLease(MinLease)))
+		w := must(t)(m.Write().Lock(ctx, WithLease(500*time.Millisecond)))
 		requireDone(t, w.Context(), ErrLost)
 		_, err := m.Downgrade(ctx, w)
 		require.ErrorIs(t, err, ErrNotHeld)

@@ -64,7 +64,7 @@ func TestRWExpiredAmongOthers(t *testing.T) {
 		c := newLocks(t, addr)
 		m := side.of(c.RW("a"))
 		long := must(t)(m.Lock(me, WithLease(5*time.Second)))
-		short := must(t)(m.Lock(me, WithLease(300*time.Millisecond)))
+		short := must(t)(m.Lock(me, WithLease(time.Second)))
 		requireDone(t, short.Context(), ErrLost)
 		time.Sleep(time.Until(short.ValidUntil().Add(MinLease))) // on the server, too
 		cl := short.g.keeper
@@ -133,7 +133,7 @@ func TestRWTokens(t *testing.T) {
 		}
 		// The token lives as long as the holds do, whatever is renewed or taken.
 		h := must(t)(m.Read().Lock(me, WithLease(MaxLease)))
-		release(t, must(t)(m.Read().Lock(me, WithLease(MinLease))))
+		release(t, must(t)(m.Read().Lock(me, WithLease(500*time.Millisecond))))
 		assert.Greater(t, ttl(), MaxLease)
 		require.NoError(t, rdb.PExpire(ctx, fence, time.Minute).Err())
 		require.NoError(t, h.Extend(ctx, time.Minute))
