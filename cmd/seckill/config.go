@@ -11,28 +11,31 @@ import (
 	"strings"
 	"time"
 
+	"seckill/internal/payment"
 	"seckill/internal/service"
 )
 
 // Config is everything that can be set, each by a flag and by one environment variable. Empty lists and empty
 // strings mean "not set".
 type Config struct {
-	Addr          string        `env:"SECKILL_ADDR" default:":8080" placeholder:"ADDR" help:"Where to listen (${default})."`
-	MySQLDSN      string        `name:"mysql-dsn" env:"SECKILL_MYSQL_DSN" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6+: user:password@tcp(host:3306)/seckill. Empty: SQLite in the data directory."`
-	DataDir       string        `env:"SECKILL_DATA_DIR" default:"./data" placeholder:"DIR" help:"Where the embedded database and secrets are kept (${default})."`
-	RedisAddrs    []string      `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+ (host:port); several are a cluster. Empty: a Redis inside the process."`
-	RedisPassword string        `env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
-	LockNodes     []string      `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Independent Redis servers for the user lock (Redlock, an odd number). Empty: the one Redis."`
-	OrderLane     string        `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"How orders reach the database: ${enum} (${default})."`
-	QueueBacklog  int           `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: users whose orders may wait in each of the 16 streams for the database; more are refused (${default})."`
-	JWTSecret     string        `env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Signs the tokens, at least 32 bytes. Required with MySQL; else generated into the data directory."`
-	AdminPhones   []string      `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Users with these phone numbers are admins. In the demo: 13800000000."`
-	Demo          *bool         `env:"SECKILL_DEMO" negatable:"" help:"Login codes in the answer's header, sample shops and vouchers. Default: only on the embedded database."`
-	RateLimit     string        `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Limits per address and per user, and the wait between login codes: ${enum} (${default}). Off for load tests only."`
-	Proxies       []string      `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed. Empty: nobody's."`
-	PayTimeout    time.Duration `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"How long an order may stay unpaid (${default})."`
-	OpsAddr       string        `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: none."`
-	LogLevel      slog.Level    `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
+	Addr          string         `env:"SECKILL_ADDR" default:":8080" placeholder:"ADDR" help:"Where to listen (${default})."`
+	MySQLDSN      string         `name:"mysql-dsn" env:"SECKILL_MYSQL_DSN" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6+: user:password@tcp(host:3306)/seckill. Empty: SQLite in the data directory."`
+	DataDir       string         `env:"SECKILL_DATA_DIR" default:"./data" placeholder:"DIR" help:"Where the embedded database and secrets are kept (${default})."`
+	RedisAddrs    []string       `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+ (host:port); several are a cluster. Empty: a Redis inside the process."`
+	RedisPassword string         `env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
+	LockNodes     []string       `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Independent Redis servers for the user lock (Redlock, an odd number). Empty: the one Redis."`
+	OrderLane     string         `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"How orders reach the database: ${enum} (${default})."`
+	QueueBacklog  int            `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: users whose orders may wait in each of the 16 streams for the database; more are refused (${default})."`
+	JWTSecret     string         `env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Signs the tokens, at least 32 bytes. Required with MySQL; else generated into the data directory."`
+	AdminPhones   []string       `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Users with these phone numbers are admins. In the demo: 13800000000."`
+	Demo          *bool          `env:"SECKILL_DEMO" negatable:"" help:"Login codes in the answer's header, sample shops and vouchers. Default: only on the embedded database."`
+	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Limits per address and per user, and the wait between login codes: ${enum} (${default}). Off for load tests only."`
+	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed. Empty: nobody's."`
+	PayTimeout    time.Duration  `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"How long an order may stay unpaid (${default})."`
+	PaymentSecret string         `env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Signs the notices of payment providers. Empty: derived from the secret of the tokens."`
+	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"What the sandbox for payments does wrong: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: nothing."`
+	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: none."`
+	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
 }
 
 // demoAdmin is the admin of a demo for which none was configured.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/pprof"
 	"time"
@@ -24,6 +25,8 @@ type metrics struct {
 	holds    *prometheus.HistogramVec
 	batches  prometheus.Histogram
 	settled  *prometheus.CounterVec
+	expired  prometheus.Counter
+	payments *prometheus.CounterVec
 }
 
 func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metrics {
@@ -53,7 +56,14 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 		Name: "seckill_queue_settled_total", Help: "Admissions that the workers of this process settled, by outcome (ok, sold_out, ..., dead_letter).",
 	}, []string{"outcome"})
 	m.settled.WithLabelValues("ok") // the others come with their first admission
+	m.expired = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "seckill_orders_closed_total", Help: "Orders that this process closed because they were not paid in time.",
+	})
+	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_payments_total", Help: "What happened to payments (created, succeeded, failed, refunding, refunded, refund_failed), by provider.",
+	}, []string{"provider", "event"})
 	m.registry.MustRegister(
+		m.expired, m.payments, backlog{store},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, redisPool{rdb},
 	)
@@ -83,6 +93,12 @@ func (m *metrics) lockEvent(e lock.Event) {
 // batch is told the size of every batch.
 func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }
 
+// closed is told how many orders were closed together.
+func (m *metrics) closed(n int) { m.expired.Add(float64(n)) }
+
+// payment is told of every event of a payment.
+func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(provider, event).Inc() }
+
 // opsHandler serves metrics and profiles, for the private port.
 func (m *metrics) opsHandler() http.Handler {
 	mux := http.NewServeMux()
@@ -93,6 +109,35 @@ func (m *metrics) opsHandler() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// backlog shows what is due and not done: all instances have the same, since it is the database's.
+type backlog struct{ store *repo.Store }
+
+var (
+	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Unpaid orders whose time is over and that are not closed yet.", nil, nil)
+	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments whose money is to go back and has not yet.", nil, nil)
+	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest of them has waited.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (backlog) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{backlogOrders, backlogRefunds, backlogOldest} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. While the database does not answer there is nothing to show.
+func (b backlog) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	due, err := b.store.Backlog(ctx)
+	if err != nil {
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(backlogOrders, prometheus.GaugeValue, float64(due.Orders))
+	ch <- prometheus.MustNewConstMetric(backlogRefunds, prometheus.GaugeValue, float64(due.Refunds))
+	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
 }
 
 // redisPool shows how long commands wait for a connection.

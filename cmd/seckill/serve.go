@@ -18,6 +18,7 @@ import (
 
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
+	"seckill/internal/payment"
 	"seckill/internal/queue"
 	"seckill/internal/repo"
 	"seckill/internal/service"
@@ -160,6 +161,7 @@ type server struct {
 	handler http.Handler
 	ops     http.Handler
 	sales   *service.Sales
+	sandbox *payment.Sandbox
 	// background is what runs beside the requests, until the last of them is answered.
 	background []func(context.Context)
 }
@@ -183,6 +185,10 @@ func newServer(e *env, p parts) (*server, error) {
 	if err := revoked.Load(e.ctx); err != nil {
 		return nil, fmt.Errorf("read the ended sessions: %w", err)
 	}
+	paymentSecret := []byte(cfg.PaymentSecret)
+	if len(paymentSecret) == 0 {
+		paymentSecret = service.DeriveSecret(p.secret, "payment notices")
+	}
 	auth := service.NewAuth(service.AuthConfig{
 		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.log},
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
@@ -196,12 +202,17 @@ func newServer(e *env, p parts) (*server, error) {
 	m.registry.MustRegister(queueLag{workers})
 	s := &server{
 		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales,
+		sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret, Now: now, Log: e.log, Faults: cfg.Sandbox}),
+	}
+	if !cfg.IsDemo() {
+		e.log.Warn("payments go to the sandbox, which moves no money")
 	}
 	s.background = []func(context.Context){
 		revoked.Run, news.publish, func(ctx context.Context) { news.receive(ctx, sales.Forget) },
 	}
 	ordersConfig := service.OrdersConfig{
 		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
+		Codes: service.NewRedeemCodes(p.secret),
 	}
 	switch cfg.OrderLane {
 	case "lock":
@@ -224,10 +235,18 @@ func newServer(e *env, p parts) (*server, error) {
 	if cfg.OrderLane != "queue" {
 		warnOfBacklog(e.ctx, workers, cfg.OrderLane, e.log)
 	}
+	returns := service.Returns{Sales: sales, Queue: ordersConfig.Queue}
+	closer := &service.Closer{Store: p.store, Returns: returns, Log: e.log, Closed: m.closed}
+	payments := service.NewPayments(service.PaymentsConfig{
+		Store: p.store, Providers: map[string]service.PaymentProvider{service.DefaultProvider: s.sandbox},
+		Returns: returns, Now: now, Log: e.log, Observe: m.payment,
+	})
+	s.background = append(s.background, closer.Run, payments.Run)
 	s.handler, err = handler.New(handler.Config{
-		Auth: auth, Vouchers: service.NewVouchers(p.store, sales, now), Orders: service.NewOrders(ordersConfig),
-		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState},
-		Ready:       checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
+		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments,
+		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
+		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store,
+		Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	})
 	return s, err
@@ -276,6 +295,8 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	for _, run := range s.background {
 		wg.Go(func() { run(background) })
 	}
+	webhook := urlOf(listener.Addr()) + "/api/v1/payments/webhook/" + service.DefaultProvider
+	wg.Go(func() { s.sandbox.Run(background, webhook) })
 	defer func() {
 		stopBackground()
 		wg.Wait()
@@ -317,7 +338,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 
 // greet tells a person where the server is and how to get in.
 func (s *server) greet(out io.Writer, addr net.Addr) {
-	url := "http://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(addr.String())
+	url := urlOf(addr)
 	database, rds := "MySQL", "Redis "+strings.Join(s.cfg.RedisAddrs, ",")
 	if s.cfg.Embedded() {
 		database = "SQLite in " + s.cfg.DataDir
@@ -335,6 +356,11 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
   curl -s  %s/api/v1/vouchers
   curl -s  %s/api/v1/vouchers/2/orders -X POST -H 'Authorization: Bearer <access_token>'
 `, strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
+}
+
+// urlOf is where this machine reaches a listener.
+func urlOf(addr net.Addr) string {
+	return "http://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(addr.String())
 }
 
 // logSender writes login codes to the log, for want of a contract with somebody who sends text messages.

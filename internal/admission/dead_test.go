@@ -100,10 +100,10 @@ func TestReplay(t *testing.T) {
 		}
 		reserve(t, g, admission(2, 11))
 		refused(service.ErrSoldOut)
-		require.NoError(t, g.Release(t.Context(), voucher, 11, 2))
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 2, UserID: 11}))
 		reserve(t, g, admission(3, 10))
 		refused(&service.DuplicateOrderError{OrderID: 3})
-		require.NoError(t, g.Release(t.Context(), voucher, 10, 3))
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 3, UserID: 10}))
 
 		a, err := g.Replay(t.Context(), id)
 		require.NoError(t, err)

@@ -12,7 +12,8 @@ import (
 )
 
 // The row of an admission is the same text wherever Redis holds it: in an entry of the stream, in a ticket, in a dead
-// letter. It has order, user, voucher, limit, amount, time in ms and the instance that waits, with spaces between.
+// letter. It has order, user, voucher, limit, amount, time in ms, currency and the instance that waits, with spaces
+// between.
 
 // rowSeparator stands between the rows of an entry, and of a user.
 const rowSeparator = "\n"
@@ -22,6 +23,8 @@ func appendRow(b []byte, a *service.Admission) []byte {
 		b = strconv.AppendInt(b, n, 10)
 		b = append(b, ' ')
 	}
+	b = append(b, a.Currency...)
+	b = append(b, ' ')
 	return append(b, a.ReplyTo...)
 }
 
@@ -54,9 +57,13 @@ func parseRow(row string) (service.Admission, error) {
 		}
 		numbers[i], rest = n, after
 	}
+	currency, replyTo, found := strings.Cut(rest, " ")
+	if !found { // written before there were currencies
+		currency, replyTo = service.DefaultCurrency, rest
+	}
 	return service.Admission{
 		OrderID: numbers[0], UserID: numbers[1], VoucherID: numbers[2], Limit: int(numbers[3]), Amount: numbers[4],
-		At: time.UnixMilli(numbers[5]).UTC(), ReplyTo: rest,
+		Currency: currency, At: time.UnixMilli(numbers[5]).UTC(), ReplyTo: replyTo,
 	}, nil
 }
 

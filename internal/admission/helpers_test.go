@@ -43,7 +43,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func admission(order, user int64) service.Admission {
 	return service.Admission{
-		OrderID: order, UserID: user, VoucherID: voucher, Amount: 100, Limit: 1, At: noon, ReplyTo: "here",
+		OrderID: order, UserID: user, VoucherID: voucher, Amount: 100, Currency: "CNY", Limit: 1, At: noon, ReplyTo: "here",
 	}
 }
 

@@ -22,7 +22,7 @@ func TestRacesWithALoad(t *testing.T) {
 	ctx := context.Background()
 	release := func(w world, user, order int64) error {
 		w.db.cancel(order)
-		return w.g.Release(ctx, voucher, user, order)
+		return w.g.Release(ctx, voucher, service.Holder{OrderID: order, UserID: user})
 	}
 	commit := func(w world, i int) {
 		for n, a := range w.q[i].Admissions {
@@ -110,12 +110,12 @@ func TestRacesBeforeTheMark(t *testing.T) {
 		q[1].Ends[0] = failed
 		require.NoError(t, g.Settle(t.Context(), q[1:2])) // after it
 		db.cancel(1)
-		require.NoError(t, g.Release(t.Context(), voucher, 10, 1))
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
 		require.NoError(t, l.mark(t.Context(), found))
 		require.Len(t, found, 2)
 
 		db.cancel(2)
-		require.NoError(t, g.Release(t.Context(), voucher, 20, 2))
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 2, UserID: 20}))
 		snapshot, err := db.read(t.Context(), voucher, found.orderIDs())
 		require.NoError(t, err)
 		table := newTable(found, snapshot)

@@ -217,7 +217,7 @@ func TestStaleLoaderLeavesTheNotesAlone(t *testing.T) {
 		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
 		read, reads := during(db, nil, func() {
 			db.cancel(1)
-			require.NoError(t, g.Release(t.Context(), voucher, 10, 1))
+			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
 			require.ErrorIs(t, old.mark(t.Context(), nil), errStale)
 			old.drop(t.Context())
 		})

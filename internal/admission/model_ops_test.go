@@ -14,7 +14,7 @@ func (m *model) reserve(v int64) {
 		m.nextID++
 		as[i] = service.Admission{
 			OrderID: m.nextID, UserID: 1 + m.rnd.Int64N(6), VoucherID: v, Amount: m.rnd.Int64N(1000),
-			Limit: 1 + m.rnd.IntN(2), At: noon, ReplyTo: "here",
+			Currency: []string{"CNY", "EUR"}[m.rnd.IntN(2)], Limit: 1 + m.rnd.IntN(2), At: noon, ReplyTo: "here",
 		}
 		if len(m.past) > 0 && m.rnd.IntN(6) == 0 { // the reply was lost, and somebody asks again
 			if again := m.past[m.rnd.IntN(len(m.past))]; again.VoucherID == v && !m.everSettled(again.OrderID) {
@@ -244,14 +244,14 @@ func (m *model) cancel(v int64) {
 		m.db.cancel(id)
 		m.gates[v].release(o.user, id)
 		for range 1 + m.rnd.IntN(2) {
-			require.NoError(m.t, m.g.Release(m.t.Context(), v, o.user, id))
+			require.NoError(m.t, m.g.Release(m.t.Context(), v, service.Holder{OrderID: id, UserID: o.user}))
 		}
 		return
 	}
 }
 
 func (m *model) releaseNothing(v int64) {
-	require.NoError(m.t, m.g.Release(m.t.Context(), v, 1+m.rnd.Int64N(6), 12345))
+	require.NoError(m.t, m.g.Release(m.t.Context(), v, service.Holder{OrderID: 12345, UserID: 1 + m.rnd.Int64N(6)}))
 }
 
 func (m *model) load(v int64) {

@@ -1,9 +1,11 @@
--- Gives back what a cancelled order held.
+-- Gives back what orders held that have ended in the database.
 -- KEYS     common.lua
--- ARGV[1]  user
--- ARGV[2]  order
--- Returns 1 if the gate changed, 0 if it is not loaded or the user holds no such order.
+-- ARGV     for each order: user, order
+-- Returns how many of them changed the gate: none if it is not loaded, and not those that their users do not hold.
 -- Repeating it does no harm.
-if not release(ARGV[1], ARGV[2]) then return 0 end
-changed()
-return 1
+local released = 0
+for i = 1, #ARGV, 2 do
+  if release(ARGV[i], ARGV[i + 1]) then released = released + 1 end
+end
+if released > 0 then changed() end
+return released

@@ -43,7 +43,7 @@ func TestKeysAndTexts(t *testing.T) {
 		at := strconv.FormatInt(noon.UnixMilli(), 10)
 		text, err := rdb.HGet(t.Context(), "seckill:{s7}:queued", "10").Result()
 		require.NoError(t, err)
-		first, second := "1 10 7 1 100 "+at+" here", "2 11 7 1 100 "+at+" here"
+		first, second := "1 10 7 1 100 "+at+" CNY here", "2 11 7 1 100 "+at+" CNY here"
 		require.Equal(t, first, text)
 		fields := func(stream string, n int) map[string]any {
 			entries, err := rdb.XRange(t.Context(), stream, "-", "+").Result()
@@ -106,9 +106,18 @@ func TestParse(t *testing.T) {
 	}
 	p, err := g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000", "tries": "3"})
 	require.NoError(t, err)
-	require.Equal(t, service.Parcel{Entry: "1-1", Tries: 3, Admissions: []service.Admission{{
-		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, At: time.UnixMilli(1000).UTC(),
-	}}}, p)
+	want := service.Admission{
+		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, Currency: "CNY", At: time.UnixMilli(1000).UTC(),
+	}
+	require.Equal(t, service.Parcel{Entry: "1-1", Tries: 3, Admissions: []service.Admission{want}}, p)
+	p, err = g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000 here"}) // of an old version
+	require.NoError(t, err)
+	want.ReplyTo = "here"
+	require.Equal(t, []service.Admission{want}, p.Admissions)
+	p, err = g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000 EUR here"})
+	require.NoError(t, err)
+	want.Currency = "EUR"
+	require.Equal(t, []service.Admission{want}, p.Admissions)
 }
 
 func TestReserveIsIdempotentByOrder(t *testing.T) {
@@ -135,8 +144,8 @@ func TestBigIDs(t *testing.T) {
 		require.Equal(t, []error{nil}, reserve(t, g, admission(order, user)))
 		require.Equal(t, []error{&service.DuplicateOrderError{OrderID: order}}, reserve(t, g, admission(order+1, user)))
 		require.Equal(t, []error{nil}, reserve(t, g, admission(order+1, user-1)))
-		require.NoError(t, g.Release(t.Context(), voucher, user, order+1)) // not his
-		require.NoError(t, g.Release(t.Context(), voucher, user, order))
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: order + 1, UserID: user})) // not his
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: order, UserID: user}))
 		require.Equal(t, map[string]string{strconv.FormatInt(user-1, 10): strconv.FormatInt(order+1, 10)},
 			buyers(t, g, voucher))
 	})
@@ -150,7 +159,7 @@ func TestLimitAndNewestOrder(t *testing.T) {
 			rows[i].Limit = 3
 		}
 		require.Equal(t, []error{nil, nil, nil, &service.DuplicateOrderError{OrderID: 3}}, reserve(t, g, rows...))
-		require.NoError(t, g.Release(t.Context(), voucher, 10, 3))
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 3, UserID: 10}))
 		require.Equal(t, map[string]string{"10": "1,2"}, buyers(t, g, voucher))
 		one := admission(5, 10)
 		require.Equal(t, []error{&service.DuplicateOrderError{OrderID: 2}}, reserve(t, g, one))
@@ -250,7 +259,7 @@ func TestColdGateDecidesNothing(t *testing.T) {
 		require.ErrorIs(t, err, service.ErrGateCold)
 		_, err = g.Level(t.Context(), voucher)
 		require.ErrorIs(t, err, service.ErrGateCold)
-		require.NoError(t, g.Release(t.Context(), voucher, 10, 1))
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
 		require.NoError(t, g.AddStock(t.Context(), voucher, 5))
 		requireKeys(t, rdb)
 	})

@@ -155,15 +155,15 @@ func TestReleaseIsExactlyOnce(t *testing.T) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10))
 		for range 3 {
-			require.NoError(t, g.Release(t.Context(), voucher, 10, 1))
-			require.NoError(t, g.Release(t.Context(), voucher, 11, 1))
+			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
+			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 11}))
 		}
 		requireLevel(t, g, Level{Stock: 5, Queued: 1, Backlog: 1})
 		require.Empty(t, buyers(t, g, voucher))
 		// Nor does an id that looks alike take anything away.
 		reserve(t, g, admission(2123, 12))
 		for _, id := range []int64{2, 3, 12, 21, 23, 212, 123} {
-			require.NoError(t, g.Release(t.Context(), voucher, 12, id))
+			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: id, UserID: 12}))
 		}
 		require.Equal(t, map[string]string{"12": "2123"}, buyers(t, g, voucher))
 		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 2, Backlog: 2})

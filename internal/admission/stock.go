@@ -5,6 +5,7 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -79,11 +80,17 @@ func (g *Gate) Unload(ctx context.Context, voucherID int64) error {
 	return nil
 }
 
-// Release gives back the unit of an order whose cancellation is committed, and forgets its buyer. It does so once
-// however often it is called, and nothing while the gate is cold: who loads it will see the cancellation.
-func (g *Gate) Release(ctx context.Context, voucherID, userID, orderID int64) error {
-	if err := g.run(ctx, releaseScript, keysOf(voucherID).list(), userID, orderID).Err(); err != nil {
-		return unavailable(err, "release order %d", orderID)
+// Release gives back the units of orders of a voucher whose end is committed, and forgets their buyers. It does so once
+// however often it is called, and nothing while the gate is cold: who loads it will see that they have ended.
+func (g *Gate) Release(ctx context.Context, voucherID int64, held ...service.Holder) error {
+	for some := range slices.Chunk(held, maxRows) {
+		args := make([]any, 0, 2*len(some))
+		for _, h := range some {
+			args = append(args, h.UserID, h.OrderID)
+		}
+		if err := g.run(ctx, releaseScript, keysOf(voucherID).list(), args...).Err(); err != nil {
+			return unavailable(err, "release %d orders of voucher %d", len(some), voucherID)
+		}
 	}
 	return nil
 }

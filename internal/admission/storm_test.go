@@ -89,7 +89,7 @@ func (s *storm) cancel(ctx context.Context) error {
 	}
 	s.db.cancel(order)
 	s.mu.Unlock()
-	return s.g.Release(ctx, voucher, user, order)
+	return s.g.Release(ctx, voucher, service.Holder{OrderID: order, UserID: user})
 }
 
 // TestStorm lets everything happen at once, Redis losing its gate or all its data included. However it comes, in the

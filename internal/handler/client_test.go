@@ -174,6 +174,9 @@ func (c client) check(req *http.Request, a answer) {
 
 // hasToken stands for the bearerAuth of the document; whether the token is good is the server's business.
 func hasToken(_ context.Context, in *openapi3filter.AuthenticationInput) error {
+	if in.SecuritySchemeName == "signature" {
+		return nil // of which there is a test
+	}
 	if !strings.HasPrefix(in.RequestValidationInput.Request.Header.Get("Authorization"), "Bearer ") {
 		return errors.New("the document wants a bearer token")
 	}
@@ -305,7 +308,11 @@ type orderView struct {
 	Amount      int64
 	CreatedAt   string `json:"created_at"`
 	ExpiresAt   string `json:"expires_at"`
+	PaidAt      string `json:"paid_at"`
+	RedeemedAt  string `json:"redeemed_at"`
 	CancelledAt string `json:"cancelled_at"`
+	RefundedAt  string `json:"refunded_at"`
+	RedeemCode  string `json:"redeem_code"`
 }
 
 func (o orderView) path() string { return "/api/v1/orders/" + o.ID }

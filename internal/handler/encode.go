@@ -38,6 +38,8 @@ func appendOrder(b []byte, o *service.Order) []byte {
 	b = appendString(b, o.Status.String())
 	b = append(b, `,"amount":`...)
 	b = strconv.AppendInt(b, o.Amount, 10)
+	b = append(b, `,"currency":`...)
+	b = appendString(b, o.Currency)
 	b = appendTime(b, "created_at", &o.CreatedAt)
 	b = appendTime(b, "expires_at", &o.ExpiresAt)
 	b = appendTime(b, "paid_at", o.PaidAt)
@@ -47,6 +49,10 @@ func appendOrder(b []byte, o *service.Order) []byte {
 	if o.Reason != "" {
 		b = append(b, `,"reason":`...)
 		b = appendString(b, o.Reason)
+	}
+	if o.RedeemCode != "" {
+		b = append(b, `,"redeem_code":`...)
+		b = appendString(b, o.RedeemCode)
 	}
 	return append(b, '}')
 }

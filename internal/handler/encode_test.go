@@ -24,6 +24,7 @@ func TestHandWrittenJSON(t *testing.T) {
 			ID: id.Draw(t, "id"), UserID: id.Draw(t, "user"), VoucherID: id.Draw(t, "voucher"), Amount: id.Draw(t, "amount"),
 			Status:    rapid.SampledFrom([]service.OrderStatus{1, 2, 3, 4, 5, 6, service.OrderQueued, service.OrderFailed, 77}).Draw(t, "status"),
 			CreatedAt: moment.Draw(t, "created"), ExpiresAt: moment.Draw(t, "expires"), Reason: text.Draw(t, "reason"),
+			Currency: text.Draw(t, "currency"), RedeemCode: text.Draw(t, "code"),
 			PaidAt: rapid.Ptr(moment, true).Draw(t, "paid"), RedeemedAt: rapid.Ptr(moment, true).Draw(t, "redeemed"),
 			CancelledAt: rapid.Ptr(moment, true).Draw(t, "cancelled"), RefundedAt: rapid.Ptr(moment, true).Draw(t, "refunded"),
 		}

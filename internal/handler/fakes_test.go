@@ -192,13 +192,44 @@ func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep ti
 	return err
 }
 
-func (s *faultyStore) CreateVoucher(ctx context.Context, v *service.Voucher) error {
-	_, err := or(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, v) })
+func (s *faultyStore) CreateVoucher(ctx context.Context, v *service.Voucher, by service.Actor) error {
+	_, err := or(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, v, by) })
 	return err
 }
 
-func (s *faultyStore) ChangeVoucher(ctx context.Context, id int64, f func(*service.Voucher) error) (service.Voucher, error) {
-	return or(s, func() (service.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, f) })
+func (s *faultyStore) ChangeVoucher(
+	ctx context.Context, id int64, by service.Actor, f func(*service.Voucher) (string, error),
+) (service.Voucher, error) {
+	return or(s, func() (service.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, by, f) })
+}
+
+func (s *faultyStore) ChangeStock(ctx context.Context, c service.StockChange) (service.Voucher, error) {
+	return or(s, func() (service.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
+}
+
+func (s *faultyStore) BeginPayment(ctx context.Context, user int64, p service.Payment) (o service.Order, paid service.Payment, err error) {
+	if err := s.hit(); err != nil {
+		return o, paid, err
+	}
+	return s.Store.BeginPayment(ctx, user, p)
+}
+
+func (s *faultyStore) SettlePayment(
+	ctx context.Context, provider string, n service.PaymentNotice, at time.Time,
+) (service.Settled, error) {
+	return or(s, func() (service.Settled, error) { return s.Store.SettlePayment(ctx, provider, n, at) })
+}
+
+func (s *faultyStore) BeginRefund(ctx context.Context, user, order int64, at time.Time) (service.Order, error) {
+	return or(s, func() (service.Order, error) { return s.Store.BeginRefund(ctx, user, order, at) })
+}
+
+func (s *faultyStore) Payments(ctx context.Context, user, order int64) ([]service.Payment, error) {
+	return or(s, func() ([]service.Payment, error) { return s.Store.Payments(ctx, user, order) })
+}
+
+func (s *faultyStore) AuditLog(ctx context.Context, f service.AuditFilter) ([]service.AuditEntry, error) {
+	return or(s, func() ([]service.AuditEntry, error) { return s.Store.AuditLog(ctx, f) })
 }
 
 func (s *faultyStore) Voucher(ctx context.Context, id int64) (service.Voucher, error) {
@@ -216,8 +247,8 @@ func (s *faultyStore) PlaceOrders(ctx context.Context, orders []service.Order, l
 	return s.Store.PlaceOrders(ctx, orders, limit)
 }
 
-func (s *faultyStore) CancelOrder(ctx context.Context, userID, id int64, at time.Time) (service.Order, error) {
-	return or(s, func() (service.Order, error) { return s.Store.CancelOrder(ctx, userID, id, at) })
+func (s *faultyStore) MoveOrder(ctx context.Context, m service.OrderMove) (service.Order, error) {
+	return or(s, func() (service.Order, error) { return s.Store.MoveOrder(ctx, m) })
 }
 
 func (s *faultyStore) Order(ctx context.Context, userID, id int64) (service.Order, error) {

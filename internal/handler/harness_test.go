@@ -43,7 +43,10 @@ type env struct {
 	clock  *clock
 	locks  *userLocks
 	outbox *outbox
-	logs   *logBook
+	bank   *bank
+
+	payments *service.Payments
+	logs     *logBook
 
 	revoked *service.Revocations
 	engine  *gin.Engine
@@ -156,15 +159,22 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	if s.queue != nil {
 		lane, queue = s.queue(e.db)
 	}
+	e.bank = newBank(e.clock.now)
+	e.payments = service.NewPayments(service.PaymentsConfig{
+		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
+		Returns: service.Returns{Sales: sales, Queue: queue}, Now: e.clock.now, Log: log,
+	})
 	cfg := handler.Config{
 		Auth: service.NewAuth(service.AuthConfig{
 			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
 			AdminPhones: []string{adminPhone}, Limits: s.limits, Now: e.clock.now,
 		}),
-		Vouchers: service.NewVouchers(e.db, sales, e.clock.now),
+		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.db, Sales: sales, Lane: lane, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.room,
+			Codes: service.NewRedeemCodes(secret),
 		}),
+		Payments: e.payments, AuditLog: e.db,
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit,
 	}

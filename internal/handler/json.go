@@ -122,6 +122,14 @@ func bind(c *gin.Context, dst any) error {
 	return nil
 }
 
+// bindIfAny is bind for requests that may come without a body.
+func bindIfAny(c *gin.Context, dst any) error {
+	if c.Request.ContentLength == 0 {
+		return nil
+	}
+	return bind(c, dst)
+}
+
 func bindError(err error) error {
 	var (
 		wrongType *json.UnmarshalTypeError

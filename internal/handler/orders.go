@@ -21,21 +21,23 @@ type orderOut struct {
 	UserID      ID         `json:"user_id"`
 	Status      string     `json:"status"`
 	Amount      int64      `json:"amount"`
+	Currency    string     `json:"currency"`
 	CreatedAt   time.Time  `json:"created_at"`
 	ExpiresAt   time.Time  `json:"expires_at"`
 	PaidAt      *time.Time `json:"paid_at,omitempty"`
 	RedeemedAt  *time.Time `json:"redeemed_at,omitempty"`
 	CancelledAt *time.Time `json:"cancelled_at,omitempty"`
 	RefundedAt  *time.Time `json:"refunded_at,omitempty"`
-	Reason      string     `json:"reason,omitempty"` // of a failed order
+	Reason      string     `json:"reason,omitempty"`      // of a failed order
+	RedeemCode  string     `json:"redeem_code,omitempty"` // of a paid order
 }
 
 func newOrderOut(o *service.Order) orderOut {
 	return orderOut{
 		ID: ID(o.ID), VoucherID: ID(o.VoucherID), UserID: ID(o.UserID), Status: o.Status.String(), Amount: o.Amount,
-		CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
+		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
 		PaidAt: o.PaidAt, RedeemedAt: o.RedeemedAt, CancelledAt: o.CancelledAt, RefundedAt: o.RefundedAt,
-		Reason: o.Reason,
+		Reason: o.Reason, RedeemCode: o.RedeemCode,
 	}
 }
 
@@ -86,6 +88,34 @@ func preferredWait(c *gin.Context) time.Duration {
 func (h *orderHandler) show(c *gin.Context) error { return h.one(c, h.orders.Get) }
 
 func (h *orderHandler) cancel(c *gin.Context) error { return h.one(c, h.orders.Cancel) }
+
+// redeem takes a paid order for used. The body, with the buyer's code, may be left out.
+func (h *orderHandler) redeem(c *gin.Context) error {
+	var in struct {
+		Code string `json:"code"`
+	}
+	if err := bindIfAny(c, &in); err != nil {
+		return err
+	}
+	return h.one(c, func(ctx context.Context, admin, id int64) (service.Order, error) {
+		return h.orders.Redeem(ctx, admin, id, in.Code)
+	})
+}
+
+// redeemCode takes the order of a code for used.
+func (h *orderHandler) redeemCode(c *gin.Context) error {
+	var in struct {
+		Code string `json:"code"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	o, err := h.orders.RedeemCode(c.Request.Context(), caller(c).UserID, in.Code)
+	if err != nil {
+		return err
+	}
+	return writeOrder(c, http.StatusOK, &o)
+}
 
 // orderAction reads or changes one order of a user.
 type orderAction func(ctx context.Context, userID, id int64) (service.Order, error)

@@ -19,7 +19,9 @@ type Config struct {
 	Auth           *service.Auth
 	Vouchers       *service.Vouchers
 	Orders         *service.Orders
+	Payments       *service.Payments
 	DeadLetters    *service.DeadLetters
+	AuditLog       service.AuditStore
 	Ready          map[string]Check // dependencies by name, asked by /readyz
 	Metrics        prometheus.Registerer
 	Log            *slog.Logger
@@ -44,6 +46,8 @@ func New(cfg Config) (http.Handler, error) {
 	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo}
 	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
 	orders := &orderHandler{orders: cfg.Orders}
+	payments := &paymentHandler{payments: cfg.Payments}
+	auditLog := &auditHandler{log: cfg.AuditLog}
 	letters := &deadLetterHandler{letters: cfg.DeadLetters}
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
@@ -76,9 +80,17 @@ func New(cfg Config) (http.Handler, error) {
 	v1.GET("/orders", e.wrap(user), e.wrap(orders.list))
 	v1.GET("/orders/:id", e.wrap(user), e.wrap(orders.show))
 	v1.POST("/orders/:id/cancel", e.wrap(user), e.wrap(orders.cancel))
+	v1.POST("/orders/:id/pay", e.wrap(user), e.wrap(payments.pay))
+	v1.POST("/orders/:id/refund", e.wrap(user), e.wrap(payments.refund))
+	v1.GET("/orders/:id/payments", e.wrap(user), e.wrap(payments.list))
+	v1.POST("/payments/webhook/:provider", e.wrap(payments.webhook))
 
 	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(vouchers.change))
+	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), e.wrap(vouchers.changeStock))
+	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), e.wrap(orders.redeem))
+	v1.POST("/admin/redeem", e.wrap(admin), e.wrap(orders.redeemCode))
+	v1.GET("/admin/audit", e.wrap(admin), e.wrap(auditLog.list))
 	v1.GET("/admin/dead-letters", e.wrap(admin), e.wrap(letters.list))
 	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), e.wrap(letters.replay))
 	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(letters.discard))

@@ -23,6 +23,7 @@ type voucherOut struct {
 	Rules        string            `json:"rules"`
 	PayValue     int64             `json:"pay_value"`
 	ActualValue  int64             `json:"actual_value"`
+	Currency     string            `json:"currency"`
 	Type         string            `json:"type"`
 	Status       string            `json:"status"`
 	State        service.SaleState `json:"state"`
@@ -40,7 +41,7 @@ func (h *voucherHandler) out(v *service.Voucher) voucherOut {
 	now := service.Moment(h.now())
 	o := voucherOut{
 		ID: ID(v.ID), ShopID: ID(v.ShopID), Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
-		PayValue: v.PayValue, ActualValue: v.ActualValue, Type: v.Type.String(), Status: v.Status.String(),
+		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: v.Type.String(), Status: v.Status.String(),
 		State: v.State(now), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt, ServerTime: now,
 	}
 	if s := v.Sale; s != nil {
@@ -123,12 +124,14 @@ func (f voucherFields) service() service.VoucherFields {
 func (h *voucherHandler) create(c *gin.Context) error {
 	var in struct {
 		voucherFields
-		Stock *int64 `json:"stock"`
+		Stock    *int64  `json:"stock"`
+		Currency *string `json:"currency"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	v, err := h.vouchers.Create(c.Request.Context(), service.VoucherInput{VoucherFields: in.service(), Stock: in.Stock})
+	v, err := h.vouchers.Create(c.Request.Context(), caller(c).UserID,
+		service.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency})
 	if err != nil {
 		return err
 	}
@@ -156,7 +159,33 @@ func (h *voucherHandler) change(c *gin.Context) error {
 		}
 		ch.Status = &status
 	}
-	v, err := h.vouchers.Change(c.Request.Context(), id, ch)
+	v, err := h.vouchers.Change(c.Request.Context(), caller(c).UserID, id, ch)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, h.out(&v))
+}
+
+// changeStock adds units to a sale or takes some away.
+func (h *voucherHandler) changeStock(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Delta  *int64  `json:"delta"`
+		Reason *string `json:"reason"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	switch {
+	case in.Delta == nil:
+		return service.Invalid("delta", "is required")
+	case in.Reason == nil:
+		return service.Invalid("reason", "is required")
+	}
+	v, err := h.vouchers.ChangeStock(c.Request.Context(), caller(c).UserID, id, *in.Delta, *in.Reason)
 	if err != nil {
 		return err
 	}

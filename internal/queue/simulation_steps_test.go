@@ -187,7 +187,9 @@ func (s *simulation) settleAgain(t *rapid.T) {
 // cancel is a buyer who changes his mind. The gate hears of it, once or twice, or does not.
 func (s *simulation) cancel(t *rapid.T) {
 	p := s.anyOrder(t, cancellable)
-	_, err := s.store.CancelOrder(s.ctx, p.UserID, p.OrderID, noonOfSale)
+	_, err := s.store.MoveOrder(s.ctx, service.OrderMove{
+		Move: service.MoveCancel, OrderID: p.OrderID, UserID: p.UserID, At: noonOfSale,
+	})
 	require.NoError(t, err)
 	p.cancelled = true
 	heard := evenly(t, "heard", 1, 1, 1, 2, 0)
@@ -195,14 +197,14 @@ func (s *simulation) cancel(t *rapid.T) {
 		s.excuse(p)
 	}
 	for range heard {
-		require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, p.UserID, p.OrderID))
+		require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, service.Holder{OrderID: p.OrderID, UserID: p.UserID}))
 	}
 }
 
 // releaseAgain is a release that is repeated, or one that comes late.
 func (s *simulation) releaseAgain(t *rapid.T) {
 	p := s.anyOrder(t, isCancelled)
-	require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, p.UserID, p.OrderID))
+	require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, service.Holder{OrderID: p.OrderID, UserID: p.UserID}))
 }
 
 func (s *simulation) anyLetter(t *rapid.T) (admission.DeadLetter, *promise) {

@@ -138,7 +138,7 @@ func (w *world) createVoucher(t *rapid.T, v simVoucher) {
 		Sale: &service.Sale{
 			InitialStock: v.units, Stock: v.units, BeginAt: window.Begin, EndAt: window.End, LimitPerUser: v.limit,
 		},
-	}))
+	}, service.Actor{Kind: service.ActorSystem}))
 	w.vouchers = append(w.vouchers, v)
 }
 

@@ -30,7 +30,7 @@ func BenchmarkPlaceOrder(b *testing.B) {
 				ShopID: 1, Title: "b", Type: service.VoucherSeckill, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now,
 				Sale: &service.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
 			}
-			require.NoError(b, s.CreateVoucher(ctx, &v))
+			require.NoError(b, s.CreateVoucher(ctx, &v, admin))
 			var n atomic.Int64
 			b.SetParallelism(24)
 			b.ResetTimer()

@@ -151,10 +151,10 @@ func TestForeignServer(t *testing.T) {
 
 	evil := newSale(t, s, 1, 1)
 	evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "
-	require.Error(t, s.CreateVoucher(t.Context(), &evil), "not UTF-8, and not SQL either")
+	require.Error(t, s.CreateVoucher(t.Context(), &evil, admin), "not UTF-8, and not SQL either")
 	evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
 	evil.ID = 0
-	require.NoError(t, s.CreateVoucher(t.Context(), &evil))
+	require.NoError(t, s.CreateVoucher(t.Context(), &evil, admin))
 	stored, err := s.Voucher(t.Context(), evil.ID)
 	require.NoError(t, err)
 	require.Equal(t, evil, stored)

@@ -11,6 +11,7 @@ const (
 	primaryKey        = "PRIMARY"
 	ukUserVoucherSlot = "uk_user_voucher_slot"
 	ukPhone           = "uk_phone"
+	ukProviderRef     = "uk_provider_ref"
 )
 
 // The rows as they lie in the tables. They stay in this package: the service has its own types.
@@ -23,6 +24,7 @@ type voucherRow struct {
 	Rules       string
 	PayValue    int64
 	ActualValue int64
+	Currency    string
 	Type        int8
 	Status      int8
 	CreatedAt   time.Time
@@ -47,7 +49,7 @@ func (saleRow) TableName() string { return "seckill_vouchers" }
 func newVoucherRow(v *service.Voucher) voucherRow {
 	return voucherRow{
 		ID: v.ID, ShopID: v.ShopID, Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
-		PayValue: v.PayValue, ActualValue: v.ActualValue, Type: int8(v.Type), Status: int8(v.Status),
+		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: int8(v.Type), Status: int8(v.Status),
 		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 	}
 }
@@ -55,7 +57,7 @@ func newVoucherRow(v *service.Voucher) voucherRow {
 func (r *voucherRow) voucher(s *saleRow) service.Voucher {
 	v := service.Voucher{
 		ID: r.ID, ShopID: r.ShopID, Title: r.Title, SubTitle: r.SubTitle, Rules: r.Rules,
-		PayValue: r.PayValue, ActualValue: r.ActualValue,
+		PayValue: r.PayValue, ActualValue: r.ActualValue, Currency: r.Currency,
 		Type: service.VoucherType(r.Type), Status: service.VoucherStatus(r.Status),
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
@@ -75,6 +77,7 @@ type orderRow struct {
 	Slot        *int
 	Status      int8
 	Amount      int64
+	Currency    string
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	PaidAt      *time.Time
@@ -89,20 +92,85 @@ func (orderRow) TableName() string { return "voucher_orders" }
 func newOrderRow(o *service.Order) orderRow {
 	return orderRow{
 		ID: o.ID, UserID: o.UserID, VoucherID: o.VoucherID, Status: int8(o.Status), Amount: o.Amount,
-		CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt, UpdatedAt: o.CreatedAt,
+		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt, UpdatedAt: o.CreatedAt,
 	}
 }
 
 func (r *orderRow) order() service.Order {
 	o := service.Order{
 		ID: r.ID, UserID: r.UserID, VoucherID: r.VoucherID, Status: service.OrderStatus(r.Status), Amount: r.Amount,
-		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, PaidAt: r.PaidAt, RedeemedAt: r.RedeemedAt,
+		Currency: r.Currency, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, PaidAt: r.PaidAt, RedeemedAt: r.RedeemedAt,
 		CancelledAt: r.CancelledAt, RefundedAt: r.RefundedAt,
 	}
 	if r.Slot != nil {
 		o.Slot = *r.Slot
 	}
 	return o
+}
+
+type stockChangeRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	VoucherID int64
+	Delta     int64
+	Reason    string
+	ActorID   int64
+	CreatedAt time.Time
+}
+
+func (stockChangeRow) TableName() string { return "stock_changes" }
+
+type auditRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	At        time.Time
+	Actor     string
+	ActorID   int64
+	Action    string
+	VoucherID int64
+	OrderID   *int64
+	Detail    string
+}
+
+func (auditRow) TableName() string { return "audit_log" }
+
+func (r *auditRow) entry() service.AuditEntry {
+	e := service.AuditEntry{
+		ID: r.ID, At: r.At, Actor: service.Actor{Kind: service.ActorKind(r.Actor), ID: r.ActorID}, Action: r.Action,
+		VoucherID: r.VoucherID, Detail: r.Detail,
+	}
+	if r.OrderID != nil {
+		e.OrderID = *r.OrderID
+	}
+	return e
+}
+
+type paymentRow struct {
+	ID          int64 `gorm:"primaryKey"`
+	OrderID     int64
+	Provider    string
+	ProviderRef string
+	Amount      int64
+	Currency    string
+	Status      int8
+	RefundTries int
+	NextTryAt   *time.Time
+	CreatedAt   time.Time
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // the service says when
+}
+
+func (paymentRow) TableName() string { return "payments" }
+
+func newPaymentRow(p *service.Payment) paymentRow {
+	return paymentRow{
+		OrderID: p.OrderID, Provider: p.Provider, ProviderRef: p.Ref, Amount: p.Amount, Currency: p.Currency,
+		Status: int8(p.Status), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+	}
+}
+
+func (r *paymentRow) payment() service.Payment {
+	return service.Payment{
+		ID: r.ID, OrderID: r.OrderID, Provider: r.Provider, Ref: r.ProviderRef, Amount: r.Amount, Currency: r.Currency,
+		Status: service.PaymentStatus(r.Status), RefundTries: r.RefundTries, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
 }
 
 type userRow struct {

@@ -2,7 +2,6 @@ package repo
 
 import (
 	"context"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -12,37 +11,6 @@ import (
 // activeOrders selects the orders that hold a unit of the voucher for the user.
 func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 	return db.Model(&orderRow{}).Where("user_id = ? AND voucher_id = ? AND slot IS NOT NULL", userID, voucherID)
-}
-
-// CancelOrder implements service.OrderStore. Only the transaction that moves the status returns the unit.
-func (s *Store) CancelOrder(ctx context.Context, userID, id int64, at time.Time) (service.Order, error) {
-	var row orderRow
-	err := s.write(ctx, func(tx *gorm.DB) error {
-		row = orderRow{}
-		if err := tx.Where("user_id = ?", userID).Take(&row, id).Error; err != nil {
-			return err
-		}
-		res := tx.Model(&orderRow{}).Where("id = ? AND status = ?", id, service.OrderPendingPayment).
-			Updates(map[string]any{"status": service.OrderCancelled, "slot": nil, "cancelled_at": at, "updated_at": at})
-		if res.Error != nil {
-			return res.Error
-		}
-		if res.RowsAffected == 0 {
-			return service.ErrInvalidState
-		}
-		row.Status, row.Slot, row.CancelledAt = int8(service.OrderCancelled), nil, &at
-		return returnUnit(tx, row.VoucherID, at)
-	})
-	err = s.settle(ctx, err, func(tx *gorm.DB) error {
-		return tx.Where("id = ? AND status = ? AND cancelled_at = ?", id, service.OrderCancelled, at).Take(&orderRow{}).Error
-	})
-	return row.order(), err
-}
-
-// returnUnit gives one unit back to the sale.
-func returnUnit(tx *gorm.DB, voucherID int64, at time.Time) error {
-	return tx.Model(&saleRow{}).Where("voucher_id = ?", voucherID).
-		Updates(map[string]any{"stock": gorm.Expr("stock + 1"), "updated_at": at}).Error
 }
 
 // Order implements service.OrderStore.

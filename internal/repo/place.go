@@ -254,7 +254,7 @@ func (b *batch) insert(tx *gorm.DB) error {
 	})
 	args := make([]any, 0, len(rows)*insertColumns)
 	for _, r := range rows {
-		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.CreatedAt, r.ExpiresAt, r.UpdatedAt)
+		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt)
 	}
 	_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows)), args...)
 	switch {
@@ -269,9 +269,9 @@ func (b *batch) insert(tx *gorm.DB) error {
 }
 
 const (
-	insertColumns = 9
-	insertHead    = "INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at) VALUES "
-	insertRow     = "(?,?,?,?,?,?,?,?,?)"
+	insertColumns = 10
+	insertHead    = "INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, expires_at, updated_at) VALUES "
+	insertRow     = "(?,?,?,?,?,?,?,?,?,?)"
 )
 
 // insertOrders is the statement for n rows. What it leaves out is NULL: it has not happened yet.

@@ -101,7 +101,7 @@ func TestBatchDeliveredAgain(t *testing.T) {
 			require.Equal(t, []string{
 				fmt.Sprintf("order %d", id), fmt.Sprintf("order %d", id+1), fmt.Sprintf("order %d", id+2), service.ErrSoldOut.Error(),
 			}, outcomes(s.PlaceOrders(ctx, more, limit)))
-			_, err := s.CancelOrder(ctx, 10, id, now)
+			_, err := cancel(ctx, s, 10, id, now)
 			require.NoError(t, err)
 			again := s.PlaceOrders(ctx, first, limit)
 			require.NoError(t, again[0].Err)
@@ -178,7 +178,7 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		level, err := s.SaleLevel(ctx, c.ID)
 		require.NoError(t, err)
 		require.Equal(t, service.SaleLevel{Stock: 3, Active: 2, Sum: 1 + 3}, level)
-		_, err = s.CancelOrder(ctx, 10, 1, now)
+		_, err = cancel(ctx, s, 10, 1, now)
 		require.NoError(t, err)
 		level, err = s.SaleLevel(ctx, c.ID)
 		require.NoError(t, err)

@@ -103,10 +103,11 @@ func sqliteFault(err error) fault {
 // sqliteIndexes names the unique indexes by their columns: SQLite reports those, not the name.
 var sqliteIndexes = map[string]string{
 	"voucher_orders.user_id, voucher_orders.voucher_id, voucher_orders.slot": ukUserVoucherSlot,
-	"users.phone":       ukPhone,
-	"login_codes.phone": primaryKey,
-	"sessions.id":       primaryKey,
-	"voucher_orders.id": primaryKey,
+	"users.phone":           ukPhone,
+	"login_codes.phone":     primaryKey,
+	"sessions.id":           primaryKey,
+	"voucher_orders.id":     primaryKey,
+	"payments.provider_ref": ukProviderRef,
 }
 
 // sqliteIndex takes the columns out of "constraint failed: UNIQUE constraint failed: users.phone (2067)".

@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -10,8 +11,13 @@ import (
 )
 
 // CreateVoucher implements service.VoucherStore.
-func (s *Store) CreateVoucher(ctx context.Context, v *service.Voucher) error {
-	return s.write(ctx, func(tx *gorm.DB) error { return insertVoucher(tx, v) })
+func (s *Store) CreateVoucher(ctx context.Context, v *service.Voucher, by service.Actor) error {
+	return s.write(ctx, func(tx *gorm.DB) error {
+		if err := insertVoucher(tx, v); err != nil {
+			return err
+		}
+		return audit(tx, service.AuditEntry{At: v.CreatedAt, Actor: by, Action: service.ActionCreateVoucher, VoucherID: v.ID})
+	})
 }
 
 // insertVoucher stores the voucher and its sale, and sets v.ID.
@@ -32,14 +38,23 @@ func insertVoucher(tx *gorm.DB, v *service.Voucher) error {
 }
 
 // ChangeVoucher implements service.VoucherStore. Stock is not written: orders change it meanwhile.
-func (s *Store) ChangeVoucher(ctx context.Context, id int64, change func(*service.Voucher) error) (service.Voucher, error) {
+func (s *Store) ChangeVoucher(
+	ctx context.Context, id int64, by service.Actor, change func(*service.Voucher) (string, error),
+) (service.Voucher, error) {
 	var v service.Voucher
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		var err error
 		if v, err = findVoucher(tx.Clauses(forUpdate), id); err != nil {
 			return err
 		}
-		if err := change(&v); err != nil {
+		detail, err := change(&v)
+		if err != nil {
+			return err
+		}
+		err = audit(tx, service.AuditEntry{
+			At: v.UpdatedAt, Actor: by, Action: service.ActionChangeVoucher, VoucherID: id, Detail: detail,
+		})
+		if err != nil {
 			return err
 		}
 		row := newVoucherRow(&v)
@@ -50,6 +65,35 @@ func (s *Store) ChangeVoucher(ctx context.Context, id int64, change func(*servic
 			"begin_at": v.Sale.BeginAt, "end_at": v.Sale.EndAt,
 			"limit_per_user": v.Sale.LimitPerUser, "updated_at": v.UpdatedAt,
 		}).Error
+	})
+	return v, err
+}
+
+// ChangeStock implements service.VoucherStore. The condition keeps the sale from losing units that somebody holds.
+func (s *Store) ChangeStock(ctx context.Context, c service.StockChange) (service.Voucher, error) {
+	var v service.Voucher
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		booked := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
+		if err := tx.Create(&booked).Error; err != nil {
+			return err
+		}
+		err := audit(tx, service.AuditEntry{
+			At: c.At, Actor: c.By, Action: service.ActionChangeStock, VoucherID: c.VoucherID,
+			Detail: fmt.Sprintf("%+d: %s", c.Delta, c.Reason),
+		})
+		if err != nil {
+			return err
+		}
+		res := tx.Model(&saleRow{}).
+			Where("voucher_id = ? AND stock + ? BETWEEN 0 AND ?", c.VoucherID, c.Delta, int64(service.MaxStock)).
+			Updates(map[string]any{"stock": gorm.Expr("stock + ?", c.Delta), "updated_at": c.At})
+		if res.Error != nil {
+			return res.Error
+		}
+		if v, err = findVoucher(tx, c.VoucherID); err == nil && res.RowsAffected == 0 {
+			err = service.ErrInvalidState
+		}
+		return err
 	})
 	return v, err
 }

@@ -22,7 +22,7 @@ func TestVoucher(t *testing.T) {
 			ShopID: 1, Title: "n", PayValue: 1, ActualValue: 2, Type: service.VoucherNormal, Status: service.VoucherOn,
 			CreatedAt: now, UpdatedAt: now,
 		}
-		require.NoError(t, s.CreateVoucher(ctx, &normal))
+		require.NoError(t, s.CreateVoucher(ctx, &normal, admin))
 		stored, err = s.Voucher(ctx, normal.ID)
 		require.NoError(t, err)
 		require.Equal(t, normal, stored)
@@ -41,11 +41,11 @@ func TestChangeVoucher(t *testing.T) {
 		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		later := now.Add(time.Minute)
-		changed, err := s.ChangeVoucher(ctx, v.ID, func(v *service.Voucher) error {
+		changed, err := s.ChangeVoucher(ctx, v.ID, admin, func(v *service.Voucher) (string, error) {
 			v.Title, v.Status, v.UpdatedAt = "new", service.VoucherOff, later
 			v.Sale.EndAt, v.Sale.LimitPerUser = later, 2
 			v.Sale.Stock = 99 // not written: stock is booked, never overwritten
-			return nil
+			return "", nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, "new", changed.Title)
@@ -56,12 +56,12 @@ func TestChangeVoucher(t *testing.T) {
 		require.Equal(t, changed, stored)
 
 		refuse := errors.New("refused")
-		_, err = s.ChangeVoucher(ctx, v.ID, func(v *service.Voucher) error { v.Title = "x"; return refuse })
+		_, err = s.ChangeVoucher(ctx, v.ID, admin, func(v *service.Voucher) (string, error) { v.Title = "x"; return "", refuse })
 		require.ErrorIs(t, err, refuse)
 		again, err := s.Voucher(ctx, v.ID)
 		require.NoError(t, err)
 		require.Equal(t, stored, again)
-		_, err = s.ChangeVoucher(ctx, 999, func(*service.Voucher) error { return nil })
+		_, err = s.ChangeVoucher(ctx, 999, admin, func(*service.Voucher) (string, error) { return "", nil })
 		require.ErrorIs(t, err, service.ErrNotFound)
 	})
 }
@@ -80,11 +80,11 @@ func TestListVouchersByState(t *testing.T) {
 							BeginAt: now.Add(window[0] * time.Hour), EndAt: now.Add(window[1] * time.Hour),
 						},
 					}
-					require.NoError(t, s.CreateVoucher(ctx, &v))
+					require.NoError(t, s.CreateVoucher(ctx, &v, admin))
 				}
 			}
 			v := service.Voucher{ShopID: 2, Title: "n", Status: status, CreatedAt: now, UpdatedAt: now}
-			require.NoError(t, s.CreateVoucher(ctx, &v))
+			require.NoError(t, s.CreateVoucher(ctx, &v, admin))
 		}
 		list := func(f service.VoucherFilter) []service.Voucher {
 			f.Now, f.Page = now, service.Page{Limit: 100}

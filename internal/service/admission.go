@@ -17,6 +17,7 @@ type Admission struct {
 	UserID    int64
 	VoucherID int64
 	Amount    int64
+	Currency  string
 	Limit     int
 	At        time.Time
 	ReplyTo   string // the instance that waits for the outcome; empty if nobody does

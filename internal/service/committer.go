@@ -38,7 +38,7 @@ func (c *Committer) commit(ctx context.Context, as []Admission, group []int, lim
 		a := as[i]
 		orders[n] = Order{
 			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: OrderPendingPayment, Amount: a.Amount,
-			CreatedAt: a.At, ExpiresAt: c.expires(a.At),
+			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(a.At),
 		}
 	}
 	for n, placed := range c.Orders.PlaceOrders(ctx, orders, limit) {

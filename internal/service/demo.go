@@ -39,14 +39,14 @@ func Demo(now time.Time) ([]Shop, []Voucher) {
 	sale := func(shop int64, title, sub string, pay, worth, stock int64, begin, end time.Duration) Voucher {
 		return Voucher{
 			ShopID: shop, Title: title, SubTitle: sub, Rules: "One per person. Redeem within the opening hours.",
-			PayValue: pay, ActualValue: worth, Type: VoucherSeckill, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
+			PayValue: pay, ActualValue: worth, Currency: DefaultCurrency, Type: VoucherSeckill, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
 			Sale: &Sale{InitialStock: stock, Stock: stock, BeginAt: now.Add(begin), EndAt: now.Add(end), LimitPerUser: 1},
 		}
 	}
 	return shops, []Voucher{
 		{
 			ShopID: 1, Title: "50 元代金券", SubTitle: "周一至周五可用", Rules: "全场通用，不找零。",
-			PayValue: 4750, ActualValue: 5000, Type: VoucherNormal, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
+			PayValue: 4750, ActualValue: 5000, Currency: DefaultCurrency, Type: VoucherNormal, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
 		},
 		sale(1, "100 元秒杀券", "Running: 100 units", 8000, 10000, 100, -time.Hour, demoSpan),
 		sale(2, "Dinner for two", "Upcoming: begins an hour after the first start", 9900, 19800, 50, time.Hour, demoSpan),

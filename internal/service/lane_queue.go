@@ -159,7 +159,7 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, batch []Purchase
 	for i, p := range batch {
 		results[i].order = p.order(ids[i])
 		results[i].order.Status = OrderQueued
-		as[i] = Admission{OrderID: ids[i], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Limit: p.Limit, At: p.At}
+		as[i] = Admission{OrderID: ids[i], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit, At: p.At}
 		if p.Wait > 0 {
 			as[i].ReplyTo = l.gate.Instance()
 			results[i].outcome = l.gate.Expect(ids[i])

@@ -13,35 +13,63 @@ import (
 func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
 	defer cancel()
-	o, err := s.cfg.Store.CancelOrder(ctx, userID, id, Moment(s.cfg.Now()))
-	if errors.Is(err, ErrNotFound) && s.cfg.Queue != nil {
-		if _, ticketErr := s.cfg.Queue.Ticket(ctx, userID, id); ticketErr == nil {
-			err = ErrInvalidState
-		}
-	}
+	o, err := s.cfg.Store.MoveOrder(ctx, OrderMove{
+		Move: MoveCancel, OrderID: id, UserID: userID, By: Actor{ActorBuyer, userID}, At: Moment(s.cfg.Now()),
+	})
+	returns := Returns{Sales: s.cfg.Sales, Queue: s.cfg.Queue}
 	if err != nil {
-		return Order{}, err
+		return Order{}, returns.notYet(ctx, userID, id, err)
 	}
-	if s.cfg.Queue != nil {
-		// The cancellation is committed and stays so. If the gate does not hear of it, the audit will find out.
-		_ = s.cfg.Queue.Release(ctx, o.VoucherID, userID, id)
-	}
-	s.cfg.Sales.Change(o.VoucherID)
+	returns.Back(ctx, o)
 	return o, nil
+}
+
+// Redeem takes a paid order for used, once. code is what the buyer shows; if it is empty, the admin vouches for him.
+// Errors: *InvalidError (the code is not that of the order), ErrNotFound, ErrInvalidState, ErrUnavailable.
+func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (Order, error) {
+	detail := "without a code"
+	if code != "" {
+		if of, ok := s.cfg.Codes.Parse(code); !ok || of != id {
+			return Order{}, Invalid("code", "is not the code of this order")
+		}
+		detail = "by its code"
+	}
+	return s.cfg.Store.MoveOrder(ctx, OrderMove{
+		Move: MoveRedeem, OrderID: id, By: Actor{ActorAdmin, admin}, At: Moment(s.cfg.Now()), Detail: detail,
+	})
+}
+
+// RedeemCode takes the paid order whose code the buyer shows for used, once.
+// Errors: *InvalidError (no code of ours), ErrInvalidState, ErrUnavailable.
+func (s *Orders) RedeemCode(ctx context.Context, admin int64, code string) (Order, error) {
+	id, ok := s.cfg.Codes.Parse(code)
+	if !ok {
+		return Order{}, Invalid("code", "is not a code of this shop")
+	}
+	return s.Redeem(ctx, admin, id, code)
+}
+
+// shown adds what only the owner of an order may see.
+func (s *Orders) shown(o Order) Order {
+	if o.Status == OrderPaid {
+		o.RedeemCode = s.cfg.Codes.Of(o.ID)
+	}
+	return o
 }
 
 // Get shows one order to its owner. Errors: ErrNotFound (also for another user's order), ErrUnavailable.
 func (s *Orders) Get(ctx context.Context, userID, id int64) (Order, error) {
 	o, err := s.cfg.Store.Order(ctx, userID, id)
 	if err == nil || s.cfg.Queue == nil {
-		return o, err
+		return s.shown(o), err
 	}
 	t, ticketErr := s.cfg.Queue.Ticket(ctx, userID, id)
 	switch {
 	case ticketErr == nil:
 		return t.order(s.cfg.PayTimeout), nil
 	case errors.Is(err, ErrNotFound) && errors.Is(ticketErr, ErrNotFound):
-		return s.cfg.Store.Order(ctx, userID, id) // it may have been committed between the two looks
+		o, err = s.cfg.Store.Order(ctx, userID, id) // it may have been committed between the two looks
+		return s.shown(o), err
 	case errors.Is(err, ErrNotFound):
 		return Order{}, ticketErr
 	}
@@ -64,6 +92,9 @@ func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
 		var err error
 		if orders, err = s.cfg.Store.ListOrders(ctx, f); err != nil {
 			return nil, err
+		}
+		for i := range orders {
+			orders[i] = s.shown(orders[i])
 		}
 	}
 	if len(waiting) == 0 {

@@ -65,7 +65,7 @@ func (s OrderStatus) Active() bool {
 // Stored says whether orders in this status are rows of the database.
 func (s OrderStatus) Stored() bool { return s != OrderQueued && s != OrderFailed }
 
-// Order is one unit of a voucher, held or once held by a user. Amount is in cents and was copied from the
+// Order is one unit of a voucher, held or once held by a user. Amount, in cents, and Currency were copied from the
 // voucher when the order was placed. Times are UTC with milliseconds; nil means "has not happened".
 type Order struct {
 	ID          int64
@@ -74,6 +74,7 @@ type Order struct {
 	Slot        int // 1..limit_per_user while active, 0 afterwards
 	Status      OrderStatus
 	Amount      int64
+	Currency    string // ISO 4217
 	CreatedAt   time.Time
 	ExpiresAt   time.Time // when an unpaid order may be closed
 	PaidAt      *time.Time
@@ -81,6 +82,7 @@ type Order struct {
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
 	Reason      string // why a failed order failed, as an error code of the API
+	RedeemCode  string // of a paid order, where it is shown to its owner
 }
 
 // Purchase is a buyer's request after the service found the sale open: what a lane turns into an order.
@@ -88,6 +90,7 @@ type Purchase struct {
 	UserID    int64
 	VoucherID int64
 	Amount    int64
+	Currency  string
 	Limit     int // active orders of this voucher that the user may hold
 	Window    Window
 	At        time.Time
@@ -100,7 +103,7 @@ type Purchase struct {
 func (p Purchase) order(id int64) Order {
 	return Order{
 		ID: id, UserID: p.UserID, VoucherID: p.VoucherID, Status: OrderPendingPayment,
-		Amount: p.Amount, CreatedAt: p.At, ExpiresAt: p.ExpiresAt,
+		Amount: p.Amount, Currency: p.Currency, CreatedAt: p.At, ExpiresAt: p.ExpiresAt,
 	}
 }
 
@@ -108,7 +111,7 @@ func (p Purchase) order(id int64) Order {
 func (t *Ticket) order(payTimeout time.Duration) Order {
 	o := Order{
 		ID: t.OrderID, UserID: t.UserID, VoucherID: t.VoucherID, Status: OrderQueued, Amount: t.Amount,
-		CreatedAt: t.At, ExpiresAt: t.At.Add(payTimeout), Reason: t.Failed,
+		Currency: t.Currency, CreatedAt: t.At, ExpiresAt: t.At.Add(payTimeout), Reason: t.Failed,
 	}
 	if t.Failed != "" {
 		o.Status = OrderFailed

@@ -24,9 +24,9 @@ type OrderStore interface {
 	// order as stored, or ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrUnavailable. An order that was stored
 	// by an earlier call succeeds again, and takes nothing.
 	PlaceOrders(ctx context.Context, orders []Order, limit int) []Placed
-	// CancelOrder moves a pending order of the user to cancelled and returns its unit, both or neither.
+	// MoveOrder makes a move, with what follows from it: the unit returns, the audit log knows.
 	// Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
-	CancelOrder(ctx context.Context, userID, id int64, at time.Time) (Order, error)
+	MoveOrder(ctx context.Context, m OrderMove) (Order, error)
 	Order(ctx context.Context, userID, id int64) (Order, error)
 	// StoredOrders returns those of the ids that are orders of the user.
 	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
@@ -60,6 +60,7 @@ type OrdersConfig struct {
 	PayTimeout  time.Duration // how long an order may stay unpaid
 	MaxInFlight int           // purchases at once in this process; more are answered ErrOverloaded
 	Queue       Queue         // what waits in the lane queue; nil in the other lanes
+	Codes       RedeemCodes
 	Observe     OrderObserver // may be nil
 }
 
@@ -77,8 +78,11 @@ type Queue interface {
 	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
 	// Tickets shows all of them, the newest first.
 	Tickets(ctx context.Context, userID int64) ([]Ticket, error)
-	// Release gives back the unit of an order whose cancellation is committed, once however often it is called.
-	Release(ctx context.Context, voucherID, userID, orderID int64) error
+	// Release gives back the units of orders of a voucher whose end is committed, once however often it is called.
+	Release(ctx context.Context, voucherID int64, held ...Holder) error
+	// AddStock takes over a change of the units left; delta may be negative, and is then committed in the database only
+	// afterwards. Errors: ErrInvalidState (fewer units are left, and nothing changed), ErrUnavailable.
+	AddStock(ctx context.Context, voucherID, delta int64) error
 }
 
 // NewOrders makes the service.
@@ -114,7 +118,7 @@ func (s *Orders) place(ctx context.Context, p Purchase, deadline time.Time) (Ord
 	if v.Sale.Stock <= 0 {
 		return Order{}, s.soldOut(ctx, p.UserID, &v, deadline)
 	}
-	p.Amount, p.Limit, p.ExpiresAt = v.PayValue, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
+	p.Amount, p.Currency, p.Limit, p.ExpiresAt = v.PayValue, v.Currency, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
 	p.Window = Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 	select {
 	case s.room <- struct{}{}:

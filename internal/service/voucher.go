@@ -5,6 +5,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/currency"
 )
 
 // VoucherType tells an ordinary voucher from one that is sold in a flash sale.
@@ -56,15 +58,16 @@ const (
 	StateEnded    SaleState = "ended"
 )
 
-// Voucher is what a shop sells. Money is in cents. Times are UTC with milliseconds.
+// Voucher is what a shop sells. Money is in the smallest unit of its currency (cents). Times are UTC with milliseconds.
 type Voucher struct {
 	ID          int64
 	ShopID      int64
 	Title       string
 	SubTitle    string
 	Rules       string
-	PayValue    int64 // what the buyer pays
-	ActualValue int64 // what the voucher is worth in the shop
+	PayValue    int64  // what the buyer pays
+	ActualValue int64  // what the voucher is worth in the shop
+	Currency    string // of both, ISO 4217; it does not change
 	Type        VoucherType
 	Status      VoucherStatus
 	CreatedAt   time.Time
@@ -103,8 +106,8 @@ const (
 	maxTitle   = 255
 	maxRules   = 1024
 	maxMoney   = 1_000_000_000_00 // a thousand million, in cents
-	maxStock   = 1_000_000_000
-	maxPerUser = 100 // slot is a TINYINT
+	MaxStock   = 1_000_000_000    // units of a sale
+	maxPerUser = 100              // slot is a TINYINT
 )
 
 // The years that both databases can store and RFC 3339 can write. The SQLite driver reads numbers up to 10^12 as
@@ -132,12 +135,16 @@ type VoucherFields struct {
 // seckill voucher; without all three it is a normal one. A window may have begun already.
 type VoucherInput struct {
 	VoucherFields
-	Stock *int64
+	Stock    *int64
+	Currency *string // ISO 4217; nil: DefaultCurrency
 }
+
+// DefaultCurrency is that of a voucher for which none is named.
+const DefaultCurrency = "CNY"
 
 // voucher checks the input and makes the voucher of it.
 func (in VoucherInput) voucher(now time.Time) (Voucher, error) {
-	v := Voucher{Type: VoucherNormal, Status: VoucherOn, CreatedAt: now, UpdatedAt: now}
+	v := Voucher{Type: VoucherNormal, Status: VoucherOn, Currency: DefaultCurrency, CreatedAt: now, UpdatedAt: now}
 	var bad InvalidError
 	for _, f := range []struct {
 		name   string
@@ -152,6 +159,11 @@ func (in VoucherInput) voucher(now time.Time) (Voucher, error) {
 	}
 	if in.Stock != nil || in.BeginAt != nil || in.EndAt != nil || in.LimitPerUser != nil {
 		in.startSale(&v, &bad)
+	}
+	if in.Currency != nil {
+		if v.Currency = *in.Currency; !isCurrency(v.Currency) {
+			bad.add("currency", "must be a currency of ISO 4217, such as CNY")
+		}
 	}
 	in.apply(&v, &bad)
 	return v, bad.orNil()
@@ -170,8 +182,8 @@ func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 	switch {
 	case in.Stock == nil:
 		bad.add("stock", "is required for a seckill voucher")
-	case *in.Stock < 0 || *in.Stock > maxStock:
-		bad.add("stock", "must be between 0 and %d", maxStock)
+	case *in.Stock < 0 || *in.Stock > MaxStock:
+		bad.add("stock", "must be between 0 and %d", MaxStock)
 	default:
 		v.Sale.InitialStock, v.Sale.Stock = *in.Stock, *in.Stock
 	}
@@ -230,6 +242,12 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 			bad.add("limit_per_user", "must be between 1 and %d", maxPerUser)
 		}
 	}
+}
+
+// isCurrency says whether code is a currency of ISO 4217, in capitals.
+func isCurrency(code string) bool {
+	unit, err := currency.ParseISO(code)
+	return err == nil && unit.String() == code
 }
 
 func setText(dst, src *string, field string, least, most int, bad *InvalidError) {

@@ -25,7 +25,7 @@ func TestVoucherInput(t *testing.T) {
 	v, err := validSale().voucher(testNow)
 	require.NoError(t, err)
 	require.Equal(t, Voucher{
-		ShopID: 1, Title: "t", PayValue: 100, ActualValue: 200, Type: VoucherSeckill, Status: VoucherOn,
+		ShopID: 1, Title: "t", PayValue: 100, ActualValue: 200, Currency: "CNY", Type: VoucherSeckill, Status: VoucherOn,
 		CreatedAt: testNow, UpdatedAt: testNow,
 		Sale: &Sale{InitialStock: 10, Stock: 10, BeginAt: testNow, EndAt: testNow.Add(time.Hour), LimitPerUser: 2},
 	}, v)
@@ -54,7 +54,7 @@ func TestVoucherInputIsRefused(t *testing.T) {
 		"negative price":         {func(in *VoucherInput) { in.PayValue = ptr(int64(-1)) }, "pay_value"},
 		"huge worth":             {func(in *VoucherInput) { in.ActualValue = ptr(int64(maxMoney + 1)) }, "actual_value"},
 		"negative stock":         {func(in *VoucherInput) { in.Stock = ptr(int64(-1)) }, "stock"},
-		"huge stock":             {func(in *VoucherInput) { in.Stock = ptr(int64(maxStock + 1)) }, "stock"},
+		"huge stock":             {func(in *VoucherInput) { in.Stock = ptr(int64(MaxStock + 1)) }, "stock"},
 		"window without stock":   {func(in *VoucherInput) { in.Stock = nil }, "stock"},
 		"stock without begin":    {func(in *VoucherInput) { in.BeginAt = nil }, "begin_at"},
 		"stock without end":      {func(in *VoucherInput) { in.EndAt = nil }, "end_at"},

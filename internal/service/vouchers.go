@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -29,32 +30,48 @@ const (
 
 // VoucherStore keeps vouchers. Its methods are transactions; errors are those of this package.
 type VoucherStore interface {
-	CreateVoucher(ctx context.Context, v *Voucher) error
-	// ChangeVoucher reads the voucher for update, lets change work on it, and writes the result.
-	ChangeVoucher(ctx context.Context, id int64, change func(*Voucher) error) (Voucher, error)
+	// CreateVoucher stores the voucher and sets its id.
+	CreateVoucher(ctx context.Context, v *Voucher, by Actor) error
+	// ChangeVoucher reads the voucher for update, lets change work on it, and writes the result. change says what it
+	// did, for the audit log.
+	ChangeVoucher(ctx context.Context, id int64, by Actor, change func(*Voucher) (detail string, err error)) (Voucher, error)
+	// ChangeStock adds units to a sale, or takes away units that nobody holds, and books it.
+	// Errors: ErrNotFound, ErrInvalidState (no sale, fewer units left), ErrUnavailable.
+	ChangeStock(ctx context.Context, c StockChange) (Voucher, error)
 	Voucher(ctx context.Context, id int64) (Voucher, error)
 	ListVouchers(ctx context.Context, f VoucherFilter) ([]Voucher, error)
 }
 
-// Vouchers publishes and shows vouchers. It is safe for concurrent use.
-type Vouchers struct {
-	store VoucherStore
-	sales *Sales
-	now   func() time.Time
+// StockChange is a number of units that come to a sale after it was published, or leave it.
+type StockChange struct {
+	VoucherID int64
+	Delta     int64
+	Reason    string
+	By        Actor
+	At        time.Time
 }
 
-// NewVouchers makes the voucher service. sales is told about every change at once.
-func NewVouchers(store VoucherStore, sales *Sales, now func() time.Time) *Vouchers {
-	return &Vouchers{store: store, sales: sales, now: now}
+// VouchersConfig is what Vouchers needs.
+type VouchersConfig struct {
+	Store VoucherStore
+	Sales *Sales // is told about every change at once
+	Queue Queue  // nil outside the lane queue
+	Now   func() time.Time
 }
+
+// Vouchers publishes and shows vouchers. It is safe for concurrent use.
+type Vouchers struct{ cfg VouchersConfig }
+
+// NewVouchers makes the voucher service.
+func NewVouchers(cfg VouchersConfig) *Vouchers { return &Vouchers{cfg: cfg} }
 
 // Create publishes a voucher. Errors: *InvalidError, ErrUnavailable.
-func (s *Vouchers) Create(ctx context.Context, in VoucherInput) (Voucher, error) {
-	v, err := in.voucher(Moment(s.now()))
+func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Voucher, error) {
+	v, err := in.voucher(Moment(s.cfg.Now()))
 	if err != nil {
 		return Voucher{}, err
 	}
-	if err := s.store.CreateVoucher(ctx, &v); err != nil {
+	if err := s.cfg.Store.CreateVoucher(ctx, &v, Actor{ActorAdmin, admin}); err != nil {
 		return Voucher{}, err
 	}
 	return v, nil
@@ -63,32 +80,72 @@ func (s *Vouchers) Create(ctx context.Context, in VoucherInput) (Voucher, error)
 // Change changes a voucher; this process follows at once, the others within a second.
 // The limit per user can be raised but not lowered: somebody may hold as many orders as it allowed.
 // Errors: *InvalidError, ErrInvalidState, ErrNotFound, ErrUnavailable.
-func (s *Vouchers) Change(ctx context.Context, id int64, ch VoucherChange) (Voucher, error) {
-	v, err := s.store.ChangeVoucher(ctx, id, func(v *Voucher) error {
-		v.UpdatedAt = Moment(s.now())
-		before := 0
+func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange) (Voucher, error) {
+	v, err := s.cfg.Store.ChangeVoucher(ctx, id, Actor{ActorAdmin, admin}, func(v *Voucher) (string, error) {
+		before := *v
 		if v.Sale != nil {
-			before = v.Sale.LimitPerUser
+			sale := *v.Sale
+			before.Sale = &sale
 		}
 		if err := ch.Apply(v); err != nil {
-			return err
+			return "", err
 		}
-		if v.Sale != nil && v.Sale.LimitPerUser < before {
-			return ErrInvalidState
+		if v.Sale != nil && v.Sale.LimitPerUser < before.Sale.LimitPerUser {
+			return "", ErrInvalidState
 		}
-		return nil
+		v.UpdatedAt = Moment(s.cfg.Now())
+		return differences(&before, v), nil
 	})
-	s.sales.Change(id)
+	s.cfg.Sales.Change(id)
+	return v, err
+}
+
+// ChangeStock adds units to a sale, or takes away units that nobody holds or was promised; everybody follows within a
+// second. Errors: *InvalidError, ErrInvalidState (no sale, fewer units left), ErrNotFound, ErrUnavailable.
+func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reason string) (Voucher, error) {
+	var bad InvalidError
+	if delta == 0 || delta < -MaxStock || delta > MaxStock {
+		bad.add("delta", "must be between -%d and %d, and not 0", MaxStock, MaxStock)
+	}
+	setText(new(string), &reason, "reason", 1, maxTitle, &bad)
+	if err := bad.orNil(); err != nil {
+		return Voucher{}, err
+	}
+	change := StockChange{VoucherID: id, Delta: delta, Reason: reason, By: Actor{ActorAdmin, admin}, At: Moment(s.cfg.Now())}
+	v, err := s.changeStock(ctx, change)
+	s.cfg.Sales.Change(id)
+	return v, err
+}
+
+// changeStock keeps the gate below the database all the time: what is taken away leaves the gate first, and what is
+// added comes to it last. If the two are told different things, the audit makes them agree.
+func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, error) {
+	if s.cfg.Queue == nil {
+		return s.cfg.Store.ChangeStock(ctx, c)
+	}
+	if c.Delta < 0 {
+		if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil {
+			return Voucher{}, err
+		}
+	}
+	v, err := s.cfg.Store.ChangeStock(ctx, c)
+	refused := errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
+	switch {
+	case err == nil && c.Delta > 0:
+		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta)
+	case refused && c.Delta < 0:
+		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
+	}
 	return v, err
 }
 
 // Get shows one voucher, with the units left as the database has them. Errors: ErrNotFound, ErrUnavailable.
 func (s *Vouchers) Get(ctx context.Context, id int64) (Voucher, error) {
-	return s.store.Voucher(ctx, id)
+	return s.cfg.Store.Voucher(ctx, id)
 }
 
 // List shows vouchers from the newest to the oldest.
 func (s *Vouchers) List(ctx context.Context, f VoucherFilter) ([]Voucher, error) {
-	f.Now = Moment(s.now())
-	return s.store.ListVouchers(ctx, f)
+	f.Now = Moment(s.cfg.Now())
+	return s.cfg.Store.ListVouchers(ctx, f)
 }

@@ -1,0 +1,61 @@
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+type auditHandler struct{ log service.AuditStore }
+
+// auditOut is an entry of the audit log in JSON.
+type auditOut struct {
+	ID        ID        `json:"id"`
+	At        time.Time `json:"at"`
+	Actor     string    `json:"actor"`
+	ActorID   *ID       `json:"actor_id,omitempty"` // of a buyer or an admin
+	Action    string    `json:"action"`
+	VoucherID ID        `json:"voucher_id"`
+	OrderID   *ID       `json:"order_id,omitempty"`
+	Detail    string    `json:"detail"`
+}
+
+func newAuditOut(e *service.AuditEntry) auditOut {
+	out := auditOut{
+		ID: ID(e.ID), At: e.At, Actor: string(e.Actor.Kind), Action: e.Action, VoucherID: ID(e.VoucherID), Detail: e.Detail,
+	}
+	if e.Actor.ID != 0 {
+		out.ActorID = (*ID)(&e.Actor.ID)
+	}
+	if e.OrderID != 0 {
+		out.OrderID = (*ID)(&e.OrderID)
+	}
+	return out
+}
+
+func (h *auditHandler) list(c *gin.Context) error {
+	var f service.AuditFilter
+	var err error
+	if f.Page, err = page(c); err != nil {
+		return err
+	}
+	for name, dst := range map[string]*int64{"voucher_id": &f.VoucherID, "order_id": &f.OrderID, "actor_id": &f.ActorID} {
+		s := c.Query(name)
+		if s == "" {
+			continue
+		}
+		id, ok := parseID(s)
+		if !ok {
+			return service.Invalid(name, "must be a positive 64-bit number")
+		}
+		*dst = id
+	}
+	entries, err := h.log.AuditLog(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, newList(f.Page, entries, newAuditOut, func(e *service.AuditEntry) int64 { return e.ID }))
+}

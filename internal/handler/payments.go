@@ -1,0 +1,99 @@
+package handler
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+type paymentHandler struct{ payments *service.Payments }
+
+// paymentOut is a payment in JSON.
+type paymentOut struct {
+	Provider    string    `json:"provider"`
+	ProviderRef string    `json:"provider_ref"`
+	Amount      int64     `json:"amount"`
+	Currency    string    `json:"currency"`
+	Status      string    `json:"status"`
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+}
+
+func newPaymentOut(p *service.Payment) paymentOut {
+	return paymentOut{
+		Provider: p.Provider, ProviderRef: p.Ref, Amount: p.Amount, Currency: p.Currency, Status: p.Status.String(),
+		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+	}
+}
+
+// paidOut is an order and what was paid for it.
+type paidOut struct {
+	Order   orderOut   `json:"order"`
+	Payment paymentOut `json:"payment"`
+}
+
+func (h *paymentHandler) pay(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Provider string `json:"provider"`
+	}
+	if err := bindIfAny(c, &in); err != nil {
+		return err
+	}
+	o, p, err := h.payments.Pay(c.Request.Context(), caller(c).UserID, id, in.Provider)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, paidOut{newOrderOut(&o), newPaymentOut(&p)})
+}
+
+func (h *paymentHandler) refund(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	o, err := h.payments.Refund(c.Request.Context(), caller(c).UserID, id)
+	if err != nil {
+		return err
+	}
+	return writeOrder(c, http.StatusOK, &o)
+}
+
+func (h *paymentHandler) list(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	payments, err := h.payments.List(c.Request.Context(), caller(c).UserID, id)
+	if err != nil {
+		return err
+	}
+	out := list[paymentOut]{Items: make([]paymentOut, len(payments))}
+	for i := range payments {
+		out.Items[i] = newPaymentOut(&payments[i])
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
+
+// signatureHeader is what a provider proves itself with.
+const signatureHeader = "X-Seckill-Signature"
+
+// webhook takes the notice of a provider. The signature is over the body as it came.
+func (h *paymentHandler) webhook(c *gin.Context) error {
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	if err != nil {
+		return bindError(err)
+	}
+	settled, err := h.payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(signatureHeader), body)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, newPaymentOut(&settled.Payment)) // whose order it is does not concern a provider
+}

@@ -1,0 +1,372 @@
+package handler_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/payment"
+	"seckill/internal/service"
+)
+
+var paymentSecret = []byte("a secret of provider and shop")
+
+// bank is a provider who does what a test says. It reads notices as the sandbox does.
+type bank struct {
+	*payment.Sandbox
+	mu       sync.Mutex
+	asked    []service.Payment // for money
+	refunded []string          // references
+	down     bool
+}
+
+func newBank(now func() time.Time) *bank {
+	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret, Now: now})}
+}
+
+func (b *bank) Create(_ context.Context, p service.Payment) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return errors.New("the bank does not answer")
+	}
+	b.asked = append(b.asked, p)
+	return nil
+}
+
+func (b *bank) Refund(_ context.Context, p service.Payment) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return errors.New("the bank does not answer")
+	}
+	b.refunded = append(b.refunded, p.Ref)
+	return nil
+}
+
+// notice is what the bank says about a payment.
+type notice map[string]any
+
+func (e *env) noticeOf(p paymentView, o orderView, status string) notice {
+	return notice{"provider_ref": p.Ref, "order_id": o.ID, "amount": o.Amount, "status": status, "timestamp": "2026-11-11T12:00:00Z"}
+}
+
+// signature signs a body as the documentation of the webhook says.
+func signature(body string, at time.Time) string {
+	mac := hmac.New(sha256.New, paymentSecret)
+	fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
+	return fmt.Sprintf("t=%d,v1=%s", at.Unix(), hex.EncodeToString(mac.Sum(nil)))
+}
+
+// tell sends a notice to the webhook, signed now.
+func (e *env) tell(n notice) answer {
+	e.t.Helper()
+	body, err := json.Marshal(n)
+	require.NoError(e.t, err)
+	return e.guest().with("X-Seckill-Signature", signature(string(body), e.clock.now())).post("/api/v1/payments/webhook/sandbox", string(body))
+}
+
+type paymentView struct {
+	Provider string `json:"provider"`
+	Ref      string `json:"provider_ref"`
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+	Status   string `json:"status"`
+}
+
+type paidView struct {
+	Order   orderView   `json:"order"`
+	Payment paymentView `json:"payment"`
+}
+
+// pay asks the bank for the money of an order.
+func (c client) pay(o orderView) paidView {
+	c.t.Helper()
+	return decode[paidView](c.post(o.path()+"/pay", nil).want(http.StatusOK))
+}
+
+// paid is an order that was paid, and its payment.
+func (c client) paid(v voucherView) paidView {
+	c.t.Helper()
+	p := c.pay(c.place(v))
+	c.env.tell(c.env.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
+	return p
+}
+
+// payments are those of an order, with their statuses.
+func (c client) payments(o orderView) []string {
+	c.t.Helper()
+	var list []string
+	for _, p := range decode[struct{ Items []paymentView }](c.get(o.path() + "/payments").want(http.StatusOK)).Items {
+		list = append(list, p.Status)
+	}
+	return list
+}
+
+func (c client) status(o orderView) string {
+	c.t.Helper()
+	return decode[orderView](c.get(o.path()).want(http.StatusOK)).Status
+}
+
+func TestPay(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	o := buyer.place(v)
+	p := buyer.pay(o)
+	assert.Equal(t, o, p.Order, "asking for the money is not having it")
+	assert.Equal(t, paymentView{Provider: "sandbox", Ref: p.Payment.Ref, Amount: 8000, Currency: "CNY", Status: "pending"}, p.Payment)
+	assert.Equal(t, p, buyer.pay(o), "paying twice is one payment")
+	require.Len(t, e.bank.asked, 2)
+	assert.Equal(t, e.bank.asked[0], e.bank.asked[1], "the bank is asked again, under the same reference")
+
+	for range 2 { // a notice repeated says nothing new
+		settled := decode[paymentView](e.tell(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK))
+		assert.Equal(t, "succeeded", settled.Status)
+	}
+	got := decode[orderView](buyer.get(o.path()).want(http.StatusOK))
+	assert.Equal(t, "paid", got.Status)
+	assert.NotEmpty(t, got.PaidAt)
+	assert.NotEmpty(t, got.RedeemCode)
+	for _, action := range []string{"pay", "cancel"} {
+		buyer.post(o.path()+"/"+action, nil).problem(http.StatusConflict, "invalid_state")
+	}
+	assert.EqualValues(t, 1, e.stock(v.ID))
+	e.checkBooks()
+}
+
+func TestPayRefusals(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	o := buyer.place(v)
+	buyer.post(o.path()+"/pay", map[string]any{"provider": "a friend"}).problem(http.StatusBadRequest, "invalid_request")
+	buyer.bad().post(o.path()+"/pay", map[string]any{"provider": 1}).problem(http.StatusBadRequest, "invalid_request")
+	e.buyer(2).post(o.path()+"/pay", nil).problem(http.StatusNotFound, "not_found")
+	e.bank.down = true
+	buyer.post(o.path()+"/pay", nil).problem(http.StatusServiceUnavailable, "unavailable")
+	e.bank.down = false
+	buyer.pay(o)
+	assert.Equal(t, []string{"pending"}, buyer.payments(o), "the try that failed is the same payment")
+	e.buyer(2).get(o.path()+"/payments").problem(http.StatusNotFound, "not_found")
+	buyer.post(o.path()+"/cancel", nil).want(http.StatusOK)
+	buyer.post(o.path()+"/pay", nil).problem(http.StatusConflict, "invalid_state")
+}
+
+func TestPaymentFails(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	p := buyer.pay(buyer.place(v))
+	for range 2 {
+		e.tell(e.noticeOf(p.Payment, p.Order, "failed")).want(http.StatusOK)
+	}
+	assert.Equal(t, "pending_payment", buyer.status(p.Order))
+	again := buyer.pay(p.Order)
+	assert.NotEqual(t, p.Payment.Ref, again.Payment.Ref, "a payment that failed is over")
+	e.tell(e.noticeOf(again.Payment, p.Order, "succeeded")).want(http.StatusOK)
+	assert.Equal(t, "paid", buyer.status(p.Order))
+	e.tell(e.noticeOf(again.Payment, p.Order, "failed")).want(http.StatusOK) // late, and out of order
+	assert.Equal(t, "paid", buyer.status(p.Order))
+	assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(p.Order))
+}
+
+func TestWebhookRefusals(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	p := buyer.pay(buyer.place(v))
+	other := e.buyer(2).pay(e.buyer(2).place(v))
+	good := e.noticeOf(p.Payment, p.Order, "succeeded")
+	text, err := json.Marshal(good)
+	require.NoError(t, err)
+	body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/sandbox"
+	for name, signed := range map[string]string{
+		"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
+		"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
+		"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
+	} {
+		a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
+		assert.Equal(t, http.StatusUnauthorized, a.status, name)
+	}
+	e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
+	change := func(field string, value any) notice {
+		n := notice{}
+		for k, v := range good {
+			n[k] = v
+		}
+		n[field] = value
+		return n
+	}
+	for _, bad := range []notice{
+		change("amount", 7999), change("amount", nil), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
+		change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
+	} {
+		e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
+	}
+	e.tell(change("order_id", "12345")).problem(http.StatusNotFound, "not_found")
+	assert.Equal(t, "pending_payment", buyer.status(p.Order), "nothing was changed by any of them")
+	assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
+	rotated := "v1=00," + signature(body, now)
+	e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
+	assert.Equal(t, "paid", buyer.status(p.Order))
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// TestMoneyThatIsNotWanted: it comes for an order that was cancelled, or that was paid otherwise, and goes back.
+func TestMoneyThatIsNotWanted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(3), e.buyer(1)
+	p := buyer.pay(buyer.place(v))
+	buyer.post(p.Order.path()+"/cancel", nil).want(http.StatusOK)
+	for range 2 {
+		assert.Equal(t, "refunding", decode[paymentView](e.tell(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)).Status)
+	}
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Equal(t, []string{p.Payment.Ref}, e.bank.refunded)
+	assert.Equal(t, "cancelled", buyer.status(p.Order))
+	assert.Equal(t, []string{"refunded"}, buyer.payments(p.Order))
+
+	twice := buyer.paid(v) // and somebody paid for it at the bank's counter
+	counter := e.noticeOf(paymentView{Ref: "counter-1"}, twice.Order, "succeeded")
+	e.tell(counter).want(http.StatusOK)
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Equal(t, []string{p.Payment.Ref, "counter-1"}, e.bank.refunded)
+	assert.Equal(t, "paid", buyer.status(twice.Order))
+	assert.Equal(t, []string{"succeeded", "refunded"}, buyer.payments(twice.Order))
+	assert.EqualValues(t, 2, e.stock(v.ID))
+	e.checkBooks()
+}
+
+func TestRefund(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(1), e.buyer(1)
+	p := buyer.paid(v)
+	e.buyer(2).post(p.Order.path()+"/refund", nil).problem(http.StatusNotFound, "not_found")
+	e.bank.down = true
+	assert.Equal(t, "refunding", decode[orderView](buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)).Status)
+	require.Error(t, e.payments.RefundDue(t.Context()))
+	assert.EqualValues(t, 0, e.stock(v.ID), "the unit is not back before the money")
+	for _, action := range []string{"refund", "cancel", "pay"} {
+		buyer.post(p.Order.path()+"/"+action, nil).problem(http.StatusConflict, "invalid_state")
+	}
+	e.admin().post("/api/v1/admin/orders/"+p.Order.ID+"/redeem", nil).problem(http.StatusConflict, "invalid_state")
+
+	e.bank.down = false
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Empty(t, e.bank.refunded, "not before its next try")
+	e.dueNow()
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Equal(t, []string{p.Payment.Ref}, e.bank.refunded)
+	got := decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK))
+	assert.Equal(t, "refunded", got.Status)
+	assert.NotEmpty(t, got.RefundedAt)
+	assert.Empty(t, got.RedeemCode)
+	assert.EqualValues(t, 1, e.stock(v.ID))
+	buyer.post(p.Order.path()+"/refund", nil).problem(http.StatusConflict, "invalid_state")
+	buyer.place(v) // he may buy again
+	e.checkBooks()
+}
+
+// dueNow makes all refunds due, as time would.
+func (e *env) dueNow() {
+	e.t.Helper()
+	_, err := e.store.Pools()["write"].ExecContext(e.t.Context(), "UPDATE payments SET next_try_at = created_at WHERE next_try_at IS NOT NULL")
+	require.NoError(e.t, err)
+}
+
+func TestRedeem(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, admin := e.sale(4), e.admin()
+	redeem := func(p paidView) string { return "/api/v1/admin/orders/" + p.Order.ID + "/redeem" }
+	one, two, three := e.buyer(1).paid(v), e.buyer(2).paid(v), e.buyer(3).paid(v)
+	code := func(n int, p paidView) string { return decode[orderView](e.buyer(n).get(p.Order.path())).RedeemCode }
+
+	unpaid := e.buyer(4).place(v)
+	admin.post("/api/v1/admin/orders/"+unpaid.ID+"/redeem", nil).problem(http.StatusConflict, "invalid_state")
+	admin.post(redeem(one), map[string]any{"code": code(2, two)}).problem(http.StatusBadRequest, "invalid_request")
+	admin.post("/api/v1/admin/redeem", map[string]any{"code": "0000-0000-0000-0000-0000-0000"}).problem(http.StatusBadRequest, "invalid_request")
+	admin.post("/api/v1/admin/orders/12345/redeem", nil).problem(http.StatusNotFound, "not_found")
+
+	got := decode[orderView](admin.post(redeem(one), map[string]any{"code": code(1, one)}).want(http.StatusOK))
+	assert.Equal(t, "redeemed", got.Status)
+	assert.NotEmpty(t, got.RedeemedAt)
+	admin.post(redeem(two), nil).want(http.StatusOK) // the admin vouches
+	shown := code(3, three)
+	admin.post("/api/v1/admin/redeem", map[string]any{"code": shown}).want(http.StatusOK)
+	admin.post("/api/v1/admin/redeem", map[string]any{"code": shown}).problem(http.StatusConflict, "invalid_state")
+	e.buyer(1).post(one.Order.path()+"/refund", nil).problem(http.StatusConflict, "invalid_state")
+	assert.EqualValues(t, 0, e.stock(v.ID), "what was used does not come back")
+	e.checkBooks()
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer, admin := e.sale(2), e.buyer(1), e.admin()
+	p := buyer.paid(v)
+	admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 3, "reason": "more came"}).want(http.StatusOK)
+	admin.patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"title": "new"}).want(http.StatusOK)
+	admin.bad().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": -1}).problem(http.StatusBadRequest, "invalid_request")
+	type entry struct{ Actor, Action, Detail string }
+	of := func(query string) []entry {
+		t.Helper()
+		return decode[struct{ Items []entry }](admin.get("/api/v1/admin/audit?" + query).want(http.StatusOK)).Items
+	}
+	assert.Equal(t, []entry{
+		{"admin", "change_voucher", `title: "100 for 80" -> "new"`}, {"admin", "change_stock", "+3: more came"},
+		{"provider", "pay", p.Payment.Ref}, {"admin", "create_voucher", ""},
+	}, of("voucher_id="+v.ID))
+	assert.Equal(t, []entry{{"provider", "pay", p.Payment.Ref}}, of("order_id="+p.Order.ID))
+	assert.Len(t, of("actor_id="+admin.login.User.ID+"&limit=2"), 2)
+	admin.bad().get("/api/v1/admin/audit?order_id=x").problem(http.StatusBadRequest, "invalid_request")
+	buyer.get("/api/v1/admin/audit").problem(http.StatusForbidden, "forbidden")
+}
+
+func TestChangeStock(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, admin := e.sale(2), e.admin()
+	stock := "/api/v1/admin/vouchers/" + v.ID + "/stock"
+	e.buyer(1).place(v)
+	change := func(delta int64) answer {
+		return admin.post(stock, map[string]any{"delta": delta, "reason": "counted"})
+	}
+	assert.EqualValues(t, 4, *decode[voucherView](change(3).want(http.StatusOK)).Stock)
+	change(-5).problem(http.StatusConflict, "invalid_state") // one is sold
+	assert.EqualValues(t, 0, *decode[voucherView](change(-4).want(http.StatusOK)).Stock)
+	e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
+	change(1).want(http.StatusOK)
+	e.buyer(2).place(v) // this process follows at once
+	e.checkBooks()
+
+	for _, bad := range []map[string]any{
+		{"delta": 0, "reason": "x"}, {"delta": 1, "reason": ""}, {"delta": 1}, {"reason": "x"}, {"delta": 1, "reason": "\x00"},
+		{"delta": 2_000_000_000, "reason": "x"}, {"delta": "1", "reason": "x"},
+	} {
+		admin.bad().post(stock, bad).problem(http.StatusBadRequest, "invalid_request")
+	}
+	change(1_000_000_000).want(http.StatusOK)
+	change(1).problem(http.StatusConflict, "invalid_state")
+	admin.post("/api/v1/admin/vouchers/12345/stock", map[string]any{"delta": 1, "reason": "x"}).problem(http.StatusNotFound, "not_found")
+}

@@ -1,0 +1,45 @@
+package repo
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// audit writes entries, in the transaction that does what they say.
+func audit(tx *gorm.DB, entries ...service.AuditEntry) error {
+	rows := make([]auditRow, len(entries))
+	for i, e := range entries {
+		rows[i] = auditRow{
+			At: e.At, Actor: string(e.Actor.Kind), ActorID: e.Actor.ID, Action: e.Action, VoucherID: e.VoucherID, Detail: e.Detail,
+		}
+		if e.OrderID != 0 {
+			rows[i].OrderID = &entries[i].OrderID
+		}
+	}
+	return tx.Create(&rows).Error
+}
+
+// AuditLog implements service.AuditStore.
+func (s *Store) AuditLog(ctx context.Context, f service.AuditFilter) ([]service.AuditEntry, error) {
+	q := s.r.WithContext(ctx).Order("id DESC").Limit(f.Page.Limit)
+	for column, value := range map[string]int64{"voucher_id": f.VoucherID, "order_id": f.OrderID, "actor_id": f.ActorID} {
+		if value != 0 {
+			q = q.Where(column+" = ?", value)
+		}
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	var rows []auditRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.translate(err)
+	}
+	entries := make([]service.AuditEntry, len(rows))
+	for i := range rows {
+		entries[i] = rows[i].entry()
+	}
+	return entries, nil
+}

@@ -1,0 +1,160 @@
+package repo
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/service"
+)
+
+// MoveOrder implements service.OrderStore.
+func (s *Store) MoveOrder(ctx context.Context, m service.OrderMove) (service.Order, error) {
+	var row orderRow
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		var err error
+		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
+			return err
+		}
+		return move(tx, &row, m)
+	})
+	err = s.settle(ctx, err, s.moved(m))
+	return row.order(), err
+}
+
+// moved finds out whether a move whose COMMIT was not answered has happened: the audit log has it, at its time.
+func (s *Store) moved(m service.OrderMove) func(tx *gorm.DB) error {
+	return func(tx *gorm.DB) error {
+		return tx.Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
+			m.OrderID, m.Move.Name, m.At, m.By.Kind, m.By.ID).Take(&auditRow{}).Error
+	}
+}
+
+// lockOrder reads an order for update: it is locked before its payments and before the hot row of its sale, by everybody.
+func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
+	q := tx.Clauses(forUpdate)
+	if userID != 0 {
+		q = q.Where("user_id = ?", userID)
+	}
+	var row orderRow
+	err := q.Take(&row, id).Error
+	return row, err
+}
+
+// move makes a move with an order that the transaction has locked, and with row. The condition on the status decides,
+// not what was read.
+func move(tx *gorm.DB, row *orderRow, m service.OrderMove) error {
+	o := row.order()
+	m.Move.Apply(&o, m.At)
+	res := tx.Model(&orderRow{}).Where("id = ? AND status = ?", row.ID, m.Move.From).Updates(movedColumns(&o, m.At))
+	switch {
+	case res.Error != nil:
+		return res.Error
+	case res.RowsAffected == 0:
+		return service.ErrInvalidState
+	}
+	row.Status, row.PaidAt, row.RedeemedAt = int8(o.Status), o.PaidAt, o.RedeemedAt
+	row.CancelledAt, row.RefundedAt = o.CancelledAt, o.RefundedAt
+	err := audit(tx, service.AuditEntry{
+		At: m.At, Actor: m.By, Action: m.Move.Name, VoucherID: row.VoucherID, OrderID: row.ID, Detail: m.Detail,
+	})
+	if err != nil || !m.Move.ReturnsUnit() {
+		return err
+	}
+	row.Slot = nil
+	return returnUnits(tx, row.VoucherID, 1, m.At) // the hot row last
+}
+
+// movedColumns are the columns of an order that moves set.
+func movedColumns(o *service.Order, at time.Time) map[string]any {
+	columns := map[string]any{
+		"status": o.Status, "paid_at": o.PaidAt, "redeemed_at": o.RedeemedAt, "cancelled_at": o.CancelledAt,
+		"refunded_at": o.RefundedAt, "updated_at": at,
+	}
+	if !o.Status.Active() {
+		columns["slot"] = nil
+	}
+	return columns
+}
+
+// returnUnits gives units back to a sale.
+func returnUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) error {
+	return tx.Model(&saleRow{}).Where("voucher_id = ?", voucherID).
+		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": at}).Error
+}
+
+// skipLocked leaves rows alone that another transaction has locked: it is about to do the same. On SQLite there is no
+// other writer.
+var skipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
+
+// now is the database's clock: all instances have the same.
+func (s *Store) now(tx *gorm.DB) (time.Time, error) {
+	if s.Dialect() != "mysql" {
+		return service.Moment(time.Now()), nil
+	}
+	var now time.Time
+	err := tx.Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now)
+	return now, err
+}
+
+// CloseExpired implements service.CloserStore. It waits for no order, and for the hot rows last, by voucher, as everybody
+// does.
+func (s *Store) CloseExpired(ctx context.Context, limit int) ([]service.Order, error) {
+	var closed []service.Order
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		closed = nil
+		at, err := s.now(tx)
+		if err != nil {
+			return err
+		}
+		var rows []orderRow
+		err = tx.Clauses(skipLocked).Where("status = ? AND expires_at <= ?", service.OrderPendingPayment, at).
+			Order("expires_at").Limit(limit).Find(&rows).Error
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		closed, err = expire(tx, rows, at)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return closed, nil
+}
+
+// expire makes MoveExpire with orders that the transaction has locked, all with one statement of each kind.
+func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]service.Order, error) {
+	m := service.MoveExpire
+	ids, orders, entries := make([]int64, len(rows)), make([]service.Order, len(rows)), make([]service.AuditEntry, len(rows))
+	units := map[int64]int{}
+	for i := range rows {
+		o := rows[i].order()
+		m.Apply(&o, at)
+		ids[i], orders[i] = o.ID, o
+		units[o.VoucherID]++
+		entries[i] = service.AuditEntry{
+			At: at, Actor: service.Actor{Kind: service.ActorSystem}, Action: m.Name, VoucherID: o.VoucherID, OrderID: o.ID,
+		}
+	}
+	res := tx.Model(&orderRow{}).Where("id IN ? AND status = ?", ids, m.From).
+		Updates(map[string]any{"status": m.To, "slot": nil, "cancelled_at": at, "updated_at": at})
+	switch {
+	case res.Error != nil:
+		return nil, res.Error
+	case int(res.RowsAffected) != len(rows):
+		return nil, service.ErrInvalidState // cannot happen under the locks; if it does, nothing may be committed
+	}
+	if err := audit(tx, entries...); err != nil {
+		return nil, err
+	}
+	for _, voucher := range slices.Sorted(maps.Keys(units)) {
+		if err := returnUnits(tx, voucher, units[voucher], at); err != nil {
+			return nil, err
+		}
+	}
+	return orders, nil
+}

@@ -1,0 +1,288 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// BeginPayment implements service.PaymentStore. Two clicks queue at the order's row, and the second finds what the
+// first has stored.
+func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Payment) (service.Order, service.Payment, error) {
+	var order orderRow
+	var row paymentRow
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		var err error
+		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
+			return err
+		}
+		if service.OrderStatus(order.Status) != service.OrderPendingPayment {
+			return service.ErrInvalidState
+		}
+		row = paymentRow{}
+		err = tx.Where("order_id = ? AND provider = ? AND status = ?", order.ID, p.Provider, service.PaymentPending).
+			Order("id").Take(&row).Error
+		if !errors.Is(err, gorm.ErrRecordNotFound) {
+			return err
+		}
+		row = newPaymentRow(&p)
+		row.Amount, row.Currency = order.Amount, order.Currency
+		return tx.Create(&row).Error
+	})
+	err = s.settle(ctx, err, func(tx *gorm.DB) error {
+		return tx.Where("provider_ref = ?", row.ProviderRef).Take(&paymentRow{}).Error
+	})
+	return order.order(), row.payment(), err
+}
+
+// SettlePayment implements service.PaymentStore. Notices of one order queue at its row.
+func (s *Store) SettlePayment(
+	ctx context.Context, provider string, n service.PaymentNotice, at time.Time,
+) (service.Settled, error) {
+	var settled service.Settled
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		order, err := lockOrder(tx, 0, n.OrderID)
+		if err != nil {
+			return err
+		}
+		payment, err := s.noticed(tx, &order, provider, n, at)
+		if err != nil {
+			return err
+		}
+		was := payment.Status
+		if err := settlePayment(tx, &order, payment, n.Succeeded, at); err != nil {
+			return err
+		}
+		settled = service.Settled{Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was}
+		return nil
+	})
+	return settled, err // after a COMMIT without an answer the provider repeats its notice
+}
+
+// noticed finds the payment of a notice, or stores it if the provider began it without us.
+func (s *Store) noticed(
+	tx *gorm.DB, order *orderRow, provider string, n service.PaymentNotice, at time.Time,
+) (*paymentRow, error) {
+	if n.Amount != order.Amount {
+		return nil, service.Invalid("amount", "is not that of the order")
+	}
+	var row paymentRow
+	err := tx.Clauses(forUpdate).Where("provider_ref = ?", n.Ref).Take(&row).Error
+	switch {
+	case err == nil && (row.OrderID != order.ID || row.Provider != provider):
+		return nil, errForeignRef
+	case !errors.Is(err, gorm.ErrRecordNotFound):
+		return &row, err
+	}
+	row = newPaymentRow(&service.Payment{
+		OrderID: order.ID, Provider: provider, Ref: n.Ref, Amount: order.Amount, Currency: order.Currency,
+		Status: service.PaymentPending, CreatedAt: at, UpdatedAt: at,
+	})
+	err = tx.Create(&row).Error
+	if s.duplicate(err, ukProviderRef) { // under another order, whose row we have not locked
+		return nil, errForeignRef
+	}
+	return &row, err
+}
+
+var errForeignRef = service.Invalid("provider_ref", "belongs to another payment")
+
+// settlePayment takes over what the provider said. The order and the payment are locked.
+func settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, at time.Time) error {
+	status := service.PaymentStatus(p.Status)
+	switch {
+	case status != service.PaymentPending && status != service.PaymentFailed: // the money has come: known
+		return nil
+	case !succeeded:
+		if status == service.PaymentFailed {
+			return nil
+		}
+		return setPayment(tx, p, service.PaymentFailed, at)
+	}
+	by := service.Actor{Kind: service.ActorProvider}
+	if service.OrderStatus(order.Status) == service.OrderPendingPayment {
+		if err := setPayment(tx, p, service.PaymentSucceeded, at); err != nil {
+			return err
+		}
+		return move(tx, order, service.OrderMove{Move: service.MovePay, By: by, At: at, Detail: p.ProviderRef})
+	}
+	if err := setPayment(tx, p, service.PaymentRefunding, at); err != nil {
+		return err
+	}
+	return audit(tx, service.AuditEntry{
+		At: at, Actor: by, Action: service.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
+		Detail: p.ProviderRef + ": the order is " + service.OrderStatus(order.Status).String(),
+	})
+}
+
+// setPayment changes the status of a payment that the transaction has locked. One whose money is to go back is due now.
+func setPayment(tx *gorm.DB, p *paymentRow, status service.PaymentStatus, at time.Time) error {
+	p.Status, p.UpdatedAt, p.NextTryAt = int8(status), at, nil
+	if status == service.PaymentRefunding {
+		p.NextTryAt = &at
+	}
+	return tx.Model(&paymentRow{}).Where("id = ?", p.ID).
+		Updates(map[string]any{"status": p.Status, "updated_at": at, "next_try_at": p.NextTryAt}).Error
+}
+
+// BeginRefund implements service.PaymentStore.
+func (s *Store) BeginRefund(ctx context.Context, userID, orderID int64, at time.Time) (service.Order, error) {
+	var order orderRow
+	refund := service.OrderMove{
+		Move: service.MoveRefund, OrderID: orderID, UserID: userID, By: service.Actor{Kind: service.ActorBuyer, ID: userID}, At: at,
+	}
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		var err error
+		if order, err = lockOrder(tx, userID, orderID); err != nil {
+			return err
+		}
+		if err := move(tx, &order, refund); err != nil {
+			return err
+		}
+		var paid paymentRow
+		err = tx.Clauses(forUpdate).Where("order_id = ? AND status = ?", orderID, service.PaymentSucceeded).Take(&paid).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			return move(tx, &order, service.OrderMove{
+				Move: service.MoveRefunded, By: service.Actor{Kind: service.ActorSystem}, At: at, Detail: "no money had come",
+			})
+		}
+		if err != nil {
+			return err
+		}
+		return setPayment(tx, &paid, service.PaymentRefunding, at)
+	})
+	err = s.settle(ctx, err, s.moved(refund))
+	return order.order(), err
+}
+
+// DueRefunds implements service.PaymentStore.
+func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]service.Payment, error) {
+	var due []service.Payment
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		due = nil
+		now, err := s.now(tx)
+		if err != nil {
+			return err
+		}
+		var rows []paymentRow
+		err = tx.Clauses(skipLocked).Where("status = ? AND next_try_at <= ?", service.PaymentRefunding, now).
+			Order("next_try_at").Limit(limit).Find(&rows).Error
+		for i := range rows {
+			if err != nil {
+				return err
+			}
+			r := &rows[i]
+			next := now.Add(wait(r.RefundTries))
+			r.RefundTries++
+			err = tx.Model(&paymentRow{}).Where("id = ?", r.ID).
+				Updates(map[string]any{"next_try_at": next, "refund_tries": r.RefundTries}).Error
+			due = append(due, r.payment())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return due, nil
+}
+
+// FinishRefund implements service.PaymentStore.
+func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*service.Order, error) {
+	var refunded *service.Order
+	var found paymentRow
+	if err := s.w.WithContext(ctx).Take(&found, paymentID).Error; err != nil {
+		return nil, s.translate(err)
+	}
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		refunded = nil
+		order, err := lockOrder(tx, 0, found.OrderID)
+		if err != nil {
+			return err
+		}
+		var p paymentRow
+		if err := tx.Clauses(forUpdate).Take(&p, paymentID).Error; err != nil {
+			return err
+		}
+		if service.PaymentStatus(p.Status) != service.PaymentRefunding { // somebody else was told the same
+			return nil
+		}
+		if err := setPayment(tx, &p, service.PaymentRefunded, at); err != nil {
+			return err
+		}
+		moved, err := finishRefund(tx, &order, &p, at)
+		if moved {
+			o := order.order()
+			refunded = &o
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return refunded, nil
+}
+
+// finishRefund makes MoveRefunded if no money of the order is left to go back, and else notes that this much has.
+func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (moved bool, err error) {
+	by := service.Actor{Kind: service.ActorProvider}
+	var open int64
+	err = tx.Model(&paymentRow{}).Where("order_id = ? AND status IN ?", order.ID,
+		[]service.PaymentStatus{service.PaymentSucceeded, service.PaymentRefunding}).Count(&open).Error
+	if err != nil {
+		return false, err
+	}
+	if service.OrderStatus(order.Status) == service.OrderRefunding && open == 0 {
+		return true, move(tx, order, service.OrderMove{Move: service.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
+	}
+	return false, audit(tx, service.AuditEntry{
+		At: at, Actor: by, Action: service.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
+	})
+}
+
+// Backlog is what is due and not done.
+type Backlog struct {
+	Orders       int64         // unpaid, and their time is over
+	Refunds      int64         // payments whose money is to go back
+	OldestRefund time.Duration // since the oldest of them was due
+}
+
+// Backlog reads what is due by the database's clock. Error: ErrUnavailable.
+func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
+	var b Backlog
+	db := s.r.WithContext(ctx)
+	now, err := s.now(db)
+	if err == nil {
+		err = db.Model(&orderRow{}).Where("status = ? AND expires_at <= ?", service.OrderPendingPayment, now).Count(&b.Orders).Error
+	}
+	if err == nil {
+		err = db.Model(&paymentRow{}).Where("status = ?", service.PaymentRefunding).Count(&b.Refunds).Error
+	}
+	var oldest []paymentRow
+	if err == nil && b.Refunds > 0 {
+		err = db.Where("status = ?", service.PaymentRefunding).Order("updated_at").Limit(1).Find(&oldest).Error
+	}
+	for _, p := range oldest {
+		b.OldestRefund = now.Sub(p.UpdatedAt)
+	}
+	return b, s.translate(err)
+}
+
+// Payments implements service.PaymentStore.
+func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]service.Payment, error) {
+	if _, err := s.Order(ctx, userID, orderID); err != nil {
+		return nil, err
+	}
+	var rows []paymentRow
+	if err := s.r.WithContext(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
+		return nil, s.translate(err)
+	}
+	payments := make([]service.Payment, len(rows))
+	for i := range rows {
+		payments[i] = rows[i].payment()
+	}
+	return payments, nil
+}
