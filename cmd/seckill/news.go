@@ -4,51 +4,69 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// newsChannel carries the ids of vouchers that changed: a window, a price, a unit that came back.
-const newsChannel = "seckill:changed"
+// The channels of news.
+const (
+	// vouchersChannel carries the ids of vouchers that changed: a window, a price, a unit that came back.
+	vouchersChannel = "seckill:changed"
+	// ordersChannel carries the ids of orders that were moved after they were placed.
+	ordersChannel = "seckill:moved"
+)
 
-// news tells the other processes which vouchers changed. It makes them quicker, not right: what is lost on the way
-// they find out by themselves within a second.
+const (
+	// newsWaiting bounds the ids that wait to be sent: more are not worth a wait.
+	newsWaiting = 8192
+	// newsTogether bounds the ids of one message.
+	newsTogether = 500
+)
+
+// news tells the other processes the ids of things that changed. It makes them quicker, not right: what is lost on the
+// way they find out by themselves, of vouchers within a second.
 type news struct {
-	rdb  redis.UniversalClient
-	log  *slog.Logger
-	sent chan int64
+	rdb     redis.UniversalClient
+	log     *slog.Logger
+	channel string
+	sent    chan int64
 }
 
-func newNews(rdb redis.UniversalClient, log *slog.Logger) *news {
-	return &news{rdb: rdb, log: log, sent: make(chan int64, 1024)}
+func newNews(rdb redis.UniversalClient, log *slog.Logger, channel string) *news {
+	return &news{rdb: rdb, log: log, channel: channel, sent: make(chan int64, newsWaiting)}
 }
 
-// changed passes a voucher on. It does not block: with so many changes waiting, one more is not worth a wait.
-func (n *news) changed(voucherID int64) {
+// changed passes an id on. It does not block.
+func (n *news) changed(id int64) {
 	select {
-	case n.sent <- voucherID:
+	case n.sent <- id:
 	default:
 	}
 }
 
-// publish sends until ctx ends.
+// publish sends until ctx ends. What waits goes together.
 func (n *news) publish(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case id := <-n.sent:
-			if err := n.rdb.Publish(ctx, newsChannel, id).Err(); err != nil && ctx.Err() == nil {
-				n.log.Debug("cannot tell the others of a change", "voucher", id, "err", err)
+			message := strconv.AppendInt(nil, id, 10)
+			for more := min(len(n.sent), newsTogether-1); more > 0; more-- {
+				message = strconv.AppendInt(append(message, ','), <-n.sent, 10)
+			}
+			if err := n.rdb.Publish(ctx, n.channel, message).Err(); err != nil && ctx.Err() == nil {
+				n.log.Debug("cannot tell the others of a change", "channel", n.channel, "err", err)
 			}
 		}
 	}
 }
 
-// receive calls forget for each voucher that somebody changed, until ctx ends. The subscription heals by itself.
-func (n *news) receive(ctx context.Context, forget func(voucherID int64)) {
-	sub := n.rdb.Subscribe(ctx, newsChannel)
+// receive calls heard for each id that somebody sent, until ctx ends. The subscription heals by itself.
+func (n *news) receive(ctx context.Context, heard func(id int64)) {
+	sub := n.rdb.Subscribe(ctx, n.channel)
 	defer func() { _ = sub.Close() }()
 	messages := sub.Channel(redis.WithChannelHealthCheckInterval(3 * time.Second))
 	for {
@@ -59,8 +77,10 @@ func (n *news) receive(ctx context.Context, forget func(voucherID int64)) {
 			if !ok {
 				return
 			}
-			if id, err := strconv.ParseInt(m.Payload, 10, 64); err == nil {
-				forget(id)
+			for text := range strings.SplitSeq(m.Payload, ",") {
+				if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+					heard(id)
+				}
 			}
 		}
 	}

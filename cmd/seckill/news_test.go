@@ -21,7 +21,7 @@ func TestNewsReachTheOthers(t *testing.T) {
 	var senders []*news
 	for range 2 {
 		rdb := openRedis("", m.Addr())
-		n := newNews(rdb, slog.New(slog.DiscardHandler))
+		n := newNews(rdb, slog.New(slog.DiscardHandler), vouchersChannel)
 		senders = append(senders, n)
 		wg.Go(func() { n.publish(ctx) })
 		wg.Go(func() { n.receive(ctx, func(id int64) { heard <- id }) })
@@ -50,7 +50,7 @@ func TestNewsReachTheOthers(t *testing.T) {
 
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
 	defer rdb.Close()
-	require.NoError(t, rdb.Publish(ctx, newsChannel, "no id").Err())
+	require.NoError(t, rdb.Publish(ctx, vouchersChannel, "no id,,-").Err())
 	requireHeard(10)
 	cancel()
 	wg.Wait()

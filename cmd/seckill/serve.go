@@ -162,6 +162,8 @@ type server struct {
 	ops     http.Handler
 	sales   *service.Sales
 	sandbox *payment.Sandbox
+	// watchers end before the server waits for its requests: theirs last.
+	watchers *service.Watchers
 	// background is what runs beside the requests, until the last of them is answered.
 	background []func(context.Context)
 }
@@ -193,26 +195,28 @@ func newServer(e *env, p parts) (*server, error) {
 		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.log},
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
 	})
-	news := newNews(p.rdb, e.log)
-	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: news.changed})
+	changes, moves := newNews(p.rdb, e.log, vouchersChannel), newNews(p.rdb, e.log, ordersChannel)
+	watchers := service.NewWatchers()
+	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: changes.changed})
 	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
 	gate := newGate(p.rdb, cfg.QueueBacklog, e.log)
 	committer := &service.Committer{Orders: p.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	workers := newWorkers(e, gate, p.rdb, committer.Commit, m)
 	m.registry.MustRegister(queueLag{workers})
 	s := &server{
-		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales,
+		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales, watchers: watchers,
 		sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret, Now: now, Log: e.log, Faults: cfg.Sandbox}),
 	}
 	if !cfg.IsDemo() {
 		e.log.Warn("payments go to the sandbox, which moves no money")
 	}
 	s.background = []func(context.Context){
-		revoked.Run, news.publish, func(ctx context.Context) { news.receive(ctx, sales.Forget) },
+		revoked.Run, changes.publish, func(ctx context.Context) { changes.receive(ctx, sales.Forget) },
+		moves.publish, func(ctx context.Context) { moves.receive(ctx, watchers.Wake) },
 	}
 	ordersConfig := service.OrdersConfig{
 		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
-		Codes: service.NewRedeemCodes(p.secret),
+		Codes: service.NewRedeemCodes(p.secret), Moved: moves.changed,
 	}
 	switch cfg.OrderLane {
 	case "lock":
@@ -235,7 +239,7 @@ func newServer(e *env, p parts) (*server, error) {
 	if cfg.OrderLane != "queue" {
 		warnOfBacklog(e.ctx, workers, cfg.OrderLane, e.log)
 	}
-	returns := service.Returns{Sales: sales, Queue: ordersConfig.Queue}
+	returns := service.Returns{Sales: sales, Queue: ordersConfig.Queue, Moved: moves.changed}
 	closer := &service.Closer{Store: p.store, Returns: returns, Log: e.log, Closed: m.closed}
 	payments := service.NewPayments(service.PaymentsConfig{
 		Store: p.store, Providers: map[string]service.PaymentProvider{service.DefaultProvider: s.sandbox},
@@ -243,7 +247,7 @@ func newServer(e *env, p parts) (*server, error) {
 	})
 	s.background = append(s.background, closer.Run, payments.Run)
 	s.handler, err = handler.New(handler.Config{
-		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments,
+		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Watchers: watchers,
 		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
 		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store,
 		Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
@@ -331,6 +335,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	case <-ctx.Done():
 		s.log.Info("shutting down: finishing the requests that have begun")
 	}
+	s.watchers.Close()
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return errors.Join(err, public.Shutdown(deadline))

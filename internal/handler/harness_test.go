@@ -46,6 +46,7 @@ type env struct {
 	bank   *bank
 
 	payments *service.Payments
+	watchers *service.Watchers
 	logs     *logBook
 
 	revoked *service.Revocations
@@ -159,10 +160,10 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	if s.queue != nil {
 		lane, queue = s.queue(e.db)
 	}
-	e.bank = newBank(e.clock.now)
+	e.bank, e.watchers = newBank(e.clock.now), service.NewWatchers()
 	e.payments = service.NewPayments(service.PaymentsConfig{
 		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
-		Returns: service.Returns{Sales: sales, Queue: queue}, Now: e.clock.now, Log: log,
+		Returns: service.Returns{Sales: sales, Queue: queue, Moved: e.watchers.Wake}, Now: e.clock.now, Log: log,
 	})
 	cfg := handler.Config{
 		Auth: service.NewAuth(service.AuthConfig{
@@ -172,9 +173,9 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.db, Sales: sales, Lane: lane, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.room,
-			Codes: service.NewRedeemCodes(secret),
+			Codes: service.NewRedeemCodes(secret), Moved: e.watchers.Wake,
 		}),
-		Payments: e.payments, AuditLog: e.db,
+		Payments: e.payments, Watchers: e.watchers, AuditLog: e.db,
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit,
 	}
@@ -186,6 +187,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	e.engine = h.(*gin.Engine)
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
+	t.Cleanup(e.watchers.Close) // before: the server waits for its streams
 	e.url, e.http = srv.URL, srv.Client()
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return e

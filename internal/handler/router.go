@@ -20,6 +20,7 @@ type Config struct {
 	Vouchers       *service.Vouchers
 	Orders         *service.Orders
 	Payments       *service.Payments
+	Watchers       *service.Watchers
 	DeadLetters    *service.DeadLetters
 	AuditLog       service.AuditStore
 	Ready          map[string]Check // dependencies by name, asked by /readyz
@@ -46,6 +47,7 @@ func New(cfg Config) (http.Handler, error) {
 	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo}
 	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
 	orders := &orderHandler{orders: cfg.Orders}
+	events := &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers}
 	payments := &paymentHandler{payments: cfg.Payments}
 	auditLog := &auditHandler{log: cfg.AuditLog}
 	letters := &deadLetterHandler{letters: cfg.DeadLetters}
@@ -64,6 +66,9 @@ func New(cfg Config) (http.Handler, error) {
 
 	// The service bounds a purchase by itself, and the hot route is spared the second timer.
 	r.POST("/api/v1/vouchers/:id/orders", e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(orders.place))
+
+	// A stream lasts as long as its order is under way.
+	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(events.order))
 
 	v1 := r.Group("/api/v1", deadline, e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })

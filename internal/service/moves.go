@@ -39,6 +39,22 @@ func (s OrderStatus) Final() bool {
 	return s != OrderQueued
 }
 
+// Progress grows with every move: of two states of one order the later one has the greater.
+func (s OrderStatus) Progress() int {
+	switch s {
+	case OrderQueued:
+		return 1
+	case OrderPendingPayment:
+		return 2
+	case OrderPaid:
+		return 3
+	case OrderRefunding:
+		return 4
+	case OrderRedeemed, OrderCancelled, OrderRefunded, OrderFailed:
+	}
+	return 5
+}
+
 // Apply sets on an order what the move sets on its row.
 func (m Move) Apply(o *Order, at time.Time) {
 	o.Status = m.To

@@ -16,7 +16,7 @@ func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
 	o, err := s.cfg.Store.MoveOrder(ctx, OrderMove{
 		Move: MoveCancel, OrderID: id, UserID: userID, By: Actor{ActorBuyer, userID}, At: Moment(s.cfg.Now()),
 	})
-	returns := Returns{Sales: s.cfg.Sales, Queue: s.cfg.Queue}
+	returns := s.returns()
 	if err != nil {
 		return Order{}, returns.notYet(ctx, userID, id, err)
 	}
@@ -34,9 +34,17 @@ func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (Orde
 		}
 		detail = "by its code"
 	}
-	return s.cfg.Store.MoveOrder(ctx, OrderMove{
+	o, err := s.cfg.Store.MoveOrder(ctx, OrderMove{
 		Move: MoveRedeem, OrderID: id, By: Actor{ActorAdmin, admin}, At: Moment(s.cfg.Now()), Detail: detail,
 	})
+	if err == nil {
+		s.returns().moved(id)
+	}
+	return o, err
+}
+
+func (s *Orders) returns() Returns {
+	return Returns{Sales: s.cfg.Sales, Queue: s.cfg.Queue, Moved: s.cfg.Moved}
 }
 
 // RedeemCode takes the paid order whose code the buyer shows for used, once.

@@ -61,7 +61,8 @@ type OrdersConfig struct {
 	MaxInFlight int           // purchases at once in this process; more are answered ErrOverloaded
 	Queue       Queue         // what waits in the lane queue; nil in the other lanes
 	Codes       RedeemCodes
-	Observe     OrderObserver // may be nil
+	Moved       func(orderID int64) // as in Returns
+	Observe     OrderObserver       // may be nil
 }
 
 // Orders is the voucher-order service: it places, shows and cancels orders. It is safe for concurrent use.

@@ -95,6 +95,7 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 		return Settled{}, err
 	}
 	if settled.Changed {
+		s.cfg.Returns.moved(settled.Order.ID)
 		s.cfg.Observe(provider, settled.Payment.Status.String())
 	}
 	if settled.Payment.Status == PaymentRefunding {
@@ -113,6 +114,7 @@ func (s *Payments) Refund(ctx context.Context, userID, orderID int64) (Order, er
 	if o.Status == OrderRefunded {
 		s.cfg.Returns.Back(ctx, o)
 	}
+	s.cfg.Returns.moved(o.ID)
 	s.hurry()
 	return o, nil
 }

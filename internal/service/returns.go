@@ -9,6 +9,17 @@ import (
 type Returns struct {
 	Sales *Sales
 	Queue Queue
+	Moved func(orderID int64) // tells everybody who watches the order, in all processes; may be nil
+}
+
+// moved tells that orders have another status.
+func (r Returns) moved(orderIDs ...int64) {
+	if r.Moved == nil {
+		return
+	}
+	for _, id := range orderIDs {
+		r.Moved(id)
+	}
 }
 
 // Back is called when the moves of these orders are committed and stay so. If the gate does not hear of them, the
@@ -16,6 +27,7 @@ type Returns struct {
 func (r Returns) Back(ctx context.Context, orders ...Order) {
 	byVoucher := map[int64][]Holder{}
 	for _, o := range orders {
+		r.moved(o.ID)
 		byVoucher[o.VoucherID] = append(byVoucher[o.VoucherID], Holder{OrderID: o.ID, UserID: o.UserID})
 	}
 	for voucher, held := range byVoucher {

@@ -1,0 +1,216 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+const (
+	// heartbeat is how often a stream says that it lives while nothing happens. Proxies cut what is silent for a minute.
+	heartbeat = 15 * time.Second
+	// eventWrite bounds one write: who does not read is dropped, and comes back with Last-Event-ID.
+	eventWrite = 5 * time.Second
+	// eventLook is the longest that a stream trusts that it would have been woken; an order that waits in the queue is
+	// looked at more often, from queuedLook to maxQueuedLook, since its worker tells nobody.
+	eventLook     = 30 * time.Second
+	queuedLook    = 100 * time.Millisecond
+	maxQueuedLook = time.Second
+	// lostAfter is how long an order of which Redis knew must be nowhere to be found before it is told to have failed.
+	lostAfter = 5 * time.Second
+)
+
+type eventHandler struct {
+	orders   *service.Orders
+	watchers *service.Watchers
+}
+
+// order streams the states of an order, from the present one to the last (server-sent events,
+// https://html.spec.whatwg.org/multipage/server-sent-events.html). The id of an event is how far the order has come, so
+// that it is the same on every server; who names it in Last-Event-ID is not told again, and if there is nothing more
+// to come hears 204, which tells a browser not to come back.
+func (h *eventHandler) order(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	user := caller(c).UserID
+	watch, err := h.watchers.Watch(user, id) // before the first look: what happens after it wakes us
+	if err != nil {
+		return err
+	}
+	s := &orderStream{h: h, watch: watch, user: user, id: id}
+	streaming := false
+	defer func() {
+		if !streaming {
+			h.watchers.Unwatch(watch)
+		}
+	}()
+	o, err := s.look()
+	if err != nil {
+		return err
+	}
+	s.seen, _ = strconv.Atoi(c.GetHeader("Last-Event-ID")) // what cannot be read is nothing seen
+	if o.Status.Final() && s.seen >= o.Status.Progress() {
+		c.Status(http.StatusNoContent)
+		return nil
+	}
+	if err := s.open(c); err != nil {
+		return err
+	}
+	streaming = true
+	go s.run(o)
+	return nil
+}
+
+// orderStream is one stream. It has its connection to itself: net/http keeps two goroutines and ten kilobytes of buffers
+// for a request, and thousands of people watch at once.
+type orderStream struct {
+	h        *eventHandler
+	conn     net.Conn
+	gone     chan struct{} // closed when the client has hung up
+	watch    *service.Watch
+	user, id int64
+	seen     int       // Progress of what was told last
+	lost     time.Time // since when the order is not to be found
+}
+
+// errLook says that reading an order went wrong in a way that nobody foresaw.
+var errLook = errors.New("reading the order panicked")
+
+// look reads the order, within the time that any request has. It does so on another goroutine: a query needs a deep
+// stack, and this one would keep it for as long as the stream lasts.
+func (s *orderStream) look() (o service.Order, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil { // the middleware that answers panics is not above us
+				err = fmt.Errorf("%w: %v\n%s", errLook, p, debug.Stack())
+			}
+		}()
+		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+		defer cancel()
+		o, err = s.h.orders.Get(ctx, s.user, s.id)
+	}()
+	<-done
+	return o, err
+}
+
+// open takes the connection over and begins the answer. It ends with the connection.
+func (s *orderStream) open(c *gin.Context) error {
+	header := c.Writer.Header().Clone()
+	conn, _, err := c.Writer.Hijack()
+	if err != nil {
+		return fmt.Errorf("take over the connection of a stream: %w", err)
+	}
+	s.conn = conn
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Connection", "close")
+	header.Set("X-Accel-Buffering", "no") // nginx would keep the events
+	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
+	_ = header.Write(b) // a buffer takes everything
+	b.WriteString("\r\n")
+	_ = s.conn.SetReadDeadline(time.Time{})
+	s.write(b.Bytes()) // who is gone is noticed by the first event
+	return nil
+}
+
+// run writes what happens until the order is at its end, the client is gone, or the process stops.
+func (s *orderStream) run(o service.Order) {
+	defer s.h.watchers.Unwatch(s.watch)
+	defer func() { _ = s.conn.Close() }()
+	s.gone = make(chan struct{})
+	go func() {
+		_, _ = s.conn.Read(make([]byte, 1)) // nothing should come any more but the end
+		close(s.gone)
+	}()
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	look := time.NewTimer(eventLook)
+	defer look.Stop()
+	wait := queuedLook
+	for s.tell(&o) && !o.Status.Final() {
+		if o.Status == service.OrderQueued {
+			wait = min(2*wait, maxQueuedLook)
+		} else {
+			wait = eventLook
+		}
+		look.Reset(wait/2 + rand.N(wait)) // streams that began together do not look together
+		if !s.sleep(look.C, beat.C) {
+			return
+		}
+		o = s.now(o)
+	}
+}
+
+// sleep ends when it is time to look. It returns false if the stream is over.
+func (s *orderStream) sleep(look, beat <-chan time.Time) bool {
+	for {
+		select {
+		case <-s.watch.Changed:
+			return true
+		case <-look:
+			return true
+		case <-beat:
+			if !s.write([]byte(":\n\n")) {
+				return false
+			}
+		case <-s.gone:
+			return false
+		case <-s.watch.Done:
+			return false
+		}
+	}
+}
+
+// now is the order as it is, or as it was while that cannot be found out. One that the queue lost with its Redis has
+// failed: nobody will make it an order any more.
+func (s *orderStream) now(was service.Order) service.Order {
+	o, err := s.look()
+	if err == nil {
+		s.lost = time.Time{}
+		return o
+	}
+	if errors.Is(err, service.ErrNotFound) {
+		if s.lost.IsZero() {
+			s.lost = time.Now()
+		}
+		if time.Since(s.lost) >= lostAfter {
+			was.Status, was.Reason = service.OrderFailed, service.ReasonInternal
+		}
+	}
+	return was
+}
+
+// tell writes an event unless the client has seen that much. It returns false if the client is gone.
+func (s *orderStream) tell(o *service.Order) bool {
+	progress := o.Status.Progress()
+	if progress <= s.seen {
+		return true
+	}
+	s.seen = progress
+	b := append(make([]byte, 0, 512), "event: order\nid: "...)
+	b = strconv.AppendInt(b, int64(progress), 10)
+	b = append(b, "\ndata: "...)
+	b = appendOrder(b, o) // in one line: strings are escaped
+	return s.write(append(b, "\n\n"...))
+}
+
+// write sends at once.
+func (s *orderStream) write(b []byte) bool {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(eventWrite))
+	_, err := s.conn.Write(b)
+	return err == nil
+}

@@ -1,0 +1,195 @@
+package handler_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+// stream is an open stream of an order.
+type stream struct {
+	t     *testing.T
+	lines *bufio.Scanner
+	close func()
+}
+
+// event is one event of a stream.
+type event struct {
+	ID    string
+	Order orderView
+}
+
+// watch opens the stream of an order; last is the event that was seen last.
+func (c client) watch(t *testing.T, o orderView, last string) (*stream, *http.Response) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	req := c.request(c.env.url, http.MethodGet, o.path()+"/events", nil).WithContext(ctx)
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	res, err := c.env.http.Do(req)
+	require.NoError(t, err)
+	s := &stream{t: t, lines: bufio.NewScanner(res.Body), close: func() { cancel(); _ = res.Body.Close() }}
+	t.Cleanup(s.close)
+	return s, res
+}
+
+// next returns the next event, or nil if the server has ended the stream.
+func (s *stream) next() *event {
+	s.t.Helper()
+	var e event
+	kind := ""
+	for s.lines.Scan() {
+		name, value, _ := strings.Cut(s.lines.Text(), ": ")
+		switch name {
+		case "event":
+			kind = value
+		case "id":
+			e.ID = value
+		case "data":
+			require.NoError(s.t, json.Unmarshal([]byte(value), &e.Order))
+		case "":
+			if kind != "" {
+				assert.Equal(s.t, "order", kind)
+				return &e
+			}
+		}
+	}
+	require.NoError(s.t, s.lines.Err())
+	return nil
+}
+
+func (s *stream) wantStatus(status, id string) {
+	s.t.Helper()
+	e := s.next()
+	require.NotNil(s.t, e, "the stream ended before %s", status)
+	assert.Equal(s.t, status, e.Order.Status)
+	assert.Equal(s.t, id, e.ID)
+}
+
+func TestWatchOrder(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	p := buyer.pay(buyer.place(v))
+	s, res := buyer.watch(t, p.Order, "")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+	assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+	s.wantStatus("pending_payment", "2")
+	e.tell(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
+	s.wantStatus("paid", "3")
+	buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
+	s.wantStatus("refunding", "4")
+	s.close() // the connection is lost
+	again, _ := buyer.watch(t, p.Order, "4")
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	again.wantStatus("refunded", "5")
+	assert.Nil(t, again.next(), "the stream ends with the order's life")
+
+	late, _ := buyer.watch(t, p.Order, "")
+	late.wantStatus("refunded", "5")
+	assert.Nil(t, late.next())
+	_, res = buyer.watch(t, p.Order, "5")
+	assert.Equal(t, http.StatusNoContent, res.StatusCode, "a browser must not come back")
+}
+
+func TestWatchEndsOfAnOrder(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.sale(2)
+	one, two := e.buyer(1), e.buyer(2)
+	cancelled, redeemed := one.place(v), two.paid(v).Order
+	a, _ := one.watch(t, cancelled, "")
+	b, _ := two.watch(t, redeemed, "")
+	a.wantStatus("pending_payment", "2")
+	b.wantStatus("paid", "3")
+	one.post(cancelled.path()+"/cancel", nil).want(http.StatusOK)
+	e.admin().post("/api/v1/admin/orders/"+redeemed.ID+"/redeem", nil).want(http.StatusOK)
+	a.wantStatus("cancelled", "5")
+	b.wantStatus("redeemed", "5")
+	assert.Nil(t, a.next())
+	assert.Nil(t, b.next())
+}
+
+func TestWatchRefusals(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	o := buyer.place(v)
+	status := func(c client, o orderView) int {
+		_, res := c.watch(t, o, "")
+		return res.StatusCode
+	}
+	assert.Equal(t, http.StatusUnauthorized, status(e.guest(), o))
+	assert.Equal(t, http.StatusNotFound, status(e.buyer(2), o), "another's order")
+	assert.Equal(t, http.StatusNotFound, status(buyer, orderView{ID: "12345"}))
+	assert.Equal(t, http.StatusBadRequest, status(buyer, orderView{ID: "x"}))
+	for range 16 {
+		assert.Equal(t, http.StatusOK, status(buyer, o))
+	}
+	assert.Equal(t, http.StatusTooManyRequests, status(buyer, o), "one user cannot take all the room")
+	assert.Equal(t, 16, e.watchers.Count())
+}
+
+// TestStreamsEndWithTheirClients, and nothing of them stays.
+func TestStreamsEndWithTheirClients(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(2), e.buyer(1)
+	o := buyer.place(v)
+	for range 5 {
+		s, _ := buyer.watch(t, o, "")
+		s.wantStatus("pending_payment", "2")
+		s.close()
+	}
+	require.Eventually(t, func() bool { return e.watchers.Count() == 0 }, 10*time.Second, 10*time.Millisecond)
+	s, _ := buyer.watch(t, o, "")
+	s.wantStatus("pending_payment", "2")
+	e.watchers.Close() // the process stops
+	assert.Nil(t, s.next())
+	_, res := buyer.watch(t, o, "")
+	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+}
+
+// TestWatchQueued: the worker tells nobody, and the stream sees it all the same; what Redis lost has failed.
+func TestWatchQueued(t *testing.T) {
+	t.Parallel()
+	q := newQueueEnv(t)
+	v, buyer := q.sale(2), q.buyer(1)
+	queued := orderView{ID: buyer.queue(v)}
+	s, _ := buyer.watch(t, queued, "")
+	s.wantStatus("queued", "1")
+	q.work()
+	s.wantStatus("pending_payment", "2")
+
+	lost := orderView{ID: q.buyer(2).queue(v)}
+	s, _ = q.buyer(2).watch(t, lost, "")
+	s.wantStatus("queued", "1")
+	require.NoError(t, q.rdb.FlushAll(t.Context()).Err())
+	s.wantStatus("failed", "5")
+	assert.Nil(t, s.next())
+}
+
+// TestFinalStatuses: a stream ends where no move leads on.
+func TestFinalStatuses(t *testing.T) {
+	t.Parallel()
+	for status, final := range map[service.OrderStatus]bool{
+		service.OrderQueued: false, service.OrderPendingPayment: false, service.OrderPaid: false, service.OrderRefunding: false,
+		service.OrderRedeemed: true, service.OrderCancelled: true, service.OrderRefunded: true, service.OrderFailed: true,
+	} {
+		assert.Equal(t, final, status.Final(), status)
+	}
+	for _, m := range service.Moves() {
+		assert.Less(t, m.From.Progress(), m.To.Progress(), m.Name)
+	}
+}
