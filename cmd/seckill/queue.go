@@ -44,6 +44,12 @@ func (g gate) DeadLetters(ctx context.Context, before string, limit int) ([]serv
 	return letters, err
 }
 
+// DeadLetter implements service.DeadLetterStore.
+func (g gate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
+	l, err := g.Gate.DeadLetter(ctx, id)
+	return service.DeadLetter(l), err
+}
+
 // newWorkers makes the workers that turn the gate's admissions into orders.
 func newWorkers(e *env, g gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics) *queue.Workers {
 	if e.tuning.commit != nil {

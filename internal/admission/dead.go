@@ -89,6 +89,22 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 	return newest(cmds, limit)
 }
 
+// DeadLetter shows one letter. Errors: service.ErrNotFound, ErrUnavailable.
+func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
+	at, err := parseLetterID(id)
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.dead(), at.entry(), at.entry(), 1).Result()
+	if err != nil {
+		return DeadLetter{}, unavailable(err, "read dead letter %s", id)
+	}
+	if len(found) == 0 {
+		return DeadLetter{}, service.ErrNotFound
+	}
+	return letter(at, found[0]), nil
+}
+
 // upTo is where the letters of a shard that come after end begin, in the order from the newest to the oldest.
 func upTo(end *letterID, s shard) string {
 	switch {

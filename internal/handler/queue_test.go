@@ -45,6 +45,11 @@ func (g testGate) DeadLetters(ctx context.Context, before string, limit int) ([]
 	return letters, err
 }
 
+func (g testGate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
+	l, err := g.Gate.DeadLetter(ctx, id)
+	return service.DeadLetter(l), err
+}
+
 func newQueueEnv(t *testing.T) *queueEnv {
 	t.Helper()
 	m := testenv.StartMiniredis(t)

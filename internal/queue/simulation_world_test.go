@@ -68,6 +68,11 @@ func (g letterStore) DeadLetters(ctx context.Context, before string, limit int) 
 	return letters, err
 }
 
+func (g letterStore) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
+	l, err := g.Gate.DeadLetter(ctx, id)
+	return service.DeadLetter(l), err
+}
+
 // noonOfSale is when a simulation begins. The clocks of databases and ids do not reach back to that of a bubble.
 var noonOfSale = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 

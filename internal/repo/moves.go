@@ -15,12 +15,12 @@ import (
 // MoveOrder implements service.OrderStore.
 func (s *Store) MoveOrder(ctx context.Context, m service.OrderMove) (service.Order, error) {
 	var row orderRow
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
-			return err
+			return 0, err
 		}
-		return move(tx, &row, m)
+		return m.OrderID, move(tx, &row, m)
 	})
 	err = s.settle(ctx, err, s.moved(m))
 	return row.order(), err

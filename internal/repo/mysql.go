@@ -57,7 +57,7 @@ func OpenMySQL(dsn string) (*Store, error) {
 	}
 	open := func() (*sql.DB, error) { return mysqlPool(patient) }
 	return &Store{w: db, r: db, dialect: dialect{
-		name: "mysql", translate: mysqlFault, patient: open,
+		name: "mysql", translate: mysqlFault, keys: mysqlKeys, patient: open,
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil
 }

@@ -47,7 +47,7 @@ func OpenSQLite(file string) (_ *Store, err error) {
 		return nil, errors.Join(err, closeGorm(w))
 	}
 	return &Store{w: w, r: r, dialect: dialect{
-		name: "sqlite", translate: sqliteFault,
+		name: "sqlite", translate: sqliteFault, keys: sqliteKeys,
 		patient:    func() (*sql.DB, error) { return sql.Open("sqlite", write) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil

@@ -26,6 +26,8 @@ type dialect struct {
 	name string // folder of the migrations, label of the pool metrics
 	// translate says what a driver error means.
 	translate func(error) fault
+	// keys are the statements for idempotency keys.
+	keys keyDialect
 	// patient opens a connection of its own without the deadlines that buyers need, for schema changes and books.
 	patient func() (*sql.DB, error)
 	// lockSchema waits until no other process changes the schema, and keeps them from it until unlock.
@@ -97,8 +99,13 @@ const maxTxTries = 100
 // run several times. An error of the commit itself is a *commitError: then nobody knows whether the transaction
 // happened.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return s.retry(ctx, func() error { return s.once(ctx, fn) })
+}
+
+// retry runs fn, which is a transaction, again after a deadlock.
+func (s *Store) retry(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
-		err := s.once(ctx, fn)
+		err := fn()
 		if err == nil {
 			return nil
 		}

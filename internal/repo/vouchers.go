@@ -12,11 +12,11 @@ import (
 
 // CreateVoucher implements service.VoucherStore.
 func (s *Store) CreateVoucher(ctx context.Context, v *service.Voucher, by service.Actor) error {
-	return s.write(ctx, func(tx *gorm.DB) error {
+	return s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
 		if err := insertVoucher(tx, v); err != nil {
-			return err
+			return 0, err
 		}
-		return audit(tx, service.AuditEntry{At: v.CreatedAt, Actor: by, Action: service.ActionCreateVoucher, VoucherID: v.ID})
+		return v.ID, audit(tx, service.AuditEntry{At: v.CreatedAt, Actor: by, Action: service.ActionCreateVoucher, VoucherID: v.ID})
 	})
 }
 

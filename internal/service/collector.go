@@ -68,12 +68,38 @@ func newCollector[T, R any](maxKeys int, run func(context.Context, []T) []R, fai
 // do returns the result of item, decided together with others of its key. It returns in bounded time, and it does not
 // end early when its caller loses interest: what is being decided cannot be taken back.
 func (c *collector[T, R]) do(key int64, item T) R {
+	w := c.join(key, item)
+	if w == nil {
+		return c.failed(ErrOverloaded)
+	}
+	<-w.done
+	return c.leave(w)
+}
+
+// doWithin is do for a caller who has no time to wait for the result longer than ctx: then it is ErrUnavailable, and
+// nobody knows what becomes of item.
+func (c *collector[T, R]) doWithin(ctx context.Context, key int64, item T) R {
+	w := c.join(key, item)
+	if w == nil {
+		return c.failed(ErrOverloaded)
+	}
+	select {
+	case <-w.done:
+		return c.leave(w)
+	case <-ctx.Done():
+		return c.failed(ErrUnavailable)
+	}
+}
+
+// join has item decided by the next batch of its key; nil: too many wait there.
+func (c *collector[T, R]) join(key int64, item T) *waiter[T, R] {
 	w, ok := c.waiters.Get().(*waiter[T, R])
 	if !ok {
 		w = &waiter[T, R]{done: make(chan struct{}, 1)}
 	}
 	w.item, w.since = item, time.Now()
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	q := c.queues[key]
 	if q == nil {
 		q = &queue[T, R]{}
@@ -84,12 +110,14 @@ func (c *collector[T, R]) do(key int64, item T) R {
 		go c.serve(key, q)
 	}
 	if len(q.waiting) >= maxWaiting {
-		c.mu.Unlock()
-		return c.failed(ErrOverloaded)
+		return nil
 	}
 	q.waiting = append(q.waiting, w)
-	c.mu.Unlock()
-	<-w.done
+	return w
+}
+
+// leave returns the result of a waiter who was told, and makes room for the next one.
+func (c *collector[T, R]) leave(w *waiter[T, R]) R {
 	result := w.result
 	*w = waiter[T, R]{done: w.done}
 	c.waiters.Put(w)

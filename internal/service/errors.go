@@ -28,6 +28,9 @@ var (
 	// known; where a commit's outcome could not be found out, asking again tells the truth.
 	ErrUnavailable = errors.New("a dependency is unavailable")
 
+	// ErrIdempotencyMismatch says that the key of a request was used for another request. Nothing was changed.
+	ErrIdempotencyMismatch = errors.New("this Idempotency-Key was used for another request")
+
 	// ErrIDTaken says that an order with this id exists already: the id counter was lost. It never reaches a
 	// caller of this package; a fresh id is taken.
 	ErrIDTaken = errors.New("order id taken")

@@ -150,27 +150,39 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, batch []Purchase
 		}
 		return results
 	}
-	ids, err := l.ids.NextN(ctx, len(batch))
-	if err != nil {
-		return fail(fmt.Errorf("%w: order id: %w", ErrUnavailable, err))
+	open := make([]int, len(batch))
+	for i := range open {
+		open[i] = i
 	}
+	ids, errs := number(ctx, l.ids, batch, open)
 	l.use(voucherID)
-	as := make([]Admission, len(batch))
+	as := make([]Admission, 0, len(batch))
+	open = open[:0]
 	for i, p := range batch {
+		if errs[i] != nil {
+			results[i].err = errs[i]
+			continue
+		}
 		results[i].order = p.order(ids[i])
 		results[i].order.Status = OrderQueued
-		as[i] = Admission{OrderID: ids[i], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit, At: p.At}
+		a := Admission{
+			OrderID: ids[i], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit, At: p.At,
+		}
 		if p.Wait > 0 {
-			as[i].ReplyTo = l.gate.Instance()
+			a.ReplyTo = l.gate.Instance()
 			results[i].outcome = l.gate.Expect(ids[i])
 		}
+		as, open = append(as, a), append(open, i)
+	}
+	if len(as) == 0 {
+		return results
 	}
 	errs, err := l.reserve(ctx, voucherID, batch[len(batch)-1].Window, as)
 	if err != nil {
 		return fail(err)
 	}
-	for i, err := range errs {
-		if err != nil {
+	for n, err := range errs {
+		if i := open[n]; err != nil {
 			results[i].close()
 			results[i] = admitted{err: err}
 		}

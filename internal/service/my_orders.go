@@ -5,17 +5,21 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 )
 
 // Cancel gives an unpaid order's unit back; the user may buy again at once. The unit returns exactly once. An order
 // that is still queued cannot be cancelled yet.
 // Errors: ErrNotFound (also for another user's order), ErrInvalidState, ErrUnavailable.
 func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
+	ctx, cancel := unhurried(ctx)
 	defer cancel()
 	o, err := s.cfg.Store.MoveOrder(ctx, OrderMove{
 		Move: MoveCancel, OrderID: id, UserID: userID, By: Actor{ActorBuyer, userID}, At: Moment(s.cfg.Now()),
 	})
+	if _, done := DoneBefore(err); done {
+		o, err = s.cfg.Store.Order(ctx, userID, id)
+	}
 	returns := s.returns()
 	if err != nil {
 		return Order{}, returns.notYet(ctx, userID, id, err)
@@ -63,6 +67,16 @@ func (s *Orders) shown(o Order) Order {
 		o.RedeemCode = s.cfg.Codes.Of(o.ID)
 	}
 	return o
+}
+
+// unhurried returns a context that a caller who hangs up does not end, for what must not be left in the middle. It has
+// placeTimeout, or what ctx has left of less.
+func unhurried(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline := time.Now().Add(placeTimeout)
+	if end, ok := ctx.Deadline(); ok {
+		deadline = earlier(deadline, end)
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
 // Get shows one order to its owner. Errors: ErrNotFound (also for another user's order), ErrUnavailable.

@@ -97,6 +97,7 @@ type Purchase struct {
 	ExpiresAt time.Time
 	Deadline  time.Time     // when the buyer must have an answer
 	Wait      time.Duration // how long the buyer is willing to wait for the outcome, in the lane queue
+	Claim     *Claim        // of a request with an Idempotency-Key; its resource is the order
 }
 
 // order makes the order of a purchase, without its slot: the database hands that out.

@@ -25,7 +25,7 @@ type OrderStore interface {
 	// by an earlier call succeeds again, and takes nothing.
 	PlaceOrders(ctx context.Context, orders []Order, limit int) []Placed
 	// MoveOrder makes a move, with what follows from it: the unit returns, the audit log knows.
-	// Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
+	// Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
 	MoveOrder(ctx context.Context, m OrderMove) (Order, error)
 	Order(ctx context.Context, userID, id int64) (Order, error)
 	// StoredOrders returns those of the ids that are orders of the user.
@@ -97,29 +97,46 @@ func NewOrders(cfg OrdersConfig) *Orders {
 // Place buys one unit for the user. When it returns an order, the order is committed, whatever dies next; in the lane
 // queue it may also be OrderQueued: then it will be committed, or fail with a reason, and wait is how long the buyer
 // wants to wait for that (at most about 3 s). A buyer who hangs up does not stop a purchase that has begun: its outcome is found in the user's orders.
+// With a claim (ClaimOf), the order of an earlier run of the request is returned again.
 //
 // Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
 // *DuplicateOrderError, ErrOrderInProgress, ErrOverloaded, ErrUnavailable.
 func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.Duration) (Order, error) {
 	start := time.Now()
-	o, err := s.place(ctx, Purchase{UserID: userID, VoucherID: voucherID, Wait: wait}, start.Add(placeTimeout))
+	p := Purchase{UserID: userID, VoucherID: voucherID, Wait: wait, Claim: ClaimOf(ctx)}
+	deadline := start.Add(placeTimeout)
+	if end, ok := ctx.Deadline(); ok {
+		deadline = earlier(deadline, end)
+	}
+	o, err := s.place(ctx, p, deadline)
 	s.cfg.Observe(err, time.Since(start))
 	return o, err
 }
 
 func (s *Orders) place(ctx context.Context, p Purchase, deadline time.Time) (Order, error) {
+	if p.Claim != nil && p.Claim.Again {
+		if o, err := s.placedBefore(ctx, &p); !errors.Is(err, ErrNotFound) {
+			return o, err
+		}
+	}
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
 		return Order{}, err
 	}
-	p.At = Moment(s.cfg.Now())
-	if err := checkOpen(&v, p.At); err != nil {
+	now := Moment(s.cfg.Now())
+	p.At = now
+	if c := p.Claim; c != nil && c.ResourceID != 0 {
+		if p.At = c.ResourceAt; !c.Again {
+			now = p.At
+		}
+	}
+	if err := checkOpen(&v, now); err != nil {
 		return Order{}, err
 	}
 	if v.Sale.Stock <= 0 {
 		return Order{}, s.soldOut(ctx, p.UserID, &v, deadline)
 	}
-	p.Amount, p.Currency, p.Limit, p.ExpiresAt = v.PayValue, v.Currency, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
+	p.Amount, p.Currency, p.Limit, p.ExpiresAt = v.PayValue, v.Currency, v.Sale.LimitPerUser, now.Add(s.cfg.PayTimeout)
 	p.Window = Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 	select {
 	case s.room <- struct{}{}:
@@ -136,6 +153,31 @@ func (s *Orders) place(ctx context.Context, p Purchase, deadline time.Time) (Ord
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
 	return o, err
+}
+
+// placedBefore returns the order that an earlier run of the request placed, before anybody asks whether the sale still
+// goes on. ErrNotFound: there is none so far; if one is under way, placing it again under its id is the same order.
+func (s *Orders) placedBefore(ctx context.Context, p *Purchase) (Order, error) {
+	c := p.Claim
+	if c.ResourceID == 0 {
+		return Order{}, ErrNotFound
+	}
+	o, err := c.store.ClaimedOrder(ctx, c)
+	switch {
+	case errors.Is(err, ErrIDTaken): // by another buyer: the counter was lost, and this request needs a fresh one
+		c.ResourceID = 0
+		return Order{}, ErrNotFound
+	case !errors.Is(err, ErrNotFound) || s.cfg.Queue == nil:
+		return o, err
+	}
+	t, err := s.cfg.Queue.Ticket(ctx, p.UserID, c.ResourceID)
+	switch {
+	case err != nil:
+		return Order{}, err
+	case t.Failed != "" || t.VoucherID != p.VoucherID || !t.At.Equal(c.ResourceAt):
+		return Order{}, ErrNotFound // it failed, and nobody was told: it may be tried again
+	}
+	return t.order(s.cfg.PayTimeout), nil
 }
 
 // checkOpen says why nobody can buy v at now, sold out aside.

@@ -43,34 +43,80 @@ func (p placer) place(ctx context.Context, purchases []Purchase) []Placed {
 	return results
 }
 
-// try places the open purchases under fresh ids and returns those whose id was taken.
+// try places the open purchases and returns those whose id was taken.
 func (p placer) try(ctx context.Context, purchases []Purchase, results []Placed, open []int) (again []int) {
-	ids, err := p.ids.NextN(ctx, len(open))
-	if err != nil {
-		err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
-		for _, i := range open {
-			results[i].Err = err
+	ids, errs := number(ctx, p.ids, purchases, open)
+	orders, placing := make([]Order, 0, len(open)), make([]int, 0, len(open))
+	for n, i := range open {
+		if errs[n] != nil {
+			results[i].Err = errs[n]
+			continue
 		}
+		orders, placing = append(orders, purchases[i].order(ids[n])), append(placing, i)
+	}
+	if len(orders) == 0 {
 		return nil
 	}
-	orders := make([]Order, len(open))
-	for n, i := range open {
-		orders[n] = purchases[i].order(ids[n])
-	}
-	for n, placed := range p.placeOrders(ctx, purchases, open, orders) {
-		i := open[n]
+	for n, placed := range p.placeOrders(ctx, purchases, placing, orders) {
+		i := placing[n]
 		results[i] = placed
+		claim := purchases[i].Claim
 		// A fresh id cannot have been stored before: the counter gave one of the same buyer's earlier clicks again.
-		if !placed.Before && !errors.Is(placed.Err, ErrIDTaken) {
+		collided := placed.Before && (claim == nil || !claim.Again)
+		if !collided && !errors.Is(placed.Err, ErrIDTaken) {
 			continue
 		}
-		if err := p.ids.Skip(ctx, ids[n]); err != nil {
+		if err := p.ids.Skip(ctx, orders[n].ID); err != nil {
 			results[i].Err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
 			continue
+		}
+		if claim != nil {
+			claim.ResourceID = 0
 		}
 		again = append(again, i)
 	}
 	return again
+}
+
+// number returns an order id for each of the open purchases: that of its claim, or a fresh one, which the claim notes
+// before anything happens under it. errs says of each why it has none.
+func number(ctx context.Context, ids IDs, purchases []Purchase, open []int) (numbers []int64, errs []error) {
+	numbers, errs = make([]int64, len(open)), make([]error, len(open))
+	var fresh []int
+	for n, i := range open {
+		if c := purchases[i].Claim; c != nil && c.ResourceID != 0 {
+			numbers[n] = c.ResourceID
+		} else {
+			fresh = append(fresh, n)
+		}
+	}
+	if len(fresh) == 0 {
+		return numbers, errs
+	}
+	block, err := ids.NextN(ctx, len(fresh))
+	if err != nil {
+		err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
+		for _, n := range fresh {
+			errs[n] = err
+		}
+		return numbers, errs
+	}
+	var claims []*Claim
+	var noted []int
+	for k, n := range fresh {
+		numbers[n] = block[k]
+		p := &purchases[open[n]]
+		if c := p.Claim; c != nil {
+			c.ResourceID, c.ResourceAt, c.Again = block[k], p.At, false // under this id nothing was tried
+			claims, noted = append(claims, c), append(noted, n)
+		}
+	}
+	if len(claims) > 0 {
+		for k, err := range claims[0].store.NoteResources(ctx, claims) {
+			errs[noted[k]] = err
+		}
+	}
+	return numbers, errs
 }
 
 // placeOrders places orders, of which orders[n] is that of purchases[open[n]], in one transaction for each limit. There

@@ -30,13 +30,13 @@ const (
 
 // VoucherStore keeps vouchers. Its methods are transactions; errors are those of this package.
 type VoucherStore interface {
-	// CreateVoucher stores the voucher and sets its id.
+	// CreateVoucher stores the voucher and sets its id. Errors: *DoneBeforeError, ErrUnavailable.
 	CreateVoucher(ctx context.Context, v *Voucher, by Actor) error
 	// ChangeVoucher reads the voucher for update, lets change work on it, and writes the result. change says what it
 	// did, for the audit log.
 	ChangeVoucher(ctx context.Context, id int64, by Actor, change func(*Voucher) (detail string, err error)) (Voucher, error)
 	// ChangeStock adds units to a sale, or takes away units that nobody holds, and books it.
-	// Errors: ErrNotFound, ErrInvalidState (no sale, fewer units left), ErrUnavailable.
+	// Errors: ErrNotFound, ErrInvalidState (no sale, fewer units left), *DoneBeforeError, ErrUnavailable.
 	ChangeStock(ctx context.Context, c StockChange) (Voucher, error)
 	Voucher(ctx context.Context, id int64) (Voucher, error)
 	ListVouchers(ctx context.Context, f VoucherFilter) ([]Voucher, error)
@@ -71,7 +71,11 @@ func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Vo
 	if err != nil {
 		return Voucher{}, err
 	}
-	if err := s.cfg.Store.CreateVoucher(ctx, &v, Actor{ActorAdmin, admin}); err != nil {
+	err = s.cfg.Store.CreateVoucher(ctx, &v, Actor{ActorAdmin, admin})
+	if id, done := DoneBefore(err); done {
+		return s.cfg.Store.Voucher(ctx, id)
+	}
+	if err != nil {
 		return Voucher{}, err
 	}
 	return v, nil

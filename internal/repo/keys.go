@@ -1,0 +1,449 @@
+package repo
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// maxKeptBytes bounds the bodies in one statement; a server takes 16 MiB at least, and bytes may double on the way.
+const maxKeptBytes = 2 << 20
+
+// keyDialect is the SQL for idempotency keys where the databases differ. Times of leases and lives are the database's:
+// the clocks of the servers need not agree.
+type keyDialect struct {
+	now string // the time now
+	in  string // the time in %d ms
+	// unlessThere ends an INSERT that leaves rows alone which are there already.
+	unlessThere string
+	// answer ends an INSERT of answers: where the row is there, which it is, it is answered, if the claim is the same
+	// and it has no answer yet.
+	answer string
+	// changed is how many rows the driver counts for one that answer changed.
+	changed int64
+}
+
+// Left to right: MySQL's later assignments see what the earlier ones did, so status comes last.
+const mysqlAnswered = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
+
+var mysqlKeys = keyDialect{
+	now: "NOW(3)", in: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", unlessThere: " ON DUPLICATE KEY UPDATE claim = claim",
+	answer:  " ON DUPLICATE KEY UPDATE " + assign(mysqlAnswered, "locked_until", "location", "content_type", "body", "status"),
+	changed: 2,
+}
+
+var sqliteKeys = keyDialect{
+	now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", in: "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
+	unlessThere: " ON CONFLICT DO NOTHING",
+	answer: " ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "location", "content_type", "body", "status") +
+		" WHERE claim = excluded.claim AND status = 0",
+	changed: 1,
+}
+
+// assign writes an assignment to each column.
+func assign(value string, columns ...string) string {
+	parts := make([]string, len(columns))
+	for i, c := range columns {
+		parts[i] = c + " = " + fmt.Sprintf(value, c)
+	}
+	return strings.Join(parts, ", ")
+}
+
+const keyColumns = "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, resource_id, resource_at, " +
+	"status, location, content_type, body, locked_until, created_at, expires_at) VALUES "
+
+// keyRow is an idempotency key as far as it is read.
+type keyRow struct {
+	UserID      int64
+	IdemKey     []byte
+	Fingerprint []byte
+	Claim       int64
+	Runs        int
+	ResourceID  *int64
+	ResourceAt  *time.Time
+	Done        bool
+	Status      int
+	Location    string
+	ContentType string
+	Body        []byte
+	Locked      bool // by a run that may be alive
+	Expired     bool
+}
+
+func (keyRow) TableName() string { return "idempotency_keys" }
+
+// keyID finds a row.
+type keyID struct {
+	user int64
+	key  string
+}
+
+// ofKeys selects the rows of claims.
+func ofKeys(db *gorm.DB, claims []*service.Claim) *gorm.DB {
+	args := make([]any, 0, 2*len(claims))
+	for _, c := range claims {
+		args = append(args, c.UserID, []byte(c.Key))
+	}
+	return db.Where("user_id = ? AND idem_key = ?"+strings.Repeat(" OR user_id = ? AND idem_key = ?", len(claims)-1), args...)
+}
+
+// keyRows reads the rows of claims.
+func (s *Store) keyRows(db *gorm.DB, claims []*service.Claim) (map[keyID]*keyRow, error) {
+	k := s.dialect.keys
+	var rows []keyRow
+	err := ofKeys(db, claims).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
+		"content_type, body, locked_until > " + k.now + " AS locked, expires_at <= " + k.now + " AS expired").Find(&rows).Error
+	found := make(map[keyID]*keyRow, len(rows))
+	for i := range rows {
+		found[keyID{rows[i].UserID, string(rows[i].IdemKey)}] = &rows[i]
+	}
+	return found, err
+}
+
+// ClaimKeys implements service.KeyStore. The fast way is one statement that inserts all, since most keys are new; only
+// where it leaves one out are the rows looked at. Repeating it does no harm: a claim is known by its token.
+func (s *Store) ClaimKeys(ctx context.Context, claims []*service.Claim) []service.KeyState {
+	states, sorted := make([]service.KeyState, len(claims)), sortedClaims(claims)
+	err := s.persist(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
+	if err != nil {
+		for i := range states {
+			states[i] = service.KeyState{Err: err}
+		}
+	}
+	return states
+}
+
+// sortedClaims is the order in which rows are written, so that transactions wait for each other in one direction.
+func sortedClaims(claims []*service.Claim) []*service.Claim {
+	return slices.SortedFunc(slices.Values(claims), func(a, b *service.Claim) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), strings.Compare(a.Key, b.Key))
+	})
+}
+
+// persist repeats what changes nothing when it is repeated, while the database is away for a moment.
+func (s *Store) persist(ctx context.Context, fn func() error) error {
+	for try := 1; ; try++ {
+		err := s.retry(ctx, fn)
+		if !errors.Is(err, service.ErrUnavailable) || try == maxDownTries || !pause(ctx, downPause) {
+			return err
+		}
+	}
+}
+
+func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, states []service.KeyState) error {
+	var inserted int64
+	// A row that was seen may be locked by its run, and the others of the batch must not wait for that.
+	unseen := slices.DeleteFunc(slices.Clone(sorted), func(c *service.Claim) bool { return c.Seen })
+	if len(unseen) > 0 {
+		var err error
+		if inserted, err = s.insertKeys(ctx, unseen); err != nil {
+			return err
+		}
+	}
+	if inserted == int64(len(claims)) {
+		for i, c := range claims {
+			states[i] = service.KeyState{Runs: 1, ResourceID: c.ResourceID, ResourceAt: c.ResourceAt}
+		}
+		return nil
+	}
+	rows, err := s.keyRows(s.w.WithContext(ctx), sorted)
+	if err != nil {
+		return err
+	}
+	var free []*service.Claim
+	for _, c := range sorted {
+		if row := rows[keyID{c.UserID, c.Key}]; row != nil && row.free(c) {
+			free = append(free, c)
+		}
+	}
+	if len(free) > 0 {
+		if rows, err = s.takeOver(ctx, sorted, free, rows); err != nil {
+			return err
+		}
+	}
+	for i, c := range claims {
+		states[i] = rows[keyID{c.UserID, c.Key}].state(c)
+	}
+	return nil
+}
+
+// insertKeys inserts the rows that are not there, and says how many.
+func (s *Store) insertKeys(ctx context.Context, claims []*service.Claim) (int64, error) {
+	k := s.dialect.keys
+	row := "(?,?,?,?,1,0,?,?,0,'','',NULL," + fmt.Sprintf(k.in, service.KeyLease.Milliseconds()) + "," + k.now + "," +
+		fmt.Sprintf(k.in, service.KeyLife.Milliseconds()) + ")"
+	args := make([]any, 0, 6*len(claims))
+	for _, c := range claims {
+		id, at := resource(c)
+		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, id, at)
+	}
+	return s.exec(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.unlessThere, args)
+}
+
+// exec runs one statement by itself, and says how many rows it changed.
+func (s *Store) exec(ctx context.Context, statement string, args []any) (int64, error) {
+	res, err := s.w.Statement.ConnPool.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// resource is what a claim notes; nothing is NULL.
+func resource(c *service.Claim) (id, at any) {
+	if c.ResourceID == 0 {
+		return nil, nil
+	}
+	return c.ResourceID, c.ResourceAt
+}
+
+// free says whether the claim may take the row over.
+func (r *keyRow) free(c *service.Claim) bool {
+	return r.Claim != c.Token && (r.Expired || r.Status == 0 && !r.Locked && bytes.Equal(r.Fingerprint, c.Fingerprint[:]))
+}
+
+// state says what a claim has of its row.
+func (r *keyRow) state(c *service.Claim) service.KeyState {
+	switch {
+	case r == nil: // it was purged between two looks
+		return service.KeyState{Err: service.ErrOrderInProgress}
+	case r.Claim == c.Token && r.Status == 0:
+		st := service.KeyState{Runs: r.Runs}
+		if r.ResourceID != nil && r.ResourceAt != nil {
+			st.ResourceID, st.ResourceAt = *r.ResourceID, r.ResourceAt.UTC()
+		}
+		return st
+	case !bytes.Equal(r.Fingerprint, c.Fingerprint[:]):
+		return service.KeyState{Err: service.ErrIdempotencyMismatch}
+	case r.Status == 0:
+		return service.KeyState{Err: service.ErrOrderInProgress}
+	}
+	return service.KeyState{Answer: &service.Answer{Status: r.Status, Location: r.Location, ContentType: r.ContentType, Body: r.Body}}
+}
+
+// takeOver claims rows whose run is dead or whose life is over, if they still are as they were read, and returns all
+// rows as they are then. What an earlier run noted stays; it cannot write any more.
+func (s *Store) takeOver(ctx context.Context, all, free []*service.Claim, seen map[keyID]*keyRow) (rows map[keyID]*keyRow, err error) {
+	k := s.dialect.keys
+	lease := gorm.Expr(fmt.Sprintf(k.in, service.KeyLease.Milliseconds()))
+	err = s.once(ctx, func(tx *gorm.DB) error {
+		for _, c := range free {
+			row := seen[keyID{c.UserID, c.Key}]
+			id, at := resource(c)
+			mine := ofKeys(tx.Model(&keyRow{}), []*service.Claim{c}).Where("claim = ?", row.Claim)
+			change := map[string]any{"claim": c.Token, "locked_until": lease}
+			if row.Expired {
+				mine = mine.Where("expires_at <= " + k.now)
+				for column, value := range map[string]any{
+					"fingerprint": c.Fingerprint[:], "runs": 1, "done": false, "resource_id": id, "resource_at": at, "status": 0,
+					"location": "", "content_type": "", "body": nil, "created_at": gorm.Expr(k.now),
+					"expires_at": gorm.Expr(fmt.Sprintf(k.in, service.KeyLife.Milliseconds())),
+				} {
+					change[column] = value
+				}
+			} else {
+				mine = mine.Where("status = 0 AND locked_until <= " + k.now)
+				change["runs"] = gorm.Expr("runs + 1")
+				if row.ResourceID == nil {
+					change["resource_id"], change["resource_at"] = gorm.Expr("COALESCE(resource_id, ?)", id), gorm.Expr("COALESCE(resource_at, ?)", at)
+				}
+			}
+			if err := mine.Updates(change).Error; err != nil {
+				return err
+			}
+		}
+		rows, err = s.keyRows(tx, all)
+		return err
+	})
+	return rows, err
+}
+
+// errLost says that the key of a run is another one's by now.
+var errLost = fmt.Errorf("%w: another run has taken its key over", service.ErrOrderInProgress)
+
+// KeepAnswers implements service.KeyStore: one statement, and where it did not change every row a look at them.
+func (s *Store) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) []error {
+	errs := make([]error, len(answers))
+	order := make([]int, len(answers))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := answers[a].Claim, answers[b].Claim
+		return cmp.Or(cmp.Compare(x.UserID, y.UserID), strings.Compare(x.Key, y.Key))
+	})
+	for len(order) > 0 {
+		n, size := 0, 0
+		for n < len(order) && (n == 0 || size+len(answers[order[n]].Answer.Body) <= maxKeptBytes) {
+			size += len(answers[order[n]].Answer.Body)
+			n++
+		}
+		some := order[:n]
+		order = order[n:]
+		if err := s.persist(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
+			for _, i := range some {
+				errs[i] = err
+			}
+		}
+	}
+	return errs
+}
+
+func (s *Store) keepAnswers(ctx context.Context, answers []service.KeptAnswer, some []int, errs []error) error {
+	k := s.dialect.keys
+	row := "(?,?,?,?,1,0,?,?,?,?,?,?," + k.now + "," + k.now + "," + fmt.Sprintf(k.in, service.KeyLife.Milliseconds()) + ")"
+	args := make([]any, 0, 10*len(some))
+	claims := make([]*service.Claim, 0, len(some))
+	for _, i := range some {
+		c, a := answers[i].Claim, &answers[i].Answer
+		if a.Transient {
+			a = &service.Answer{}
+		}
+		id, at := resource(c)
+		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, id, at, a.Status, a.Location, a.ContentType, a.Body)
+		claims = append(claims, c)
+	}
+	changed, err := s.exec(ctx, keyColumns+row+strings.Repeat(","+row, len(some)-1)+k.answer, args)
+	if err != nil || changed == k.changed*int64(len(some)) {
+		return err
+	}
+	rows, err := s.keyRows(s.w.WithContext(ctx), claims)
+	if err != nil {
+		return err
+	}
+	for n, i := range some {
+		if row := rows[keyID{claims[n].UserID, claims[n].Key}]; row == nil || row.Claim != claims[n].Token {
+			errs[i] = errLost
+		}
+	}
+	return nil
+}
+
+// NoteResources implements service.KeyStore.
+func (s *Store) NoteResources(ctx context.Context, claims []*service.Claim) []error {
+	errs := make([]error, len(claims))
+	at := make(map[*service.Claim]int, len(claims))
+	for i, c := range claims {
+		at[c] = i
+	}
+	err := s.persist(ctx, func() error {
+		return s.once(ctx, func(tx *gorm.DB) error {
+			clear(errs)
+			for _, c := range sortedClaims(claims) {
+				_, err := lockClaim(tx, c)
+				if errors.Is(err, errLost) {
+					errs[at[c]] = err
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				err = ofKeys(tx.Model(&keyRow{}), []*service.Claim{c}).
+					Updates(map[string]any{"resource_id": c.ResourceID, "resource_at": c.ResourceAt}).Error
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// lockClaim reads the row of a claim and keeps other runs of its key from it until the transaction ends.
+// Error: errLost.
+func lockClaim(tx *gorm.DB, c *service.Claim) (keyRow, error) {
+	var row keyRow
+	err := ofKeys(tx.Clauses(forUpdate), []*service.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && row.Claim != c.Token {
+		return row, errLost
+	}
+	return row, err
+}
+
+// writeOnce is write for an effect that a request must have once, although it may be sent again after its answer was
+// lost: for every POST that changes something in one transaction. fn returns the id of what the request is about.
+//
+// If the request has a key (service.ClaimOf(ctx)), "done" and that id are written to the key's row in the same
+// transaction. When an earlier run of the request has done it, fn does not run, nothing changes, and the error is a
+// *service.DoneBeforeError with the id; the service answers from the object of that id. A run that has lost its key to
+// another one changes nothing either: service.ErrOrderInProgress. Whether a COMMIT that was not answered has happened is
+// found out by the row. Without a key it is write.
+//
+// As in write, fn may run several times. It must not be called twice for one request.
+func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID int64, err error)) error {
+	c := service.ClaimOf(ctx)
+	if c == nil {
+		return s.write(ctx, func(tx *gorm.DB) error {
+			_, err := fn(tx)
+			return err
+		})
+	}
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		row, err := lockClaim(tx, c)
+		if err != nil {
+			return err
+		}
+		if row.Done {
+			return &service.DoneBeforeError{ResourceID: *row.ResourceID}
+		}
+		id, err := fn(tx)
+		if err != nil {
+			return err
+		}
+		return ofKeys(tx.Model(&keyRow{}), []*service.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
+	})
+	return s.settle(ctx, err, func(tx *gorm.DB) error {
+		return ofKeys(tx, []*service.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
+	})
+}
+
+// ClaimedOrder implements service.KeyStore.
+func (s *Store) ClaimedOrder(ctx context.Context, c *service.Claim) (service.Order, error) {
+	var row orderRow
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		row = orderRow{}
+		return tx.Clauses(forUpdate).Take(&row, c.ResourceID).Error
+	})
+	if err != nil {
+		return service.Order{}, err
+	}
+	if row.UserID != c.UserID || !row.CreatedAt.Equal(c.ResourceAt) {
+		return service.Order{}, service.ErrIDTaken
+	}
+	return row.order(), nil
+}
+
+// PurgeKeys implements service.KeyStore. The rows are read before the transaction, without locks, and deleted in one
+// order, so that several processes wait for each other at worst.
+func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
+	expired := "expires_at <= " + s.dialect.keys.now
+	var rows []keyRow
+	err := s.r.WithContext(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(purgeBatch).Find(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return 0, s.translate(err)
+	}
+	claims := make([]*service.Claim, len(rows))
+	for i, r := range rows {
+		claims[i] = &service.Claim{KeyedRequest: service.KeyedRequest{UserID: r.UserID, Key: string(r.IdemKey)}}
+	}
+	err = s.write(ctx, func(tx *gorm.DB) error {
+		// Again by time: a key may have been used anew meanwhile.
+		return tx.Where(ofKeys(tx.Session(&gorm.Session{NewDB: true}), sortedClaims(claims))).Where(expired).Delete(&keyRow{}).Error
+	})
+	return len(rows), err
+}

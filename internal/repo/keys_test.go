@@ -1,0 +1,365 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+var lastToken int64
+
+// newClaim is a run of a request that says what.
+func newClaim(user int64, key, what string) *service.Claim {
+	lastToken++
+	c := &service.Claim{KeyedRequest: service.KeyedRequest{UserID: user, Key: key}, Token: lastToken}
+	copy(c.Fingerprint[:], what)
+	return c
+}
+
+// claim attempts one.
+func (s *Store) claim(t *testing.T, c *service.Claim) service.KeyState {
+	t.Helper()
+	return s.ClaimKeys(t.Context(), []*service.Claim{c})[0]
+}
+
+// keep stores one answer.
+func (s *Store) keep(t *testing.T, c *service.Claim, a service.Answer) error {
+	t.Helper()
+	return s.KeepAnswers(t.Context(), []service.KeptAnswer{{Claim: c, Answer: a}})[0]
+}
+
+// lapse ends the lease of a key, as time would.
+func (s *Store) lapse(t *testing.T, key string) {
+	t.Helper()
+	require.NoError(t, s.w.Exec("UPDATE idempotency_keys SET locked_until = ? WHERE idem_key = ?", now.Add(-time.Hour).AddDate(-1, 0, 0), []byte(key)).Error)
+}
+
+// age makes a key as old as it may become, and older by d.
+func (s *Store) age(t *testing.T, key string, d time.Duration) {
+	t.Helper()
+	moved := "UPDATE idempotency_keys SET expires_at = " + fmt.Sprintf(s.dialect.keys.in, -d.Milliseconds()) + " WHERE idem_key = ?"
+	require.NoError(t, s.w.Exec(moved, []byte(key)).Error)
+}
+
+var created = service.Answer{Status: http.StatusCreated, Location: "/here", ContentType: "text/x", Body: []byte("\x00 '\"\\ 秒")}
+
+func TestKeyLife(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		first := newClaim(1, "k", "buy")
+		first.ResourceID, first.ResourceAt = 77, now
+		fresh := service.KeyState{Runs: 1, ResourceID: 77, ResourceAt: now}
+		require.Equal(t, fresh, s.claim(t, first))
+		require.Equal(t, fresh, s.claim(t, first), "a repeated claim, after a lost reply")
+		require.ErrorIs(t, s.claim(t, newClaim(1, "k", "buy")).Err, service.ErrOrderInProgress)
+		require.ErrorIs(t, s.claim(t, newClaim(1, "k", "sell")).Err, service.ErrIdempotencyMismatch)
+		require.Equal(t, 1, s.claim(t, newClaim(2, "k", "sell")).Runs, "another user's")
+		require.Equal(t, 1, s.claim(t, newClaim(1, "K", "sell")).Runs, "another key: case counts")
+		require.Equal(t, 1, s.claim(t, newClaim(1, "k ", "sell")).Runs, "another key: blanks count")
+
+		require.NoError(t, s.keep(t, first, created))
+		require.NoError(t, s.keep(t, first, created), "a repeated answer, after a lost reply")
+		require.Equal(t, service.KeyState{Answer: &created}, s.claim(t, newClaim(1, "k", "buy")))
+		s.lapse(t, "k")
+		require.Equal(t, service.KeyState{Answer: &created}, s.claim(t, newClaim(1, "k", "buy")), "an answer needs no lease")
+		require.ErrorIs(t, s.claim(t, newClaim(1, "k", "sell")).Err, service.ErrIdempotencyMismatch)
+
+		s.age(t, "k", -time.Minute)
+		require.Equal(t, service.KeyState{Answer: &created}, s.claim(t, newClaim(1, "k", "buy")), "a minute is left")
+		s.age(t, "k", 0)
+		require.Equal(t, service.KeyState{Runs: 1}, s.claim(t, newClaim(1, "k", "sell")), "as good as new, for any request")
+		require.ErrorIs(t, s.claim(t, newClaim(1, "k", "sell")).Err, service.ErrOrderInProgress, "with a lease and a life of its own")
+	})
+}
+
+// TestKeyGivenFree: after an answer that asks to try again, the same request may run again, and knows what was noted.
+func TestKeyGivenFree(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		first, second, third := newClaim(1, "k", "buy"), newClaim(1, "k", "buy"), newClaim(1, "k", "buy")
+		require.Equal(t, 1, s.claim(t, first).Runs)
+		require.NoError(t, s.keep(t, first, service.Answer{Status: 503, Body: []byte("no"), Transient: true}))
+		second.ResourceID, second.ResourceAt = 5, now
+		require.Equal(t, service.KeyState{Runs: 2, ResourceID: 5, ResourceAt: now}, s.claim(t, second), "nothing was noted before")
+		require.NoError(t, s.keep(t, second, service.Answer{Transient: true}))
+		require.ErrorIs(t, s.claim(t, newClaim(1, "k", "sell")).Err, service.ErrIdempotencyMismatch, "free for the same request only")
+		third.ResourceID, third.ResourceAt = 6, now.Add(time.Second)
+		require.Equal(t, service.KeyState{Runs: 3, ResourceID: 5, ResourceAt: now}, s.claim(t, third), "what was noted first stays")
+	})
+}
+
+// TestKeyTakenOver: a run whose lease is over has lost its key: it keeps no answer, notes nothing and changes nothing.
+func TestKeyTakenOver(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		dead, heir := newClaim(1, "k", "make"), newClaim(1, "k", "make")
+		require.Equal(t, 1, s.claim(t, dead).Runs)
+		s.lapse(t, "k")
+		require.ErrorIs(t, s.claim(t, newClaim(1, "k", "other")).Err, service.ErrIdempotencyMismatch)
+		require.Equal(t, 2, s.claim(t, heir).Runs)
+
+		require.ErrorIs(t, s.keep(t, dead, created), service.ErrOrderInProgress)
+		dead.ResourceID, dead.ResourceAt = 9, now
+		require.ErrorIs(t, s.NoteResources(t.Context(), []*service.Claim{dead})[0], service.ErrOrderInProgress)
+		v := service.Voucher{ShopID: 1, Title: "t", Type: service.VoucherNormal, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now}
+		require.ErrorIs(t, s.CreateVoucher(service.WithClaim(t.Context(), dead), &v), service.ErrOrderInProgress)
+		require.Empty(t, titled(t, s, "t"))
+
+		heir.ResourceID, heir.ResourceAt = 10, now
+		require.NoError(t, s.NoteResources(t.Context(), []*service.Claim{heir})[0])
+		require.NoError(t, s.keep(t, heir, created))
+		require.Equal(t, service.KeyState{Answer: &created}, s.claim(t, newClaim(1, "k", "make")))
+	})
+}
+
+// titled finds vouchers by their title.
+func titled(t *testing.T, s *Store, title string) (ids []int64) {
+	t.Helper()
+	require.NoError(t, s.r.Model(&voucherRow{}).Where("title = ?", title).Pluck("id", &ids).Error)
+	return ids
+}
+
+// TestOneEffect: what a run did and could not answer, the next one finds done.
+func TestOneEffect(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		first, second := newClaim(1, "make", ""), newClaim(1, "make", "")
+		s.claim(t, first)
+		v := service.Voucher{ShopID: 1, Title: "once", Type: service.VoucherNormal, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now}
+		require.NoError(t, s.CreateVoucher(service.WithClaim(t.Context(), first), &v))
+		s.lapse(t, "make")
+		require.Equal(t, 2, s.claim(t, second).Runs)
+		again := v
+		again.ID = 0
+		id, done := service.DoneBefore(s.CreateVoucher(service.WithClaim(t.Context(), second), &again))
+		require.True(t, done)
+		require.Equal(t, v.ID, id)
+		require.Equal(t, []int64{v.ID}, titled(t, s, "once"))
+
+		sale := newSale(t, s, 2, 2)
+		_, err := placeOrder(t.Context(), s, newOrder(1, 10, sale.ID), 2)
+		require.NoError(t, err)
+		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
+		s.claim(t, first)
+		_, err = s.CancelOrder(service.WithClaim(t.Context(), first), 10, 2, now)
+		require.ErrorIs(t, err, service.ErrNotFound, "which leaves the key undone")
+		_, err = s.CancelOrder(service.WithClaim(t.Context(), first), 10, 1, now)
+		require.NoError(t, err)
+		s.lapse(t, "cancel")
+		s.claim(t, second)
+		_, err = s.CancelOrder(service.WithClaim(t.Context(), second), 10, 1, now)
+		id, done = service.DoneBefore(err)
+		require.True(t, done)
+		require.Equal(t, int64(1), id)
+		requireBooks(t, s, sale.ID, 2, 0)
+	})
+}
+
+// TestTakenOverAtCommit: the lease ends while the transaction of the first run is still open. Whoever takes over waits
+// for it, and finds it done.
+func TestTakenOverAtCommit(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		slow, heir := newClaim(1, "k", ""), newClaim(1, "k", "")
+		s.claim(t, slow)
+		s.lapse(t, "k")
+		open, commit, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			committed <- s.writeOnce(service.WithClaim(context.Background(), slow), func(tx *gorm.DB) (int64, error) {
+				close(open)
+				<-commit
+				return 42, tx.Create(&shopRow{Name: "once", CreatedAt: now, UpdatedAt: now}).Error
+			})
+		}()
+		<-open
+		taken := make(chan service.KeyState, 1)
+		go func() { taken <- s.ClaimKeys(context.Background(), []*service.Claim{heir})[0] }()
+		requireBlocked(t, s, "idempotency_keys")
+		close(commit)
+		require.NoError(t, <-committed)
+		require.Equal(t, 2, (<-taken).Runs)
+		err := s.writeOnce(service.WithClaim(t.Context(), heir), func(tx *gorm.DB) (int64, error) {
+			t.Error("a second effect")
+			return 0, nil
+		})
+		id, done := service.DoneBefore(err)
+		require.True(t, done, "%v", err)
+		require.Equal(t, int64(42), id)
+	})
+}
+
+// requireBlocked waits until a writer of the table waits for another one, the first to do so in this test.
+func requireBlocked(t *testing.T, s *Store, table string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		if s.Dialect() == "sqlite" { // there is one connection to write
+			db, err := s.w.DB()
+			return err == nil && db.Stats().WaitCount > 0
+		}
+		var waiting int64
+		err := s.r.Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
+			"AND info NOT LIKE '%processlist%' AND state <> ''", "%"+table+"%").Scan(&waiting).Error
+		return err == nil && waiting > 0
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// TestTakenOverWhileOrdering: of an order that the first run is about to commit, whoever takes over hears.
+func TestTakenOverWhileOrdering(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 5, 1)
+		heir := newClaim(10, "k", "")
+		heir.ResourceID, heir.ResourceAt = 1, now
+		_, err := s.ClaimedOrder(t.Context(), heir)
+		require.ErrorIs(t, err, service.ErrNotFound)
+		tx := s.w.Begin()
+		b := &batch{store: s, limit: 1, rows: []*placing{{row: newOrderRow(ref(newOrder(1, 10, v.ID))), result: &service.Placed{}}}}
+		require.NoError(t, b.commit(tx))
+		found := make(chan error, 1)
+		go func() { _, err := s.ClaimedOrder(context.Background(), heir); found <- err }()
+		requireBlocked(t, s, "voucher_orders")
+		require.NoError(t, tx.Commit().Error)
+		require.NoError(t, <-found)
+
+		stranger := newClaim(11, "k", "")
+		stranger.ResourceID, stranger.ResourceAt = 1, now
+		_, err = s.ClaimedOrder(t.Context(), stranger)
+		require.ErrorIs(t, err, service.ErrIDTaken)
+		heir.ResourceAt = now.Add(time.Second)
+		_, err = s.ClaimedOrder(t.Context(), heir)
+		require.ErrorIs(t, err, service.ErrIDTaken, "an earlier order of the same buyer")
+	})
+}
+
+func ref[T any](v T) *T { return &v }
+
+// TestKeysRaced: of many runs of one request, which several batches hold in different order, one has the key; none is
+// shut out by the others' deadlocks.
+func TestKeysRaced(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const runs, keys = 16, 40
+		claims := make([][]*service.Claim, runs)
+		for r := range claims {
+			for k := range keys {
+				claims[r] = append(claims[r], newClaim(int64(k%3), fmt.Sprint((k*7+r*11)%keys), ""))
+			}
+		}
+		var (
+			wg   sync.WaitGroup
+			mu   sync.Mutex
+			held = map[keyID]int{}
+		)
+		for _, batch := range claims {
+			wg.Go(func() {
+				for i, st := range s.ClaimKeys(context.Background(), batch) {
+					if st.Err == nil {
+						mu.Lock()
+						held[keyID{batch[i].UserID, batch[i].Key}]++
+						mu.Unlock()
+					} else if !errors.Is(st.Err, service.ErrOrderInProgress) {
+						t.Errorf("%v", st.Err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.NotEmpty(t, held)
+		for id, n := range held {
+			require.Equal(t, 1, n, "%v", id)
+		}
+		var rows int64
+		require.NoError(t, s.r.Model(&keyRow{}).Count(&rows).Error)
+		require.Len(t, held, int(rows), "every key has a holder")
+	})
+}
+
+// TestKeyBatch answers each claim of a batch for itself, in whatever order they come.
+func TestKeyBatch(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		old := []*service.Claim{newClaim(1, "answered", "a"), newClaim(1, "dead", "a"), newClaim(1, "running", "a"), newClaim(1, "expired", "a")}
+		for _, st := range s.ClaimKeys(t.Context(), old) {
+			require.NoError(t, st.Err)
+		}
+		require.NoError(t, s.keep(t, old[0], created))
+		s.lapse(t, "dead")
+		s.age(t, "expired", time.Second)
+		states := s.ClaimKeys(t.Context(), []*service.Claim{
+			newClaim(1, "running", "a"), newClaim(1, "new", "a"), newClaim(1, "expired", "b"), newClaim(1, "answered", "b"),
+			newClaim(1, "dead", "a"), newClaim(1, "answered", "a"), newClaim(1, "new", "a"), newClaim(1, "dead", "a"),
+		})
+		require.ErrorIs(t, states[0].Err, service.ErrOrderInProgress)
+		require.Equal(t, 1, states[2].Runs)
+		require.ErrorIs(t, states[3].Err, service.ErrIdempotencyMismatch)
+		require.Equal(t, &created, states[5].Answer)
+		for _, twins := range [][2]int{{1, 6}, {4, 7}} { // one of them has it
+			a, b := states[twins[0]], states[twins[1]]
+			if a.Err != nil {
+				a, b = b, a
+			}
+			require.NoError(t, a.Err)
+			require.ErrorIs(t, b.Err, service.ErrOrderInProgress)
+		}
+
+		lost, kept := old[1], newClaim(1, "mine", "a")
+		s.claim(t, kept)
+		large := service.Answer{Status: 200, Body: make([]byte, maxKeptBytes)}
+		errs := s.KeepAnswers(t.Context(), []service.KeptAnswer{{Claim: lost, Answer: created}, {Claim: kept, Answer: large}, {Claim: old[2], Answer: created}})
+		require.ErrorIs(t, errs[0], service.ErrOrderInProgress)
+		require.NoError(t, errs[1])
+		require.NoError(t, errs[2])
+		require.Equal(t, &large, s.claim(t, newClaim(1, "mine", "a")).Answer)
+	})
+}
+
+// TestPurgeKeys deletes what is over, in pieces, and nothing else; several may do it at once.
+func TestPurgeKeys(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		var claims []*service.Claim
+		for i := range 2*purgeBatch + 10 {
+			claims = append(claims, newClaim(1, fmt.Sprint(i), ""))
+		}
+		for _, st := range s.ClaimKeys(t.Context(), claims) {
+			require.NoError(t, st.Err)
+		}
+		require.NoError(t, s.w.Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.dialect.keys.in, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for {
+					n, err := s.PurgeKeys(context.Background())
+					if err != nil {
+						t.Errorf("purge: %v", err)
+					}
+					if n > purgeBatch {
+						t.Errorf("%d rows at once", n)
+					}
+					if err != nil || n == 0 {
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		var left []keyRow
+		require.NoError(t, s.r.Select("idem_key").Find(&left).Error)
+		require.Len(t, left, 1)
+		require.Equal(t, "7", string(left[0].IdemKey))
+	})
+}
+
+// TestKeysWithoutDatabase: nobody is told that a key is his, or that an answer is kept, while the database is away.
+func TestKeysWithoutDatabase(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		c := newClaim(1, "k", "")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, s.ClaimKeys(ctx, []*service.Claim{c})[0].Err, service.ErrUnavailable)
+		require.Equal(t, 1, s.claim(t, c).Runs, "the key is not burnt")
+		require.ErrorIs(t, s.KeepAnswers(ctx, []service.KeptAnswer{{Claim: c, Answer: created}})[0], service.ErrUnavailable)
+		require.ErrorIs(t, s.NoteResources(ctx, []*service.Claim{c})[0], service.ErrUnavailable)
+		require.NoError(t, s.keep(t, c, created))
+	})
+}
