@@ -27,6 +27,7 @@ type metrics struct {
 	settled  *prometheus.CounterVec
 	expired  prometheus.Counter
 	payments *prometheus.CounterVec
+	keys     *prometheus.CounterVec
 }
 
 func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metrics {
@@ -62,10 +63,13 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_payments_total", Help: "What happened to payments (created, succeeded, failed, refunding, refunded, refund_failed), by provider.",
 	}, []string{"provider", "event"})
+	m.keys = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
+	}, []string{"outcome"})
 	m.registry.MustRegister(
 		m.expired, m.payments, backlog{store},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, redisPool{rdb},
+		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisPool{rdb},
 	)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))
@@ -89,6 +93,9 @@ func (m *metrics) lockEvent(e lock.Event) {
 	case lock.EventNotAcquired, lock.EventFailed, lock.EventUncertain, lock.EventRenewFailed:
 	}
 }
+
+// keyed is told how each request with an idempotency key went.
+func (m *metrics) keyed(outcome string) { m.keys.WithLabelValues(outcome).Inc() }
 
 // batch is told the size of every batch.
 func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }

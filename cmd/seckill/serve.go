@@ -60,6 +60,7 @@ type tuning struct {
 	commit     func(queue.CommitFunc) queue.CommitFunc // wraps what the workers do
 	minIdle    time.Duration                           // of the workers
 	claimEvery time.Duration                           // likewise
+	keys       func(service.KeyStore) service.KeyStore // wraps what keeps the idempotency keys
 	lasting    time.Duration                           // instead of gateLasting
 }
 
@@ -214,6 +215,15 @@ func newServer(e *env, p parts) (*server, error) {
 		revoked.Run, changes.publish, func(ctx context.Context) { changes.receive(ctx, sales.Forget) },
 		moves.publish, func(ctx context.Context) { moves.receive(ctx, watchers.Wake) },
 	}
+	var keyStore service.KeyStore = p.store
+	if e.tuning.keys != nil {
+		keyStore = e.tuning.keys(keyStore)
+	}
+	keys := service.NewIdempotency(service.IdempotencyConfig{
+		Store: keyStore, IDs: ids, Now: now, Observe: m.keyed,
+		Failed: func(err error) { e.log.Warn("cannot clear away old idempotency keys", "err", err) },
+	})
+	s.background = append(s.background, keys.Run)
 	ordersConfig := service.OrdersConfig{
 		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
 		Codes: service.NewRedeemCodes(p.secret), Moved: moves.changed,
@@ -249,7 +259,7 @@ func newServer(e *env, p parts) (*server, error) {
 	s.handler, err = handler.New(handler.Config{
 		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Watchers: watchers,
 		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
-		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store,
+		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store, Keys: keys,
 		Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	})

@@ -36,6 +36,7 @@ var outcomes = []outcome{
 	{service.ErrSaleEnded, http.StatusConflict, "sale_ended", "The sale has ended"},
 	{service.ErrSoldOut, http.StatusConflict, "sold_out", "Sold out"},
 	{service.ErrOrderInProgress, http.StatusConflict, "order_in_progress", "Your order is in progress"},
+	{service.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "The key was used for another request"},
 	{service.ErrOverloaded, http.StatusServiceUnavailable, "overloaded", "Too many requests at this moment"},
 	{service.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", "A dependency does not answer"},
 }

@@ -139,6 +139,7 @@ func (l *logBook) of(level string) []map[string]any {
 type faultyStore struct {
 	*repo.Store
 	fault atomic.Pointer[func() error]
+	mute  atomic.Bool // answers cannot be kept
 }
 
 // fail makes every later call do f first; a nil f heals the store.
@@ -268,4 +269,18 @@ func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64)
 
 func (s *faultyStore) ListOrders(ctx context.Context, f service.OrderFilter) ([]service.Order, error) {
 	return or(s, func() ([]service.Order, error) { return s.Store.ListOrders(ctx, f) })
+}
+
+func (s *faultyStore) ClaimKeys(ctx context.Context, claims []*service.Claim) []service.KeyState {
+	if err := s.hit(); err != nil {
+		return slices.Repeat([]service.KeyState{{Err: err}}, len(claims))
+	}
+	return s.Store.ClaimKeys(ctx, claims)
+}
+
+func (s *faultyStore) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) []error {
+	if s.mute.Load() {
+		return slices.Repeat([]error{service.ErrUnavailable}, len(answers))
+	}
+	return s.Store.KeepAnswers(ctx, answers)
 }

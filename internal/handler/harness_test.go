@@ -64,6 +64,7 @@ type setup struct {
 	room      int                                              // purchases in flight; 0: plenty
 	lane      func(service.Lane) service.Lane                  // wraps the lock lane
 	queue     func(*faultyStore) (service.Lane, service.Queue) // the lane queue instead of it
+	ids       *ids                                             // nil: new ones
 	ready     map[string]handler.Check                         // of /readyz
 	change    func(*handler.Config)                            // the last word
 	sender    func(service.CodeSender) service.CodeSender
@@ -152,7 +153,10 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	}
 	sales := service.NewSales(service.SalesConfig{Loader: e.db})
 	t.Cleanup(sales.Close)
-	var lane service.Lane = service.NewLockLane(e.locks, newIDs(), e.db)
+	if s.ids == nil {
+		s.ids = newIDs()
+	}
+	var lane service.Lane = service.NewLockLane(e.locks, s.ids, e.db)
 	if s.lane != nil {
 		lane = s.lane(lane)
 	}
@@ -176,6 +180,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 			Codes: service.NewRedeemCodes(secret), Moved: e.watchers.Wake,
 		}),
 		Payments: e.payments, Watchers: e.watchers, AuditLog: e.db,
+		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db, IDs: s.ids, Now: e.clock.now}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit,
 	}
@@ -244,7 +249,7 @@ func (e *env) checkBooks() {
 
 var tables = []string{
 	"users", "sessions", "revocations", "login_codes", "shops", "vouchers", "seckill_vouchers", "voucher_orders",
-	"stock_changes", "payments",
+	"stock_changes", "payments", "idempotency_keys",
 }
 
 // dump writes every row of every table down, to compare before and after.

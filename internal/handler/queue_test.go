@@ -59,6 +59,7 @@ func newQueueEnv(t *testing.T) *queueEnv {
 	ids := newIDs()
 	q := &queueEnv{rdb: rdb, gate: gate}
 	q.env = newEnv(t, func(s *setup) {
+		s.ids = ids
 		s.queue = func(store *faultyStore) (service.Lane, service.Queue) {
 			return service.NewQueueLane(gate, ids, store, nil), gate
 		}

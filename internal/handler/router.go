@@ -23,6 +23,7 @@ type Config struct {
 	Watchers       *service.Watchers
 	DeadLetters    *service.DeadLetters
 	AuditLog       service.AuditStore
+	Keys           *service.Idempotency
 	Ready          map[string]Check // dependencies by name, asked by /readyz
 	Metrics        prometheus.Registerer
 	Log            *slog.Logger
@@ -51,11 +52,13 @@ func New(cfg Config) (http.Handler, error) {
 	payments := &paymentHandler{payments: cfg.Payments}
 	auditLog := &auditHandler{log: cfg.AuditLog}
 	letters := &deadLetterHandler{letters: cfg.DeadLetters}
+	keys := &keyHandler{keys: cfg.Keys}
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, err
 	}
 	limits := newLimits(cfg.RateLimit)
+	// Every POST that changes something, authentication aside, goes through keys.
 	user, admin := auth.require(service.RoleBuyer), auth.require(service.RoleAdmin)
 
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
@@ -65,7 +68,7 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
 
 	// The service bounds a purchase by itself, and the hot route is spared the second timer.
-	r.POST("/api/v1/vouchers/:id/orders", e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(orders.place))
+	r.POST("/api/v1/vouchers/:id/orders", e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(keys.order), e.wrap(orders.place))
 
 	// A stream lasts as long as its order is under way.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(events.order))
@@ -84,20 +87,20 @@ func New(cfg Config) (http.Handler, error) {
 
 	v1.GET("/orders", e.wrap(user), e.wrap(orders.list))
 	v1.GET("/orders/:id", e.wrap(user), e.wrap(orders.show))
-	v1.POST("/orders/:id/cancel", e.wrap(user), e.wrap(orders.cancel))
-	v1.POST("/orders/:id/pay", e.wrap(user), e.wrap(payments.pay))
-	v1.POST("/orders/:id/refund", e.wrap(user), e.wrap(payments.refund))
+	v1.POST("/orders/:id/cancel", e.wrap(user), e.wrap(keys.change), e.wrap(orders.cancel))
+	v1.POST("/orders/:id/pay", e.wrap(user), e.wrap(keys.change), e.wrap(payments.pay))
+	v1.POST("/orders/:id/refund", e.wrap(user), e.wrap(keys.change), e.wrap(payments.refund))
 	v1.GET("/orders/:id/payments", e.wrap(user), e.wrap(payments.list))
 	v1.POST("/payments/webhook/:provider", e.wrap(payments.webhook))
 
-	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(vouchers.create))
+	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(keys.change), e.wrap(vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(vouchers.change))
-	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), e.wrap(vouchers.changeStock))
-	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), e.wrap(orders.redeem))
-	v1.POST("/admin/redeem", e.wrap(admin), e.wrap(orders.redeemCode))
+	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), e.wrap(keys.change), e.wrap(vouchers.changeStock))
+	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), e.wrap(keys.change), e.wrap(orders.redeem))
+	v1.POST("/admin/redeem", e.wrap(admin), e.wrap(keys.change), e.wrap(orders.redeemCode))
 	v1.GET("/admin/audit", e.wrap(admin), e.wrap(auditLog.list))
 	v1.GET("/admin/dead-letters", e.wrap(admin), e.wrap(letters.list))
-	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), e.wrap(letters.replay))
-	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(letters.discard))
+	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), e.wrap(keys.change), e.wrap(letters.replay))
+	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(keys.change), e.wrap(letters.discard))
 	return r, nil
 }

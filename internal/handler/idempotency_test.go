@@ -1,0 +1,274 @@
+package handler_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const keyHeader = "Idempotency-Key"
+
+// key gives the request a key.
+func (c client) key(name string) client { return c.with(keyHeader, name) }
+
+// same requires that an answer is another one's repetition, to the byte.
+func (a answer) same(first answer) {
+	a.t.Helper()
+	require.Equal(a.t, first.status, a.status, "%s: %s", a.what, a.body)
+	require.Equal(a.t, string(first.body), string(a.body), a.what)
+	for _, name := range []string{"Location", "Content-Type"} {
+		require.Equal(a.t, first.header[name], a.header[name], a.what)
+	}
+	require.Equal(a.t, "true", a.header.Get("Idempotency-Replayed"), a.what)
+}
+
+// keyed is a POST that changes something, ready to be sent under a key as often as one likes.
+type keyed struct {
+	name   string
+	status int
+	send   func(key string) answer
+}
+
+// keyedRequests are those of all routes that take keys.
+func keyedRequests(e *queueEnv) []keyed {
+	admin, buyer, other, v := e.admin(), e.buyer(1), e.buyer(2), e.sale(5)
+	order := buyer.queue(v)
+	e.work()
+	letter := func(n int) string {
+		id := e.buyer(100 + n).queue(v)
+		e.bury("poison")
+		for _, l := range decode[listView[letterView]](admin.get(lettersPath).want(http.StatusOK)).Items {
+			if l.OrderID == id {
+				return lettersPath + "/" + l.ID
+			}
+		}
+		e.t.Fatal("no letter")
+		return ""
+	}
+	replay, discard := letter(1), letter(2)
+	return []keyed{
+		{"place", http.StatusAccepted, func(k string) answer { return other.key(k).post(v.orders(), nil) }},
+		{"cancel", http.StatusOK, func(k string) answer { return buyer.key(k).post(orderPath(order)+"/cancel", nil) }},
+		{"create", http.StatusCreated, func(k string) answer { return admin.key(k).post("/api/v1/admin/vouchers", e.saleBody(3)) }},
+		{"replay", http.StatusAccepted, func(k string) answer { return admin.key(k).post(replay+"/replay", nil) }},
+		{"discard", http.StatusNoContent, func(k string) answer { return admin.key(k).post(discard+"/discard", nil) }},
+	}
+}
+
+// lapse ends all leases, as ten seconds would.
+func (e *env) lapse() {
+	e.t.Helper()
+	_, err := e.store.Pools()["write"].ExecContext(context.Background(), "UPDATE idempotency_keys SET locked_until = created_at")
+	require.NoError(e.t, err)
+}
+
+func (e *env) count(table string) (n int) {
+	e.t.Helper()
+	require.NoError(e.t, e.store.Pools()["write"].QueryRowContext(context.Background(), "SELECT COUNT(*) FROM "+table).Scan(&n))
+	return n
+}
+
+// TestKeyedAnswerTwice: the second answer is the first one, and changes nothing.
+func TestKeyedAnswerTwice(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	for _, r := range keyedRequests(e) {
+		first := r.send("key of " + r.name).want(r.status)
+		assert.Empty(t, first.header.Get("Idempotency-Replayed"), r.name)
+		before, queued := e.dump(), len(e.waiting())
+		r.send("key of " + r.name).same(first)
+		assert.Equal(t, before, e.dump(), r.name)
+		assert.Len(t, e.waiting(), queued, r.name)
+		e.checkBooks()
+	}
+}
+
+// TestKeyedErrorTwice: an error that is definite is an answer like any other, also after it would be another.
+func TestKeyedErrorTwice(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.sale(1)
+	holder, late := e.buyer(1), e.buyer(2)
+	o := holder.place(v)
+	first := late.key("k").post(v.orders(), nil)
+	first.problem(http.StatusConflict, "sold_out")
+	holder.post(o.path()+"/cancel", nil).want(http.StatusOK)
+	late.key("k").post(v.orders(), nil).same(first)
+	assert.EqualValues(t, 1, e.stock(v.ID))
+	late.key("k2").post(v.orders(), nil).want(http.StatusCreated)
+
+	admin := e.admin()
+	wrong := admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`)
+	wrong.problem(http.StatusBadRequest, "invalid_request")
+	admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`).same(wrong)
+	gone := late.key("gone").post("/api/v1/orders/99/cancel", nil)
+	gone.problem(http.StatusNotFound, "not_found")
+	late.key("gone").post("/api/v1/orders/99/cancel", nil).same(gone)
+}
+
+// TestKeyMismatch: another path or body is refused, and changes nothing.
+func TestKeyMismatch(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, other, admin, buyer := e.sale(5), e.sale(5), e.admin(), e.buyer(1)
+	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+	created := admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(3)).want(http.StatusCreated)
+	before := e.dump()
+	for _, a := range []answer{
+		buyer.key("k").post(other.orders(), nil),
+		buyer.bad().key("k").post(v.orders(), "{}"),
+		buyer.key("k").post(decode[orderView](first).path()+"/cancel", nil),
+		admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(4)),
+	} {
+		a.problem(http.StatusUnprocessableEntity, "idempotency_mismatch")
+	}
+	assert.Equal(t, before, e.dump())
+	buyer.key("k").post(v.orders(), nil).same(first)
+	admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(3)).same(created)
+	mine := e.buyer(2).key("k").post(v.orders(), nil).want(http.StatusCreated)
+	assert.NotEqual(t, decode[orderView](first).ID, decode[orderView](mine).ID, "another user's key")
+}
+
+// TestBadKeys are refused before anything happens.
+func TestBadKeys(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(5), e.buyer(1).bad()
+	before := e.dump()
+	for _, name := range []string{"", strings.Repeat("x", 256), "a\tb", "ü", "a\x80"} {
+		p := buyer.key(name).post(v.orders(), nil).problem(http.StatusBadRequest, "invalid_request")
+		assert.Equal(t, []string{keyHeader}, p.fields(), "%q", name)
+	}
+	two := buyer.key("a")
+	two.header[keyHeader] = []string{"a", "b"}
+	two.post(v.orders(), nil).problem(http.StatusBadRequest, "invalid_request")
+	buyer.key("large").post(v.orders(), strings.Repeat("x", 65<<10)).problem(http.StatusBadRequest, "invalid_request")
+	assert.Equal(t, before, e.dump())
+	for _, name := range []string{"x", strings.Repeat("~", 255), `" !`} {
+		first := e.buyer(1).key(name).post(v.orders(), nil)
+		e.buyer(1).key(name).post(v.orders(), nil).same(first)
+	}
+	e.guest().bad().key("k").post(v.orders(), nil).problem(http.StatusUnauthorized, "unauthenticated")
+}
+
+// TestWithoutKey: nothing is kept of requests that have none.
+func TestWithoutKey(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(5), e.buyer(1)
+	buyer.post(buyer.place(v).path()+"/cancel", nil).want(http.StatusOK)
+	assert.Zero(t, e.count("idempotency_keys"))
+}
+
+// TestAnswerThatCannotBeKept is not given. The effect has happened; whoever sends the request again after the lease
+// has it told, and it happens once.
+func TestAnswerThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	for _, r := range keyedRequests(e) {
+		vouchers, letters := e.count("vouchers"), len(decode[listView[letterView]](e.admin().get(lettersPath)).Items)
+		e.db.mute.Store(true)
+		a := r.send(r.name)
+		a.problem(http.StatusServiceUnavailable, "unavailable")
+		assert.Equal(t, 1, a.retryAfter(), r.name)
+		assert.Empty(t, a.header.Get("Location"), r.name)
+		e.db.mute.Store(false)
+		queued := len(e.waiting())
+		e.lapse()
+		second := r.send(r.name).want(r.status)
+		assert.Empty(t, second.header.Get("Idempotency-Replayed"), r.name)
+		r.send(r.name).same(second)
+		assert.Len(t, e.waiting(), queued, r.name)
+		switch r.name {
+		case "create":
+			assert.Equal(t, vouchers+1, e.count("vouchers"))
+		case "replay", "discard":
+			assert.Len(t, decode[listView[letterView]](e.admin().get(lettersPath)).Items, letters-1)
+		}
+		e.checkBooks()
+	}
+	e.work()
+	assert.Equal(t, 3, e.count("voucher_orders"), "one was cancelled, one is new, one was replayed")
+	e.checkBooks()
+}
+
+// TestOrderAgain: of the order that an earlier run placed the buyer hears, whatever became of the sale, and of the
+// order, in the meantime.
+func TestOrderAgain(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(e *env, v voucherView, mine client){
+		"nothing":  func(*env, voucherView, client) {},
+		"sold out": func(e *env, v voucherView, _ client) { e.buyer(2).place(v); e.buyer(3).post(v.orders(), nil) },
+		"off sale": func(e *env, v voucherView, _ client) {
+			e.admin().patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+		},
+		"bought another": func(_ *env, v voucherView, mine client) { mine.place(v) },
+		"cancelled": func(_ *env, v voucherView, mine client) {
+			for _, o := range decode[listView[orderView]](mine.get("/api/v1/orders")).Items {
+				mine.post(o.path()+"/cancel", nil).want(http.StatusOK)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			v := e.sale(2, func(body map[string]any) { body["limit_per_user"] = 2 })
+			mine := e.buyer(1)
+			e.db.mute.Store(true)
+			mine.key("k").post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
+			e.db.mute.Store(false)
+			placed := decode[listView[orderView]](mine.get("/api/v1/orders")).Items
+			require.Len(t, placed, 1)
+			meanwhile(e, v, mine)
+			orders := e.count("voucher_orders")
+			e.lapse()
+			again := decode[orderView](mine.key("k").post(v.orders(), nil).want(http.StatusCreated))
+			assert.Equal(t, placed[0].ID, again.ID)
+			assert.Equal(t, orders, e.count("voucher_orders"))
+			e.checkBooks()
+		})
+	}
+}
+
+// TestKeyWithoutDatabase: 503, and the key is as good as before.
+func TestKeyWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer := e.sale(5), e.buyer(1)
+	e.db.fail(func() error { return fmt.Errorf("no database") })
+	buyer.key("k").post(v.orders(), nil).problem(http.StatusInternalServerError, "internal")
+	e.db.fail(nil)
+	e.locks.fail(fmt.Errorf("no locks"))
+	buyer.key("k").post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
+	e.locks.fail(nil)
+	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+	buyer.key("k").post(v.orders(), nil).same(first)
+	e.checkBooks()
+}
+
+// TestManyAtOnceUnderOneKey: one order, and everybody hears of it, although the limit allows more.
+func TestManyAtOnceUnderOneKey(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.sale(100, func(body map[string]any) { body["limit_per_user"] = 5 })
+	buyer := e.buyer(1)
+	var wg sync.WaitGroup
+	answers := make([]answer, 50)
+	for i := range answers {
+		wg.Go(func() { answers[i] = buyer.key("k").post(v.orders(), nil) })
+	}
+	wg.Wait()
+	for _, a := range answers {
+		a.want(http.StatusCreated)
+		require.Equal(t, string(answers[0].body), string(a.body))
+		require.Equal(t, answers[0].header.Get("Location"), a.header.Get("Location"))
+	}
+	assert.Equal(t, 1, e.count("voucher_orders"))
+	e.checkBooks()
+}
