@@ -23,6 +23,7 @@ const (
 	envKill      = "SECKILL_TEST_KILL"       // a worker ends its process: "before", "amid" or "after" the commit of a batch
 	envRedeliver = "SECKILL_TEST_REDELIVER"  // after how long an entry that failed is delivered again
 	envLasting   = "SECKILL_TEST_LASTING"    // for how long a gate must differ before verify believes it
+	envKillKeys  = "SECKILL_TEST_KILL_KEYS"  // the server ends its process when it is about to keep an answer under a key
 )
 
 // runBroken is main with the faults that the environment asks for.
@@ -45,6 +46,9 @@ func runBroken() int {
 	}
 	if point := os.Getenv(envKill); point != "" {
 		t.commit = deadly(point)
+	}
+	if os.Getenv(envKillKeys) != "" {
+		t.keys = func(store service.KeyStore) service.KeyStore { return deadlyKeys{store} }
 	}
 	return runTuned(ctx, os.Args[1:], os.Stdout, os.Stderr, t)
 }
@@ -92,8 +96,23 @@ func deadly(point string) func(queue.CommitFunc) queue.CommitFunc {
 			case "after":
 				commit(ctx, as)
 			}
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // SIGKILL is not for this thread alone, and may take a moment
+			die()
+			return nil
 		}
 	}
+}
+
+// die is kill -9.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // SIGKILL is not for this thread alone, and may take a moment
+}
+
+// deadlyKeys is where a server dies between an effect and its answer.
+type deadlyKeys struct{ service.KeyStore }
+
+// KeepAnswers implements service.KeyStore.
+func (deadlyKeys) KeepAnswers(context.Context, []service.KeptAnswer) []error {
+	die()
+	return nil
 }
