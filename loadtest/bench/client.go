@@ -168,3 +168,9 @@ func request(path, token string) []byte {
 	b.Write(endOfLine)
 	return b.Bytes()
 }
+
+// withKey is a request with an Idempotency-Key.
+func withKey(request []byte, key string) []byte {
+	head := bytes.TrimSuffix(request, endOfLine)
+	return fmt.Appendf(bytes.Clone(head), "Idempotency-Key: %s\r\n\r\n", key)
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -110,6 +111,10 @@ func TestOrderRequest(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "POST /api/v1/vouchers/7/orders", req.Method+" "+req.URL.Path)
 	assert.Equal(t, "Bearer abc", req.Header.Get("Authorization"))
+	keyed, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(withKey(orderRequest("7", "abc"), "k"))))
+	require.NoError(t, err)
+	assert.Equal(t, "k", keyed.Header.Get("Idempotency-Key"))
+	assert.Equal(t, "Bearer abc", keyed.Header.Get("Authorization"))
 }
 
 func TestLoadSendsEachRequestOnce(t *testing.T) {

@@ -17,6 +17,7 @@ type load struct {
 	requests [][]byte
 	repeat   bool          // begin anew when the requests are used up, instead of ending
 	limit    time.Duration // no request is sent after it
+	keyed    bool          // each request has an Idempotency-Key of its own
 }
 
 // result is what the load saw.

@@ -70,6 +70,11 @@ func (s *stack) sell(ctx context.Context, subject string, servers []*process, vo
 		return nil, err
 	}
 	l.requests = s.requests(sales)
+	if l.keyed {
+		for i, r := range l.requests {
+			l.requests[i] = withKey(r, "8e03978e-40d5-43e8-bc93-"+sales[i%len(sales)]) // one of each user
+		}
+	}
 	m, err := s.measure(ctx, subject, servers, l)
 	if err != nil {
 		return nil, err

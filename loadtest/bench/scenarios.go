@@ -20,6 +20,7 @@ type scenario struct {
 var scenarios = []scenario{
 	{"batch", "Durable orders", "", (*bench).orders},
 	{"lanes", "Group commit against one transaction per order", "batch", (*bench).lanesCompared},
+	{"keys", "Orders with an Idempotency-Key", "", (*bench).keyedOrders},
 	{"soldout", "Sold-out answers", "", (*bench).soldOut},
 	{"queue", "Orders accepted into the queue", "queue", (*bench).queue},
 	{"lock", "Lock cycles", "", (*bench).lockCycles},
@@ -106,6 +107,27 @@ func (b *bench) orders(ctx context.Context, sec *section) error {
 		bar.least = 0.45
 	}
 	b.report.add(bar)
+	return err
+}
+
+// keyedOrders is what an Idempotency-Key costs: a row that is claimed before the order, and its answer kept after it.
+func (b *bench) keyedOrders(ctx context.Context, sec *section) error {
+	st, err := b.stack(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := st.serve(ctx, b.opts.lanes[0])
+	if err != nil {
+		return err
+	}
+	defer st.stop(server)
+	plain := laneName(b.opts.lanes[0])
+	subject := plain + ", keys"
+	keyed := func(ctx context.Context, limit time.Duration) (*sample, error) {
+		return st.sell(ctx, subject, []*process{server}, 1, load{conns: b.opts.conns, limit: limit, keyed: true})
+	}
+	err = b.rounds(ctx, sec, []*stack{st}, keyed, buyers(st, plain, b.opts.conns, 1, server))
+	b.report.add(bar{what: subject + ", orders/s / without keys", values: sec.ratios(subject, plain)})
 	return err
 }
 
