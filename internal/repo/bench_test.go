@@ -2,9 +2,12 @@ package repo
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,4 +49,38 @@ func BenchmarkPlaceOrder(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orders/s")
 		})
 	}
+}
+
+// BenchmarkKeys claims keys and keeps their answers, a hundred at a time.
+func BenchmarkKeys(b *testing.B) {
+	s, err := OpenMySQL(testenv.MySQLDSN(b))
+	require.NoError(b, err)
+	defer s.Close()
+	ctx := context.Background()
+	_, err = s.MigrateUp(ctx)
+	require.NoError(b, err)
+	const batch = 100
+	answer := service.Answer{Status: 201, Location: "/api/v1/orders/3368803458027454465", ContentType: "application/json", Body: make([]byte, 230)}
+	var claiming, keeping time.Duration
+	for b.Loop() {
+		claims := make([]*service.Claim, batch)
+		kept := make([]service.KeptAnswer, batch)
+		for i := range claims {
+			claims[i] = newClaim(rand.Int64N(60000), fmt.Sprint("8e03978e-40d5-43e8-bc93-", rand.Int64()), "x")
+			claims[i].ResourceID, claims[i].ResourceAt = 5, now
+			kept[i] = service.KeptAnswer{Claim: claims[i], Answer: answer}
+		}
+		start := time.Now()
+		for _, st := range s.ClaimKeys(ctx, claims) {
+			require.NoError(b, st.Err)
+		}
+		claiming += time.Since(start)
+		start = time.Now()
+		for _, err := range s.KeepAnswers(ctx, kept) {
+			require.NoError(b, err)
+		}
+		keeping += time.Since(start)
+	}
+	b.ReportMetric(float64(claiming.Microseconds())/float64(b.N*batch), "µs/claim")
+	b.ReportMetric(float64(keeping.Microseconds())/float64(b.N*batch), "µs/keep")
 }
