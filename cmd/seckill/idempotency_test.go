@@ -278,7 +278,26 @@ type change struct {
 func changes(t *testing.T, s *stack, server func() *process) []change {
 	t.Helper()
 	p := server()
-	sale, tokens, admin := p.saleOf(t, 20, 5), s.tokens(t, 2), p.admin(t)
+	sale, tokens, admin := p.saleOf(t, 20, 5), s.tokens(t, 5), p.admin(t)
+	other := p.saleOf(t, 20, 5)
+	ordered := func(token string) string {
+		id := p.insist(t, keyedPost{path: ordersOf(other), token: token, key: "ordered"}).order(t)
+		requireOrdered(t, p, token, id)
+		return id
+	}
+	requireStatus := func(t *testing.T, token, id, status string) {
+		t.Helper()
+		eventually(t, id+" is "+status, func() bool {
+			return server().send(t, http.MethodGet, "/api/v1/orders/"+id, token).body["status"] == status
+		})
+	}
+	paid := func(token string) string {
+		id := ordered(token)
+		p.send(t, http.MethodPost, "/api/v1/orders/"+id+"/pay", token)
+		requireStatus(t, token, id, "paid")
+		return id
+	}
+	unpaid, unwanted, used := ordered(tokens[2]), paid(tokens[3]), paid(tokens[4])
 	held := p.insist(t, keyedPost{path: ordersOf(sale), token: tokens[1], key: "held"}).order(t)
 	requireOrdered(t, p, tokens[1], held)
 	title := fmt.Sprint("once ", rand.Int64())
@@ -301,6 +320,30 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 				require.Equal(t, http.StatusCreated, r.status, r.body)
 				require.Equal(t, 1, strings.Count(body(t, server().url+"/api/v1/vouchers?limit=100"), title))
 				require.Equal(t, "/api/v1/vouchers/"+r.of(t, "id"), r.location)
+			}},
+		{"pay", keyedPost{path: "/api/v1/orders/" + unpaid + "/pay", token: tokens[2], key: "pay"}, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			requireStatus(t, tokens[2], unpaid, "paid")
+			payments := server().send(t, http.MethodGet, "/api/v1/orders/"+unpaid+"/payments", tokens[2]).body["items"]
+			require.Len(t, payments, 1)
+		}},
+		{"refund", keyedPost{path: "/api/v1/orders/" + unwanted + "/refund", token: tokens[3], key: "refund"}, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			requireStatus(t, tokens[3], unwanted, "refunded")
+		}},
+		{"redeem", keyedPost{path: "/api/v1/admin/orders/" + used + "/redeem", token: admin, key: "redeem"}, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			require.Equal(t, "redeemed", r.of(t, "status"))
+		}},
+		{"stock", keyedPost{"/api/v1/admin/vouchers/" + sale + "/stock", admin, "stock", `{"delta":-3,"reason":"lost"}`},
+			func(t *testing.T, r reply) {
+				t.Helper()
+				require.Equal(t, http.StatusOK, r.status, r.body)
+				changes := server().send(t, http.MethodGet, "/api/v1/admin/audit?voucher_id="+sale, admin).body["items"]
+				require.Equal(t, 1, strings.Count(fmt.Sprint(changes), "change_stock"))
 			}},
 	}
 }

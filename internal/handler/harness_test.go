@@ -249,7 +249,7 @@ func (e *env) checkBooks() {
 
 var tables = []string{
 	"users", "sessions", "revocations", "login_codes", "shops", "vouchers", "seckill_vouchers", "voucher_orders",
-	"stock_changes", "payments", "idempotency_keys",
+	"stock_changes", "payments", "audit_log", "idempotency_keys",
 }
 
 // dump writes every row of every table down, to compare before and after.

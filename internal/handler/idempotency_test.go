@@ -37,7 +37,19 @@ type keyed struct {
 
 // keyedRequests are those of all routes that take keys.
 func keyedRequests(e *queueEnv) []keyed {
-	admin, buyer, other, v := e.admin(), e.buyer(1), e.buyer(2), e.sale(5)
+	admin, buyer, other, v := e.admin(), e.buyer(1), e.buyer(2), e.sale(9)
+	ordered := func(c client) orderView {
+		o := orderView{ID: c.queue(v), Amount: 8000}
+		e.work()
+		return o
+	}
+	paid := func(c client) orderView {
+		o := ordered(c)
+		e.tell(e.noticeOf(c.pay(o).Payment, o, "succeeded")).want(http.StatusOK)
+		return o
+	}
+	sorry, late := e.buyer(11), e.buyer(13)
+	unwanted, used, unpaid := paid(sorry), paid(e.buyer(12)), ordered(late)
 	order := buyer.queue(v)
 	e.work()
 	letter := func(n int) string {
@@ -56,6 +68,14 @@ func keyedRequests(e *queueEnv) []keyed {
 		{"place", http.StatusAccepted, func(k string) answer { return other.key(k).post(v.orders(), nil) }},
 		{"cancel", http.StatusOK, func(k string) answer { return buyer.key(k).post(orderPath(order)+"/cancel", nil) }},
 		{"create", http.StatusCreated, func(k string) answer { return admin.key(k).post("/api/v1/admin/vouchers", e.saleBody(3)) }},
+		{"pay", http.StatusOK, func(k string) answer { return late.key(k).post(unpaid.path()+"/pay", nil) }},
+		{"refund", http.StatusOK, func(k string) answer { return sorry.key(k).post(unwanted.path()+"/refund", nil) }},
+		{"redeem", http.StatusOK, func(k string) answer {
+			return admin.key(k).post("/api/v1/admin/orders/"+used.ID+"/redeem", nil)
+		}},
+		{"stock", http.StatusOK, func(k string) answer {
+			return admin.key(k).post(v.adminPath()+"/stock", map[string]any{"delta": -1, "reason": "lost"})
+		}},
 		{"replay", http.StatusAccepted, func(k string) answer { return admin.key(k).post(replay+"/replay", nil) }},
 		{"discard", http.StatusNoContent, func(k string) answer { return admin.key(k).post(discard+"/discard", nil) }},
 	}
@@ -194,7 +214,9 @@ func TestAnswerThatCannotBeKept(t *testing.T) {
 		e.checkBooks()
 	}
 	e.work()
-	assert.Equal(t, 3, e.count("voucher_orders"), "one was cancelled, one is new, one was replayed")
+	assert.Equal(t, 6, e.count("voucher_orders"), "four were there, one is new, one was replayed")
+	assert.Equal(t, 3, e.count("payments"))
+	assert.Equal(t, 1, e.count("stock_changes"))
 	e.checkBooks()
 }
 

@@ -108,7 +108,7 @@ func TestKeyTakenOver(t *testing.T) {
 		dead.ResourceID, dead.ResourceAt = 9, now
 		require.ErrorIs(t, s.NoteResources(t.Context(), []*service.Claim{dead})[0], service.ErrOrderInProgress)
 		v := service.Voucher{ShopID: 1, Title: "t", Type: service.VoucherNormal, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now}
-		require.ErrorIs(t, s.CreateVoucher(service.WithClaim(t.Context(), dead), &v), service.ErrOrderInProgress)
+		require.ErrorIs(t, s.CreateVoucher(service.WithClaim(t.Context(), dead), &v, admin), service.ErrOrderInProgress)
 		require.Empty(t, titled(t, s, "t"))
 
 		heir.ResourceID, heir.ResourceAt = 10, now
@@ -131,12 +131,12 @@ func TestOneEffect(t *testing.T) {
 		first, second := newClaim(1, "make", ""), newClaim(1, "make", "")
 		s.claim(t, first)
 		v := service.Voucher{ShopID: 1, Title: "once", Type: service.VoucherNormal, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now}
-		require.NoError(t, s.CreateVoucher(service.WithClaim(t.Context(), first), &v))
+		require.NoError(t, s.CreateVoucher(service.WithClaim(t.Context(), first), &v, admin))
 		s.lapse(t, "make")
 		require.Equal(t, 2, s.claim(t, second).Runs)
 		again := v
 		again.ID = 0
-		id, done := service.DoneBefore(s.CreateVoucher(service.WithClaim(t.Context(), second), &again))
+		id, done := service.DoneBefore(s.CreateVoucher(service.WithClaim(t.Context(), second), &again, admin))
 		require.True(t, done)
 		require.Equal(t, v.ID, id)
 		require.Equal(t, []int64{v.ID}, titled(t, s, "once"))
@@ -146,13 +146,13 @@ func TestOneEffect(t *testing.T) {
 		require.NoError(t, err)
 		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
 		s.claim(t, first)
-		_, err = s.CancelOrder(service.WithClaim(t.Context(), first), 10, 2, now)
+		_, err = cancel(service.WithClaim(t.Context(), first), s, 10, 2, now)
 		require.ErrorIs(t, err, service.ErrNotFound, "which leaves the key undone")
-		_, err = s.CancelOrder(service.WithClaim(t.Context(), first), 10, 1, now)
+		_, err = cancel(service.WithClaim(t.Context(), first), s, 10, 1, now)
 		require.NoError(t, err)
 		s.lapse(t, "cancel")
 		s.claim(t, second)
-		_, err = s.CancelOrder(service.WithClaim(t.Context(), second), 10, 1, now)
+		_, err = cancel(service.WithClaim(t.Context(), second), s, 10, 1, now)
 		id, done = service.DoneBefore(err)
 		require.True(t, done)
 		require.Equal(t, int64(1), id)

@@ -15,27 +15,35 @@ import (
 func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Payment) (service.Order, service.Payment, error) {
 	var order orderRow
 	var row paymentRow
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
-			return err
+			return 0, err
 		}
 		if service.OrderStatus(order.Status) != service.OrderPendingPayment {
-			return service.ErrInvalidState
+			return 0, service.ErrInvalidState
 		}
 		row = paymentRow{}
 		err = tx.Where("order_id = ? AND provider = ? AND status = ?", order.ID, p.Provider, service.PaymentPending).
 			Order("id").Take(&row).Error
 		if !errors.Is(err, gorm.ErrRecordNotFound) {
-			return err
+			return row.ID, err
 		}
 		row = newPaymentRow(&p)
 		row.Amount, row.Currency = order.Amount, order.Currency
-		return tx.Create(&row).Error
+		err = tx.Create(&row).Error
+		return row.ID, err
 	})
 	err = s.settle(ctx, err, func(tx *gorm.DB) error {
 		return tx.Where("provider_ref = ?", row.ProviderRef).Take(&paymentRow{}).Error
 	})
+	if id, done := service.DoneBefore(err); done {
+		order, row = orderRow{}, paymentRow{}
+		if err = s.w.WithContext(ctx).Take(&row, id).Error; err == nil {
+			err = s.w.WithContext(ctx).Take(&order, row.OrderID).Error
+		}
+		err = s.translate(err)
+	}
 	return order.order(), row.payment(), err
 }
 
@@ -135,27 +143,31 @@ func (s *Store) BeginRefund(ctx context.Context, userID, orderID int64, at time.
 	refund := service.OrderMove{
 		Move: service.MoveRefund, OrderID: orderID, UserID: userID, By: service.Actor{Kind: service.ActorBuyer, ID: userID}, At: at,
 	}
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, userID, orderID); err != nil {
-			return err
+			return 0, err
 		}
 		if err := move(tx, &order, refund); err != nil {
-			return err
+			return 0, err
 		}
 		var paid paymentRow
 		err = tx.Clauses(forUpdate).Where("order_id = ? AND status = ?", orderID, service.PaymentSucceeded).Take(&paid).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			return move(tx, &order, service.OrderMove{
+			return orderID, move(tx, &order, service.OrderMove{
 				Move: service.MoveRefunded, By: service.Actor{Kind: service.ActorSystem}, At: at, Detail: "no money had come",
 			})
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
-		return setPayment(tx, &paid, service.PaymentRefunding, at)
+		return orderID, setPayment(tx, &paid, service.PaymentRefunding, at)
 	})
 	err = s.settle(ctx, err, s.moved(refund))
+	if _, done := service.DoneBefore(err); done {
+		order = orderRow{}
+		err = s.translate(s.w.WithContext(ctx).Take(&order, orderID).Error)
+	}
 	return order.order(), err
 }
 

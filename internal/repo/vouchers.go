@@ -72,28 +72,28 @@ func (s *Store) ChangeVoucher(
 // ChangeStock implements service.VoucherStore. The condition keeps the sale from losing units that somebody holds.
 func (s *Store) ChangeStock(ctx context.Context, c service.StockChange) (service.Voucher, error) {
 	var v service.Voucher
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
 		booked := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
 		if err := tx.Create(&booked).Error; err != nil {
-			return err
+			return 0, err
 		}
 		err := audit(tx, service.AuditEntry{
 			At: c.At, Actor: c.By, Action: service.ActionChangeStock, VoucherID: c.VoucherID,
 			Detail: fmt.Sprintf("%+d: %s", c.Delta, c.Reason),
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 		res := tx.Model(&saleRow{}).
 			Where("voucher_id = ? AND stock + ? BETWEEN 0 AND ?", c.VoucherID, c.Delta, int64(service.MaxStock)).
 			Updates(map[string]any{"stock": gorm.Expr("stock + ?", c.Delta), "updated_at": c.At})
 		if res.Error != nil {
-			return res.Error
+			return 0, res.Error
 		}
 		if v, err = findVoucher(tx, c.VoucherID); err == nil && res.RowsAffected == 0 {
 			err = service.ErrInvalidState
 		}
-		return err
+		return c.VoucherID, err
 	})
 	return v, err
 }

@@ -41,6 +41,9 @@ func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (Orde
 	o, err := s.cfg.Store.MoveOrder(ctx, OrderMove{
 		Move: MoveRedeem, OrderID: id, By: Actor{ActorAdmin, admin}, At: Moment(s.cfg.Now()), Detail: detail,
 	})
+	if _, done := DoneBefore(err); done {
+		o, err = s.cfg.Store.Order(ctx, 0, id)
+	}
 	if err == nil {
 		s.returns().moved(id)
 	}

@@ -27,6 +27,7 @@ type OrderStore interface {
 	// MoveOrder makes a move, with what follows from it: the unit returns, the audit log knows.
 	// Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
 	MoveOrder(ctx context.Context, m OrderMove) (Order, error)
+	// Order returns an order of the user, or of anybody if userID is 0. Errors: ErrNotFound, ErrUnavailable.
 	Order(ctx context.Context, userID, id int64) (Order, error)
 	// StoredOrders returns those of the ids that are orders of the user.
 	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)

@@ -76,14 +76,16 @@ type Settled struct {
 // PaymentStore keeps payments. Its methods are transactions; errors are those of this package.
 type PaymentStore interface {
 	// BeginPayment returns the pending payment of a provider for the user's unpaid order, and stores p as that if there
-	// is none. Amount, currency and order are set from the order. Errors: ErrNotFound, ErrInvalidState.
+	// is none. Amount, currency and order are set from the order. What an earlier run of the request began is returned
+	// as it is now. Errors: ErrNotFound, ErrInvalidState.
 	BeginPayment(ctx context.Context, userID int64, p Payment) (Order, Payment, error)
 	// SettlePayment notes what a provider says. A payment that it began without us is stored. A success pays the order
 	// (MovePay) if it still waits for its money, and else the money is to go back. A notice that says nothing new
 	// changes nothing. Errors: ErrNotFound (no such order), *InvalidError (amount, or the ref is another payment's).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
 	// BeginRefund makes MoveRefund, after which the money of the order's payment is to go back; if none has come,
-	// MoveRefunded as well. Errors: ErrNotFound, ErrInvalidState.
+	// MoveRefunded as well. What an earlier run of the request did is returned as it is now.
+	// Errors: ErrNotFound, ErrInvalidState.
 	BeginRefund(ctx context.Context, userID, orderID int64, at time.Time) (Order, error)
 	// DueRefunds returns at most limit payments whose money is to go back now, and puts off their next try by what
 	// wait says of the number of tries. Several callers share the work.

@@ -71,6 +71,9 @@ func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider stri
 	if err != nil {
 		return Order{}, Payment{}, s.cfg.Returns.notYet(ctx, userID, orderID, err)
 	}
+	if payment.Status != PaymentPending { // an earlier run of the request began it, and it has ended since
+		return order, payment, nil
+	}
 	if err := p.Create(ctx, payment); err != nil {
 		return Order{}, Payment{}, fmt.Errorf("%w: payment provider %s: %w", ErrUnavailable, provider, err)
 	}

@@ -121,9 +121,18 @@ func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reas
 	return v, err
 }
 
-// changeStock keeps the gate below the database all the time: what is taken away leaves the gate first, and what is
-// added comes to it last. If the two are told different things, the audit makes them agree.
+// changeStock makes a change once, also if its request is run again.
 func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, error) {
+	v, err := s.changeStockOf(ctx, c)
+	if id, done := DoneBefore(err); done {
+		return s.cfg.Store.Voucher(ctx, id)
+	}
+	return v, err
+}
+
+// changeStockOf keeps the gate below the database all the time: what is taken away leaves the gate first, and what is
+// added comes to it last. If the two are told different things, the audit makes them agree.
+func (s *Vouchers) changeStockOf(ctx context.Context, c StockChange) (Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
 	}
@@ -133,7 +142,8 @@ func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, err
 		}
 	}
 	v, err := s.cfg.Store.ChangeStock(ctx, c)
-	refused := errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
+	_, done := DoneBefore(err) // the first run has taken it from the gate
+	refused := done || errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
 	switch {
 	case err == nil && c.Delta > 0:
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta)
