@@ -28,12 +28,6 @@ func newGate(rdb redis.UniversalClient, backlog int, log *slog.Logger) gate {
 // Expect implements service.Gate.
 func (g gate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
 
-// Level implements service.Gate.
-func (g gate) Level(ctx context.Context, voucherID int64) (service.GateLevel, error) {
-	l, err := g.Gate.Level(ctx, voucherID)
-	return service.GateLevel(l), err
-}
-
 // DeadLetters implements service.DeadLetterStore.
 func (g gate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
 	found, err := g.Gate.DeadLetters(ctx, before, limit)

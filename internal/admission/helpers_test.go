@@ -138,7 +138,8 @@ func level(t *testing.T, g *Gate, voucherID int64) Level {
 // requireLevel compares all but the version, and the sum with the buyers that there are.
 func requireLevel(t *testing.T, g *Gate, want Level) {
 	t.Helper()
-	want.Sum = sumOf(t, buyers(t, g, voucher))
+	table := buyers(t, g, voucher)
+	want.Sum, want.Users = sumOf(t, table), int64(len(table))
 	got := level(t, g, voucher)
 	got.Version = 0
 	require.Equal(t, want, got)

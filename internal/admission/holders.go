@@ -31,20 +31,15 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 		return nil, service.ErrTooMany
 	}
 	users := make([]int64, 0, count.Val())
-	for cursor := uint64(0); ; {
-		var page []string
-		if page, cursor, err = g.cfg.Redis.HScan(ctx, k.buyers, cursor, "", scanCount).Result(); err != nil {
-			return nil, unavailable(err, "read the buyers of voucher %d", voucherID)
+	err = g.scan(ctx, k.buyers, func(user, _ string) {
+		if user, err := strconv.ParseInt(user, 10, 64); err == nil {
+			users = append(users, user)
 		}
-		for i := 0; i < len(page); i += 2 { // field, value, field, value ...
-			if user, err := strconv.ParseInt(page[i], 10, 64); err == nil {
-				users = append(users, user)
-			}
-		}
-		if cursor == 0 {
-			return users, nil
-		}
+	})
+	if err != nil {
+		return nil, unavailable(err, "read the buyers of voucher %d", voucherID)
 	}
+	return users, nil
 }
 
 // ActiveOrders implements service.HolderStore, with admissions that are still queued.

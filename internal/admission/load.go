@@ -28,6 +28,8 @@ var (
 	loadMarkSource string
 	//go:embed load_sweep.lua
 	loadSweepSource string
+	//go:embed load_restore.lua
+	loadRestoreSource string
 	//go:embed load_renew.lua
 	loadRenewSource string
 	//go:embed load_finish.lua
@@ -35,12 +37,13 @@ var (
 	//go:embed load_drop.lua
 	loadDropSource string
 
-	loadTakeScript   = script(loadTakeSource)
-	loadMarkScript   = script(loadMarkSource)
-	loadSweepScript  = script(loadSweepSource)
-	loadRenewScript  = script(loadRenewSource)
-	loadFinishScript = script(loadFinishSource)
-	loadDropScript   = script(loadDropSource)
+	loadTakeScript    = script(loadTakeSource)
+	loadMarkScript    = script(loadMarkSource)
+	loadSweepScript   = script(loadSweepSource)
+	loadRestoreScript = script(loadRestoreSource)
+	loadRenewScript   = script(loadRenewSource)
+	loadFinishScript  = script(loadFinishSource)
+	loadDropScript    = script(loadDropSource)
 )
 
 // errStale says that a load is not its loader's any more: Redis lost it, the lease ran out, or the stock was changed
@@ -57,7 +60,8 @@ var errStale = errors.New("admission: the load is stale")
 //     too. From here on, scripts note which entries left and which orders were released.
 //  2. Read the entries of this voucher in the stream, page by page.
 //  3. Mark: take the notes and clear them, in one script. The entries that were read, less those noted, are exactly
-//     those in the stream at this moment; their admissions: A. Tickets that say otherwise are dropped.
+//     those in the stream at this moment; their admissions: A. Tickets that say otherwise are dropped, and those that
+//     are missing put back.
 //  4. Read the database in one snapshot, later than the mark: stock S, holders H, and E, those of A that exist there.
 //     A release noted before the mark was committed before it too, so that the snapshot has it.
 //  5. A - E is in flight: it holds units that S still counts. stock = S - |A - E|, buyers = H + (A - E), queued = |A|.

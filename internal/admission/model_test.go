@@ -132,7 +132,7 @@ func (m *model) check(after string) {
 			want.Held += int64(len(orders))
 			table[strconv.FormatInt(user, 10)] = joinIDs(orders)
 		}
-		want.Sum = sumOf(m.t, table)
+		want.Sum, want.Users = sumOf(m.t, table), int64(len(table))
 		require.Equal(m.t, want, got, after)
 		require.Equal(m.t, table, buyers(m.t, m.g, v), after)
 	}

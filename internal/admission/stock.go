@@ -23,28 +23,25 @@ var (
 )
 
 // Level is what the gate of a voucher holds at one moment.
-type Level struct {
-	Stock   int64 // units that may be admitted; below zero: see the package's documentation
-	Held    int64 // order ids that buyers hold: active orders and queued admissions
-	Sum     int64 // of the last nine digits of these ids: it tells other orders from as many
-	Queued  int64 // admissions of this voucher that are not settled
-	Version int64 // grows with every change, and with every load
-	Backlog int64 // entries of the shard's stream, of all vouchers; one has at least one admission
-}
+type Level = service.GateLevel
 
-// Level reads the gate of a voucher. Errors: service.ErrGateCold, ErrUnavailable.
+// Level reads the gate of a voucher. Errors: service.ErrGateCold, ErrGateBroken, ErrUnavailable.
 func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	k := keysOf(voucherID)
 	var stock *redis.StringCmd
 	var meta *redis.SliceCmd
-	var backlog *redis.IntCmd
+	var users, backlog *redis.IntCmd
 	_, err := g.cfg.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		stock = p.Get(ctx, k.stock)
 		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum")
+		users = p.HLen(ctx, k.buyers)
 		backlog = p.XLen(ctx, k.shard.stream())
 		return nil
 	})
-	if errors.Is(stock.Err(), redis.Nil) {
+	switch {
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return Level{}, fmt.Errorf("%w: voucher %d: %w", service.ErrGateBroken, voucherID, err)
+	case errors.Is(stock.Err(), redis.Nil):
 		return Level{}, service.ErrGateCold
 	}
 	if err != nil {
@@ -57,15 +54,15 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		Sum     int64 `redis:"sum"`
 	}{}
 	if err := meta.Scan(&counters); err != nil {
-		return Level{}, fmt.Errorf("admission: counters of voucher %d: %w", voucherID, err)
+		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", service.ErrGateBroken, voucherID, err)
 	}
 	units, err := stock.Int64()
 	if err != nil {
-		return Level{}, fmt.Errorf("admission: stock of voucher %d: %w", voucherID, err)
+		return Level{}, fmt.Errorf("%w: stock of voucher %d: %w", service.ErrGateBroken, voucherID, err)
 	}
 	return Level{
 		Stock: units, Held: counters.Held, Sum: counters.Sum, Queued: counters.Queued, Version: counters.Version,
-		Backlog: backlog.Val(),
+		Users: users.Val(), Backlog: backlog.Val(),
 	}, nil
 }
 

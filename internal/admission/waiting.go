@@ -30,23 +30,17 @@ func (queue waiting) orderIDs() []int64 {
 
 // readStream returns what is in the stream. An entry that cannot be read has no admissions: it holds nothing.
 func (l *load) readStream(ctx context.Context) (waiting, error) {
-	queue, stream := waiting{}, l.keys.shard.stream()
-	for start := "-"; ; {
-		page, err := l.gate.cfg.Redis.XRangeN(ctx, stream, start, "+", streamPage).Result()
-		if err != nil {
-			return nil, unavailable(err, "read the queue of voucher %d", l.voucherID)
+	queue := waiting{}
+	err := l.gate.entries(ctx, l.keys.shard, func(entry redis.XMessage) {
+		p, err := l.gate.Parse(l.keys.shard.stream(), entry.ID, entry.Values)
+		if err == nil && p.Admissions[0].VoucherID == l.voucherID {
+			queue[entry.ID] = p.Admissions
 		}
-		for _, entry := range page {
-			p, err := l.gate.Parse(stream, entry.ID, entry.Values)
-			if err == nil && p.Admissions[0].VoucherID == l.voucherID {
-				queue[entry.ID] = p.Admissions
-			}
-		}
-		if len(page) < streamPage {
-			return queue, nil
-		}
-		start = "(" + page[len(page)-1].ID
+	})
+	if err != nil {
+		return nil, unavailable(err, "read the queue of voucher %d", l.voucherID)
 	}
+	return queue, nil
 }
 
 // mark takes out of queue what left the stream until this moment.
@@ -65,53 +59,64 @@ func (l *load) mark(ctx context.Context, queue waiting) error {
 	return nil
 }
 
-// sweep drops the tickets of admissions that are in no entry, because somebody cut the stream: nobody else ever would,
-// and they count as backlog.
+// sweep makes the tickets those of the admissions in the stream. It drops those of admissions that are in no entry,
+// because somebody cut the stream: nobody else ever would, and they count as backlog. And it puts back those that are
+// missing: without them buyers cannot see their orders.
 func (l *load) sweep(ctx context.Context, queue waiting) error {
-	inStream := map[string]bool{}
+	inStream, ticketed := map[string]bool{}, map[string]bool{}
 	for _, as := range queue {
 		for _, row := range rowsOf(as) {
 			inStream[row] = true
 		}
 	}
-	for cursor := uint64(0); ; {
-		page, next, err := l.gate.cfg.Redis.HScan(ctx, l.keys.shard.queued(), cursor, "", scanCount).Result()
-		if err != nil {
-			return unavailable(err, "read the tickets of voucher %d", l.voucherID)
+	var stray []any // users and their rows in turn
+	err := l.gate.scan(ctx, l.keys.shard.queued(), func(user, rows string) {
+		for row := range strings.SplitSeq(rows, rowSeparator) {
+			a, err := parseRow(row)
+			switch {
+			case inStream[row]:
+				ticketed[row] = true
+			case err == nil && a.VoucherID == l.voucherID:
+				stray = append(stray, user, row)
+			}
 		}
-		if err := l.dropTickets(ctx, l.stray(page, inStream)); err != nil {
+	})
+	if err != nil {
+		return unavailable(err, "read the tickets of voucher %d", l.voucherID)
+	}
+	for some := range slices.Chunk(stray, 2*maxRows) {
+		if err := l.ask(ctx, loadSweepScript, some); err != nil {
 			return err
 		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
 	}
+	return l.restore(ctx, queue, ticketed)
 }
 
-// stray finds the rows of the voucher that are not in the stream, in a page of users and their rows in turn. It
-// returns them in the same form.
-func (l *load) stray(page []string, inStream map[string]bool) []any {
-	var stray []any
-	for i := 0; i+1 < len(page); i += 2 {
-		for row := range strings.SplitSeq(page[i+1], rowSeparator) {
-			a, err := parseRow(row)
-			if err == nil && a.VoucherID == l.voucherID && !inStream[row] {
-				stray = append(stray, page[i], row)
+// restore puts back the tickets that are missing.
+func (l *load) restore(ctx context.Context, queue waiting, ticketed map[string]bool) error {
+	var missing []any // entries, users and rows in turn
+	for entry, as := range queue {
+		for i, row := range rowsOf(as) {
+			if !ticketed[row] {
+				missing = append(missing, entry, as[i].UserID, row)
 			}
 		}
 	}
-	return stray
+	for some := range slices.Chunk(missing, 3*maxRows) {
+		if err := l.ask(ctx, loadRestoreScript, some); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (l *load) dropTickets(ctx context.Context, stray []any) error {
-	if len(stray) == 0 {
-		return nil
-	}
-	dropped, err := l.gate.run(ctx, loadSweepScript, l.keys.list(), append([]any{l.token}, stray...)...).Bool()
+// ask runs a script that changes tickets while the load is this loader's.
+func (l *load) ask(ctx context.Context, s *redis.Script, args []any) error {
+	done, err := l.gate.run(ctx, s, l.keys.list(), append([]any{l.token}, args...)...).Bool()
 	if err != nil {
-		return unavailable(err, "drop tickets of voucher %d", l.voucherID)
+		return unavailable(err, "change tickets of voucher %d", l.voucherID)
 	}
-	if !dropped {
+	if !done {
 		return errStale
 	}
 	return nil

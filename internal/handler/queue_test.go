@@ -31,11 +31,6 @@ type testGate struct{ *admission.Gate }
 
 func (g testGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
 
-func (g testGate) Level(ctx context.Context, voucherID int64) (service.GateLevel, error) {
-	l, err := g.Gate.Level(ctx, voucherID)
-	return service.GateLevel(l), err
-}
-
 func (g testGate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
 	found, err := g.Gate.DeadLetters(ctx, before, limit)
 	letters := make([]service.DeadLetter, len(found))

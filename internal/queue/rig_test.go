@@ -152,11 +152,11 @@ func (r *rig) level() admission.Level {
 	return l
 }
 
-// requireLevel compares what is counted, not the version and the sum.
+// requireLevel compares what is counted, not the version, the sum and the users.
 func (r *rig) requireLevel(want admission.Level) {
 	r.t.Helper()
 	got := r.level()
-	got.Version, got.Sum = 0, 0
+	got.Version, got.Sum, got.Users = 0, 0, 0
 	require.Equal(r.t, want, got)
 }
 

@@ -51,11 +51,6 @@ type laneGate struct{ *admission.Gate }
 
 func (g laneGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
 
-func (g laneGate) Level(ctx context.Context, voucherID int64) (service.GateLevel, error) {
-	l, err := g.Gate.Level(ctx, voucherID)
-	return service.GateLevel(l), err
-}
-
 // letterStore is the gate in the form that the operator's service wants.
 type letterStore struct{ *admission.Gate }
 

@@ -10,6 +10,10 @@ import (
 // decided; load it and ask again. It never reaches a buyer.
 var ErrGateCold = errors.New("the gate is not loaded")
 
+// ErrGateBroken says that a key of the gate is of another kind or holds no number: somebody else wrote it. Until the
+// gate is rebuilt nobody is admitted.
+var ErrGateBroken = errors.New("the gate cannot be read")
+
 // Admission is a purchase that the gate let in: its unit is set aside in Redis, and it waits in the queue for the
 // transaction that makes it an order, or fails it with a reason. Times are UTC with milliseconds.
 type Admission struct {
@@ -48,6 +52,44 @@ type GateState struct {
 type Holder struct {
 	OrderID int64
 	UserID  int64
+}
+
+// GateLevel are the gate's accounts of one voucher, all of one moment.
+type GateLevel struct {
+	Stock   int64 // units that may be admitted; below zero if the database lost units meanwhile
+	Held    int64 // order ids that buyers hold: active orders and queued admissions
+	Users   int64 // buyers who hold them; of a sale with a limit of one it is Held
+	Sum     int64 // of these ids modulo LevelDigits
+	Queued  int64 // admissions of this voucher that are not settled
+	Version int64 // grows with every change, and with every load
+	Backlog int64 // entries of the shard's stream, of all vouchers; each has at least one admission
+}
+
+// LevelDigits is what ids are taken modulo before they are summed up, in Redis as their last nine digits. As many
+// other orders have another sum: who holds one is not seen by counting.
+const LevelDigits = 1_000_000_000
+
+// GateView is all that Redis holds of a voucher, read page by page while buyers buy.
+type GateView struct {
+	Level GateLevel // of the moment when the reading began; zero if the gate is cold or broken
+
+	Cold      bool // not loaded
+	Loading   bool // it is cold, and somebody is at work on it
+	Leftovers bool // it is cold, but some of its keys are there
+	Broken    bool // a key is of another kind, or holds no number
+
+	TooMany    bool     // there are more buyers than were asked for, and they were not read
+	Buyers     []Holder // what buyers hold, in no order and possibly repeated
+	Unreadable int      // what buyers hold and is no order id
+	Tickets    []Holder // what buyers see as queued
+	Queue      []Queued // admissions in the stream
+	Letters    []Holder // dead letters, the newest first; of a thousand of the shard
+}
+
+// Queued is an admission in the stream.
+type Queued struct {
+	Holder
+	Since time.Time // by the clock of Redis
 }
 
 // GateReader reads, in one snapshot of the database, what the gate of a voucher must hold. inFlight are order ids

@@ -14,26 +14,12 @@ const (
 	auditFor = 10 * time.Minute
 )
 
-// GateLevel are the gate's accounts of one voucher.
-type GateLevel struct {
-	Stock   int64 // units that may be admitted; below zero if the database lost units meanwhile
-	Held    int64 // order ids that buyers hold: active orders and queued admissions
-	Sum     int64 // of these ids modulo LevelDigits
-	Queued  int64 // admissions of this voucher that are not settled
-	Version int64 // grows with every change, and with every load
-	Backlog int64 // entries of the shard's stream, of all vouchers; each has at least one admission
-}
-
 // SaleLevel is what the database says about a voucher at one moment, for the audit of its gate.
 type SaleLevel struct {
 	Stock  int64 // units left
 	Active int64 // active orders
 	Sum    int64 // of their ids modulo LevelDigits
 }
-
-// LevelDigits is what ids are taken modulo before they are summed up, in Redis as their last nine digits. As many
-// other orders have another sum: who holds one is not seen by counting.
-const LevelDigits = 1_000_000_000
 
 // drift is a difference between gate and database.
 type drift struct {

@@ -21,7 +21,7 @@ type Gate interface {
 	Load(ctx context.Context, voucherID int64, read GateReader) error
 	// Unload makes it cold.
 	Unload(ctx context.Context, voucherID int64) error
-	// Level reads the gate's accounts of a voucher. Errors: ErrGateCold, ErrUnavailable.
+	// Level reads the gate's accounts of a voucher. Errors: ErrGateCold, ErrGateBroken, ErrUnavailable.
 	Level(ctx context.Context, voucherID int64) (GateLevel, error)
 	// Ticket shows an admission of the user that is not an order in the database. Errors: ErrNotFound, ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)

@@ -1,0 +1,157 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/service"
+)
+
+// inspectLetters is how many dead letters of a shard Inspect looks through, the newest.
+const inspectLetters = 1000
+
+// Inspect reads all that Redis holds of a voucher, page by page while buyers buy: it is no snapshot. The level is read
+// first, then the buyers, then the tickets, the stream last: an admission that was in all of them before it began, and
+// stays, is seen in all of them. Of more than most buyers only their number is told.
+//
+// What cannot be read is told in the view and is no error; nor is a gate that is cold. Error: service.ErrUnavailable.
+func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (service.GateView, error) {
+	i := &inspection{gate: g, voucherID: voucherID, keys: keysOf(voucherID)}
+	for _, read := range []func(context.Context) error{
+		i.readLevel, func(ctx context.Context) error { return i.readBuyers(ctx, most) }, i.readTickets, i.readStream, i.readLetters,
+	} {
+		err := read(ctx)
+		switch {
+		case redis.HasErrorPrefix(err, "WRONGTYPE"):
+			i.view.Broken = true
+		case err != nil:
+			return service.GateView{}, unavailable(err, "inspect voucher %d", voucherID)
+		}
+	}
+	return i.view, nil
+}
+
+// inspection is one call of Inspect. Its methods return errors of Redis as they are.
+type inspection struct {
+	gate      *Gate
+	voucherID int64
+	keys      gateKeys
+	view      service.GateView
+}
+
+func (i *inspection) readLevel(ctx context.Context) (err error) {
+	i.view.Level, err = i.gate.Level(ctx, i.voucherID)
+	switch {
+	case errors.Is(err, service.ErrGateBroken):
+		i.view.Broken = true
+		return nil
+	case !errors.Is(err, service.ErrGateCold):
+		return err
+	}
+	i.view.Cold = true
+	var left, loading *redis.IntCmd
+	_, err = i.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		left, loading = p.Exists(ctx, i.keys.buyers, i.keys.meta), p.Exists(ctx, i.keys.loading)
+		return nil
+	})
+	i.view.Leftovers, i.view.Loading = left.Val() > 0, loading.Val() > 0
+	return err
+}
+
+func (i *inspection) readBuyers(ctx context.Context, most int) error {
+	if i.view.Level.Users > int64(most) {
+		i.view.TooMany = true
+		return nil
+	}
+	return i.gate.scan(ctx, i.keys.buyers, func(user, list string) {
+		userID, err := strconv.ParseInt(user, 10, 64)
+		for order := range strings.SplitSeq(list, ",") {
+			orderID, badOrder := strconv.ParseInt(order, 10, 64)
+			if err != nil || badOrder != nil {
+				i.view.Unreadable++
+				continue
+			}
+			i.view.Buyers = append(i.view.Buyers, service.Holder{OrderID: orderID, UserID: userID})
+		}
+	})
+}
+
+func (i *inspection) readTickets(ctx context.Context) error {
+	return i.gate.scan(ctx, i.keys.shard.queued(), func(_, rows string) {
+		for row := range strings.SplitSeq(rows, rowSeparator) {
+			if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {
+				i.view.Tickets = append(i.view.Tickets, service.Holder{OrderID: a.OrderID, UserID: a.UserID})
+			}
+		}
+	})
+}
+
+func (i *inspection) readStream(ctx context.Context) error {
+	return i.gate.entries(ctx, i.keys.shard, func(entry redis.XMessage) {
+		p, err := i.gate.Parse(i.keys.shard.stream(), entry.ID, entry.Values)
+		if err != nil || p.Admissions[0].VoucherID != i.voucherID {
+			return
+		}
+		for _, a := range p.Admissions {
+			i.view.Queue = append(i.view.Queue, service.Queued{
+				Holder: service.Holder{OrderID: a.OrderID, UserID: a.UserID}, Since: entryTime(entry.ID),
+			})
+		}
+	})
+}
+
+func (i *inspection) readLetters(ctx context.Context) error {
+	found, err := i.gate.cfg.Redis.XRevRangeN(ctx, i.keys.shard.dead(), "+", "-", inspectLetters).Result()
+	for _, m := range found {
+		row, _ := m.Values["row"].(string)
+		if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {
+			i.view.Letters = append(i.view.Letters, service.Holder{OrderID: a.OrderID, UserID: a.UserID})
+		}
+	}
+	return err
+}
+
+// entryTime reads when an entry was added out of its id, "<ms>-<seq>", by the clock of Redis.
+func entryTime(id string) time.Time {
+	ms, _, _ := strings.Cut(id, "-")
+	n, _ := strconv.ParseInt(ms, 10, 64) // Redis wrote it
+	return time.UnixMilli(n).UTC()
+}
+
+// scan reads a hash by pages. A field that stays there all the time is seen, possibly more than once.
+func (g *Gate) scan(ctx context.Context, key string, see func(field, value string)) error {
+	for cursor := uint64(0); ; {
+		page, next, err := g.cfg.Redis.HScan(ctx, key, cursor, "", scanCount).Result()
+		if err != nil {
+			return err
+		}
+		for n := 0; n+1 < len(page); n += 2 { // field, value, field, value ...
+			see(page[n], page[n+1])
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// entries reads a shard's stream by pages.
+func (g *Gate) entries(ctx context.Context, s shard, see func(redis.XMessage)) error {
+	for start := "-"; ; {
+		page, err := g.cfg.Redis.XRangeN(ctx, s.stream(), start, "+", streamPage).Result()
+		if err != nil {
+			return err
+		}
+		for _, entry := range page {
+			see(entry)
+		}
+		if len(page) < streamPage {
+			return nil
+		}
+		start = "(" + page[len(page)-1].ID
+	}
+}

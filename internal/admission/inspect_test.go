@@ -1,0 +1,149 @@
+package admission
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+func inspect(t *testing.T, g *Gate, voucherID int64) service.GateView {
+	t.Helper()
+	view, err := g.Inspect(t.Context(), voucherID, 1000)
+	require.NoError(t, err)
+	return view
+}
+
+// held is a Holder in short.
+func held(order, user int64) service.Holder { return service.Holder{OrderID: order, UserID: user} }
+
+// TestInspect sees what buyers hold, what is queued, and what died, of one voucher and not of its neighbours.
+func TestInspect(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 10)
+		reserveApart(t, g, admission(1, 10), admission(2, 20), admission(3, 30))
+		db.commit(admission(1, 10))
+		settle(t, g, queue(t, g, voucher)[0])
+		settle(t, g, queue(t, g, voucher)[0], service.End{Dead: "poison"})
+		db.stock[neighbour] = 5
+		require.NoError(t, g.Load(t.Context(), neighbour, db.read))
+		other := admission(4, 10)
+		other.VoucherID = neighbour
+		reserve(t, g, other)
+
+		view := inspect(t, g, voucher)
+		require.Equal(t, level(t, g, voucher), view.Level)
+		require.ElementsMatch(t, []service.Holder{held(1, 10), held(3, 30)}, view.Buyers)
+		require.Equal(t, []service.Holder{held(3, 30)}, view.Tickets)
+		require.Len(t, view.Queue, 1)
+		require.Equal(t, held(3, 30), view.Queue[0].Holder)
+		require.WithinDuration(t, time.Now(), view.Queue[0].Since, time.Minute)
+		require.Equal(t, []service.Holder{held(2, 20)}, view.Letters)
+
+		view, err := g.Inspect(t.Context(), voucher, 1)
+		require.NoError(t, err)
+		require.True(t, view.TooMany)
+		require.Empty(t, view.Buyers)
+	})
+}
+
+// TestInspectManyPages reads more than a page of everything.
+func TestInspectManyPages(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		const n = 2500
+		g, _ := withStock(t, rdb, n)
+		as := make([]service.Admission, n)
+		want := make([]service.Holder, n)
+		for i := range as {
+			as[i] = admission(int64(i+1), int64(i+1))
+			want[i] = held(int64(i+1), int64(i+1))
+		}
+		for i := 0; i < n; i += 5 {
+			reserve(t, g, as[i:i+5]...)
+		}
+		view, err := g.Inspect(t.Context(), voucher, n)
+		require.NoError(t, err)
+		require.ElementsMatch(t, want, view.Buyers)
+		require.ElementsMatch(t, want, view.Tickets)
+		require.Len(t, view.Queue, n)
+	})
+}
+
+// TestInspectOfACold gate says whether it was there, and whether somebody makes it.
+func TestInspectOfACold(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 10)
+		reserve(t, g, admission(1, 10))
+		require.Equal(t, service.GateView{Cold: true}, inspect(t, g, stranger))
+
+		require.NoError(t, rdb.Del(t.Context(), keysOf(voucher).stock).Err())
+		view := inspect(t, g, voucher)
+		require.True(t, view.Cold)
+		require.True(t, view.Leftovers)
+		require.False(t, view.Loading)
+		require.Len(t, view.Queue, 1)
+
+		require.NoError(t, g.Load(t.Context(), stranger, func(ctx context.Context, v int64, inFlight []int64) (service.GateState, error) {
+			view := inspect(t, g, stranger)
+			require.True(t, view.Cold)
+			require.True(t, view.Loading)
+			return db.read(ctx, v, inFlight)
+		}))
+		require.False(t, inspect(t, g, stranger).Cold)
+	})
+}
+
+// TestInspectOfBrokenKeys: what somebody else wrote is told, and a load after Unload gets rid of it.
+func TestInspectOfBrokenKeys(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 10)
+		k := keysOf(voucher)
+		for name, breakIt := range map[string]func() error{
+			"stock is no number":       func() error { return rdb.Set(t.Context(), k.stock, "many", 0).Err() },
+			"a counter is no number":   func() error { return rdb.HSet(t.Context(), k.meta, "held", "many").Err() },
+			"stock of another kind":    func() error { rdb.Del(t.Context(), k.stock); return rdb.LPush(t.Context(), k.stock, 1).Err() },
+			"counters of another kind": func() error { rdb.Del(t.Context(), k.meta); return rdb.Set(t.Context(), k.meta, 1, 0).Err() },
+			"buyers of another kind":   func() error { rdb.Del(t.Context(), k.buyers); return rdb.Set(t.Context(), k.buyers, 1, 0).Err() },
+		} {
+			require.NoError(t, breakIt())
+			require.True(t, inspect(t, g, voucher).Broken, name)
+			_, err := g.Level(t.Context(), voucher)
+			require.ErrorIs(t, err, service.ErrGateBroken, name)
+			require.NoError(t, g.Unload(t.Context(), voucher))
+			require.NoError(t, g.Load(t.Context(), voucher, db.read))
+			require.False(t, inspect(t, g, voucher).Broken, name)
+			requireExact(t, g, db)
+		}
+		require.NoError(t, rdb.HSet(t.Context(), k.buyers, "77", "what,1", "nobody", "2").Err())
+		view := inspect(t, g, voucher)
+		require.Equal(t, 2, view.Unreadable)
+		require.Equal(t, []service.Holder{held(1, 77)}, view.Buyers)
+	})
+}
+
+// TestLoadRestoresTickets that somebody took away, of admissions that still wait and of no others.
+func TestLoadRestoresTickets(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db, q := cold(t, rdb)
+		k := keysOf(voucher)
+		require.NoError(t, rdb.HDel(t.Context(), k.shard.queued(), "20", "50").Err())
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		requireExact(t, g, db)
+		tickets, err := g.Tickets(t.Context(), 50)
+		require.NoError(t, err)
+		require.Len(t, tickets, 1)
+
+		// An entry that left the stream meanwhile needs none, and who lost his load changes nothing.
+		l := &load{gate: g, voucherID: voucher, keys: k, token: "mine"}
+		require.ErrorIs(t, l.restore(t.Context(), waiting{q[0].Entry: q[0].Admissions}, nil), errStale)
+		require.NoError(t, rdb.Set(t.Context(), k.loading, l.token, 0).Err())
+		settle(t, g, q[0])
+		require.NoError(t, l.restore(t.Context(), waiting{q[0].Entry: q[0].Admissions, q[1].Entry: q[1].Admissions}, nil))
+		requireTickets(t, g, voucher)
+	})
+}
