@@ -22,12 +22,8 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 		}
 		err := tx.Model(&orderRow{}).Select("id AS order_id, user_id").
 			Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).Scan(&state.Holders).Error
-		for len(inFlight) > 0 && err == nil {
-			n := min(len(inFlight), gatePage)
-			var some []int64
-			err = tx.Model(&orderRow{}).Where("id IN ? AND voucher_id = ?", inFlight[:n], voucherID).Pluck("id", &some).Error
-			state.Settled = append(state.Settled, some...)
-			inFlight = inFlight[n:]
+		if err == nil {
+			state.Settled, err = existing(tx, voucherID, inFlight)
 		}
 		return err
 	})
@@ -38,11 +34,14 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (service.SaleLevel, error) {
 	var level service.SaleLevel
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		if err := tx.Model(&saleRow{}).Select("stock").Where("voucher_id = ?", voucherID).Take(&level.Stock).Error; err != nil {
+		var sale saleRow
+		err := tx.Select("stock", "limit_per_user").Where("voucher_id = ?", voucherID).Take(&sale).Error
+		if err != nil {
 			return err
 		}
-		return tx.Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).
-			Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", service.LevelDigits).Row().Scan(&level.Active, &level.Sum)
+		level = service.SaleLevel{Stock: sale.Stock, Limit: sale.LimitPerUser}
+		level.Active, level.Sum, err = sumActive(tx, voucherID)
+		return err
 	})
 	return level, s.translate(err)
 }

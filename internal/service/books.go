@@ -17,30 +17,45 @@ type Books struct {
 type Violation struct {
 	Invariant string // "I1", "I2", "I3" or "I5"
 	Detail    string
+	Orders    Named // by SaleFacts.Check: orders that break it, or are suspected to
+
+	rule rule
 }
+
+// rule says which of the checks is broken.
+type rule int
+
+const (
+	ruleOversold rule = iota
+	ruleOverLimit
+	ruleSlots
+	ruleBalance
+	ruleUndersold
+)
 
 // Check returns what is wrong with the books: I1 no oversell, I2 one order per user, I3 conservation, I5 every
 // unit that nobody holds is for sale.
 func (b Books) Check() []Violation {
 	var out []Violation
-	report := func(invariant, format string, args ...any) {
-		out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)})
+	report := func(r rule, format string, args ...any) {
+		invariant := [...]string{"I1", "I2", "I2", "I3", "I5"}[r]
+		out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...), rule: r})
 	}
 	total := b.InitialStock + b.Additions
 	if b.Active > total {
-		report("I1", "%d active orders of %d units", b.Active, total)
+		report(ruleOversold, "%d active orders of %d units", b.Active, total)
 	}
 	if b.OverLimit > 0 {
-		report("I2", "%d users hold more active orders than allowed", b.OverLimit)
+		report(ruleOverLimit, "%d users hold more active orders than allowed", b.OverLimit)
 	}
 	if b.BadSlots > 0 {
-		report("I2", "%d orders have a slot that does not fit their status", b.BadSlots)
+		report(ruleSlots, "%d orders have a slot that does not fit their status", b.BadSlots)
 	}
 	if b.Stock+b.Active != total {
-		report("I3", "%d units left + %d active orders, but %d units in all", b.Stock, b.Active, total)
+		report(ruleBalance, "%d units left + %d active orders, but %d units in all", b.Stock, b.Active, total)
 	}
 	if free := total - b.Active; b.Stock < free {
-		report("I5", "%d units are free, only %d can be bought", free, b.Stock)
+		report(ruleUndersold, "%d units are free, only %d can be bought", free, b.Stock)
 	}
 	return out
 }

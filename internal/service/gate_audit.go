@@ -17,6 +17,7 @@ const (
 // SaleLevel is what the database says about a voucher at one moment, for the audit of its gate.
 type SaleLevel struct {
 	Stock  int64 // units left
+	Limit  int   // active orders that a user may hold
 	Active int64 // active orders
 	Sum    int64 // of their ids modulo LevelDigits
 }

@@ -1,0 +1,165 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// SaleFacts implements service.ReconcileStore.
+func (s *Store) SaleFacts(
+	ctx context.Context, voucherID int64, inFlight []int64, most int, since service.OverdueSince,
+) (service.SaleFacts, error) {
+	var f service.SaleFacts
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		f = service.SaleFacts{VoucherID: voucherID}
+		var err error
+		f.Voucher, err = findVoucher(tx, voucherID)
+		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are told, not hidden
+			return err
+		}
+		if err := tx.Raw("SELECT COALESCE(SUM(delta), 0) FROM stock_changes WHERE voucher_id = ?", voucherID).
+			Row().Scan(&f.Additions); err != nil {
+			return err
+		}
+		if f.Active, f.Sum, err = sumActive(tx, voucherID); err != nil {
+			return err
+		}
+		if err := readHolders(tx, &f, most); err != nil {
+			return err
+		}
+		if f.Settled, err = existing(tx, voucherID, inFlight); err != nil {
+			return err
+		}
+		return readNamed(tx, &f, since)
+	})
+	return f, s.translate(err)
+}
+
+// sumActive counts the active orders and adds up their ids.
+func sumActive(tx *gorm.DB, voucherID int64) (active, sum int64, err error) {
+	err = ofVoucher(tx, voucherID).Where("status IN ?", activeStatuses).
+		Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", service.LevelDigits).Row().Scan(&active, &sum)
+	return active, sum, err
+}
+
+func ofVoucher(tx *gorm.DB, voucherID int64) *gorm.DB {
+	return tx.Session(&gorm.Session{}).Model(&orderRow{}).Where("voucher_id = ?", voucherID)
+}
+
+// readHolders reads the active orders row by row: there may be millions.
+func readHolders(tx *gorm.DB, f *service.SaleFacts, most int) error {
+	if f.Active > int64(most) {
+		f.TooMany = true
+		return nil
+	}
+	rows, err := ofVoucher(tx, f.VoucherID).Where("status IN ?", activeStatuses).
+		Select("id", "user_id", "slot IS NULL").Order("id").Rows()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // Err says what went wrong
+	f.Holders = make([]service.Holder, 0, f.Active)
+	for rows.Next() {
+		var h service.Holder
+		var slotless bool
+		if err := rows.Scan(&h.OrderID, &h.UserID, &slotless); err != nil {
+			return err
+		}
+		f.Holders = append(f.Holders, h)
+		if slotless {
+			addNamed(&f.BadSlots, h)
+		}
+	}
+	return rows.Err()
+}
+
+func addNamed(n *service.Named, hs ...service.Holder) {
+	n.Count += int64(len(hs))
+	n.Orders = append(n.Orders, hs[:min(len(hs), service.MaxNamed-len(n.Orders))]...)
+}
+
+// existing returns those of the ids that are orders of the voucher.
+func existing(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err error) {
+	for len(ids) > 0 && err == nil {
+		n := min(len(ids), gatePage)
+		var some []int64
+		err = ofVoucher(tx, voucherID).Where("id IN ?", ids[:n]).Pluck("id", &some).Error
+		found = append(found, some...)
+		ids = ids[n:]
+	}
+	return found, err
+}
+
+// readNamed reads the orders that somebody must look at, and those that gave their unit back last.
+func readNamed(tx *gorm.DB, f *service.SaleFacts, since service.OverdueSince) error {
+	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", activeStatuses)
+	for _, q := range []struct {
+		into  *service.Named
+		where *gorm.DB
+		order string
+	}{
+		{&f.BadSlots, inactive.Session(&gorm.Session{}).Where("slot IS NOT NULL"), "id"},
+		{&f.Returned, inactive, "id DESC"},
+		{&f.Expired, ofVoucher(tx, f.VoucherID).Where("status = ? AND expires_at < ?", service.OrderPendingPayment, since.Expired), "id"},
+		{&f.Refunding, ofVoucher(tx, f.VoucherID).Where("status = ? AND updated_at < ?", service.OrderRefunding, since.Refunding), "id"},
+	} {
+		where := q.where.Session(&gorm.Session{})
+		var n int64
+		if err := where.Count(&n).Error; err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		var first []service.Holder
+		if err := where.Select("id AS order_id", "user_id").Order(q.order).Limit(service.MaxNamed).Scan(&first).Error; err != nil {
+			return err
+		}
+		addNamed(q.into, first...)
+		q.into.Count += n - int64(len(first))
+	}
+	return nil
+}
+
+// OrderFacts implements service.ReconcileStore.
+func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]service.OrderFact, error) {
+	var facts []service.OrderFact
+	for len(ids) > 0 {
+		n := min(len(ids), gatePage)
+		var rows []orderRow
+		err := ofVoucher(s.r.WithContext(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
+		if err != nil {
+			return nil, s.translate(err)
+		}
+		for _, r := range rows {
+			facts = append(facts, service.OrderFact{
+				Holder: service.Holder{OrderID: r.ID, UserID: r.UserID}, Active: service.OrderStatus(r.Status).Active(),
+			})
+		}
+		ids = ids[n:]
+	}
+	return facts, nil
+}
+
+// Sales implements service.ReconcileStore.
+func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error) {
+	q := s.r.WithContext(ctx).Model(&saleRow{}).Where("end_at > ?", endAfter).Session(&gorm.Session{})
+	if err := q.Count(&all).Error; err != nil {
+		return nil, 0, s.translate(err)
+	}
+	err = q.Order("voucher_id DESC").Limit(most).Pluck("voucher_id", &ids).Error
+	return ids, all, s.translate(err)
+}
+
+// OrphanVouchers names vouchers that have active orders but no sale.
+func (s *Store) OrphanVouchers(ctx context.Context) (ids []int64, err error) {
+	err = s.r.WithContext(ctx).Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
+		WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
+		activeStatuses).Scan(&ids).Error
+	return ids, s.translate(err)
+}

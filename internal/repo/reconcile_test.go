@@ -1,0 +1,176 @@
+package repo
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+// noneOverdue asks for nothing that is late.
+var noneOverdue = service.OverdueSince{}
+
+func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) service.SaleFacts {
+	t.Helper()
+	f, err := s.SaleFacts(t.Context(), voucherID, inFlight, 1000, noneOverdue)
+	require.NoError(t, err)
+	return f
+}
+
+func sold(t *testing.T, s *Store, limit int, orders ...service.Order) {
+	t.Helper()
+	for _, p := range s.PlaceOrders(t.Context(), orders, limit) {
+		require.NoError(t, p.Err)
+	}
+}
+
+// damage changes rows by hand.
+func damage(t *testing.T, s *Store, query string, args ...any) {
+	t.Helper()
+	_, err := s.Pools()["write"].ExecContext(t.Context(), query, args...)
+	require.NoError(t, err)
+}
+
+func holder(order, user int64) service.Holder { return service.Holder{OrderID: order, UserID: user} }
+
+// TestSaleFacts of a sale where nothing is wrong.
+func TestSaleFacts(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v, other := newSale(t, s, 10, 2), newSale(t, s, 5, 1)
+		sold(t, s, 2, newOrder(3, 30, v.ID), newOrder(1, 10, v.ID), newOrder(2, 10, v.ID), newOrder(4, 40, v.ID))
+		sold(t, s, 1, newOrder(9, 10, other.ID))
+		_, err := s.CancelOrder(t.Context(), 40, 4, now)
+		require.NoError(t, err)
+
+		f := facts(t, s, v.ID, 2, 4, 9, 77)
+		require.Equal(t, int64(7), f.Voucher.Sale.Stock)
+		require.Equal(t, []service.Holder{holder(1, 10), holder(2, 10), holder(3, 30)}, f.Holders)
+		require.Equal(t, []int64{3, 6}, []int64{f.Active, f.Sum})
+		require.ElementsMatch(t, []int64{2, 4}, f.Settled, "of this voucher, active or not")
+		require.Equal(t, service.Named{Count: 1, Orders: []service.Holder{holder(4, 40)}}, f.Returned)
+		require.Empty(t, f.Check())
+
+		f, err = s.SaleFacts(t.Context(), v.ID, nil, 2, noneOverdue)
+		require.NoError(t, err)
+		require.True(t, f.TooMany)
+		require.Empty(t, f.Holders)
+		require.Equal(t, int64(3), f.Active)
+		require.Empty(t, f.Check())
+
+		order, err := s.OrderFacts(t.Context(), v.ID, []int64{1, 4, 9, 77})
+		require.NoError(t, err)
+		require.ElementsMatch(t, []service.OrderFact{{Holder: holder(1, 10), Active: true}, {Holder: holder(4, 40)}}, order)
+	})
+}
+
+// TestSaleFactsNameOrders that break the books.
+func TestSaleFactsNameOrders(t *testing.T) {
+	const insert = `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+		SELECT ?, ?, voucher_id, ?, ?, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = 1`
+	for name, tc := range map[string]struct {
+		stock     int64
+		breakIt   func(t *testing.T, s *Store, v int64)
+		invariant string
+		count     int64
+		orders    []service.Holder
+	}{
+		"an order too many": {2, func(t *testing.T, s *Store, _ int64) { damage(t, s, insert, 3, 30, 1, 1) },
+			"I1", 1, []service.Holder{holder(3, 30)}},
+		"a user with two": {5, func(t *testing.T, s *Store, v int64) {
+			damage(t, s, insert, 3, 20, 2, 1)
+			damage(t, s, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ?", v)
+		}, "I2", 2, []service.Holder{holder(2, 20), holder(3, 20)}},
+		"a slot too few": {5, func(t *testing.T, s *Store, _ int64) {
+			damage(t, s, "UPDATE voucher_orders SET slot = NULL WHERE id = 2")
+		},
+			"I2", 1, []service.Holder{holder(2, 20)}},
+		"a slot too many": {5, func(t *testing.T, s *Store, v int64) {
+			damage(t, s, insert, 3, 30, 1, 4)
+		}, "I2", 1, []service.Holder{holder(3, 30)}},
+		"a unit lost": {5, func(t *testing.T, s *Store, v int64) {
+			damage(t, s, insert, 3, 30, nil, 4)
+			damage(t, s, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ?", v)
+		}, "I5", 1, []service.Holder{holder(3, 30)}},
+		"a unit too many": {5, func(t *testing.T, s *Store, v int64) {
+			damage(t, s, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = ?", v)
+		}, "I3", 2, []service.Holder{holder(2, 20), holder(1, 10)}},
+		"no sale": {5, func(t *testing.T, s *Store, v int64) {
+			damage(t, s, "DELETE FROM seckill_vouchers WHERE voucher_id = ?", v)
+		}, "I1", 2, []service.Holder{holder(1, 10), holder(2, 20)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, s *Store) {
+				v := newSale(t, s, tc.stock, 1)
+				sold(t, s, 1, newOrder(1, 10, v.ID), newOrder(2, 20, v.ID))
+				tc.breakIt(t, s, v.ID)
+				var found []service.Violation
+				f := facts(t, s, v.ID)
+				for _, violation := range f.Check() {
+					if violation.Invariant == tc.invariant {
+						found = append(found, violation)
+					}
+				}
+				require.Len(t, found, 1)
+				require.Equal(t, service.Named{Count: tc.count, Orders: tc.orders}, found[0].Orders)
+				orphans, err := s.OrphanVouchers(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, name == "no sale", len(orphans) == 1 && orphans[0] == v.ID)
+			})
+		})
+	}
+}
+
+// TestSaleFactsNameAFew of many.
+func TestSaleFactsNameAFew(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const n = service.MaxNamed + 5
+		v := newSale(t, s, n, 1)
+		for i := range int64(n) {
+			sold(t, s, 1, newOrder(i+1, i+1, v.ID))
+		}
+		damage(t, s, "UPDATE voucher_orders SET slot = NULL WHERE voucher_id = ?", v.ID)
+		f := facts(t, s, v.ID)
+		require.EqualValues(t, n, f.BadSlots.Count)
+		require.Len(t, f.BadSlots.Orders, service.MaxNamed)
+		require.Equal(t, holder(1, 1), f.BadSlots.Orders[0])
+	})
+}
+
+// TestOverdueOrders are those that nobody closed, and refunds that nobody finished.
+func TestOverdueOrders(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		late := newOrder(1, 10, v.ID)
+		late.ExpiresAt = now.Add(-time.Minute)
+		sold(t, s, 1, late, newOrder(2, 20, v.ID), newOrder(3, 30, v.ID), newOrder(4, 40, v.ID))
+		damage(t, s, "UPDATE voucher_orders SET status = 5, updated_at = ? WHERE id = 3", now.Add(-time.Hour))
+		damage(t, s, "UPDATE voucher_orders SET status = 5 WHERE id = 4")
+		since := service.OverdueSince{Expired: now, Refunding: now.Add(-time.Minute)}
+		f, err := s.SaleFacts(t.Context(), v.ID, nil, 1000, since)
+		require.NoError(t, err)
+		require.Equal(t, service.Named{Count: 1, Orders: []service.Holder{holder(1, 10)}}, f.Expired)
+		require.Equal(t, service.Named{Count: 1, Orders: []service.Holder{holder(3, 30)}}, f.Refunding)
+	})
+}
+
+// TestSales are the newest that have not ended before a moment.
+func TestSales(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		a, b := newSale(t, s, 1, 1), newSale(t, s, 1, 1)
+		ids, all, err := s.Sales(t.Context(), now, 10)
+		require.NoError(t, err)
+		require.Equal(t, []int64{b.ID, a.ID}, ids)
+		require.EqualValues(t, 2, all)
+		ids, all, err = s.Sales(t.Context(), now, 1)
+		require.NoError(t, err)
+		require.Equal(t, []int64{b.ID}, ids)
+		require.EqualValues(t, 2, all)
+		ids, all, err = s.Sales(context.WithoutCancel(t.Context()), now.Add(2*time.Hour), 10)
+		require.NoError(t, err)
+		require.Empty(t, ids)
+		require.Zero(t, all)
+	})
+}
