@@ -28,6 +28,10 @@ type metrics struct {
 	expired  prometheus.Counter
 	payments *prometheus.CounterVec
 	keys     *prometheus.CounterVec
+
+	findings   *prometheus.GaugeVec
+	repairs    *prometheus.CounterVec
+	reconciles prometheus.Gauge
 }
 
 func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metrics {
@@ -66,10 +70,12 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	m.keys = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
 	}, []string{"outcome"})
+	m.newReconcileMetrics()
 	m.registry.MustRegister(
 		m.expired, m.payments, backlog{store},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisPool{rdb},
+		m.findings, m.repairs, m.reconciles,
 	)
 	for name, db := range store.Pools() {
 		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))

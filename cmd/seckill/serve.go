@@ -62,6 +62,8 @@ type tuning struct {
 	claimEvery time.Duration                           // likewise
 	keys       func(service.KeyStore) service.KeyStore // wraps what keeps the idempotency keys
 	lasting    time.Duration                           // instead of gateLasting
+	minAge     time.Duration                           // of orders that a reconciler misses
+	every      time.Duration                           // of its rounds in the background
 }
 
 // Run serves until the context ends.
@@ -228,6 +230,7 @@ func newServer(e *env, p parts) (*server, error) {
 		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
 		Codes: service.NewRedeemCodes(p.secret), Moved: moves.changed,
 	}
+	var inUse func() []int64
 	switch cfg.OrderLane {
 	case "lock":
 		var locks service.UserLocks = &userLocks{nodes: p.lockNodes, observe: m.lockEvent}
@@ -240,8 +243,8 @@ func newServer(e *env, p parts) (*server, error) {
 	case "queue":
 		lane := service.NewQueueLane(gate, ids, p.store, m.batch)
 		ordersConfig.Lane, ordersConfig.Queue, ordersConfig.MaxInFlight = lane, gate, maxInFlightBatched
+		inUse = lane.InUse
 		s.background = append(s.background,
-			func(ctx context.Context) { lane.Audit(ctx, e.log) },
 			func(ctx context.Context) { _ = gate.Run(ctx) },    // returns nil when ctx ends
 			func(ctx context.Context) { _ = workers.Run(ctx) }, // likewise
 		)
@@ -249,6 +252,10 @@ func newServer(e *env, p parts) (*server, error) {
 	if cfg.OrderLane != "queue" {
 		warnOfBacklog(e.ctx, workers, cfg.OrderLane, e.log)
 	}
+	reconciler := newReconciler(e, gate, p.store, service.ReconcilerConfig{
+		Queue: cfg.OrderLane == "queue", InUse: inUse, Now: now, Observe: m.reconciled,
+	})
+	s.background = append(s.background, reconciler.Run)
 	returns := service.Returns{Sales: sales, Queue: ordersConfig.Queue, Moved: moves.changed}
 	closer := &service.Closer{Store: p.store, Returns: returns, Log: e.log, Closed: m.closed}
 	payments := service.NewPayments(service.PaymentsConfig{
@@ -260,7 +267,8 @@ func newServer(e *env, p parts) (*server, error) {
 		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Watchers: watchers,
 		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
 		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store, Keys: keys,
-		Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
+		Reconciler: reconciler,
+		Ready:      checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	})
 	return s, err

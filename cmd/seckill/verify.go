@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -35,8 +33,8 @@ func (verifyCmd) Run(e *env) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	r := report{broken: map[int64]map[string]bool{}}
 	for _, b := range books {
-		for _, v := range b.Check() {
-			r.violation(b.VoucherID, v.Invariant, v.Detail)
+		for _, v := range named(e.ctx, store, b) {
+			r.violation(b.VoucherID, v.Invariant, v.Detail+orderList(v.Orders.Orders, v.Orders.Count))
 		}
 	}
 	redisErr := checkRedis(e, store, books, &r)
@@ -97,14 +95,28 @@ func (r *report) print(out io.Writer, books []service.Books) error {
 	return nil
 }
 
+// maxNamedOrders is how many active orders are read to name those that break the books of a sale.
+const maxNamedOrders = 2_000_000
+
+// named returns what is wrong with the books, with the orders if they can be told.
+func named(ctx context.Context, store *repo.Store, b service.Books) []service.Violation {
+	violations := b.Check()
+	if len(violations) == 0 {
+		return nil
+	}
+	facts, err := store.SaleFacts(ctx, b.VoucherID, nil, maxNamedOrders, service.OverdueSince{})
+	if err != nil {
+		return violations
+	}
+	if again := facts.Check(); len(again) >= len(violations) {
+		return again
+	}
+	return violations
+}
+
 // readBooks opens the database, which the caller closes, and reads its accounts.
 func readBooks(e *env) (*repo.Store, []service.Books, error) {
-	if e.cfg.Embedded() { // opening would make what is not there
-		if _, err := os.Stat(filepath.Join(e.cfg.DataDir, databaseFile)); err != nil {
-			return nil, nil, err
-		}
-	}
-	store, err := openStore(e.cfg)
+	store, err := existingStore(e)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,7 +17,7 @@ import (
 
 const (
 	// gateLasting is for how long a gate must differ from the database before verify believes it: longer than the
-	// audit of a server takes to see it twice and rebuild it.
+	// server takes to see it twice and rebuild it.
 	gateLasting = 20 * time.Second
 	// gateEvery is how often verify looks meanwhile.
 	gateEvery = 500 * time.Millisecond
@@ -54,7 +54,7 @@ type gateChecker struct {
 // cancellations are under way, and heal by themselves: it looks again until they are gone, or until there is nothing
 // left to wait for.
 //
-// What remains is a violation only if buyers meet it: while a server in the lane queue runs, whose audit should have
+// What remains is a violation only if buyers meet it: while a server in the lane queue runs, which should have
 // repaired it, and before the sale has ended. Without such a server nobody asks the gate, and the next one will repair
 // it.
 func checkGates(e *env, rdb redis.UniversalClient, store *repo.Store, books []service.Books, r *report) error {
@@ -80,12 +80,28 @@ func checkGates(e *env, rdb redis.UniversalClient, store *repo.Store, books []se
 			return err
 		}
 		if len(v.wrong) > 0 && served && !ended {
-			r.violation(b.VoucherID, "I5", v.String())
+			r.violation(b.VoucherID, "I5", v.String()+c.names(e, b.VoucherID))
 			continue
 		}
 		r.note("note: voucher %d: %s%s", b.VoucherID, v, harmless(v, ended, served))
 	}
 	return nil
+}
+
+// names tells the orders that the gate holds and that hold no unit, if they can be told.
+func (c *gateChecker) names(e *env, voucherID int64) string {
+	reconciler := newReconciler(e, c.gate, c.store, service.ReconcilerConfig{Queue: true, Now: time.Now})
+	reports, err := reconciler.ReconcileAll(e.ctx, []int64{voucherID}, false)
+	if err != nil {
+		return "" // which orders it is about is a courtesy
+	}
+	var orders string
+	for _, f := range reports[0].Findings {
+		if f.Kind == service.KindPhantom || f.Kind == service.KindNotReleased {
+			orders += fmt.Sprintf("; %s%s", f.Kind, orderList(f.Orders, f.Count))
+		}
+	}
+	return orders
 }
 
 // harmless says why a difference is no violation.

@@ -53,13 +53,19 @@ func newQueueEnv(t *testing.T) *queueEnv {
 	gate := testGate{admission.New(admission.Config{Redis: rdb, Instance: "test"})}
 	ids := newIDs()
 	q := &queueEnv{rdb: rdb, gate: gate}
+	var db *faultyStore
 	q.env = newEnv(t, func(s *setup) {
 		s.ids = ids
 		s.queue = func(store *faultyStore) (service.Lane, service.Queue) {
+			db = store
 			return service.NewQueueLane(gate, ids, store, nil), gate
 		}
 		s.change = func(cfg *handler.Config) {
 			cfg.DeadLetters = &service.DeadLetters{Store: gate, Reader: q.state}
+			cfg.Reconciler = service.NewReconciler(service.ReconcilerConfig{
+				Gate: gate, Store: db, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond,
+				OrderTime: func(int64) time.Time { return q.clock.now().Add(-time.Hour) }, // ids of these tests tell no time
+			})
 		}
 	})
 	m.SetTime(q.clock.now()) // the gate asks Redis whether a sale is open

@@ -24,6 +24,7 @@ type Config struct {
 	DeadLetters    *service.DeadLetters
 	AuditLog       service.AuditStore
 	Keys           *service.Idempotency
+	Reconciler     *service.Reconciler
 	Ready          map[string]Check // dependencies by name, asked by /readyz
 	Metrics        prometheus.Registerer
 	Log            *slog.Logger
@@ -53,12 +54,14 @@ func New(cfg Config) (http.Handler, error) {
 	auditLog := &auditHandler{log: cfg.AuditLog}
 	letters := &deadLetterHandler{letters: cfg.DeadLetters}
 	keys := &keyHandler{keys: cfg.Keys}
+	reconcile := &reconcileHandler{reconciler: cfg.Reconciler}
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, err
 	}
 	limits := newLimits(cfg.RateLimit)
-	// Every POST that changes something, authentication aside, goes through keys.
+	// Every POST that changes something goes through keys, but for authentication, and for reconciling, which is the same
+	// however often it is done.
 	user, admin := auth.require(service.RoleBuyer), auth.require(service.RoleAdmin)
 
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
@@ -102,5 +105,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.GET("/admin/dead-letters", e.wrap(admin), e.wrap(letters.list))
 	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), e.wrap(keys.change), e.wrap(letters.replay))
 	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(keys.change), e.wrap(letters.discard))
+	v1.GET("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.report))
+	v1.POST("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.apply))
 	return r, nil
 }

@@ -289,7 +289,7 @@ func (s *simulation) conclude(t *rapid.T) {
 		_ = s.buyOne(t, v, simUsers+1+int64(i), false)
 	}
 	s.drain(t)
-	s.auditGates(t)
+	s.reconcile(t)
 	s.checkExact(t)
 	for _, p := range s.promises {
 		require.NotEqual(t, queued, p.standing, "%+v never ended", p)
@@ -316,7 +316,7 @@ func (s *simulation) drain(t *rapid.T) {
 	s.check(t)
 }
 
-// checkExact: the gate has the numbers of the database and knows who holds what, without excuses: the audit has seen to
+// checkExact: the gate has the numbers of the database and knows who holds what, without excuses: the reconciler has seen to
 // it.
 func (s *simulation) checkExact(t *rapid.T) {
 	for _, facts := range s.gates {

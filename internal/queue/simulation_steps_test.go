@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/admission"
+	"seckill/internal/idgen"
 	"seckill/internal/service"
 )
 
@@ -244,14 +245,28 @@ func (s *simulation) discard(t *rapid.T) {
 	}
 }
 
-// auditGates is the lane's own audit, for as long as it takes to see a difference twice.
-func (s *simulation) auditGates(*rapid.T) {
+// reconcile is what servers do in the background, for as long as it takes to see a difference twice. Its clock is so
+// late that no order is too young, and so that all that waits is late.
+func (s *simulation) reconcile(t *rapid.T) {
 	ctx, cancel := context.WithTimeout(s.ctx, 11*time.Second)
 	defer cancel()
-	s.lane.Audit(ctx, slog.New(rebuilds{slog.DiscardHandler, s}))
+	rounds := 0
+	service.NewReconciler(service.ReconcilerConfig{
+		Gate: laneGate{s.back}, Store: s.store, Queue: true, InUse: s.lane.InUse, OrderTime: idgen.Time,
+		Now: func() time.Time { return noonOfSale.AddDate(0, 0, 1) }, Log: slog.New(rebuilds{slog.DiscardHandler, s}),
+		Observe: func(r service.Round) {
+			rounds++
+			require.True(t, r.OK)
+			s.found = r.Findings
+		},
+	}).Run(ctx)
+	require.Equal(t, 2, rounds)
+	for kind := range s.found { // of the last round, in which what differed was repaired
+		require.Contains(t, []service.Kind{service.KindStuck, service.KindDeadLetters, service.KindUnpaid}, kind)
+	}
 }
 
-// rebuilds reads in the log of an audit which gates it rebuilt.
+// rebuilds reads in the log of a reconciler which gates it rebuilt.
 type rebuilds struct {
 	slog.Handler
 	sim *simulation
@@ -261,9 +276,12 @@ func (rebuilds) Enabled(context.Context, slog.Level) bool { return true }
 
 func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
 	record.Attrs(func(a slog.Attr) bool {
-		if a.Key == "voucher" {
+		switch a.Key {
+		case "voucher":
 			r.sim.seen["gate rebuilt"]++
 			clear(r.sim.gates[a.Value.Int64()].excused)
+		case "findings":
+			r.sim.seen["because of "+a.Value.String()]++
 		}
 		return true
 	})

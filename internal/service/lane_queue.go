@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,10 +20,6 @@ type Gate interface {
 	Reserve(ctx context.Context, voucherID int64, w Window, as []Admission) ([]error, error)
 	// Load makes sure that the gate of a voucher is loaded, from what read says if need be.
 	Load(ctx context.Context, voucherID int64, read GateReader) error
-	// Unload makes it cold.
-	Unload(ctx context.Context, voucherID int64) error
-	// Level reads the gate's accounts of a voucher. Errors: ErrGateCold, ErrGateBroken, ErrUnavailable.
-	Level(ctx context.Context, voucherID int64) (GateLevel, error)
 	// Ticket shows an admission of the user that is not an order in the database. Errors: ErrNotFound, ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
 	// Instance is what ReplyTo of an admission must be for this process to hear of its outcome.
@@ -44,8 +41,6 @@ type GateStore interface {
 	OrderStore
 	// GateState reads, in one snapshot, what the gate of a voucher must hold. It is a GateReader.
 	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
-	// SaleLevel reads units and active orders, in one snapshot.
-	SaleLevel(ctx context.Context, voucherID int64) (SaleLevel, error)
 }
 
 // QueueLane admits buyers in Redis, which protects the database: purchases of a voucher that come while a script runs
@@ -208,6 +203,26 @@ func (l *QueueLane) reserve(ctx context.Context, voucherID int64, w Window, as [
 		}
 	}
 	return nil, fmt.Errorf("%w: Redis loses the gate again and again", ErrUnavailable)
+}
+
+// useFor is how long after its last use a gate counts as in use.
+const useFor = 10 * time.Minute
+
+// InUse returns the vouchers whose gates this process has used lately, the newest first, and forgets the others.
+func (l *QueueLane) InUse() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ids []int64
+	for id, at := range l.used {
+		if time.Since(at) > useFor {
+			delete(l.used, id)
+			continue
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	slices.Reverse(ids)
+	return ids
 }
 
 func (l *QueueLane) use(voucherID int64) {

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -15,8 +14,6 @@ type fakeGate struct {
 	Gate
 	reserve  func(as []Admission) ([]error, error)
 	loads    int
-	unloads  int
-	level    func() (GateLevel, error)
 	ticket   func() (Ticket, error)
 	outcome  func(ctx context.Context) (Outcome, error)
 	expected []int64
@@ -27,8 +24,6 @@ func (g *fakeGate) Reserve(_ context.Context, _ int64, _ Window, as []Admission)
 	return g.reserve(as)
 }
 func (g *fakeGate) Load(context.Context, int64, GateReader) error        { g.loads++; return nil }
-func (g *fakeGate) Unload(context.Context, int64) error                  { g.unloads++; return nil }
-func (g *fakeGate) Level(context.Context, int64) (GateLevel, error)      { return g.level() }
 func (g *fakeGate) Ticket(context.Context, int64, int64) (Ticket, error) { return g.ticket() }
 func (g *fakeGate) Instance() string                                     { return "me" }
 func (g *fakeGate) Expect(id int64) Expectation {
@@ -53,15 +48,11 @@ func (e expectation) Wait(ctx context.Context, check func(context.Context) (Outc
 // gateStore is a GateStore.
 type gateStore struct {
 	store
-	stock, active, sum int64
-	order              func() (Order, error)
+	order func() (Order, error)
 }
 
 func (s *gateStore) GateState(context.Context, int64, []int64) (GateState, error) {
 	return GateState{}, nil
-}
-func (s *gateStore) SaleLevel(context.Context, int64) (SaleLevel, error) {
-	return SaleLevel{Stock: s.stock, Active: s.active, Sum: s.sum}, nil
 }
 func (s *gateStore) Order(context.Context, int64, int64) (Order, error) { return s.order() }
 
@@ -182,54 +173,4 @@ func TestQueueLaneRefusals(t *testing.T) {
 	_, err = lane.Place(t.Context(), queuePurchase(time.Second))
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.Equal(t, 2, g.closed)
-}
-
-// TestAuditRebuildsWhatStaysOff, and nothing else.
-func TestAuditRebuildsWhatStaysOff(t *testing.T) {
-	level := GateLevel{Stock: 3, Held: 7, Sum: 28, Version: 1}
-	g := &fakeGate{reserve: admitAll, level: func() (GateLevel, error) { return level, nil }}
-	st := &gateStore{stock: 3, active: 7, sum: 28}
-	lane := NewQueueLane(g, &ids{}, st, nil)
-	log := slog.New(slog.DiscardHandler)
-	seen := map[int64]drift{}
-	audit := func() { seen = lane.audit(t.Context(), log, seen) }
-	st.stock = 4
-	audit()
-	audit()
-	require.Zero(t, g.unloads, "a gate that nobody uses here")
-	lane.use(1)
-	st.stock = 3
-	audit()
-	require.Empty(t, seen, "they agree")
-
-	st.stock = 4
-	audit()
-	require.Zero(t, g.unloads, "it may be under way")
-	level.Version++
-	audit()
-	require.Zero(t, g.unloads, "it has changed meanwhile")
-	audit()
-	require.Equal(t, 1, g.unloads)
-	require.Empty(t, seen)
-
-	level.Queued, level.Backlog = 1, 1
-	audit()
-	audit()
-	require.Equal(t, 1, g.unloads, "admissions are under way")
-	level.Backlog = 0
-	audit()
-	audit()
-	require.Equal(t, 2, g.unloads, "the stream is gone")
-
-	level.Queued = 0
-	st.stock = 3
-	audit()
-	require.Empty(t, seen, "they agree again")
-	st.sum = 29
-	audit()
-	audit()
-	require.Equal(t, 3, g.unloads, "they are as many, but others")
-	g.level = func() (GateLevel, error) { return GateLevel{}, ErrGateCold }
-	audit()
-	require.Empty(t, seen)
 }

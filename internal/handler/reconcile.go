@@ -1,0 +1,100 @@
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+type reconcileHandler struct{ reconciler *service.Reconciler }
+
+// reconcileOut is the answer of both routes.
+type reconcileOut struct {
+	Reports []reportOut `json:"reports"`
+	LeftOut int64       `json:"left_out"`
+}
+
+type reportOut struct {
+	VoucherID ID           `json:"voucher_id"`
+	CheckedAt time.Time    `json:"checked_at"`
+	Busy      bool         `json:"busy"`
+	Findings  []findingOut `json:"findings"`
+}
+
+type findingOut struct {
+	Kind       string      `json:"kind"`
+	Detail     string      `json:"detail"`
+	Count      int64       `json:"count"`
+	Orders     []heldOrder `json:"orders"`
+	OldestAt   *time.Time  `json:"oldest_at"` // null if it is not about orders
+	Repairable bool        `json:"repairable"`
+	Repaired   bool        `json:"repaired"`
+}
+
+type heldOrder struct {
+	OrderID ID `json:"order_id"`
+	UserID  ID `json:"user_id"`
+}
+
+func newReconcileOut(all service.Reconciliation) reconcileOut {
+	out := reconcileOut{Reports: make([]reportOut, len(all.Reports)), LeftOut: all.LeftOut}
+	for i, r := range all.Reports {
+		report := reportOut{
+			VoucherID: ID(r.VoucherID), CheckedAt: service.Moment(r.CheckedAt), Busy: r.Busy, Findings: make([]findingOut, len(r.Findings)),
+		}
+		for n, f := range r.Findings {
+			report.Findings[n] = newFindingOut(f)
+		}
+		out.Reports[i] = report
+	}
+	return out
+}
+
+func newFindingOut(f service.Finding) findingOut {
+	out := findingOut{
+		Kind: string(f.Kind), Detail: f.Detail, Count: f.Count, Orders: make([]heldOrder, len(f.Orders)),
+		Repairable: f.Repairable, Repaired: f.Repaired,
+	}
+	for i, h := range f.Orders {
+		out.Orders[i] = heldOrder{OrderID: ID(h.OrderID), UserID: ID(h.UserID)}
+	}
+	if !f.Oldest.IsZero() {
+		out.OldestAt = &f.Oldest
+	}
+	return out
+}
+
+// report says what differs; ?voucher_id= asks about one voucher.
+func (h *reconcileHandler) report(c *gin.Context) error {
+	var voucherID int64
+	if s := c.Query("voucher_id"); s != "" {
+		id, ok := parseID(s)
+		if !ok {
+			return service.Invalid("voucher_id", "must be a positive 64-bit number")
+		}
+		voucherID = id
+	}
+	return h.answer(c, voucherID, false)
+}
+
+// apply repairs, and says what was there and what is left.
+func (h *reconcileHandler) apply(c *gin.Context) error {
+	var in struct {
+		VoucherID ID `json:"voucher_id"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	return h.answer(c, int64(in.VoucherID), true)
+}
+
+func (h *reconcileHandler) answer(c *gin.Context, voucherID int64, apply bool) error {
+	all, err := h.reconciler.Reconcile(c.Request.Context(), voucherID, apply)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, newReconcileOut(all))
+}
