@@ -1,9 +1,6 @@
 package service
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // confirm returns what two looks agree about.
 func (r *Reconciler) confirm(a, b *look) []Finding {
@@ -19,13 +16,13 @@ func (r *Reconciler) confirm(a, b *look) []Finding {
 		add(Finding{Kind: KindGateBroken, Detail: "somebody else wrote keys of the gate: one is of another kind, or holds no number"})
 	}
 	missing, phantom, notReleased := both(a.missing, b.missing), both(a.phantom, b.phantom), both(a.notReleased, b.notReleased)
-	c := counters{a: a, b: b}
-	counted := c.explainedBy(missing, append(slices.Clone(phantom), notReleased...))
+	c := counters{exact: a.exact && b.exact, live: a.counted() && b.counted(), units: a.units, last: b}
+	c.compare(a, b)
 	for _, f := range c.findings() {
 		add(f)
 	}
 	units := ""
-	if counted {
+	if c.explained {
 		units = "; its counters say the same, so their units are not offered"
 	}
 	for _, group := range []struct {
@@ -46,51 +43,77 @@ func (r *Reconciler) confirm(a, b *look) []Finding {
 	return found
 }
 
-// counters finds out which of the gate's numbers are off in two looks, by the same amount in both.
-type counters struct {
-	a, b      *look
-	held, sum int64 // what orders explain that are named anyway
+// numbers are what the gate has too much of each.
+type numbers struct{ stock, held, sum, queued int64 }
+
+// withoutOrders takes out what orders explain that the gate has too much or does not know: an order that it holds and
+// should not is one more that it holds, and a unit less that it offers.
+func (n numbers) withoutOrders(unknown, extra []Holder) numbers {
+	for _, h := range extra {
+		n.stock, n.held, n.sum = n.stock+1, n.held-1, n.sum-h.OrderID%LevelDigits
+	}
+	for _, h := range unknown {
+		n.stock, n.held, n.sum = n.stock-1, n.held+1, n.sum+h.OrderID%LevelDigits
+	}
+	return n
 }
 
-func (c *counters) exact() bool { return c.a.exact && c.b.exact }
+// counters finds out which of the gate's numbers are off in two looks, by the same amount in both.
+type counters struct {
+	exact     bool // both looks were
+	live      bool // both could at least count
+	units     int64
+	last      *look
+	off       numbers // if exact
+	explained bool    // by the orders that are named, so that only they are told: they are the reason
+}
 
-// explainedBy says whether the counters are off because these orders are missing and those too much: then only they are
-// told, since they are the reason.
-func (c *counters) explainedBy(missing, extra []Holder) bool {
-	held, sum := int64(len(extra)-len(missing)), int64(0)
-	for _, h := range extra {
-		sum += h.OrderID % LevelDigits
+// compare looks at numbers that are exact. A cancellation that is committed and of which the gate has not heard yet is
+// in the numbers, too; there may be as many in each look. So orders that differ in one look only are taken out first.
+// Those that differ in both are told as orders, or will be when they are old enough; where they explain the numbers these
+// are not told again.
+func (c *counters) compare(a, b *look) {
+	if !c.exact {
+		return
 	}
-	for _, h := range missing {
-		sum -= h.OrderID % LevelDigits
+	unknown, extra := both(a.unknown, b.unknown), both(a.extra, b.extra)
+	lasting := func(l *look) numbers {
+		n := numbers{stock: l.stock, held: l.held, sum: l.sum, queued: l.queued}
+		return n.withoutOrders(without(l.unknown, unknown), without(l.extra, extra))
 	}
-	if !c.exact() || c.b.sum == 0 || c.b.sum != sum || c.b.held != held || c.b.stock != -held {
-		return false
+	was, is := lasting(a), lasting(b)
+	same := func(a, b int64) int64 {
+		if a == b {
+			return b
+		}
+		return 0
 	}
-	c.held, c.sum = held, sum
-	return true
+	c.off = numbers{
+		stock: same(was.stock, is.stock), held: same(was.held, is.held), sum: same(was.sum, is.sum), queued: same(was.queued, is.queued),
+	}
+	rest := c.off.withoutOrders(unknown, extra)
+	if c.off != rest && rest == (numbers{queued: rest.queued}) {
+		c.off, c.explained = rest, true
+	}
 }
 
 // stockAndHeld says by how much each is off. Units and orders together are known at any moment; which of them it is, is
-// known where the gate was quiet, and else by the orders that there were meanwhile.
+// known where the gate was quiet. Else it is the one that fits better to the orders that there were meanwhile, of which
+// some came and went: of a small number that is a guess.
 func (c *counters) stockAndHeld() (stock, held int64) {
-	a, b := c.a, c.b
 	switch {
-	case c.exact():
-		if a.stock == b.stock {
-			stock = b.stock + c.held
-		}
-		if a.held == b.held {
-			held = b.held - c.held
-		}
-		return stock, held
-	case !a.counted() || !b.counted() || a.units != b.units:
+	case c.exact:
+		return c.off.stock, c.off.held
+	case !c.live || c.units != c.last.units:
 		return 0, 0
-	case b.heldLeast <= 0 && b.heldMax >= 0:
-		return b.units, 0
+	case c.last.heldMisses(0) <= c.last.heldMisses(c.units):
+		return c.units, 0
 	}
-	return 0, b.units
+	return 0, c.units
 }
+
+// heldMisses says how far it is from what was seen that the gate counts n orders too much.
+func (l *look) heldMisses(n int64) int64 { return max(0, l.heldLeast-n, n-l.heldMax) }
 
 func (c *counters) findings() []Finding {
 	var found []Finding
@@ -107,14 +130,11 @@ func (c *counters) findings() []Finding {
 	if held != 0 {
 		add(KindHeldOff, held, "the gate's count of the orders that buyers hold is off by %+d")
 	}
-	if !c.exact() {
-		return found
+	if n := c.off.queued; n != 0 {
+		add(KindQueuedOff, n, "the gate's count of the admissions in the queue is off by %+d")
 	}
-	if c.b.queued != 0 && c.a.queued == c.b.queued {
-		add(KindQueuedOff, c.b.queued, "the gate's count of the admissions in the queue is off by %+d")
-	}
-	if sum := c.b.sum - c.sum; sum != 0 && c.a.sum == c.b.sum && held == 0 {
-		add(KindSumOff, sum, "the gate's checksum of the orders held is off by %+d")
+	if n := c.off.sum; n != 0 && held == 0 {
+		add(KindSumOff, n, "the gate's checksum of the orders held is off by %+d")
 	}
 	return found
 }

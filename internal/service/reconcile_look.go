@@ -24,12 +24,13 @@ type look struct {
 	asked bool // buyers ask the gate about this sale now
 	exact bool // the gate did not change while everything was read
 
-	units              int64 // what the gate has too much of units and orders together
-	stock, held        int64 // what it has too much of each, if exact
-	sum, queued        int64 // likewise
-	heldLeast, heldMax int64 // between which held must be, if not exact
-	cold               bool  // it should be loaded
-	missing            []Holder
+	units              int64    // what the gate has too much of units and orders together
+	stock, held        int64    // what it has too much of each, if exact
+	sum, queued        int64    // likewise
+	heldLeast, heldMax int64    // between which held must be, if not exact
+	cold               bool     // it should be loaded
+	unknown, extra     []Holder // what buyers hold too little and too much, of whatever age
+	missing            []Holder // of these, those that are old enough
 	phantom            []Holder
 	notReleased        []Holder
 	stray              []Holder // tickets without an entry
@@ -121,7 +122,7 @@ func (r *Reconciler) count(ctx context.Context, l *look, flying []Holder) error 
 	for _, h := range flying {
 		sum += h.OrderID % LevelDigits
 	}
-	l.exact = err == nil && after.Version == before.Version
+	l.exact = err == nil && after.Version == before.Version && !l.view.TooMany && !l.facts.TooMany
 	l.units = before.Stock + before.Held - stock - l.facts.Active
 	if l.exact {
 		l.stock, l.held, l.sum = before.Stock-stock+int64(len(flying)), before.Held-held, before.Sum-sum
@@ -138,8 +139,9 @@ func (r *Reconciler) compareBuyers(ctx context.Context, l *look, flying []Holder
 	}
 	have := sorted(l.view.Buyers)
 	want := sorted(append(flying, l.facts.Holders...))
-	l.missing = r.old(l, without(want, have))
-	extra := r.old(l, without(have, want))
+	l.unknown, l.extra = without(want, have), without(have, want)
+	l.missing = r.old(l, l.unknown)
+	extra := r.old(l, l.extra)
 	if len(extra) == 0 {
 		return nil
 	}
@@ -181,7 +183,7 @@ func (r *Reconciler) compareTickets(l *look) {
 // old keeps those whose id was made long enough before the look.
 func (r *Reconciler) old(l *look, hs []Holder) []Holder {
 	until := l.at.Add(-r.cfg.MinAge)
-	return slices.DeleteFunc(hs, func(h Holder) bool { return !r.cfg.OrderTime(h.OrderID).Before(until) })
+	return slices.DeleteFunc(slices.Clone(hs), func(h Holder) bool { return !r.cfg.OrderTime(h.OrderID).Before(until) })
 }
 
 // compareHolders orders by order id, then by user.

@@ -24,6 +24,7 @@ type world struct {
 	loadFails             error
 	loadIsBad             bool // a load brings back what was there
 	storeFails            error
+	listFails             bool    // also the list of sales
 	asked                 []int64 // vouchers
 	sales                 []int64
 }
@@ -133,7 +134,10 @@ func (w *world) OrderFacts(_ context.Context, _ int64, ids []int64) ([]OrderFact
 
 func (w *world) Sales(_ context.Context, endAfter time.Time, most int) ([]int64, int64, error) {
 	require.True(w.t, endAfter.Before(testNow))
-	return w.sales[:min(len(w.sales), most)], int64(len(w.sales)), w.storeFails
+	if w.listFails {
+		return nil, 0, w.storeFails
+	}
+	return w.sales[:min(len(w.sales), most)], int64(len(w.sales)), nil
 }
 
 // reconciler makes one for the world, without patience.
@@ -279,11 +283,55 @@ func TestReconcileBelievesNothingOnce(t *testing.T) {
 		w.before = func(look int) {
 			w.build()
 			w.view.Level.Stock += int64(look)
-			w.view.Buyers = append(w.view.Buyers, Holder{OrderID: 500 + int64(look), UserID: 9})
+			w.view.Level.Queued += int64(look)
 			w.view.Tickets = append(w.view.Tickets, Holder{OrderID: 500 + int64(look), UserID: 9})
 		}
 		require.Empty(t, w.report(w.reconciler(), true).Findings)
 	})
+}
+
+// TestReconcileWhileBuyersCancel: of orders that are cancelled and not released yet there may be as many in each look, old
+// ones and young ones, and admissions of another lane likewise. The numbers of a quiet gate are off by them.
+func TestReconcileWhileBuyersCancel(t *testing.T) {
+	for _, first := range []int64{1, 300} {
+		for _, cancels := range []bool{true, false} {
+			w := newWorld(t)
+			base := w.facts
+			w.before = func(look int) {
+				w.facts = base
+				w.build()
+				h := Holder{OrderID: first + int64(look), UserID: 9}
+				if cancels {
+					w.gone = []OrderFact{{Holder: h}}
+					w.view.Buyers = append(w.view.Buyers, h)
+					w.view.Level.Stock, w.view.Level.Held, w.view.Level.Sum = 92, 8, w.facts.Sum+106+h.OrderID
+					return
+				}
+				sale := *base.Voucher.Sale
+				sale.Stock--
+				w.facts.Voucher.Sale = &sale
+				w.facts.Holders = append(slices.Clone(base.Holders), h)
+				w.facts.Active, w.facts.Sum = base.Active+1, base.Sum+h.OrderID
+			}
+			require.Empty(t, w.report(w.reconciler(), true).Findings, "from %d, cancels: %v", first, cancels)
+			require.Equal(t, 2, w.looks)
+			require.Zero(t, w.loads)
+		}
+	}
+	// A unit that is lost beside them is found.
+	w := newWorld(t)
+	w.before = func(look int) {
+		w.build()
+		h := Holder{OrderID: int64(look), UserID: 9}
+		w.view.Buyers = append(w.view.Buyers, h)
+		w.view.Level.Stock -= 2
+		w.view.Level.Held++
+		w.view.Level.Sum += h.OrderID
+	}
+	found := w.report(w.reconciler(), false).Findings
+	require.Len(t, found, 1)
+	require.Equal(t, KindStockLow, found[0].Kind)
+	require.EqualValues(t, 1, found[0].Count)
 }
 
 // TestReconcileLeavesTheYoungAlone: an order that was made a moment ago may be anywhere.
@@ -349,6 +397,20 @@ func TestReconcileInARush(t *testing.T) {
 		found := w.report(w.reconciler(), false)
 		require.Len(t, found.Findings, 1)
 		require.EqualValues(t, 4, found.Findings[0].Count)
+	})
+	t.Run("what is off is told though orders come and go", func(t *testing.T) {
+		for kind, damage := range map[Kind]func(*world){
+			KindStockHigh: func(w *world) { w.view.Level.Stock += 50 }, KindHeldOff: func(w *world) { w.view.Level.Held += 50 },
+		} {
+			w := newWorld(t)
+			w.busy = true
+			damage(w)
+			w.facts.Active += 2 // two orders are gone again when the gate is looked at
+			w.facts.Voucher.Sale.Stock -= 2
+			found := w.report(w.reconciler(), false)
+			require.Len(t, found.Findings, 1)
+			require.Equal(t, kind, found.Findings[0].Kind)
+		}
 	})
 }
 
@@ -566,10 +628,13 @@ func TestRunTellsOfTheBooks(t *testing.T) {
 	l.sales = nil
 	require.Empty(t, l.round().Findings)
 	require.Empty(t, l.watches)
-	l.storeFails = errors.New("down")
-	round, err := l.r.round(t.Context(), l.watches)
-	require.Error(t, err)
-	require.False(t, round.OK)
+	for _, sales := range [][]int64{nil, {worldVoucher}} {
+		l.sales, l.watches = sales, map[int64]*watch{}
+		l.listFails, l.storeFails = sales == nil, errors.New("down")
+		round, err := l.r.round(t.Context(), l.watches)
+		require.Error(t, err)
+		require.False(t, round.OK)
+	}
 }
 
 // TestRun goes on until its context ends.
