@@ -23,6 +23,7 @@ const (
 	envKill      = "SECKILL_TEST_KILL"       // a worker ends its process: "before", "amid" or "after" the commit of a batch
 	envRedeliver = "SECKILL_TEST_REDELIVER"  // after how long an entry that failed is delivered again
 	envMinAge    = "SECKILL_TEST_MIN_AGE"    // how old orders must be that a reconciler misses
+	envPause     = "SECKILL_TEST_PAUSE"      // between its two looks
 	envEvery     = "SECKILL_TEST_EVERY"      // how often it looks in the background
 	envLasting   = "SECKILL_TEST_LASTING"    // for how long a gate must differ before verify believes it
 	envKillKeys  = "SECKILL_TEST_KILL_KEYS"  // the server ends its process when it is about to keep an answer under a key
@@ -43,7 +44,7 @@ func runBroken() int {
 	t.minIdle = duration(envRedeliver)
 	t.claimEvery = t.minIdle / 3
 	t.lasting = duration(envLasting)
-	t.minAge, t.every = duration(envMinAge), duration(envEvery)
+	t.minAge, t.every, t.pause = duration(envMinAge), duration(envEvery), duration(envPause)
 	if file := os.Getenv(envHold); file != "" {
 		t.commit = held(file)
 	}

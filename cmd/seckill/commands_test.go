@@ -258,6 +258,15 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 // exec runs SQL on the stack's database, behind the program's back.
 func (s *stack) exec(t *testing.T, query string) {
 	t.Helper()
+	s.query(t, func(db *sql.DB) {
+		_, err := db.ExecContext(t.Context(), query)
+		require.NoError(t, err)
+	})
+}
+
+// query opens the stack's database.
+func (s *stack) query(t *testing.T, do func(*sql.DB)) {
+	t.Helper()
 	driver, dsn := "mysql", s.setting("SECKILL_MYSQL_DSN")
 	if dsn == "" {
 		driver, dsn = "sqlite", "file:"+filepath.Join(s.setting("SECKILL_DATA_DIR"), databaseFile)+"?_pragma=busy_timeout(5000)"
@@ -265,8 +274,7 @@ func (s *stack) exec(t *testing.T, query string) {
 	db, err := sql.Open(driver, dsn)
 	require.NoError(t, err)
 	defer db.Close()
-	_, err = db.ExecContext(t.Context(), query)
-	require.NoError(t, err)
+	do(db)
 }
 
 // TestVerifyWithoutDatabase cannot check, and says so by its exit code.

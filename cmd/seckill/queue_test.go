@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +26,13 @@ type answer struct {
 // send makes a request as a client would that is not ours. header are names and values in turn.
 func (p *process) send(t *testing.T, method, path, token string, header ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, http.NoBody)
+	return p.sendBody(t, method, path, token, "", header...)
+}
+
+// sendBody is send with a body.
+func (p *process) sendBody(t *testing.T, method, path, token, body string, header ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	for i := 0; i < len(header); i += 2 {

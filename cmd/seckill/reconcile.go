@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (r reconcileCmd) Run(e *env) (err error) {
 
 // connect makes a reconciler beside the servers that are configured here.
 func (r reconcileCmd) connect(e *env, store *repo.Store) (*service.Reconciler, func(), error) {
-	cfg := service.ReconcilerConfig{Now: time.Now, Pause: reconcilePause}
+	cfg := service.ReconcilerConfig{Now: time.Now, Pause: cmp.Or(e.tuning.pause, reconcilePause)}
 	rdb, err := sharedRedis(e.cfg)
 	if err != nil {
 		return nil, nil, err

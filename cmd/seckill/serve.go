@@ -64,6 +64,7 @@ type tuning struct {
 	lasting    time.Duration                           // instead of gateLasting
 	minAge     time.Duration                           // of orders that a reconciler misses
 	every      time.Duration                           // of its rounds in the background
+	pause      time.Duration                           // between the two looks of the command
 }
 
 // Run serves until the context ends.

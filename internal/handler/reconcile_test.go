@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
+	"seckill/internal/service"
 )
 
 const reconcilePath = "/api/v1/admin/reconcile"
@@ -109,4 +111,19 @@ func TestReconcileIsAskedWrongly(t *testing.T) {
 	v := e.sale(1)
 	require.NoError(t, e.rdb.Close())
 	admin.get(reconcilePath+"?voucher_id="+v.ID).problem(http.StatusServiceUnavailable, "unavailable")
+}
+
+// TestEveryFindingIsExplained in the document and for the operator.
+func TestEveryFindingIsExplained(t *testing.T) {
+	t.Parallel()
+	k, err := theContract()
+	require.NoError(t, err)
+	page, err := os.ReadFile("../../docs/reconcile.md")
+	require.NoError(t, err)
+	var words []any
+	for _, kind := range service.Kinds() {
+		words = append(words, string(kind))
+		assert.Contains(t, string(page), "`"+string(kind)+"`")
+	}
+	assert.Equal(t, words, k.doc.Components.Schemas["Finding"].Value.Properties["kind"].Value.Enum)
 }

@@ -42,7 +42,7 @@ func TestSaleFacts(t *testing.T) {
 		v, other := newSale(t, s, 10, 2), newSale(t, s, 5, 1)
 		sold(t, s, 2, newOrder(3, 30, v.ID), newOrder(1, 10, v.ID), newOrder(2, 10, v.ID), newOrder(4, 40, v.ID))
 		sold(t, s, 1, newOrder(9, 10, other.ID))
-		_, err := s.CancelOrder(t.Context(), 40, 4, now)
+		_, err := cancel(t.Context(), s, 40, 4, now)
 		require.NoError(t, err)
 
 		f := facts(t, s, v.ID, 2, 4, 9, 77)
