@@ -1,0 +1,219 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// placeOverdue stores n orders, all of them due, spread over the sales. Ids and users begin at first.
+func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
+	tb.Helper()
+	for done := 0; done < n; {
+		batch := make([]service.Order, min(1000, n-done))
+		for i := range batch {
+			id := first + int64(done+i)
+			batch[i] = overdue(id, id, sales[int(id)%len(sales)])
+		}
+		for _, p := range s.PlaceOrders(tb.Context(), batch, 1) {
+			require.NoError(tb, p.Err)
+		}
+		done += len(batch)
+	}
+}
+
+// TestClosersShare: three closers work on 5,000 due orders of several sales, while buyers buy and cancel there. Each
+// order is closed by one of them, nobody hears of a deadlock, and all units are back.
+func TestClosersShare(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const due, nSales, nBuyers = 5000, 7, 4
+		sales := make([]int64, nSales)
+		for i := range sales {
+			sales[i] = newSale(t, s, due, 1).ID
+		}
+		placeOverdue(t, s, 1, due, sales...)
+		ctx, closing := context.WithCancel(t.Context())
+		var buyers, closers sync.WaitGroup
+		for b := range int64(nBuyers) {
+			buyers.Go(func() {
+				for i := int64(0); ctx.Err() == nil; i++ {
+					id := 1_000_000*(1+b) + i
+					if err := buyAndCancel(s, newOrder(id, id, sales[id%nSales])); err != nil {
+						t.Errorf("buyer: %v", err)
+						return
+					}
+				}
+			})
+		}
+		var mu sync.Mutex
+		closed := map[int64]int{}
+		for range 3 {
+			closers.Go(func() {
+				orders, err := closeAll(s)
+				if err != nil {
+					t.Errorf("closer: %v", err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, o := range orders {
+					closed[o.ID]++
+				}
+			})
+		}
+		closers.Wait()
+		closing()
+		buyers.Wait()
+		require.Len(t, closed, due)
+		for id, n := range closed {
+			require.Equal(t, 1, n, "order %d", id)
+		}
+		for _, v := range sales {
+			requireBooks(t, s, v, due, 0)
+		}
+		var entries int64
+		require.NoError(t, s.w.Model(&auditRow{}).Where("action = ?", "expire").Count(&entries).Error)
+		require.EqualValues(t, due, entries)
+	})
+}
+
+func buyAndCancel(s *Store, o service.Order) error {
+	o.ExpiresAt = time.Now().Add(time.Hour)
+	_, err := placeOrder(context.Background(), s, o, 1)
+	if err == nil {
+		_, err = cancel(context.Background(), s, o.UserID, o.ID, now)
+	}
+	return err
+}
+
+// closeAll closes until nothing is due, also nothing that another closer has in hand.
+func closeAll(s *Store) (closed []service.Order, err error) {
+	ctx := context.Background()
+	for {
+		orders, err := s.CloseExpired(ctx, 100)
+		closed = append(closed, orders...)
+		if err != nil || len(orders) > 0 {
+			if err != nil {
+				return closed, err
+			}
+			continue
+		}
+		b, err := s.Backlog(ctx)
+		if err != nil || b.Orders == 0 {
+			return closed, err
+		}
+	}
+}
+
+// TestOnlyTheOverdueAreClosed, by the database's clock: nobody tells the store what time it is.
+func TestOnlyTheOverdueAreClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		at, err := s.now(s.w)
+		require.NoError(t, err)
+		for id, expires := range map[int64]time.Time{1: at.Add(-time.Hour), 2: at, 3: at.Add(time.Hour)} {
+			o := newOrder(id, id, v.ID)
+			o.ExpiresAt = expires
+			place(t, s, o)
+		}
+		paid := overdue(4, 4, v.ID)
+		place(t, s, paid)
+		pay(t, s, paid, "ref")
+		b, err := s.Backlog(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, b.Orders)
+		closed, err := s.CloseExpired(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, []int64{1}, idsOf(closed), "the oldest first")
+		closed, err = s.CloseExpired(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, []int64{2}, idsOf(closed))
+		closed, err = s.CloseExpired(t.Context(), 10)
+		require.NoError(t, err)
+		require.Empty(t, closed)
+		requireBooks(t, s, v.ID, 8, 2)
+		stored, err := s.Order(t.Context(), 1, 1)
+		require.NoError(t, err)
+		require.Equal(t, service.OrderCancelled, stored.Status)
+		require.Zero(t, stored.Slot)
+		require.WithinDuration(t, at, *stored.CancelledAt, time.Minute)
+	})
+}
+
+func idsOf(orders []service.Order) (ids []int64) {
+	for _, o := range orders {
+		ids = append(ids, o.ID)
+	}
+	return ids
+}
+
+// TestCloserPassesTheLocked: who holds an order's row, here a payer, does not hold up the closer of the others.
+func TestCloserPassesTheLocked(t *testing.T) {
+	s, err := OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	migrated(t, s)
+	v := newSale(t, s, 10, 1)
+	placeOverdue(t, s, 1, 3, v.ID)
+	payer := s.w.Begin()
+	_, err = lockOrder(payer, 0, 2)
+	require.NoError(t, err)
+	closed, err := s.CloseExpired(t.Context(), 10)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []int64{1, 3}, idsOf(closed))
+	require.NoError(t, payer.Rollback().Error)
+	closed, err = s.CloseExpired(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []int64{2}, idsOf(closed))
+}
+
+// BenchmarkCloseExpired closes 100,000 orders that are due at once, of one sale or of a hundred, in batches as the
+// closer does: go test -run NONE -bench CloseExpired -benchtime 1x ./internal/repo
+func BenchmarkCloseExpired(b *testing.B) {
+	const due, batch = 100_000, 500
+	for name, open := range map[string]func() (*Store, error){
+		"sqlite": func() (*Store, error) { return OpenSQLite(filepath.Join(b.TempDir(), "bench.db")) },
+		"mysql":  func() (*Store, error) { return OpenMySQL(testenv.MySQLDSN(b)) },
+	} {
+		for _, n := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/sales=%d", name, n), func(b *testing.B) {
+				s, err := open()
+				require.NoError(b, err)
+				defer func() { require.NoError(b, s.Close()) }()
+				_, err = s.MigrateUp(b.Context())
+				require.NoError(b, err)
+				sales := make([]int64, n)
+				for i := range sales {
+					v := service.Voucher{
+						ShopID: 1, Title: "b", Type: service.VoucherSeckill, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now,
+						Sale: &service.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
+					}
+					require.NoError(b, s.CreateVoucher(b.Context(), &v, admin))
+					sales[i] = v.ID
+				}
+				closed := 0
+				for i := range b.N {
+					b.StopTimer()
+					placeOverdue(b, s, int64(1+i*due), due, sales...)
+					b.StartTimer()
+					for {
+						orders, err := s.CloseExpired(b.Context(), batch)
+						require.NoError(b, err)
+						closed += len(orders)
+						if len(orders) == 0 {
+							break
+						}
+					}
+				}
+				require.Equal(b, b.N*due, closed)
+				b.ReportMetric(float64(closed)/b.Elapsed().Seconds(), "orders/s")
+			})
+		}
+	}
+}

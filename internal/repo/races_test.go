@@ -1,0 +1,307 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+// together runs all functions at once. turn says which of them is started first, so that none always wins.
+func together(turn int, fns ...func()) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range fns {
+		wg.Go(func() {
+			<-start
+			fns[(i+turn)%len(fns)]()
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// rounds is how often a race is run on each of the two databases.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 20
+	}
+	return n
+}
+
+// overdue is an order whose time to pay is over by every clock.
+func overdue(id, user, voucher int64) service.Order {
+	o := newOrder(id, user, voucher)
+	o.ExpiresAt = now.AddDate(-20, 0, 0)
+	return o
+}
+
+// place places one order that must succeed.
+func place(t *testing.T, s *Store, o service.Order) {
+	t.Helper()
+	_, err := placeOrder(t.Context(), s, o, 1)
+	require.NoError(t, err)
+}
+
+// begin asks for the money of an order.
+func begin(ctx context.Context, s *Store, o service.Order, ref string) (service.Payment, error) {
+	_, p, err := s.BeginPayment(ctx, o.UserID, service.Payment{
+		OrderID: o.ID, Provider: "bank", Ref: ref, Status: service.PaymentPending, CreatedAt: now, UpdatedAt: now,
+	})
+	return p, err
+}
+
+// notice says that the money of an order has come.
+func notice(o service.Order, ref string) service.PaymentNotice {
+	return service.PaymentNotice{Ref: ref, OrderID: o.ID, Amount: o.Amount, Succeeded: true}
+}
+
+// pay pays for an order that waits for its money.
+func pay(t *testing.T, s *Store, o service.Order, ref string) service.Payment {
+	t.Helper()
+	settled, err := s.SettlePayment(t.Context(), "bank", notice(o, ref), now)
+	require.NoError(t, err)
+	require.Equal(t, service.OrderPaid, settled.Order.Status)
+	return settled.Payment
+}
+
+// trail is what the audit log says was done to an order, in the order of time.
+func trail(t *testing.T, s *Store, order int64) []string {
+	t.Helper()
+	entries, err := s.AuditLog(t.Context(), service.AuditFilter{OrderID: order, Page: service.Page{Limit: 99}})
+	require.NoError(t, err)
+	var actions []string
+	for _, e := range slices.Backward(entries) {
+		actions = append(actions, string(e.Actor.Kind)+" "+e.Action)
+	}
+	return actions
+}
+
+// returnMoney finishes every refund that is due, and returns the orders that were refunded by it.
+func returnMoney(t *testing.T, s *Store) (refunded []service.Order) {
+	t.Helper()
+	for {
+		due, err := s.DueRefunds(t.Context(), 100, func(int) time.Duration { return time.Minute })
+		require.NoError(t, err)
+		if len(due) == 0 {
+			return refunded
+		}
+		for _, p := range due {
+			o, err := s.FinishRefund(t.Context(), p.ID, now)
+			require.NoError(t, err)
+			if o != nil {
+				refunded = append(refunded, *o)
+			}
+		}
+	}
+}
+
+// TestEndsOfAnOrderRaced: two closers, a payer and a canceller meet at one order, a thousand times over the databases.
+// One of them wins; its unit returns at most once; the log knows the winner alone; the payer who lost has his money back.
+func TestEndsOfAnOrderRaced(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		n := rounds(500)
+		v := newSale(t, s, int64(n), 1)
+		wins, refs := map[string]int{}, map[string]bool{}
+		for round := range n {
+			o, ref := overdue(int64(1+round), int64(1+round), v.ID), fmt.Sprint("ref-", round)
+			place(t, s, o)
+			_, err := begin(t.Context(), s, o, ref)
+			require.NoError(t, err)
+			r := endRace(t, s, o, ref, round)
+			require.Len(t, r.winners, 1, "round %d", round)
+			winner := r.winners[0]
+			wins[winner]++
+			want := []string{winner}
+			if winner == "provider pay" {
+				require.Equal(t, service.PaymentSucceeded, r.payment.Status)
+			} else {
+				require.Equal(t, service.PaymentRefunding, r.payment.Status)
+				refs[ref] = true
+				want = append(want, "provider return_money")
+			}
+			require.Equal(t, want, trail(t, s, o.ID), "round %d", round)
+			requireBooks(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
+		}
+		t.Logf("who won: %v", wins)
+		require.Empty(t, returnMoney(t, s), "no order was paid whose money goes back")
+		for _, p := range allPayments(t, s) {
+			if refs[p.ProviderRef] {
+				require.Equal(t, service.PaymentRefunded, service.PaymentStatus(p.Status), p.ProviderRef)
+			} else {
+				require.Equal(t, service.PaymentSucceeded, service.PaymentStatus(p.Status), p.ProviderRef)
+			}
+		}
+		requireBooks(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
+	})
+}
+
+// ended is how the race for the end of an order ended.
+type ended struct {
+	winners []string // by what the audit log must say of them
+	payment service.Payment
+}
+
+func endRace(t *testing.T, s *Store, o service.Order, ref string, turn int) ended {
+	var (
+		closed            [2][]service.Order
+		closeErr          [2]error
+		settled           service.Settled
+		payErr, cancelErr error
+		ctx               = t.Context()
+		r                 ended
+	)
+	closer := func(i int) func() {
+		return func() { closed[i], closeErr[i] = s.CloseExpired(ctx, 10) }
+	}
+	together(turn, closer(0), closer(1),
+		func() { settled, payErr = s.SettlePayment(ctx, "bank", notice(o, ref), now) },
+		func() { _, cancelErr = cancel(ctx, s, o.UserID, o.ID, now) })
+	for i := range closed {
+		require.NoError(t, closeErr[i])
+		for _, c := range closed[i] {
+			require.Equal(t, o.ID, c.ID)
+			r.winners = append(r.winners, "system expire")
+		}
+	}
+	require.NoError(t, payErr, "a provider is never told that it was too late")
+	if settled.Order.Status == service.OrderPaid {
+		r.winners = append(r.winners, "provider pay")
+	}
+	if cancelErr == nil {
+		r.winners = append(r.winners, "buyer cancel")
+	} else {
+		require.ErrorIs(t, cancelErr, service.ErrInvalidState)
+	}
+	r.payment = settled.Payment
+	return r
+}
+
+func allPayments(t *testing.T, s *Store) (rows []paymentRow) {
+	t.Helper()
+	require.NoError(t, s.w.Order("id").Find(&rows).Error)
+	return rows
+}
+
+// TestRefundAgainstRedeem: what was used is not refunded, and what is refunded is not used.
+func TestRefundAgainstRedeem(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		n := rounds(200)
+		v := newSale(t, s, int64(n), 1)
+		redeemed := 0
+		for round := range n {
+			o := newOrder(int64(1+round), int64(1+round), v.ID)
+			place(t, s, o)
+			paid := pay(t, s, o, fmt.Sprint("ref-", round))
+			var refundErr, redeemErr error
+			together(round,
+				func() { _, refundErr = s.BeginRefund(t.Context(), o.UserID, o.ID, now) },
+				func() {
+					_, redeemErr = s.MoveOrder(t.Context(), service.OrderMove{Move: service.MoveRedeem, OrderID: o.ID, By: admin, At: now})
+				})
+			if redeemErr == nil {
+				redeemed++
+				require.ErrorIs(t, refundErr, service.ErrInvalidState)
+				require.Equal(t, []string{"provider pay", "admin redeem"}, trail(t, s, o.ID))
+				continue
+			}
+			require.ErrorIs(t, redeemErr, service.ErrInvalidState)
+			require.NoError(t, refundErr)
+
+			// The provider says yes to several who asked.
+			var done [3]*service.Order
+			var errs [3]error
+			finish := func(i int) func() {
+				return func() { done[i], errs[i] = s.FinishRefund(t.Context(), paid.ID, now) }
+			}
+			together(round, finish(0), finish(1), finish(2))
+			told := 0
+			for i := range done {
+				require.NoError(t, errs[i])
+				if done[i] != nil {
+					told++
+				}
+			}
+			require.Equal(t, 1, told, "its unit is given to the gate once")
+			require.Equal(t, []string{"provider pay", "buyer refund", "provider refunded"}, trail(t, s, o.ID))
+		}
+		t.Logf("redeemed %d of %d", redeemed, n)
+		requireBooks(t, s, v.ID, int64(n-redeemed), int64(redeemed))
+	})
+}
+
+// TestPaidTwice: two payments of one order succeed at once. One of them pays it, and the other goes back; both its
+// refund and that of the first end, whichever is first.
+func TestPaidTwice(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		n := rounds(200)
+		v := newSale(t, s, int64(n), 1)
+		for round := range n {
+			o := newOrder(int64(1+round), int64(1+round), v.ID)
+			place(t, s, o)
+			var settled [3]service.Settled
+			var errs [3]error
+			var refundErr error
+			tell := func(i int, ref string) func() {
+				return func() {
+					settled[i], errs[i] = s.SettlePayment(t.Context(), "bank", notice(o, fmt.Sprint(ref, round)), now)
+				}
+			}
+			together(round, tell(0, "one"), tell(1, "two"), tell(2, "one"))
+			counts := map[service.PaymentStatus]int{}
+			for _, err := range errs {
+				require.NoError(t, err)
+			}
+			require.Equal(t, settled[0].Payment, settled[2].Payment)
+			require.NotEqual(t, settled[0].Changed, settled[2].Changed, "one of the repeats says something new")
+			counts[settled[0].Payment.Status]++
+			counts[settled[1].Payment.Status]++
+			require.Equal(t, map[service.PaymentStatus]int{service.PaymentSucceeded: 1, service.PaymentRefunding: 1}, counts)
+			together(round,
+				func() { _, refundErr = s.BeginRefund(t.Context(), o.UserID, o.ID, now) },
+				func() { returnMoney(t, s) })
+			require.NoError(t, refundErr)
+			returnMoney(t, s)
+			got, err := s.Order(t.Context(), o.UserID, o.ID)
+			require.NoError(t, err)
+			require.Equal(t, service.OrderRefunded, got.Status)
+			require.Equal(t, 1, strings.Count(strings.Join(trail(t, s, o.ID), ","), "provider refunded"))
+		}
+		for _, p := range allPayments(t, s) {
+			require.Equal(t, service.PaymentRefunded, service.PaymentStatus(p.Status))
+		}
+		requireBooks(t, s, v.ID, int64(n), 0)
+	})
+}
+
+// TestPayIsPressedTwice: at once, or while it is not known what became of the first.
+func TestPayIsPressedTwice(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 50, 1)
+		for round := range 20 {
+			o := newOrder(int64(1+round), int64(1+round), v.ID)
+			place(t, s, o)
+			var payments [4]service.Payment
+			var errs [4]error
+			var clicks []func()
+			for i := range payments {
+				clicks = append(clicks, func() { payments[i], errs[i] = begin(t.Context(), s, o, fmt.Sprint("ref-", round, "-", i)) })
+			}
+			together(round, clicks...)
+			for i, p := range payments {
+				require.NoError(t, errs[i])
+				require.Equal(t, payments[0], p)
+			}
+			list, err := s.Payments(t.Context(), o.UserID, o.ID)
+			require.NoError(t, err)
+			require.Len(t, list, 1)
+		}
+	})
+}
