@@ -30,7 +30,7 @@ func (f *Faults) UnmarshalText(text []byte) error {
 		return nil
 	}
 	for word := range strings.SplitSeq(string(text), ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(word), "=")
+		name, value, given := strings.Cut(strings.TrimSpace(word), "=")
 		var err error
 		switch name {
 		case "delay":
@@ -42,7 +42,9 @@ func (f *Faults) UnmarshalText(text []byte) error {
 		case "refuse-refunds":
 			f.RefuseRefunds, err = strconv.Atoi(value)
 		case "fail":
-			f.Fail = true
+			if f.Fail = true; given {
+				return fmt.Errorf("%q: fail has no value", word)
+			}
 		default:
 			return fmt.Errorf("%q is none of delay=3s, repeat=2, lose=1, fail, refuse-refunds=2", word)
 		}

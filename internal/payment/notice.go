@@ -3,6 +3,7 @@ package payment
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"seckill/internal/service"
 )
@@ -18,12 +19,19 @@ type notice struct {
 	Ref       string          `json:"provider_ref"`
 	OrderID   json.RawMessage `json:"order_id"` // a string, or a number from a provider who can count that far
 	Amount    *int64          `json:"amount"`
+	Currency  string          `json:"currency"` // may be left out
 	Status    string          `json:"status"`
 	Timestamp json.RawMessage `json:"timestamp"` // for people; what counts is signed
 }
 
 // maxRef is the longest reference that the database holds.
 const maxRef = 128
+
+// isRef says whether s can be a reference: printable ASCII without spaces, which every database and every log takes
+// for what it is.
+func isRef(s string) bool {
+	return s != "" && len(s) <= maxRef && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
 
 // parse reads a notice. Error: *service.InvalidError.
 func parse(body []byte) (service.PaymentNotice, error) {
@@ -37,8 +45,8 @@ func parse(body []byte) (service.PaymentNotice, error) {
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case n.Ref == "" || len(n.Ref) > maxRef:
-		return service.PaymentNotice{}, service.Invalid("provider_ref", "must have 1 to %d characters", maxRef)
+	case !isRef(n.Ref):
+		return service.PaymentNotice{}, service.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
 	case err != nil || id <= 0:
 		return service.PaymentNotice{}, service.Invalid("order_id", "must be the id of an order")
 	case n.Amount == nil:
@@ -46,5 +54,7 @@ func parse(body []byte) (service.PaymentNotice, error) {
 	case n.Status != succeeded && n.Status != failed:
 		return service.PaymentNotice{}, service.Invalid("status", "must be succeeded or failed")
 	}
-	return service.PaymentNotice{Ref: n.Ref, OrderID: id, Amount: *n.Amount, Succeeded: n.Status == succeeded}, nil
+	return service.PaymentNotice{
+		Ref: n.Ref, OrderID: id, Amount: *n.Amount, Currency: n.Currency, Succeeded: n.Status == succeeded,
+	}, nil
 }

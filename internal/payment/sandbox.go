@@ -111,7 +111,6 @@ func (s *Sandbox) Refund(_ context.Context, p service.Payment) error {
 		s.refused[p.Ref]++
 		return errors.New("the sandbox was told to refuse")
 	}
-	delete(s.refused, p.Ref)
 	return nil
 }
 
@@ -130,8 +129,8 @@ func (s *Sandbox) tell(ctx context.Context, url string, p service.Payment) {
 		status = failed
 	}
 	body, err := json.Marshal(map[string]any{
-		"provider_ref": p.Ref, "order_id": strconv.FormatInt(p.OrderID, 10), "amount": p.Amount, "status": status,
-		"timestamp": s.cfg.Now().UTC().Format(time.RFC3339),
+		"provider_ref": p.Ref, "order_id": strconv.FormatInt(p.OrderID, 10), "amount": p.Amount, "currency": p.Currency,
+		"status": status, "timestamp": s.cfg.Now().UTC().Format(time.RFC3339),
 	})
 	if err != nil {
 		s.cfg.Log.Error("sandbox: the notice has no form", "payment", p.Ref, "err", err)
@@ -153,7 +152,9 @@ func (s *Sandbox) tell(ctx context.Context, url string, p service.Payment) {
 		}
 		pause = min(2*pause, lastPause)
 	}
-	s.cfg.Log.Warn("sandbox: nobody takes the notice of a payment", "payment", p.Ref, "err", err)
+	if told == 0 {
+		s.cfg.Log.Warn("sandbox: nobody takes the notice of a payment", "payment", p.Ref, "err", err)
+	}
 }
 
 func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {

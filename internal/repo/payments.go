@@ -62,7 +62,7 @@ func (s *Store) SettlePayment(
 			return err
 		}
 		was := payment.Status
-		if err := settlePayment(tx, &order, payment, n.Succeeded, at); err != nil {
+		if err := s.settlePayment(tx, &order, payment, n.Succeeded, at); err != nil {
 			return err
 		}
 		settled = service.Settled{Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was}
@@ -77,6 +77,9 @@ func (s *Store) noticed(
 ) (*paymentRow, error) {
 	if n.Amount != order.Amount {
 		return nil, service.Invalid("amount", "is not that of the order")
+	}
+	if n.Currency != "" && n.Currency != order.Currency {
+		return nil, service.Invalid("currency", "is not that of the order")
 	}
 	var row paymentRow
 	err := tx.Clauses(forUpdate).Where("provider_ref = ?", n.Ref).Take(&row).Error
@@ -100,7 +103,7 @@ func (s *Store) noticed(
 var errForeignRef = service.Invalid("provider_ref", "belongs to another payment")
 
 // settlePayment takes over what the provider said. The order and the payment are locked.
-func settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, at time.Time) error {
+func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, at time.Time) error {
 	status := service.PaymentStatus(p.Status)
 	switch {
 	case status != service.PaymentPending && status != service.PaymentFailed: // the money has come: known
@@ -109,16 +112,16 @@ func settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, 
 		if status == service.PaymentFailed {
 			return nil
 		}
-		return setPayment(tx, p, service.PaymentFailed, at)
+		return s.setPayment(tx, p, service.PaymentFailed, at)
 	}
 	by := service.Actor{Kind: service.ActorProvider}
 	if service.OrderStatus(order.Status) == service.OrderPendingPayment {
-		if err := setPayment(tx, p, service.PaymentSucceeded, at); err != nil {
+		if err := s.setPayment(tx, p, service.PaymentSucceeded, at); err != nil {
 			return err
 		}
 		return move(tx, order, service.OrderMove{Move: service.MovePay, By: by, At: at, Detail: p.ProviderRef})
 	}
-	if err := setPayment(tx, p, service.PaymentRefunding, at); err != nil {
+	if err := s.setPayment(tx, p, service.PaymentRefunding, at); err != nil {
 		return err
 	}
 	return audit(tx, service.AuditEntry{
@@ -127,11 +130,16 @@ func settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, 
 	})
 }
 
-// setPayment changes the status of a payment that the transaction has locked. One whose money is to go back is due now.
-func setPayment(tx *gorm.DB, p *paymentRow, status service.PaymentStatus, at time.Time) error {
+// setPayment changes the status of a payment that the transaction has locked. One whose money is to go back is due now:
+// by the clock that DueRefunds asks, for at is that of an instance.
+func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status service.PaymentStatus, at time.Time) error {
 	p.Status, p.UpdatedAt, p.NextTryAt = int8(status), at, nil
 	if status == service.PaymentRefunding {
-		p.NextTryAt = &at
+		now, err := s.now(tx)
+		if err != nil {
+			return err
+		}
+		p.NextTryAt = &now
 	}
 	return tx.Model(&paymentRow{}).Where("id = ?", p.ID).
 		Updates(map[string]any{"status": p.Status, "updated_at": at, "next_try_at": p.NextTryAt}).Error
@@ -161,7 +169,7 @@ func (s *Store) BeginRefund(ctx context.Context, userID, orderID int64, at time.
 		if err != nil {
 			return 0, err
 		}
-		return orderID, setPayment(tx, &paid, service.PaymentRefunding, at)
+		return orderID, s.setPayment(tx, &paid, service.PaymentRefunding, at)
 	})
 	err = s.settle(ctx, err, s.moved(refund))
 	if _, done := service.DoneBefore(err); done {
@@ -222,7 +230,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 		if service.PaymentStatus(p.Status) != service.PaymentRefunding { // somebody else was told the same
 			return nil
 		}
-		if err := setPayment(tx, &p, service.PaymentRefunded, at); err != nil {
+		if err := s.setPayment(tx, &p, service.PaymentRefunded, at); err != nil {
 			return err
 		}
 		moved, err := finishRefund(tx, &order, &p, at)

@@ -63,7 +63,8 @@ type PaymentNotice struct {
 	Ref       string
 	OrderID   int64
 	Amount    int64
-	Succeeded bool // else it failed
+	Currency  string // empty: the provider does not say
+	Succeeded bool   // else it failed
 }
 
 // Settled is what a notice led to.
@@ -81,7 +82,8 @@ type PaymentStore interface {
 	BeginPayment(ctx context.Context, userID int64, p Payment) (Order, Payment, error)
 	// SettlePayment notes what a provider says. A payment that it began without us is stored. A success pays the order
 	// (MovePay) if it still waits for its money, and else the money is to go back. A notice that says nothing new
-	// changes nothing. Errors: ErrNotFound (no such order), *InvalidError (amount, or the ref is another payment's).
+	// changes nothing. Errors: ErrNotFound (no such order), *InvalidError (amount or
+	// currency, or the ref is another payment's).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
 	// BeginRefund makes MoveRefund, after which the money of the order's payment is to go back; if none has come,
 	// MoveRefunded as well. What an earlier run of the request did is returned as it is now.

@@ -1,0 +1,107 @@
+package payment
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+func TestNotice(t *testing.T) {
+	const id = 3368803458027454465 // above 2^53
+	good := service.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Succeeded: true}
+	got, err := parse(body)
+	require.NoError(t, err)
+	require.Equal(t, good, got)
+	with := func(field, value string) string {
+		fields := map[string]string{
+			"provider_ref": `"pay_1"`, "order_id": `"3368803458027454465"`, "amount": "8000", "status": `"succeeded"`,
+		}
+		fields[field] = value
+		var parts []string
+		for k, v := range fields {
+			if v != "" {
+				parts = append(parts, strconv.Quote(k)+":"+v)
+			}
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	failed := good
+	failed.Succeeded = false
+	inYen := good
+	inYen.Currency = "JPY"
+	for text, want := range map[string]service.PaymentNotice{
+		with("order_id", "3368803458027454465"):                 good, // from a provider who can count that far
+		with("status", `"failed"`):                              failed,
+		with("currency", `"JPY"`):                               inYen,
+		with("more", `{"a":[1]}`):                               good,
+		with("timestamp", "null"):                               good,
+		with("x", "1")[:1] + `"amount":1,` + with("x", "1")[1:]: good, // the last one counts, as for whoever signed it
+	} {
+		got, err := parse([]byte(text))
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{
+		"", "null", "[]", "{}", "8", `"x"`, `{"a":`, string(body) + "{}", with("provider_ref", ""), with("provider_ref", `""`),
+		with("provider_ref", "7"), with("provider_ref", `"`+strings.Repeat("x", maxRef+1)+`"`), with("provider_ref", `"a b"`),
+		with("provider_ref", `"a\nb"`), with("provider_ref", `"\u0000"`), with("provider_ref", `"支付"`), with("provider_ref", "\"\xff\""),
+		with("order_id", ""), with("order_id", "0"), with("order_id", "-1"), with("order_id", `"1.0"`), with("order_id", "1e3"),
+		with("order_id", "null"), with("order_id", `"9223372036854775808"`), with("order_id", `[1]`),
+		with("amount", ""), with("amount", "null"), with("amount", `"8000"`), with("amount", "8000.5"), with("amount", "1e30"),
+		with("amount", "9223372036854775808"), with("status", ""), with("status", `"SUCCEEDED"`), with("status", `"pending"`),
+		with("currency", "7"), strings.Repeat(`{"a":`, 20_000),
+	} {
+		_, err := parse([]byte(text))
+		var invalid *service.InvalidError
+		require.ErrorAs(t, err, &invalid, text)
+	}
+	_, err = parse([]byte(with("provider_ref", `"`+strings.Repeat("~", maxRef)+`"`)))
+	require.NoError(t, err)
+}
+
+// FuzzNotice: whatever comes, it is refused in order or it is what the database can hold.
+func FuzzNotice(f *testing.F) {
+	f.Add(body)
+	f.Add([]byte(`{"provider_ref":"x","order_id":7,"amount":-1,"status":"failed"}`))
+	f.Add([]byte(`{"order_id":"\u0037"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		n, err := parse(text)
+		var invalid *service.InvalidError
+		switch {
+		case err != nil && !errors.As(err, &invalid):
+			t.Errorf("%q: %v", text, err)
+		case err == nil && (n.OrderID <= 0 || !isRef(n.Ref) || !json.Valid(text)):
+			t.Errorf("%q: %+v", text, n)
+		}
+	})
+}
+
+func TestFaults(t *testing.T) {
+	for text, want := range map[string]Faults{
+		"":                                   {},
+		"fail":                               {Fail: true},
+		"delay=3s":                           {Delay: 3 * time.Second},
+		"delay=1m , repeat=2,lose=1":         {Delay: time.Minute, Repeat: 2, Lose: 1},
+		"refuse-refunds=2,fail":              {RefuseRefunds: 2, Fail: true},
+		"repeat=0,lose=0":                    {},
+		"lose=1,lose=3":                      {Lose: 3},
+		"delay=0s,repeat=1,refuse-refunds=0": {Repeat: 1},
+	} {
+		got := Faults{Fail: true} // what was there before is gone
+		require.NoError(t, got.UnmarshalText([]byte(text)), text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{
+		",", "fail,", "x", "delay", "delay=", "delay=3", "delay=-1s", "repeat", "repeat=-1", "repeat=a", "lose=1.5", "lose=-2",
+		"refuse-refunds=-1", "fail=no", "FAIL", "repeat=99999999999999999999",
+	} {
+		require.Error(t, new(Faults).UnmarshalText([]byte(text)), text)
+	}
+}

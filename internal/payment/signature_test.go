@@ -1,0 +1,72 @@
+package payment
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+var (
+	secret = []byte("a secret of provider and shop")
+	at     = time.Unix(1794398400, 0)
+	body   = []byte(`{"provider_ref":"pay_1","order_id":"3368803458027454465","amount":8000,"status":"succeeded","timestamp":"2026-11-11T12:00:00Z"}`)
+)
+
+// byOpenSSL was computed by another implementation:
+//
+//	printf '%s.%s' 1794398400 "$body" | openssl dgst -sha256 -hmac 'a secret of provider and shop'
+const byOpenSSL = "8365c5c01f1adca899d70b4291c6a8f84ee38a746f6e25ba5a459bf1c3bd52a7"
+
+func TestSignature(t *testing.T) {
+	good := "t=1794398400,v1=" + byOpenSSL
+	require.Equal(t, good, sign(secret, body, at))
+	wrong := "v1=" + strings.Repeat("0", 64)
+	for _, signature := range []string{
+		good, "v1=" + byOpenSSL + ",t=1794398400", // in any order
+		" t=1794398400 , v1=" + byOpenSSL, strings.Replace(good, byOpenSSL, strings.ToUpper(byOpenSSL), 1),
+		"t=1794398400," + wrong + ",v1=" + byOpenSSL, good + "," + wrong, // while the secret is changed
+		good + ",v0=old,x", // what we do not know
+	} {
+		require.NoError(t, verify(secret, body, signature, at), signature)
+	}
+	for _, signature := range []string{
+		"", ",", "t=,v1=", "t=1794398400", "v1=" + byOpenSSL, "t=1794398400," + wrong, "t=1794398400,v1=", "t=1794398400,v1=zz",
+		"t=1794398400,v0=" + byOpenSSL, "t=1794398401,v1=" + byOpenSSL, "t=+1794398400,v1=" + byOpenSSL,
+		"t=1794398400,v1=" + byOpenSSL[:62], "t=1794398400,v1=" + byOpenSSL + "00", "T=1794398400,V1=" + byOpenSSL,
+		"t=99999999999999999999,v1=" + byOpenSSL, "t=9223372036854775807,v1=" + byOpenSSL, "t=-9223372036854775808,v1=" + byOpenSSL,
+		"t=1794398400;v1=" + byOpenSSL, good + ",t=1794398401",
+	} {
+		require.ErrorIs(t, verify(secret, body, signature, at), service.ErrUnauthenticated, signature)
+	}
+	require.ErrorIs(t, verify([]byte("another secret"), body, good, at), service.ErrUnauthenticated)
+	require.ErrorIs(t, verify(secret, append(body, ' '), good, at), service.ErrUnauthenticated)
+}
+
+// TestSignatureAge: who overhears a notice cannot use it later.
+func TestSignatureAge(t *testing.T) {
+	good := sign(secret, body, at)
+	for off, ok := range map[time.Duration]bool{
+		0: true, maxAge: true, -maxAge: true, maxAge + 1: false, -maxAge - 1: false, 24 * time.Hour: false, -100 * 365 * 24 * time.Hour: false,
+	} {
+		err := verify(secret, body, good, at.Add(off))
+		if ok {
+			require.NoError(t, err, off)
+		} else {
+			require.ErrorIs(t, err, service.ErrUnauthenticated, off)
+		}
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	f.Add("t=1794398400,v1=" + byOpenSSL)
+	f.Add("t=,v1=,,=")
+	f.Fuzz(func(t *testing.T, signature string) {
+		if verify(secret, body, signature, at) == nil && !strings.Contains(strings.ToLower(signature), byOpenSSL) {
+			t.Errorf("%q is no signature of ours", signature)
+		}
+	})
+}
