@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,7 @@ type shop struct {
 	mu     sync.Mutex
 	start  time.Time
 	calls  []call
+	busy   atomic.Int64 // calls that have not returned
 	answer func(n int, r *http.Request) (int, error) // to the n-th call; nil: 200
 }
 
@@ -39,6 +41,8 @@ type call struct {
 
 // RoundTrip implements http.RoundTripper.
 func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.busy.Add(1)
+	defer s.busy.Add(-1)
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -112,6 +116,7 @@ func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int,
 		test(t, s, sh, &log)
 		stop()
 		<-done
+		require.Zero(t, sh.busy.Load(), "it waits for what it has begun")
 		require.ErrorIs(t, s.Create(context.Background(), aPayment), errNotRunning)
 	})
 }
@@ -232,6 +237,7 @@ func TestSandboxRepeatsWithoutEnd(t *testing.T) {
 func TestSandboxStops(t *testing.T) {
 	hangs := func(_ int, r *http.Request) (int, error) {
 		<-r.Context().Done()
+		time.Sleep(time.Second) // it takes a while to give up
 		return 0, r.Context().Err()
 	}
 	refuses := func(int, *http.Request) (int, error) { return http.StatusBadGateway, nil }
