@@ -68,7 +68,7 @@ func (c *Closer) closeBatch(ctx context.Context) (int, error) {
 	defer cancel()
 	orders, err := c.Store.CloseExpired(ctx, closeBatch)
 	if len(orders) > 0 {
-		c.Returns.Back(context.WithoutCancel(ctx), orders...)
+		c.Returns.Back(ctx, orders...)
 		if c.Closed != nil {
 			c.Closed(len(orders))
 		}

@@ -1,11 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -16,8 +17,8 @@ const (
 	// refundEvery is how often refunds are looked for of which nobody here told: another instance began them, or a try
 	// failed.
 	refundEvery = time.Second
-	// refundBatch bounds the refunds that one look claims.
-	refundBatch = 50
+	// refundBatch bounds the refunds that one look claims. They are asked for together.
+	refundBatch = 16
 	// refundTimeout bounds one question to a provider. A claim lasts longer: nobody else asks meanwhile.
 	refundTimeout = 5 * time.Second
 	// The pause before a refund is tried again doubles from the first to the last of these.
@@ -154,21 +155,26 @@ func (s *Payments) Run(ctx context.Context) {
 	}
 }
 
-// RefundDue returns the money that is to go back now, one payment after the other.
-func (s *Payments) RefundDue(ctx context.Context) error {
-	for {
+// RefundDue returns the money that is to go back now. What fails is put off, and its first error returned when all
+// others were asked for.
+func (s *Payments) RefundDue(ctx context.Context) (failed error) {
+	for ctx.Err() == nil {
 		due, err := s.cfg.Store.DueRefunds(ctx, refundBatch, refundPause)
-		errs := []error{err}
-		for _, p := range due {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			errs = append(errs, s.refund(ctx, p))
+		if err != nil {
+			return cmp.Or(failed, err)
 		}
-		if err := errors.Join(errs...); err != nil || len(due) < refundBatch {
-			return err
+		errs := make([]error, len(due))
+		var asked sync.WaitGroup
+		for i, p := range due {
+			asked.Go(func() { errs[i] = s.refund(ctx, p) })
+		}
+		asked.Wait()
+		failed = cmp.Or(failed, cmp.Or(errs...))
+		if len(due) < refundBatch {
+			return failed
 		}
 	}
+	return ctx.Err()
 }
 
 // refundPause is how long to wait before the next try. The first pause is also the lease of who is at it.

@@ -60,8 +60,9 @@ var misread = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1"
 
 // Parse returns the order of a code, however it is typed. false: it is no code of ours.
 func (c RedeemCodes) Parse(code string) (orderID int64, ok bool) {
-	raw, err := crockford.DecodeString(misread.Replace(strings.ToUpper(code)))
-	if err != nil || len(raw) != codeID+codeTag {
+	text := misread.Replace(strings.ToUpper(strings.TrimSpace(code))) // a scanner ends a line
+	raw, err := crockford.DecodeString(text)
+	if err != nil || len(raw) != codeID+codeTag || len(text) != crockford.EncodedLen(len(raw)) {
 		return 0, false
 	}
 	id, tag := raw[:codeID], raw[codeID:]

@@ -3,7 +3,11 @@ package service
 import (
 	"context"
 	"errors"
+	"time"
 )
+
+// returnTimeout bounds the telling: a Redis that does not answer holds up neither the buyer nor the closer for long.
+const returnTimeout = time.Second
 
 // Returns tells the rest of the system of orders that gave up their unit. Queue is nil outside the lane queue.
 type Returns struct {
@@ -22,9 +26,11 @@ func (r Returns) moved(orderIDs ...int64) {
 	}
 }
 
-// Back is called when the moves of these orders are committed and stay so. If the gate does not hear of them, the
-// audit will find out; the snapshots would see it within a second by themselves.
+// Back is called when the moves of these orders are committed and stay so, whether or not somebody still waits. If the
+// gate does not hear of them, the audit will find out; the snapshots would see it within a second by themselves.
 func (r Returns) Back(ctx context.Context, orders ...Order) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
+	defer cancel()
 	byVoucher := map[int64][]Holder{}
 	for _, o := range orders {
 		r.moved(o.ID)
