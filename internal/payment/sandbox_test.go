@@ -27,7 +27,7 @@ type shop struct {
 	mu     sync.Mutex
 	start  time.Time
 	calls  []call
-	busy   atomic.Int64 // calls that have not returned
+	busy   atomic.Int64                              // calls that have not returned
 	answer func(n int, r *http.Request) (int, error) // to the n-th call; nil: 200
 }
 
