@@ -47,6 +47,7 @@ type env struct {
 
 	payments *service.Payments
 	watchers *service.Watchers
+	returns  service.Returns
 	logs     *logBook
 
 	revoked *service.Revocations
@@ -165,9 +166,10 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 		lane, queue = s.queue(e.db)
 	}
 	e.bank, e.watchers = newBank(e.clock.now), service.NewWatchers()
+	e.returns = service.Returns{Sales: sales, Queue: queue, Moved: e.watchers.Wake}
 	e.payments = service.NewPayments(service.PaymentsConfig{
 		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
-		Returns: service.Returns{Sales: sales, Queue: queue, Moved: e.watchers.Wake}, Now: e.clock.now, Log: log,
+		Returns: e.returns, Now: e.clock.now, Log: log,
 	})
 	cfg := handler.Config{
 		Auth: service.NewAuth(service.AuthConfig{
@@ -253,7 +255,9 @@ var tables = []string{
 }
 
 // dump writes every row of every table down, to compare before and after.
-func (e *env) dump() string {
+func (e *env) dump() string { e.t.Helper(); return e.dumpOf(tables...) }
+
+func (e *env) dumpOf(tables ...string) string {
 	e.t.Helper()
 	var b strings.Builder
 	for _, table := range tables {
@@ -275,6 +279,11 @@ func writeRows(t testing.TB, b *strings.Builder, table string, rows *sql.Rows) {
 			into[i] = &values[i]
 		}
 		require.NoError(t, rows.Scan(into...))
+		for i, v := range values {
+			if text, ok := v.([]byte); ok { // MariaDB's texts
+				values[i] = string(text)
+			}
+		}
 		fmt.Fprintf(b, "%s %v\n", table, values)
 	}
 	require.NoError(t, rows.Err())

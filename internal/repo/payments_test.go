@@ -45,3 +45,82 @@ func TestReferencesAreExact(t *testing.T) {
 		require.Len(t, allPayments(t, s), 2)
 	})
 }
+
+// TestRefundedWhenAllMoneyIsBack: of two payments that go back, the one that the order did not want may come first. The
+// order waits for the other.
+func TestRefundedWhenAllMoneyIsBack(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		o := newOrder(1, 1, v.ID)
+		place(t, s, o)
+		first := pay(t, s, o, "first")
+		second, err := s.SettlePayment(t.Context(), "bank", notice(o, "second"), now)
+		require.NoError(t, err)
+		_, err = s.BeginRefund(t.Context(), o.UserID, o.ID, now)
+		require.NoError(t, err)
+		refunded, err := s.FinishRefund(t.Context(), second.Payment.ID, now)
+		require.NoError(t, err)
+		require.Nil(t, refunded)
+		requireBooks(t, s, v.ID, 9, 1)
+		refunded, err = s.FinishRefund(t.Context(), first.ID, now)
+		require.NoError(t, err)
+		require.Equal(t, service.OrderRefunded, refunded.Status)
+		require.Zero(t, refunded.Slot)
+		requireBooks(t, s, v.ID, 10, 0)
+		require.Equal(t, []string{
+			"provider pay", "provider return_money", "buyer refund", "provider money_returned", "provider refunded",
+		}, trail(t, s, o.ID))
+		_, err = s.FinishRefund(t.Context(), 999, now)
+		require.ErrorIs(t, err, service.ErrNotFound)
+	})
+}
+
+// TestRefundOfWhatWasNotPaid: an order that is paid without a payment of ours has no money to wait for.
+func TestRefundOfWhatWasNotPaid(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		o := newOrder(1, 1, v.ID)
+		place(t, s, o)
+		_, err := s.MoveOrder(t.Context(), service.OrderMove{Move: service.MovePay, OrderID: o.ID, By: admin, At: now})
+		require.NoError(t, err)
+		got, err := s.BeginRefund(t.Context(), o.UserID, o.ID, now)
+		require.NoError(t, err)
+		require.Equal(t, service.OrderRefunded, got.Status)
+		require.Equal(t, []string{"admin pay", "buyer refund", "system refunded"}, trail(t, s, o.ID))
+		requireBooks(t, s, v.ID, 10, 0)
+	})
+}
+
+// TestNoticeOfAnotherOrder: a reference belongs to one order and one provider, also when it was never seen before.
+func TestNoticeOfAnotherOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		one, two := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
+		one.Currency, two.Currency = "CNY", "CNY"
+		place(t, s, one)
+		place(t, s, two)
+		var invalid *service.InvalidError
+		inYen := notice(one, "ref")
+		inYen.Currency = "JPY"
+		_, err := s.SettlePayment(t.Context(), "bank", inYen, now)
+		require.ErrorAs(t, err, &invalid)
+		pay(t, s, one, "ref")
+		_, err = s.SettlePayment(t.Context(), "bank", notice(two, "ref"), now)
+		require.ErrorAs(t, err, &invalid)
+		_, err = s.SettlePayment(t.Context(), "another bank", notice(one, "ref"), now)
+		require.ErrorAs(t, err, &invalid)
+
+		var errs [2]error // and both at once
+		tell := func(i int, o service.Order) func() {
+			return func() { _, errs[i] = s.SettlePayment(t.Context(), "bank", notice(o, "new"), now) }
+		}
+		together(0, tell(0, one), tell(1, two))
+		require.True(t, (errs[0] == nil) != (errs[1] == nil), "%v", errs)
+		for _, err := range errs {
+			if err != nil {
+				require.ErrorAs(t, err, &invalid)
+			}
+		}
+		require.Len(t, allPayments(t, s), 2)
+	})
+}
