@@ -122,8 +122,9 @@ func scrape(t *testing.T) (metrics, labels map[string]bool) {
 	token, err := client.Login(t.Context(), "13800000001")
 	require.NoError(t, err)
 	const demoSale = "2"
-	_, err = client.Place(t.Context(), token, demoSale)
+	order, err := client.Place(t.Context(), token, demoSale)
 	require.NoError(t, err)
+	pay(t, url, token, order.ID)
 	_, err = client.Place(t.Context(), token, demoSale)
 	require.Error(t, err, "the second order of a user")
 
@@ -145,6 +146,18 @@ func scrape(t *testing.T) (metrics, labels map[string]bool) {
 		}
 	}
 	return metrics, labels
+}
+
+// pay asks for the money of an order.
+func pay(t *testing.T, url, token, order string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/orders/"+order+"/pay", http.NoBody)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
 // serve builds and starts the program, and returns the addresses of its public and its private port.

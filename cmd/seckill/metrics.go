@@ -129,13 +129,14 @@ type backlog struct{ store *repo.Store }
 
 var (
 	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Unpaid orders whose time is over and that are not closed yet.", nil, nil)
+	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "How long the oldest of them has waited to be closed.", nil, nil)
 	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments whose money is to go back and has not yet.", nil, nil)
 	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest of them has waited.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (backlog) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{backlogOrders, backlogRefunds, backlogOldest} {
+	for _, d := range []*prometheus.Desc{backlogOrders, backlogOverdue, backlogRefunds, backlogOldest} {
 		ch <- d
 	}
 }
@@ -149,6 +150,7 @@ func (b backlog) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	ch <- prometheus.MustNewConstMetric(backlogOrders, prometheus.GaugeValue, float64(due.Orders))
+	ch <- prometheus.MustNewConstMetric(backlogOverdue, prometheus.GaugeValue, due.OldestOrder.Seconds())
 	ch <- prometheus.MustNewConstMetric(backlogRefunds, prometheus.GaugeValue, float64(due.Refunds))
 	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
 }

@@ -129,6 +129,7 @@ func TestOnlyTheOverdueAreClosed(t *testing.T) {
 		b, err := s.Backlog(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 2, b.Orders)
+		require.InDelta(t, time.Hour, b.OldestOrder, float64(10*time.Minute))
 		closed, err := s.CloseExpired(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, []int64{1}, idsOf(closed), "the oldest first")

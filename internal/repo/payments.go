@@ -266,6 +266,7 @@ func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (mo
 // Backlog is what is due and not done.
 type Backlog struct {
 	Orders       int64         // unpaid, and their time is over
+	OldestOrder  time.Duration // since the time of the oldest of them was over
 	Refunds      int64         // payments whose money is to go back
 	OldestRefund time.Duration // since the oldest of them was due
 }
@@ -281,12 +282,19 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	if err == nil {
 		err = db.Model(&paymentRow{}).Where("status = ?", service.PaymentRefunding).Count(&b.Refunds).Error
 	}
-	var oldest []paymentRow
-	if err == nil && b.Refunds > 0 {
-		err = db.Where("status = ?", service.PaymentRefunding).Order("updated_at").Limit(1).Find(&oldest).Error
+	var oldestOrder []orderRow
+	if err == nil && b.Orders > 0 {
+		err = db.Where("status = ?", service.OrderPendingPayment).Order("expires_at").Limit(1).Find(&oldestOrder).Error
 	}
-	for _, p := range oldest {
-		b.OldestRefund = now.Sub(p.UpdatedAt)
+	for _, o := range oldestOrder {
+		b.OldestOrder = max(0, now.Sub(o.ExpiresAt)) // another may have closed it meanwhile
+	}
+	var oldestRefund []paymentRow
+	if err == nil && b.Refunds > 0 {
+		err = db.Where("status = ?", service.PaymentRefunding).Order("updated_at").Limit(1).Find(&oldestRefund).Error
+	}
+	for _, p := range oldestRefund {
+		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // an instance's clock may be ahead
 	}
 	return b, s.translate(err)
 }

@@ -75,6 +75,31 @@ func TestRefundedWhenAllMoneyIsBack(t *testing.T) {
 	})
 }
 
+// TestBacklogOfRefunds counts what is to go back, and since when.
+func TestBacklogOfRefunds(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		b, err := s.Backlog(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, Backlog{}, b)
+		for i, since := range []time.Duration{time.Minute, time.Hour, -time.Hour} {
+			o := newOrder(int64(1+i), int64(1+i), v.ID)
+			place(t, s, o)
+			pay(t, s, o, fmt.Sprint("ref-", i))
+			_, err = s.BeginRefund(t.Context(), o.UserID, o.ID, time.Now().Add(-since))
+			require.NoError(t, err)
+		}
+		b, err = s.Backlog(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 3, b.Refunds)
+		require.InDelta(t, time.Hour, b.OldestRefund, float64(10*time.Minute))
+		returnMoney(t, s)
+		b, err = s.Backlog(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, Backlog{}, b)
+	})
+}
+
 // TestRefundOfWhatWasNotPaid: an order that is paid without a payment of ours has no money to wait for.
 func TestRefundOfWhatWasNotPaid(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
