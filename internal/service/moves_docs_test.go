@@ -1,0 +1,55 @@
+package service
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the picture of the moves into docs/orders.md")
+
+// picture draws the table of moves for people.
+func picture() string {
+	var b strings.Builder
+	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> " + OrderPendingPayment.String() + ": an order is placed\n")
+	statuses := []OrderStatus{OrderPendingPayment}
+	for _, m := range Moves() {
+		unit := ""
+		if m.ReturnsUnit() {
+			unit = ", the unit returns"
+		}
+		b.WriteString("  " + m.From.String() + " --> " + m.To.String() + ": " + m.Name + unit + "\n")
+		statuses = append(statuses, m.To)
+	}
+	drawn := map[OrderStatus]bool{}
+	for _, s := range statuses {
+		if s.Final() && !drawn[s] {
+			drawn[s] = true
+			b.WriteString("  " + s.String() + " --> [*]\n")
+		}
+	}
+	b.WriteString("```\n")
+	return b.String()
+}
+
+// TestMovesInDocs holds the picture in docs/orders.md against the table: go test ./internal/service -run InDocs -update
+func TestMovesInDocs(t *testing.T) {
+	const file, begin, end = "../../docs/orders.md", "<!-- moves: begin -->\n", "<!-- moves: end -->"
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	head, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found)
+	was, tail, found := strings.Cut(rest, end)
+	require.True(t, found)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(head+begin+picture()+end+tail), 0o600))
+		return
+	}
+	require.Equal(t, picture(), was, "-update draws it anew")
+	for _, m := range Moves() {
+		require.Contains(t, tail, "\n| `"+m.Name+"` | ", "the table says what it does")
+	}
+}
