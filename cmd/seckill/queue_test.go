@@ -118,7 +118,10 @@ func TestQueuedOrder(t *testing.T) {
 		require.Equal(t, []string{id}, waiting(t, p, tokens[0], "queued"))
 		require.Equal(t, []string{id}, waiting(t, p, tokens[0], ""))
 		require.Empty(t, waiting(t, p, tokens[0], "pending_payment"))
-		requireProblem(t, http.StatusConflict, "invalid_state", p.send(t, http.MethodPost, path+"/cancel", tokens[0]))
+		for _, move := range []string{"/cancel", "/pay", "/refund"} {
+			requireProblem(t, http.StatusConflict, "invalid_state", p.send(t, http.MethodPost, path+move, tokens[0]))
+			requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path+move, tokens[1]))
+		}
 		again := p.click(t, tokens[0], sale)
 		requireProblem(t, http.StatusConflict, "duplicate_order", again)
 		require.Equal(t, id, again.body["order_id"])

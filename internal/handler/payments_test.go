@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -143,6 +144,32 @@ func TestPay(t *testing.T) {
 		buyer.post(o.path()+"/"+action, nil).problem(http.StatusConflict, "invalid_state")
 	}
 	assert.EqualValues(t, 1, e.stock(v.ID))
+	e.checkBooks()
+}
+
+// TestPriceOfThePurchase: an order costs what the voucher cost when it was placed, in its currency, and that may be
+// nothing.
+func TestPriceOfThePurchase(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
+	o := e.buyer(1).place(v)
+	e.admin().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": 0}).want(http.StatusOK)
+	p := e.buyer(1).pay(o)
+	assert.EqualValues(t, 8000, p.Payment.Amount)
+	assert.Equal(t, "JPY", p.Payment.Currency)
+	inYuan := e.noticeOf(p.Payment, o, "succeeded")
+	inYuan["currency"] = "CNY"
+	e.tell(inYuan).problem(http.StatusBadRequest, "invalid_request")
+	inYuan["currency"] = "JPY"
+	e.tell(inYuan).want(http.StatusOK)
+	assert.Equal(t, "paid", e.buyer(1).status(o))
+
+	free := e.buyer(2).paid(v)
+	assert.Zero(t, free.Order.Amount)
+	e.buyer(2).post(free.Order.path()+"/refund", nil).want(http.StatusOK)
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.Equal(t, "refunded", e.buyer(2).status(free.Order))
 	e.checkBooks()
 }
 
@@ -341,6 +368,29 @@ func TestAudit(t *testing.T) {
 	assert.Len(t, of("actor_id="+admin.login.User.ID+"&limit=2"), 2)
 	admin.bad().get("/api/v1/admin/audit?order_id=x").problem(http.StatusBadRequest, "invalid_request")
 	buyer.get("/api/v1/admin/audit").problem(http.StatusForbidden, "forbidden")
+}
+
+// TestAuditHoldsTheLongest: what is accepted is noted whole, however long it is and however it is written.
+func TestAuditHoldsTheLongest(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, admin := e.sale(2), e.admin()
+	last := func() string {
+		t.Helper()
+		return decode[struct{ Items []struct{ Detail string } }](admin.get("/api/v1/admin/audit?limit=1&voucher_id=" + v.ID).want(http.StatusOK)).Items[0].Detail
+	}
+	hidden := "\U000e0001" // a letter that is not shown, and is written out in the log
+	for _, letter := range []string{hidden, "🎟", "\n"} {
+		long := map[string]any{
+			"title": "x" + strings.Repeat(letter, 254), "sub_title": strings.Repeat(letter, 255), "rules": strings.Repeat(letter, 1024),
+		}
+		admin.patch("/api/v1/admin/vouchers/"+v.ID, long).want(http.StatusOK)
+		assert.Contains(t, last(), fmt.Sprintf("%q", long["rules"]))
+	}
+	reason := "x" + strings.Repeat("🎟", 254)
+	admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 1, "reason": reason}).want(http.StatusOK)
+	assert.Equal(t, "+1: "+reason, last())
+	admin.bad().post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 1, "reason": reason + "x"}).problem(http.StatusBadRequest, "invalid_request")
 }
 
 func TestChangeStock(t *testing.T) {
