@@ -224,7 +224,52 @@ func TestReturnsOutliveTheRequest(t *testing.T) {
 	})
 }
 
-// failingStore fails to close, and fails to commit after some.
+// stockStore changes the stock, and lets the admin hang up while it does.
+type stockStore struct {
+	VoucherStore
+	hangUp func()
+	err    error
+}
+
+func (s stockStore) ChangeStock(context.Context, StockChange) (Voucher, error) {
+	s.hangUp()
+	return Voucher{}, s.err
+}
+
+// stockQueue is a gate that must hear of every change.
+type stockQueue struct {
+	Queue
+	level int64
+}
+
+func (q *stockQueue) AddStock(ctx context.Context, _, delta int64) error {
+	if ctx.Err() == nil {
+		q.level += delta
+	}
+	return ctx.Err()
+}
+
+// TestStockChangeOutlivesTheRequest: what the database has decided the gate hears of, though the admin hung up.
+func TestStockChangeOutlivesTheRequest(t *testing.T) {
+	for _, tc := range []struct {
+		delta, gate int64
+		err         error
+	}{
+		{5, 15, nil}, {-5, 5, nil}, {-5, 10, ErrInvalidState}, {-5, 10, ErrNotFound}, {5, 10, ErrInvalidState},
+		{5, 10, ErrUnavailable}, {-5, 5, ErrUnavailable}, // it may have happened: the gate is not above the database
+	} {
+		ctx, hangUp := context.WithCancel(t.Context())
+		gate := &stockQueue{level: 10}
+		vouchers := NewVouchers(VouchersConfig{
+			Store: stockStore{hangUp: hangUp, err: tc.err}, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now,
+		})
+		_, err := vouchers.ChangeStock(ctx, 1, 1, tc.delta, "counted")
+		require.ErrorIs(t, err, tc.err)
+		require.Equal(t, tc.gate, gate.level, "%+v", tc)
+	}
+}
+
+// failingStore fails to close.
 type failingStore struct{ err error }
 
 func (f failingStore) CloseExpired(context.Context, int) ([]Order, error) { return nil, f.err }

@@ -144,6 +144,8 @@ func (s *Vouchers) changeStockOf(ctx context.Context, c StockChange) (Voucher, e
 	v, err := s.cfg.Store.ChangeStock(ctx, c)
 	_, done := DoneBefore(err) // the first run has taken it from the gate
 	refused := done || errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout) // it is decided, whether or not somebody waits
+	defer cancel()
 	switch {
 	case err == nil && c.Delta > 0:
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta)
