@@ -21,7 +21,7 @@ var clusterSuite = map[string]bool{
 
 	"TestFairQueuesInOrderOfArrival": true, "TestFairTryRespectsTheQueue": true,
 	"TestReentry": true, "TestReentryHasLeasesOfItsOwn": true, "TestExpiredReentryIsNotRevived": true,
-	"TestRepeatedReentryIsOne": true, "TestReentryPassesTheQueue": true,
+	"TestRepeatedReentryIsOne": true, "TestReentryPassesTheQueue": true, "TestFollowersOfAnOwnerAreWoken": true,
 
 	"TestReadersTogetherWriterAlone": true, "TestWriterBeforeLaterReaders": true, "TestReadersWakeTogether": true,
 	"TestRWReentry": true, "TestNoUpgrade": true, "TestRWLeases": true, "TestRWTokens": true, "TestNamesOfRW": true,

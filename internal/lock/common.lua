@@ -90,6 +90,17 @@ local function tell_end(ms)
   if ms < RECHECK then wake_next() end
 end
 
+-- Wakes the waiters of an owner who just got in: they may follow. What a waiter wants that has an owner ends with
+-- ":owner"; one that is a stranger to everybody has an empty one.
+local function wake_followers(owner)
+  if owner == '' then return end
+  local all = redis.call('HGETALL', WAITERS)
+  for i = 1, #all, 2 do
+    local deadline, whose = string.match(all[i + 1], '^(%d+):[^:]*:(.*)$')
+    if whose == owner and tonumber(deadline) > now() / 1000 then wake(all[i]) end
+  end
+end
+
 -- Puts the caller into the queue, or says that it is still alive; returns its place.
 local function enqueue(wants)
   local at = now()

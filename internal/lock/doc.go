@@ -78,7 +78,7 @@
 // needed, and a cycle is two commands.
 //
 // When the owner of a [Reentrant] or [RWMutex] gets in, other waiters of that
-// owner, who may follow, are not woken: they find out by asking.
+// owner, who may follow, are woken wherever they are in the queue.
 //
 // A wait that is cut short leaves the queue before it returns, or in the
 // background if the server does not answer at once. While Redis is unreachable,

@@ -67,10 +67,9 @@ func (r *Reentrant) TryLock(ctx context.Context, opts ...Option) (*Hold, error) 
 	return r.lock(ctx, opts, false, ownerOf(ctx))
 }
 
-// ownerOf is the owner in ctx. One who has none becomes somebody new.
+// ownerOf is the owner in ctx, or nothing: then the scripts make somebody new of
+// the caller.
 func ownerOf(ctx context.Context) string {
-	if o, ok := ctx.Value(ownerKey{}).(Owner); ok && o != "" {
-		return string(o)
-	}
-	return rand.Text()
+	o, _ := ctx.Value(ownerKey{}).(Owner)
+	return string(o)
 }

@@ -1,6 +1,9 @@
 -- What the scripts of the reentrant lock share; common.lua is before it. LOCK is a hash:
 --   owner, token  of whoever has it
 --   hold:<id>     the deadline of that hold, ms of the server's clock
+-- ARGV[5]  the owner, or '' for a stranger to everybody
+-- What a waiter wants is "lease:owner".
+local ME = ARGV[5] ~= '' and ARGV[5] or ID
 local at = now() / 1000
 
 -- The owner, the token, and the deadlines of the holds by id; nil, nil, {} if the lock is free. Holds that have

@@ -101,9 +101,9 @@ func (s *rwSide) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 }
 
 func (s *rwSide) take(ctx context.Context, opts []Option, wait bool) (*Hold, error) {
-	owner, _ := ctx.Value(ownerKey{}).(Owner)
-	n := named{c: s.c, kind: s.kind, name: s.name, keys: rwKeys(s.c.prefix, s.name, owner)}
-	return n.lock(ctx, opts, wait, string(owner))
+	owner := ownerOf(ctx)
+	n := named{c: s.c, kind: s.kind, name: s.name, keys: rwKeys(s.c.prefix, s.name, Owner(owner))}
+	return n.lock(ctx, opts, wait, owner)
 }
 
 // rwKeys are the keys of a read-write lock, with those of an owner's if there is

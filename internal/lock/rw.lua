@@ -5,7 +5,7 @@
 -- KEYS[6]  writer   string: whose the write holds are
 -- KEYS[7]  reads    the read holds of the caller's owner; not given if the caller has none
 -- ARGV[5]  the owner, or '' for a stranger to everybody
--- In the queue, waiters want 'r' or 'w'.
+-- A waiter wants "r:owner" or "w:owner".
 local READERS, WRITER, READS = KEYS[5], KEYS[6], KEYS[7]
 local ME = ARGV[5] ~= '' and ARGV[5] or ID
 local at = now() / 1000
@@ -76,13 +76,16 @@ local function front()
     local readers, line = {}, living(n)
     for _, waiter in ipairs(line) do
       if waiter.id == ID then return readers end
-      if waiter.wants == 'w' then return readers, waiter end
+      if string.sub(waiter.wants, 1, 1) == 'w' then return readers, waiter end
       readers[#readers + 1] = waiter
     end
     if #line < n then return readers end
     n = n * 8
   end
 end
+
+-- The answer of an acquire that failed; ms as for deny, side 'r' or 'w'.
+local function refuse(ms, side) return deny(ms, side .. ':' .. ARGV[5]) end
 
 -- Tells the first of the queue to ask again if it may have to wait for less than it was told: it asks each RECHECK ms
 -- anyway, so that only what ends sooner is news.

@@ -5,10 +5,11 @@ if not mine then
   if latest(READS) then return {-1, 0} end
   local first = living(1)[1]
   local ends = math.max(latest(LOCK) or 0, latest(READERS) or 0, first and first.id ~= ID and first.deadline or 0)
-  if ends > 0 then return deny(ends - at, 'w') end
+  if ends > 0 then return refuse(ends - at, 'w') end
   fence()
 end
 write(LEASE)
 if MODE == 'wait' then forget(ID) end
 tell()
+if not mine then wake_followers(ARGV[5]) end
 return {1, token()}

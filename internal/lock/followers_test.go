@@ -1,0 +1,117 @@
+package lock
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// atOnce is far sooner than a waiter asks by itself, who came just now.
+const atOnce = 100 * time.Millisecond
+
+// Who waits as the same owner as somebody who gets in, follows, wherever it is in the queue and whatever client it is
+// of.
+func TestFollowersOfAnOwnerAreWoken(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		rdb := newClient(t, addr)
+		first, second, third := newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)
+		for _, test := range []struct {
+			name, kind       string
+			hold, lead       func(c *Client) Locker
+			stranger, follow func(c *Client) Locker // behind the leader, in this order
+		}{
+			{"reentrant", reentrantKind.name, reentrantOf, reentrantOf, reentrantOf, reentrantOf},
+			{"writers", "rw", writeOf, writeOf, readOf, writeOf},
+			{"writer and reader", "rw", writeOf, writeOf, readOf, readOf},
+			{"readers", "rw", writeOf, readOf, writeOf, readOf},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				soonest(t, atOnce, func() time.Duration {
+					ctx, me := soon(t), owned(t)
+					h := must(t)(test.hold(first).Lock(ctx))
+					leader := background(me, test.lead(first))
+					queued(t, rdb, test.kind, "a", 1)
+					wait, leave := context.WithCancel(ctx)
+					left := make(chan struct{})
+					go func() { // it may get in first, and then goes at once
+						defer close(left)
+						_ = Do(wait, test.stranger(third), nothing)
+					}()
+					queued(t, rdb, test.kind, "a", 2)
+					follower := background(me, test.follow(second))
+					queued(t, rdb, test.kind, "a", 3)
+					began := time.Now()
+					release(t, h)
+					in := []*Hold{arrived(t, leader), arrived(t, follower)}
+					took := time.Since(began)
+					assert.Equal(t, in[0].Token(), in[1].Token())
+					leave()
+					<-left
+					release(t, in...)
+					return took
+				})
+			})
+		}
+		nothingLeft(t, rdb)
+	})
+}
+
+func reentrantOf(c *Client) Locker { return c.Reentrant("a") }
+func readOf(c *Client) Locker      { return c.RW("a").Read() }
+func writeOf(c *Client) Locker     { return c.RW("a").Write() }
+
+// An owner who waits to write, and gets in to read, hears at once that it would wait for itself.
+func TestAFollowerHearsOfTheUpgrade(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		rdb := newClient(t, addr)
+		a, b := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
+		soonest(t, atOnce, func() time.Duration {
+			me := owned(t)
+			h := must(t)(a.Write().Lock(soon(t)))
+			reading := background(me, a.Read())
+			queued(t, rdb, "rw", "a", 1)
+			writing := background(me, b.Write())
+			queued(t, rdb, "rw", "a", 2)
+			began := time.Now()
+			release(t, h)
+			require.ErrorIs(t, (<-writing).err, ErrUpgrade)
+			took := time.Since(began)
+			release(t, arrived(t, reading))
+			return took
+		})
+		nothingLeft(t, rdb)
+	})
+}
+
+// Each follower gets one message, strangers and other owners none, and nobody one when the owner is in already.
+func TestOnlyFollowersAreWoken(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	ctx, me := soon(t), owned(t)
+	rdb := newClient(t, server.Addr)
+	c := newLocks(t, server.Addr)
+	h := must(t)(c.Reentrant("a").Lock(ctx))
+	var following []<-chan outcome
+	for i := range 4 {
+		following = append(following, background(me, newLocks(t, server.Addr).Reentrant("a")))
+		queued(t, rdb, reentrantKind.name, "a", int64(2*i+1))
+		stranger := c.newClaim(reentrantKind, c.Reentrant("a").keys, time.Minute, []string{"", "another"}[i%2])
+		_, err := stranger.ask(ctx, modeWait)
+		require.NoError(t, err)
+	}
+	release(t, h)
+	holds := []*Hold{arrived(t, following[0])}
+	for _, got := range following[1:] {
+		holds = append(holds, arrived(t, got))
+	}
+	assert.Equal(t, 4, calls(t, rdb, "publish"), "one by the release, three by who got in first")
+	holds = append(holds, must(t)(c.Reentrant("a").Lock(me)))
+	release(t, holds[1:]...)
+	assert.Equal(t, 4, calls(t, rdb, "publish"))
+	release(t, holds[0])
+}
