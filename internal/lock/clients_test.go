@@ -47,6 +47,15 @@ var exclusiveKinds = []exclusiveKind{
 	{reentrantKind, func(c *Client, name string) Locker { return c.Reentrant(name) }},
 }
 
+// attempt is a claim of that lock, of nobody whose name is an owner's.
+func (k exclusiveKind) attempt(c *Client, name string, lease time.Duration) *claim {
+	keys := keysOf(c.prefix, k.name, name, fenceKey)
+	if k.kind == rwWriteKind {
+		keys = rwKeys(c.prefix, name, "")
+	}
+	return c.newClaim(k.kind, keys, lease, "")
+}
+
 // eachExclusive runs test for each of them on each server. The server is the
 // test's own.
 func eachExclusive(t *testing.T, test func(t *testing.T, addr string, k exclusiveKind)) {

@@ -84,6 +84,15 @@ local function wake_next()
   end
 end
 
+-- To whom a release leaves the lock: the first of the queue, if it is a waiter of ID's client, which hears of it by
+-- the answer, {1 or 0 as without it, the waiter's id, its token}. It is not in the queue any more.
+local function take_heir()
+  local first = living(1)[1]
+  if not first or client(first.id) ~= client(ID) then return nil end
+  forget(first.id)
+  return first
+end
+
 -- Wakes the first of the queue if the lock may be had in ms, sooner than it comes back by itself: what it was told
 -- may be later than that.
 local function tell_end(ms)

@@ -73,9 +73,9 @@
 // for 4 s is passed over. All waiters of a Client share one pub/sub connection,
 // which exists only while there are any. A contended cycle is three commands,
 // an uncontended one two, and a release publishes nothing when nobody waits.
-// A [Mutex] or [Fair] that is released while the first in the queue is of the
-// same Client is left to it by the answer to the release: then no message is
-// needed, and a cycle is two commands.
+// A lock that becomes free while the first in the queue wants all of it, and is
+// of the Client that released it, is left to it by the answer to the release:
+// then no message is needed, and a cycle is two commands.
 //
 // When the owner of a [Reentrant] or [RWMutex] gets in, other waiters of that
 // owner, who may follow, are woken wherever they are in the queue.

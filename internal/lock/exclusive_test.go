@@ -54,7 +54,7 @@ func TestStrangers(t *testing.T) {
 		require.NoError(t, err)
 		ttl := rdb.PTTL(ctx, keysOf(DefaultPrefix, k.name, "a")[0]).Val()
 
-		stranger := c.newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "stranger")
+		stranger := k.attempt(c, "a", time.Minute)
 		_, err = stranger.renew(ctx, time.Hour)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, stranger.release(ctx), ErrNotHeld)
@@ -184,7 +184,7 @@ func TestLeavingPassesTheWakeOn(t *testing.T) {
 		h, err := l.Lock(ctx)
 		require.NoError(t, err)
 		// Of another client. It is woken, and does nothing about it.
-		deaf := newLocks(t, addr).newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "deaf")
+		deaf := k.attempt(newLocks(t, addr), "a", time.Minute)
 		_, confirmed, err := deaf.c.hub.join(deaf.id)
 		require.NoError(t, err)
 		<-confirmed
@@ -233,7 +233,7 @@ func TestDeadWaiterIsSkipped(t *testing.T) {
 		l := k.lock(c, "a")
 		h, err := l.Lock(ctx)
 		require.NoError(t, err)
-		dead := newLocks(t, addr).newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "dead")
+		dead := k.attempt(newLocks(t, addr), "a", time.Minute)
 		_, err = dead.ask(ctx, modeWait)
 		require.NoError(t, err)
 		got := background(ctx, l)
@@ -379,7 +379,7 @@ func TestWhoDoesNotHearIsPassedOver(t *testing.T) {
 		require.NoError(t, err)
 		var asked []*claim
 		for range 3 {
-			deaf := newLocks(t, server.Addr).newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "deaf")
+			deaf := k.attempt(newLocks(t, server.Addr), "a", time.Minute)
 			_, err = deaf.ask(ctx, modeWait)
 			require.NoError(t, err)
 			asked = append(asked, deaf)

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // handingOver are the kinds whose release leaves the lock to a waiter of the same client.
-var handingOver = []exclusiveKind{exclusiveKinds[0], exclusiveKinds[1]}
+var handingOver = append(slices.Clip(exclusiveKinds), exclusiveKind{rwWriteKind, func(c *Client, name string) Locker { return c.RW(name).Write() }})
 
 // A release leaves the lock to the first in the queue, if it is of the same client: with the answer of the release it
 // has the lock, without a message or another command, for its own lease and with its own token.
@@ -78,7 +79,7 @@ func TestAGhostInheritsNothing(t *testing.T) {
 			c := newLocks(t, addr)
 			h, err := k.lock(c, "ghost").Lock(ctx)
 			require.NoError(t, err)
-			ghost := c.newClaim(k.kind, keysOf(DefaultPrefix, k.name, "ghost", fenceKey), time.Hour)
+			ghost := k.attempt(c, "ghost", time.Hour)
 			_, _, err = c.hub.join(ghost.id)
 			require.NoError(t, err)
 			require.False(t, c.hub.leave(ghost.id, false))
@@ -125,7 +126,7 @@ func TestAnOldQuestionDoesNotShorten(t *testing.T) {
 	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		cl := newLocks(t, addr).newClaim(k.kind, keysOf(DefaultPrefix, k.name, "a", fenceKey), time.Minute, "me")
+		cl := k.attempt(newLocks(t, addr), "a", time.Minute)
 		first, err := cl.ask(ctx, modeTry)
 		require.NoError(t, err)
 		require.True(t, first.ok)
@@ -158,4 +159,46 @@ func TestAShortLeaseIsTold(t *testing.T) {
 		require.NoError(t, next.err)
 		require.NoError(t, next.hold.Release(ctx))
 	})
+}
+
+// So is that of an heir.
+func TestAnHeirsShortLeaseIsTold(t *testing.T) {
+	t.Parallel()
+	for _, k := range handingOver {
+		server := testenv.StartRedis(t)
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		c := newLocks(t, server.Addr)
+		h := must(t)(k.lock(c, "a").Lock(ctx))
+		heir := background(ctx, k.lock(c, "a"), WithLease(time.Second))
+		queued(t, rdb, k.name, "a", 1)
+		last := background(ctx, k.lock(newLocks(t, server.Addr), "a"))
+		queued(t, rdb, k.name, "a", 2)
+		release(t, h)
+		arrived(t, heir)
+		eventually(t, "the last is told", func() bool { return calls(t, rdb, "publish") == 1 })
+		release(t, arrived(t, last))
+	}
+}
+
+// Who gets a lock that it is left is followed by the others of its owner, as one who asked for it.
+func TestAnHeirIsFollowed(t *testing.T) {
+	t.Parallel()
+	for _, k := range handingOver[2:] {
+		server := testenv.StartRedis(t)
+		ctx, me := soon(t), owned(t)
+		rdb := newClient(t, server.Addr)
+		c := newLocks(t, server.Addr)
+		h := must(t)(k.lock(c, "a").Lock(ctx))
+		heir := background(me, k.lock(c, "a"))
+		queued(t, rdb, k.name, "a", 1)
+		follower := background(me, k.lock(newLocks(t, server.Addr), "a"))
+		queued(t, rdb, k.name, "a", 2)
+		release(t, h)
+		in := []*Hold{arrived(t, heir), arrived(t, follower)}
+		assert.Equal(t, in[0].Token(), in[1].Token())
+		assert.Equal(t, 1, calls(t, rdb, "publish"), "to the follower")
+		release(t, in...)
+		nothingLeft(t, rdb)
+	}
 }

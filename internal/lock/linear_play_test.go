@@ -118,7 +118,7 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	for i := range players {
 		at := i // whose connections the player uses
 		if seed/8%2 == 1 {
-			at -= i % 2 // two share a client, and leave each other the lock
+			at = i % 2 // two share a client, one of each team, and leave each other the lock
 		}
 		p := &player{
 			rng: rand.New(rand.NewPCG(seed, uint64(i))), calm: seed%2 == 0, hasty: seed%4 == 0, first: i == 0,

@@ -25,9 +25,9 @@ local function read()
   return fields.owner, tonumber(fields.token), holds
 end
 
--- Lets the lock last as long as the last of its holds.
-local function outlast(holds)
-  local last, before = 0, redis.call('PTTL', LOCK)
+-- Lets the lock last as long as the last of its holds. It would have lasted for so many ms; negative: not at all.
+local function outlast(holds, before)
+  local last = 0
   for _, deadline in pairs(holds) do last = math.max(last, deadline) end
   redis.call('PEXPIRE', LOCK, int(math.ceil(last - at)))
   if before < 0 or last - at < before then tell_end(last - at) end -- it is new, or ends sooner
@@ -35,8 +35,8 @@ end
 
 -- Lets ID's hold end LEASE ms from now.
 local function keep(owner, token, holds)
+  local before = next(holds) and redis.call('PTTL', LOCK) or -1
   holds[ID] = at + LEASE
   redis.call('HSET', LOCK, 'owner', owner, 'token', int(token), 'hold:' .. ID, int(holds[ID]))
-  outlast(holds)
+  outlast(holds, before)
 end
-

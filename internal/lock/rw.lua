@@ -5,7 +5,7 @@
 -- KEYS[6]  writer   string: whose the write holds are
 -- KEYS[7]  reads    the read holds of the caller's owner; not given if the caller has none
 -- ARGV[5]  the owner, or '' for a stranger to everybody
--- A waiter wants "r:owner" or "w:owner".
+-- A waiter wants "r<lease>:owner" or "w<lease>:owner".
 local READERS, WRITER, READS = KEYS[5], KEYS[6], KEYS[7]
 local ME = ARGV[5] ~= '' and ARGV[5] or ID
 local at = now() / 1000
@@ -85,7 +85,7 @@ local function front()
 end
 
 -- The answer of an acquire that failed; ms as for deny, side 'r' or 'w'.
-local function refuse(ms, side) return deny(ms, side .. ':' .. ARGV[5]) end
+local function refuse(ms, side) return deny(ms, side .. ARGV[3] .. ':' .. ARGV[5]) end
 
 -- Tells the first of the queue to ask again if it may have to wait for less than it was told: it asks each RECHECK ms
 -- anyway, so that only what ends sooner is news.

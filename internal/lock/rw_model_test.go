@@ -111,6 +111,11 @@ func (m *rwModel) end(a *rwActor) {
 	} else {
 		require.ErrorIs(m.t, err, ErrNotHeld)
 	}
+	if len(m.holds) == 0 && len(m.queue) > 0 && m.queue[0].write { // it is of the same client
+		token, err := m.rdb.Get(context.Background(), a.keys[3]).Uint64()
+		require.NoError(m.t, err)
+		m.enter(m.queue[0], token)
+	}
 }
 
 // downgrade sends the downgrade of whatever a is.
@@ -262,6 +267,7 @@ func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
 		attempt := func(k *kind, lease time.Duration, owner Owner) *claim {
 			return c.newClaim(k, rwKeys(DefaultPrefix, "a", owner), lease, string(owner))
 		}
+		elsewhere := newLocks(t, addr) // so that nothing is left to mine without its asking
 		ask := func(cl *claim, ok bool) {
 			v, err := cl.ask(ctx, modeWait)
 			require.NoError(t, err)
@@ -289,7 +295,7 @@ func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
 			"taken": nil,
 		} {
 			require.NoError(t, rdb.FlushAll(ctx).Err())
-			first := attempt(rwWriteKind, time.Hour, "")
+			first := elsewhere.newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Hour, "")
 			mine, waiter := attempt(side.kind, time.Hour, "me"), attempt(rwWriteKind, time.Hour, "")
 			ask(first, true)
 			ask(mine, false)
