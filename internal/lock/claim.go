@@ -28,6 +28,7 @@ type claim struct {
 	lease time.Duration
 	extra []any // the kind's own arguments, after those of common.lua
 
+	patient  bool  // the next question may wait a little
 	joined   bool  // the hub
 	inFlight *call // an acquire whose outcome we did not wait for
 	unheard  bool  // an acquire may have been executed, but its answer is lost
@@ -66,12 +67,23 @@ func (cl *claim) args(lease time.Duration, mode string) []any {
 	return cl.c.scriptArgs(cl.id, lease, mode, cl.extra...)
 }
 
+// owned says whether the claim is of an owner: then it is the first of the kind's
+// own arguments.
+func (cl *claim) owned() bool {
+	if len(cl.extra) == 0 {
+		return false
+	}
+	owner, ok := cl.extra[0].(string)
+	return ok && owner != ""
+}
+
 // ask asks for the lock once. An error leaves the claim's flags saying what may
 // have come of it.
 func (cl *claim) ask(ctx context.Context, mode string) (verdict, error) {
 	began := time.Now()
-	call := cl.c.exec.send(cl.kind.acquire, cl.keys, cl.args(cl.lease, mode))
-	if !cl.c.exec.wait(ctx, call) {
+	call := &call{script: cl.kind.acquire, keys: cl.keys, args: cl.args(cl.lease, mode), patient: cl.patient}
+	cl.patient = false
+	if !cl.c.exec.deliver(ctx, call) {
 		cl.inFlight, cl.unheard, cl.queued = call, true, true
 		return verdict{}, waitEnded(ctx)
 	}
@@ -133,14 +145,14 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 	return err
 }
 
-func (cl *claim) sendRelease() *call { return cl.sendReleaseOf(cl.id) }
+func (cl *claim) sendRelease() *call { return cl.c.exec.post(cl.releaseOf(cl.id)) }
 
-// sendReleaseOf sends the release of an id, whose answer may leave the lock to a
-// waiter of this client: it is told at once, or, if it is gone, the lock goes to
-// the next. If the answer is lost, all waiters ask.
-func (cl *claim) sendReleaseOf(id string) *call {
+// releaseOf is the release of an id, whose answer may leave the lock to a waiter
+// of this client: it is told at once, or, if it is gone, the lock goes to the
+// next. If the answer is lost, all waiters ask.
+func (cl *claim) releaseOf(id string) *call {
 	began := time.Now()
-	return cl.c.exec.post(&call{
+	return &call{
 		script: cl.kind.release, keys: cl.keys, args: cl.c.scriptArgs(id, 0, "", cl.extra...),
 		heed: func(value any, err error) {
 			_, heir, token := readRelease(value)
@@ -148,10 +160,10 @@ func (cl *claim) sendReleaseOf(id string) *call {
 			case err != nil && !notExecuted(err):
 				cl.c.hub.wakeAll()
 			case heir != "" && !cl.c.hub.leaveTo(heir, inheritance{since: began, token: token}):
-				cl.sendReleaseOf(heir)
+				cl.c.exec.post(cl.releaseOf(heir))
 			}
 		},
-	})
+	}
 }
 
 // readRelease reads the answer of a release: whether it ended a hold, and to
@@ -183,8 +195,8 @@ func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) 
 
 // release implements keeper.
 func (cl *claim) release(ctx context.Context) error {
-	c := cl.sendRelease()
-	if !cl.c.exec.wait(ctx, c) {
+	c := cl.releaseOf(cl.id)
+	if !cl.c.exec.deliver(ctx, c) {
 		cl.freed = true
 		return waitEnded(ctx)
 	}

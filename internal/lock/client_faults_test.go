@@ -250,7 +250,7 @@ func TestReconnectMeansAskAgain(t *testing.T) {
 	server := testenv.StartRedis(t)
 	ctx := soon(t)
 	c := newLocks(t, server.Addr)
-	woken, confirmed, err := c.hub.join("me")
+	woken, confirmed, err := c.hub.join("me", "")
 	require.NoError(t, err)
 	defer c.hub.leave("me", false)
 	<-confirmed

@@ -48,10 +48,11 @@ end
 
 -- The first n of the queue that are alive, as {id=, wants=, deadline=}. The dead before and among them are removed.
 local function living(n)
-  local found, at = {}, nil
+  local found, look, at = {}, n, nil
   while #found < n do
-    local ids = redis.call('ZRANGE', QUEUE, #found, #found + 15)
+    local ids = redis.call('ZRANGE', QUEUE, #found, #found + look - 1)
     if #ids == 0 then break end
+    look = 16 -- some were dead
     at = at or now() / 1000
     for _, id in ipairs(ids) do
       local entry = redis.call('HGET', WAITERS, id) or ''
@@ -110,25 +111,27 @@ local function wake_followers(owner)
   end
 end
 
--- Puts the caller into the queue, or says that it is still alive; returns its place.
+-- Puts the caller into the queue, or says that it is still alive.
+-- The two keys last at least as long as anybody in the queue is alive: each who comes in another second than the last
+-- one before, and each who comes back, makes them last for another while.
 local function enqueue(wants)
   local at = now()
-  local place = redis.call('ZRANK', QUEUE, ID)
-  if not place then
-    local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
-    local arrival = math.max(at, (tonumber(last[2]) or 0) + 1) -- strictly in order, whatever the clock does
-    redis.call('ZADD', QUEUE, int(arrival), ID)
-    place = redis.call('ZCARD', QUEUE) - 1
-  end
+  local last = tonumber(redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]) or 0
+  local arrival = math.max(at, last + 1) -- strictly in order, whatever the clock does
+  local new = redis.call('ZADD', QUEUE, 'NX', int(arrival), ID) == 1
   redis.call('HSET', WAITERS, ID, int(at / 1000 + PATIENCE) .. ':' .. wants)
-  redis.call('PEXPIRE', QUEUE, PATIENCE + 1000)
-  redis.call('PEXPIRE', WAITERS, PATIENCE + 1000)
-  return place
+  if not new or math.floor(at / 1000000) ~= math.floor(last / 1000000) then
+    redis.call('PEXPIRE', QUEUE, PATIENCE + 3000)
+    redis.call('PEXPIRE', WAITERS, PATIENCE + 3000)
+  end
 end
 
--- The answer of an acquire that failed; ms is when the lock may be had at the latest, as far as is known.
+-- The answer of an acquire that failed; ms is when the lock may be had at the latest, as far as is known. The place is
+-- of interest only if that is soon.
 local function deny(ms, wants)
   if MODE ~= 'wait' then return {0, ms, 0} end
-  return {0, ms, enqueue(wants or '')}
+  enqueue(wants)
+  if ms < 0 or ms >= RECHECK then return {0, ms, 0} end
+  return {0, ms, redis.call('ZRANK', QUEUE, ID)}
 end
 

@@ -85,7 +85,9 @@
 // waiters go on asking for 10 s; then, or if the very first question fails, Lock
 // returns Redis's error.
 //
-// The scripts of concurrent callers share round trips. The keys of a lock are
+// The scripts of concurrent callers share round trips. Who comes to wait behind
+// others of the same Client is in no hurry, and asks up to 2 ms later, together
+// with whatever is sent meanwhile. The keys of a lock are
 // named prefix:kind:{name}, so that a cluster keeps them together, and vanish
 // with the lock; only the last token stays, for an hour. On a ring, the wakes of
 // a lock reach only the waiters whose channel is on the same shard; the others

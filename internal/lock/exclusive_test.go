@@ -185,7 +185,7 @@ func TestLeavingPassesTheWakeOn(t *testing.T) {
 		require.NoError(t, err)
 		// Of another client. It is woken, and does nothing about it.
 		deaf := k.attempt(newLocks(t, addr), "a", time.Minute)
-		_, confirmed, err := deaf.c.hub.join(deaf.id)
+		_, confirmed, err := deaf.c.hub.join(deaf.id, deaf.keys[0])
 		require.NoError(t, err)
 		<-confirmed
 		v, err := deaf.ask(ctx, modeWait)
@@ -384,7 +384,7 @@ func TestWhoDoesNotHearIsPassedOver(t *testing.T) {
 			require.NoError(t, err)
 			asked = append(asked, deaf)
 		}
-		woken, confirmed, err := asked[1].c.hub.join(asked[1].id)
+		woken, confirmed, err := asked[1].c.hub.join(asked[1].id, asked[1].keys[0])
 		require.NoError(t, err)
 		defer asked[1].c.hub.leave(asked[1].id, false)
 		<-confirmed

@@ -23,6 +23,9 @@ const (
 	// fill under load.
 	flights = 3
 
+	// lag is how long a call that can wait does so for others to go with.
+	lag = 2 * time.Millisecond
+
 	// soloFlights is the same where each command travels alone.
 	soloFlights = 128
 )
@@ -31,7 +34,7 @@ var errBusy = errors.New("too many commands are waiting for Redis")
 
 // An executor sends scripts to one Redis. Those of concurrent callers share
 // round trips: whatever was asked for while batches are under way is the next
-// batch. Nobody waits for a batch to fill.
+// batch. Nobody waits for a batch to fill, but those who say that they can.
 //
 // Commands are sent once, whatever retries the client is configured with: only
 // the scripts know whether they may be repeated.
@@ -48,10 +51,13 @@ type executor struct {
 	flying int
 	closed bool
 	landed sync.WaitGroup
+	late   *time.Timer // runs while only patient calls are queued
 }
 
 func newExecutor(rdb redis.UniversalClient) *executor {
 	e := &executor{rdb: bounded(rdb, commandTimeout), timeout: commandTimeout, batch: 1, flights: soloFlights}
+	e.late = time.AfterFunc(time.Hour, e.depart)
+	e.late.Stop()
 	// A pipeline over several nodes would be as slow as the slowest of them.
 	if _, ok := rdb.(*redis.Client); ok {
 		e.batch, e.flights = maxBatch, flights
@@ -65,6 +71,8 @@ type call struct {
 	keys   []string
 	args   []any
 	asked  time.Time
+
+	patient bool // it may wait a little to go with others
 
 	heed  func(value any, err error) // told the outcome before done; may be nil, and must not block
 	done  chan struct{}              // closed when value and err are set
@@ -106,6 +114,32 @@ func (e *executor) send(s *script, keys []string, args []any) *call {
 
 // post is send for a call that is made already.
 func (e *executor) post(c *call) *call {
+	if e.line(c) {
+		go e.fly()
+	}
+	return c
+}
+
+// deliver is post and wait. Who waits in any case takes the flight itself: that
+// is sooner than to have another goroutine do it.
+func (e *executor) deliver(ctx context.Context, c *call) bool {
+	if ctx.Done() != nil {
+		return e.wait(ctx, e.post(c))
+	}
+	if e.line(c) {
+		e.ship(e.next())
+		if more := e.next(); len(more) > 0 {
+			go e.carry(more)
+		} else {
+			e.landed.Done()
+		}
+	}
+	<-c.done
+	return true
+}
+
+// line queues a call. If it returns true, the caller has to see to a flight.
+func (e *executor) line(c *call) bool {
 	c.asked, c.done = time.Now(), make(chan struct{})
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,12 +150,34 @@ func (e *executor) post(c *call) *call {
 		c.finish(nil, errBusy)
 	default:
 		e.queue = append(e.queue, c)
-		if e.flying < e.flights {
-			e.flying++
-			e.landed.Go(e.fly)
+		if c.patient && e.batch > 1 {
+			if len(e.queue) == 1 {
+				e.late.Reset(lag)
+			}
+			return false
 		}
+		return e.claimFlight()
 	}
-	return c
+	return false
+}
+
+// claimFlight says whether there is to be one more. The caller holds mu.
+func (e *executor) claimFlight() bool {
+	if e.flying == e.flights {
+		return false
+	}
+	e.flying++
+	e.landed.Add(1)
+	return true
+}
+
+// depart is the late timer's function.
+func (e *executor) depart() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.queue) > 0 && e.claimFlight() {
+		go e.fly()
+	}
 }
 
 // wait waits for c until ctx ends, and a little longer, since the true outcome
@@ -156,8 +212,8 @@ func (c *call) wait(ctx context.Context) bool {
 // run is send and wait, for callers that can do without knowing more than that
 // a command may have been executed.
 func (e *executor) run(ctx context.Context, s *script, keys []string, args []any) (any, error) {
-	c := e.send(s, keys, args)
-	if !e.wait(ctx, c) {
+	c := &call{script: s, keys: keys, args: args}
+	if !e.deliver(ctx, c) {
 		return nil, waitEnded(ctx)
 	}
 	return c.value, c.err
@@ -180,14 +236,24 @@ func (e *executor) drop(c *call) bool {
 }
 
 // fly sends batches as long as there are any.
-func (e *executor) fly() {
-	for batch := e.next(); len(batch) > 0; batch = e.next() {
-		ctx, cancel := context.WithTimeout(context.Background(), e.timeout)
-		if missing := e.trip(ctx, batch, true); len(missing) > 0 {
-			// These were refused, so that sending them again is their first execution.
-			e.trip(ctx, missing, false)
-		}
-		cancel()
+func (e *executor) fly() { e.carry(e.next()) }
+
+func (e *executor) carry(batch []*call) {
+	for ; len(batch) > 0; batch = e.next() {
+		e.ship(batch)
+	}
+	e.landed.Done()
+}
+
+// ship sends a batch and finishes its calls.
+//
+//nolint:contextcheck // they are of many callers, and go on when these leave
+func (e *executor) ship(batch []*call) {
+	ctx, cancel := context.WithTimeout(context.Background(), e.timeout)
+	defer cancel()
+	if missing := e.trip(ctx, batch, true); len(missing) > 0 {
+		// These were refused, so that sending them again is their first execution.
+		e.trip(ctx, missing, false)
 	}
 }
 
@@ -215,14 +281,17 @@ func (e *executor) next() []*call {
 	rest := copy(e.queue, e.queue[taken:])
 	clear(e.queue[rest:])
 	e.queue = e.queue[:rest]
+	if len(e.queue) == 0 {
+		e.late.Stop()
+	}
 	if len(batch) == 0 {
 		e.flying--
 	}
 	return batch
 }
 
-// trip sends a batch and finishes its calls, but for those that name a script
-// by a hash which the server does not know: it returns them.
+// trip is ship, but for the calls that name a script by a hash which the server
+// does not know: it returns them.
 func (e *executor) trip(ctx context.Context, batch []*call, byHash bool) (missing []*call) {
 	cmds := make([]once, len(batch))
 	for i, c := range batch {
@@ -253,5 +322,6 @@ func (e *executor) close() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.depart() // with the patient
 	e.landed.Wait()
 }

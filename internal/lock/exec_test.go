@@ -97,6 +97,46 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	assert.EqualValues(t, 2, sent.n.Load()-before)
 }
 
+// A patient call goes along with the next that is not, or alone if there is none, or if nothing comes after it.
+func TestPatientCallsGoWithOthers(t *testing.T) {
+	t.Parallel()
+	rdb := newClient(t, testenv.StartRedis(t).Addr)
+	var sent trips
+	rdb.AddHook(&sent)
+	e := newExecutor(rdb)
+	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
+	require.NoError(t, err)
+	post := func(patient bool) *call {
+		return e.post(&call{script: echo, keys: []string{"a"}, args: echoArgs("x"), patient: patient})
+	}
+	answered := func(calls ...*call) {
+		for _, c := range calls {
+			require.True(t, e.wait(soon(t), c))
+			require.NoError(t, c.err)
+			require.Equal(t, "x", c.value)
+		}
+	}
+	together := false
+	for range 50 { // unless this is late for the flight
+		before := sent.n.Load()
+		answered(post(true), post(true), post(false))
+		together = together || sent.n.Load() == before+1
+	}
+	require.True(t, together)
+	answered(post(true))
+
+	left, leave := context.WithCancel(context.Background())
+	leave()
+	dropped := post(true)
+	require.True(t, e.wait(left, dropped))
+	if dropped.err != nil { // it was not sent yet
+		require.ErrorIs(t, dropped.err, errNotSent)
+	}
+	last := post(true)
+	e.close()
+	answered(last)
+}
+
 // One script of a batch fails, or is not there: the others are not concerned.
 func TestBatchedCommandsAreApart(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {

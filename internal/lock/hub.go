@@ -31,6 +31,7 @@ type hub struct {
 
 	mu      sync.Mutex
 	waiters map[string]*waiter // by id
+	lines   map[string]int     // how many of them wait for the lock of that key
 	gone    []gone             // who stopped waiting lately, the first first
 	sub     *subscription
 	closed  bool
@@ -41,6 +42,7 @@ type hub struct {
 
 // A waiter is who has joined a hub.
 type waiter struct {
+	lock  string // its key
 	woken chan struct{}
 	heir  *inheritance // what it was left, nil if nothing
 }
@@ -67,7 +69,7 @@ type subscription struct {
 }
 
 func newHub(rdb redis.UniversalClient, channel string) *hub {
-	return &hub{rdb: rdb, channel: channel, waiters: map[string]*waiter{}}
+	return &hub{rdb: rdb, channel: channel, waiters: map[string]*waiter{}, lines: map[string]int{}}
 }
 
 // live says whether a waiter who joins now would be sure to be woken.
@@ -77,10 +79,10 @@ func (h *hub) live() bool {
 	return h.sub != nil && isClosed(h.sub.confirmed)
 }
 
-// join makes a waiter. It receives from woken when it should ask again; wakes
+// join makes a waiter for the lock of that key. It receives from woken when it should ask again; wakes
 // that come meanwhile are one. The second channel is closed as soon as it is
 // sure to be woken. The caller leaves afterwards.
-func (h *hub) join(id string) (woken, confirmed <-chan struct{}, err error) {
+func (h *hub) join(id, lock string) (woken, confirmed <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -93,10 +95,18 @@ func (h *hub) join(id string) (woken, confirmed <-chan struct{}, err error) {
 		h.sub.idle.Stop()
 		h.sub.idle = nil
 	}
-	w := &waiter{woken: make(chan struct{}, 1)}
+	w := &waiter{lock: lock, woken: make(chan struct{}, 1)}
 	h.waiters[id] = w
+	h.lines[lock]++
 	h.waiting.Add(1)
 	return w.woken, h.sub.confirmed, nil
+}
+
+// inLine is how many wait for the lock of that key.
+func (h *hub) inLine(lock string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lines[lock]
 }
 
 // leave ends what join began. got says whether the waiter has the lock. It
@@ -104,8 +114,12 @@ func (h *hub) join(id string) (woken, confirmed <-chan struct{}, err error) {
 func (h *hub) leave(id string, got bool) (unwanted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	w := h.waiters[id]
+	if h.lines[w.lock]--; h.lines[w.lock] == 0 {
+		delete(h.lines, w.lock)
+	}
 	if !got {
-		unwanted = h.waiters[id].heir != nil
+		unwanted = w.heir != nil
 		h.forgetGone()
 		h.gone = append(h.gone, gone{id: id, at: time.Now()})
 	}

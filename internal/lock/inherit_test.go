@@ -80,7 +80,7 @@ func TestAGhostInheritsNothing(t *testing.T) {
 			h, err := k.lock(c, "ghost").Lock(ctx)
 			require.NoError(t, err)
 			ghost := k.attempt(c, "ghost", time.Hour)
-			_, _, err = c.hub.join(ghost.id)
+			_, _, err = c.hub.join(ghost.id, ghost.keys[0])
 			require.NoError(t, err)
 			require.False(t, c.hub.leave(ghost.id, false))
 			_, err = ghost.ask(ctx, modeWait)

@@ -55,11 +55,14 @@ func (cl *claim) attempts(ctx context.Context, wait bool) (verdict, error) {
 
 // await asks whenever there is hope.
 func (cl *claim) await(ctx context.Context) (verdict, error) {
-	woken, confirmed, err := cl.c.hub.join(cl.id) //nolint:contextcheck // the subscription serves others, too
+	woken, confirmed, err := cl.c.hub.join(cl.id, cl.keys[0]) //nolint:contextcheck // the subscription serves others, too
 	if err != nil {
 		return verdict{}, err
 	}
 	cl.joined = true
+	// Behind others of this client there is no hurry to be queued, unless as an
+	// owner, who may pass them.
+	cl.patient = cl.c.hub.inLine(cl.keys[0]) > 1 && !cl.owned()
 	if !isClosed(confirmed) {
 		if err := cl.sleep(ctx, confirmed, confirmTimeout); err != nil {
 			return verdict{}, err
