@@ -11,9 +11,6 @@ import (
 	"seckill/internal/testenv"
 )
 
-// atOnce is far sooner than a waiter asks by itself, who came just now.
-const atOnce = 100 * time.Millisecond
-
 // Who waits as the same owner as somebody who gets in, follows, wherever it is in the queue and whatever client it is
 // of.
 func TestFollowersOfAnOwnerAreWoken(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +110,22 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	require.Eventually(t, ok, patience, 5*time.Millisecond, what)
 }
 
+const (
+	// atOnce is the bound for being in after a lease has ended. It is far
+	// sooner than a waiter asks by itself that came just now.
+	atOnce = 100 * time.Millisecond
+
+	// unasked is also sooner than that, for what takes several commands.
+	unasked = recheck / 2
+
+	// cancelBound is how soon a call must return whose ctx is cancelled while a
+	// command is in flight.
+	cancelBound = 50 * time.Millisecond
+
+	// deadBound is how soon a dead waiter must be passed over.
+	deadBound = 5 * time.Second
+)
+
 // soonest fails unless one of some tries took no longer than the bound. A machine
 // that stands still makes a try late; a waiter that was not woken, and finds out
 // by asking, makes each of them late.
@@ -123,6 +140,31 @@ func soonest(t testing.TB, bound time.Duration, try func() time.Duration) {
 		}
 	}
 	require.Failf(t, "late each time", "%v, want %v", took, bound)
+}
+
+// cancelled is the error of a call whose ctx is cancelled while its command is in
+// flight. It has to return within cancelBound in the best of several tries.
+func cancelled(t testing.TB, call func(context.Context) error) (err error) {
+	t.Helper()
+	soonest(t, cancelBound, func() (took time.Duration) {
+		took, err = cancelOnce(call)
+		require.ErrorIs(t, err, context.Canceled)
+		return took
+	})
+	return err
+}
+
+// cancelOnce is how long after its ctx was cancelled a call returned, and what.
+func cancelOnce(call func(context.Context) error) (took time.Duration, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var at atomic.Int64
+	began := time.Now()
+	timer := time.AfterFunc(50*time.Millisecond, func() { at.Store(int64(time.Since(began))); cancel() })
+	err = call(ctx)
+	took = time.Since(began) - time.Duration(at.Load())
+	timer.Stop()
+	cancel()
+	return took, err
 }
 
 // keyGone waits until the lock's key is gone, far sooner than its lease ends.

@@ -132,7 +132,7 @@ func TestWithLeaseEnds(t *testing.T) {
 		ctx := context.Background()
 		var seen recorder
 		l := newLock(t, "a", []string{addr}, WithRedLockObserver(seen.observe))
-		h, err := l.Lock(ctx, WithLease(400*time.Millisecond))
+		h, err := l.Lock(ctx, WithLease(time.Second))
 		require.NoError(t, err)
 		requireDone(t, h.Context(), ErrLost)
 		keyGone(t, addr, "a")

@@ -122,19 +122,23 @@ func TestReentryPassesTheQueue(t *testing.T) {
 		ctx := soon(t)
 		owner := WithOwner(ctx, NewOwner())
 		rdb := newClient(t, addr)
-		l := newLocks(t, addr).Reentrant("a")
-		outer, err := l.Lock(owner)
-		require.NoError(t, err)
-		got := background(ctx, l)
-		queued(t, rdb, reentrantKind.name, "a", 1)
-		inner, err := l.Lock(owner)
-		require.NoError(t, err)
-		require.NoError(t, inner.Release(ctx))
-		require.EqualValues(t, 1, waiters(t, rdb, reentrantKind.name, "a"))
-		require.NoError(t, outer.Release(ctx))
-		next := <-got
-		require.NoError(t, next.err)
-		require.NoError(t, next.hold.Release(ctx))
+		l, elsewhere := newLocks(t, addr).Reentrant("a"), newLocks(t, addr).Reentrant("a")
+		for _, waiting := range []*Reentrant{l, elsewhere} {
+			soonest(t, unasked, func() time.Duration {
+				outer := must(t)(l.Lock(owner))
+				got := background(ctx, waiting)
+				queued(t, rdb, reentrantKind.name, "a", 1)
+				inner := must(t)(l.Lock(owner))
+				release(t, inner)
+				require.EqualValues(t, 1, waiters(t, rdb, reentrantKind.name, "a"))
+				began := time.Now()
+				release(t, outer)
+				next := arrived(t, got)
+				took := time.Since(began)
+				release(t, next)
+				return took
+			})
+		}
 		nothingLeft(t, rdb)
 	})
 }

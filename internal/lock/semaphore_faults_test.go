@@ -157,41 +157,47 @@ func TestUndoneTwice(t *testing.T) {
 // The caller leaves while the server is silent.
 func TestPermitsCancelWithACommandInFlight(t *testing.T) {
 	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
-		c, p := faultyPermits(t, addr, k, 3)
-		s, direct := k.of(c, "a"), k.of(newLocks(t, addr), "a")
-		giveBack, err := s.take(soon(t), 1, true)
-		require.NoError(t, err)
-		leave := func(name string, call func(context.Context) error) error {
-			t.Helper()
-			ctx, cancel := context.WithCancel(context.Background())
-			time.AfterFunc(50*time.Millisecond, cancel)
-			began := time.Now()
-			err := call(ctx)
-			assert.Less(t, time.Since(began), c.exec.timeout/4, name)
-			require.ErrorIs(t, err, context.Canceled, name)
-			return err
-		}
-		p.inject(muteReply, anyCmd, always)
-		for _, wait := range []bool{false, true} {
-			err := leave("take", func(ctx context.Context) error { _, err := s.take(ctx, 1, wait); return err })
-			require.ErrorIs(t, err, ErrNotAcquired)
-		}
-		err = leave("add", func(ctx context.Context) error { return s.AddPermits(ctx, 5) })
-		require.ErrorIs(t, err, ErrUncertain)
-		_ = leave("set", func(ctx context.Context) error { _, err := s.SetPermits(ctx, 5); return err })
-		err = leave("available", func(ctx context.Context) error { _, err := s.Available(ctx); return err })
-		require.NotErrorIs(t, err, ErrUncertain)
-		err = leave("release", giveBack)
-		require.ErrorIs(t, err, ErrUncertain)
-		p.heal()
-		var n int64
-		eventually(t, "given back", func() bool {
-			n, err = direct.Available(soon(t))
-			return err == nil && (n == 3 || n == 8) // 5 were added if that was executed
-		})
-		time.Sleep(300 * time.Millisecond) // repetitions
-		requireAvailable(t, direct, n)
+		soonest(t, cancelBound, func() time.Duration { return leavePermits(t, addr, k) })
 	})
+}
+
+// leavePermits calls everything, each with a caller who leaves, and returns how
+// late the latest was.
+func leavePermits(t *testing.T, addr string, k permitKind) (latest time.Duration) {
+	require.NoError(t, newClient(t, addr).FlushAll(soon(t)).Err())
+	c, p := faultyPermits(t, addr, k, 3)
+	c.exec.flights = soloFlights
+	s, direct := k.of(c, "a"), k.of(newLocks(t, addr), "a")
+	giveBack, err := s.take(soon(t), 1, true)
+	require.NoError(t, err)
+	leave := func(name string, call func(context.Context) error) error {
+		t.Helper()
+		took, err := cancelOnce(call)
+		require.ErrorIs(t, err, context.Canceled, name)
+		latest = max(latest, took)
+		return err
+	}
+	p.inject(muteReply, anyCmd, always)
+	for _, wait := range []bool{false, true} {
+		err := leave("take", func(ctx context.Context) error { _, err := s.take(ctx, 1, wait); return err })
+		require.ErrorIs(t, err, ErrNotAcquired)
+	}
+	err = leave("add", func(ctx context.Context) error { return s.AddPermits(ctx, 5) })
+	require.ErrorIs(t, err, ErrUncertain)
+	_ = leave("set", func(ctx context.Context) error { _, err := s.SetPermits(ctx, 5); return err })
+	err = leave("available", func(ctx context.Context) error { _, err := s.Available(ctx); return err })
+	require.NotErrorIs(t, err, ErrUncertain)
+	err = leave("release", giveBack)
+	require.ErrorIs(t, err, ErrUncertain)
+	p.heal()
+	var n int64
+	eventually(t, "given back", func() bool {
+		n, err = direct.Available(soon(t))
+		return err == nil && (n == 3 || n == 8) // 5 were added if that was executed
+	})
+	time.Sleep(300 * time.Millisecond) // repetitions
+	requireAvailable(t, direct, n)
+	return latest
 }
 
 // A ctx that has ended does not keep permits from coming back, but nothing else
@@ -316,7 +322,7 @@ func TestPermitsKeyDeleted(t *testing.T) {
 	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		c := newLocks(t, addr, WithWatchdog(600*time.Millisecond))
+		c := newLocks(t, addr, WithWatchdog(900*time.Millisecond))
 		s := k.of(c, "a")
 		set(t, s, 3)
 		giveBack, err := s.take(ctx, 2, true)
@@ -342,7 +348,7 @@ func TestPermitsKeyDeleted(t *testing.T) {
 func TestPermitsAreLostWithTheKey(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
-		s := newLocks(t, addr, WithWatchdog(600*time.Millisecond)).LeasedSemaphore("a")
+		s := newLocks(t, addr, WithWatchdog(900*time.Millisecond)).LeasedSemaphore("a")
 		for _, setAgain := range []bool{false, true} {
 			_, err := s.SetPermits(ctx, 1)
 			require.NoError(t, err)
