@@ -31,7 +31,7 @@ func faulty(t *testing.T, addr string, k exclusiveKind, opts ...ClientOption) (*
 func lockKey(k exclusiveKind) string { return keysOf(DefaultPrefix, k.name, "a")[0] }
 
 func TestClientAcquireReplyLost(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		c, p := faulty(t, addr, k)
 		l := k.lock(c, "a")
@@ -49,7 +49,7 @@ func TestClientAcquireReplyLost(t *testing.T) {
 
 // A waiter whose answers are lost asks again as the same, and so gets in once.
 func TestWaiterReplyLost(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c, p := faulty(t, addr, k)
@@ -71,7 +71,7 @@ func TestWaiterReplyLost(t *testing.T) {
 }
 
 func TestClientReleaseReplyLost(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		var seen recorder
 		c, p := faulty(t, addr, k, WithObserver(seen.observe))
@@ -86,7 +86,7 @@ func TestClientReleaseReplyLost(t *testing.T) {
 }
 
 func TestClientRenewReplyLost(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		var seen recorder
 		c, p := faulty(t, addr, k, WithWatchdog(3*time.Second), WithObserver(seen.observe))
@@ -104,7 +104,7 @@ func TestClientRenewReplyLost(t *testing.T) {
 // No renewal is executed: the holder hears before the server lets go, and the
 // waiter gets in.
 func TestClientRenewalsFail(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c, p := faulty(t, addr, k, WithWatchdog(8*time.Second))
@@ -129,7 +129,7 @@ func TestClientRenewalsFail(t *testing.T) {
 // shows that it is not the timeout that ends the call. A call that is tried
 // again is a call with another command in flight.
 func TestClientCancelWithACommandInFlight(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		c, p := faulty(t, addr, k)
 		c.exec.timeout, c.exec.flights = 10*time.Second, soloFlights
 		held, err := k.lock(c, "a").Lock(soon(t))
@@ -194,7 +194,7 @@ func TestManyWaitsCutShort(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		flush := func() { require.NoError(t, rdb.ScriptFlush(ctx).Err()) }
@@ -263,7 +263,7 @@ func TestReconnectMeansAskAgain(t *testing.T) {
 }
 
 func TestKeyDeleted(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		h, err := k.lock(newLocks(t, addr, WithWatchdog(900*time.Millisecond)), "a").Lock(ctx)
@@ -346,7 +346,7 @@ func TestClientOfADeadServer(t *testing.T) {
 
 // go-redis's own retries would count twice; a pipeline must not use them either.
 func TestARetryingClientSendsOnce(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		p := startProxy(t, addr)
 		rdb := redis.NewClient(&redis.Options{Addr: p.addr}) // MaxRetries 3, no ContextTimeoutEnabled

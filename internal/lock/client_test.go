@@ -55,7 +55,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
@@ -127,7 +127,7 @@ func TestKindsOfRedisClients(t *testing.T) {
 
 // Tokens grow although the server has lost the last one, or its clock goes back.
 func TestTokensGrow(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		l := k.lock(newLocks(t, addr), "a")

@@ -56,11 +56,11 @@ func (k exclusiveKind) attempt(c *Client, name string, lease time.Duration) *cla
 	return c.newClaim(k.kind, keys, lease, "")
 }
 
-// eachExclusive runs test for each of them on each server. The server is the
+// eachExclusive runs test for each of them on these servers. The server is the
 // test's own.
-func eachExclusive(t *testing.T, test func(t *testing.T, addr string, k exclusiveKind)) {
+func eachExclusive(t *testing.T, on servers, test func(t *testing.T, addr string, k exclusiveKind)) {
 	t.Helper()
-	onEachServer(t, func(t *testing.T, addr string) {
+	on(t, func(t *testing.T, addr string) {
 		for _, k := range exclusiveKinds {
 			t.Run(k.name, func(t *testing.T) {
 				require.NoError(t, newClient(t, addr).FlushAll(context.Background()).Err())

@@ -11,30 +11,6 @@ import (
 	"seckill/internal/testenv"
 )
 
-// clusterSuite are the tests that onEachServer runs on a cluster, too: what does
-// not need a proxy, or one server's own commands.
-var clusterSuite = map[string]bool{
-	"TestExclusive": true, "TestStrangers": true, "TestWatchdogOfAClient": true, "TestWaitersAreWoken": true,
-	"TestInSoonAfterTheLease": true, "TestWaitCutShort": true, "TestLeavingPassesTheWakeOn": true,
-	"TestTryLockIsNeverQueued": true, "TestDeadWaiterIsSkipped": true, "TestNamesOfLocks": true,
-	"TestKindsShareNothing": true, "TestKeyDeleted": true, "TestTokensGrow": true, "TestClose": true,
-
-	"TestFairQueuesInOrderOfArrival": true, "TestFairTryRespectsTheQueue": true,
-	"TestReentry": true, "TestReentryHasLeasesOfItsOwn": true, "TestExpiredReentryIsNotRevived": true,
-	"TestRepeatedReentryIsOne": true, "TestReentryPassesTheQueue": true, "TestFollowersOfAnOwnerAreWoken": true,
-
-	"TestReadersTogetherWriterAlone": true, "TestWriterBeforeLaterReaders": true, "TestReadersWakeTogether": true,
-	"TestRWReentry": true, "TestNoUpgrade": true, "TestRWLeases": true, "TestRWTokens": true, "TestNamesOfRW": true,
-	"TestDowngrade": true,
-
-	"TestMultiPassesTheOwnerOn": true, "TestMultiIsRenewed": true, "TestMultiLosesAPart": true,
-	"TestMultisDoNotDeadlock": true, "TestMultiLosesAPartWhileItWaits": true,
-
-	"TestLatch": true, "TestAllWaitersOfALatchGo": true, "TestLatchWaitCutShort": true, "TestNamesOfLatches": true,
-	"TestSemaphore": true, "TestNamesOfSemaphores": true, "TestDrain": true, "TestSemaphoreIsFair": true,
-	"TestLargeRequestsAreNotStarved": true, "TestPermitsAreRenewed": true, "TestPermitsExpire": true,
-}
-
 // clusters that run, by the address of their first node.
 var clusters sync.Map
 

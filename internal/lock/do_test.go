@@ -13,7 +13,7 @@ import (
 var errWork = errors.New("work failed")
 
 func TestDo(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.WithValue(context.Background(), ctxKey{}, "trace")
 		l := newLock(t, "a", []string{addr})
 		for name, do := range map[string]func(context.Context, Locker, func(context.Context) error, ...Option) error{"Do": Do, "TryDo": TryDo} {
@@ -36,7 +36,7 @@ func TestDo(t *testing.T) {
 
 // The release must not depend on a ctx that ended during the work.
 func TestDoWhenTheCallerLeaves(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		err := Do(ctx, newLock(t, "a", []string{addr}), func(ctx context.Context) error {
 			cancel(errWork)
@@ -49,7 +49,7 @@ func TestDoWhenTheCallerLeaves(t *testing.T) {
 }
 
 func TestDoWhenTheLockIsLost(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		l := newLock(t, "a", []string{addr})
 		outlive := func(result func(context.Context) error) error {
@@ -72,7 +72,7 @@ func TestDoWhenTheLockIsLost(t *testing.T) {
 }
 
 func TestDoWhenTheReleaseFails(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		l, p := proxied(t, addr)
 		err := Do(context.Background(), l, func(context.Context) error {
 			p.inject(refuse, anyCmd, always)

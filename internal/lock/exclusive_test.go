@@ -16,7 +16,7 @@ import (
 )
 
 func TestExclusive(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		var seen recorder
 		l := k.lock(newLocks(t, addr, WithObserver(seen.observe)), "a")
@@ -45,7 +45,7 @@ func TestExclusive(t *testing.T) {
 
 // Somebody who is not the holder, or is it no more, neither renews nor frees.
 func TestStrangers(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
@@ -70,7 +70,7 @@ func TestStrangers(t *testing.T) {
 }
 
 func TestWatchdogOfAClient(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr, WithWatchdog(3*time.Second))
 		h, err := k.lock(c, "a").Lock(ctx)
@@ -108,7 +108,7 @@ func TestAShorterLeaseIsTold(t *testing.T) {
 }
 
 func TestWaitersAreWoken(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
@@ -131,7 +131,7 @@ func TestWaitersAreWoken(t *testing.T) {
 
 // Nobody releases: the waiter knows when to ask.
 func TestInSoonAfterTheLease(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		l, next := k.lock(newLocks(t, addr), "a"), k.lock(newLocks(t, addr), "a")
 		soonest(t, atOnce, func() time.Duration {
@@ -148,7 +148,7 @@ func TestInSoonAfterTheLease(t *testing.T) {
 }
 
 func TestWaitCutShort(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		rdb := newClient(t, addr)
 		l := k.lock(newLocks(t, addr), "a")
 		h, err := l.Lock(context.Background())
@@ -178,7 +178,7 @@ func TestWaitCutShort(t *testing.T) {
 
 // A waiter that leaves when it was woken passes the wake on.
 func TestLeavingPassesTheWakeOn(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		l, other := k.lock(newLocks(t, addr), "a"), newLocks(t, addr)
@@ -207,7 +207,7 @@ func TestLeavingPassesTheWakeOn(t *testing.T) {
 }
 
 func TestTryLockIsNeverQueued(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
@@ -229,7 +229,7 @@ func TestTryLockIsNeverQueued(t *testing.T) {
 
 // A dead waiter's place is worth nothing to it, and little to the others.
 func TestDeadWaiterIsSkipped(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		rdb := newClient(t, addr)
 		l := k.lock(newLocks(t, addr), "a")
 		soonest(t, deadBound, func() time.Duration {
@@ -251,7 +251,7 @@ func TestDeadWaiterIsSkipped(t *testing.T) {
 }
 
 func TestNamesOfLocks(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)

@@ -51,7 +51,7 @@ func newTestExecutor(t *testing.T, addr string) *executor {
 
 // Each caller gets its own answer.
 func TestExecutor(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		e := newTestExecutor(t, addr)
 		const callers, each = 32, 20
 		var wg sync.WaitGroup
@@ -139,7 +139,7 @@ func TestPatientCallsGoWithOthers(t *testing.T) {
 
 // One script of a batch fails, or is not there: the others are not concerned.
 func TestBatchedCommandsAreApart(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		e := newTestExecutor(t, addr)
 		_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("known"))
 		require.NoError(t, err)

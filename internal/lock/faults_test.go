@@ -28,7 +28,7 @@ func proxied(t *testing.T, addr string, opts ...RedLockOption) (Locker, *proxy) 
 }
 
 func TestAcquireReplyLost(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		l, p := proxied(t, addr)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
@@ -45,7 +45,7 @@ func TestAcquireReplyLost(t *testing.T) {
 
 // A client that retries would find its own key and call the lock taken.
 func TestAcquireReplyLostByARetryingClient(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		p := startProxy(t, addr)
 		rdb := redis.NewClient(&redis.Options{Addr: p.addr}) // MaxRetries 3, no ContextTimeoutEnabled
@@ -67,7 +67,7 @@ func TestAcquireReplyLostByARetryingClient(t *testing.T) {
 
 // Neither the acquire nor its undo is answered: uncertain, and undone later.
 func TestUndoAfterTheServerHeals(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
 		l, p := proxied(t, addr, WithNodeTimeout(100*time.Millisecond), WithRedLockObserver(seen.observe))
@@ -92,7 +92,7 @@ func TestUndoAfterTheServerHeals(t *testing.T) {
 }
 
 func TestReleaseReplyLost(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
 		l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
@@ -108,7 +108,7 @@ func TestReleaseReplyLost(t *testing.T) {
 }
 
 func TestReleaseUnreachable(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		l, p := proxied(t, addr)
 		h, err := l.TryLock(ctx)
@@ -127,7 +127,7 @@ func TestReleaseUnreachable(t *testing.T) {
 // The caller leaves while the server is silent; a node timeout far above the
 // bound shows that it is not the timeout that ends the call.
 func TestCancelWithACommandInFlight(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		l, p := proxied(t, addr, WithNodeTimeout(MaxNodeTimeout))
 		h, err := l.TryLock(context.Background())
 		require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestCancelledAcquireIsGivenBack(t *testing.T) {
 }
 
 func TestContextEndsBeforeTheServerLetsGo(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		const lease = 4 * time.Second
 		var seen recorder
@@ -211,7 +211,7 @@ func TestContextEndsWhileTheServerHangs(t *testing.T) {
 }
 
 func TestFailedRenewalsHeal(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
 		l, p := proxied(t, addr, WithWatchdogLease(6*time.Second), WithNodeTimeout(50*time.Millisecond), WithRedLockObserver(seen.observe))

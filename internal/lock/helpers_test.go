@@ -37,17 +37,25 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// onEachServer runs test against miniredis, a real Redis and, if it is one of
-// clusterSuite, a cluster.
+// onEachServer runs test against miniredis, a real Redis and a cluster. It is what
+// a test should use that can.
 func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
+	t.Helper()
+	onSingleServers(t, test)
+	t.Run("cluster", func(t *testing.T) { t.Parallel(); test(t, startCluster(t)) })
+}
+
+// onSingleServers is onEachServer for tests that put a proxy before the server,
+// or need what only one server has: its commands, its channels, its clock.
+func onSingleServers(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartMiniredis(t).Addr()) })
 	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
-	if clusterSuite[t.Name()] {
-		t.Run("cluster", func(t *testing.T) { t.Parallel(); test(t, startCluster(t)) })
-	}
 }
+
+// servers is one of the two.
+type servers func(t *testing.T, test func(t *testing.T, addr string))
 
 // newClient connects as the package documentation advises.
 func newClient(t testing.TB, addr string) *redis.Client {

@@ -100,7 +100,7 @@ func (h *Hold) Context() context.Context { return h.ctx }
 
 // Token is the fencing token: it grows with every new holder of the name, so
 // that a store can refuse writes of an earlier holder. It is 0 for locks that
-// have none, as those of [NewRedLock].
+// have none, those of [NewRedLock] and [Multi], which say what to use instead.
 func (h *Hold) Token() uint64 { return h.g.token }
 
 // ValidUntil is the time until which the server keeps the lock for this hold,

@@ -13,7 +13,7 @@ import (
 type ctxKey struct{}
 
 func TestHoldContext(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		wait, cancel := context.WithCancel(context.WithValue(context.Background(), ctxKey{}, "trace"))
 		h, err := newLock(t, "a", []string{addr}).Lock(wait)
 		require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestHoldContext(t *testing.T) {
 }
 
 func TestReleaseTwice(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		l := newLock(t, "a", []string{addr})
 		h, err := l.Lock(ctx)
@@ -54,7 +54,7 @@ func TestReleaseTwice(t *testing.T) {
 }
 
 func TestReleaseWithEndedContext(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		h, err := newLock(t, "a", []string{addr}).Lock(context.Background())
 		require.NoError(t, err)
 		ended, cancel := context.WithCancel(context.Background())
@@ -69,7 +69,7 @@ func TestReleaseWithEndedContext(t *testing.T) {
 
 // A key that vanished, or that is somebody else's: the next renewal notices.
 func TestWatchdogNoticesLoss(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
 		for _, thief := range []string{"", "somebody else"} {
@@ -98,7 +98,7 @@ func TestWatchdogNoticesLoss(t *testing.T) {
 
 // Without a renewal in between, the release itself finds out.
 func TestReleaseNoticesLoss(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
 		h, err := newLock(t, "a", []string{addr}).Lock(ctx)
@@ -112,7 +112,7 @@ func TestReleaseNoticesLoss(t *testing.T) {
 }
 
 func TestWatchdogRenews(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		l := newLock(t, "a", []string{addr}, WithWatchdogLease(1500*time.Millisecond))
 		h, err := l.Lock(ctx)
@@ -128,7 +128,7 @@ func TestWatchdogRenews(t *testing.T) {
 }
 
 func TestWithLeaseEnds(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
 		l := newLock(t, "a", []string{addr}, WithRedLockObserver(seen.observe))
@@ -144,7 +144,7 @@ func TestWithLeaseEnds(t *testing.T) {
 }
 
 func TestExtend(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		rdb := newClient(t, addr)
@@ -166,7 +166,7 @@ func TestExtend(t *testing.T) {
 }
 
 func TestExtendChangesTheWatchdogsLease(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		h, err := newLock(t, "a", []string{addr}).Lock(ctx)
 		require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestExtendChangesTheWatchdogsLease(t *testing.T) {
 }
 
 func TestExtendOfAStolenLock(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
 		h, err := newLock(t, "a", []string{addr}).Lock(ctx)

@@ -123,7 +123,7 @@ func TestAnHeirThatLeavesGivesBack(t *testing.T) {
 
 // A question that the network delivers twice does not shorten a lease that was extended in between.
 func TestAnOldQuestionDoesNotShorten(t *testing.T) {
-	eachExclusive(t, func(t *testing.T, addr string, k exclusiveKind) {
+	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		cl := k.attempt(newLocks(t, addr), "a", time.Minute)

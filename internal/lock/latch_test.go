@@ -118,7 +118,7 @@ func TestAllWaitersOfALatchGo(t *testing.T) {
 // Everybody is told, once, at zero and not before. The latch may be set again
 // before they have heard.
 func TestALatchSetAgainLetsGo(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)
@@ -202,7 +202,7 @@ func TestLatchNothingIsPublishedWhenNobodyWaits(t *testing.T) {
 }
 
 func TestLatchRepliesLost(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		p := startProxy(t, addr)
@@ -236,7 +236,7 @@ func TestLatchRepliesLost(t *testing.T) {
 // The one who counts down leaves while the server is silent: it counts all the
 // same, once.
 func TestCountDownGoesOnWithoutItsCaller(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
 		c := newLocks(t, p.addr)
 		l, direct := c.Latch("a"), newLocks(t, addr).Latch("a")

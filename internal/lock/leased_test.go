@@ -117,7 +117,7 @@ func TestNotWokenByLeasesThatAreNotEnough(t *testing.T) {
 // Whatever makes the first of the queue able to get in sooner than it was told
 // lets it ask again, if leases are about to end.
 func TestTheFirstIsToldWhenItsMomentChanges(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)
@@ -154,7 +154,7 @@ func TestTheFirstIsToldWhenItsMomentChanges(t *testing.T) {
 
 // Who finds that leases are over wakes those whom that lets in.
 func TestWhoeverFindsExpiredPermitsWakes(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)

@@ -25,7 +25,9 @@ import (
 // The hold is lost as soon as one of its parts is. ValidUntil is the earliest of
 // theirs; without [WithLease] they are renewed together, with the shortest of
 // the leases that their Clients have. Token is 0, as tokens of different locks
-// have nothing to do with each other. Extend and Release do the same to all
+// have nothing to do with each other: a store that compares tokens needs the
+// Hold of the one lock that guards it, taken by itself, after the Multi of the
+// others and always in that order. Extend and Release do the same to all
 // parts at the same time, whatever becomes of any of them, and join the errors.
 // Observers see the parts, each as a lock of its own.
 //

@@ -245,7 +245,7 @@ func TestMultiLosesAPart(t *testing.T) {
 // A part that was had long ago is renewed while the others are waited for, and
 // is as good as new when they come.
 func TestLeasedMultiBeginsWithAFullLease(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		const lease = 2 * time.Second
 		c := newLocks(t, addr)
@@ -287,7 +287,7 @@ func TestMultiLosesAPartWhileItWaits(t *testing.T) {
 // An uncertain part does not keep the others, and can be released once more; a
 // loss is not forgotten meanwhile.
 func TestMultiReleaseOfAnUncertainPart(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		p := startProxy(t, addr)
@@ -316,7 +316,7 @@ func TestMultiReleaseOfAnUncertainPart(t *testing.T) {
 // The caller leaves while the server of a later part is silent: what was taken
 // goes back without the caller.
 func TestMultiCancelWithACommandInFlight(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
 		c, far := newLocks(t, addr), newLocks(t, p.addr)
 		far.exec.timeout, far.exec.flights = 10*time.Second, soloFlights

@@ -70,6 +70,8 @@ func RedLockKey(name string) string { return "redlock:{" + name + "}" }
 // On one node, an uncontended cycle is two commands, SET NX PX and EVALSHA, and
 // a TryLock of a taken lock is one. Lock polls, 20 to 200 ms apart, at random;
 // it is not fair. [Hold.Token] is 0: independent nodes have no common counter.
+// Where a store compares tokens, use a [Mutex], which is on one Redis and has
+// them; otherwise let a constraint of the database decide.
 //
 // TryLock and Lock return ErrNotAcquired when nodes answered and somebody else
 // has the lock, also when two contenders split the nodes between them. When too

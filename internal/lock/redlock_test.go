@@ -16,7 +16,7 @@ import (
 )
 
 func TestMutualExclusion(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		const workers, rounds = 6, 5
 		rdb := newClient(t, addr)
 		var inside, total int // unguarded: the race detector watches, too
@@ -51,7 +51,7 @@ func TestMutualExclusion(t *testing.T) {
 }
 
 func TestTryLockTaken(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
 		l := newLock(t, "a", []string{addr}, WithRedLockObserver(seen.observe))
@@ -76,7 +76,7 @@ func TestTryLockTaken(t *testing.T) {
 }
 
 func TestLockWaitsForRelease(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		l := newLock(t, "a", []string{addr})
@@ -101,7 +101,7 @@ func TestLockWaitsForRelease(t *testing.T) {
 }
 
 func TestLockCutShort(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		l := newLock(t, "a", []string{addr})
 		h, err := l.Lock(context.Background())
 		require.NoError(t, err)
@@ -162,7 +162,7 @@ func (c *counter) sent() int {
 }
 
 func TestCommandsOfACycle(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
 		l, err := NewRedLock("a", []redis.UniversalClient{rdb})
@@ -186,7 +186,7 @@ func TestCommandsOfACycle(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
 		for _, name := range []string{"order:1", "}", "{", "{}", "a}b{c", "two words\r\n", "秒杀", "\x00\xff"} {

@@ -71,7 +71,7 @@ func TestDowngradeOfOneOfTwo(t *testing.T) {
 }
 
 func TestDowngradeOfSomethingElse(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		m := c.RW("a")
@@ -164,7 +164,7 @@ func rwFaulty(t *testing.T, addr string, opts ...ClientOption) (*Client, *proxy)
 
 // It was done, and is asked for again until that is heard.
 func TestDowngradeReplyLost(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		var seen recorder
@@ -187,7 +187,7 @@ func TestDowngradeReplyLost(t *testing.T) {
 // It may have been done, and nobody ever says: nothing of it is relied upon, and
 // nothing is left.
 func TestDowngradeUnconfirmed(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		var seen recorder
 		c, p := rwFaulty(t, addr, WithObserver(seen.observe))
@@ -208,7 +208,7 @@ func TestDowngradeUnconfirmed(t *testing.T) {
 // The caller leaves while the server is silent: the call ends at once, the
 // downgrade later, and the lock is free.
 func TestDowngradeCancelled(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		c, p := rwFaulty(t, addr)
 		c.exec.timeout = 10 * time.Second
 		m := c.RW("a")

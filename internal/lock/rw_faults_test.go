@@ -14,7 +14,7 @@ import (
 )
 
 func TestRWAcquireReplyLost(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		me := owned(t)
 		c, p := rwFaulty(t, addr)
 		l := side.of(c.RW("a"))
@@ -32,7 +32,7 @@ func TestRWAcquireReplyLost(t *testing.T) {
 
 // A waiter whose answers are lost asks again as the same, and so gets in once.
 func TestRWWaiterReplyLost(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c, p := rwFaulty(t, addr)
@@ -52,7 +52,7 @@ func TestRWWaiterReplyLost(t *testing.T) {
 // Whoever waits hears of a release whose answer is lost; the one who released
 // hears that it did.
 func TestRWReleaseReplyLost(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		var seen recorder
@@ -70,7 +70,7 @@ func TestRWReleaseReplyLost(t *testing.T) {
 }
 
 func TestRWRenewReplyLost(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		var seen recorder
 		c, p := rwFaulty(t, addr, WithWatchdog(3*time.Second), WithObserver(seen.observe))
 		h := must(t)(side.of(c.RW("a")).Lock(soon(t)))
@@ -86,7 +86,7 @@ func TestRWRenewReplyLost(t *testing.T) {
 // No renewal is executed: the holder hears before the server lets go, and the
 // waiter gets in.
 func TestRWRenewalsFail(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		c, p := rwFaulty(t, addr, WithWatchdog(4*time.Second))
 		h := must(t)(side.of(c.RW("a")).Lock(ctx))
@@ -104,7 +104,7 @@ func TestRWRenewalsFail(t *testing.T) {
 }
 
 func TestRWCancelWithACommandInFlight(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		c, p := rwFaulty(t, addr)
 		c.exec.timeout, c.exec.flights = 10*time.Second, soloFlights
 		l := side.of(c.RW("a"))
@@ -119,7 +119,7 @@ func TestRWCancelWithACommandInFlight(t *testing.T) {
 }
 
 func TestRWScriptFlush(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		flush := func() { require.NoError(t, rdb.ScriptFlush(ctx).Err()) }
@@ -142,7 +142,7 @@ func TestRWScriptFlush(t *testing.T) {
 
 // Somebody deletes the holds: their holders hear, and the waiter gets in.
 func TestRWKeyDeleted(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		ctx, me := soon(t), owned(t)
 		rdb := newClient(t, addr)
 		h := must(t)(side.of(newLocks(t, addr, WithWatchdog(900*time.Millisecond)).RW("a")).Lock(me))

@@ -63,7 +63,7 @@ func TestRWLeases(t *testing.T) {
 // A hold whose lease has ended is over, though others of its kind go on; and
 // what nobody releases goes by itself.
 func TestRWExpiredAmongOthers(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		me := owned(t)
 		c := newLocks(t, addr)
 		m := side.of(c.RW("a"))

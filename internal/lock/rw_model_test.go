@@ -223,7 +223,7 @@ func wokenBy(ctx context.Context, t *testing.T, rdb *redis.Client, wakes *redis.
 
 // One command at a time, at random, against the model.
 func TestRWModel(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		seed := rand.Uint64()
 		ctx := context.Background()
 		m := &rwModel{t: t, rng: rand.New(rand.NewPCG(seed, 0)), c: newLocks(t, addr), rdb: newClient(t, addr)}
@@ -257,7 +257,7 @@ func TestRWModel(t *testing.T) {
 
 // Who waits for a lease hears when an earlier end takes its place.
 func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		c, rdb := newLocks(t, addr), newClient(t, addr)
 		wakes := rdb.Subscribe(ctx, c.hub.channel)

@@ -108,7 +108,7 @@ func TestReadersWakeTogether(t *testing.T) {
 }
 
 func TestRWWaitCutShort(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		rdb := newClient(t, addr)
 		m := newLocks(t, addr).RW("a")
 		h := must(t)(m.Write().Lock(soon(t)))
@@ -162,7 +162,7 @@ func TestWriterLeavesTheQueue(t *testing.T) {
 }
 
 func TestRWTryIsNeverQueued(t *testing.T) {
-	eachSide(t, func(t *testing.T, addr string, side rwSideOf) {
+	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		m := newLocks(t, addr).RW("a")

@@ -160,7 +160,7 @@ func (p *rwPlayer) release(h *Hold) {
 // Thirty at once, for a while: at every moment the lock is as they think, and in
 // the end it is as if they had never been.
 func TestRWCrowd(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}

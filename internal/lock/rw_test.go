@@ -21,11 +21,11 @@ type rwSideOf struct {
 
 var rwSides = []rwSideOf{{"read", rwReadKind, (*RWMutex).Read}, {"write", rwWriteKind, (*RWMutex).Write}}
 
-// eachSide runs test for each of them on each server. The server is the test's
+// eachSide runs test for each of them on these servers. The server is the test's
 // own.
-func eachSide(t *testing.T, test func(t *testing.T, addr string, side rwSideOf)) {
+func eachSide(t *testing.T, on servers, test func(t *testing.T, addr string, side rwSideOf)) {
 	t.Helper()
-	onEachServer(t, func(t *testing.T, addr string) {
+	on(t, func(t *testing.T, addr string) {
 		for _, side := range rwSides {
 			t.Run(side.name, func(t *testing.T) {
 				require.NoError(t, newClient(t, addr).FlushAll(context.Background()).Err())

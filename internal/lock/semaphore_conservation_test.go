@@ -17,7 +17,7 @@ import (
 // waits are cut short at random, replies are lost at random, and in the end as
 // many are available as were set.
 func TestPermitsAreConserved(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		const permits, workers = 10, 30
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 		t.Logf("seed %d", seed)

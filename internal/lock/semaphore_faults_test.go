@@ -33,7 +33,7 @@ func faultyPermits(t *testing.T, addr string, k permitKind, permits int64) (*Cli
 }
 
 func TestPermitsAcquireReplyLost(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		c, p := faultyPermits(t, addr, k, 3)
 		for _, wait := range []bool{false, true} {
 			p.inject(dropReply, k.acquire.sha, 1)
@@ -58,7 +58,7 @@ func TestPermitsAcquireReplyLost(t *testing.T) {
 
 // A waiter whose answers are lost asks again as the same, and so gets in once.
 func TestPermitsWaiterReplyLost(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c, p := faultyPermits(t, addr, k, 3)
@@ -81,7 +81,7 @@ func TestPermitsWaiterReplyLost(t *testing.T) {
 
 // Every change has its effect once, and the answer is that of the first time.
 func TestPermitsRepliesLost(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c, p := faultyPermits(t, addr, k, 3)
@@ -130,7 +130,7 @@ func TestPermitsRepliesLost(t *testing.T) {
 // A claim that is undone twice gives back once, and one that arrives after its
 // undo takes nothing.
 func TestUndoneTwice(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		s := k.of(c, "a")
@@ -156,7 +156,7 @@ func TestUndoneTwice(t *testing.T) {
 
 // The caller leaves while the server is silent.
 func TestPermitsCancelWithACommandInFlight(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		soonest(t, cancelBound, func() time.Duration { return leavePermits(t, addr, k) })
 	})
 }
@@ -203,7 +203,7 @@ func leavePermits(t *testing.T, addr string, k permitKind) (latest time.Duration
 // A ctx that has ended does not keep permits from coming back, but nothing else
 // is done.
 func TestPermitsAfterTheCallerLeft(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 3)
 		giveBack, err := s.take(soon(t), 2, true)
@@ -226,7 +226,7 @@ func TestPermitsAfterTheCallerLeft(t *testing.T) {
 
 // An error that is final for a caller who hears of it is not for one who left.
 func TestReleaseGoesOnAfterErrors(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		s := newLocks(t, addr).Semaphore("a")
 		set(t, plainPermits{s}, 3)
@@ -247,7 +247,7 @@ func TestReleaseGoesOnAfterErrors(t *testing.T) {
 
 // Close ends what is being repeated.
 func TestCloseEndsRequests(t *testing.T) {
-	onEachServer(t, func(t *testing.T, addr string) {
+	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
 		var seen recorder
 		c, err := New(newClient(t, p.addr), WithObserver(seen.observe))
@@ -319,7 +319,7 @@ func TestPermitsFaultsWhileWaiting(t *testing.T) {
 // Without the key nothing is held, and what is released of it is not counted
 // to what comes after it.
 func TestPermitsKeyDeleted(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr, WithWatchdog(900*time.Millisecond))

@@ -69,11 +69,11 @@ var permitKinds = []permitKind{
 	},
 }
 
-// eachSemaphore runs test for both of them on each server. The server is the
+// eachSemaphore runs test for both of them on these servers. The server is the
 // test's own.
-func eachSemaphore(t *testing.T, test func(t *testing.T, addr string, k permitKind)) {
+func eachSemaphore(t *testing.T, on servers, test func(t *testing.T, addr string, k permitKind)) {
 	t.Helper()
-	onEachServer(t, func(t *testing.T, addr string) {
+	on(t, func(t *testing.T, addr string) {
 		for _, k := range permitKinds {
 			t.Run(k.name, func(t *testing.T) {
 				require.NoError(t, newClient(t, addr).FlushAll(context.Background()).Err())

@@ -92,7 +92,7 @@ func (l *line) check(step int) {
 // After any sequence of changes, whoever can get in has been told since it asked
 // last.
 func TestNoWakeIsLost(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 		t.Logf("seed %d", seed)
 		for round := 0; !walk(t, addr, k, fmt.Sprint("walk ", round), seed); round++ {

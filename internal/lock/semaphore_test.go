@@ -11,7 +11,7 @@ import (
 )
 
 func TestSemaphore(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		var seen recorder
 		s, other := k.of(newLocks(t, addr, WithObserver(seen.observe)), "a"), k.of(newLocks(t, addr), "a")
@@ -42,7 +42,7 @@ func TestSemaphore(t *testing.T) {
 }
 
 func TestSemaphoreBounds(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		s := k.of(c, "a")
@@ -90,7 +90,7 @@ func TestSemaphoreBounds(t *testing.T) {
 // A semaphore that was never set has no permits, and whoever gives it some lets
 // the waiters in.
 func TestSemaphoreThatWasNeverSet(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
@@ -118,7 +118,7 @@ func TestSemaphoreThatWasNeverSet(t *testing.T) {
 }
 
 func TestShrinkingBelowWhatIsHeld(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 4)
@@ -146,7 +146,7 @@ func TestShrinkingBelowWhatIsHeld(t *testing.T) {
 }
 
 func TestNamesOfSemaphores(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)

@@ -16,7 +16,7 @@ import (
 
 // One who wants many is not overtaken by those who want few.
 func TestLargeRequestsAreNotStarved(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		s := k.of(c, "a")
@@ -49,7 +49,7 @@ func TestLargeRequestsAreNotStarved(t *testing.T) {
 
 // In the order in which they came, from several clients, whatever they want.
 func TestSemaphoreIsFair(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
@@ -84,7 +84,7 @@ func TestSemaphoreIsFair(t *testing.T) {
 
 // Each change wakes those who can get in because of it, and nobody else.
 func TestWhoIsWoken(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)
@@ -119,7 +119,7 @@ func TestWhoIsWoken(t *testing.T) {
 // More can get in than a script looks at: those behind are woken as the line
 // moves up.
 func TestManyAtOnce(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)
 		const window, many = 64, 70 // WINDOW in semaphore.lua
@@ -174,7 +174,7 @@ func TestSemaphoreNothingIsPublishedWhenNobodyWaits(t *testing.T) {
 }
 
 func TestSemaphoreWaitCutShort(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		rdb := newClient(t, addr)
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 2)
@@ -208,7 +208,7 @@ func TestSemaphoreWaitCutShort(t *testing.T) {
 
 // A waiter whose process died holds the others up for some seconds.
 func TestSemaphoreDeadWaiterIsSkipped(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		rdb := newClient(t, addr)
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 1)
@@ -228,7 +228,7 @@ func TestSemaphoreDeadWaiterIsSkipped(t *testing.T) {
 
 // Those behind it ask at the moment when it counts as dead, not some time later.
 func TestBehindADeadWaiter(t *testing.T) {
-	eachSemaphore(t, func(t *testing.T, addr string, k permitKind) {
+	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		c := newLocks(t, addr)
 		set(t, k.of(c, "a"), 1)
 		requireIn(t, k.claim(c, "a", 2), false) // and never asks again
