@@ -2,7 +2,9 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,6 +201,113 @@ func TestAnHeirIsFollowed(t *testing.T) {
 		assert.Equal(t, in[0].Token(), in[1].Token())
 		assert.Equal(t, 1, calls(t, rdb, "publish"), "to the follower")
 		release(t, in...)
+		nothingLeft(t, rdb)
+	}
+}
+
+// The answer to a release is lost that left the lock to a waiter: the waiter asks, and is in at once; nobody else is, and
+// the release that is repeated takes nothing from it.
+func TestTheAnswerThatLeavesTheLockIsLost(t *testing.T) {
+	onSingleServers(t, func(t *testing.T, addr string) {
+		for _, k := range handingOver {
+			soonest(t, unasked, func() time.Duration {
+				ctx := soon(t)
+				rdb := newClient(t, addr)
+				p := startProxy(t, addr)
+				c := newLocks(t, p.addr)
+				require.NoError(t, Do(ctx, k.lock(c, "lost"), nothing)) // so that the server knows the scripts
+				h := must(t)(k.lock(c, "lost").Lock(ctx))
+				heir := background(ctx, k.lock(c, "lost"))
+				queued(t, rdb, k.name, "lost", 1)
+				second := background(ctx, k.lock(c, "lost"))
+				queued(t, rdb, k.name, "lost", 2)
+				p.inject(dropReply, k.release.sha, 1)
+				began := time.Now()
+				require.NoError(t, h.Release(ctx))
+				require.Equal(t, 1, p.broken())
+				next, other := <-heir, second
+				took := time.Since(began)
+				require.NoError(t, next.err)
+				assert.Greater(t, next.hold.Token(), h.Token())
+				require.NoError(t, next.hold.Extend(ctx, time.Minute), "it is on the server, too")
+				assert.Empty(t, other, "two are in")
+				_, err := k.lock(newLocks(t, addr), "lost").TryLock(ctx)
+				require.ErrorIs(t, err, ErrNotAcquired)
+				release(t, next.hold)
+				release(t, arrived(t, other))
+				nothingLeft(t, rdb)
+				return took
+			})
+		}
+	})
+}
+
+// A client is closed while one of its waiters is left the lock: either the waiter has it, and loses it as all that is
+// held then, or it is free.
+func TestCloseWithAnHeir(t *testing.T) {
+	onEachServer(t, func(t *testing.T, addr string) {
+		rdb := newClient(t, addr)
+		for _, k := range handingOver {
+			for range 20 {
+				ctx := soon(t)
+				c := newLocks(t, addr)
+				h := must(t)(k.lock(c, "a").Lock(ctx))
+				heir := background(ctx, k.lock(c, "a"))
+				queued(t, rdb, k.name, "a", 1)
+				closed := make(chan struct{})
+				go func() {
+					defer close(closed)
+					assert.NoError(t, c.Close())
+				}()
+				err := h.Release(ctx)
+				<-closed
+				next := <-heir
+				switch {
+				case next.err == nil:
+					requireDone(t, next.hold.Context(), ErrLost)
+				case err == nil:
+					require.ErrorIs(t, next.err, ErrClosed)
+					require.Zero(t, rdb.Exists(ctx, lockKey(k)).Val(), "nobody has it, and nobody gets it")
+				default:
+					require.ErrorIs(t, next.err, ErrClosed)
+					require.True(t, errors.Is(err, ErrLost) || errors.Is(err, ErrClosed), "Close was first: %v", err)
+				}
+				require.Zero(t, waiters(t, rdb, k.name, "a"), "somebody is left in the queue")
+				require.NoError(t, rdb.FlushAll(ctx).Err())
+			}
+		}
+	})
+}
+
+// The waiters' connection is lost, again and again, while locks are left from one to the next.
+func TestPubSubKilledWhileLocksAreLeft(t *testing.T) {
+	t.Parallel()
+	for _, k := range handingOver {
+		server := testenv.StartRedis(t)
+		ctx := soon(t)
+		rdb := newClient(t, server.Addr)
+		clients := []*Client{newLocks(t, server.Addr), newLocks(t, server.Addr)}
+		stop, killer := make(chan struct{}), sync.WaitGroup{}
+		killer.Go(func() {
+			for !isClosed(stop) {
+				assert.NoError(t, rdb.Do(ctx, "client", "kill", "type", "pubsub").Err())
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+		const each, contenders = 60, 8
+		inside := 0 // guarded by the lock: the race detector watches
+		var wg sync.WaitGroup
+		for i := range contenders {
+			wg.Go(func() {
+				for range each {
+					assert.NoError(t, Do(ctx, k.lock(clients[i%2], "a"), func(context.Context) error { inside++; return nil }))
+				}
+			})
+		}
+		wg.Wait()
+		close(stop)
+		killer.Wait()
+		assert.Equal(t, each*contenders, inside)
 		nothingLeft(t, rdb)
 	}
 }
