@@ -19,25 +19,41 @@ func await[T any](ctx context.Context, work func() T, late func(T)) (T, bool) {
 	if ctx.Done() == nil {
 		return work(), true
 	}
-	result := make(chan T, 1)
-	go func() { result <- work() }()
+	var result T // set when done is closed
+	done := make(chan struct{})
+	go func() {
+		result = work()
+		close(done)
+	}()
+	if inGrace(ctx, done) {
+		return result, true
+	}
+	if late != nil {
+		go func() {
+			<-done
+			late(result)
+		}()
+	}
+	var zero T
+	return zero, false
+}
+
+// inGrace waits for done until ctx has ended and cancelGrace is over. It returns
+// false if that was first.
+func inGrace(ctx context.Context, done <-chan struct{}) bool {
 	select {
-	case v := <-result:
-		return v, true
+	case <-done:
+		return true
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(cancelGrace)
 	defer grace.Stop()
 	select {
-	case v := <-result:
-		return v, true
+	case <-done:
+		return true
 	case <-grace.C:
+		return false
 	}
-	if late != nil {
-		go func() { late(<-result) }()
-	}
-	var zero T
-	return zero, false
 }
 
 // sleep waits for d. It returns false if ctx ended first.

@@ -193,21 +193,7 @@ func (e *executor) wait(ctx context.Context, c *call) bool {
 }
 
 // wait is the executor's, but that it takes nothing back.
-func (c *call) wait(ctx context.Context) bool {
-	select {
-	case <-c.done:
-		return true
-	case <-ctx.Done():
-	}
-	grace := time.NewTimer(cancelGrace)
-	defer grace.Stop()
-	select {
-	case <-c.done:
-		return true
-	case <-grace.C:
-		return false
-	}
-}
+func (c *call) wait(ctx context.Context) bool { return inGrace(ctx, c.done) }
 
 // run is send and wait, for callers that can do without knowing more than that
 // a command may have been executed.

@@ -104,7 +104,7 @@ func (s *session) refusal() error {
 	case failed > s.spare():
 		err = faults
 	default:
-		err = fmt.Errorf("the nodes answered too late for a lease of %v", s.lease)
+		err = fmt.Errorf("%w of %v", errTooLate, s.lease)
 	}
 	if s.ghosts() > s.spare() { // as many as can deny a quorum to others
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
