@@ -19,11 +19,11 @@ func faulty(t *testing.T, addr string, k exclusiveKind, opts ...ClientOption) (*
 	t.Helper()
 	p := startProxy(t, addr)
 	c := newLocks(t, p.addr, opts...)
-	l := k.lock(c, "warm")
-	h, err := l.Lock(soon(t))
-	require.NoError(t, err)
-	require.NoError(t, h.Extend(soon(t), time.Minute))
-	require.NoError(t, h.Release(soon(t)))
+	unhurried(c, func() {
+		h := must(t)(k.lock(c, "warm").Lock(soon(t)))
+		require.NoError(t, h.Extend(soon(t), time.Minute))
+		release(t, h)
+	})
 	return c, p
 }
 

@@ -27,6 +27,14 @@ func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 	return c
 }
 
+// unhurried is for what a test does before the faults that it is about: there a
+// machine that stands still for a moment is no fault.
+func unhurried(c *Client, setUp func()) {
+	c.exec.timeout = patience
+	setUp()
+	c.exec.timeout = commandTimeout
+}
+
 // soon bounds a call that should end long before.
 func soon(t testing.TB) context.Context {
 	t.Helper()

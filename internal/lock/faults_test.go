@@ -70,7 +70,7 @@ func TestUndoAfterTheServerHeals(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
-		l, p := proxied(t, addr, WithNodeTimeout(100*time.Millisecond), WithRedLockObserver(seen.observe))
+		l, p := proxied(t, addr, WithRedLockObserver(seen.observe))
 		p.inject(dropReply, setCmd, 1)
 		_, err := l.TryLock(ctx)
 		require.ErrorIs(t, err, io.EOF)
@@ -176,7 +176,7 @@ func TestContextEndsBeforeTheServerLetsGo(t *testing.T) {
 		ctx := context.Background()
 		const lease = 4 * time.Second
 		var seen recorder
-		l, p := proxied(t, addr, WithWatchdogLease(lease), WithNodeTimeout(100*time.Millisecond), WithRedLockObserver(seen.observe))
+		l, p := proxied(t, addr, WithWatchdogLease(lease), WithRedLockObserver(seen.observe))
 		direct := newClient(t, addr)
 		began := time.Now()
 		h, err := l.TryLock(ctx)
@@ -214,7 +214,7 @@ func TestFailedRenewalsHeal(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
-		l, p := proxied(t, addr, WithWatchdogLease(6*time.Second), WithNodeTimeout(50*time.Millisecond), WithRedLockObserver(seen.observe))
+		l, p := proxied(t, addr, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
 		first := h.ValidUntil()

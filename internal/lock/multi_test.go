@@ -18,7 +18,7 @@ import (
 func mixed(t testing.TB, first, second string) []Locker {
 	t.Helper()
 	here, there := newLocks(t, first), newLocks(t, second)
-	return []Locker{there.Fair("a"), newLock(t, "a", []string{first, second}), here.Reentrant("a"), there.Mutex("a"), here.Mutex("a")}
+	return []Locker{there.Fair("a"), newLock(t, "a", []string{first, second}, WithNodeTimeout(MaxNodeTimeout)), here.Reentrant("a"), there.Mutex("a"), here.Mutex("a")}
 }
 
 func TestMultiIsAllOfThem(t *testing.T) {
@@ -187,11 +187,11 @@ func TestMultiPassesTheOwnerOn(t *testing.T) {
 func TestMultiIsRenewed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
-		short, long := newLocks(t, addr, WithWatchdog(900*time.Millisecond)), newLocks(t, addr)
+		short, long := newLocks(t, addr, WithWatchdog(3*time.Second)), newLocks(t, addr)
 		h, err := Multi(short.Mutex("a"), long.Mutex("b")).Lock(ctx)
 		require.NoError(t, err)
 		first := h.ValidUntil()
-		assert.Less(t, time.Until(first), 900*time.Millisecond, "the earliest")
+		assert.Less(t, time.Until(first), 3*time.Second, "the earliest")
 		time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
 		require.NoError(t, h.Context().Err())
 		_, err = short.Mutex("a").TryLock(ctx)

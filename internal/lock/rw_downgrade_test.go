@@ -155,10 +155,12 @@ func rwFaulty(t *testing.T, addr string, opts ...ClientOption) (*Client, *proxy)
 	p := startProxy(t, addr)
 	c := newLocks(t, p.addr, opts...)
 	ctx, m := soon(t), c.RW("warm")
-	r := must(t)(m.Downgrade(ctx, must(t)(m.Write().Lock(ctx))))
-	require.NoError(t, r.Extend(ctx, time.Minute))
-	release(t, r)
-	release(t, must(t)(m.Read().Lock(ctx)))
+	unhurried(c, func() {
+		r := must(t)(m.Downgrade(ctx, must(t)(m.Write().Lock(ctx))))
+		require.NoError(t, r.Extend(ctx, time.Minute))
+		release(t, r)
+		release(t, must(t)(m.Read().Lock(ctx)))
+	})
 	return c, p
 }
 

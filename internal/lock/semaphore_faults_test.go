@@ -18,16 +18,18 @@ func faultyPermits(t *testing.T, addr string, k permitKind, permits int64) (*Cli
 	t.Helper()
 	p := startProxy(t, addr)
 	c := newLocks(t, p.addr)
-	for _, name := range []string{"warm", "a"} {
-		s := k.of(c, name)
-		set(t, s, permits)
-		giveBack, err := s.take(soon(t), 1, true)
-		require.NoError(t, err)
-		require.NoError(t, giveBack(soon(t)))
-		require.NoError(t, s.AddPermits(soon(t), 1))
-		require.NoError(t, s.AddPermits(soon(t), -1))
-		requireAvailable(t, s, permits)
-	}
+	unhurried(c, func() {
+		for _, name := range []string{"warm", "a"} {
+			s := k.of(c, name)
+			set(t, s, permits)
+			giveBack, err := s.take(soon(t), 1, true)
+			require.NoError(t, err)
+			require.NoError(t, giveBack(soon(t)))
+			require.NoError(t, s.AddPermits(soon(t), 1))
+			require.NoError(t, s.AddPermits(soon(t), -1))
+			requireAvailable(t, s, permits)
+		}
+	})
 	require.NoError(t, newClient(t, addr).Del(soon(t), countKey(k.kind, "warm")).Err())
 	return c, p
 }
