@@ -138,8 +138,9 @@ func (l *logBook) of(level string) []map[string]any {
 // faultyStore is the real store until it is told to fail; then every method that serves a request does.
 type faultyStore struct {
 	*repo.Store
-	fault atomic.Pointer[func() error]
-	mute  atomic.Bool // answers cannot be kept
+	fault  atomic.Pointer[func() error]
+	mute   atomic.Bool  // answers cannot be kept
+	slides atomic.Int64 // of sessions
 }
 
 // fail makes every later call do f first; a nil f heals the store.
@@ -186,6 +187,10 @@ func (s *faultyStore) RotateSession(
 	ctx context.Context, id string, generation int64, now, expires, keep time.Time,
 ) (service.User, error) {
 	return or(s, func() (service.User, error) { return s.Store.RotateSession(ctx, id, generation, now, expires, keep) })
+}
+
+func (s *faultyStore) SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error) {
+	return or(s, func() (service.User, error) { s.slides.Add(1); return s.Store.SlideSession(ctx, id, after, expires) })
 }
 
 func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep time.Time) error {

@@ -144,6 +144,29 @@ func (s *Store) RotateSession(
 	return u.user(), err
 }
 
+// SlideSession implements service.AuthStore. Another process may have moved the end further already.
+func (s *Store) SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error) {
+	var u userRow
+	err := s.write(ctx, func(tx *gorm.DB) error {
+		u = userRow{}
+		var row sessionRow
+		if err := tx.Clauses(forUpdate).Where("id = ?", id).Take(&row).Error; err != nil {
+			return err
+		}
+		if row.RevokedAt != nil || !row.ExpiresAt.After(after) {
+			return service.ErrUnauthenticated
+		}
+		if err := tx.Take(&u, row.UserID).Error; err != nil || !expires.After(row.ExpiresAt) {
+			return err
+		}
+		return tx.Model(&row).Update("expires_at", expires).Error
+	})
+	if errors.Is(err, service.ErrNotFound) {
+		err = service.ErrUnauthenticated
+	}
+	return u.user(), err
+}
+
 // RevokeSession implements service.AuthStore.
 func (s *Store) RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error {
 	return s.write(ctx, func(tx *gorm.DB) error { return revoke(tx, id, now, keepUntil) })

@@ -196,3 +196,41 @@ func TestSeedUsers(t *testing.T) {
 		}
 	})
 }
+
+func TestSlideSession(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		sendCode(t, s, "1")
+		newcomer := service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}
+		owner, err := s.OpenSession(ctx, newcomer, newSession("a"), anyCode) // it ends an hour after now
+		require.NoError(t, err)
+		end := func() time.Time {
+			var row sessionRow
+			require.NoError(t, s.r.Where("id = ?", "a").Take(&row).Error)
+			return row.ExpiresAt
+		}
+		slide := func(id string, after, expires time.Time) error {
+			u, err := s.SlideSession(ctx, id, after, expires)
+			if err == nil {
+				require.Equal(t, owner, u)
+			}
+			return err
+		}
+		require.ErrorIs(t, slide("unknown", now, now.Add(2*time.Hour)), service.ErrUnauthenticated)
+		require.ErrorIs(t, slide("a", now.Add(time.Hour), now.Add(2*time.Hour)), service.ErrUnauthenticated, "it ends just then")
+		require.Equal(t, now.Add(time.Hour), end())
+		require.NoError(t, slide("a", now.Add(time.Hour-time.Millisecond), now.Add(2*time.Hour)))
+		require.Equal(t, now.Add(2*time.Hour), end())
+		require.NoError(t, slide("a", now, now.Add(90*time.Minute)), "another process moved it further")
+		require.Equal(t, now.Add(2*time.Hour), end(), "never back")
+		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
+		require.ErrorIs(t, slide("a", now, now.Add(3*time.Hour)), service.ErrUnauthenticated, "revoked")
+		require.Equal(t, now.Add(2*time.Hour), end())
+
+		orphan := newSession("b")
+		orphan.UserID = 999
+		row := newSessionRow(&orphan)
+		require.NoError(t, s.w.Create(&row).Error)
+		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), service.ErrUnauthenticated, "its user is gone")
+	})
+}

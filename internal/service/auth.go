@@ -9,6 +9,8 @@ import (
 	"math/big"
 	"strings"
 	"time"
+
+	"github.com/maypok86/otter/v2"
 )
 
 // Rules of the login code.
@@ -56,6 +58,9 @@ type AuthStore interface {
 	// RotateSession moves a session from a generation to the next. A session that is gone, over or revoked is
 	// ErrUnauthenticated; so is one whose generation is past already, and that revokes it.
 	RotateSession(ctx context.Context, id string, generation int64, now, expires, keepUntil time.Time) (User, error)
+	// SlideSession moves the end of a session to expires, never back, and returns its user. A session that is gone,
+	// revoked, or over at after is ErrUnauthenticated.
+	SlideSession(ctx context.Context, id string, after, expires time.Time) (User, error)
 	// RevokeSession ends a session; ending it twice is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 }
@@ -77,10 +82,13 @@ type AuthConfig struct {
 }
 
 // Auth logs users in and out. It is safe for concurrent use.
-type Auth struct{ cfg AuthConfig }
+type Auth struct {
+	cfg     AuthConfig
+	sliding *otter.Cache[string, *slidingSession] // by token
+}
 
 // NewAuth makes the service.
-func NewAuth(cfg AuthConfig) *Auth { return &Auth{cfg: cfg} }
+func NewAuth(cfg AuthConfig) *Auth { return &Auth{cfg: cfg, sliding: newSlidingCache()} }
 
 // Login is what a client gets when it logs in or refreshes.
 type Login struct {
@@ -146,20 +154,27 @@ func (a *Auth) renew(lc *LoginCode, hash []byte, now time.Time) error {
 // Login exchanges a code for a session; the first login of a phone makes its user.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
 func (a *Auth) Login(ctx context.Context, phone, code string) (Login, error) {
-	phone, err := ParsePhone(phone)
-	if err != nil {
-		return Login{}, err
-	}
-	now := Moment(a.cfg.Now())
-	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(sessionTTL)}
-	newcomer := User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: RoleBuyer, CreatedAt: now}
-	u, err := a.cfg.Store.OpenSession(ctx, newcomer, s, func(lc *LoginCode) bool {
-		return a.useCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
-	})
+	u, s, err := a.openSession(ctx, phone, code, sessionTTL)
 	if err != nil {
 		return Login{}, err
 	}
 	return a.login(u, s.ID, s.Generation)
+}
+
+// openSession exchanges a code for a session that lives for ttl.
+func (a *Auth) openSession(ctx context.Context, phone, code string, ttl time.Duration) (User, Session, error) {
+	phone, err := ParsePhone(phone)
+	if err != nil {
+		return User{}, Session{}, err
+	}
+	now := Moment(a.cfg.Now())
+	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
+	newcomer := User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: RoleBuyer, CreatedAt: now}
+	u, err := a.cfg.Store.OpenSession(ctx, newcomer, s, func(lc *LoginCode) bool {
+		return a.useCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
+	})
+	u.Role = a.role(u)
+	return u, s, err
 }
 
 // useCode says whether hash is that of the code, and counts the guess. The right guess uses the code up.

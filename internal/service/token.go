@@ -34,10 +34,11 @@ type Identity struct {
 	Role      Role
 }
 
-// Tokens signs and checks access tokens (JWT, HS256) and refresh tokens. It is safe for concurrent use.
+// Tokens signs and checks access tokens (JWT, HS256), refresh tokens and the tokens of sliding sessions. It is safe for concurrent use.
 type Tokens struct {
 	accessKey  []byte
 	refreshKey []byte
+	slidingKey []byte
 	codeKey    []byte
 	parser     *jwt.Parser
 	now        func() time.Time
@@ -61,6 +62,7 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 	return &Tokens{
 		accessKey:  secret,
 		refreshKey: mac(secret, "seckill/refresh"),
+		slidingKey: mac(secret, "seckill/sliding"),
 		codeKey:    mac(secret, "seckill/login-code"),
 		now:        now,
 		verified:   otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
@@ -148,6 +150,20 @@ func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64,
 		return "", 0, ErrUnauthenticated
 	}
 	return sessionID, generation, nil
+}
+
+// sliding writes the token of a sliding session.
+func (t *Tokens) sliding(sessionID string) string {
+	return sessionID + "." + base64.RawURLEncoding.EncodeToString(mac(t.slidingKey, sessionID))
+}
+
+// parseSliding reads the token of a sliding session that this server signed. Error: ErrUnauthenticated.
+func (t *Tokens) parseSliding(token string) (sessionID string, err error) {
+	sessionID, _, _ = strings.Cut(token, ".")
+	if !hmac.Equal([]byte(token), []byte(t.sliding(sessionID))) {
+		return "", ErrUnauthenticated
+	}
+	return strings.Clone(sessionID), nil // not a part of the whole request, which it would keep in memory
 }
 
 // codeHash is what is stored of a login code: without the key, six digits would be guessed from a stolen table.

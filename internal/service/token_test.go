@@ -83,3 +83,30 @@ func TestVerifiedTokenStillExpires(t *testing.T) {
 		require.ErrorIs(t, err, ErrTokenExpired)
 	}
 }
+
+// TestSlidingToken: none of the three kinds of token passes for another.
+func TestSlidingToken(t *testing.T) {
+	tokens, err := NewTokens(testSecret, time.Now)
+	require.NoError(t, err)
+	other, err := NewTokens([]byte(strings.Repeat("x", MinSecret)), time.Now)
+	require.NoError(t, err)
+	good := tokens.sliding("s")
+	id, err := tokens.parseSliding(good)
+	require.NoError(t, err)
+	require.Equal(t, "s", id)
+
+	access, err := tokens.Access(Identity{UserID: 1, SessionID: "s"}, AccessTTL)
+	require.NoError(t, err)
+	last := good[len(good)-1]
+	sameBits := good[:len(good)-1] + string(last^1) // base64 of 32 bytes ends in two bits that say nothing
+	for _, bad := range []string{
+		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.sliding("s"), tokens.refresh("s", 1), access,
+	} {
+		_, err := tokens.parseSliding(bad)
+		require.ErrorIs(t, err, ErrUnauthenticated, bad)
+	}
+	_, err = tokens.Verify(good)
+	require.ErrorIs(t, err, ErrUnauthenticated)
+	_, _, err = tokens.parseRefresh(good)
+	require.ErrorIs(t, err, ErrUnauthenticated)
+}
