@@ -275,3 +275,11 @@ func newShopRow(s *service.Shop) shopRow {
 		CreatedAt: s.CreatedAt, UpdatedAt: s.CreatedAt,
 	}
 }
+
+func (r *shopRow) shop() service.Shop {
+	return service.Shop{
+		ID: r.ID, Name: r.Name, TypeID: r.TypeID, Images: r.Images, Area: r.Area, Address: r.Address, X: r.X, Y: r.Y,
+		AvgPrice: r.AvgPrice, Sold: r.Sold, Comments: r.Comments, Score: r.Score, OpenHours: r.OpenHours,
+		CreatedAt: r.CreatedAt,
+	}
+}

@@ -138,6 +138,9 @@ func (s *Store) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]se
 	case f.State != service.StateEnded: // a voucher that is off counts as ended
 		q = q.Where("vouchers.status = ?", service.VoucherOn)
 	}
+	if f.Lasts {
+		q = q.Where("s.voucher_id IS NULL OR s.end_at > ?", f.Now)
+	}
 	var rows []voucherRow
 	if err := inState(q, f.State, f.Now).Find(&rows).Error; err != nil {
 		return nil, s.translate(err)

@@ -2,23 +2,6 @@ package service
 
 import "time"
 
-// Shop is where a voucher is redeemed.
-type Shop struct {
-	ID        int64
-	Name      string
-	TypeID    int64
-	Images    string // comma list of addresses
-	Area      string
-	Address   string
-	X, Y      float64 // longitude, latitude
-	AvgPrice  int64   // cents
-	Sold      int
-	Comments  int
-	Score     int // tenths: 47 is 4.7
-	OpenHours string
-	CreatedAt time.Time
-}
-
 // demoSpan is how long the demo's running sale lasts: somebody who comes back next week still finds it open.
 const demoSpan = 30 * 24 * time.Hour
 

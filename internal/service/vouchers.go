@@ -12,7 +12,8 @@ type VoucherFilter struct {
 	ShopID int64
 	Status VoucherStatus
 	State  SaleState
-	Now    time.Time // the moment that State is about
+	Lasts  bool      // only normal vouchers and sales that have not ended
+	Now    time.Time // the moment that State and Lasts are about
 	Page   Page
 }
 

@@ -1,0 +1,45 @@
+package repo
+
+import (
+	"context"
+	"math"
+
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/service"
+)
+
+// Shop implements service.ShopStore.
+func (s *Store) Shop(ctx context.Context, id int64) (service.Shop, error) {
+	var row shopRow
+	err := s.r.WithContext(ctx).Take(&row, id).Error
+	return row.shop(), s.translate(err)
+}
+
+// ListShops implements service.ShopStore.
+func (s *Store) ListShops(ctx context.Context, f service.ShopFilter) ([]service.Shop, error) {
+	order := clause.OrderBy{Expression: clause.Expr{SQL: "id"}}
+	if f.Near != nil {
+		order = nearest(*f.Near)
+	}
+	var rows []shopRow
+	err := s.r.WithContext(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&rows).Error
+	if err != nil {
+		return nil, s.translate(err)
+	}
+	shops := make([]service.Shop, len(rows))
+	for i := range rows {
+		shops[i] = rows[i].shop()
+	}
+	return shops, nil
+}
+
+// nearest orders by distance on a flat map, on which a degree of longitude is as short as it is at this latitude. It
+// needs nothing but the four operations, which SQLite has, too, and errs only among shops that are far away.
+func nearest(p service.Place) clause.OrderBy {
+	shorter := math.Cos(p.Y * math.Pi / 180)
+	return clause.OrderBy{Expression: clause.Expr{
+		SQL:  "(x - ?) * (x - ?) * ? + (y - ?) * (y - ?), id",
+		Vars: []any{p.X, p.X, shorter * shorter, p.Y, p.Y},
+	}}
+}
