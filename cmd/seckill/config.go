@@ -31,6 +31,7 @@ type Config struct {
 	Demo          *bool          `env:"SECKILL_DEMO" negatable:"" help:"Login codes in the answer's header, sample shops and vouchers. Default: only on the embedded database."`
 	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Limits per address and per user, and the wait between login codes: ${enum} (${default}). Off for load tests only."`
 	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed. Empty: nobody's."`
+	Timezone      string         `env:"SECKILL_TIMEZONE" default:"Asia/Shanghai" placeholder:"ZONE" help:"Zone of the times without one that the hm-dianping pages read and write (${default})."`
 	PayTimeout    time.Duration  `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"How long an order may stay unpaid (${default})."`
 	PaymentSecret string         `env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Signs the notices of payment providers. Empty: derived from the secret of the tokens."`
 	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"What the sandbox for payments does wrong: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: nothing."`
@@ -83,6 +84,8 @@ func (c Config) finish() (Config, error) {
 		"SECKILL_LOCK_NODES: %d nodes; an even number survives no more failures than one less", len(c.LockNodes))
 	rule(len(slices.Compact(slices.Sorted(slices.Values(c.LockNodes)))) == len(c.LockNodes),
 		"SECKILL_LOCK_NODES: a node is named twice, so no lock could ever be had")
+	_, err := time.LoadLocation(c.Timezone)
+	rule(err == nil, "SECKILL_TIMEZONE: %q is not the name of a time zone, such as Asia/Shanghai", c.Timezone)
 	rule(c.PayTimeout >= time.Second, "SECKILL_PAY_TIMEOUT: %s is shorter than a second", c.PayTimeout)
 	rule(c.QueueBacklog >= 1, "SECKILL_QUEUE_BACKLOG: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "SECKILL_DATA_DIR is empty")

@@ -31,6 +31,7 @@ func TestBadConfiguration(t *testing.T) {
 		"proxies":            {[]string{"--trusted-proxies", "10.0.0.0/33"}, []string{"SECKILL_TRUSTED_PROXIES"}},
 		"admin phone":        {[]string{"--admin-phones", "12"}, []string{"SECKILL_ADMIN_PHONES"}},
 		"pay timeout":        {[]string{"--pay-timeout", "0s"}, []string{"SECKILL_PAY_TIMEOUT"}},
+		"time zone":          {[]string{"--timezone", "Asia/Atlantis"}, []string{"SECKILL_TIMEZONE", `"Asia/Atlantis"`}},
 		"duration":           {[]string{"--pay-timeout", "soon"}, []string{"pay-timeout"}},
 		"several at once":    {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"SECKILL_ADDR", "SECKILL_OPS_ADDR"}},
 		"unknown flag":       {[]string{"--stock", "5"}, []string{"unknown flag"}},

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"reflect"
 	"syscall"
+	_ "time/tzdata" // SECKILL_TIMEZONE, also where the system has no time zones
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"

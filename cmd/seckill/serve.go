@@ -195,6 +195,10 @@ func newServer(e *env, p parts) (*server, error) {
 	if len(paymentSecret) == 0 {
 		paymentSecret = service.DeriveSecret(p.secret, "payment notices")
 	}
+	zone, err := time.LoadLocation(cfg.Timezone)
+	if err != nil {
+		return nil, fmt.Errorf("SECKILL_TIMEZONE: %w", err)
+	}
 	auth := service.NewAuth(service.AuthConfig{
 		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.log},
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
@@ -269,7 +273,7 @@ func newServer(e *env, p parts) (*server, error) {
 		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
 		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store, Keys: keys,
 		Reconciler: reconciler,
-		Ready:      checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
+		Shops:      p.store, Zone: zone, Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	})
 	return s, err

@@ -156,13 +156,21 @@ func (e *errorWriter) wrap(h func(*gin.Context) error) gin.HandlerFunc {
 	}
 }
 
-// write answers with the error, and logs it if it is the server's own trouble.
+// write answers with the error.
 func (e *errorWriter) write(c *gin.Context, err error) {
+	if p, retryAfter, heard := e.judge(c, err); heard {
+		respond(c, p, retryAfter)
+	}
+}
+
+// judge translates an error, and logs it if it is the server's own trouble. If the caller hung up, so that nobody
+// hears, it ends the chain.
+func (e *errorWriter) judge(c *gin.Context, err error) (p problem, retryAfter time.Duration, heard bool) {
 	if errors.Is(c.Request.Context().Err(), context.Canceled) {
 		c.AbortWithStatus(statusClientGone) // nobody reads it; the metrics must not count it as our failure
-		return
+		return p, 0, false
 	}
-	p, retryAfter := problemOf(err)
+	p, retryAfter = problemOf(err)
 	switch p.Status {
 	case http.StatusInternalServerError:
 		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())
@@ -171,7 +179,7 @@ func (e *errorWriter) write(c *gin.Context, err error) {
 			e.log.Warn("answered 503", "err", err, "request_id", requestIDOf(c), "route", c.FullPath())
 		})
 	}
-	respond(c, p, retryAfter)
+	return p, retryAfter, true
 }
 
 // statusClientGone is what proxies log for a client that hung up before it was answered (nginx's 499).

@@ -242,6 +242,14 @@ func (s *faultyStore) Voucher(ctx context.Context, id int64) (service.Voucher, e
 	return or(s, func() (service.Voucher, error) { return s.Store.Voucher(ctx, id) })
 }
 
+func (s *faultyStore) Shop(ctx context.Context, id int64) (service.Shop, error) {
+	return or(s, func() (service.Shop, error) { return s.Store.Shop(ctx, id) })
+}
+
+func (s *faultyStore) ListShops(ctx context.Context, f service.ShopFilter) ([]service.Shop, error) {
+	return or(s, func() ([]service.Shop, error) { return s.Store.ListShops(ctx, f) })
+}
+
 func (s *faultyStore) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]service.Voucher, error) {
 	return or(s, func() ([]service.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
 }

@@ -71,6 +71,9 @@ type setup struct {
 	sender    func(service.CodeSender) service.CodeSender
 }
 
+// shanghai is the zone of times without one. It has had no summer time since 1991.
+var shanghai = time.FixedZone("Asia/Shanghai", 8*60*60)
+
 // onMariaDB says which database the tests run on.
 var onMariaDB bool
 
@@ -181,7 +184,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 			Store: e.db, Sales: sales, Lane: lane, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.room,
 			Codes: service.NewRedeemCodes(secret), Moved: e.watchers.Wake,
 		}),
-		Payments: e.payments, Watchers: e.watchers, AuditLog: e.db,
+		Payments: e.payments, Watchers: e.watchers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db, IDs: s.ids, Now: e.clock.now}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit,

@@ -101,18 +101,31 @@ var unknownField = regexp.MustCompile(`^json: unknown field (".*")$`)
 // bind reads the JSON body, which must be one object, into dst. Unknown fields, wrong types, a second value and
 // bodies over maxBody are refused with an error that names the field.
 func bind(c *gin.Context, dst any) error {
+	dec, err := objectDecoder(c)
+	if err != nil {
+		return err
+	}
+	dec.DisallowUnknownFields()
+	return decodeOne(dec, dst)
+}
+
+// objectDecoder reads the body and makes a decoder for the object that it holds.
+func objectDecoder(c *gin.Context) (*json.Decoder, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	if err != nil {
-		return bindError(err)
+		return nil, bindError(err)
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
-		return service.Invalid("body", "must be a JSON object")
+		return nil, service.Invalid("body", "must be a JSON object")
 	}
 	if !utf8.Valid(body) { // encoding/json would store something else than was sent
-		return service.Invalid("body", "is not valid UTF-8")
+		return nil, service.Invalid("body", "is not valid UTF-8")
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
+	return json.NewDecoder(bytes.NewReader(body)), nil
+}
+
+// decodeOne decodes one value, and wants nothing after it.
+func decodeOne(dec *json.Decoder, dst any) error {
 	if err := dec.Decode(dst); err != nil {
 		return bindError(err)
 	}

@@ -53,12 +53,14 @@ var (
 // answerTimeout is what is left of the 5 s within which a caller has an answer while a dependency is stuck.
 const answerTimeout = 4 * time.Second
 
-// deadline bounds everything that a request waits for.
-func deadline(c *gin.Context) {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), answerTimeout)
-	defer cancel()
-	c.Request = c.Request.WithContext(ctx)
-	c.Next()
+// within bounds everything that a request waits for.
+func within(d time.Duration) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx, cancel := context.WithTimeout(c.Request.Context(), d)
+		defer cancel()
+		c.Request = c.Request.WithContext(ctx)
+		c.Next()
+	}
 }
 
 // limitBody refuses large bodies also where none is read.

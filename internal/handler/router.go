@@ -22,6 +22,7 @@ type Config struct {
 	Payments       *service.Payments
 	Watchers       *service.Watchers
 	DeadLetters    *service.DeadLetters
+	Shops          service.ShopStore
 	AuditLog       service.AuditStore
 	Keys           *service.Idempotency
 	Reconciler     *service.Reconciler
@@ -29,9 +30,10 @@ type Config struct {
 	Metrics        prometheus.Registerer
 	Log            *slog.Logger
 	Now            func() time.Time
-	Demo           bool     // login codes in the X-Demo-Code header
-	RateLimit      bool     // per address on /auth, per user on orders
-	TrustedProxies []string // whose X-Forwarded-For is believed; nobody's by default
+	Demo           bool           // login codes in the X-Demo-Code header
+	RateLimit      bool           // per address on /auth, per user on orders
+	TrustedProxies []string       // whose X-Forwarded-For is believed; nobody's by default
+	Zone           *time.Location // of times that are written without one, as the hm-dianping pages do
 }
 
 //go:embed openapi.json
@@ -55,6 +57,9 @@ func New(cfg Config) (http.Handler, error) {
 	letters := &deadLetterHandler{letters: cfg.DeadLetters}
 	keys := &keyHandler{keys: cfg.Keys}
 	reconcile := &reconcileHandler{reconciler: cfg.Reconciler}
+	hmdp := &hmdpHandler{
+		errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
+	}
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, err
@@ -76,7 +81,7 @@ func New(cfg Config) (http.Handler, error) {
 	// A stream lasts as long as its order is under way.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(events.order))
 
-	v1 := r.Group("/api/v1", deadline, e.wrap(limitBody))
+	v1 := r.Group("/api/v1", within(answerTimeout), e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
 
 	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(auth.sendCode))
@@ -107,5 +112,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(keys.change), e.wrap(letters.discard))
 	v1.GET("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.report))
 	v1.POST("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.apply))
+
+	hmdp.routes(r, limits)
 	return r, nil
 }

@@ -1,0 +1,124 @@
+package handler
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+// hmdpPageSize is how many shops the pages show at a time, and hmdpPages how many times they may ask for more.
+const hmdpPageSize, hmdpPages = 5, 100_000
+
+// hmdpShopType is a kind of shop as the pages read it.
+type hmdpShopType struct {
+	ID   ID     `json:"id"`
+	Name string `json:"name"`
+	Icon string `json:"icon"`
+	Sort int    `json:"sort"`
+}
+
+func (h *hmdpHandler) shopTypes(c *gin.Context) error {
+	types := service.ShopTypes()
+	out := make([]hmdpShopType, len(types))
+	for i, t := range types {
+		out[i] = hmdpShopType{ID: ID(t.ID), Name: t.Name, Icon: t.Icon, Sort: i + 1}
+	}
+	return h.write(c, out)
+}
+
+// hmdpShop is a shop as the pages read it. They split images without looking, show avgPrice as yuan, and divide score
+// by ten themselves.
+type hmdpShop struct {
+	ID        ID       `json:"id"`
+	Name      string   `json:"name"`
+	TypeID    ID       `json:"typeId"`
+	Images    string   `json:"images"`
+	Area      string   `json:"area"`
+	Address   string   `json:"address"`
+	X         float64  `json:"x"`
+	Y         float64  `json:"y"`
+	AvgPrice  float64  `json:"avgPrice"`
+	Sold      int      `json:"sold"`
+	Comments  int      `json:"comments"`
+	Score     int      `json:"score"`
+	OpenHours string   `json:"openHours"`
+	Distance  *float64 `json:"distance,omitempty"` // metres
+}
+
+func newHmdpShop(s *service.Shop) hmdpShop {
+	return hmdpShop{
+		ID: ID(s.ID), Name: s.Name, TypeID: ID(s.TypeID), Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
+		AvgPrice: float64(s.AvgPrice) / 100, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
+	}
+}
+
+func (h *hmdpHandler) shop(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	s, err := h.shops.Shop(c.Request.Context(), id)
+	if errors.Is(err, service.ErrNotFound) {
+		return hmdpError("店铺不存在！")
+	}
+	if err != nil {
+		return err
+	}
+	return h.write(c, newHmdpShop(&s))
+}
+
+// shopsOfType shows a page of the shops of a type, the nearest first if the page says where it is.
+func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
+	f := service.ShopFilter{Limit: hmdpPageSize}
+	var ok bool
+	if f.TypeID, ok = parseID(c.Query("typeId")); !ok {
+		return service.Invalid("typeId", "must be the id of a type")
+	}
+	current, ok := parseID(c.DefaultQuery("current", "1"))
+	if !ok || current > hmdpPages {
+		return service.Invalid("current", "must be the number of a page")
+	}
+	f.Skip = int(current-1) * hmdpPageSize
+	var err error
+	if f.Near, err = position(c); err != nil {
+		return err
+	}
+	shops, err := h.shops.ListShops(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+	out := make([]hmdpShop, len(shops))
+	for i := range shops {
+		out[i] = newHmdpShop(&shops[i])
+		if f.Near != nil {
+			d := shops[i].Distance(*f.Near)
+			out[i].Distance = &d
+		}
+	}
+	return h.write(c, out)
+}
+
+// position reads where the caller is; nil if he does not say.
+func position(c *gin.Context) (*service.Place, error) {
+	if c.Query("x") == "" || c.Query("y") == "" {
+		return nil, nil
+	}
+	x, ok := degrees(c.Query("x"), 180)
+	if !ok {
+		return nil, service.Invalid("x", "must be a longitude in degrees")
+	}
+	y, ok := degrees(c.Query("y"), 90)
+	if !ok {
+		return nil, service.Invalid("y", "must be a latitude in degrees")
+	}
+	return &service.Place{X: x, Y: y}, nil
+}
+
+// degrees reads a number between -most and most.
+func degrees(s string, most float64) (float64, bool) {
+	d, err := strconv.ParseFloat(s, 64)
+	return d, err == nil && d >= -most && d <= most // which NaN is not
+}
