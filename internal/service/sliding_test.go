@@ -194,9 +194,11 @@ func TestSlidingSessionLearnsTheRole(t *testing.T) {
 	s, a := newSlider(t)
 	s.table.role = RoleAdmin
 	s.now = s.now.Add(slideEvery)
-	id, err := a.AuthenticateSliding(t.Context(), s.token)
-	require.NoError(t, err)
-	require.Equal(t, RoleAdmin, id.Role)
+	for range 2 { // and remembers it
+		id, err := a.AuthenticateSliding(t.Context(), s.token)
+		require.NoError(t, err)
+		require.Equal(t, RoleAdmin, id.Role)
+	}
 }
 
 func TestSlidingSessionRevoked(t *testing.T) {
