@@ -107,6 +107,8 @@ func TestSlidingToken(t *testing.T) {
 	}
 	_, err = tokens.Verify(good)
 	require.ErrorIs(t, err, ErrUnauthenticated)
-	_, _, err = tokens.parseRefresh(good)
-	require.ErrorIs(t, err, ErrUnauthenticated)
+	for _, bad := range []string{good, tokens.sliding("s.1")} { // the second differs from a refresh token by its key alone
+		_, _, err = tokens.parseRefresh(bad)
+		require.ErrorIs(t, err, ErrUnauthenticated)
+	}
 }
