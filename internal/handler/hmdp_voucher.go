@@ -149,7 +149,7 @@ func (h *hmdpHandler) placeInTime(ctx context.Context, userID, voucherID int64) 
 			}
 			done <- o
 		}()
-		order, err := h.orders.Place(ctx, userID, voucherID, 0)
+		order, err := h.orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0) // it has a time of its own
 		o = outcome{order.ID, err}
 	}()
 	select {
