@@ -8,9 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"seckill/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testenv.Main(m, func() error { return goleak.Find() })
+}
 
 // storedBefore is an order id that the store reports as placed by an earlier call.
 const storedBefore = 4_000_000
