@@ -75,8 +75,8 @@ func (l *life) drawGateFate(t *rapid.T) {
 
 func (l *life) drawNews(t *rapid.T) { l.noNews = once(t, "no news", 6) }
 
-// perform does deeds, all at once, and finds out how they can have changed the books.
-func (l *life) perform(deeds ...deed) {
+// perform does deeds, all at once, and finds out how they can have changed the books. It says whether fate has struck.
+func (l *life) perform(deeds ...deed) (struck bool) {
 	answers := atOnce(deeds)
 	for i, d := range deeds {
 		l.did("  %s at %s: %s", d.name, d.at.name, answers[i])
@@ -89,7 +89,9 @@ func (l *life) perform(deeds ...deed) {
 	} else {
 		l.books = l.follows(deeds[0], answers[0])
 	}
+	struck = l.hit.Load()
 	l.aftermath(deeds[0].at, before)
+	return struck
 }
 
 // didHarm notes what went wrong.

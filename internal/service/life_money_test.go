@@ -2,9 +2,11 @@ package service_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -210,14 +212,24 @@ func (l *life) returnMoney(t *rapid.T) {
 		_, err := l.db.ExecContext(l.ctx, "UPDATE payments SET next_try_at = ? WHERE provider_ref = ?", next, ref)
 		require.NoError(l, err)
 	}
+	if once(t, "both", 3) {
+		l.perform(l.returnDue(l.shops[0], due, l.shops[1]))
+		return
+	}
 	l.harmed(t, 3, l.returnDue(l.anyShop(t), due))
 }
 
 // returnDue: the bank is asked for what is due, once, and what it has confirmed is noted. The first transaction finds
-// what is due, and each of the others notes one payment.
-func (l *life) returnDue(at *shop, due map[string]bool) deed {
+// what is due, and each of the others notes one payment. Other servers may do it at the same time: they share the work.
+func (l *life) returnDue(at *shop, due map[string]bool, others ...*shop) deed {
 	return deed{name: "return money", at: at, whole: true, do: func() string {
-		return word(at.payments.RefundDue(l.ctx))
+		errs := make([]error, 1+len(others))
+		var all sync.WaitGroup
+		for i, s := range append([]*shop{at}, others...) {
+			all.Go(func() { errs[i] = s.payments.RefundDue(l.ctx) })
+		}
+		all.Wait()
+		return word(errors.Join(errs...))
 	}, effect: func(b books, _ *picture) string {
 		asked, transactions, fine := map[string]bool{}, int64(1), true
 		for _, call := range l.bank.refunds {

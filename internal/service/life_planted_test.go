@@ -91,6 +91,11 @@ var lifeFaults = map[string]planted{
 			return slices.DeleteFunc(due, func(p service.Payment) bool { return p.RefundTries > 1 }), err
 		}}
 	}),
+	"servers do not share refunds": inStore(func(*world) faultyStore {
+		return faultyStore{due: func(s lifeStore, limit int, _ func(int) time.Duration) ([]service.Payment, error) {
+			return s.DueRefunds(ctx, limit, func(int) time.Duration { return -time.Hour })
+		}}
+	}),
 	"late money is kept": inStore(func(w *world) faultyStore {
 		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)

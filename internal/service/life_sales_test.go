@@ -12,8 +12,8 @@ func (l *life) changeStock(t *rapid.T) {
 	l.drawFate(t, 1)
 	l.drawGateFate(t)
 	l.drawNews(t)
-	l.perform(l.adds(at, id, delta))
-	if l.lane == "queue" && delta < 0 {
+	untold := l.gateFate != ""
+	if struck := l.perform(l.adds(at, id, delta)); l.lane == "queue" && delta < 0 && (struck || untold) {
 		l.gateMissed(id)
 	}
 }

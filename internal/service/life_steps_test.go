@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -82,19 +83,22 @@ func (l *life) owner(id int64) int64 {
 	return l.promises[id].UserID
 }
 
-// harmed does a deed that fate may strike.
-func (l *life) harmed(t *rapid.T, transactions int64, d deed) {
+// harmed does a deed that fate may strike, and says whether it did.
+func (l *life) harmed(t *rapid.T, transactions int64, d deed) bool {
 	l.drawFate(t, transactions)
 	l.drawGateFate(t)
 	l.drawNews(t)
-	l.perform(d)
+	return l.perform(d)
 }
 
 // one is the step of one deed with one order.
 func one(l *life, likely service.OrderStatus, of func(*rapid.T, *shop, target) deed) func(*rapid.T) {
 	return func(t *rapid.T) {
-		at := l.anyShop(t)
-		l.harmed(t, 1, of(t, at, l.anyTarget(t, likely)))
+		at, order := l.anyShop(t), l.anyTarget(t, likely)
+		if l.harmed(t, 1, of(t, at, order)) && rapid.Bool().Draw(t, "again") { // who heard nothing says it again
+			l.check()
+			l.perform(of(t, l.anyShop(t), order))
+		}
 	}
 }
 
@@ -165,15 +169,24 @@ func (l *life) close1(at *shop) deed {
 }
 
 // closeBeside closes what is due while others are at work: it leaves alone whatever they have locked, and a database
-// that looks for one order may lock others for a moment. What it leaves is closed the next time.
+// that looks for one order may lock others for a moment. What it leaves is closed the next time. Of two closers each
+// has closed as many as it says.
 func (l *life) closeBeside(at *shop) deed {
-	d := l.close1(at)
+	d, answer := l.close1(at), ""
+	do := d.do
+	d.do = func() string {
+		answer = do()
+		return answer
+	}
 	d.effect = func(b books, now *picture) string {
 		var closed []int64
 		for id := range l.due {
 			if e := (entry{b.orders[id].voucher, id, "expire", system}); now.audit[e] > b.audit[e] {
 				closed = append(closed, id)
 			}
+		}
+		if n, err := strconv.Atoi(strings.TrimPrefix(answer, "closed ")); err == nil {
+			closed = closed[:min(n, len(closed))]
 		}
 		return b.close(closed)
 	}
@@ -203,7 +216,7 @@ func (l *life) race(t *rapid.T) {
 		switch what := evenly(t, "what", "cancel", "close", "pay", "refund", "redeem", "webhook", "webhook", "webhook"); {
 		case what == "cancel":
 			deeds[i] = l.cancel(t, at, of)
-		case what == "close" && !closes:
+		case what == "close":
 			closes = true
 			deeds[i] = l.closeBeside(at)
 		case what == "pay":

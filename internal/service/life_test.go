@@ -24,7 +24,7 @@ import (
 )
 
 // lifeChecks is how many runs TestLife makes of each lane on each stack. -rapid.checks or RAPID_CHECKS makes more.
-const lifeChecks = 6
+const lifeChecks = 5
 
 // lifeSteps is how many steps a run has on average, its end aside.
 const lifeSteps = 60
