@@ -33,7 +33,7 @@ type planted struct {
 // TestLifeFindsFaults: a model that never fails shows nothing. Each of these faults must be found, on SQLite.
 func TestLifeFindsFaults(t *testing.T) {
 	setRapid(t, "checks", faultRuns)
-	setRapid(t, "steps", lifeSteps)
+	setRapid(t, "steps", 2*lifeSteps) // rather than more ends of runs
 	setRapid(t, "nofailfile", true)
 	setRapid(t, "shrinktime", "0s")
 	s := stack{

@@ -70,7 +70,7 @@ func (l *life) anyTarget(t *rapid.T, likely service.OrderStatus) target {
 		ids = fit
 	}
 	id := evenly(t, "order", ids...)
-	if once(t, "stranger", 8) {
+	if once(t, "stranger", 5) {
 		return target{anyUser(t), id}
 	}
 	return target{l.owner(id), id}
