@@ -23,12 +23,13 @@ func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 	}
 	c, err := New(rdb, opts...)
 	require.NoError(t, err)
+	c.exec.timeout = 3 * commandTimeout // a machine that stands still for a moment is no fault
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	return c
 }
 
-// unhurried is for what a test does before the faults that it is about: there a
-// machine that stands still for a moment is no fault.
+// unhurried is for what a test does before the faults that it is about: only they
+// find the client as impatient as it is.
 func unhurried(c *Client, setUp func()) {
 	c.exec.timeout = patience
 	setUp()

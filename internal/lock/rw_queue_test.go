@@ -119,7 +119,7 @@ func TestRWWaitCutShort(t *testing.T) {
 		err := (<-got).err
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, context.Canceled)
-		require.Zero(t, waiters(t, rdb, "rw", "a"))
+		queued(t, rdb, "rw", "a", 0)
 		release(t, h)
 		nothingLeft(t, rdb)
 	})
