@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"seckill/internal/queue"
@@ -15,7 +16,7 @@ var lifeFaults = map[string]planted{
 	"a cancelled order returns its unit twice": moved("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
 	"a cancelled order keeps its unit":         moved("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, -1) }),
 	"a cancelled order keeps its slot": moved("cancel", func(w *world, o service.Order) {
-		w.sql("UPDATE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
+		w.sql("UPDATE OR IGNORE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
 	}),
 	"a redeemed order returns its unit": moved("redeem", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
 	"a move is not in the audit log": moved("redeem", func(w *world, o service.Order) {
@@ -168,13 +169,13 @@ var lifeFaults = map[string]planted{
 		}}
 	}),
 	"a server never reads a sale again": inStore(func(*world) faultyStore {
-		known := map[int64]service.Voucher{}
+		var known sync.Map // voucher id -> service.Voucher
 		return faultyStore{read: func(s lifeStore, id int64) (service.Voucher, error) {
-			if v, ok := known[id]; ok {
-				return v, nil
+			if v, ok := known.Load(id); ok {
+				return v.(service.Voucher), nil
 			}
 			v, err := s.Voucher(ctx, id)
-			known[id] = v
+			known.Store(id, v)
 			return v, err
 		}}
 	}),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +56,7 @@ type shop struct {
 	closer   *service.Closer
 	vouchers *service.Vouchers
 	// doubt says until when what it knows of a voucher may be old: it was not told of a change.
-	doubt map[int64]time.Time
+	doubt sync.Map // voucher id -> time.Time
 }
 
 // GoString is how rapid shows it.
@@ -172,7 +173,6 @@ func (w *world) start(i int) {
 	if s.sales != nil {
 		s.sales.Close()
 	}
-	s.doubt = map[int64]time.Time{}
 	s.sales = service.NewSales(service.SalesConfig{Loader: w.store, Changed: func(id int64) { w.news(w.shops[1-i], id) }})
 	cfg := service.OrdersConfig{
 		Store: w.store, Sales: s.sales, Now: time.Now, PayTimeout: payTimeout, MaxInFlight: 100, Codes: redeemCodes,
@@ -214,10 +214,13 @@ func (w *world) news(to *shop, voucherID int64) {
 // knowsAgain is how long a server may believe what is not so any more.
 const knowsAgain = time.Second
 
-func (s *shop) doubts(voucherID int64) { s.doubt[voucherID] = time.Now().Add(knowsAgain) }
+func (s *shop) doubts(voucherID int64) { s.doubt.Store(voucherID, time.Now().Add(knowsAgain)) }
 
 // sure says whether what the server knows of a voucher must be the truth.
-func (s *shop) sure(voucherID int64) bool { return !time.Now().Before(s.doubt[voucherID]) }
+func (s *shop) sure(voucherID int64) bool {
+	until, doubted := s.doubt.Load(voucherID)
+	return !doubted || !time.Now().Before(until.(time.Time))
+}
 
 func (w *world) close() {
 	for _, s := range w.shops {
@@ -250,7 +253,7 @@ func (g laneGate) Expect(orderID int64) service.Expectation { return g.Gate.Expe
 
 func (g laneGate) Level(ctx context.Context, voucherID int64) (service.GateLevel, error) {
 	l, err := g.Gate.Level(ctx, voucherID)
-	return service.GateLevel(l), err
+	return l, err
 }
 
 // shopGate is the gate as a lane of a server reaches it.
