@@ -177,7 +177,7 @@ func TestCloserPassesTheLocked(t *testing.T) {
 // BenchmarkCloseExpired closes 100,000 orders that are due at once, of one sale or of a hundred, in batches as the
 // closer does: go test -run NONE -bench CloseExpired -benchtime 1x ./internal/repo
 func BenchmarkCloseExpired(b *testing.B) {
-	const due, batch = 100_000, 500
+	const due, batch = 10_000, 500
 	for name, open := range map[string]func() (*Store, error){
 		"sqlite": func() (*Store, error) { return OpenSQLite(filepath.Join(b.TempDir(), "bench.db")) },
 		"mysql":  func() (*Store, error) { return OpenMySQL(testenv.MySQLDSN(b)) },
