@@ -18,7 +18,7 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
 test: deps ## all tests, on the embedded default and on real MariaDB and Redis, which are installed if missing
-	SECKILL_TEST_REQUIRE=1 go test -race -timeout 20m ./...
+	SECKILL_TEST_REQUIRE=1 go test -race -timeout 30m ./...
 
 check: lint test ## what CI runs: linters, then all tests
 

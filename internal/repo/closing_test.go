@@ -174,7 +174,7 @@ func TestCloserPassesTheLocked(t *testing.T) {
 	require.Equal(t, []int64{2}, idsOf(closed))
 }
 
-// BenchmarkCloseExpired closes 100,000 orders that are due at once, of one sale or of a hundred, in batches as the
+// BenchmarkCloseExpired closes 10,000 orders that are due at once, of one sale or of a hundred, in batches as the
 // closer does: go test -run NONE -bench CloseExpired -benchtime 1x ./internal/repo
 func BenchmarkCloseExpired(b *testing.B) {
 	const due, batch = 10_000, 500
