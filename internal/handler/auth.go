@@ -2,6 +2,7 @@ package handler
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -10,8 +11,9 @@ import (
 )
 
 type authHandler struct {
-	auth *service.Auth
-	demo bool
+	auth    *service.Auth
+	demo    bool
+	proxies []netip.Prefix // whose X-Forwarded-Proto is believed
 }
 
 // identityKey is where require leaves the caller's identity.
@@ -74,16 +76,21 @@ func newUserOut(u service.User) userOut {
 type loginOut struct {
 	AccessToken  string  `json:"access_token"`
 	TokenType    string  `json:"token_type"`
-	ExpiresIn    int     `json:"expires_in"` // seconds
-	RefreshToken string  `json:"refresh_token"`
+	ExpiresIn    int     `json:"expires_in"`              // seconds
+	RefreshToken string  `json:"refresh_token,omitempty"` // not where a cookie has it
 	User         userOut `json:"user"`
 }
 
-func writeLogin(c *gin.Context, l service.Login) error {
-	return writeJSON(c, http.StatusOK, loginOut{
+func (h *authHandler) writeLogin(c *gin.Context, l service.Login) error {
+	out := loginOut{
 		AccessToken: l.AccessToken, TokenType: "Bearer", ExpiresIn: int(l.ExpiresIn.Seconds()),
 		RefreshToken: l.RefreshToken, User: newUserOut(l.User),
-	})
+	}
+	if wantsCookie(c) {
+		h.setCookie(c, l.RefreshToken)
+		out.RefreshToken = ""
+	}
+	return writeJSON(c, http.StatusOK, out)
 }
 
 func (h *authHandler) login(c *gin.Context) error {
@@ -101,10 +108,13 @@ func (h *authHandler) login(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeLogin(c, l)
+	return h.writeLogin(c, l)
 }
 
 func (h *authHandler) refresh(c *gin.Context) error {
+	if wantsCookie(c) {
+		return h.refreshCookie(c)
+	}
 	var in struct {
 		RefreshToken string `json:"refresh_token"`
 	}
@@ -114,16 +124,19 @@ func (h *authHandler) refresh(c *gin.Context) error {
 	if in.RefreshToken == "" {
 		return service.Invalid("refresh_token", "is required")
 	}
-	l, err := h.auth.Refresh(c.Request.Context(), in.RefreshToken)
+	l, err := h.auth.Refresh(c.Request.Context(), in.RefreshToken, 0)
 	if err != nil {
 		return err
 	}
-	return writeLogin(c, l)
+	return h.writeLogin(c, l)
 }
 
 func (h *authHandler) logout(c *gin.Context) error {
 	if err := h.auth.Logout(c.Request.Context(), caller(c)); err != nil {
 		return err
+	}
+	if wantsCookie(c) {
+		h.setCookie(c, "")
 	}
 	c.Status(http.StatusNoContent)
 	return nil

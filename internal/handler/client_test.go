@@ -187,7 +187,7 @@ func hasToken(_ context.Context, in *openapi3filter.AuthenticationInput) error {
 // openapi3filter does not look for.
 func checkHeaders(t testing.TB, response *openapi3.Response, a answer) {
 	t.Helper()
-	for _, name := range []string{"Location", "Retry-After", "WWW-Authenticate", "X-Demo-Code"} {
+	for _, name := range []string{"Location", "Retry-After", "WWW-Authenticate", "X-Demo-Code", "Set-Cookie"} {
 		if a.header.Get(name) != "" {
 			assert.Contains(t, response.Headers, name, "%s: a header that is not documented", a.what)
 		}

@@ -183,10 +183,8 @@ func (s *faultyStore) User(ctx context.Context, id int64) (service.User, error) 
 	return or(s, func() (service.User, error) { return s.Store.User(ctx, id) })
 }
 
-func (s *faultyStore) RotateSession(
-	ctx context.Context, id string, generation int64, now, expires, keep time.Time,
-) (service.User, error) {
-	return or(s, func() (service.User, error) { return s.Store.RotateSession(ctx, id, generation, now, expires, keep) })
+func (s *faultyStore) RotateSession(ctx context.Context, r service.Rotation) (service.User, error) {
+	return or(s, func() (service.User, error) { return s.Store.RotateSession(ctx, r) })
 }
 
 func (s *faultyStore) SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error) {

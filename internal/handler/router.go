@@ -48,7 +48,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
 	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
-	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo}
+	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies)}
 	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
 	orders := &orderHandler{orders: cfg.Orders}
 	events := &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers}

@@ -107,9 +107,7 @@ func (s *Store) User(ctx context.Context, id int64) (service.User, error) {
 }
 
 // RotateSession implements service.AuthStore.
-func (s *Store) RotateSession(
-	ctx context.Context, id string, generation int64, now, expires, keepUntil time.Time,
-) (service.User, error) {
+func (s *Store) RotateSession(ctx context.Context, r service.Rotation) (service.User, error) {
 	var (
 		u     userRow
 		reuse bool
@@ -117,25 +115,27 @@ func (s *Store) RotateSession(
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		reuse = false
 		var row sessionRow
-		if err := tx.Clauses(forUpdate).Where("id = ?", id).Take(&row).Error; err != nil {
+		if err := tx.Clauses(forUpdate).Where("id = ?", r.SessionID).Take(&row).Error; err != nil {
 			return err
 		}
-		if row.RevokedAt != nil || !now.Before(row.ExpiresAt) {
+		if row.RevokedAt != nil || !r.Now.Before(row.ExpiresAt) {
 			return service.ErrUnauthenticated
 		}
-		if row.Generation != generation {
+		// The session's end tells when it was refreshed last.
+		again := r.Patience > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Patience))
+		if row.Generation != r.Generation && !again {
 			reuse = true
-			return revoke(tx, id, now, keepUntil)
+			return revoke(tx, r.SessionID, r.Now, r.KeepUntil)
 		}
 		u = userRow{}
-		if err := tx.Take(&u, row.UserID).Error; err != nil {
+		if err := tx.Take(&u, row.UserID).Error; err != nil || again {
 			return err
 		}
-		return tx.Model(&row).Updates(map[string]any{"generation": generation + 1, "expires_at": expires}).Error
+		return tx.Model(&row).Updates(map[string]any{"generation": r.Generation + 1, "expires_at": r.Expires}).Error
 	})
 	if !reuse {
 		err = s.settle(ctx, err, func(tx *gorm.DB) error {
-			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", id, generation+1).Take(&sessionRow{}).Error
+			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
 	if reuse && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, service.ErrNotFound) {

@@ -134,10 +134,7 @@ func TestRotateSession(t *testing.T) {
 		sendCode(t, s, "1")
 		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
-		rotate := func(id string, generation int64, at time.Time) error {
-			_, err := s.RotateSession(ctx, id, generation, at, at.Add(time.Hour), at.Add(24*time.Hour))
-			return err
-		}
+		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
 		require.ErrorIs(t, rotate("unknown", 1, now), service.ErrUnauthenticated)
 		require.NoError(t, rotate("a", 1, now))
 		require.NoError(t, rotate("a", 2, now))
@@ -151,6 +148,36 @@ func TestRotateSession(t *testing.T) {
 		_, err = s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
 		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), service.ErrUnauthenticated, "over")
+	})
+}
+
+func rotate(s *Store, id string, generation int64, at time.Time, patience time.Duration) error {
+	_, err := s.RotateSession(context.Background(), service.Rotation{
+		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Patience: patience,
+	})
+	return err
+}
+
+// TestRotateSessionAgain: a browser may send the token that it has just exchanged, for a moment; older ones never.
+func TestRotateSessionAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		sendCode(t, s, "1")
+		_, err := s.OpenSession(t.Context(), service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		require.NoError(t, err)
+		const patience = 10 * time.Second
+		require.NoError(t, rotate(s, "a", 1, now, patience))
+		require.NoError(t, rotate(s, "a", 1, now.Add(patience-time.Millisecond), patience))
+		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), patience), "the first answer's successor is good still")
+		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), patience))
+		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+patience), patience), service.ErrUnauthenticated, "too late")
+		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+patience), patience), service.ErrUnauthenticated, "revoked")
+
+		_, err = s.OpenSession(t.Context(), service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		require.NoError(t, err)
+		for generation := range int64(2) {
+			require.NoError(t, rotate(s, "b", generation+1, now, patience))
+		}
+		require.ErrorIs(t, rotate(s, "b", 1, now, patience), service.ErrUnauthenticated, "two generations back")
 	})
 }
 
@@ -178,8 +205,7 @@ func TestRevocations(t *testing.T) {
 		list, err = s.RevocationsAfter(ctx, 0, now)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-		_, err = s.RotateSession(ctx, "a", 1, now, now, now)
-		require.ErrorIs(t, err, service.ErrUnauthenticated, "the session that was over is gone")
+		require.ErrorIs(t, rotate(s, "a", 1, now, 0), service.ErrUnauthenticated, "the session that was over is gone")
 	})
 }
 

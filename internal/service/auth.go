@@ -45,6 +45,18 @@ type Session struct {
 	ExpiresAt  time.Time
 }
 
+// Rotation is the exchange of the refresh token of a session's generation.
+type Rotation struct {
+	SessionID  string
+	Generation int64 // of the token that is given back
+	Now        time.Time
+	Expires    time.Time // when the session ends, if nobody refreshes it again
+	KeepUntil  time.Time // how long it stays among the ended ones, if this ends it
+	// Patience is for how long the token that was exchanged last is taken once more. It is then answered as it was the
+	// first time: the session stays at the generation that it has.
+	Patience time.Duration
+}
+
 // AuthStore keeps users, codes and sessions. Its methods are transactions; errors are those of this package.
 type AuthStore interface {
 	// ChangeLoginCode reads the phone's row for update, lets change work on it and writes it, unless change
@@ -56,8 +68,8 @@ type AuthStore interface {
 	OpenSession(ctx context.Context, newcomer User, s Session, use func(*LoginCode) (right bool)) (User, error)
 	User(ctx context.Context, id int64) (User, error)
 	// RotateSession moves a session from a generation to the next. A session that is gone, over or revoked is
-	// ErrUnauthenticated; so is one whose generation is past already, and that revokes it.
-	RotateSession(ctx context.Context, id string, generation int64, now, expires, keepUntil time.Time) (User, error)
+	// ErrUnauthenticated; so is one whose generation is past already, and that revokes it, unless r has patience with it.
+	RotateSession(ctx context.Context, r Rotation) (User, error)
 	// SlideSession moves the end of a session to expires, never back, and returns its user. A session that is gone,
 	// revoked, or over at after is ErrUnauthenticated.
 	SlideSession(ctx context.Context, id string, after, expires time.Time) (User, error)
@@ -213,15 +225,23 @@ func (a *Auth) role(u User) Role {
 	return u.Role
 }
 
-// Refresh exchanges a refresh token for new tokens. A token that was exchanged before is stolen or copied:
-// it revokes the session, access tokens included (RFC 9700, 4.14.2). Errors: ErrUnauthenticated, ErrUnavailable.
-func (a *Auth) Refresh(ctx context.Context, token string) (Login, error) {
+// BrowserPatience is for how long a browser may send the refresh token that it has just exchanged: a page that is
+// reloaded twice has sent its cookie before the first answer could replace it, and two tabs wake up together.
+const BrowserPatience = 10 * time.Second
+
+// Refresh exchanges a refresh token for new tokens. A token that was exchanged before, longer ago than patience, is
+// stolen or copied: it revokes the session, access tokens included (RFC 9700, 4.14.2). Within patience the answer is
+// the same successor again, so that of two holders one is found out at the next exchange.
+// Errors: ErrUnauthenticated, ErrUnavailable.
+func (a *Auth) Refresh(ctx context.Context, token string, patience time.Duration) (Login, error) {
 	id, generation, err := a.cfg.Tokens.parseRefresh(token)
 	if err != nil {
 		return Login{}, err
 	}
 	now := Moment(a.cfg.Now())
-	u, err := a.cfg.Store.RotateSession(ctx, id, generation, now, now.Add(sessionTTL), now.Add(SeedTTL))
+	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
+		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Patience: patience,
+	})
 	if errors.Is(err, ErrUnauthenticated) {
 		a.cfg.Revoked.Add(id, now.Add(SeedTTL))
 	}
