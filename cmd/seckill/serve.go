@@ -22,6 +22,7 @@ import (
 	"seckill/internal/queue"
 	"seckill/internal/repo"
 	"seckill/internal/service"
+	"seckill/internal/web"
 )
 
 // maxInFlight bounds the purchases that one process works on; the next ones are told that it is overloaded.
@@ -268,13 +269,17 @@ func newServer(e *env, p parts) (*server, error) {
 		Returns: returns, Now: now, Log: e.log, Observe: m.payment,
 	})
 	s.background = append(s.background, closer.Run, payments.Run)
+	pages, err := web.Routes()
+	if err != nil {
+		return nil, err
+	}
 	s.handler, err = handler.New(handler.Config{
 		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Watchers: watchers,
 		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
 		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store, Keys: keys,
 		Reconciler: reconciler,
 		Shops:      p.store, Zone: zone, Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
-		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
+		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies, Pages: pages,
 	})
 	return s, err
 }
@@ -378,7 +383,7 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
 	if !s.cfg.IsDemo() {
 		return
 	}
-	fmt.Fprintf(out, `Demo: any mobile number logs in, %s is an admin. The code comes in the header X-Demo-Code:
+	fmt.Fprintf(out, `Demo: open the address in a browser. Any mobile number logs in, %s is an admin. For other clients the code comes in the header X-Demo-Code:
   curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
   curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
   curl -s  %s/api/v1/vouchers

@@ -46,7 +46,7 @@ func (h *authHandler) refreshCookie(c *gin.Context) error {
 
 // setCookie hands the browser a refresh token, or takes it away if it is empty.
 func (h *authHandler) setCookie(c *gin.Context, token string) {
-	cookie := http.Cookie{
+	cookie := http.Cookie{ //nolint:gosec // Secure is set wherever the browser came by TLS
 		Name: refreshCookie, Value: token, Path: refreshPath, MaxAge: int(refreshCookieAge.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: h.overTLS(c),
 	}

@@ -32,8 +32,11 @@ type Config struct {
 	Now            func() time.Time
 	Demo           bool           // login codes in the X-Demo-Code header
 	RateLimit      bool           // per address on /auth, per user on orders
-	TrustedProxies []string       // whose X-Forwarded-For is believed; nobody's by default
+	TrustedProxies []string       // whose X-Forwarded-For and -Proto are believed; nobody's by default
 	Zone           *time.Location // of times that are written without one, as the hm-dianping pages do
+
+	// Pages are for people, by their patterns; they set their own Content-Security-Policy and Cache-Control.
+	Pages map[string]http.Handler
 }
 
 //go:embed openapi.json
@@ -72,6 +75,9 @@ func New(cfg Config) (http.Handler, error) {
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
 	r.NoRoute(e.wrap(func(*gin.Context) error { return service.ErrNotFound }))
 
+	for pattern, page := range cfg.Pages {
+		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, gin.WrapH(page))
+	}
 	r.GET("/healthz", e.wrap(health))
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
 

@@ -1,0 +1,49 @@
+package handler_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/handler"
+)
+
+// TestPages: what people look at is served beside the API, under its own headers, also to HEAD.
+func TestPagesOfTheStorefront(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(s *setup) {
+		s.change = func(c *handler.Config) {
+			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Security-Policy", "default-src 'self'")
+				_, _ = io.WriteString(w, "a page")
+			})}
+		}
+	})
+	ask := func(method, path string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, nil)
+		require.NoError(t, err)
+		res, err := e.http.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res, string(body)
+	}
+	for method, body := range map[string]string{http.MethodGet: "a page", http.MethodHead: ""} {
+		res, got := ask(method, "/")
+		assert.Equal(t, http.StatusOK, res.StatusCode, method)
+		assert.Equal(t, body, got)
+		assert.Equal(t, "default-src 'self'", res.Header.Get("Content-Security-Policy"))
+		assert.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"))
+		assert.NotEmpty(t, res.Header.Get("X-Request-Id"))
+	}
+	for _, other := range [][2]string{{http.MethodPost, "/"}, {http.MethodGet, "/other"}} {
+		res, _ := ask(other[0], other[1])
+		assert.Equal(t, http.StatusNotFound, res.StatusCode, other)
+		assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	}
+}

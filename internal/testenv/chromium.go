@@ -1,0 +1,26 @@
+package testenv
+
+import (
+	"errors"
+	"os/exec"
+	"testing"
+)
+
+// Chromium returns the path of a Chromium or Chrome for tests that look at pages. Without one they are skipped, or fail
+// where [EnvRequire] is 1.
+func Chromium(tb testing.TB) string {
+	tb.Helper()
+	var missing error
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		path, err := findBinary(name)
+		if err == nil {
+			return path
+		}
+		missing = errors.Join(missing, err)
+		if !errors.Is(err, exec.ErrNotFound) {
+			break
+		}
+	}
+	need(tb, missing)
+	return ""
+}

@@ -1,0 +1,18 @@
+// A QR code as a picture that scales.
+
+import { generate } from "../vendor/lean-qr.mjs";
+import { svg } from "./dom.js";
+
+const QUIET = 4; // the standard's margin, in modules
+
+// qr draws text. `label` says what it is to those who do not see it.
+export function qr(content, label) {
+  const code = generate(content);
+  const size = code.size + 2 * QUIET;
+  let path = "";
+  for (let y = 0; y < code.size; y++) {
+    for (let x = 0; x < code.size; x++) if (code.get(x, y)) path += `M${x + QUIET} ${y + QUIET}h1v1h-1z`;
+  }
+  return svg("svg", { class: "qr", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": label, "shape-rendering": "crispEdges" },
+    svg("path", { class: "qr-light", d: `M0 0h${size}v${size}H0z` }), svg("path", { class: "qr-dark", d: path }));
+}

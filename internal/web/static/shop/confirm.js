@@ -1,0 +1,19 @@
+// A question before something that cannot be taken back.
+
+import { h, newID } from "../lib/dom.js";
+import { t } from "../lib/i18n.js";
+
+// confirm asks, and returns whether the answer was yes.
+export function confirm(question, yes) {
+  return new Promise((resolve) => {
+    const id = newID("confirm");
+    let agreed = false;
+    const dialog = h("dialog", { class: "sheet", "aria-labelledby": id, onclose: () => { dialog.remove(); resolve(agreed); } },
+      h("h2", { id }, question),
+      h("div", { class: "actions" },
+        h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("back")),
+        h("button", { type: "button", class: "primary", onclick: () => { agreed = true; dialog.close(); } }, yes)));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

@@ -1,0 +1,129 @@
+// Logging in by a code on the phone, in a dialog, so that what the visitor was about to do goes on afterwards.
+
+import { attr, h, newID, show, text } from "../lib/dom.js";
+import { t } from "../lib/i18n.js";
+import { session } from "../lib/session.js";
+import { explain } from "./explain.js";
+
+let open = null;
+
+// login asks the visitor to log in. It returns whether he did; all who ask meanwhile share the dialog.
+export function login() {
+  open ??= ask().finally(() => (open = null));
+  return open;
+}
+
+function ask() {
+  return new Promise((resolve) => {
+    const ids = { title: newID("login"), phone: newID("phone"), code: newID("code"), note: newID("note"), error: newID("error") };
+    const phone = h("input", {
+      id: ids.phone, type: "tel", name: "phone", autocomplete: "tel", inputmode: "tel", required: true, maxlength: 20,
+      "aria-describedby": ids.error,
+    });
+    const code = h("input", {
+      id: ids.code, type: "text", name: "code", autocomplete: "one-time-code", inputmode: "numeric", pattern: "[0-9]{6}",
+      maxlength: 6, "aria-describedby": `${ids.note} ${ids.error}`,
+    });
+    const note = h("p", { id: ids.note, class: "note" });
+    const error = h("p", { id: ids.error, class: "error", role: "alert" });
+    const resend = h("button", { type: "button", class: "link", onclick: () => send() }, t("login.resend"));
+    const submit = h("button", { type: "submit", class: "primary" });
+    const second = h("div", { class: "field" },
+      h("label", { for: ids.code }, t("login.code")), code, note, resend);
+    const form = h("form", { onsubmit: next, novalidate: true },
+      h("h2", { id: ids.title }, t("login.title")),
+      h("p", { class: "note" }, t("login.why")),
+      h("div", { class: "field" }, h("label", { for: ids.phone }, t("login.phone")), phone),
+      second, error,
+      h("div", { class: "actions" },
+        h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("cancel")), submit));
+    const dialog = h("dialog", { "aria-labelledby": ids.title, class: "sheet", onclose: closed }, form);
+    let sent = false;
+    let done = false;
+    let working = false;
+    let ticking = 0;
+
+    function render() {
+      show(second, sent);
+      text(submit, working ? t("working") : sent ? t("login.enter") : t("login.send"));
+      attr(submit, "aria-disabled", working);
+    }
+
+    function fail(problem) {
+      const wrongCode = problem.code === "unauthenticated";
+      text(error, wrongCode ? t("login.wrong") : problem.code === "invalid_request" && !sent ? t("login.badphone") : explain(problem));
+    }
+
+    async function work(what) {
+      if (working) return;
+      working = true;
+      text(error, "");
+      render();
+      try {
+        await what();
+      } catch (problem) {
+        fail(problem);
+        if (problem.retryAfter > 0) cool(problem.retryAfter);
+      } finally {
+        working = false;
+        render();
+      }
+    }
+
+    // cool counts down to when another code may be asked for.
+    function cool(ms) {
+      const until = performance.now() + ms;
+      clearInterval(ticking);
+      const tick = () => {
+        const rest = until - performance.now();
+        attr(resend, "aria-disabled", rest > 0);
+        text(resend, rest > 0 ? t("login.resendIn", { seconds: Math.ceil(rest / 1000) }) : t("login.resend"));
+        if (rest <= 0) clearInterval(ticking);
+      };
+      ticking = setInterval(tick, 1000);
+      tick();
+    }
+
+    function send() {
+      if (resend.hasAttribute("aria-disabled")) return;
+      return work(async () => {
+        const demo = await session.sendCode(phone.value.replace(/[\s-]/g, ""));
+        sent = true;
+        render();
+        text(note, demo ? t("login.demo", { code: demo }) : t("login.sent"));
+        if (demo) code.value = demo;
+        cool(60_000);
+        code.focus();
+      });
+    }
+
+    function next(event) {
+      event.preventDefault();
+      if (!sent) {
+        if (phone.value.trim() === "") {
+          text(error, t("login.badphone"));
+          phone.focus();
+          return;
+        }
+        send();
+        return;
+      }
+      work(async () => {
+        await session.login(phone.value.replace(/[\s-]/g, ""), code.value.trim());
+        done = true;
+        dialog.close();
+      });
+    }
+
+    function closed() {
+      clearInterval(ticking);
+      dialog.remove();
+      resolve(done);
+    }
+
+    render();
+    document.body.append(dialog);
+    dialog.showModal(); // and gives the focus back when it closes
+    phone.focus();
+  });
+}

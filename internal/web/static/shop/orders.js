@@ -1,0 +1,173 @@
+// The page of the visitor's orders, or of one of them.
+
+import { attr, h, newID, show, text } from "../lib/dom.js";
+import { left, moment, money, t } from "../lib/i18n.js";
+import { qr } from "../lib/qr.js";
+import { session } from "../lib/session.js";
+import { confirm } from "./confirm.js";
+import { explain, reference } from "./explain.js";
+import { announce } from "./live.js";
+import { login } from "./login.js";
+import * as mine from "./mine.js";
+import * as sales from "./sales.js";
+
+// mount shows all orders, or the one of the id.
+export function mount(root, only) {
+  const cards = new Map();
+  const heading = h("h1", { tabindex: -1 }, t(only ? "orders.one" : "orders.title"));
+  const all = h("a", { href: "/orders", class: "link" }, t("orders.all"));
+  const list = h("ul", { class: "orders" });
+  const empty = h("p", { class: "empty" });
+  const error = h("p", { class: "banner", role: "status" });
+  const enter = h("button", { type: "button", class: "primary", onclick: () => login() }, t("login.title"));
+  const shop = h("a", { href: "/", class: "button primary" }, t("orders.shop"));
+  const more = h("button", { type: "button", class: "quiet", onclick: () => mine.load(true) }, t("more"));
+  let missing = false;
+  root.replaceChildren(h("header", { class: "lead" }, heading, all), error, list, empty, h("div", { class: "center" }, enter, shop, more));
+
+  function find() {
+    missing = false;
+    if (!only || !session.user() || mine.order(only)) return;
+    mine.fetchOne(only).catch((problem) => {
+      missing = problem.status === 404 || problem.status === 400;
+      render();
+    });
+  }
+
+  function render() {
+    const user = session.user();
+    const { state, problem } = mine.loadState();
+    const orders = !user ? [] : only ? [mine.order(only)].filter(Boolean) : mine.list();
+    const loading = user && state !== "loaded" && !problem;
+    text(empty, !user ? t("orders.guest") : missing ? t("orders.missing") : loading || only ? t("loading") : t("orders.none"));
+    show(empty, orders.length === 0 && !problem);
+    text(error, problem ? `${explain(problem)} ${t("store.again")}` : "");
+    show(error, user && problem);
+    show(enter, !user);
+    show(shop, user && !loading && orders.length === 0 && !problem && (!only || missing));
+    show(all, only);
+    show(more, user && !only && mine.hasMore());
+    for (const [id, c] of cards) {
+      if (orders.some((o) => o.id === id)) continue;
+      c.element.remove();
+      cards.delete(id);
+    }
+    let at = list.firstChild;
+    for (const o of orders) {
+      let c = cards.get(o.id);
+      if (!c) {
+        c = card(o.id, Boolean(only));
+        cards.set(o.id, c);
+        list.insertBefore(c.element, at);
+      } else if (c.element === at) at = at.nextSibling;
+      c.update();
+    }
+  }
+
+  const ends = [
+    mine.onChange(render), sales.onChange(render), session.on(() => { find(); render(); }),
+  ];
+  const timer = setInterval(() => { for (const c of cards.values()) c.update(); }, 1000);
+  if (session.user()) mine.load();
+  mine.lookAt(only ?? "");
+  find();
+  render();
+  return () => {
+    clearInterval(timer);
+    mine.lookAt("");
+    for (const end of ends) end();
+  };
+}
+
+// card shows an order: its element, and update(), which makes it show what is so.
+function card(id, open) {
+  const titleID = newID("order");
+  const title = h("h2", { id: titleID });
+  const chip = h("span", { class: "chip" });
+  const amount = h("strong", { class: "amount" });
+  const facts = h("p", { class: "facts" });
+  const due = h("p", { class: "due" });
+  const error = h("p", { class: "error", role: "alert" });
+  const ref = h("p", { class: "reference" });
+  const button = (name, kind, press) => {
+    const b = h("button", { type: "button", class: kind, "data-do": name, "aria-describedby": titleID, onclick: () => b.getAttribute("aria-disabled") || press() });
+    return b;
+  };
+  const pay = button("pay", "primary", () => mine.act(id, "pay"));
+  const cancel = button("cancel", "quiet", () => sure("cancel"));
+  const refund = button("refund", "quiet", () => sure("refund"));
+  const codeID = newID("code");
+  const toggle = h("button", { type: "button", class: "primary", "data-do": "code", "aria-expanded": String(open), "aria-controls": codeID, onclick: () => { open = !open; update(); } });
+  const picture = h("div", { class: "picture" });
+  const code = h("code", {});
+  const pass = h("div", { class: "pass", id: codeID }, picture, h("div", {}, h("p", { class: "label" }, t("orders.code")), code, h("p", { class: "note" }, t("orders.show"))));
+  const element = h("li", { class: "order", "data-order": id, "aria-labelledby": titleID },
+    h("div", { class: "head" }, title, chip),
+    h("div", { class: "row" }, facts, amount),
+    due, pass, error, ref,
+    h("div", { class: "actions" }, refund, cancel, toggle, pay));
+  let was = null;
+
+  async function sure(action) {
+    if (await confirm(t(`confirm.${action}`), t(`do.${action}`))) mine.act(id, action);
+  }
+
+  function update() {
+    const o = mine.order(id);
+    if (!o) return;
+    const v = sales.one(o.voucher_id);
+    const { action, problem } = mine.doing(id);
+    const working = Boolean(action) && !problem;
+    const unpaid = o.status === "pending_payment";
+    text(title, v?.title ?? t("orders.voucher", { id: o.voucher_id }));
+    attr(element, "data-status", o.status);
+    const status = working && action === "pay" && unpaid ? t("status.paying") : t(`status.${o.status}`);
+    text(chip, status);
+    text(facts, `${moment(o.created_at)} · ${t("orders.number", { id: o.id })}`);
+    text(amount, o.amount === undefined ? "" : money(o.amount, o.currency));
+    showDue(o, unpaid, working);
+    for (const [b, name, shown] of [[pay, "pay", unpaid], [cancel, "cancel", unpaid], [refund, "refund", o.status === "paid"]]) {
+      show(b, shown);
+      text(b, working && action === name ? t("working") : t(`do.${name}`));
+      attr(b, "aria-disabled", working ? "true" : null);
+    }
+    showCode(o);
+    text(error, problem ? explain(problem) : "");
+    show(error, problem);
+    text(ref, problem ? reference(problem) : "");
+    show(ref, problem?.requestId);
+    if (was !== null && was !== status) announce(`${title.textContent}: ${status}`);
+    was = status;
+  }
+
+  function showDue(o, unpaid, working) {
+    const rest = mine.timeLeft(o);
+    const words = {
+      queued: () => t("buy.queuedNote"),
+      pending_payment: () => (working ? t("orders.paying") : rest > 0 ? t("orders.due", { left: left(rest, true) }) : t("orders.late")),
+      failed: () => explain({ code: o.reason || "internal" }),
+      refunding: () => t("orders.refunding"),
+      redeemed: () => o.redeemed_at && t("orders.redeemed", { at: moment(o.redeemed_at) }),
+      refunded: () => o.refunded_at && t("orders.refunded", { at: moment(o.refunded_at) }),
+    }[o.status];
+    text(due, (words && words()) || "");
+    show(due, due.textContent);
+    attr(due, "data-soon", unpaid && rest < 60_000);
+  }
+
+  function showCode(o) {
+    const has = o.status === "paid" && o.redeem_code;
+    show(toggle, has);
+    show(pass, has && open);
+    text(toggle, t(open ? "orders.hideCode" : "orders.showCode"));
+    attr(toggle, "aria-expanded", String(open));
+    if (!has) {
+      picture.replaceChildren();
+    } else if (code.textContent !== o.redeem_code || !picture.firstChild) {
+      text(code, o.redeem_code);
+      picture.replaceChildren(qr(o.redeem_code, t("orders.qr", { code: o.redeem_code })));
+    }
+  }
+
+  return { element, update };
+}

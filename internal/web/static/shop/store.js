@@ -1,0 +1,212 @@
+// The page of the sales.
+
+import * as clock from "../lib/clock.js";
+import { attr, h, newID, show, text } from "../lib/dom.js";
+import { left, moment, money, number, t } from "../lib/i18n.js";
+import { session } from "../lib/session.js";
+import * as buy from "./buy.js";
+import { explain, reference } from "./explain.js";
+import { announce } from "./live.js";
+import * as mine from "./mine.js";
+import * as sales from "./sales.js";
+
+// mount shows the page in root, and returns what takes it away again.
+export function mount(root) {
+  const cards = new Map();
+  const grid = h("ul", { class: "grid" });
+  const empty = h("p", { class: "empty" });
+  const trouble = h("p", { class: "banner", role: "status" });
+  const more = h("button", { type: "button", class: "quiet", onclick: () => sales.more() }, t("more"));
+  root.replaceChildren(
+    h("header", { class: "lead" },
+      h("h1", { tabindex: -1 }, t("store.title")),
+      h("p", {}, t("store.lead"))),
+    trouble, grid, empty, h("div", { class: "center" }, more));
+
+  function render() {
+    text(trouble, sales.trouble ? t(sales.trouble.code === "network" ? "store.offline" : "store.trouble") : "");
+    show(trouble, sales.trouble);
+    text(empty, sales.loaded ? t("store.empty") : t("loading"));
+    show(empty, sales.all().length === 0 && !sales.trouble);
+    show(more, sales.hasMore());
+    const now = clock.now();
+    for (const v of sales.all()) if (!cards.has(v.id)) add(v, now);
+    for (const [id, card] of cards) {
+      if (sales.sale(id)) continue;
+      card.element.remove();
+      cards.delete(id);
+    }
+    tick();
+  }
+
+  // add puts a card where it belongs. It stays there while the page is open: what moves under a finger gets the wrong tap.
+  function add(v, now) {
+    const c = card(v);
+    c.rank = rank(v, now);
+    const next = [...cards.values()].filter((other) => before(c.rank, other.rank))
+      .reduce((first, other) => (!first || before(other.rank, first.rank) ? other : first), null);
+    grid.insertBefore(c.element, next?.element ?? null);
+    cards.set(v.id, c);
+  }
+
+  // tick brings the cards up to date, and comes back when the next of them changes.
+  let timer = 0;
+  function tick() {
+    clearTimeout(timer);
+    const now = clock.now();
+    for (const c of cards.values()) c.update(now);
+    let next = 1000 - (now % 1000);
+    for (const v of sales.all()) {
+      for (const time of [Date.parse(v.begin_at), Date.parse(v.end_at)]) {
+        if (time > now) next = Math.min(next, time - now);
+      }
+    }
+    timer = setTimeout(tick, next + 1);
+  }
+
+  const ends = [sales.onChange(render), buy.onChange(tick), mine.onChange(tick), session.on(tick), sales.watch()];
+  render();
+  return () => {
+    clearTimeout(timer);
+    for (const end of ends) end();
+  };
+}
+
+// rank orders the cards: what can be bought, what begins soonest, what is sold out, what is over.
+function rank(v, now) {
+  const state = sales.stateOf(v, now);
+  const at = Date.parse(state === "upcoming" ? v.begin_at : v.end_at);
+  return [["on_sale", "upcoming", "sold_out", "ended"].indexOf(state), state === "ended" ? -at : at, -Number(v.id)];
+}
+
+function before(a, b) {
+  const i = a.findIndex((n, at) => n !== b[at]);
+  return i >= 0 && a[i] < b[i];
+}
+
+const HOUR = 3_600_000;
+
+// card is the card of a voucher: its element, and update(now), which makes it show what is so.
+function card(first) {
+  const id = first.id;
+  const titleID = newID("sale");
+  const noteID = newID("note");
+  const chip = h("span", { class: "chip" });
+  const title = h("h2", { id: titleID });
+  const sub = h("p", { class: "sub" });
+  const price = h("strong", {});
+  const worth = h("s", {});
+  const off = h("span", { class: "off" });
+  const stockBar = h("progress", { "aria-labelledby": titleID });
+  const stockText = h("span", {});
+  const timeLabel = h("span", { class: "label" });
+  const time = h("span", { class: "time", role: "timer", "aria-live": "off" });
+  const rules = h("p", { class: "rules" });
+  const label = h("span", { id: newID("buy") });
+  const button = h("button", {
+    type: "button", class: "primary buy", "aria-describedby": noteID, "aria-labelledby": `${label.id} ${titleID}`, onclick: onPress,
+  }, label);
+  const link = h("a", { "aria-describedby": noteID });
+  const note = h("p", { id: noteID, class: "note" });
+  const ref = h("p", { class: "reference" });
+  const element = h("li", { class: "sale", "data-voucher": id },
+    h("div", { class: "price" }, h("span", {}, price, " ", h("span", { class: "sr" }, t("store.insteadOf")), worth), off),
+    h("div", { class: "what" }, h("div", { class: "head" }, title, chip), sub, rules),
+    h("div", { class: "stock" }, stockBar, stockText),
+    h("div", { class: "clock" }, timeLabel, time),
+    h("div", { class: "act" }, button, link, note, ref));
+  let was = null;
+
+  function onPress() {
+    if (button.getAttribute("aria-disabled") !== "true") buy.press(id);
+  }
+
+  function update(now) {
+    const v = sales.sale(id);
+    if (!v) return;
+    text(title, v.title);
+    text(sub, v.sub_title);
+    show(sub, v.sub_title);
+    text(rules, v.rules);
+    show(rules, v.rules);
+    text(price, money(v.pay_value, v.currency));
+    text(worth, money(v.actual_value, v.currency));
+    const percent = v.actual_value > v.pay_value ? Math.round(100 - (100 * v.pay_value) / v.actual_value) : 0;
+    text(off, t("store.off", { percent }));
+    show(off, percent > 0);
+    const state = sales.stateOf(v, now);
+    attr(element, "data-state", state);
+    text(chip, t(`state.${state}`));
+    attr(stockBar, "max", Math.max(1, v.initial_stock, v.stock));
+    attr(stockBar, "value", v.stock);
+    text(stockText, t("store.left", { left: number(v.stock), all: number(Math.max(v.initial_stock, v.stock)) }));
+    showTime(v, state, now);
+    const a = action(v, state);
+    showAction(a);
+    if (was !== null && was !== a.say) announce(a.say && `${v.title}: ${a.say}`);
+    was = a.say;
+  }
+
+  function showTime(v, state, now) {
+    const until = Date.parse(state === "upcoming" ? v.begin_at : v.end_at);
+    const far = until - now > 48 * HOUR ? "At" : "";
+    text(timeLabel, t(state === "ended" ? "time.ended" : `time.${state === "upcoming" ? "begins" : "ends"}${far}`));
+    text(time, state === "ended" || far ? moment(until) : left(until - now));
+    attr(element, "data-soon", state === "upcoming" && until - now < 60_000);
+  }
+
+  function showAction(a) {
+    const focused = document.activeElement === button || document.activeElement === link;
+    text(label, a.label);
+    attr(button, "aria-disabled", a.disabled ? "true" : null);
+    attr(button, "data-busy", a.busy);
+    show(button, !a.href);
+    show(link, a.href);
+    if (a.href) {
+      attr(link, "href", a.href);
+      attr(link, "class", `button ${a.calm ? "quiet" : "primary"} buy`);
+      text(link, a.label);
+    }
+    if (focused && a.href && document.activeElement !== link) link.focus();
+    if (focused && !a.href && document.activeElement !== button) button.focus();
+    text(note, a.note ?? "");
+    text(ref, a.reference ?? "");
+    show(ref, a.reference);
+  }
+
+  return { element, update };
+}
+
+// action is what the button of a sale says and does now, and what is to be said beside it. `say` is told to those who
+// hear the page: it changes when something has happened, not with every second.
+function action(v, state) {
+  const p = buy.purchase(v.id);
+  const held = mine.holding(v.id);
+  const order = held[0] ?? (p.order && mine.order(p.order));
+  switch (p.is) {
+    case "buying":
+      return { label: t("buy.buying"), disabled: true, busy: true, note: t("buy.holdOn"), say: t("buy.buying") };
+    case "waiting": {
+      const why = t(`waiting.${p.why.code}`);
+      return {
+        label: t("buy.waiting"), disabled: true, busy: true, say: why,
+        note: `${why} ${t("buy.again", { seconds: Math.max(1, Math.ceil((p.at - performance.now()) / 1000)) })}`,
+      };
+    }
+    case "queued":
+      return { label: t("buy.queued"), disabled: true, busy: true, note: t("buy.queuedNote"), say: t("buy.queued") };
+  }
+  if (p.is === "bought" || held.length >= (v.limit_per_user ?? 1)) {
+    const id = order?.id ?? p.order;
+    const unpaid = (order?.status ?? "pending_payment") === "pending_payment";
+    const note = t(p.already || p.is !== "bought" ? "buy.already" : unpaid ? "buy.bought" : "buy.paid");
+    const another = p.is === "bought" && order && held.length < (v.limit_per_user ?? 1) && !unpaid;
+    if (!another) return { label: t(unpaid ? "buy.pay" : "buy.see"), href: `/orders/${id}`, calm: !unpaid, note, say: note };
+  }
+  if (p.is === "refused" && (p.open || !["sold_out", "sale_not_started", "sale_ended"].includes(p.problem.code))) {
+    const note = explain(p.problem) + (p.open ? ` ${t("buy.unknown")}` : "");
+    if (state === "on_sale") return { label: t("buy.retry"), note, reference: reference(p.problem), say: note };
+  }
+  if (state === "on_sale") return { label: t("buy.now"), note: "", say: t("state.on_sale") };
+  return { label: t(`button.${state}`), disabled: true, note: t(`note.${state}`), say: t(`state.${state}`) };
+}
