@@ -17,7 +17,7 @@ help: ## list the commands
 run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
-test: deps ## all tests, on the embedded default and on real MariaDB and Redis, which are installed if missing
+test: deps ## all tests, on the embedded default and on real MariaDB, Redis and Chromium, which are installed if missing
 	SECKILL_TEST_REQUIRE=1 go test -race -timeout 30m ./...
 
 check: lint test ## what CI runs: linters, then all tests
@@ -44,7 +44,7 @@ down: ## stop the containers; the data stays (docker compose down -v deletes it)
 .env:
 	@umask 077; sh deploy/env.sh > $@.tmp; mv $@.tmp $@; echo "wrote $@ with new secrets"
 
-deps: ## install the servers that the tests start (Debian, Ubuntu)
+deps: ## install the servers and the browser that the tests start (Debian, Ubuntu)
 	@./.ci/install-servers
 
 vuln: ## known vulnerabilities, if their database can be reached

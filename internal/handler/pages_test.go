@@ -11,7 +11,7 @@ import (
 	"seckill/internal/handler"
 )
 
-// TestPages: what people look at is served beside the API, under its own headers, also to HEAD.
+// TestPagesOfTheStorefront: what people look at is served beside the API, under its own headers, also to HEAD.
 func TestPagesOfTheStorefront(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(s *setup) {

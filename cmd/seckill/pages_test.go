@@ -1,0 +1,591 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var phones atomic.Int64
+
+// newPhone is a number that nobody has used yet.
+func newPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
+
+// TestPagesFromLoginToPaid buys in a browser, from the login to the code that the shop takes: on the embedded default, and
+// in each lane on real servers.
+func TestPagesFromLoginToPaid(t *testing.T) {
+	browser := startBrowser(t)
+	t.Run("embedded", func(t *testing.T) {
+		s := embeddedStack(t)
+		p := s.serve(t, "").shop(t)
+		s.buyInBrowser(t, p, visit(t, browser, p.url, "en"))
+	})
+	real := realStack(t)
+	for _, lane := range lanes {
+		t.Run(lane, func(t *testing.T) {
+			s := real.in(lane)
+			p := s.serve(t, "").shop(t)
+			s.buyInBrowser(t, p, visit(t, browser, p.url, "en"))
+		})
+	}
+}
+
+func (s *stack) buyInBrowser(t *testing.T, p *shop, v *visitor) {
+	t.Helper()
+	sale := p.publish(t, offer{Title: "Hot pot for two", Stock: 3})
+	phone := newPhone()
+
+	start := time.Now()
+	v.goTo("/")
+	v.until(canBuy(sale))
+	t.Logf("the button was there after %s", time.Since(start))
+	v.buy(sale, phone)
+	v.reads(card(sale), "It is yours")
+	v.reads(card(sale), "2 of 3 left") // seen without a reload
+	v.click(linkOf(sale))
+	v.orderIs("pending_payment")
+	v.reads(anOrder, "Pay within")
+	v.click(payIt)
+	v.orderIs("paid")
+
+	// What the shop reads off the screen is what the page says, and what the server takes.
+	code := v.text(anOrder + " code")
+	assert.Equal(t, code, v.readQR(anOrder+" svg.qr"))
+	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
+	a := p.send(t, http.MethodPost, "/api/v1/admin/orders/"+id+"/redeem", p.token)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	v.orderIs("redeemed") // while it is being looked at
+	require.False(t, evaluate[bool](v.tab, `document.querySelector("li.order svg.qr")?.checkVisibility() ?? false`))
+	s.verify(t)
+}
+
+// readQR takes a picture of an element and reads the QR code in it.
+func (b *tab) readQR(selector string) string {
+	b.t.Helper()
+	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
+	shot, err := chromedp.Run(b.ctx, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible))
+	require.NoError(b.t, err)
+	picture, err := png.Decode(bytes.NewReader(shot))
+	require.NoError(b.t, err)
+	bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
+	require.NoError(b.t, err)
+	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_TRY_HARDER: true})
+	require.NoError(b.t, err)
+	return found.GetText()
+}
+
+// TestPages is everything that the pages do beside a plain purchase, on one server if nothing else is said.
+func TestPages(t *testing.T) {
+	browser := startBrowser(t)
+	p := embeddedStack(t).serve(t, "").shop(t)
+	for name, test := range map[string]func(*testing.T, *shop, func(url, language string) *visitor){
+		"two tabs": twoTabs, "starts while open": startsWhileOpen, "back on sale": backOnSale, "connection cut": connectionCut,
+		"too many people": tooManyPeople, "answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly,
+		"narrow": narrow, "markup in texts": markupInTexts, "accessible": accessible, "refund": refund, "window moved": windowMoved,
+		"texts": texts, "queued": queued, "payment refused": paymentRefused,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, p, func(url, language string) *visitor { return visit(t, browser, url, language) })
+		})
+	}
+}
+
+// twoTabs: one user, two tabs, which know of each other's logins, orders and logouts, and cannot buy twice.
+func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	first, second := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
+	v := visit(p.url, "en")
+	one, two := v.tab, v.another()
+	one.goTo("/")
+	two.goTo("/")
+	one.buy(first, newPhone())
+	two.reads("#who", "Log out")
+	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
+
+	one.until(canBuy(second))
+	two.until(canBuy(second))
+	press := fmt.Sprintf(`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector(%q))`, buyOf(second))
+	one.do(chromedp.Evaluate[chromedp.Void](press))
+	two.do(chromedp.Evaluate[chromedp.Void](press))
+	for _, tab := range []*tab{one, two} {
+		tab.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
+	}
+	v2, err := p.Voucher(t.Context(), second)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, v2.Stock)
+
+	// Both start again at once, twice over: their cookie is replaced under their hands, and they stay logged in.
+	for range 2 {
+		one.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
+		two.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
+	}
+	one.reads("#who", "Log out")
+	two.reads("#who", "Log out")
+	two.click(`[data-do="logout"]`)
+	two.until(`document.querySelector('[data-do="login"]')`)
+	one.until(`document.querySelector('[data-do="login"]')`)
+	one.do(chromedp.Reload())
+	one.until(`document.querySelector('[data-do="login"]')`)
+	one.until(canBuy(second)) // as a stranger sees it
+	require.Empty(t, evaluate[string](one, `document.cookie`), "no script sees a cookie")
+	require.NotContains(t, evaluate[string](one, `JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`), "eyJ", "nor is a token stored")
+}
+
+// startsWhileOpen: the button becomes live at the beginning, by the server's clock, without a reload.
+func startsWhileOpen(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	v := visit(p.url, "en")
+	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
+	begin := time.Now().Add(8 * time.Second)
+	sale := p.publish(t, offer{Stock: 5, BeginAt: begin})
+	v.goTo("/")
+	v.do(chromedp.Evaluate[chromedp.Void](`void (window.stayed = true)`))
+	v.reads(card(sale), "Upcoming")
+	if time.Now().Before(begin.Add(-time.Second)) { // else the machine was too slow to see it
+		require.False(t, evaluate[bool](v.tab, canBuy(sale)))
+		require.Regexp(t, `^00:00:0\d$`, v.text(card(sale)+" .time"))
+	}
+	v.until(canBuy(sale))
+	t.Logf("live %s after the beginning", time.Since(begin))
+	require.False(t, time.Now().Before(begin), "not before it")
+	v.buy(sale, newPhone())
+	require.True(t, evaluate[bool](v.tab, `window.stayed === true`))
+}
+
+// backOnSale: what one visitor cancels another one sees, and buys, on a page that is open all the time.
+func backOnSale(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Stock: 1})
+	first, second := visit(p.url, "en"), visit(p.url, "en")
+	second.goTo("/")
+	second.until(canBuy(sale))
+	first.goTo("/")
+	first.buy(sale, newPhone())
+	second.reads(buyOf(sale), "Sold out")
+	require.False(t, evaluate[bool](second.tab, canBuy(sale)))
+	first.click(linkOf(sale))
+	first.click(`li.order [data-do="cancel"]`)
+	first.reads(dialog, "Cancel this order?")
+	first.click(dialog + " button.quiet") // no
+	first.until(`!document.querySelector("dialog")`)
+	first.orderIs("pending_payment")
+	first.click(`li.order [data-do="cancel"]`)
+	first.click(dialog + " button.primary")
+	first.orderIs("cancelled")
+	second.buy(sale, newPhone())
+}
+
+// connectionCut: pages that lose the server say so, and go on by themselves when it is back.
+func connectionCut(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	f := p.before(t)
+	sale, phone := p.publish(t, offer{Stock: 5}), newPhone()
+	v := visit(f.URL, "en")
+	v.goTo("/")
+	v.buy(sale, phone)
+	store := v.another()
+	store.goTo("/")
+	v.click(linkOf(sale))
+	v.orderIs("pending_payment")
+
+	f.cut()
+	store.reads(".banner", "No connection")
+	token, err := p.Login(t.Context(), phone)
+	require.NoError(t, err)
+	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
+	require.Equal(t, http.StatusOK, p.send(t, http.MethodPost, "/api/v1/orders/"+id+"/pay", token).status)
+	eventually(t, "the order is paid", func() bool {
+		o, err := p.Order(t.Context(), token, id)
+		return err == nil && o.Status == "paid"
+	})
+	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("li.order").dataset.status`))
+	f.mend()
+	v.orderIs("paid")
+	store.until(`!document.querySelector(".banner").checkVisibility()`)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Empty(t, f.resumed[0])
+	require.NotEmpty(t, f.resumed[len(f.resumed)-1], "a stream is taken up where it broke off")
+}
+
+// tooManyPeople: refusals that will pass are waited out, under the same key.
+func tooManyPeople(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	f := p.before(t)
+	first, second := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
+	v := visit(f.URL, "en")
+	v.goTo("/")
+	v.click(`[data-do="login"]`)
+	v.login(newPhone())
+
+	// The sentences pass within a second or two: they are collected as they come.
+	v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.said = [], new MutationObserver(() => window.said.push(
+		document.querySelector(%q).innerText)).observe(document.querySelector(%q), {subtree: true, childList: true, characterData: true}))`,
+		card(first), card(first))))
+	f.say("overloaded", "rate_limited", "unavailable")
+	v.click(buyOf(first))
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
+	said := evaluate[string](v.tab, `window.said.join("\n")`)
+	for _, sentence := range []string{"Buying…", "Very many people", "Too many requests from you", "cannot answer right now", "Next try by itself in"} {
+		assert.Contains(t, said, sentence)
+	}
+	keys := f.seen()
+	require.Len(t, keys, 4)
+	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
+	require.Equal(t, []string{keys[0], keys[0], keys[0], keys[0]}, keys, "one intent has one key")
+
+	f.say()
+	v.click(buyOf(second))
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
+	require.Len(t, f.seen(), 1)
+	require.NotEqual(t, keys[0], f.seen()[0], "the next intent has another one")
+}
+
+// answerLost: the order was made and nobody said so. The page asks again, under the same key, and finds it.
+func answerLost(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	f := p.before(t)
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(f.URL, "en")
+	v.goTo("/")
+	v.click(`[data-do="login"]`)
+	v.login(newPhone())
+	f.say("lost")
+	v.click(buyOf(sale))
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	keys := f.seen()
+	require.Len(t, keys, 2)
+	require.Equal(t, keys[0], keys[1])
+	sold, err := p.Voucher(t.Context(), sale)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, sold.Stock)
+}
+
+// languages: that of the browser, then the one that was chosen.
+func languages(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Title: "火锅 Hot pot", Stock: 5})
+	zh := visit(p.url, "zh-TW,zh")
+	zh.goTo("/")
+	zh.reads("h1", "限时秒杀")
+	zh.reads(buyOf(sale), "立即抢购")
+	require.Equal(t, "zh-CN", evaluate[string](zh.tab, `document.documentElement.lang`))
+	zh.buy(sale, newPhone())
+	zh.reads(card(sale), "抢到了")
+	zh.click(`[data-do="language"]`)
+	zh.reads("h1", "Flash sales")
+	zh.reads(card(sale), "It is yours")
+	require.Equal(t, "en", evaluate[string](zh.tab, `document.documentElement.lang`))
+	require.Equal(t, "language", evaluate[string](zh.tab, `document.activeElement.dataset.do`), "the focus stays")
+	zh.goTo("/orders")
+	zh.reads("h1", "My orders") // remembered
+	zh.click(`[data-do="language"]`)
+	zh.reads("h1", "我的订单")
+
+	other := visit(p.url, "de-DE,de")
+	other.goTo("/")
+	other.reads("h1", "Flash sales")
+}
+
+// keyboardOnly buys without a mouse.
+func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.until(canBuy(sale))
+	v.key(kb.Tab)
+	require.Equal(t, "skip", evaluate[string](v.tab, `document.activeElement.id`), "the first stop leads past the header")
+	v.key(kb.Enter)
+	v.tabTo(buyOf(sale))
+	v.key(kb.Enter)
+	v.until(`document.activeElement?.name === "phone"`)
+	v.key(newPhone())
+	v.key(kb.Enter)
+	v.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
+	v.key(kb.Enter)
+	v.until(`document.activeElement === document.querySelector(%q)`, linkOf(sale)) // where the button was
+	v.reads("#live", "It is yours")
+	v.key(kb.Enter)
+	v.until(`document.activeElement?.tagName === "H1"`)
+	v.tabTo(`li.order [data-do="cancel"]`)
+	v.key(kb.Enter)
+	v.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
+	v.key(kb.Escape)
+	v.until(`document.activeElement?.dataset.do === "cancel"`) // back where it was
+	v.tabTo(payIt)
+	v.key(kb.Enter)
+	v.orderIs("paid")
+	v.reads("#live", "Paid")
+}
+
+// tabTo presses Tab until the focus is on an element, which must be seen to have it.
+func (b *tab) tabTo(selector string) {
+	b.t.Helper()
+	for range 100 {
+		if evaluate[bool](b, fmt.Sprintf(`document.activeElement === document.querySelector(%q)`, selector)) {
+			require.Equal(b.t, "solid", evaluate[string](b, `getComputedStyle(document.activeElement).outlineStyle`))
+			return
+		}
+		b.key(kb.Tab)
+	}
+	b.t.Fatalf("the keyboard does not reach %s", selector)
+}
+
+// narrow: nothing on a phone sticks out to the side, in either language.
+func narrow(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{
+		Title: strings.Repeat("Averylongwordwithoutanyspace", 3), SubTitle: "副标题", Rules: strings.Repeat("每人限购一份。", 20),
+		PayValue: 99999999, ActualValue: 100000000, Stock: 1000000,
+	})
+	for _, language := range []string{"en", "zh-CN"} {
+		v := visit(p.url, language)
+		fits := func(what string) {
+			t.Helper()
+			for _, width := range []int64{320, 390} {
+				v.do(chromedp.EmulateViewport(width, 800, chromedp.EmulateMobile, chromedp.EmulateTouch))
+				require.LessOrEqual(t, evaluate[int64](v.tab, `document.documentElement.scrollWidth`), width, "%s, %s", what, language)
+			}
+		}
+		v.goTo("/")
+		v.until(canBuy(sale))
+		fits("sales")
+		v.click(buyOf(sale))
+		v.until(`document.querySelector("dialog[open]")`)
+		fits("login")
+		v.login(newPhone())
+		v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+		fits("bought")
+		v.click(linkOf(sale))
+		v.orderIs("pending_payment")
+		fits("order")
+		v.click(payIt)
+		v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
+		fits("paid")
+		v.goTo("/orders")
+		v.until(`document.querySelector("li.order")`)
+		fits("orders")
+	}
+}
+
+// markupInTexts: what a merchant writes is text, whatever it looks like.
+func markupInTexts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	const evil = `"><script>alert(1)</script><img src=x onerror="alert(2)">'&lt;b&gt;`
+	sale := p.publish(t, offer{Title: evil, SubTitle: evil, Rules: evil, Stock: 5})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.until(canBuy(sale))
+	require.Equal(t, evil, v.text(card(sale)+" h2"))
+	v.buy(sale, newPhone())
+	v.click(linkOf(sale))
+	v.reads("li.order h2", evil)
+	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("main script, main img, main b").length`))
+	require.Equal(t, "refused", evaluate[string](v.tab, `(() => { try { document.createElement("p").innerHTML = "x"; return "taken" } catch { return "refused" } })()`))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.problems = nil // the browser has reported the line above
+}
+
+// contrast measures every text against what is behind it, and lists what is too pale (WCAG 1.4.3 wants 4.5).
+const contrast = `(() => {
+	const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+	const rgba = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+	const over = (top, under) => top.slice(0, 3).map((c, i) => (c * top[3] + under[i] * (255 - top[3])) / 255);
+	const behind = (el) => { if (!el) return rgba(getComputedStyle(document.body).backgroundColor).slice(0, 3); const own = rgba(getComputedStyle(el).backgroundColor); return own[3] === 255 ? own.slice(0, 3) : over(own, behind(el.parentElement)); };
+	const light = (rgb) => { const [r, g, b] = rgb.map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+	const pale = [];
+	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	let seen = 0;
+	while (walk.nextNode()) {
+		const el = walk.currentNode.parentElement;
+		if (!walk.currentNode.data.trim() || !el.checkVisibility() || el.closest(".sr, noscript, .skip")) continue;
+		seen++;
+		const under = behind(el), own = over(rgba(getComputedStyle(el).color), under);
+		const [a, b] = [light(own), light(under)].sort((x, y) => y - x);
+		const ratio = (a + 0.05) / (b + 0.05);
+		if (ratio < 4.5) pale.push(ratio.toFixed(2) + " " + walk.currentNode.data.trim());
+	}
+	return seen < 10 ? ["only " + seen + " texts were seen"] : pale;
+})()`
+
+// accessible: every control has a name, every text can be read, in light and in dark.
+func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	p.publish(t, offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	over := p.publish(t, offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url, "en")
+	look := func(what string) {
+		t.Helper()
+		v.named(what)
+		for _, scheme := range []string{"light", "dark"} {
+			_, err := chromedp.Call(v.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+			}})
+			require.NoError(t, err)
+			require.Empty(t, evaluate[[]string](v.tab, contrast), "%s, %s", what, scheme)
+		}
+	}
+	v.goTo("/")
+	v.until(canBuy(sale))
+	v.until(`document.querySelector(%q)`, card(over))
+	look("sales")
+	v.click(buyOf(sale))
+	v.until(`document.querySelector("dialog[open]")`)
+	look("login")
+	require.Equal(t, "0s", evaluate[string](v.tab, `getComputedStyle(document.querySelector("dialog button")).transitionDuration`))
+	v.login(newPhone())
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	look("bought")
+	v.click(linkOf(sale))
+	v.orderIs("pending_payment")
+	look("order")
+	v.click(payIt)
+	v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
+	look("paid")
+}
+
+// named requires that everything which takes the focus, and every picture, says what it is.
+func (b *tab) named(what string) {
+	b.t.Helper()
+	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	require.NoError(b.t, err)
+	controls := 0
+	for _, n := range tree.Nodes {
+		if n.Ignored || n.Role == nil {
+			continue
+		}
+		var role, name string
+		require.NoError(b.t, json.Unmarshal(n.Role.Value, &role))
+		switch role {
+		case "button", "link", "textbox", "img", "image", "dialog", "progressbar", "navigation":
+			controls++
+			if n.Name != nil {
+				require.NoError(b.t, json.Unmarshal(n.Name.Value, &name))
+			}
+			require.NotEmpty(b.t, strings.TrimSpace(name), "%s: a %s without a name", what, role)
+		}
+	}
+	require.Greater(b.t, controls, 3, what)
+}
+
+// refund gives a paid order back, and the sale can be bought again on the same page.
+func refund(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Stock: 1})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.buy(sale, newPhone())
+	v.click(linkOf(sale))
+	v.click(payIt)
+	v.orderIs("paid")
+	v.click(`li.order [data-do="refund"]`)
+	v.click(dialog + " button.primary")
+	v.orderIs("refunded")
+	v.click(`#nav a[href="/"]`)
+	v.until(canBuy(sale))
+}
+
+// windowMoved: a sale that is moved by its merchant moves on open pages.
+func windowMoved(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.reads(card(sale), "Upcoming")
+	p.change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)})
+	v.until(canBuy(sale))
+	p.change(t, sale, map[string]any{"status": "off"})
+	v.until(`!document.querySelector(%q)`, card(sale))
+}
+
+// texts: both languages say the same things, and every error of the API can be explained in both.
+func texts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	v := visit(p.url, "en")
+	v.goTo("/")
+	all := evaluate[map[string]map[string]string](v.tab,
+		`import(document.querySelector("script[src*='main.js']").src.replace("main.js", "texts.js")).then((m) => m.default)`)
+	require.Len(t, all, 2)
+	places := func(s string) map[string]bool {
+		found := map[string]bool{}
+		for part := range strings.SplitSeq(s, "{") {
+			if name, _, ok := strings.Cut(part, "}"); ok {
+				found[name] = true
+			}
+		}
+		return found
+	}
+	for key, en := range all["en"] {
+		zh, ok := all["zh"][key]
+		assert.True(t, ok, key)
+		assert.Equal(t, places(en), places(zh), key)
+	}
+	assert.Len(t, all["zh"], len(all["en"]))
+
+	a := p.send(t, http.MethodGet, "/api/v1/openapi.json", "")
+	for code := range codesOf(a.body) {
+		assert.Contains(t, all["en"], "error."+code)
+	}
+}
+
+// codesOf finds the error codes that a document names anywhere.
+func codesOf(document any) map[string]bool {
+	found := map[string]bool{}
+	var look func(any)
+	look = func(node any) {
+		switch n := node.(type) {
+		case map[string]any:
+			if code, ok := n["code"].(string); ok && n["request_id"] != nil {
+				found[code] = true
+			}
+			for _, child := range n {
+				look(child)
+			}
+		case []any:
+			for _, child := range n {
+				look(child)
+			}
+		}
+	}
+	look(document)
+	return found
+}
+
+// queued: in the lane queue, a buyer whose order waits for the database is told so, and then what became of it.
+func queued(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
+	s, release := holdWorkers(t, embeddedStack(t).in("queue"))
+	p := s.serve(t, "").shop(t)
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.until(canBuy(sale))
+	v.click(buyOf(sale))
+	v.login(newPhone())
+	v.reads(buyOf(sale), "In the queue")
+	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
+	other := v.another()
+	other.goTo("/orders")
+	other.orderIs("queued")
+	release()
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	other.orderIs("pending_payment")
+}
+
+// paymentRefused: a provider that says no is no reason to wait for ever.
+func paymentRefused(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
+	p := embeddedStack(t).with("SECKILL_SANDBOX=fail").serve(t, "").shop(t)
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.buy(sale, newPhone())
+	v.click(linkOf(sale))
+	v.click(payIt)
+	v.reads(anOrder, "The payment was refused")
+	v.orderIs("pending_payment")
+	v.until(`document.querySelector(%q).getAttribute("aria-disabled") !== "true"`, payIt)
+}
