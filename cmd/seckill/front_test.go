@@ -25,7 +25,7 @@ type front struct {
 
 	mu      sync.Mutex
 	down    bool
-	answers []string // codes that the next purchases hear instead of being passed on; "lost": passed on, not answered
+	answers []string // codes that the next purchases hear instead of being passed on; "lost": passed on, and not answered; "half": answered in part
 	keys    []string // the Idempotency-Keys of all purchases
 	resumed []string // the Last-Event-IDs of all streams
 }
@@ -65,6 +65,13 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	case code == "lost":
 		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	case code == "half":
+		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		w.Header().Set("Content-Length", "500")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"id":"`)
+		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	case code != "":
 		status := map[string]int{"rate_limited": http.StatusTooManyRequests}[code]
