@@ -39,7 +39,7 @@
 //
 // # What must be installed
 //
-// mariadbd with mariadb-install-db, and redis-server. A test that finds none is
+// mariadbd with mariadb-install-db, redis-server, and for the pages a [Chromium]. A test that finds none is
 // skipped with a message, or fails where [EnvRequire] is 1. With [EnvMySQLDSN]
 // set, [MySQLDSN] uses that server instead of a MariaDB of its own.
 package testenv
