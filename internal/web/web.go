@@ -1,7 +1,7 @@
-// Package web is what people look at: the storefront, embedded in the program. Its pages are plain HTML, CSS and
-// JavaScript modules without a build step, and ask no other server for anything.
+// Package web is what people look at, embedded in the program: plain HTML, CSS and JavaScript modules without a build
+// step, which ask no other server for anything.
 //
-//	static/index.html  the storefront's frame; its paths are in Routes
+//	static/*.html      the frames of the pages; pages.go says which is where, and what it loads
 //	static/shop/       the storefront's modules
 //	static/lib/        what any page can use: API client, session, server clock, event streams, texts, elements
 //	static/vendor/     libraries of others, with their licences
@@ -22,6 +22,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,11 +30,6 @@ import (
 
 //go:embed static
 var embedded embed.FS
-
-// contentSecurityPolicy lets the pages use what this server hands out, and nothing inline; the last two lines make the
-// browser refuse innerHTML and its kind.
-const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 const (
 	forEver = "public, max-age=31536000, immutable"
@@ -45,12 +41,13 @@ type file struct {
 	kind          string
 	plain, zipped []byte // zipped is nil where it would be no shorter
 	tag           string
+	policy        string // Content-Security-Policy
 }
 
 // site is the pages and their assets.
 type site struct {
 	version string
-	index   *file
+	pages   map[string]*file // by the router's patterns
 	assets  map[string]*file // by their path below static
 }
 
@@ -60,8 +57,11 @@ func Routes() (map[string]http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, assets := http.HandlerFunc(s.page), http.HandlerFunc(s.asset)
-	return map[string]http.Handler{"/": page, "/orders": page, "/orders/:id": page, "/assets/:version/*file": assets}, nil
+	routes := map[string]http.Handler{"/assets/:version/*file": http.HandlerFunc(s.asset)}
+	for pattern, f := range s.pages {
+		routes[pattern] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, askEach) })
+	}
+	return routes, nil
 }
 
 // newSite reads, fills in and compresses everything once.
@@ -70,11 +70,11 @@ func newSite() (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{assets: map[string]*file{}}
+	s := &site{pages: map[string]*file{}, assets: map[string]*file{}}
 	var modules []string
 	all := sha256.New()
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || path.Ext(name) == ".html" {
 			return err
 		}
 		text, err := fs.ReadFile(root, name)
@@ -85,36 +85,45 @@ func newSite() (*site, error) {
 		if kind := path.Ext(name); kind == ".js" || kind == ".mjs" {
 			modules = append(modules, name)
 		}
-		s.assets[name], err = newFile(name, text)
+		s.assets[name], err = newFile(name, text, defaultPolicy)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.version = hex.EncodeToString(all.Sum(nil)[:8])
-	return s, s.fillIn(root, modules)
+	for _, p := range pages {
+		f, err := s.fillIn(root, p, modules)
+		if err != nil {
+			return nil, err
+		}
+		for _, pattern := range p.patterns {
+			s.pages[pattern] = f
+		}
+	}
+	return s, nil
 }
 
-// fillIn makes the page: it names all modules, so that the browser need not discover them one after the other.
-func (s *site) fillIn(root fs.FS, modules []string) error {
-	t, err := template.ParseFS(root, "index.html")
+// fillIn makes a page: it names all its modules, so that the browser need not discover them one after the other.
+func (s *site) fillIn(root fs.FS, p page, modules []string) (*file, error) {
+	t, err := template.ParseFS(root, p.frame)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in := struct {
 		Assets  string
 		Modules []string
 	}{Assets: "/assets/" + s.version}
 	for _, m := range modules {
-		in.Modules = append(in.Modules, in.Assets+"/"+m)
+		if slices.ContainsFunc(p.modules, func(prefix string) bool { return strings.HasPrefix(m, prefix) }) {
+			in.Modules = append(in.Modules, in.Assets+"/"+m)
+		}
 	}
-	var page bytes.Buffer
-	if err := t.Execute(&page, in); err != nil {
-		return err
+	var text bytes.Buffer
+	if err := t.Execute(&text, in); err != nil {
+		return nil, err
 	}
-	delete(s.assets, "index.html")
-	s.index, err = newFile("index.html", page.Bytes())
-	return err
+	return newFile(p.frame, text.Bytes(), p.policy)
 }
 
 // kinds are the media types of our files: the machine's own table may say something else.
@@ -123,8 +132,8 @@ var kinds = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-func newFile(name string, text []byte) (*file, error) {
-	f := &file{kind: kinds[path.Ext(name)], plain: text}
+func newFile(name string, text []byte, policy string) (*file, error) {
+	f := &file{kind: kinds[path.Ext(name)], plain: text, policy: policy}
 	if f.kind == "" {
 		return nil, fmt.Errorf("web: %s: a file of a kind that is not served", name)
 	}
@@ -147,8 +156,6 @@ func newFile(name string, text []byte) (*file, error) {
 	return f, nil
 }
 
-func (s *site) page(w http.ResponseWriter, r *http.Request) { s.index.serve(w, r, askEach) }
-
 // asset serves a file of this build. While servers of two builds are behind one address, a page of one may ask the
 // other: it gets what there is, and keeps it for this time only.
 func (s *site) asset(w http.ResponseWriter, r *http.Request) {
@@ -170,7 +177,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h.Set("Content-Type", f.kind)
 	h.Set("Cache-Control", cache)
 	h.Set("Vary", "Accept-Encoding")
-	h.Set("Content-Security-Policy", contentSecurityPolicy)
+	h.Set("Content-Security-Policy", f.policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	body, tag := f.plain, f.tag

@@ -178,20 +178,26 @@ func TestWeight(t *testing.T) {
 	assert.Less(t, all, int64(most))
 }
 
-// TestModulesAreNamed: a module that the page does not name would be discovered late; one that is not there never.
+// TestModulesAreNamed: a module that a page does not name would be discovered late; one that is not there never.
 func TestModulesAreNamed(t *testing.T) {
 	s, err := newSite()
 	require.NoError(t, err)
-	named := body(t, ask(t, "/"))
 	imports := regexp.MustCompile(`(?:from|import) "(\.[^"]+)"`)
-	for name, f := range s.assets {
-		if !strings.HasSuffix(name, ".js") {
-			continue
+	for pattern, page := range s.pages {
+		named := 0
+		for _, n := range refers.FindAllStringSubmatch(string(page.plain), -1) {
+			name := strings.TrimPrefix(n[1], "/assets/"+s.version+"/")
+			require.Contains(t, s.assets, name, pattern)
+			if !strings.HasSuffix(name, ".js") {
+				continue
+			}
+			named++
+			for _, m := range imports.FindAllStringSubmatch(string(s.assets[name].plain), -1) {
+				target := path.Join(path.Dir(name), m[1])
+				assert.Contains(t, s.assets, target, "%s imports %s", name, m[1])
+				assert.Contains(t, string(page.plain), `"/assets/`+s.version+"/"+target+`"`, pattern)
+			}
 		}
-		for _, m := range imports.FindAllStringSubmatch(string(f.plain), -1) {
-			target := path.Join(path.Dir(name), m[1])
-			assert.Contains(t, s.assets, target, "%s imports %s", name, m[1])
-			assert.Contains(t, named, `"/assets/`+s.version+"/"+target+`"`)
-		}
+		assert.Positive(t, named, pattern)
 	}
 }
