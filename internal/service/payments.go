@@ -115,11 +115,12 @@ func (s *Payments) Refund(ctx context.Context, userID, orderID int64) (Order, er
 	if err != nil {
 		return Order{}, s.cfg.Returns.notYet(ctx, userID, orderID, err)
 	}
-	if o.Status == OrderRefunded {
+	if o.Status == OrderRefunded { // nothing was paid: nobody need be asked
 		s.cfg.Returns.Back(ctx, o)
+	} else {
+		s.cfg.Returns.moved(o.ID)
+		s.hurry()
 	}
-	s.cfg.Returns.moved(o.ID)
-	s.hurry()
 	return o, nil
 }
 
