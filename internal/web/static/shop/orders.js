@@ -1,14 +1,14 @@
 // The page of the visitor's orders, or of one of them.
 
+import { announce } from "../lib/announce.js";
+import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
+import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, t } from "../lib/i18n.js";
-import { qr } from "../lib/qr.js";
+import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
-import { confirm } from "./confirm.js";
-import { explain, reference } from "./explain.js";
-import { announce } from "./live.js";
-import { login } from "./login.js";
 import * as mine from "./mine.js";
+import { qr } from "./qr.js";
 import * as sales from "./sales.js";
 
 // mount shows all orders, or the one of the id.

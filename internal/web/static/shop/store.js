@@ -1,12 +1,12 @@
 // The page of the sales.
 
+import { announce } from "../lib/announce.js";
 import * as clock from "../lib/clock.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
+import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, number, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import * as buy from "./buy.js";
-import { explain, reference } from "./explain.js";
-import { announce } from "./live.js";
 import * as mine from "./mine.js";
 import * as sales from "./sales.js";
 
