@@ -54,6 +54,7 @@ func New(cfg Config) (http.Handler, error) {
 	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies)}
 	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
 	orders := &orderHandler{orders: cfg.Orders}
+	adminOrders := &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments}
 	events := &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers}
 	payments := &paymentHandler{payments: cfg.Payments}
 	auditLog := &auditHandler{log: cfg.AuditLog}
@@ -110,6 +111,10 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(keys.change), e.wrap(vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(vouchers.change))
 	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), e.wrap(keys.change), e.wrap(vouchers.changeStock))
+	v1.GET("/admin/orders", e.wrap(admin), e.wrap(adminOrders.list))
+	v1.GET("/admin/orders/:id", e.wrap(admin), e.wrap(adminOrders.show))
+	v1.POST("/admin/orders/:id/cancel", e.wrap(admin), e.wrap(keys.change), e.wrap(adminOrders.cancel))
+	v1.POST("/admin/orders/:id/refund", e.wrap(admin), e.wrap(keys.change), e.wrap(adminOrders.refund))
 	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), e.wrap(keys.change), e.wrap(orders.redeem))
 	v1.POST("/admin/redeem", e.wrap(admin), e.wrap(keys.change), e.wrap(orders.redeemCode))
 	v1.GET("/admin/audit", e.wrap(admin), e.wrap(auditLog.list))
