@@ -61,8 +61,10 @@ func (h *eventHandler) order(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s.seen, _ = strconv.Atoi(c.GetHeader("Last-Event-ID")) // what cannot be read is nothing seen
-	if o.Status.Final() && s.seen >= o.Status.Progress() {
+	if s.seen, err = strconv.ParseInt(c.GetHeader("Last-Event-ID"), 10, 64); err != nil {
+		s.seen = 0 // what cannot be read is nothing seen
+	}
+	if o.Status.Final() && s.seen >= howFar(&o) {
 		c.Status(http.StatusNoContent)
 		return nil
 	}
@@ -82,7 +84,7 @@ type orderStream struct {
 	gone     chan struct{} // closed when the client has hung up
 	watch    *service.Watch
 	user, id int64
-	seen     int       // Progress of what was told last
+	seen     int64     // howFar what was told last has come
 	lost     time.Time // since when the order is not to be found
 }
 
@@ -194,15 +196,28 @@ func (s *orderStream) now(was service.Order) service.Order {
 	return was
 }
 
+// oneStatus is how far it is from one status to the next, in places of the line.
+const oneStatus = 1_000_000_000
+
+// howFar says how far an order has come: it grows with its status and, while it is queued, with every one before it who
+// is done.
+func howFar(o *service.Order) int64 {
+	far := int64(o.Status.Progress()) * oneStatus
+	if o.Status == service.OrderQueued && o.Ahead != nil {
+		far += max(1, oneStatus-1-*o.Ahead)
+	}
+	return far
+}
+
 // tell writes an event unless the client has seen that much. It returns false if the client is gone.
 func (s *orderStream) tell(o *service.Order) bool {
-	progress := o.Status.Progress()
-	if progress <= s.seen {
+	far := howFar(o)
+	if far <= s.seen {
 		return true
 	}
-	s.seen = progress
+	s.seen = far
 	b := append(make([]byte, 0, 512), "event: order\nid: "...)
-	b = strconv.AppendInt(b, int64(progress), 10)
+	b = strconv.AppendInt(b, far, 10)
 	b = append(b, "\ndata: "...)
 	b = appendOrder(b, o) // in one line: strings are escaped
 	return s.write(append(b, "\n\n"...))
