@@ -25,21 +25,29 @@ type stream struct {
 
 // event is one event of a stream.
 type event struct {
-	ID    string
-	Order orderView
+	Kind, ID string
+	Data     []byte
+	Order    orderView // of an order's stream
 }
 
 // watch opens the stream of an order; last is the event that was seen last.
 func (c client) watch(t *testing.T, o orderView, last string) (*stream, *http.Response) {
 	t.Helper()
+	return c.follow(t, o.path()+"/events", last)
+}
+
+// follow opens any stream.
+func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	req := c.request(c.env.url, http.MethodGet, o.path()+"/events", nil).WithContext(ctx)
+	req := c.request(c.env.url, http.MethodGet, path, nil).WithContext(ctx)
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
 	res, err := c.env.http.Do(req)
 	require.NoError(t, err)
 	s := &stream{t: t, lines: bufio.NewScanner(res.Body), close: func() { cancel(); _ = res.Body.Close() }}
+	s.lines.Buffer(nil, 1<<20)
 	t.Cleanup(s.close)
 	return s, res
 }
@@ -48,19 +56,20 @@ func (c client) watch(t *testing.T, o orderView, last string) (*stream, *http.Re
 func (s *stream) next() *event {
 	s.t.Helper()
 	var e event
-	kind := ""
 	for s.lines.Scan() {
 		name, value, _ := strings.Cut(s.lines.Text(), ": ")
 		switch name {
 		case "event":
-			kind = value
+			e.Kind = value
 		case "id":
 			e.ID = value
 		case "data":
-			require.NoError(s.t, json.Unmarshal([]byte(value), &e.Order))
+			e.Data = []byte(value)
 		case "":
-			if kind != "" {
-				assert.Equal(s.t, "order", kind)
+			if e.Kind == "order" {
+				require.NoError(s.t, json.Unmarshal(e.Data, &e.Order))
+			}
+			if e.Kind != "" {
 				return &e
 			}
 		}
@@ -73,6 +82,7 @@ func (s *stream) wantStatus(status, id string) {
 	s.t.Helper()
 	e := s.next()
 	require.NotNil(s.t, e, "the stream ended before %s", status)
+	assert.Equal(s.t, "order", e.Kind)
 	assert.Equal(s.t, status, e.Order.Status)
 	assert.Equal(s.t, id, e.ID)
 }
