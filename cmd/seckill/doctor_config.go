@@ -10,8 +10,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"seckill/internal/doctor"
 	"seckill/internal/payment"
@@ -64,6 +67,7 @@ func (f configFacts) group() doctor.Group {
 	}{
 		{"config.jwt_secret", configFacts.checkSecret},
 		{"config.payment_secret", configFacts.checkPaymentSecret},
+		{"config.database_password", configFacts.checkDatabasePassword},
 		{"config.demo", configFacts.checkDemo},
 		{"config.admins", configFacts.checkAdmins},
 		{"config.rate_limit", configFacts.checkRateLimit},
@@ -147,6 +151,29 @@ func (f configFacts) checkPaymentSecret(context.Context) doctor.Result {
 		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+makeRandom, "the secret can be guessed, and with it payments be forged: %s", why)
 	}
 	return doctor.Good("%d bytes that look random", len(f.PaymentSecret))
+}
+
+// leastPassword is what a password of the database should have; the server slows guessing down.
+const leastPassword = 8
+
+func (f configFacts) checkDatabasePassword(context.Context) doctor.Result {
+	if f.Embedded() {
+		return doctor.Good("none is needed: the database is a file")
+	}
+	dsn, err := mysql.ParseDSN(f.MySQLDSN)
+	switch {
+	case err != nil:
+		return doctor.Result{Status: doctor.Skipped, Found: "SECKILL_MYSQL_DSN cannot be read: see database.reachable"}
+	case dsn.Net == "unix":
+		return doctor.Good("a socket of this machine")
+	}
+	lower := strings.ToLower(dsn.Passwd)
+	known := slices.ContainsFunc(examples, func(word string) bool { return strings.Contains(lower, word) })
+	if len(dsn.Passwd) < leastPassword || known || dsn.Passwd == dsn.User {
+		return doctor.Bad(doctor.Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
+			"the password in SECKILL_MYSQL_DSN is none, short, the user's name, or that of an example")
+	}
+	return doctor.Good("%d bytes, of no example", len(dsn.Passwd))
 }
 
 func (f configFacts) checkDemo(context.Context) doctor.Result {

@@ -286,14 +286,14 @@ func TestDoctorOfWindows(t *testing.T) {
 
 func TestDoctorOfConfiguration(t *testing.T) {
 	t.Parallel()
-	const dsn = "seckill:x@tcp(127.0.0.1:1)/seckill"
+	const dsn = "seckill:hunter2hunter2@tcp(127.0.0.1:1)/seckill"
 	yes, no := true, false
 	for name, tc := range map[string]struct {
 		edit func(*configFacts)
 		want map[string]doctor.Status
 	}{
 		"good": {func(*configFacts) {}, map[string]doctor.Status{
-			"jwt_secret": doctor.OK, "payment_secret": doctor.OK, "demo": doctor.OK, "admins": doctor.OK, "rate_limit": doctor.OK,
+			"jwt_secret": doctor.OK, "payment_secret": doctor.OK, "database_password": doctor.OK, "demo": doctor.OK, "admins": doctor.OK, "rate_limit": doctor.OK,
 			"proxies": doctor.OK, "addr": doctor.OK, "ops_addr": doctor.OK, "pay_timeout": doctor.OK, "sandbox": doctor.OK, "lane": doctor.OK,
 		}},
 		"example secret":       {func(f *configFacts) { f.secret = []byte(testSecret) }, map[string]doctor.Status{"jwt_secret": doctor.Fail}},
@@ -302,6 +302,12 @@ func TestDoctorOfConfiguration(t *testing.T) {
 		"payments like tokens": {func(f *configFacts) { f.PaymentSecret = goodSecret }, map[string]doctor.Status{"payment_secret": doctor.Fail}},
 		"payments guessed":     {func(f *configFacts) { f.PaymentSecret = "shop" }, map[string]doctor.Status{"payment_secret": doctor.Fail}},
 		"payments of its own":  {func(f *configFacts) { f.PaymentSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd" }, map[string]doctor.Status{"payment_secret": doctor.OK}},
+		"no password":          {func(f *configFacts) { f.MySQLDSN = "seckill@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
+		"example password":     {func(f *configFacts) { f.MySQLDSN = "u:my-Password@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
+		"short password":       {func(f *configFacts) { f.MySQLDSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
+		"user as password":     {func(f *configFacts) { f.MySQLDSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
+		"socket":               {func(f *configFacts) { f.MySQLDSN = "root@unix(/run/mysqld.sock)/seckill" }, map[string]doctor.Status{"database_password": doctor.OK}},
+		"no DSN":               {func(f *configFacts) { f.MySQLDSN = "tcp" }, map[string]doctor.Status{"database_password": doctor.Skipped}},
 		"demo":                 {func(f *configFacts) { f.Demo = &yes }, map[string]doctor.Status{"demo": doctor.Fail}},
 		"demo, embedded":       {func(f *configFacts) { f.Demo, f.MySQLDSN = &yes, "" }, map[string]doctor.Status{"demo": doctor.Warn}},
 		"no admin":             {func(f *configFacts) { f.AdminPhones = nil }, map[string]doctor.Status{"admins": doctor.Warn}},
@@ -329,7 +335,7 @@ func TestDoctorOfConfiguration(t *testing.T) {
 		"queue that forgets":   {func(f *configFacts) { f.OrderLane, f.RedisAddrs, f.MySQLDSN = "queue", nil, "" }, map[string]doctor.Status{"lane": doctor.Warn}},
 		"half embedded":        {func(f *configFacts) { f.RedisAddrs = nil }, map[string]doctor.Status{"lane": doctor.Warn}},
 		"unused lock nodes":    {func(f *configFacts) { f.OrderLane, f.LockNodes = "batch", []string{"a:1"} }, map[string]doctor.Status{"lane": doctor.Warn}},
-		"all embedded":         {func(f *configFacts) { f.RedisAddrs, f.MySQLDSN = nil, "" }, map[string]doctor.Status{"lane": doctor.OK}},
+		"all embedded":         {func(f *configFacts) { f.RedisAddrs, f.MySQLDSN = nil, "" }, map[string]doctor.Status{"lane": doctor.OK, "database_password": doctor.OK}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
