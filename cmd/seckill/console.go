@@ -9,6 +9,7 @@ import (
 
 	"seckill/internal/handler"
 	"seckill/internal/queue"
+	"seckill/internal/repo"
 	"seckill/internal/service"
 )
 
@@ -25,6 +26,7 @@ type console struct {
 	pulse    *service.Pulse
 	watchers *service.Watchers
 	monitor  *service.Monitor
+	rushes   *rushes // nil where the server is no demo
 	messages chan []byte
 }
 
@@ -57,8 +59,27 @@ func (c *console) background() []func(context.Context) {
 }
 
 // serve completes the configuration of the HTTP layer.
-func (c *console) serve(cfg *handler.Config) {
+func (c *console) serve(cfg *handler.Config, store *repo.Store, tokens *service.Tokens) {
 	cfg.Pulse, cfg.Monitor, cfg.SaleWatchers = c.pulse, c.monitor, c.watchers
+	if cfg.Demo {
+		c.rushes = newRushes(store, tokens, cfg.Vouchers)
+		cfg.Rush = c.rushes
+	}
+}
+
+// listen says where the server is.
+func (c *console) listen(url string) {
+	if c.rushes != nil {
+		c.rushes.listen(url)
+	}
+}
+
+// close ends what would go on for as long as the server does.
+func (c *console) close() {
+	c.watchers.Close()
+	if c.rushes != nil {
+		c.rushes.close()
+	}
 }
 
 // publish passes a message on. It does not block: what does not fit is lost to the others.
@@ -99,7 +120,15 @@ func (c *console) receive(ctx context.Context) {
 	}
 }
 
-// batch counts the orders of a transaction of the lane batch, which may be of several vouchers.
+// batches makes the observer of the lane batch, who also tells the sizes to observe.
+func (c *console) batches(observe func(size int)) func([]service.Purchase) {
+	return func(batch []service.Purchase) {
+		observe(len(batch))
+		c.batch(batch)
+	}
+}
+
+// batch counts the purchases that are decided together, which may be of several vouchers.
 func (c *console) batch(batch []service.Purchase) {
 	for from := 0; from < len(batch); {
 		to := from + 1

@@ -248,10 +248,7 @@ func newServer(e *env, p parts) (*server, error) {
 		}
 		ordersConfig.Lane = service.NewLockLane(locks, ids, p.store)
 	case "batch":
-		ordersConfig.Lane, ordersConfig.MaxInFlight = service.NewBatchLane(ids, p.store, func(batch []service.Purchase) {
-			m.batch(len(batch))
-			console.batch(batch)
-		}), maxInFlightBatched
+		ordersConfig.Lane, ordersConfig.MaxInFlight = service.NewBatchLane(ids, p.store, console.batches(m.batch)), maxInFlightBatched
 	case "queue":
 		lane := service.NewQueueLane(gate, ids, p.store, m.batch)
 		ordersConfig.Lane, ordersConfig.Queue, ordersConfig.MaxInFlight = lane, gate, maxInFlightBatched
@@ -287,7 +284,7 @@ func newServer(e *env, p parts) (*server, error) {
 		Shops:      p.store, Zone: zone, Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies, Pages: pages,
 	}
-	console.serve(&served)
+	console.serve(&served, p.store, tokens)
 	s.handler, err = handler.New(served)
 	return s, err
 }
@@ -364,6 +361,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		s.log.Info("metrics and profiles", "addr", l.Addr().String())
 	}
 	wg.Go(func() { serve(public, listener) })
+	s.console.listen(urlOf(listener.Addr()))
 	s.greet(out, listener.Addr())
 
 	select {
@@ -372,7 +370,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		s.log.Info("shutting down: finishing the requests that have begun")
 	}
 	s.watchers.Close()
-	s.console.watchers.Close()
+	s.console.close()
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return errors.Join(err, public.Shutdown(deadline))

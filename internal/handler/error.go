@@ -30,6 +30,7 @@ var outcomes = []outcome{
 	{service.ErrWrongCode, http.StatusUnauthorized, "unauthenticated", "The login code is wrong, used up or expired"},
 	{service.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
 	{service.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
+	{service.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
 	{service.ErrNotFound, http.StatusNotFound, "not_found", "Not found"},
 	{service.ErrInvalidState, http.StatusConflict, "invalid_state", "Not possible in the present state"},
 	{service.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},

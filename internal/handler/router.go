@@ -29,6 +29,7 @@ type Config struct {
 	Pulse          *service.Pulse    // counts the answers to buyers; may be nil
 	Monitor        *service.Monitor  // shows sales as they are now
 	SaleWatchers   *service.Watchers // of sales
+	Rush           service.Rusher    // nil where the server is no demo
 	Ready          map[string]Check  // dependencies by name, asked by /readyz
 	Metrics        prometheus.Registerer
 	Log            *slog.Logger
@@ -65,6 +66,7 @@ func New(cfg Config) (http.Handler, error) {
 	keys := &keyHandler{keys: cfg.Keys}
 	stats := &statsHandler{monitor: cfg.Monitor, watchers: cfg.SaleWatchers, vouchers: vouchers}
 	counted := tally(cfg.Pulse)
+	rush := &rushHandler{rush: cfg.Rush}
 	reconcile := &reconcileHandler{reconciler: cfg.Reconciler}
 	hmdp := &hmdpHandler{
 		errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
@@ -130,6 +132,9 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(keys.change), e.wrap(letters.discard))
 	v1.GET("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.report))
 	v1.POST("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.apply))
+	v1.POST("/admin/rush", e.wrap(admin), e.wrap(rush.demo), e.wrap(keys.change), e.wrap(rush.start))
+	v1.GET("/admin/rush", e.wrap(admin), e.wrap(rush.demo), e.wrap(rush.show))
+	v1.DELETE("/admin/rush", e.wrap(admin), e.wrap(rush.demo), e.wrap(rush.stop))
 
 	hmdp.routes(r, limits, counted)
 	return r, nil

@@ -81,9 +81,8 @@ type statsSecond struct {
 }
 
 func newStatsCounts(s *service.PulseSecond) statsCounts {
-	ms := func(d time.Duration) float64 { return math.Round(float64(d.Microseconds())/10) / 100 }
 	c := statsCounts{
-		Outcomes: s.Answers, Settled: s.Settled, Batches: s.Batches, BatchRows: s.Rows, P50: ms(s.P50), P99: ms(s.P99),
+		Outcomes: s.Answers, Settled: s.Settled, Batches: s.Batches, BatchRows: s.Rows, P50: milliseconds(s.P50), P99: milliseconds(s.P99),
 	}
 	if c.Outcomes == nil { // an empty object is easier to read than none
 		c.Outcomes = map[string]uint64{}
