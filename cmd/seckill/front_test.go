@@ -25,6 +25,7 @@ type front struct {
 
 	mu      sync.Mutex
 	down    bool
+	watched string   // where requests go that count as purchases
 	answers []string // codes that the next purchases hear instead of being passed on; "lost": passed on, and not answered; "half": answered in part
 	keys    []string // the Idempotency-Keys of all purchases
 	resumed []string // the Last-Event-IDs of all streams
@@ -35,7 +36,7 @@ func (p *process) before(t *testing.T) *front {
 	t.Helper()
 	target, err := url.Parse(p.url)
 	require.NoError(t, err)
-	f := &front{proxy: &httputil.ReverseProxy{
+	f := &front{watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ErrorLog: stdlog.New(io.Discard, "", 0), // of connections that were cut on purpose
 	}}
@@ -53,7 +54,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/events") && !down {
 		f.resumed = append(f.resumed, r.Header.Get("Last-Event-ID"))
 	}
-	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/api/v1/vouchers/") {
+	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.watched) {
 		f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
 		if len(f.answers) > 0 {
 			code, f.answers = f.answers[0], f.answers[1:]
@@ -99,6 +100,13 @@ func (f *front) mend() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down = false
+}
+
+// watch makes the POSTs below another path count as purchases.
+func (f *front) watch(prefix string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watched = prefix
 }
 
 // say makes the next purchases hear these codes.

@@ -424,17 +424,7 @@ func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor
 	over := p.publish(t, offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url, "en")
-	look := func(what string) {
-		t.Helper()
-		v.named(what)
-		for _, scheme := range []string{"light", "dark"} {
-			_, err := chromedp.Call(v.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-				{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
-			}})
-			require.NoError(t, err)
-			require.Empty(t, evaluate[[]string](v.tab, contrast), "%s, %s", what, scheme)
-		}
-	}
+	look := func(what string) { t.Helper(); v.legible(t, what) }
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.until(`document.querySelector(%q)`, card(over))
@@ -452,6 +442,19 @@ func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor
 	v.click(payIt)
 	v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
 	look("paid")
+}
+
+// legible requires that every control has a name, and every text can be read, in light and in dark.
+func (b *tab) legible(t *testing.T, what string) {
+	t.Helper()
+	b.named(what)
+	for _, scheme := range []string{"light", "dark"} {
+		_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}})
+		require.NoError(t, err)
+		require.Empty(t, evaluate[[]string](b, contrast), "%s, %s", what, scheme)
+	}
 }
 
 // named requires that everything which takes the focus, and every picture, says what it is.
@@ -512,6 +515,16 @@ func texts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	v.goTo("/")
 	all := evaluate[map[string]map[string]string](v.tab,
 		`import(document.querySelector("script[src*='main.js']").src.replace("main.js", "texts.js")).then((m) => m.default)`)
+	requireSameTexts(t, all)
+	a := p.send(t, http.MethodGet, "/api/v1/openapi.json", "")
+	for code := range codesOf(a.body) {
+		assert.Contains(t, all["en"], "error."+code)
+	}
+}
+
+// requireSameTexts holds the two languages against each other.
+func requireSameTexts(t *testing.T, all map[string]map[string]string) {
+	t.Helper()
 	require.Len(t, all, 2)
 	places := func(s string) map[string]bool {
 		found := map[string]bool{}
@@ -528,11 +541,6 @@ func texts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 		assert.Equal(t, places(en), places(zh), key)
 	}
 	assert.Len(t, all["zh"], len(all["en"]))
-
-	a := p.send(t, http.MethodGet, "/api/v1/openapi.json", "")
-	for code := range codesOf(a.body) {
-		assert.Contains(t, all["en"], "error."+code)
-	}
 }
 
 // codesOf finds the error codes that a document names anywhere.

@@ -27,4 +27,12 @@ var pages = []page{
 	{ // the API's documentation
 		frame: "docs.html", patterns: []string{"/docs"}, policy: docsPolicy,
 	},
+	{ // the console
+		frame: "console.html",
+		patterns: []string{
+			"/console", "/console/new", "/console/sales/:id", "/console/orders", "/console/orders/:id", "/console/letters",
+			"/console/reconcile", "/console/audit", "/console/rush",
+		},
+		modules: []string{"lib/", "console/", "vendor/uPlot.esm.js"}, policy: defaultPolicy,
+	},
 }

@@ -3,6 +3,7 @@
 //
 //	static/*.html      the frames of the pages; pages.go says which is where, and what it loads
 //	static/shop/       the storefront's modules
+//	static/console/    those of the console
 //	static/lib/        what any page can use: API client, session, server clock, event streams, texts, elements
 //	static/vendor/     libraries of others, with their licences
 //

@@ -60,7 +60,7 @@ var refers = regexp.MustCompile(`(?:href|src)="(/assets/[^"]+)"`)
 
 // TestPage reads the page as a browser does, and everything that it names.
 func TestPage(t *testing.T) {
-	for _, path := range []string{"/", "/orders"} {
+	for _, path := range []string{"/", "/orders", "/console", "/console/orders"} {
 		page := ask(t, path)
 		require.Equal(t, http.StatusOK, page.StatusCode)
 		assert.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
@@ -80,7 +80,7 @@ func TestPage(t *testing.T) {
 func TestPolicy(t *testing.T) {
 	s, err := newSite()
 	require.NoError(t, err)
-	for _, path := range []string{"/", "/assets/" + s.version + "/shop/main.js"} {
+	for _, path := range []string{"/", "/console", "/assets/" + s.version + "/shop/main.js"} {
 		policy := ask(t, path).Header.Get("Content-Security-Policy")
 		for _, rule := range []string{
 			"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
@@ -120,7 +120,7 @@ func TestNoMarkupFromText(t *testing.T) {
 
 // TestPageHasNothingInline: the browser would refuse it, after the visitor has waited for it.
 func TestPageHasNothingInline(t *testing.T) {
-	for _, page := range []string{"/", "/docs"} {
+	for _, page := range []string{"/", "/console", "/docs"} {
 		text := body(t, ask(t, page))
 		assert.NotRegexp(t, `<style|\sstyle=|\son[a-z]+=`, text)
 		for _, tag := range regexp.MustCompile(`<script[^>]*>([^<]*)</script>`).FindAllStringSubmatch(text, -1) {
@@ -176,15 +176,22 @@ func TestAssetOfAnotherBuild(t *testing.T) {
 	}
 }
 
-// TestWeight: what a first visit to the storefront loads, as it goes over the wire.
+// TestWeight: what a first visit loads, as it goes over the wire. The storefront's visitors are many, and may be on the way.
 func TestWeight(t *testing.T) {
-	const most = 250 << 10
-	all := int64(0)
-	for _, n := range append(refers.FindAllStringSubmatch(body(t, ask(t, "/")), -1), []string{"", "/"}) {
-		all += ask(t, n[1], "Accept-Encoding", "gzip").ContentLength
+	for path, most := range map[string]int64{"/": 60 << 10, "/console": 250 << 10} {
+		all := int64(0)
+		for _, n := range append(refers.FindAllStringSubmatch(body(t, ask(t, path)), -1), []string{"", path}) {
+			all += ask(t, n[1], "Accept-Encoding", "gzip").ContentLength
+		}
+		t.Logf("%s: %d bytes", path, all)
+		assert.Less(t, all, most, path)
 	}
-	t.Logf("%d bytes", all)
-	assert.Less(t, all, int64(most))
+}
+
+// TestStorefrontWithoutConsole: buyers do not wait for what is the admins'.
+func TestStorefrontWithoutConsole(t *testing.T) {
+	assert.NotRegexp(t, `/assets/\w+/(console/|vendor/uPlot)`, body(t, ask(t, "/")))
+	assert.Regexp(t, `/assets/\w+/console/`, body(t, ask(t, "/console")))
 }
 
 // TestModulesAreNamed: a module that a page does not name would be discovered late; one that is not there never.

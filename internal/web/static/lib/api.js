@@ -7,11 +7,12 @@ import { session } from "./session.js";
 const BASE = "/api/v1";
 const PATIENCE = 10_000; // the server answers within 5 s, whatever is broken
 
-// Problem is an answer that says no (RFC 9457). `code` is one of the API's, or "network" where there was no answer.
+// Problem is an answer that says no (RFC 9457). `code` is one of the API's, or "network" where there was no answer;
+// `errors` are {field, detail} of a request that is not valid.
 export class Problem extends Error {
   constructor(fields) {
     super(`${fields.code}: ${fields.detail ?? fields.title ?? ""}`);
-    Object.assign(this, { status: 0, retryAfter: 0, requestId: "", orderId: "" }, fields);
+    Object.assign(this, { status: 0, retryAfter: 0, requestId: "", orderId: "", errors: [] }, fields);
   }
 }
 
@@ -27,7 +28,7 @@ async function problemOf(response) {
   }
   return new Problem({
     code: body.code ?? codeOf(response.status), title: body.title, detail: body.detail, status: response.status,
-    requestId: body.request_id ?? response.headers.get("X-Request-Id") ?? "", orderId: body.order_id ?? "",
+    requestId: body.request_id ?? response.headers.get("X-Request-Id") ?? "", orderId: body.order_id ?? "", errors: body.errors ?? [],
     retryAfter: 1000 * (Number(response.headers.get("Retry-After")) || 0),
   });
 }
@@ -90,6 +91,8 @@ export async function json(response) {
 export const get = async (path, options) => json(await send("GET", path, options));
 export const getMine = async (path, options) => json(await asUser("GET", path, options));
 export const postMine = async (path, options) => json(await asUser("POST", path, options));
+export const patchMine = async (path, options) => json(await asUser("PATCH", path, options));
+export const deleteMine = async (path, options) => json(await asUser("DELETE", path, options));
 
 // newKey makes the name of an intent: a purchase that is sent again under the same key is the same purchase.
 // (crypto.randomUUID is not there on a page that came without TLS from another machine.)

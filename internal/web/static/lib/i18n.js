@@ -61,10 +61,9 @@ const locale = () => (current === "zh" ? "zh-CN" : (navigator.languages ?? []).f
 // money writes an amount in the smallest unit of its currency.
 export function money(amount, currency) {
   const options = { style: "currency", currency, currencyDisplay: "narrowSymbol" };
-  const digits = new Intl.NumberFormat(locale(), options).resolvedOptions().maximumFractionDigits;
-  const whole = amount % 10 ** digits === 0;
-  const format = new Intl.NumberFormat(locale(), whole ? { ...options, minimumFractionDigits: 0 } : options);
-  return format.format(amount / 10 ** digits);
+  const unit = 10 ** digits(currency);
+  const format = new Intl.NumberFormat(locale(), amount % unit === 0 ? { ...options, minimumFractionDigits: 0 } : options);
+  return format.format(amount / unit);
 }
 
 export const number = (n) => new Intl.NumberFormat(locale()).format(n);
@@ -74,6 +73,30 @@ export function moment(time) {
   return new Intl.DateTimeFormat(locale(), {
     month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
   }).format(typeof time === "string" ? new Date(time) : time);
+}
+
+// stamp is moment with the year, for what may be long ago.
+export function stamp(time) {
+  return new Intl.DateTimeFormat(locale(), {
+    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
+  }).format(new Date(time));
+}
+
+// clockTime is only the time of day.
+export function clockTime(time) {
+  return new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(time);
+}
+
+// zone is the visitor's time zone, by its name and its distance to UTC at a moment.
+export function zone(at = new Date()) {
+  const format = new Intl.DateTimeFormat("en-GB", { timeZoneName: "longOffset" });
+  const offset = format.formatToParts(at).find((p) => p.type === "timeZoneName").value.replace("GMT", "UTC");
+  return `${format.resolvedOptions().timeZone} (${offset})`;
+}
+
+// digits is how many decimals an amount of a currency has. It throws a RangeError for what is no code at all.
+export function digits(currency) {
+  return new Intl.NumberFormat("en", { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
 }
 
 // left writes a time to come, rounded up, so that zero is never shown before its moment: 01:00:05, 2 d 03:00:05; and

@@ -9,8 +9,8 @@ const MOST = 15_000;
 
 // follow calls onEvent({event, id, data}) for each event until the server says that there will be no more (204, 404),
 // `done(event)` says so, or the signal ends it. A connection that breaks, or stays silent, is opened again, after what
-// was seen last.
-export async function follow(path, { signal, lastID = "", onEvent, done }) {
+// was seen last. onProblem is told what the server says instead of events, and null when it sends events again.
+export async function follow(path, { signal, lastID = "", onEvent, onProblem, done }) {
   for (let failures = 0; !signal.aborted; failures++) {
     let told = 0;
     const cut = new AbortController();
@@ -20,6 +20,7 @@ export async function follow(path, { signal, lastID = "", onEvent, done }) {
       const headers = { Accept: "text/event-stream", ...(lastID && { "Last-Event-ID": lastID }) };
       const response = await asUser("GET", path, { headers, signal: cut.signal });
       if (response.status === 204) return;
+      onProblem?.(null);
       for await (const event of events(response.body, stop)) {
         failures = 0; // it works: the next pause is a short one
         if (event.id) lastID = event.id;
@@ -29,6 +30,7 @@ export async function follow(path, { signal, lastID = "", onEvent, done }) {
     } catch (err) {
       if (signal.aborted) return;
       if (!(err instanceof Problem)) throw err;
+      onProblem?.(err);
       if (err.status === 404 || err.status === 401) return;
       told = err.retryAfter;
     } finally {

@@ -1,0 +1,133 @@
+// Everybody's orders: finding them, what can be done with one, and redeeming by the code that a buyer shows.
+
+import { getMine } from "../lib/api.js";
+import { confirm } from "../lib/confirm.js";
+import { h } from "../lib/dom.js";
+import { go } from "../lib/frame.js";
+import { has, money, stamp, t } from "../lib/i18n.js";
+import { intents } from "../lib/intent.js";
+import * as audit from "./audit.js";
+import { form } from "./form.js";
+import { button, chip, done, facts, head, listing, section, table, trouble } from "./parts.js";
+
+const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled", "queued", "failed"];
+
+const kindOf = (status) => ({ paid: "good", redeemed: "good", pending_payment: "on_sale", queued: "on_sale", failed: "bad" })[status];
+const statusChip = (o) => chip(t(`status.${o.status}`), kindOf(o.status));
+
+// pathOf is where an order is shown. One that never came to the database is found by its user only.
+const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.status) ? `?user_id=${o.user_id}` : ""}`;
+
+// list finds orders. The search is in the address.
+export function list(root) {
+  const asked = new URLSearchParams(location.search);
+  const names = ["phone", "id", "voucher_id", "user_id", "status"];
+  const search = form({
+    name: "search", label: t("orders.search"),
+    fields: [
+      { name: "phone", kind: "text", max: 20, autocomplete: "off" },
+      { name: "id", kind: "id" }, { name: "voucher_id", kind: "id" }, { name: "user_id", kind: "id" },
+      { name: "status", kind: "choice", options: [["", t("orders.any")], ...statuses.map((s) => [s, t(`status.${s}`)])] },
+    ].map((f) => ({ label: t(`orders.${f.name}`), value: asked.get(f.name) ?? "", ...f })),
+    work: (values) => void go(`/console/orders?${new URLSearchParams(values)}`),
+  });
+  const filter = Object.fromEntries(names.filter((name) => asked.get(name)).map((name) => [name, asked.get(name)]));
+  const found = listing({
+    caption: t("orders.title"), empty: t("orders.none"),
+    columns: [
+      { label: t("orders.id"), cell: (o) => h("a", { href: pathOf(o), "data-order": o.id }, o.id) },
+      { label: t("orders.status"), cell: statusChip },
+      { label: t("orders.created_at"), cell: (o) => stamp(o.created_at) },
+      { label: t("orders.phone"), cell: (o) => o.phone || "–" },
+      { label: t("orders.amount"), number: true, cell: amount },
+      { label: t("orders.voucher_id"), cell: (o) => h("a", { href: `/console/sales/${o.voucher_id}` }, o.voucher_id) },
+      { label: t("orders.user_id"), cell: (o) => o.user_id },
+    ],
+    read: (cursor) => getMine(`/admin/orders?${new URLSearchParams({ limit: 50, ...filter, ...(cursor && { cursor }) })}`),
+  });
+  root.replaceChildren(head(t("orders.title")), section(t("redeem.title"), redeem()), section(t("orders.find"), search.element), found.element);
+  found.load();
+  return () => {};
+}
+
+const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // what waits in the queue has no price yet
+
+// redeem is the form for the code that a buyer shows.
+function redeem() {
+  const post = intents();
+  const told = done();
+  const f = form({
+    name: "redeem", label: t("redeem.do"), children: [told.element],
+    fields: [{ name: "code", kind: "text", label: t("redeem.code"), required: true, max: 64 }],
+    work: async (values) => {
+      told.clear();
+      const o = await post("/admin/redeem", values);
+      f.clear();
+      told.say(t("redeem.done", { id: o.id }));
+    },
+  });
+  return f.element;
+}
+
+// one shows an order.
+export function one(root, id) {
+  const post = intents();
+  const out = trouble();
+  const told = done();
+  const about = h("div", {}, h("p", { class: "empty" }, t("loading")));
+  const user = new URLSearchParams(location.search).get("user_id");
+  const log = audit.entries({ order_id: id });
+  const refresh = button({ name: "refresh", out }, load);
+  let gone = false;
+
+  async function load() {
+    const [o] = await Promise.all([getMine(`/admin/orders/${id}${user ? `?user_id=${user}` : ""}`), log.load()]);
+    if (!gone) render(o);
+  }
+
+  const redeemNote = h("p", { class: "note" }, t("redeem.note"));
+  const move = (o) => (name) => button({ name, out, kind: name === "redeem" ? "primary" : "quiet", label: t(`move.${name}`) }, async () => {
+    told.clear();
+    if (!(await confirm(t(`move.sure.${name}`, { id, phone: o.phone }), t(`move.${name}`)))) return;
+    try {
+      await post(`/admin/orders/${id}/${name}`);
+      told.say(t(`move.done.${name}`));
+    } finally {
+      await load(); // somebody else may have been quicker
+    }
+  });
+
+  function render(o) {
+    const payments = table(t("payments.title"), [
+      { label: t("payments.ref"), cell: (p) => `${p.provider} ${p.provider_ref}` },
+      { label: t("payments.status"), cell: (p) => chip(has(`payment.${p.status}`) ? t(`payment.${p.status}`) : p.status, p.status === "failed" ? "bad" : undefined) },
+      { label: t("payments.amount"), number: true, cell: amount },
+      { label: t("payments.created_at"), cell: (p) => stamp(p.created_at) },
+      { label: t("payments.updated_at"), cell: (p) => stamp(p.updated_at) },
+    ]);
+    payments.set(o.payments);
+    about.replaceChildren(
+      h("div", { class: "panel", "data-order": o.id, "data-status": o.status },
+        h("div", { class: "head" }, h("strong", {}, amount(o)), statusChip(o)),
+        facts([
+          [t("orders.phone"), o.phone], [t("orders.user_id"), h("a", { href: `/console/orders?user_id=${o.user_id}` }, o.user_id)],
+          [t("orders.voucher_id"), h("a", { href: `/console/sales/${o.voucher_id}` }, o.voucher_id)],
+          ...["created_at", "expires_at", "paid_at", "redeemed_at", "cancelled_at", "refunded_at"].map((at) => [t(`orders.${at}`), o[at] && stamp(o[at])]),
+          [t("orders.reason"), o.reason],
+        ]),
+        o.moves.length > 0 ? h("div", { class: "actions" }, o.moves.map(move(o))) : h("p", { class: "note" }, t("move.none")),
+        o.moves.includes("redeem") ? redeemNote : null),
+      section(t("payments.title"), o.payments.length > 0 ? payments.element : h("p", { class: "note" }, t("payments.none"))));
+  }
+
+  root.replaceChildren(head(t("orders.number", { id }), h("a", { href: "/console/orders", class: "link" }, t("orders.back"))),
+    h("div", { class: "bar" }, refresh), told.element, out.element, about, section(t("audit.title"), log.element));
+  load().catch((problem) => {
+    if (!problem.code) throw problem;
+    about.replaceChildren();
+    out.show(problem);
+  });
+  return () => {
+    gone = true;
+  };
+}

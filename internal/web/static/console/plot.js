@@ -1,0 +1,102 @@
+// A plot that moves with time, by uPlot. It draws when the browser draws, not while nobody looks, and by the colours of
+// the page.
+
+import { h, text } from "../lib/dom.js";
+import { clockTime, number, t } from "../lib/i18n.js";
+import uPlot from "../vendor/uPlot.esm.js";
+
+const HEIGHT = 170;
+const LEAST = 60; // seconds that the axis shows at least
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const round = (n) => (n == null ? "–" : number(Math.round(n * 10) / 10));
+
+// plot makes one of {name, series, stacked, dots} (figures.js). show(seconds) draws it, end() takes it away.
+export function plot({ name, series, stacked, dots }) {
+  const canvas = h("div", { class: "canvas", role: "img", "aria-label": t("plot.alt", { title: t(`plot.${name}`) }) });
+  const values = series.map(() => h("b", {}));
+  const element = h("figure", { class: "plot", "data-plot": name },
+    h("figcaption", {}, h("h3", {}, t(`plot.${name}`)), h("ul", { class: "legend" }, series.map((s, i) =>
+      h("li", {}, h("span", { class: `swatch s${i + 1}`, "aria-hidden": "true" }), ` ${t(`series.${s.name}`)} `, values[i])))),
+    canvas);
+  let chart = null;
+  let seconds = [];
+  let planned = 0;
+
+  // shown are the values in the legend: those under the mouse, else the last.
+  function legend() {
+    const at = seconds[chart?.cursor.idx ?? seconds.length - 1];
+    series.forEach((s, i) => text(values[i], at ? round(s.value(at)) : "–"));
+  }
+
+  // data is what uPlot draws. What is stacked is drawn from the sum of all down, each over the one before.
+  function data() {
+    const columns = series.map((s) => seconds.map(s.value));
+    if (stacked) {
+      for (let i = 1; i < columns.length; i++) columns[i] = columns[i].map((n, at) => (n === null ? null : n + columns[i - 1][at]));
+      columns.reverse();
+    }
+    return [seconds.map((s) => Date.parse(s.at) / 1000), ...columns];
+  }
+
+  function options() {
+    const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const lines = series.map((_, i) => {
+      const stroke = color(`--s${i + 1}`);
+      if (stacked) return { stroke, fill: stroke, width: 1, points: { show: false } };
+      return { stroke, width: 2, dash: i > 0 ? [6, 4] : undefined, points: { show: dots, size: 4 } };
+    });
+    return {
+      width: Math.max(200, canvas.clientWidth), height: HEIGHT, legend: { show: false },
+      series: [{}, ...(stacked ? lines.reverse() : lines)],
+      scales: {
+        x: { range: (_, min, max) => [Math.min(min, max - LEAST), max] },
+        y: { range: (_, min, max) => [0, Math.max(1, max ?? 0) * 1.08] },
+      },
+      axes: [
+        { ...axis, space: 80, values: (_, splits) => splits.map((at) => clockTime(at * 1000)) },
+        { ...axis, size: 56, values: (_, splits) => splits.map((n) => (Number.isInteger(n) ? number(n) : "")) },
+      ],
+      cursor: { y: false, drag: { x: false, y: false }, sync: { key: "sale" }, points: { show: !stacked } },
+      hooks: { setCursor: [legend] },
+    };
+  }
+
+  function draw() {
+    planned = 0;
+    if (seconds.length === 0 || canvas.clientWidth === 0) return;
+    if (chart) chart.setData(data());
+    else chart = new uPlot(options(), data(), canvas);
+    legend();
+  }
+
+  const plan = () => {
+    if (!planned) planned = requestAnimationFrame(draw);
+  };
+  const anew = () => {
+    chart?.destroy();
+    chart = null;
+    plan();
+  };
+  const size = new ResizeObserver(() => {
+    if (chart && canvas.clientWidth > 0) chart.setSize({ width: canvas.clientWidth, height: HEIGHT });
+    else plan();
+  });
+  size.observe(canvas);
+  dark.addEventListener("change", anew);
+
+  return {
+    element,
+    show(all) {
+      seconds = all;
+      plan();
+    },
+    end() {
+      cancelAnimationFrame(planned);
+      size.disconnect();
+      dark.removeEventListener("change", anew);
+      chart?.destroy();
+    },
+  };
+}

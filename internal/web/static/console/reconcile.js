@@ -1,0 +1,63 @@
+// What differs between the database, the gate and the queue, and repairing what can be repaired.
+
+import { getMine } from "../lib/api.js";
+import { confirm } from "../lib/confirm.js";
+import { h, show, text } from "../lib/dom.js";
+import { number, stamp, t } from "../lib/i18n.js";
+import { intents } from "../lib/intent.js";
+import { button, chip, head, section, table, trouble } from "./parts.js";
+
+const NAMED = 5; // orders of a finding that are listed
+
+// mount shows the report.
+export function mount(root) {
+  const post = intents();
+  const out = trouble();
+  const summary = h("p", { class: "summary", role: "status" }, t("loading"));
+  const reports = h("div", { class: "reports" });
+  const look = button({ name: "refresh", label: t("reconcile.look"), out }, async () => render(await getMine("/admin/reconcile"), false));
+  const repair = button({ name: "apply", kind: "primary", label: t("reconcile.apply"), out }, async () => {
+    if (await confirm(t("reconcile.sure"), t("reconcile.apply"))) render(await post("/admin/reconcile", {}), true);
+  });
+
+  function render(answer, applied) {
+    const found = answer.reports.flatMap((r) => r.findings);
+    const repaired = found.filter((f) => f.repaired).length;
+    const left = found.length - repaired;
+    text(summary, [
+      applied ? t("reconcile.repaired", { n: number(repaired) }) : "",
+      left === 0 ? t("reconcile.clean", { n: number(answer.reports.length) }) : t("reconcile.found", { n: number(left) }),
+      answer.left_out > 0 ? t("reconcile.leftOut", { n: number(answer.left_out) }) : "",
+    ].filter(Boolean).join(" "));
+    show(repair, found.some((f) => f.repairable && !f.repaired));
+    reports.replaceChildren(...answer.reports.filter((r) => r.findings.length > 0).map(report));
+  }
+
+  function report(r) {
+    const rows = table(t("reconcile.findings", { id: r.voucher_id }), [
+      { label: t("reconcile.kind"), cell: (f) => h("code", {}, f.kind) },
+      { label: t("reconcile.what"), cell: (f) => f.detail },
+      { label: t("reconcile.count"), number: true, cell: (f) => number(f.count) },
+      { label: t("reconcile.orders"), cell: (f) => orders(f) },
+      { label: t("reconcile.state"), cell: (f) => state(f) },
+    ]);
+    rows.set(r.findings);
+    return section(t("reconcile.sale", { id: r.voucher_id }),
+      h("p", { class: "note" }, t("reconcile.at", { at: stamp(r.checked_at) }), r.busy ? ` ${t("reconcile.busy")}` : ""),
+      rows.element, h("a", { href: `/console/sales/${r.voucher_id}`, class: "link" }, t("reconcile.see")));
+  }
+
+  const orders = (f) => f.orders.slice(0, NAMED).flatMap((o) => [h("a", { href: `/console/orders/${o.order_id}` }, o.order_id), " "])
+    .concat(f.orders.length > NAMED ? t("reconcile.more", { n: number(f.orders.length - NAMED) }) : []);
+
+  function state(f) {
+    const word = f.repaired ? "done" : f.repairable ? "can" : "yours";
+    return chip(t(`reconcile.is.${word}`), f.repaired ? "good" : "bad");
+  }
+
+  show(repair, false);
+  root.replaceChildren(head(t("reconcile.title"), h("p", {}, t("reconcile.lead"))),
+    h("div", { class: "bar" }, look, repair), out.element, summary, reports, h("p", { class: "note" }, t("reconcile.meaning")));
+  look.click();
+  return () => {};
+}

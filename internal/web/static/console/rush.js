@@ -1,0 +1,117 @@
+// A rush: a demo sale, and a crowd that the server sends to itself.
+
+import { announce } from "../lib/announce.js";
+import { deleteMine, getMine } from "../lib/api.js";
+import { attr, h, show, text } from "../lib/dom.js";
+import { has, number, t } from "../lib/i18n.js";
+import { intents } from "../lib/intent.js";
+import { form } from "./form.js";
+import { panel } from "./panel.js";
+import { button, chip, chipped, factList, head, section, trouble } from "./parts.js";
+import { verdicts } from "./verdicts.js";
+
+const LOOK = 700; // while one is running
+const CALM = 4_000;
+const BUYERS = 5000;
+const STOCK = 5000;
+
+const one = (n) => (n == null ? "" : number(Math.round(n * 10) / 10));
+
+// mount shows the form, the last rush, and its sale.
+export function mount(root) {
+  const post = intents();
+  const out = trouble();
+  const state = chip("");
+  const progress = h("progress", { "aria-label": t("rush.progress") });
+  const list = factList();
+  const detail = h("p", { class: "note" });
+  const judged = verdicts();
+  const link = h("a", { class: "link" }, t("rush.sale"));
+  const stop = button({ name: "stop", label: t("rush.stop"), out }, async () => {
+    await deleteMine("/admin/rush");
+    await look();
+  });
+  const last = section(t("rush.last"), h("div", { class: "head" }, h("p", { class: "sub" }, link), state), progress, list.element, detail, judged.element,
+    h("div", { class: "actions" }, stop));
+  const place = h("div", {});
+  const start = form({
+    name: "rush", label: t("rush.start"),
+    fields: [
+      { name: "buyers", kind: "whole", label: t("rush.buyers"), required: true, min: 1, max: BUYERS, value: 1000 },
+      { name: "stock", kind: "whole", label: t("rush.stock"), required: true, min: 1, max: STOCK, value: 100 },
+    ],
+    work: async (values) => render(await post("/admin/rush", values)),
+  });
+  let live = null;
+  let shown = "";
+  let was = "";
+  let gone = false;
+  let timer = 0;
+
+  function render(r) {
+    if (gone) return;
+    const running = r.state === "running";
+    show(last, r.state !== "idle");
+    attr(last, "data-rush", r.state);
+    chipped(state, t(`rush.is.${r.state}`), { running: "on_sale", done: "good", failed: "bad" }[r.state]);
+    attr(link, "href", r.voucher_id && `/console/sales/${r.voucher_id}`);
+    show(link, r.voucher_id);
+    attr(progress, "max", r.buyers || 1);
+    attr(progress, "value", r.answered ?? 0);
+    list.set([
+      { id: "answered", name: t("rush.answered"), value: t("rush.of", { n: number(r.answered ?? 0), all: number(r.buyers ?? 0) }) },
+      { id: "orders", name: t("rush.orders"), value: t("rush.of", { n: number(r.orders ?? 0), all: number(r.stock ?? 0) }) },
+      { id: "took", name: t("rush.took"), value: r.took_ms ? one(r.took_ms / 1000) : "" },
+      { id: "p50", name: t("live.p50"), value: one(r.p50_ms) }, { id: "p99", name: t("live.p99"), value: one(r.p99_ms) },
+      ...Object.entries(r.outcomes ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([code, n]) => ({ id: code, name: has(`series.${code}`) ? t(`series.${code}`) : code, value: number(n) })),
+    ]);
+    text(detail, r.detail ?? "");
+    judged.set(r.verdicts ?? []);
+    show(stop, running);
+    if (r.voucher_id && r.voucher_id !== "0") follow(r.voucher_id);
+    if (was && was !== r.state) announce(t(`rush.is.${r.state}`));
+    was = r.state;
+    plan(running ? LOOK : CALM);
+  }
+
+  function follow(id) {
+    if (id === shown) return;
+    shown = id;
+    live?.end();
+    live = panel(id);
+    place.replaceChildren(live.element);
+  }
+
+  function plan(pause) {
+    clearTimeout(timer);
+    if (!gone) timer = setTimeout(() => (document.hidden ? plan(pause) : look()), pause);
+  }
+
+  async function look() {
+    try {
+      render(await getMine("/admin/rush"));
+      out.clear();
+    } catch (problem) {
+      if (!problem.code) throw problem;
+      if (gone) return;
+      if (problem.code === "forbidden") return noDemo(problem);
+      out.show(problem);
+      plan(CALM);
+    }
+  }
+
+  // noDemo: this server sends no crowds to itself.
+  function noDemo(problem) {
+    root.replaceChildren(head(t("rush.title")), h("p", { class: "empty", "data-nodemo": true }, t("rush.noDemo")), h("p", { class: "note" }, problem.detail ?? ""));
+  }
+
+  show(last, false);
+  root.replaceChildren(head(t("rush.title"), h("p", {}, t("rush.lead"))), section(t("rush.new"), start.element), out.element, last, place);
+  look();
+  return () => {
+    gone = true;
+    clearTimeout(timer);
+    live?.end();
+  };
+}

@@ -1,0 +1,92 @@
+// The list of sales, and making one.
+
+import { getMine } from "../lib/api.js";
+import { h, newID } from "../lib/dom.js";
+import { go } from "../lib/frame.js";
+import { money, number, stamp, t, zone } from "../lib/i18n.js";
+import { intents } from "../lib/intent.js";
+import { form, localTime } from "./form.js";
+import { chip, head, listing, section } from "./parts.js";
+
+const states = ["on_sale", "upcoming", "sold_out", "ended", "off"];
+
+// stateOf is what a chip says of a voucher, and its kind: one that was taken off says so.
+export const stateOf = (v) => (v.status === "on" ? [t(`state.${v.state}`), v.state] : [t(`voucher.${v.status}`), "ended"]);
+
+// list shows the sales, of one state or all.
+export function list(root) {
+  const chosen = new URLSearchParams(location.search).get("state") ?? "";
+  const id = newID("state");
+  const choice = h("select", { id, name: "state", onchange: () => go(choice.value ? `/console?state=${choice.value}` : "/console") },
+    h("option", { value: "" }, t("sales.all")), states.map((s) => h("option", { value: s }, s === "off" ? t("voucher.off") : t(`state.${s}`))));
+  choice.value = states.includes(chosen) ? chosen : "";
+  const all = listing({
+    caption: t("sales.title"), empty: t("sales.none"),
+    columns: [
+      { label: t("voucher.title"), cell: (v) => h("a", { href: `/console/sales/${v.id}` }, v.title) },
+      { label: t("voucher.state"), cell: (v) => chip(...stateOf(v)) },
+      { label: t("voucher.stock"), number: true, cell: (v) => (v.stock === undefined ? "–" : `${number(v.stock)} / ${number(v.initial_stock)}`) },
+      { label: t("voucher.begin_at"), cell: (v) => (v.begin_at ? stamp(v.begin_at) : "–") },
+      { label: t("voucher.end_at"), cell: (v) => (v.end_at ? stamp(v.end_at) : "–") },
+      { label: t("voucher.pay_value"), number: true, cell: (v) => money(v.pay_value, v.currency) },
+      { label: t("voucher.id"), number: true, cell: (v) => v.id },
+    ],
+    read: (cursor) => getMine(`/vouchers?${new URLSearchParams({ limit: 30, ...(choice.value && { status: choice.value }), ...(cursor && { cursor }) })}`),
+  });
+  root.replaceChildren(head(t("sales.title"), h("p", {}, t("sales.lead"))),
+    h("div", { class: "bar" },
+      h("div", { class: "field" }, h("label", { for: id }, t("voucher.state")), choice),
+      h("a", { href: "/console/new", class: "button primary" }, t("sales.new"))),
+    all.element);
+  all.load();
+  const seen = () => document.hidden || all.load();
+  document.addEventListener("visibilitychange", seen);
+  return () => document.removeEventListener("visibilitychange", seen);
+}
+
+const MOST_UNITS = 1_000_000_000;
+
+// fields are those of a voucher. `v` is the one that is changed, and null for a new one.
+export function fields(v, currency) {
+  const own = (name) => v?.[name] ?? "";
+  const sale = !v || v.type === "seckill";
+  const at = (name, hours) => localTime(v ? v[name] : Date.now() - (Date.now() % 60_000) + hours * 3_600_000);
+  const note = t("voucher.zone", { zone: zone() });
+  const all = [
+    { name: "title", kind: "text", required: true, max: 255 },
+    { name: "sub_title", kind: "text", max: 255, empty: "" },
+    { name: "rules", kind: "area", max: 1024, empty: "" },
+    { name: "shop_id", kind: "id", required: true, note: t("voucher.shopNote") },
+    !v && { name: "currency", kind: "text", required: true, max: 3, value: "CNY", note: t("voucher.currencyNote") },
+    { name: "pay_value", kind: "amount", required: true, currency },
+    { name: "actual_value", kind: "amount", required: true, currency, note: t("voucher.worthNote") },
+    !v && { name: "stock", kind: "whole", required: true, min: 0, max: MOST_UNITS },
+    sale && { name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: v ? v.limit_per_user : 1 },
+    sale && { name: "begin_at", kind: "time", required: true, note, value: at("begin_at", 1) },
+    sale && { name: "end_at", kind: "time", required: true, note, value: at("end_at", 3) },
+  ];
+  return all.filter(Boolean).map((f) => ({ label: t(`voucher.${f.name}`), value: own(f.name), ...f }));
+}
+
+// fits holds the fields of a voucher against each other.
+export function fits(values, form) {
+  const errors = {};
+  const [begin, end] = ["begin_at", "end_at"].map((name) => form.value(name));
+  if (begin !== undefined && new Date(end) <= new Date(begin)) errors.end_at = t("form.order");
+  if (values.currency !== undefined && !/^[A-Z]{3}$/.test(values.currency)) errors.currency = t("form.currency");
+  return errors;
+}
+
+// make shows the form of a new sale.
+export function make(root) {
+  const post = intents();
+  const f = form({
+    name: "make", label: t("sales.make"), fields: fields(null, () => f.value("currency")), check: fits,
+    work: async (values) => {
+      const made = await post("/admin/vouchers", values);
+      go(`/console/sales/${made.id}`);
+    },
+  });
+  root.replaceChildren(head(t("sales.new"), h("a", { href: "/console", class: "link" }, t("sales.back"))), section(t("sales.what"), f.element));
+  return () => {};
+}
