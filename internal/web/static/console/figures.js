@@ -27,10 +27,11 @@ export const batch = (s) => (s.batches > 0 ? s.batch_rows / s.batches : null);
 
 const fact = (name) => (s) => s[name] ?? null;
 
-// plots are the pictures of a sale: their series are {name, value(second)}, drawn as lines or stacked.
+// plots are the pictures of a sale: their series are {name, value(second)}, drawn as lines or stacked. Of those that count
+// what happened the sums are worth saying.
 export const plots = [
-  { name: "orders", series: [{ name: "durable", value: durable }, { name: "accepted", value: accepted }] },
-  { name: "refusals", stacked: true, series: codes.map((code) => ({ name: code, value: (s) => refused(s, code) })) },
+  { name: "orders", counts: true, series: [{ name: "durable", value: durable }, { name: "accepted", value: accepted }] },
+  { name: "refusals", counts: true, stacked: true, series: codes.map((code) => ({ name: code, value: (s) => refused(s, code) })) },
   { name: "stock", series: [{ name: "database", value: fact("stock") }, { name: "gate", value: fact("gate") }] },
   { name: "latency", series: [{ name: "p50", value: took("p50_ms") }, { name: "p99", value: took("p99_ms") }] },
   { name: "batches", dots: true, series: [{ name: "batch", value: batch }] },

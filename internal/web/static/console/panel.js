@@ -46,6 +46,7 @@ export function panel(id, onStats) {
     if (!stats || stats === shown) return;
     shown = stats;
     attr(element, "data-seconds", seconds.length);
+    attr(element, "data-holes", seconds.filter((s) => !s.outcomes).length);
     numbers(stats);
     promises.set(stats.invariants);
     text(checked, stats.checked_at ? t("live.checked", { at: stamp(stats.checked_at) }) : "");

@@ -1,7 +1,7 @@
 // A plot that moves with time, by uPlot. It draws when the browser draws, not while nobody looks, and by the colours of
 // the page.
 
-import { h, text } from "../lib/dom.js";
+import { attr, h, text } from "../lib/dom.js";
 import { clockTime, number, t } from "../lib/i18n.js";
 import uPlot from "../vendor/uPlot.esm.js";
 
@@ -12,9 +12,9 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const round = (n) => (n == null ? "–" : number(Math.round(n * 10) / 10));
 
-// plot makes one of {name, series, stacked, dots} (figures.js). show(seconds) draws it, end() takes it away.
-export function plot({ name, series, stacked, dots }) {
-  const canvas = h("div", { class: "canvas", role: "img", "aria-label": t("plot.alt", { title: t(`plot.${name}`) }) });
+// plot makes one of {name, series, counts, stacked, dots} (figures.js). show(seconds) draws it, end() takes it away.
+export function plot({ name, series, counts, stacked, dots }) {
+  const canvas = h("div", { class: "canvas", role: "img", "aria-label": t(`plot.${name}`) });
   const values = series.map(() => h("b", {}));
   const element = h("figure", { class: "plot", "data-plot": name },
     h("figcaption", {}, h("h3", {}, t(`plot.${name}`)), h("ul", { class: "legend" }, series.map((s, i) =>
@@ -24,10 +24,17 @@ export function plot({ name, series, stacked, dots }) {
   let seconds = [];
   let planned = 0;
 
-  // shown are the values in the legend: those under the mouse, else the last.
+  // legend writes the values: those under the mouse, else the last.
   function legend() {
     const at = seconds[chart?.cursor.idx ?? seconds.length - 1];
     series.forEach((s, i) => text(values[i], at ? round(s.value(at)) : "–"));
+  }
+
+  // say tells those who do not see the picture what is in it.
+  function say() {
+    const each = series.map((s) => [s, counts ? seconds.reduce((sum, second) => sum + s.value(second), 0) : s.value(seconds.at(-1))]);
+    const figures = each.filter(([, n]) => !counts || n > 0).map(([s, n]) => `${t(`series.${s.name}`)} ${round(n)}`).join(", ");
+    attr(canvas, "aria-label", t(counts ? "plot.sums" : "plot.last", { title: t(`plot.${name}`), figures: figures || "0" }));
   }
 
   // data is what uPlot draws. What is stacked is drawn from the sum of all down, each over the one before.
@@ -69,6 +76,7 @@ export function plot({ name, series, stacked, dots }) {
     if (chart) chart.setData(data());
     else chart = new uPlot(options(), data(), canvas);
     legend();
+    say();
   }
 
   const plan = () => {
