@@ -17,12 +17,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/handler"
-	"seckill/internal/idgen"
 	"seckill/internal/payment"
 	"seckill/internal/queue"
 	"seckill/internal/repo"
 	"seckill/internal/service"
-	"seckill/internal/web"
 )
 
 // maxInFlight bounds the purchases that one process works on; the next ones are told that it is overloaded.
@@ -151,14 +149,6 @@ func prepareDatabase(e *env, store *repo.Store) error {
 	return err
 }
 
-// parts are the dependencies that serve has opened.
-type parts struct {
-	store     *repo.Store
-	rdb       redis.UniversalClient
-	lockNodes []redis.UniversalClient
-	secret    []byte
-}
-
 // server is the program while it serves.
 type server struct {
 	cfg     Config
@@ -172,121 +162,6 @@ type server struct {
 	console  *console
 	// background is what runs beside the requests, until the last of them is answered.
 	background []func(context.Context)
-}
-
-// newServer wires the program, from the inside out.
-func newServer(e *env, p parts) (*server, error) {
-	cfg, now := e.cfg, time.Now
-	if e.tuning.now != nil {
-		now = e.tuning.now
-	}
-	m := newMetrics(cfg.OrderLane, p.store, p.rdb)
-	ids, err := idgen.New(p.rdb, "order", idgen.WithClock(now))
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := service.NewTokens(p.secret, now)
-	if err != nil {
-		return nil, err
-	}
-	revoked := service.NewRevocations(p.store, now, e.log)
-	if err := revoked.Load(e.ctx); err != nil {
-		return nil, fmt.Errorf("read the ended sessions: %w", err)
-	}
-	paymentSecret := []byte(cfg.PaymentSecret)
-	if len(paymentSecret) == 0 {
-		paymentSecret = service.DeriveSecret(p.secret, "payment notices")
-	}
-	zone, err := time.LoadLocation(cfg.Timezone)
-	if err != nil {
-		return nil, fmt.Errorf("SECKILL_TIMEZONE: %w", err)
-	}
-	auth := service.NewAuth(service.AuthConfig{
-		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.log},
-		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
-	})
-	changes, moves := newNews(p.rdb, e.log, vouchersChannel), newNews(p.rdb, e.log, ordersChannel)
-	watchers := service.NewWatchers()
-	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: changes.changed})
-	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
-	gate := newGate(p.rdb, cfg.QueueBacklog, e.log)
-	committer := &service.Committer{Orders: p.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
-	console := newConsole(e, p.rdb, gate.Instance())
-	workers := newWorkers(e, gate, p.rdb, committer.Commit, m, console)
-	console.watch(cfg.OrderLane, p.store, gate, workers)
-	m.registry.MustRegister(queueLag{workers})
-	s := &server{
-		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales, watchers: watchers, console: console,
-		sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret, Now: now, Log: e.log, Faults: cfg.Sandbox}),
-	}
-	if !cfg.IsDemo() {
-		e.log.Warn("payments go to the sandbox, which moves no money")
-	}
-	s.background = []func(context.Context){
-		revoked.Run, changes.publish, func(ctx context.Context) { changes.receive(ctx, sales.Forget) },
-		moves.publish, func(ctx context.Context) { moves.receive(ctx, watchers.Wake) },
-	}
-	var keyStore service.KeyStore = p.store
-	if e.tuning.keys != nil {
-		keyStore = e.tuning.keys(keyStore)
-	}
-	keys := service.NewIdempotency(service.IdempotencyConfig{
-		Store: keyStore, IDs: ids, Now: now, Observe: m.keyed,
-		Failed: func(err error) { e.log.Warn("cannot clear away old idempotency keys", "err", err) },
-	})
-	s.background = append(append(s.background, keys.Run), console.background()...)
-	ordersConfig := service.OrdersConfig{
-		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
-		Codes: service.NewRedeemCodes(p.secret), Moved: moves.changed,
-	}
-	var inUse func() []int64
-	switch cfg.OrderLane {
-	case "lock":
-		var locks service.UserLocks = &userLocks{nodes: p.lockNodes, observe: m.lockEvent}
-		if e.tuning.locks != nil {
-			locks = e.tuning.locks
-		}
-		ordersConfig.Lane = service.NewLockLane(locks, ids, p.store)
-	case "batch":
-		ordersConfig.Lane, ordersConfig.MaxInFlight = service.NewBatchLane(ids, p.store, console.batches(m.batch)), maxInFlightBatched
-	case "queue":
-		lane := service.NewQueueLane(gate, ids, p.store, m.batch)
-		ordersConfig.Lane, ordersConfig.Queue, ordersConfig.MaxInFlight = lane, gate, maxInFlightBatched
-		inUse = lane.InUse
-		s.background = append(s.background,
-			func(ctx context.Context) { _ = gate.Run(ctx) },    // returns nil when ctx ends
-			func(ctx context.Context) { _ = workers.Run(ctx) }, // likewise
-		)
-	}
-	if cfg.OrderLane != "queue" {
-		warnOfBacklog(e.ctx, workers, cfg.OrderLane, e.log)
-	}
-	reconciler := newReconciler(e, gate, p.store, service.ReconcilerConfig{
-		Queue: cfg.OrderLane == "queue", InUse: inUse, Now: now, Observe: m.reconciled,
-	})
-	s.background = append(s.background, reconciler.Run)
-	returns := service.Returns{Sales: sales, Queue: ordersConfig.Queue, Moved: moves.changed}
-	closer := &service.Closer{Store: p.store, Returns: returns, Log: e.log, Closed: m.closed}
-	payments := service.NewPayments(service.PaymentsConfig{
-		Store: p.store, Providers: map[string]service.PaymentProvider{service.DefaultProvider: s.sandbox},
-		Returns: returns, Now: now, Log: e.log, Observe: m.payment,
-	})
-	s.background = append(s.background, closer.Run, payments.Run)
-	pages, err := web.Routes()
-	if err != nil {
-		return nil, err
-	}
-	served := handler.Config{
-		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Watchers: watchers,
-		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
-		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store, Keys: keys,
-		Reconciler: reconciler,
-		Shops:      p.store, Zone: zone, Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
-		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies, Pages: pages,
-	}
-	console.serve(&served, p.store, tokens)
-	s.handler, err = handler.New(served)
-	return s, err
 }
 
 // checks are the conditions of /readyz.
@@ -387,10 +262,11 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
 		rds = "embedded Redis"
 	}
 	fmt.Fprintf(out, "seckill listens on %s (%s, %s, lane %s)\n", url, database, rds, s.cfg.OrderLane)
+	fmt.Fprintf(out, "  shop %[1]s/   console %[1]s/console   API %[1]s/docs\n", url)
 	if !s.cfg.IsDemo() {
 		return
 	}
-	fmt.Fprintf(out, `Demo: open the address in a browser. Any mobile number logs in, %s is an admin. For other clients the code comes in the header X-Demo-Code:
+	fmt.Fprintf(out, `Demo: any mobile number logs in, %s is an admin. The pages fill in the login code; other clients read it in the header X-Demo-Code:
   curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
   curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
   curl -s  %s/api/v1/vouchers

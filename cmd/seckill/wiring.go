@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/handler"
+	"seckill/internal/idgen"
+	"seckill/internal/payment"
+	"seckill/internal/queue"
+	"seckill/internal/repo"
+	"seckill/internal/service"
+	"seckill/internal/web"
+)
+
+// parts are the dependencies that serve has opened.
+type parts struct {
+	store     *repo.Store
+	rdb       redis.UniversalClient
+	lockNodes []redis.UniversalClient
+	secret    []byte
+}
+
+// newServer wires the program, from the inside out.
+func newServer(e *env, p parts) (*server, error) {
+	cfg, now := e.cfg, time.Now
+	if e.tuning.now != nil {
+		now = e.tuning.now
+	}
+	m := newMetrics(cfg.OrderLane, p.store, p.rdb)
+	ids, err := idgen.New(p.rdb, "order", idgen.WithClock(now))
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := service.NewTokens(p.secret, now)
+	if err != nil {
+		return nil, err
+	}
+	revoked := service.NewRevocations(p.store, now, e.log)
+	if err := revoked.Load(e.ctx); err != nil {
+		return nil, fmt.Errorf("read the ended sessions: %w", err)
+	}
+	zone, err := time.LoadLocation(cfg.Timezone)
+	if err != nil {
+		return nil, fmt.Errorf("SECKILL_TIMEZONE: %w", err)
+	}
+	auth := service.NewAuth(service.AuthConfig{
+		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.log},
+		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
+	})
+	changes, moves := newNews(p.rdb, e.log, vouchersChannel), newNews(p.rdb, e.log, ordersChannel)
+	watchers := service.NewWatchers()
+	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: changes.changed})
+	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
+	gate := newGate(p.rdb, cfg.QueueBacklog, e.log)
+	committer := &service.Committer{Orders: p.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
+	console := newConsole(e, p.rdb, gate.Instance())
+	workers := newWorkers(e, gate, p.rdb, committer.Commit, m, console)
+	console.watch(cfg.OrderLane, p.store, gate, workers)
+	m.registry.MustRegister(queueLag{workers})
+	s := &server{
+		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales, watchers: watchers, console: console,
+		sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret(cfg, p.secret), Now: now, Log: e.log, Faults: cfg.Sandbox}),
+	}
+	if !cfg.IsDemo() {
+		e.log.Warn("payments go to the sandbox, which moves no money")
+	}
+	s.background = []func(context.Context){
+		revoked.Run, changes.publish, func(ctx context.Context) { changes.receive(ctx, sales.Forget) },
+		moves.publish, func(ctx context.Context) { moves.receive(ctx, watchers.Wake) },
+	}
+	keys := newKeys(e, p.store, ids, now, m)
+	s.background = append(append(s.background, keys.Run), console.background()...)
+	ordersConfig := service.OrdersConfig{
+		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
+		Codes: service.NewRedeemCodes(p.secret), Moved: moves.changed,
+	}
+	lane := lane{store: p.store, nodes: p.lockNodes, ids: ids, gate: gate, workers: workers, metrics: m, console: console}
+	inUse := lane.use(e, s, &ordersConfig)
+	reconciler := newReconciler(e, gate, p.store, service.ReconcilerConfig{
+		Queue: cfg.OrderLane == "queue", InUse: inUse, Now: now, Observe: m.reconciled,
+	})
+	s.background = append(s.background, reconciler.Run)
+	returns := service.Returns{Sales: sales, Queue: ordersConfig.Queue, Moved: moves.changed}
+	closer := &service.Closer{Store: p.store, Returns: returns, Log: e.log, Closed: m.closed}
+	payments := service.NewPayments(service.PaymentsConfig{
+		Store: p.store, Providers: map[string]service.PaymentProvider{service.DefaultProvider: s.sandbox},
+		Returns: returns, Now: now, Log: e.log, Observe: m.payment,
+	})
+	s.background = append(s.background, closer.Run, payments.Run)
+	pages, err := web.Routes()
+	if err != nil {
+		return nil, err
+	}
+	served := handler.Config{
+		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Watchers: watchers,
+		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
+		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store, Keys: keys,
+		Reconciler: reconciler,
+		Shops:      p.store, Zone: zone, Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
+		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies, Pages: pages,
+	}
+	console.serve(&served, p.store, tokens)
+	s.handler, err = handler.New(served)
+	return s, err
+}
+
+// paymentSecret is what signs the notices of payment providers.
+func paymentSecret(cfg Config, secret []byte) []byte {
+	if cfg.PaymentSecret != "" {
+		return []byte(cfg.PaymentSecret)
+	}
+	return service.DeriveSecret(secret, "payment notices")
+}
+
+// newKeys makes what keeps the answers to requests with an Idempotency-Key.
+func newKeys(e *env, store service.KeyStore, ids service.IDs, now func() time.Time, m *metrics) *service.Idempotency {
+	if e.tuning.keys != nil {
+		store = e.tuning.keys(store)
+	}
+	return service.NewIdempotency(service.IdempotencyConfig{
+		Store: store, IDs: ids, Now: now, Observe: m.keyed,
+		Failed: func(err error) { e.log.Warn("cannot clear away old idempotency keys", "err", err) },
+	})
+}
+
+// lane is what the order lanes are made of.
+type lane struct {
+	store   *repo.Store
+	nodes   []redis.UniversalClient
+	ids     service.IDs
+	gate    gate
+	workers *queue.Workers
+	metrics *metrics
+	console *console
+}
+
+// use has orders placed in the configured lane, and adds what must run for it. inUse, of the lane queue, says which gates
+// this process has asked lately.
+func (l lane) use(e *env, s *server, orders *service.OrdersConfig) (inUse func() []int64) {
+	switch e.cfg.OrderLane {
+	case "lock":
+		var locks service.UserLocks = &userLocks{nodes: l.nodes, observe: l.metrics.lockEvent}
+		if e.tuning.locks != nil {
+			locks = e.tuning.locks
+		}
+		orders.Lane = service.NewLockLane(locks, l.ids, l.store)
+	case "batch":
+		observe := l.console.batches(l.metrics.batch)
+		orders.Lane, orders.MaxInFlight = service.NewBatchLane(l.ids, l.store, observe), maxInFlightBatched
+	case "queue":
+		q := service.NewQueueLane(l.gate, l.ids, l.store, l.metrics.batch)
+		orders.Lane, orders.Queue, orders.MaxInFlight = q, l.gate, maxInFlightBatched
+		s.background = append(s.background,
+			func(ctx context.Context) { _ = l.gate.Run(ctx) },    // returns nil when ctx ends
+			func(ctx context.Context) { _ = l.workers.Run(ctx) }, // likewise
+		)
+		return q.InUse
+	}
+	warnOfBacklog(e.ctx, l.workers, e.cfg.OrderLane, e.log)
+	return nil
+}
