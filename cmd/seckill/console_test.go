@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,7 @@ func TestConsole(t *testing.T) {
 		{"reconcile", reconcileInBrowser},
 		{"live", saleLive},
 		{"live, cut", liveCut},
+		{"no demo", noDemo},
 		{"languages", consoleLanguages},
 		{"narrow", consoleNarrow},
 		{"accessible", consoleAccessible},
@@ -484,6 +486,58 @@ func liveCut(t *testing.T, c *consoleTest) {
 	require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
 }
 
+// TestConsoleRush watches a rush from its start to its verdicts, on the embedded default and, in the lane queue, on real
+// servers.
+func TestConsoleRush(t *testing.T) {
+	browser := startBrowser(t)
+	for name, stack := range map[string]func(*testing.T) *stack{
+		"embedded": embeddedStack, "real": func(t *testing.T) *stack { return realStack(t).in("queue") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stack(t).withAdmins()
+			p := s.serve(t, "")
+			v := visit(t, browser, p.url, "en")
+			v.enter("/console/rush", adminPhones[0])
+			v.fill("rush", "buyers", "0")
+			v.fill("rush", "stock", "x")
+			v.submit("rush")
+			v.reads(fieldError("rush", "buyers"), "between 1 and")
+			v.reads(fieldError("rush", "stock"), "whole number")
+			v.fill("rush", "buyers", "400")
+			v.fill("rush", "stock", "60")
+			v.submit("rush")
+			v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // while it goes on, or just after
+			v.until(`document.querySelector("[data-rush]").dataset.rush === "done"`)
+			v.reads("[data-rush] "+fact("answered"), "400 of 400")
+			v.reads("[data-rush] "+fact("orders"), "60 of 60")
+			verdicts := `[...document.querySelectorAll("[data-rush] [data-invariant]")]`
+			require.GreaterOrEqual(t, evaluate[int](v.tab, verdicts+`.length`), 3)
+			require.True(t, evaluate[bool](v.tab, verdicts+`.every((li) => li.dataset.ok === "holds" && li.innerText.includes("✓"))`))
+			v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Durable 60")`)
+			v.until(`document.querySelector('.live %s')?.innerText === "0"`, fact("database"))
+			v.until(`[...document.querySelectorAll(".live [data-invariant]")].every((li) => li.dataset.ok === "holds")`)
+			v.legible(t, "rush")
+			s.verify(t)
+		})
+	}
+}
+
+// noDemo: where something is at stake no crowds are sent, and the page says so.
+func noDemo(t *testing.T, c *consoleTest) {
+	p := embeddedStack(t).withAdmins().with("SECKILL_DEMO=false").serve(t, "")
+	v := c.visit(p.url, "en")
+	v.goTo("/console/rush")
+	v.click(`[data-do="enter"]`)
+	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
+	v.key(c.phone + "\r")
+	v.until(`document.activeElement?.name === "code"`)
+	code := regexp.MustCompile(`phone=` + c.phone + ` code=(\d{6})`)
+	eventually(t, "the code is sent", func() bool { return code.MatchString(p.log.String()) })
+	v.key(code.FindStringSubmatch(p.log.String())[1] + "\r")
+	v.reads("[data-nodemo]", "This server is no demo")
+	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form").length`))
+}
+
 // consolePage is a page of the console, and what is there when it is ready.
 type consolePage struct{ path, ready string }
 
@@ -516,7 +570,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 		const found = [];
 		while (walk.nextNode()) {
 			const el = walk.currentNode.parentElement;
-			if (el.checkVisibility() && !el.closest("noscript, td, tbody, dd, [data-do=language], code, .trouble .note, .reference") && /[a-z]{4}/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
+			if (el.checkVisibility() && !el.closest("noscript, td, tbody, dd, [data-do=language], code, .trouble .note, .promises .note, .reference") && /[a-z]{4}/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
 		}
 		return found.filter((text) => !/SECKILL_|ISO 4217|seckill rush|UTC|^p(50|99)/.test(text));
 	})()`

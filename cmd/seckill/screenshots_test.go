@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"image/png"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,9 +24,10 @@ const (
 // TestScreenshots holds the pictures of the documentation small; with -update it takes them from the running pages.
 func TestScreenshots(t *testing.T) {
 	if *update {
-		takeScreenshots(t)
+		t.Run("store", takeScreenshots)
+		t.Run("console", takeConsoleScreenshots)
 	}
-	for _, name := range []string{"store-phone-zh.png", "store-desktop-en.png", "orders-en.png"} {
+	for _, name := range []string{"store-phone-zh.png", "store-desktop-en.png", "orders-en.png", "console-sale.png", "console-orders.png"} {
 		text, err := os.ReadFile(filepath.Join(pictures, name))
 		require.NoError(t, err)
 		require.Less(t, len(text), maxPicture, name)
@@ -95,6 +97,46 @@ func takeScreenshots(t *testing.T) {
 	desktop.do(chromedp.EmulateViewport(900, 760))
 	desktop.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
 	desktop.shoot("orders-en.png")
+}
+
+// takeConsoleScreenshots shows a sale that is being bought, and the orders of it.
+func takeConsoleScreenshots(t *testing.T) {
+	s := embeddedStack(t).withAdmins().in("queue")
+	p := s.serve(t, "").shop(t)
+	sale, crowd := p.publish(t, offer{Title: "Dinner for two", SubTitle: "Riverside Hot Pot", PayValue: 9900, ActualValue: 19800, Stock: 900}), s.tokens(t, 1500)
+	v := visit(t, startBrowser(t), p.url, "en-GB")
+	v.do(chromedp.EmulateViewport(1120, 940))
+	v.enter("/console/sales/"+sale, adminPhones[0])
+	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
+	for i, token := range crowd {
+		o, err := p.Place(t.Context(), token, sale)
+		if i%3 == 0 { // some press twice
+			_, _ = p.Place(t.Context(), token, sale)
+		}
+		switch {
+		case err != nil:
+		case i%40 == 1:
+			p.must(t, http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
+		case i%60 == 2:
+			p.must(t, http.MethodPost, "/orders/"+o.ID+"/cancel", token, nil)
+		}
+		time.Sleep(time.Duration(10+5*(i/100%4)) * time.Millisecond) // people come in waves
+	}
+	v.judged("I3", "holds")
+	v.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".live").scrollIntoView()`))
+	v.shoot("console-sale.png")
+
+	phone := newPhone()
+	token, err := p.Login(t.Context(), phone)
+	require.NoError(t, err)
+	lunch := p.buy(t, token, p.publish(t, offer{Title: "Lunch menu", PayValue: 4900, ActualValue: 9800, Stock: 40}))
+	p.must(t, http.MethodPost, "/orders/"+lunch.ID+"/pay", token, nil)
+	p.waitFor(t, token, lunch.ID, "paid")
+	p.buy(t, token, p.publish(t, offer{Title: "Breakfast", PayValue: 1900, ActualValue: 3800, Stock: 40}))
+	v.do(chromedp.EmulateViewport(1120, 860))
+	v.goTo("/console/orders?phone=" + phone)
+	v.ready("tbody tr")
+	v.shoot("console-orders.png")
 }
 
 // emptyShop is a server without the demo's sales.

@@ -8,6 +8,7 @@ import { factList, section, table, trouble } from "./parts.js";
 import { plot } from "./plot.js";
 import { verdicts } from "./verdicts.js";
 
+const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled"];
 const ROWS = 10; // seconds in the table
 
 const round = (n) => (n == null ? "–" : number(Math.round(n * 10) / 10));
@@ -61,7 +62,7 @@ export function panel(id, onStats) {
       ...(queue ? [["lag", queue.lag], ["oldest", queue.oldest_seconds], ["letters", queue.dead_letters]] : []),
       ["p50", totals.p50_ms], ["p99", totals.p99_ms], ["instances", instances],
     ].map(([id, n]) => ({ id, name: t(`live.${id}`), value: n == null ? "" : round(n) }));
-    const byStatus = Object.entries(orders).map(([status, n]) => ({ id: status, name: t(`status.${status}`), value: number(n) }));
+    const byStatus = statuses.filter((s) => s in orders).map((s) => ({ id: s, name: t(`status.${s}`), value: number(orders[s]) }));
     now.set([...byStatus, ...entries, { id: "lane", name: t("live.lane"), value: lane }]);
   }
 

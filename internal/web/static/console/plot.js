@@ -1,11 +1,11 @@
 // A plot that moves with time, by uPlot. It draws when the browser draws, not while nobody looks, and by the colours of
 // the page.
 
-import { attr, h, text } from "../lib/dom.js";
+import { attr, h, show, text } from "../lib/dom.js";
 import { clockTime, number, t } from "../lib/i18n.js";
 import uPlot from "../vendor/uPlot.esm.js";
 
-const HEIGHT = 170;
+const HEIGHT = 190;
 const LEAST = 60; // seconds that the axis shows at least
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -33,6 +33,7 @@ export function plot({ name, series, counts, stacked, dots }) {
   // say tells those who do not see the picture what is in it.
   function say() {
     const each = series.map((s) => [s, counts ? seconds.reduce((sum, second) => sum + s.value(second), 0) : s.value(seconds.at(-1))]);
+    if (stacked) each.forEach(([, n], i) => show(values[i].parentElement, n > 0)); // seven names, of which few are needed
     const figures = each.filter(([, n]) => !counts || n > 0).map(([s, n]) => `${t(`series.${s.name}`)} ${round(n)}`).join(", ");
     attr(canvas, "aria-label", t(counts ? "plot.sums" : "plot.last", { title: t(`plot.${name}`), figures: figures || "0" }));
   }
@@ -52,7 +53,8 @@ export function plot({ name, series, counts, stacked, dots }) {
     const lines = series.map((_, i) => {
       const stroke = color(`--s${i + 1}`);
       if (stacked) return { stroke, fill: stroke, width: 1, points: { show: false } };
-      return { stroke, width: 2, dash: i > 0 ? [6, 4] : undefined, points: { show: dots, size: 4 } };
+      const first = i === 0; // lines that lie upon each other are told apart: an area, and dashes over it
+      return { stroke, width: 2, fill: first && series.length > 1 ? `${stroke}2b` : undefined, dash: first ? undefined : [6, 4], points: { show: dots, size: 4 } };
     });
     return {
       width: Math.max(200, canvas.clientWidth), height: HEIGHT, legend: { show: false },

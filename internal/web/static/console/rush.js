@@ -12,8 +12,8 @@ import { verdicts } from "./verdicts.js";
 
 const LOOK = 700; // while one is running
 const CALM = 4_000;
-const BUYERS = 5000;
-const STOCK = 5000;
+const BUYERS = 5_000;
+const STOCK = 10_000;
 
 const one = (n) => (n == null ? "" : number(Math.round(n * 10) / 10));
 
