@@ -1,9 +1,15 @@
 package web
 
-// defaultPolicy lets the pages use what this server hands out, and nothing inline; the last two rules make the
-// browser refuse innerHTML and its kind.
-const defaultPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+// basePolicy lets the pages use what this server hands out, and nothing inline.
+const basePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// defaultPolicy also makes the browser refuse innerHTML and its kind.
+const defaultPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// docsPolicy is for Swagger UI, which makes markup of the document's descriptions. What is in them could still run no
+// script.
+const docsPolicy = basePolicy
 
 // page is an HTML document.
 type page struct {
@@ -17,5 +23,8 @@ var pages = []page{
 	{ // the storefront
 		frame: "index.html", patterns: []string{"/", "/orders", "/orders/:id"},
 		modules: []string{"lib/", "shop/", "vendor/lean-qr.mjs"}, policy: defaultPolicy,
+	},
+	{ // the API's documentation
+		frame: "docs.html", patterns: []string{"/docs"}, policy: docsPolicy,
 	},
 }

@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -38,10 +39,11 @@ const (
 
 // file is a file as it is sent.
 type file struct {
-	kind          string
-	plain, zipped []byte // zipped is nil where it would be no shorter
-	tag           string
-	policy        string // Content-Security-Policy
+	kind   string
+	plain  []byte
+	zipped func() []byte // nil where it would be no shorter; made when it is first asked for
+	tag    string
+	policy string // Content-Security-Policy
 }
 
 // site is the pages and their assets.
@@ -64,7 +66,7 @@ func Routes() (map[string]http.Handler, error) {
 	return routes, nil
 }
 
-// newSite reads, fills in and compresses everything once.
+// newSite reads and fills in everything once.
 func newSite() (*site, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
@@ -139,21 +141,24 @@ func newFile(name string, text []byte, policy string) (*file, error) {
 	}
 	sum := sha256.Sum256(text)
 	f.tag = hex.EncodeToString(sum[:8])
+	f.zipped = sync.OnceValue(func() []byte { return compress(text) })
+	return f, nil
+}
+
+// compress returns nil where it makes nothing shorter.
+func compress(text []byte) []byte {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	if _, err := z.Write(text); err != nil {
-		return nil, err
+		return nil
 	}
-	if err := z.Close(); err != nil {
-		return nil, err
+	if z.Close() != nil || b.Len() >= len(text) {
+		return nil
 	}
-	if b.Len() < len(text) {
-		f.zipped = b.Bytes()
-	}
-	return f, nil
+	return b.Bytes()
 }
 
 // asset serves a file of this build. While servers of two builds are behind one address, a page of one may ask the
@@ -181,10 +186,12 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	body, tag := f.plain, f.tag
-	if f.zipped != nil && takesGzip(r.Header.Get("Accept-Encoding")) {
-		body, tag = f.zipped, f.tag+"-gzip" // another representation, another tag
-		h.Set("Content-Encoding", "gzip")
-		h.Set("Content-Length", strconv.Itoa(len(body)))
+	if takesGzip(r.Header.Get("Accept-Encoding")) {
+		if zipped := f.zipped(); zipped != nil {
+			body, tag = zipped, f.tag+"-gzip" // another representation, another tag
+			h.Set("Content-Encoding", "gzip")
+			h.Set("Content-Length", strconv.Itoa(len(body)))
+		}
 	}
 	h.Set("ETag", strconv.Quote(tag))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))

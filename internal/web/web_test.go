@@ -92,6 +92,13 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestPolicyOfDocs: Swagger UI may make markup, and nothing else that other pages may not.
+func TestPolicyOfDocs(t *testing.T) {
+	rules := strings.Split(ask(t, "/docs").Header.Get("Content-Security-Policy"), "; ")
+	all := strings.Split(ask(t, "/").Header.Get("Content-Security-Policy"), "; ")
+	assert.Equal(t, append(rules, "require-trusted-types-for 'script'", "trusted-types 'none'"), all)
+}
+
 // TestNoMarkupFromText keeps the ways from text to elements out of the modules, and addresses of others.
 func TestNoMarkupFromText(t *testing.T) {
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|javascript:|https?://`)
@@ -113,11 +120,13 @@ func TestNoMarkupFromText(t *testing.T) {
 
 // TestPageHasNothingInline: the browser would refuse it, after the visitor has waited for it.
 func TestPageHasNothingInline(t *testing.T) {
-	text := body(t, ask(t, "/"))
-	assert.NotRegexp(t, `<style|\sstyle=|\son[a-z]+=`, text)
-	for _, tag := range regexp.MustCompile(`<script[^>]*>([^<]*)</script>`).FindAllStringSubmatch(text, -1) {
-		assert.Contains(t, tag[0], "src=")
-		assert.Empty(t, tag[1])
+	for _, page := range []string{"/", "/docs"} {
+		text := body(t, ask(t, page))
+		assert.NotRegexp(t, `<style|\sstyle=|\son[a-z]+=`, text)
+		for _, tag := range regexp.MustCompile(`<script[^>]*>([^<]*)</script>`).FindAllStringSubmatch(text, -1) {
+			assert.Contains(t, tag[0], "src=")
+			assert.Empty(t, tag[1])
+		}
 	}
 }
 
