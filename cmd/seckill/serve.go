@@ -269,7 +269,7 @@ func newServer(e *env, p parts) (*server, error) {
 		Returns: returns, Now: now, Log: e.log, Observe: m.payment,
 	})
 	s.background = append(s.background, closer.Run, payments.Run)
-	pages, err := web.Routes()
+	pages, err := pagesOf()
 	if err != nil {
 		return nil, err
 	}
@@ -282,6 +282,19 @@ func newServer(e *env, p parts) (*server, error) {
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies, Pages: pages,
 	})
 	return s, err
+}
+
+// pagesOf makes the pages, those of the API's problems included: web knows nothing of the API.
+func pagesOf() (map[string]http.Handler, error) {
+	problems, err := handler.Problems()
+	if err != nil {
+		return nil, err
+	}
+	explained := make([]web.Problem, len(problems))
+	for i, p := range problems {
+		explained[i] = web.Problem(p)
+	}
+	return web.Routes(explained)
 }
 
 // checks are the conditions of /readyz.
