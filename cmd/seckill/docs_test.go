@@ -61,6 +61,16 @@ func TestDocs(t *testing.T) {
 	v.until(`document.querySelector(%q)?.innerText.startsWith("201")`,
 		operation("orders", "placeOrder")+" .live-responses-table tbody .response-col_status")
 
+	// A token from elsewhere is taken by "Authorize".
+	v.goTo("/docs")
+	v.click(".auth-wrapper .authorize")
+	v.click("#auth-bearer-value")
+	v.key(p.token)
+	v.click(`form:has(#auth-bearer-value) button[type="submit"]`)
+	v.click(".close-modal")
+	v.try("auth", "me", "", "", http.StatusOK)
+	v.reads(operation("auth", "me")+" .live-responses-table", `"role": "admin"`)
+
 	// What a problem's type leads to is a page in the reader's language, and in the other one.
 	v.goTo(problemOf(t, p, "/api/v1/vouchers/999999").Type)
 	v.reads("h1", "Not found")

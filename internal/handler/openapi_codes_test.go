@@ -182,9 +182,15 @@ func TestDocumentKnowsTheCodes(t *testing.T) {
 	}
 }
 
-// TestDocumentHasExamples: of every body, in both directions.
+// TestDocumentHasExamples: of every body, in both directions, and those of problems are what is answered.
 func TestDocumentHasExamples(t *testing.T) {
 	t.Parallel()
+	pages, err := handler.Problems()
+	require.NoError(t, err)
+	titles := map[any]string{}
+	for _, p := range pages {
+		titles[p.Code] = p.Title
+	}
 	for _, o := range operations(t) {
 		if o.op.RequestBody != nil {
 			assert.NotEqual(t, "null", o.body, "%s: the request", o.name)
@@ -197,7 +203,11 @@ func TestDocumentHasExamples(t *testing.T) {
 				}
 				shown := map[any]bool{}
 				for _, x := range m.Examples {
-					shown[x.Value.Value.(map[string]any)["code"]] = true
+					p := x.Value.Value.(map[string]any)
+					shown[p["code"]] = true
+					if p["title"] != "The login code is wrong, used up or expired" { // the other title of unauthenticated
+						assert.Equal(t, titles[p["code"]], p["title"], o.name)
+					}
 				}
 				for _, code := range codesIn(m.Schema.Value) {
 					assert.True(t, shown[code], "%s: no example of %s", o.name, code)

@@ -123,7 +123,7 @@ var explanations = []explained{
 		"不要用这个键重发。这是客户端的缺陷：一个意图一个键，新的意图要用新的键，例如 UUID。",
 	},
 	{
-		&service.RateLimitedError{RetryAfter: 2 * time.Second}, "请求太频繁",
+		&service.RateLimitedError{RetryAfter: time.Second}, "请求太频繁",
 		"This caller asks too often: purchases and open streams are limited for each user, login codes for each phone, and codes and logins for each address. Nothing was changed.",
 		"Wait for `Retry-After` seconds, with a little chance added, and send it again under the same `Idempotency-Key`. Show how long it takes. Pressing faster does not help.",
 		"调用方请求过于频繁：购买和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。没有产生任何变更。",
