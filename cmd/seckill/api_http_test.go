@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -142,9 +143,25 @@ func (h *httpRun) send(r *httpRequest) httpAnswer {
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(h.t, err, r.title)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
+	body, err := readAnswer(res)
 	require.NoError(h.t, err, r.title)
 	return httpAnswer{status: fmt.Sprint(res.StatusCode), header: res.Header, body: body}
+}
+
+// readAnswer reads a body; of a stream, which may never end, the first event.
+func readAnswer(res *http.Response) ([]byte, error) {
+	if res.Header.Get("Content-Type") != "text/event-stream" {
+		return io.ReadAll(res.Body)
+	}
+	var event []byte
+	lines := bufio.NewReader(res.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		event = append(event, line...)
+		if err != nil || len(bytes.TrimSpace(line)) == 0 && bytes.Contains(event, []byte("data:")) {
+			return event, err
+		}
+	}
 }
 
 // ask sends a request; one that reads is sent again until the answer says what is expected.

@@ -1,5 +1,5 @@
-// Command seckill is the flash-sale backend: one binary that serves, migrates, seeds, verifies, reconciles, rushes and
-// tends dead letters.
+// Command seckill is the flash-sale backend: one binary that serves, migrates, seeds, verifies, reconciles, examines what
+// it runs on, rushes and tends dead letters.
 //
 // Without flags it needs nothing but itself: SQLite in ./data and a Redis inside the process.
 package main
@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"slices"
 	"syscall"
 	_ "time/tzdata" // SECKILL_TIMEZONE, also where the system has no time zones
 
@@ -36,6 +37,7 @@ type cli struct {
 	Migrate     migrateCmd     `cmd:"" help:"Change or show the database schema."`
 	Seed        seedCmd        `cmd:"" help:"Make users for a load test and write their access tokens."`
 	Verify      verifyCmd      `cmd:"" help:"Check the invariants against database and Redis; exits 1 on a violation, 2 when it could not check."`
+	Doctor      doctorCmd      `cmd:"" help:"Check configuration, database, Redis and machine before a sale, and say what to change; exits 1 if something fails, 2 when something did not answer."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare the database with the gate, the buyers, the queue and the dead letters; exits 1 if something is left to do, 2 when it could not check."`
 	DeadLetters deadLettersCmd `cmd:"" help:"Look at the admissions that the lane queue could not make orders, and decide about them."`
 	Rush        rushCmd        `cmd:"" help:"Create a sale on a running server and send buyers to it."`
@@ -51,13 +53,13 @@ type env struct {
 }
 
 // failureCode is the exit code for whatever stops a command. For verify, 1 means that an invariant is broken, for
-// reconcile that something is left to do, and nothing else may.
+// reconcile that something is left to do, for doctor that a check failed, and nothing else may.
 func failureCode(command *kong.Context, err error) int {
 	var bad *kong.ParseError
 	if errors.As(err, &bad) {
 		command = bad.Context
 	}
-	if command != nil && (command.Command() == "verify" || command.Command() == "reconcile") {
+	if command != nil && slices.Contains([]string{"verify", "reconcile", "doctor"}, command.Command()) {
 		return exitUnchecked
 	}
 	return 1

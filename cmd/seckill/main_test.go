@@ -47,9 +47,11 @@ type stack struct {
 const testSecret = "a-secret-for-tests-only-0123456789"
 
 // each runs a test on the embedded default and on real servers. shared says that several servers, or faults of
-// Redis itself, need a Redis outside the server: then the first variant is SQLite and a miniredis beside it.
+// Redis itself, need a Redis outside the server: then the first variant is SQLite and a miniredis beside it. The
+// variants run side by side, for they wait most of the time.
 func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
 		s := embeddedStack(t)
 		if shared {
 			m := testenv.StartMiniredis(t)
@@ -64,9 +66,9 @@ func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 		}
 		fn(t, s)
 	})
-	t.Run("mariadb", func(t *testing.T) { fn(t, realStack(t)) })
+	t.Run("mariadb", func(t *testing.T) { t.Parallel(); fn(t, realStack(t)) })
 	if os.Getenv(testenv.EnvMySQLDSN) != "" {
-		t.Run("external", func(t *testing.T) { fn(t, externalStack(t)) })
+		t.Run("external", func(t *testing.T) { t.Parallel(); fn(t, externalStack(t)) })
 	}
 }
 
@@ -77,6 +79,7 @@ var lanes = []string{"lock", "batch", "queue"}
 func eachLane(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
 			each(t, shared, func(t *testing.T, s *stack) { fn(t, s.in(lane)) })
 		})
 	}

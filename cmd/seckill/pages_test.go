@@ -563,12 +563,16 @@ func queued(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
 	s, release := holdWorkers(t, embeddedStack(t).in("queue"))
 	p := s.serve(t, "").shop(t)
 	sale := p.publish(t, offer{Stock: 5})
+	for _, token := range s.tokens(t, 3) {
+		requireQueued(t, p.click(t, token, sale))
+	}
 	v := visit(p.url, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
 	v.login(newPhone())
 	v.reads(buyOf(sale), "In the queue")
+	v.reads(card(sale), "About 3 are before you.")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	other := v.another()
 	other.goTo("/orders")

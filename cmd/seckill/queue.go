@@ -45,13 +45,14 @@ func (g gate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, er
 }
 
 // newWorkers makes the workers that turn the gate's admissions into orders.
-func newWorkers(e *env, g gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics) *queue.Workers {
+func newWorkers(e *env, g gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics, c *console) *queue.Workers {
 	if e.tuning.commit != nil {
 		commit = e.tuning.commit(commit)
 	}
 	return queue.New(queue.Config{
 		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
-		Group: admission.Group, Consumer: g.Instance(), Gate: g, Commit: commit, Observe: m.workerBatch, Log: e.log,
+		Group: admission.Group, Consumer: g.Instance(), Gate: g, Commit: c.commit(commit), Observe: m.workerBatch,
+		Settled: c.settled, Log: e.log,
 		MinIdle: e.tuning.minIdle, ClaimEvery: e.tuning.claimEvery,
 	})
 }

@@ -169,6 +169,7 @@ type server struct {
 	sandbox *payment.Sandbox
 	// watchers end before the server waits for its requests: theirs last.
 	watchers *service.Watchers
+	console  *console
 	// background is what runs beside the requests, until the last of them is answered.
 	background []func(context.Context)
 }
@@ -210,10 +211,12 @@ func newServer(e *env, p parts) (*server, error) {
 	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
 	gate := newGate(p.rdb, cfg.QueueBacklog, e.log)
 	committer := &service.Committer{Orders: p.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
-	workers := newWorkers(e, gate, p.rdb, committer.Commit, m)
+	console := newConsole(e, p.rdb, gate.Instance())
+	workers := newWorkers(e, gate, p.rdb, committer.Commit, m, console)
+	console.watch(cfg.OrderLane, p.store, gate, workers)
 	m.registry.MustRegister(queueLag{workers})
 	s := &server{
-		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales, watchers: watchers,
+		cfg: cfg, log: e.log, ops: m.opsHandler(), sales: sales, watchers: watchers, console: console,
 		sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret, Now: now, Log: e.log, Faults: cfg.Sandbox}),
 	}
 	if !cfg.IsDemo() {
@@ -231,7 +234,7 @@ func newServer(e *env, p parts) (*server, error) {
 		Store: keyStore, IDs: ids, Now: now, Observe: m.keyed,
 		Failed: func(err error) { e.log.Warn("cannot clear away old idempotency keys", "err", err) },
 	})
-	s.background = append(s.background, keys.Run)
+	s.background = append(append(s.background, keys.Run), console.background()...)
 	ordersConfig := service.OrdersConfig{
 		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
 		Codes: service.NewRedeemCodes(p.secret), Moved: moves.changed,
@@ -245,7 +248,10 @@ func newServer(e *env, p parts) (*server, error) {
 		}
 		ordersConfig.Lane = service.NewLockLane(locks, ids, p.store)
 	case "batch":
-		ordersConfig.Lane, ordersConfig.MaxInFlight = service.NewBatchLane(ids, p.store, m.batch), maxInFlightBatched
+		ordersConfig.Lane, ordersConfig.MaxInFlight = service.NewBatchLane(ids, p.store, func(batch []service.Purchase) {
+			m.batch(len(batch))
+			console.batch(batch)
+		}), maxInFlightBatched
 	case "queue":
 		lane := service.NewQueueLane(gate, ids, p.store, m.batch)
 		ordersConfig.Lane, ordersConfig.Queue, ordersConfig.MaxInFlight = lane, gate, maxInFlightBatched
@@ -273,14 +279,16 @@ func newServer(e *env, p parts) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler, err = handler.New(handler.Config{
+	served := handler.Config{
 		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Watchers: watchers,
 		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
 		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store, Keys: keys,
 		Reconciler: reconciler,
 		Shops:      p.store, Zone: zone, Ready: checks(cfg, p), Metrics: m.registry, Log: e.log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies, Pages: pages,
-	})
+	}
+	console.serve(&served)
+	s.handler, err = handler.New(served)
 	return s, err
 }
 
@@ -377,6 +385,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		s.log.Info("shutting down: finishing the requests that have begun")
 	}
 	s.watchers.Close()
+	s.console.watchers.Close()
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return errors.Join(err, public.Shutdown(deadline))

@@ -1,14 +1,14 @@
 -- What the scripts share. Go puts this file before each of them.
 -- KEYS[1]  stock    string; it exists while the gate is loaded
 -- KEYS[2]  buyers   hash: user -> order ids, comma-separated, the oldest first
--- KEYS[3]  meta     hash: held, queued, version, sum (of the digits() of the orders held)
+-- KEYS[3]  meta     hash: held, queued, version, sum (of the digits() of the orders held), line (the last place given)
 -- KEYS[4]  loading  string: the token of the loader at work
 -- KEYS[5]  undone   set, while a loader is at work: "user:order" that was released, "ms-seq rows" of entries that left
 -- KEYS[6]  stream   of the shard's admissions; an entry has the rows of one voucher
 -- KEYS[7]  queued   hash: user -> his rows in the stream
 -- KEYS[8]  dead     stream of the shard's dead letters
 -- A row is the text of an admission, which Go writes and reads; it begins with order, user, voucher and a space after
--- each. Rows in one text have a line each.
+-- each, and ends with a space and its place in the voucher's line, from 1. Rows in one text have a line each.
 -- Order ids are strings throughout: a Lua number holds only 53 bits.
 local COMMON = 8
 local STOCK, BUYERS, META, LOADING, UNDONE, STREAM, QUEUED, DEAD = unpack(KEYS, 1, COMMON)
@@ -99,6 +99,13 @@ end
 -- Says to audits that the gate is another one than before.
 local function changed()
   if loaded then redis.call('HINCRBY', META, 'version', 1) end
+end
+
+-- Gives rows the next places in the line.
+local function placed(rows)
+  local last = redis.call('HINCRBY', META, 'line', #rows) - #rows
+  for i, row in ipairs(rows) do rows[i] = string.format('%s %.0f', row, last + i) end
+  return rows
 end
 
 -- Adds rows to the tickets of their users.

@@ -205,6 +205,7 @@ func (g *Gate) Replay(ctx context.Context, id string) (service.Admission, error)
 		return service.Admission{}, fmt.Errorf("%w: the dead letter cannot be read", service.ErrInvalidState)
 	}
 	a.ReplyTo = "" // whoever waited has gone
+	a.Place = 0    // it goes to the end of the line
 	return a, g.replay(ctx, at, a)
 }
 

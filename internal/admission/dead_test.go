@@ -40,7 +40,7 @@ func TestBury(t *testing.T) {
 		all := letters(t, g)
 		require.Len(t, all, 1)
 		l := all[0]
-		require.Equal(t, admission(1, 10), *l.Admission)
+		require.Equal(t, at(1, admission(1, 10)), *l.Admission)
 		require.Equal(t, "it is poison", l.Reason)
 		require.EqualValues(t, 5, l.Tries)
 		require.Equal(t, entry.Entry, l.Entry)
@@ -111,7 +111,7 @@ func TestReplay(t *testing.T) {
 		want.ReplyTo = ""
 		require.Equal(t, want, a)
 		requireLevel(t, g, Level{Held: 1, Queued: 3, Backlog: 3})
-		require.Equal(t, want, queued(t, g, voucher)[2])
+		require.Equal(t, at(4, want), queued(t, g, voucher)[2])
 		requireTickets(t, g, voucher)
 		require.Zero(t, rdb.Exists(t.Context(), shardOf(voucher).failed(10)).Val(), "it has not failed any more")
 		ticket, err := g.Ticket(t.Context(), 10, 1)

@@ -12,8 +12,8 @@ import (
 )
 
 // The row of an admission is the same text wherever Redis holds it: in an entry of the stream, in a ticket, in a dead
-// letter. It has order, user, voucher, limit, amount, time in ms, currency and the instance that waits, with spaces
-// between.
+// letter. It has order, user, voucher, limit, amount, time in ms, currency, the instance that waits and the place in the
+// line, with spaces between.
 
 // rowSeparator stands between the rows of an entry, and of a user.
 const rowSeparator = "\n"
@@ -25,7 +25,12 @@ func appendRow(b []byte, a *service.Admission) []byte {
 	}
 	b = append(b, a.Currency...)
 	b = append(b, ' ')
-	return append(b, a.ReplyTo...)
+	b = append(b, a.ReplyTo...)
+	if a.Place == 0 { // the script gives it
+		return b
+	}
+	b = append(b, ' ')
+	return strconv.AppendInt(b, a.Place, 10)
 }
 
 func rowOf(a *service.Admission) string { return string(appendRow(nil, a)) }
@@ -61,9 +66,17 @@ func parseRow(row string) (service.Admission, error) {
 	if !found { // written before there were currencies
 		currency, replyTo = service.DefaultCurrency, rest
 	}
+	replyTo, number, found := strings.Cut(replyTo, " ")
+	place := int64(0)
+	if found { // else written before there were places
+		var err error
+		if place, err = strconv.ParseInt(number, 10, 64); err != nil {
+			return service.Admission{}, fmt.Errorf("admission: row %q: place: %w", row, err)
+		}
+	}
 	return service.Admission{
 		OrderID: numbers[0], UserID: numbers[1], VoucherID: numbers[2], Limit: int(numbers[3]), Amount: numbers[4],
-		Currency: currency, At: time.UnixMilli(numbers[5]).UTC(), ReplyTo: replyTo,
+		Currency: currency, At: time.UnixMilli(numbers[5]).UTC(), ReplyTo: replyTo, Place: place,
 	}, nil
 }
 

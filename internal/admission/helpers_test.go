@@ -47,6 +47,12 @@ func admission(order, user int64) service.Admission {
 	}
 }
 
+// at is an admission with the place that the gate has given it.
+func at(place int64, a service.Admission) service.Admission {
+	a.Place = place
+	return a
+}
+
 // database is what the gate is rebuilt from: a model of the one and only truth.
 type database struct {
 	stock  map[int64]int64

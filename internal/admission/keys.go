@@ -39,7 +39,7 @@ func (s shard) failed(userID int64) string {
 type gateKeys struct {
 	stock   string // string: units that may be admitted; that it exists means that the gate is loaded
 	buyers  string // hash: user id -> order ids held, comma-separated, the oldest first
-	meta    string // hash: held, queued, version, sum
+	meta    string // hash: held, queued, version, sum, line
 	loading string // string: the token of the loader at work
 	undone  string // set: what was released and settled while a loader is at work
 	shard   shard

@@ -157,6 +157,12 @@ func (m *model) checkTickets(after string) {
 	failed := map[int64]string{}
 	for _, ticket := range got {
 		failed[ticket.OrderID] = ticket.Failed
+		inLine := ticket.Failed == "" && m.gates[ticket.VoucherID] != nil
+		require.Equal(m.t, inLine, ticket.Ahead != nil, after)
+		if inLine {
+			require.GreaterOrEqual(m.t, *ticket.Ahead, int64(0), after)
+			require.Less(m.t, *ticket.Ahead, int64(len(queued(m.t, m.g, ticket.VoucherID))), after)
+		}
 		one, err := m.g.Ticket(m.t.Context(), user, ticket.OrderID)
 		require.NoError(m.t, err, after)
 		require.Equal(m.t, ticket, one, after)

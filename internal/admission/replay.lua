@@ -1,7 +1,7 @@
 -- Admits a dead letter again, under its order id, and queues it.
 -- KEYS     common.lua; then the user's failed tickets
 -- ARGV[1]  the letter's id in the dead stream
--- ARGV     then order, user, limit, row
+-- ARGV     then order, user, limit, row without a place
 -- Returns "ok"; "gone" if there is no such letter; "cold"; "sold_out"; or the newest of the orders of this user, who
 -- holds as many as the limit. Unless it is "ok" nothing changed.
 local letter, order, user, limit, row = unpack(ARGV)
@@ -18,6 +18,7 @@ if not has(list, order) then
   redis.call('HINCRBY', META, 'held', 1)
   redis.call('HINCRBY', META, 'sum', digits(order))
 end
+row = placed({row})[1]
 redis.call('XADD', STREAM, '*', 'rows', row)
 enqueue({user}, {row})
 redis.call('HDEL', KEYS[COMMON + 1], order)

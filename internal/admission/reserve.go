@@ -33,7 +33,7 @@ var refusals = map[string]error{
 // Reserve decides for buyers of one voucher, as if they had come one after the other: results[i] is nil if as[i] was
 // admitted, or service.ErrSoldOut, *service.DuplicateOrderError (with the newest order that the user holds),
 // ErrSaleNotStarted, ErrSaleEnded, ErrOverloaded (the backlog is full). The voucher of the admissions is voucherID,
-// and their limit at least 1.
+// their limit at least 1, and they have no place yet.
 //
 // An order id that its user holds already is admitted again, and nothing changes; so a call may be repeated, and
 // Reserve repeats it by itself while ctx allows if a reply got lost. More than 500 buyers are several scripts.

@@ -3,7 +3,7 @@
 -- ARGV[1]  begin of the sale in ms, inclusive
 -- ARGV[2]  end of the sale in ms, exclusive
 -- ARGV[3]  how many users of the shard may have tickets
--- ARGV     then for each buyer: order, user, limit, row
+-- ARGV     then for each buyer: order, user, limit, row without a place
 -- Returns nil if the gate is cold, and nothing was decided; else, for each buyer who is not admitted, his number (from
 -- 1) and the answer:
 --   "not_started"  "ended"  "sold_out"  "overloaded"
@@ -54,6 +54,7 @@ for i = 1, buyers do
 end
 
 if #rows > 0 then
+  placed(rows)
   local held = {}
   for i, user in ipairs(admitted) do held[2 * i - 1], held[2 * i] = user, lists[user] end
   redis.call('HSET', BUYERS, unpack(held))

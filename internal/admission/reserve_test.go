@@ -23,12 +23,12 @@ func TestReserve(t *testing.T) {
 		require.Equal(t, []error{nil, &service.DuplicateOrderError{OrderID: 1}, nil, service.ErrSoldOut}, results)
 		requireLevel(t, g, Level{Stock: 0, Held: 2, Queued: 2, Backlog: 1})
 		require.Equal(t, map[string]string{"10": "1", "11": "3"}, buyers(t, g, voucher))
-		require.Equal(t, []service.Admission{admission(1, 10), admission(3, 11)}, queue(t, g, voucher)[0].Admissions)
+		require.Equal(t, []service.Admission{at(1, admission(1, 10)), at(2, admission(3, 11))}, queue(t, g, voucher)[0].Admissions)
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
-		want := admission(1, 10)
+		want, first := at(1, admission(1, 10)), int64(0)
 		want.ReplyTo = ""
-		require.Equal(t, service.Ticket{Admission: want}, ticket)
+		require.Equal(t, service.Ticket{Admission: want, Ahead: &first}, ticket)
 		requireTickets(t, g, voucher)
 	})
 }
@@ -43,7 +43,7 @@ func TestKeysAndTexts(t *testing.T) {
 		at := strconv.FormatInt(noon.UnixMilli(), 10)
 		text, err := rdb.HGet(t.Context(), "seckill:{s7}:queued", "10").Result()
 		require.NoError(t, err)
-		first, second := "1 10 7 1 100 "+at+" CNY here", "2 11 7 1 100 "+at+" CNY here"
+		first, second := "1 10 7 1 100 "+at+" CNY here 1", "2 11 7 1 100 "+at+" CNY here 2"
 		require.Equal(t, first, text)
 		fields := func(stream string, n int) map[string]any {
 			entries, err := rdb.XRange(t.Context(), stream, "-", "+").Result()
@@ -78,6 +78,9 @@ func TestParcels(t *testing.T) {
 			sizes = append(sizes, len(p.Admissions))
 		}
 		require.Equal(t, []int{64, 64, 2}, sizes)
+		for i := range as {
+			as[i].Place = int64(i + 1)
+		}
 		require.Equal(t, as, queued(t, g, voucher))
 		requireTickets(t, g, voucher)
 		require.NoError(t, g.Settle(t.Context(), queue(t, g, voucher)))

@@ -63,7 +63,7 @@ func TestSettleAParcel(t *testing.T) {
 		again := queue(t, g, voucher)
 		require.Len(t, again, 1)
 		require.EqualValues(t, 3, again[0].Tries)
-		require.Equal(t, []service.Admission{admission(3, 12)}, again[0].Admissions)
+		require.Equal(t, []service.Admission{at(3, admission(3, 12))}, again[0].Admissions)
 		require.Len(t, letters(t, g), 1)
 		for user, want := range map[int64]string{10: "", 11: "sold_out", 12: "", 13: "internal"} {
 			tickets, err := g.Tickets(t.Context(), user)
@@ -204,6 +204,47 @@ func TestStockBelowZeroIsPaidBack(t *testing.T) {
 	})
 }
 
+// TestLine: a buyer sees how many are before him, and sees them go.
+func TestLine(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 100)
+		const buyers = 10
+		for i := range int64(buyers) {
+			reserve(t, g, admission(i+1, i+1))
+		}
+		ahead := func(user int64) *int64 {
+			ticket, err := g.Ticket(t.Context(), user, user)
+			require.NoError(t, err)
+			all, err := g.Tickets(t.Context(), user)
+			require.NoError(t, err)
+			require.Equal(t, []service.Ticket{ticket}, all)
+			return ticket.Ahead
+		}
+		for gone, p := range queue(t, g, voucher) {
+			for user := gone + 1; user <= buyers; user++ {
+				require.EqualValues(t, user-1-gone, *ahead(int64(user)))
+			}
+			settle(t, g, p)
+		}
+		reserve(t, g, admission(11, 11), admission(12, 12))
+		require.Zero(t, *ahead(11))
+		require.EqualValues(t, 1, *ahead(12))
+		// A gate that is gone knows no line; one that was rebuilt lets nobody see more before him than there are.
+		require.NoError(t, g.Unload(t.Context(), voucher))
+		require.Nil(t, ahead(12))
+		for order := range int64(buyers) {
+			db.orders[order+1] = dbOrder{voucher: voucher, user: order + 1, active: true}
+		}
+		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		require.EqualValues(t, 1, *ahead(12))
+		reserve(t, g, admission(13, 13))
+		require.EqualValues(t, 2, *ahead(13))
+		fail := queue(t, g, voucher)[1]
+		settle(t, g, fail, service.End{Failed: "sold_out"})
+		require.Nil(t, ahead(13), "it is out")
+	})
+}
+
 func TestTickets(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5)
@@ -217,8 +258,8 @@ func TestTickets(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, tickets, 2)
 		a.ReplyTo, b.ReplyTo = "", ""
-		require.Equal(t, b, tickets[0].Admission)
-		require.Equal(t, a, tickets[1].Admission)
+		require.Equal(t, at(1, b), tickets[0].Admission)
+		require.Equal(t, at(1, a), tickets[1].Admission)
 
 		for order, key := range map[int64]string{4: shardOf(stranger).queued(), 5: shardOf(voucher).failed(10)} {
 			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())

@@ -33,7 +33,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	var users, backlog *redis.IntCmd
 	_, err := g.cfg.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		stock = p.Get(ctx, k.stock)
-		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum")
+		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum", "line")
 		users = p.HLen(ctx, k.buyers)
 		backlog = p.XLen(ctx, k.shard.stream())
 		return nil
@@ -52,6 +52,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		Queued  int64 `redis:"queued"`
 		Version int64 `redis:"version"`
 		Sum     int64 `redis:"sum"`
+		Line    int64 `redis:"line"` // read to see that it is a number
 	}{}
 	if err := meta.Scan(&counters); err != nil {
 		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", service.ErrGateBroken, voucherID, err)

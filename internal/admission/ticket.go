@@ -36,6 +36,7 @@ func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (service.Ticke
 			return service.Ticket{}, err
 		}
 		if i := slices.IndexFunc(tickets, func(t service.Ticket) bool { return t.OrderID == orderID }); i >= 0 {
+			g.findPlaces(ctx, tickets[i:i+1])
 			return tickets[i], nil
 		}
 	}
@@ -86,7 +87,38 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, err
 	}
 	// Of an id that was handed out twice, after Redis lost the counter, the one that is queued is shown.
 	slices.SortStableFunc(tickets, func(a, b service.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
-	return slices.CompactFunc(tickets, func(a, b service.Ticket) bool { return a.OrderID == b.OrderID }), nil
+	tickets = slices.CompactFunc(tickets, func(a, b service.Ticket) bool { return a.OrderID == b.OrderID })
+	g.findPlaces(ctx, tickets)
+	return tickets, nil
+}
+
+// findPlaces sets Ahead of the tickets that are queued. The queue of a voucher is left in the order in which it was
+// entered, so what is still in it has the last of the places that were given. It says nothing where Redis says nothing:
+// the tickets are worth showing without it.
+func (g *Gate) findPlaces(ctx context.Context, tickets []service.Ticket) {
+	lines := make([]*redis.SliceCmd, len(tickets))
+	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, t := range tickets {
+			lines[i] = p.HMGet(ctx, keysOf(t.VoucherID).meta, "line", "queued")
+		}
+		return nil
+	})
+	if err != nil {
+		return
+	}
+	for i := range tickets {
+		t := &tickets[i]
+		line := struct {
+			Last   int64 `redis:"line"`
+			Queued int64 `redis:"queued"`
+		}{}
+		if t.Failed != "" || t.Place == 0 || lines[i].Scan(&line) != nil || line.Queued == 0 {
+			continue // of a gate that is cold nobody knows
+		}
+		// A gate that was rebuilt gives places from 1 again; who is queued from before is told of too many at most.
+		ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
+		t.Ahead = &ahead
+	}
 }
 
 // queuedTickets reads the rows of a user.

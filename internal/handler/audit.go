@@ -43,15 +43,9 @@ func (h *auditHandler) list(c *gin.Context) error {
 		return err
 	}
 	for name, dst := range map[string]*int64{"voucher_id": &f.VoucherID, "order_id": &f.OrderID, "actor_id": &f.ActorID} {
-		s := c.Query(name)
-		if s == "" {
-			continue
+		if *dst, err = queryID(c, name); err != nil {
+			return err
 		}
-		id, ok := parseID(s)
-		if !ok {
-			return service.Invalid(name, "must be a positive 64-bit number")
-		}
-		*dst = id
 	}
 	entries, err := h.log.AuditLog(c.Request.Context(), f)
 	if err != nil {

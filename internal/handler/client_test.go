@@ -318,6 +318,7 @@ type orderView struct {
 	CancelledAt string `json:"cancelled_at"`
 	RefundedAt  string `json:"refunded_at"`
 	RedeemCode  string `json:"redeem_code"`
+	Ahead       *int64
 }
 
 func (o orderView) path() string { return "/api/v1/orders/" + o.ID }

@@ -54,6 +54,10 @@ func appendOrder(b []byte, o *service.Order) []byte {
 		b = append(b, `,"redeem_code":`...)
 		b = appendString(b, o.RedeemCode)
 	}
+	if o.Ahead != nil {
+		b = append(b, `,"ahead":`...)
+		b = strconv.AppendInt(b, *o.Ahead, 10)
+	}
 	return append(b, '}')
 }
 

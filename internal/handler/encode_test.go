@@ -27,6 +27,7 @@ func TestHandWrittenJSON(t *testing.T) {
 			Currency: text.Draw(t, "currency"), RedeemCode: text.Draw(t, "code"),
 			PaidAt: rapid.Ptr(moment, true).Draw(t, "paid"), RedeemedAt: rapid.Ptr(moment, true).Draw(t, "redeemed"),
 			CancelledAt: rapid.Ptr(moment, true).Draw(t, "cancelled"), RefundedAt: rapid.Ptr(moment, true).Draw(t, "refunded"),
+			Ahead: rapid.Ptr(id, true).Draw(t, "ahead"),
 		}
 		want, err := json.Marshal(newOrderOut(&o))
 		require.NoError(t, err)

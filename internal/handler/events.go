@@ -1,14 +1,10 @@
 package handler
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -18,10 +14,6 @@ import (
 )
 
 const (
-	// heartbeat is how often a stream says that it lives while nothing happens. Proxies cut what is silent for a minute.
-	heartbeat = 15 * time.Second
-	// eventWrite bounds one write: who does not read is dropped, and comes back with Last-Event-ID.
-	eventWrite = 5 * time.Second
 	// eventLook is the longest that a stream trusts that it would have been woken; an order that waits in the queue is
 	// looked at more often, from queuedLook to maxQueuedLook, since its worker tells nobody.
 	eventLook     = 30 * time.Second
@@ -36,8 +28,7 @@ type eventHandler struct {
 	watchers *service.Watchers
 }
 
-// order streams the states of an order, from the present one to the last (server-sent events,
-// https://html.spec.whatwg.org/multipage/server-sent-events.html). The id of an event is how far the order has come, so
+// order streams the states of an order, from the present one to the last. The id of an event is how far the order has come, so
 // that it is the same on every server; who names it in Last-Event-ID is not told again, and if there is nothing more
 // to come hears 204, which tells a browser not to come back.
 func (h *eventHandler) order(c *gin.Context) error {
@@ -61,12 +52,14 @@ func (h *eventHandler) order(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s.seen, _ = strconv.Atoi(c.GetHeader("Last-Event-ID")) // what cannot be read is nothing seen
-	if o.Status.Final() && s.seen >= o.Status.Progress() {
+	if s.seen, err = strconv.ParseInt(c.GetHeader("Last-Event-ID"), 10, 64); err != nil {
+		s.seen = 0 // what cannot be read is nothing seen
+	}
+	if o.Status.Final() && s.seen >= howFar(&o) {
 		c.Status(http.StatusNoContent)
 		return nil
 	}
-	if err := s.open(c); err != nil {
+	if s.stream, err = openStream(c); err != nil {
 		return err
 	}
 	streaming = true
@@ -74,70 +67,26 @@ func (h *eventHandler) order(c *gin.Context) error {
 	return nil
 }
 
-// orderStream is one stream. It has its connection to itself: net/http keeps two goroutines and ten kilobytes of buffers
-// for a request, and thousands of people watch at once.
+// orderStream is one stream.
 type orderStream struct {
+	*stream
+
 	h        *eventHandler
-	conn     net.Conn
-	gone     chan struct{} // closed when the client has hung up
 	watch    *service.Watch
 	user, id int64
-	seen     int       // Progress of what was told last
+	seen     int64     // howFar what was told last has come
 	lost     time.Time // since when the order is not to be found
 }
 
-// errLook says that reading an order went wrong in a way that nobody foresaw.
-var errLook = errors.New("reading the order panicked")
-
-// look reads the order, within the time that any request has. It does so on another goroutine: a query needs a deep
-// stack, and this one would keep it for as long as the stream lasts.
-func (s *orderStream) look() (o service.Order, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if p := recover(); p != nil { // the middleware that answers panics is not above us
-				err = fmt.Errorf("%w: %v\n%s", errLook, p, debug.Stack())
-			}
-		}()
-		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
-		defer cancel()
-		o, err = s.h.orders.Get(ctx, s.user, s.id)
-	}()
-	<-done
-	return o, err
-}
-
-// open takes the connection over and begins the answer. It ends with the connection.
-func (s *orderStream) open(c *gin.Context) error {
-	header := c.Writer.Header().Clone()
-	conn, _, err := c.Writer.Hijack()
-	if err != nil {
-		return fmt.Errorf("take over the connection of a stream: %w", err)
-	}
-	s.conn = conn
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("Connection", "close")
-	header.Set("X-Accel-Buffering", "no") // nginx would keep the events
-	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
-	_ = header.Write(b) // a buffer takes everything
-	b.WriteString("\r\n")
-	_ = s.conn.SetReadDeadline(time.Time{})
-	s.write(b.Bytes()) // who is gone is noticed by the first event
-	return nil
+// look reads the order.
+func (s *orderStream) look() (service.Order, error) {
+	return aside(func(ctx context.Context) (service.Order, error) { return s.h.orders.Get(ctx, s.user, s.id) })
 }
 
 // run writes what happens until the order is at its end, the client is gone, or the process stops.
 func (s *orderStream) run(o service.Order) {
 	defer s.h.watchers.Unwatch(s.watch)
-	defer func() { _ = s.conn.Close() }()
-	s.gone = make(chan struct{})
-	go func() {
-		_, _ = s.conn.Read(make([]byte, 1)) // nothing should come any more but the end
-		close(s.gone)
-	}()
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
+	defer s.attend()()
 	look := time.NewTimer(eventLook)
 	defer look.Stop()
 	wait := queuedLook
@@ -148,30 +97,10 @@ func (s *orderStream) run(o service.Order) {
 			wait = eventLook
 		}
 		look.Reset(wait/2 + rand.N(wait)) // streams that began together do not look together
-		if !s.sleep(look.C, beat.C) {
+		if !s.sleep(s.watch, look.C) {
 			return
 		}
 		o = s.now(o)
-	}
-}
-
-// sleep ends when it is time to look. It returns false if the stream is over.
-func (s *orderStream) sleep(look, beat <-chan time.Time) bool {
-	for {
-		select {
-		case <-s.watch.Changed:
-			return true
-		case <-look:
-			return true
-		case <-beat:
-			if !s.write([]byte(":\n\n")) {
-				return false
-			}
-		case <-s.gone:
-			return false
-		case <-s.watch.Done:
-			return false
-		}
 	}
 }
 
@@ -194,23 +123,29 @@ func (s *orderStream) now(was service.Order) service.Order {
 	return was
 }
 
+// oneStatus is how far it is from one status to the next, in places of the line.
+const oneStatus = 1_000_000_000
+
+// howFar says how far an order has come: it grows with its status and, while it is queued, with every one before it who
+// is done.
+func howFar(o *service.Order) int64 {
+	far := int64(o.Status.Progress()) * oneStatus
+	if o.Status == service.OrderQueued && o.Ahead != nil {
+		far += max(1, oneStatus-1-*o.Ahead)
+	}
+	return far
+}
+
 // tell writes an event unless the client has seen that much. It returns false if the client is gone.
 func (s *orderStream) tell(o *service.Order) bool {
-	progress := o.Status.Progress()
-	if progress <= s.seen {
+	far := howFar(o)
+	if far <= s.seen {
 		return true
 	}
-	s.seen = progress
+	s.seen = far
 	b := append(make([]byte, 0, 512), "event: order\nid: "...)
-	b = strconv.AppendInt(b, int64(progress), 10)
+	b = strconv.AppendInt(b, far, 10)
 	b = append(b, "\ndata: "...)
 	b = appendOrder(b, o) // in one line: strings are escaped
 	return s.write(append(b, "\n\n"...))
-}
-
-// write sends at once.
-func (s *orderStream) write(b []byte) bool {
-	_ = s.conn.SetWriteDeadline(time.Now().Add(eventWrite))
-	_, err := s.conn.Write(b)
-	return err == nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,21 +25,29 @@ type stream struct {
 
 // event is one event of a stream.
 type event struct {
-	ID    string
-	Order orderView
+	Kind, ID string
+	Data     []byte
+	Order    orderView // of an order's stream
 }
 
 // watch opens the stream of an order; last is the event that was seen last.
 func (c client) watch(t *testing.T, o orderView, last string) (*stream, *http.Response) {
 	t.Helper()
+	return c.follow(t, o.path()+"/events", last)
+}
+
+// follow opens any stream.
+func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	req := c.request(c.env.url, http.MethodGet, o.path()+"/events", nil).WithContext(ctx)
+	req := c.request(c.env.url, http.MethodGet, path, nil).WithContext(ctx)
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
 	res, err := c.env.http.Do(req)
 	require.NoError(t, err)
 	s := &stream{t: t, lines: bufio.NewScanner(res.Body), close: func() { cancel(); _ = res.Body.Close() }}
+	s.lines.Buffer(nil, 1<<20)
 	t.Cleanup(s.close)
 	return s, res
 }
@@ -47,19 +56,20 @@ func (c client) watch(t *testing.T, o orderView, last string) (*stream, *http.Re
 func (s *stream) next() *event {
 	s.t.Helper()
 	var e event
-	kind := ""
 	for s.lines.Scan() {
 		name, value, _ := strings.Cut(s.lines.Text(), ": ")
 		switch name {
 		case "event":
-			kind = value
+			e.Kind = value
 		case "id":
 			e.ID = value
 		case "data":
-			require.NoError(s.t, json.Unmarshal([]byte(value), &e.Order))
+			e.Data = []byte(value)
 		case "":
-			if kind != "" {
-				assert.Equal(s.t, "order", kind)
+			if e.Kind == "order" {
+				require.NoError(s.t, json.Unmarshal(e.Data, &e.Order))
+			}
+			if e.Kind != "" {
 				return &e
 			}
 		}
@@ -72,6 +82,7 @@ func (s *stream) wantStatus(status, id string) {
 	s.t.Helper()
 	e := s.next()
 	require.NotNil(s.t, e, "the stream ended before %s", status)
+	assert.Equal(s.t, "order", e.Kind)
 	assert.Equal(s.t, status, e.Order.Status)
 	assert.Equal(s.t, id, e.ID)
 }
@@ -85,21 +96,21 @@ func TestWatchOrder(t *testing.T) {
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
 	assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
-	s.wantStatus("pending_payment", "2")
+	s.wantStatus("pending_payment", "2000000000")
 	e.tell(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
-	s.wantStatus("paid", "3")
+	s.wantStatus("paid", "3000000000")
 	buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
-	s.wantStatus("refunding", "4")
+	s.wantStatus("refunding", "4000000000")
 	s.close() // the connection is lost
-	again, _ := buyer.watch(t, p.Order, "4")
+	again, _ := buyer.watch(t, p.Order, "4000000000")
 	require.NoError(t, e.payments.RefundDue(t.Context()))
-	again.wantStatus("refunded", "5")
+	again.wantStatus("refunded", "5000000000")
 	assert.Nil(t, again.next(), "the stream ends with the order's life")
 
 	late, _ := buyer.watch(t, p.Order, "")
-	late.wantStatus("refunded", "5")
+	late.wantStatus("refunded", "5000000000")
 	assert.Nil(t, late.next())
-	_, res = buyer.watch(t, p.Order, "5")
+	_, res = buyer.watch(t, p.Order, "5000000000")
 	assert.Equal(t, http.StatusNoContent, res.StatusCode, "a browser must not come back")
 }
 
@@ -111,12 +122,12 @@ func TestWatchEndsOfAnOrder(t *testing.T) {
 	cancelled, redeemed := one.place(v), two.paid(v).Order
 	a, _ := one.watch(t, cancelled, "")
 	b, _ := two.watch(t, redeemed, "")
-	a.wantStatus("pending_payment", "2")
-	b.wantStatus("paid", "3")
+	a.wantStatus("pending_payment", "2000000000")
+	b.wantStatus("paid", "3000000000")
 	one.post(cancelled.path()+"/cancel", nil).want(http.StatusOK)
 	e.admin().post("/api/v1/admin/orders/"+redeemed.ID+"/redeem", nil).want(http.StatusOK)
-	a.wantStatus("cancelled", "5")
-	b.wantStatus("redeemed", "5")
+	a.wantStatus("cancelled", "5000000000")
+	b.wantStatus("redeemed", "5000000000")
 	assert.Nil(t, a.next())
 	assert.Nil(t, b.next())
 }
@@ -149,12 +160,12 @@ func TestStreamsEndWithTheirClients(t *testing.T) {
 	o := buyer.place(v)
 	for range 5 {
 		s, _ := buyer.watch(t, o, "")
-		s.wantStatus("pending_payment", "2")
+		s.wantStatus("pending_payment", "2000000000")
 		s.close()
 	}
 	require.Eventually(t, func() bool { return e.watchers.Count() == 0 }, 10*time.Second, 10*time.Millisecond)
 	s, _ := buyer.watch(t, o, "")
-	s.wantStatus("pending_payment", "2")
+	s.wantStatus("pending_payment", "2000000000")
 	e.watchers.Close() // the process stops
 	assert.Nil(t, s.next())
 	_, res := buyer.watch(t, o, "")
@@ -168,16 +179,41 @@ func TestWatchQueued(t *testing.T) {
 	v, buyer := q.sale(2), q.buyer(1)
 	queued := orderView{ID: buyer.queue(v)}
 	s, _ := buyer.watch(t, queued, "")
-	s.wantStatus("queued", "1")
+	s.wantStatus("queued", "1999999999")
 	q.work()
-	s.wantStatus("pending_payment", "2")
+	s.wantStatus("pending_payment", "2000000000")
 
 	lost := orderView{ID: q.buyer(2).queue(v)}
 	s, _ = q.buyer(2).watch(t, lost, "")
-	s.wantStatus("queued", "1")
+	s.wantStatus("queued", "1999999999")
 	require.NoError(t, q.rdb.FlushAll(t.Context()).Err())
-	s.wantStatus("failed", "5")
+	s.wantStatus("failed", "5000000000")
 	assert.Nil(t, s.next())
+}
+
+// TestWatchTheLine: who waits in the queue sees it move, and who comes back is told what he has not seen.
+func TestWatchTheLine(t *testing.T) {
+	t.Parallel()
+	q := newQueueEnv(t)
+	v := q.sale(5)
+	for n := range 3 {
+		q.buyer(n + 1).queue(v)
+	}
+	last := q.buyer(4)
+	o := orderView{ID: last.queue(v)}
+	s, _ := last.watch(t, o, "")
+	for ahead := int64(3); ahead >= 0; ahead-- {
+		e := s.next()
+		require.NotNil(t, e)
+		require.Equal(t, "queued", e.Order.Status)
+		require.Equal(t, ahead, *e.Order.Ahead)
+		require.Equal(t, fmt.Sprint(1_999_999_999-ahead), e.ID)
+		again, _ := last.watch(t, o, fmt.Sprint(1_999_999_998-ahead))
+		require.Equal(t, e, again.next())
+		again.close()
+		q.workOne()
+	}
+	s.wantStatus("pending_payment", "2000000000")
 }
 
 // TestFinalStatuses: a stream ends where no move leads on.

@@ -224,12 +224,16 @@ func (s *faultyStore) SettlePayment(
 	return or(s, func() (service.Settled, error) { return s.Store.SettlePayment(ctx, provider, n, at) })
 }
 
-func (s *faultyStore) BeginRefund(ctx context.Context, user, order int64, at time.Time) (service.Order, error) {
-	return or(s, func() (service.Order, error) { return s.Store.BeginRefund(ctx, user, order, at) })
+func (s *faultyStore) BeginRefund(ctx context.Context, m service.OrderMove) (service.Order, error) {
+	return or(s, func() (service.Order, error) { return s.Store.BeginRefund(ctx, m) })
 }
 
 func (s *faultyStore) Payments(ctx context.Context, user, order int64) ([]service.Payment, error) {
 	return or(s, func() ([]service.Payment, error) { return s.Store.Payments(ctx, user, order) })
+}
+
+func (s *faultyStore) FindOrders(ctx context.Context, f service.OrderSearch) ([]service.Order, error) {
+	return or(s, func() ([]service.Order, error) { return s.Store.FindOrders(ctx, f) })
 }
 
 func (s *faultyStore) AuditLog(ctx context.Context, f service.AuditFilter) ([]service.AuditEntry, error) {

@@ -45,10 +45,11 @@ type env struct {
 	outbox *outbox
 	bank   *bank
 
-	payments *service.Payments
-	watchers *service.Watchers
-	returns  service.Returns
-	logs     *logBook
+	payments     *service.Payments
+	watchers     *service.Watchers
+	saleWatchers *service.Watchers
+	returns      service.Returns
+	logs         *logBook
 
 	revoked *service.Revocations
 	engine  *gin.Engine
@@ -174,7 +175,9 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
 		Returns: e.returns, Now: e.clock.now, Log: log,
 	})
+	pulse, monitor := e.newMonitor(s.store, queue != nil)
 	cfg := handler.Config{
+		Pulse: pulse, Monitor: monitor, SaleWatchers: e.saleWatchers,
 		Auth: service.NewAuth(service.AuthConfig{
 			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
 			AdminPhones: []string{adminPhone}, Limits: s.limits, Now: e.clock.now,
@@ -197,10 +200,28 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	e.engine = h.(*gin.Engine)
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
+	t.Cleanup(e.saleWatchers.Close)
 	t.Cleanup(e.watchers.Close) // before: the server waits for its streams
 	e.url, e.http = srv.URL, srv.Client()
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return e
+}
+
+// newMonitor makes what shows sales as they are, and lets it beat.
+func (e *env) newMonitor(store *repo.Store, queued bool) (*service.Pulse, *service.Monitor) {
+	e.saleWatchers = service.NewWatchers()
+	pulse, lane := service.NewPulse("test", !queued), "lock"
+	if queued {
+		lane = "queue"
+	}
+	monitor := service.NewMonitor(service.MonitorConfig{
+		Store: store, Pulse: pulse, Watchers: e.saleWatchers, Lane: lane, Publish: func([]byte) {}, Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var beating sync.WaitGroup
+	beating.Go(func() { monitor.Run(ctx) })
+	e.t.Cleanup(func() { cancel(); beating.Wait() })
+	return pulse, monitor
 }
 
 // login logs a phone in with a code.

@@ -30,7 +30,7 @@ type hmdpHandler struct {
 const hmdpPatience = 1700 * time.Millisecond
 
 // routes adds the routes. The pages' proxy strips /api, but not everybody's does.
-func (h *hmdpHandler) routes(r *gin.Engine, limits *limits) {
+func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, counted gin.HandlerFunc) {
 	user, admin, visitor := h.wrap(h.authenticate), h.wrap(h.admin), h.wrap(h.visitor)
 	for _, prefix := range []string{"", "/api"} {
 		g := r.Group(prefix, within(hmdpPatience), h.wrap(limitBody))
@@ -47,7 +47,7 @@ func (h *hmdpHandler) routes(r *gin.Engine, limits *limits) {
 		g.POST("/voucher", admin, h.wrap(h.createVoucher))
 		g.POST("/voucher/seckill", admin, h.wrap(h.createSale))
 
-		g.POST("/voucher-order/seckill/:id", user, h.wrap(limits.orders), h.wrap(h.place))
+		g.POST("/voucher-order/seckill/:id", counted, user, h.wrap(limits.orders), h.wrap(h.place))
 
 		g.GET("/blog/hot", visitor, h.wrap(h.noBlogs))
 		g.GET("/blog/of/me", visitor, h.wrap(h.noBlogs))

@@ -177,6 +177,19 @@ func pathID(c *gin.Context) (int64, error) {
 	return id, nil
 }
 
+// queryID reads an id of the query; 0: it is not there.
+func queryID(c *gin.Context, name string) (int64, error) {
+	s := c.Query(name)
+	if s == "" {
+		return 0, nil
+	}
+	id, ok := parseID(s)
+	if !ok {
+		return 0, service.Invalid(name, "must be a positive 64-bit number")
+	}
+	return id, nil
+}
+
 // page reads cursor and limit of a list.
 func page(c *gin.Context) (service.Page, error) {
 	limit, err := pageLimit(c)

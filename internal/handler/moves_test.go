@@ -80,6 +80,16 @@ func asks(action string, move service.Move) attempt {
 	}}
 }
 
+// asksAsAdmin is an attempt by a request of an admin, who does what the order says that he may.
+func asksAsAdmin(action string, move service.Move) attempt {
+	return attempt{action + " by an admin", move, func(t *testing.T, c client, p paidView, allowed bool) {
+		path := "/api/v1/admin/orders/" + p.Order.ID
+		shown := decode[adminOrderView](c.env.admin().get(path).want(http.StatusOK))
+		assert.Equal(t, allowed, slices.Contains(shown.Moves, action), shown)
+		decided(c.env.admin().post(path+"/"+action, nil), allowed)
+	}}
+}
+
 func decided(a answer, allowed bool) {
 	a.t.Helper()
 	if allowed {
@@ -91,6 +101,7 @@ func decided(a answer, allowed bool) {
 
 var attempts = []attempt{
 	asks("pay", service.MovePay), asks("cancel", service.MoveCancel), asks("refund", service.MoveRefund),
+	asksAsAdmin("cancel", service.MoveCancel), asksAsAdmin("refund", service.MoveRefund),
 	{"redeem", service.MoveRedeem, func(_ *testing.T, c client, p paidView, allowed bool) {
 		decided(c.env.admin().post("/api/v1/admin/orders/"+p.Order.ID+"/redeem", nil), allowed)
 	}},

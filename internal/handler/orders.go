@@ -30,6 +30,7 @@ type orderOut struct {
 	RefundedAt  *time.Time `json:"refunded_at,omitempty"`
 	Reason      string     `json:"reason,omitempty"`      // of a failed order
 	RedeemCode  string     `json:"redeem_code,omitempty"` // of a paid order
+	Ahead       *int64     `json:"ahead,omitempty"`       // of a queued order
 }
 
 func newOrderOut(o *service.Order) orderOut {
@@ -37,7 +38,7 @@ func newOrderOut(o *service.Order) orderOut {
 		ID: ID(o.ID), VoucherID: ID(o.VoucherID), UserID: ID(o.UserID), Status: o.Status.String(), Amount: o.Amount,
 		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
 		PaidAt: o.PaidAt, RedeemedAt: o.RedeemedAt, CancelledAt: o.CancelledAt, RefundedAt: o.RefundedAt,
-		Reason: o.Reason, RedeemCode: o.RedeemCode,
+		Reason: o.Reason, RedeemCode: o.RedeemCode, Ahead: o.Ahead,
 	}
 }
 

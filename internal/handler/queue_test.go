@@ -97,10 +97,21 @@ func (q *queueEnv) waiting() []service.Parcel {
 func (q *queueEnv) work() {
 	q.t.Helper()
 	for _, p := range q.waiting() {
-		errs := q.committer.Commit(context.Background(), p.Admissions)
-		require.Equal(q.t, make([]error, len(errs)), errs)
-		q.settle(p, service.End{})
+		q.commit(p)
 	}
+}
+
+// workOne makes orders of the entry that has waited longest.
+func (q *queueEnv) workOne() {
+	q.t.Helper()
+	q.commit(q.waiting()[0])
+}
+
+func (q *queueEnv) commit(p service.Parcel) {
+	q.t.Helper()
+	errs := q.committer.Commit(context.Background(), p.Admissions)
+	require.Equal(q.t, make([]error, len(errs)), errs)
+	q.settle(p, service.End{})
 }
 
 // bury gives everything up that waits.
@@ -144,7 +155,7 @@ func TestQueuedOrder(t *testing.T) {
 
 	shown := orderView{
 		ID: id, VoucherID: v.ID, UserID: buyer.login.User.ID, Status: "queued", Amount: 8000,
-		CreatedAt: "2026-11-11T12:00:00Z", ExpiresAt: "2026-11-11T12:15:00Z",
+		CreatedAt: "2026-11-11T12:00:00Z", ExpiresAt: "2026-11-11T12:15:00Z", Ahead: new(int64),
 	}
 	assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
 	e.buyer(2).get(orderPath(id)).problem(http.StatusNotFound, "not_found")
@@ -153,7 +164,7 @@ func TestQueuedOrder(t *testing.T) {
 	assert.EqualValues(t, 2, e.stock(v.ID), "nothing is committed")
 
 	e.work()
-	shown.Status = "pending_payment"
+	shown.Status, shown.Ahead = "pending_payment", nil
 	assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
 	assert.EqualValues(t, 1, e.stock(v.ID))
 	buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)

@@ -69,13 +69,9 @@ func newFindingOut(f service.Finding) findingOut {
 
 // report says what differs; ?voucher_id= asks about one voucher.
 func (h *reconcileHandler) report(c *gin.Context) error {
-	var voucherID int64
-	if s := c.Query("voucher_id"); s != "" {
-		id, ok := parseID(s)
-		if !ok {
-			return service.Invalid("voucher_id", "must be a positive 64-bit number")
-		}
-		voucherID = id
+	voucherID, err := queryID(c, "voucher_id")
+	if err != nil {
+		return err
 	}
 	return h.answer(c, voucherID, false)
 }

@@ -26,7 +26,10 @@ type Config struct {
 	AuditLog       service.AuditStore
 	Keys           *service.Idempotency
 	Reconciler     *service.Reconciler
-	Ready          map[string]Check // dependencies by name, asked by /readyz
+	Pulse          *service.Pulse    // counts the answers to buyers; may be nil
+	Monitor        *service.Monitor  // shows sales as they are now
+	SaleWatchers   *service.Watchers // of sales
+	Ready          map[string]Check  // dependencies by name, asked by /readyz
 	Metrics        prometheus.Registerer
 	Log            *slog.Logger
 	Now            func() time.Time
@@ -54,11 +57,14 @@ func New(cfg Config) (http.Handler, error) {
 	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies)}
 	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
 	orders := &orderHandler{orders: cfg.Orders}
+	adminOrders := &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments}
 	events := &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers}
 	payments := &paymentHandler{payments: cfg.Payments}
 	auditLog := &auditHandler{log: cfg.AuditLog}
 	letters := &deadLetterHandler{letters: cfg.DeadLetters}
 	keys := &keyHandler{keys: cfg.Keys}
+	stats := &statsHandler{monitor: cfg.Monitor, watchers: cfg.SaleWatchers, vouchers: vouchers}
+	counted := tally(cfg.Pulse)
 	reconcile := &reconcileHandler{reconciler: cfg.Reconciler}
 	hmdp := &hmdpHandler{
 		errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
@@ -82,10 +88,11 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
 
 	// The service bounds a purchase by itself, and the hot route is spared the second timer.
-	r.POST("/api/v1/vouchers/:id/orders", e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(keys.order), e.wrap(orders.place))
+	r.POST("/api/v1/vouchers/:id/orders", counted, e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(keys.order), e.wrap(orders.place))
 
-	// A stream lasts as long as its order is under way.
+	// A stream lasts as long as its order is under way, or somebody watches the sale.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(events.order))
+	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(stats.events))
 
 	v1 := r.Group("/api/v1", within(answerTimeout), e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
@@ -109,7 +116,12 @@ func New(cfg Config) (http.Handler, error) {
 
 	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(keys.change), e.wrap(vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(vouchers.change))
+	v1.GET("/admin/vouchers/:id/stats", e.wrap(admin), e.wrap(stats.show))
 	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), e.wrap(keys.change), e.wrap(vouchers.changeStock))
+	v1.GET("/admin/orders", e.wrap(admin), e.wrap(adminOrders.list))
+	v1.GET("/admin/orders/:id", e.wrap(admin), e.wrap(adminOrders.show))
+	v1.POST("/admin/orders/:id/cancel", e.wrap(admin), e.wrap(keys.change), e.wrap(adminOrders.cancel))
+	v1.POST("/admin/orders/:id/refund", e.wrap(admin), e.wrap(keys.change), e.wrap(adminOrders.refund))
 	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), e.wrap(keys.change), e.wrap(orders.redeem))
 	v1.POST("/admin/redeem", e.wrap(admin), e.wrap(keys.change), e.wrap(orders.redeemCode))
 	v1.GET("/admin/audit", e.wrap(admin), e.wrap(auditLog.list))
@@ -119,6 +131,6 @@ func New(cfg Config) (http.Handler, error) {
 	v1.GET("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.report))
 	v1.POST("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.apply))
 
-	hmdp.routes(r, limits)
+	hmdp.routes(r, limits, counted)
 	return r, nil
 }

@@ -128,6 +128,7 @@ func (r *reader) settle(ctx context.Context, done []service.Parcel, b *Batch) {
 
 // count notes how the admissions of a parcel ended.
 func (r *reader) count(ctx context.Context, p service.Parcel, b *Batch) {
+	r.w.cfg.Settled(p)
 	for i, end := range p.Ends {
 		switch {
 		case end.Again:

@@ -16,19 +16,20 @@ import (
 	"seckill/internal/admission"
 	"seckill/internal/idgen"
 	"seckill/internal/service"
+	"seckill/internal/simtest"
 )
 
 func (s *simulation) anyVoucher(t *rapid.T) simVoucher {
-	return evenly(t, "voucher", s.vouchers...)
+	return simtest.Evenly(t, "voucher", s.vouchers...)
 }
 
-func anyUser(t *rapid.T) int64 { return evenly[int64](t, "user", 1, 2, 3, 4, 5) }
+func anyUser(t *rapid.T) int64 { return simtest.Evenly[int64](t, "user", 1, 2, 3, 4, 5) }
 
-func anyPoison(t *rapid.T) bool { return evenly(t, "poison", 0, 1, 2, 3) == 3 }
+func anyPoison(t *rapid.T) bool { return simtest.Evenly(t, "poison", 0, 1, 2, 3) == 3 }
 
 // drawLosses: of every fifth call a reply gets lost, or so many that the caller gives up.
 func (s *simulation) drawLosses(t *rapid.T) {
-	s.loser.left = evenly(t, "lost replies", 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1000)
+	s.loser.left = simtest.Evenly(t, "lost replies", 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1000)
 }
 
 // buy is a click: one purchase through the lane.
@@ -89,7 +90,7 @@ func (s *simulation) holds(t *rapid.T, a service.Admission) bool {
 // must change nothing.
 func (s *simulation) buyTogether(t *rapid.T) {
 	v := s.anyVoucher(t)
-	ids, err := s.ids.NextN(s.ctx, evenly(t, "buyers", 2, 3, 4, 5))
+	ids, err := s.ids.NextN(s.ctx, simtest.Evenly(t, "buyers", 2, 3, 4, 5))
 	require.NoError(t, err)
 	as := make([]service.Admission, len(ids))
 	for i, id := range ids {
@@ -141,7 +142,7 @@ func some[T any](all []T, fits func(T) bool) []T {
 }
 
 func (s *simulation) anyWorker(t *rapid.T, fits func(*simWorker) bool) *simWorker {
-	return evenly(t, "worker", some(s.workers, fits)...)
+	return simtest.Evenly(t, "worker", some(s.workers, fits)...)
 }
 
 func free(w *simWorker) bool        { return len(w.hand) == 0 }
@@ -150,7 +151,7 @@ func owing(w *simWorker) bool       { return len(w.owed) > 0 }
 func experienced(w *simWorker) bool { return len(w.settled) > 0 }
 
 func (s *simulation) anyOrder(t *rapid.T, fits func(*promise) bool) *promise {
-	return evenly(t, "order", some(s.promises, fits)...)
+	return simtest.Evenly(t, "order", some(s.promises, fits)...)
 }
 
 func cancellable(p *promise) bool { return p.standing == committed && !p.cancelled }
@@ -193,7 +194,7 @@ func (s *simulation) cancel(t *rapid.T) {
 	})
 	require.NoError(t, err)
 	p.cancelled = true
-	heard := evenly(t, "heard", 1, 1, 1, 2, 0)
+	heard := simtest.Evenly(t, "heard", 1, 1, 1, 2, 0)
 	if heard == 0 {
 		s.excuse(p)
 	}
@@ -290,7 +291,7 @@ func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
 
 // jump: back and forth, and so into seconds in which ids were made before.
 func (s *simulation) jump(t *rapid.T) {
-	s.idClock = s.idClock.Add(evenly[time.Duration](t, "seconds", -2, -1, 1, 2) * time.Second)
+	s.idClock = s.idClock.Add(simtest.Evenly[time.Duration](t, "seconds", -2, -1, 1, 2) * time.Second)
 }
 
 // newSecond is one in which no id was ever made.
@@ -321,7 +322,7 @@ func (s *simulation) loseGroup(t *rapid.T) {
 // loseMore is what ruins much, and therefore happens seldom: with ids that are handed out twice, less can be checked.
 func (s *simulation) loseMore(t *rapid.T) {
 	steps := map[string]func(*rapid.T){"all": s.loseAll, "the ids": s.loseIDs}
-	steps[evenly(t, "more", "all", "the ids")](t)
+	steps[simtest.Evenly(t, "more", "all", "the ids")](t)
 }
 
 // loseIDs loses the counters, so that ids are handed out twice.

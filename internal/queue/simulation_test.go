@@ -3,8 +3,6 @@ package queue
 import (
 	"flag"
 	"fmt"
-	"maps"
-	"math/bits"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -17,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/service"
+	"seckill/internal/simtest"
 	"seckill/internal/testenv"
 )
 
@@ -101,75 +100,37 @@ func (s *simulation) run(t *rapid.T) {
 	steps := s.steps()
 	t.Repeat(map[string]func(*rapid.T){
 		"":     s.check,
-		"step": func(t *rapid.T) { steps[evenly(t, "what", possible(steps)...)].do(t) },
+		"step": func(t *rapid.T) { steps[simtest.Next(t, steps)].Do(t) },
 	})
 	s.conclude(t)
 }
 
-// step is something that may happen.
-type step struct {
-	weight int         // how often, compared with the others
-	can    func() bool // whether it can happen now; nil: always
-	do     func(*rapid.T)
-}
-
-func (s *simulation) steps() map[string]step {
+func (s *simulation) steps() map[string]simtest.Step {
 	worker := func(fits func(*simWorker) bool) func() bool {
 		return func() bool { return slices.ContainsFunc(s.workers, fits) }
 	}
 	order := func(fits func(*promise) bool) func() bool {
 		return func() bool { return slices.ContainsFunc(s.promises, fits) }
 	}
-	return map[string]step{
-		"buy":                 {8, nil, s.buy},
-		"buy together":        {5, nil, s.buyTogether},
-		"another lane sells":  {2, nil, s.sellElsewhere},
-		"read":                {6, worker(free), s.read},
-		"claim":               {6, worker(free), s.claim},
-		"handle":              {9, worker(busy), s.handle},
-		"lose what was read":  {1, worker(busy), s.loseHand},
-		"settle at last":      {2, worker(owing), s.settleLate},
-		"settle again":        {2, worker(experienced), s.settleAgain},
-		"cancel":              {5, order(cancellable), s.cancel},
-		"release again":       {1, order(isCancelled), s.releaseAgain},
-		"replay":              {4, order(buried), s.replay},
-		"discard":             {1, order(buried), s.discard},
-		"reconcile":           {1, nil, s.reconcile},
-		"the id clock jumps":  {2, nil, s.jump},
-		"Redis loses a gate":  {2, nil, s.loseGate},
-		"Redis loses a group": {1, nil, s.loseGroup},
-		"Redis loses more":    {1, nil, s.loseMore},
+	step := simtest.NewStep
+	return map[string]simtest.Step{
+		"buy":                 step(8, nil, s.buy),
+		"buy together":        step(5, nil, s.buyTogether),
+		"another lane sells":  step(2, nil, s.sellElsewhere),
+		"read":                step(6, worker(free), s.read),
+		"claim":               step(6, worker(free), s.claim),
+		"handle":              step(9, worker(busy), s.handle),
+		"lose what was read":  step(1, worker(busy), s.loseHand),
+		"settle at last":      step(2, worker(owing), s.settleLate),
+		"settle again":        step(2, worker(experienced), s.settleAgain),
+		"cancel":              step(5, order(cancellable), s.cancel),
+		"release again":       step(1, order(isCancelled), s.releaseAgain),
+		"replay":              step(4, order(buried), s.replay),
+		"discard":             step(1, order(buried), s.discard),
+		"reconcile":           step(1, nil, s.reconcile),
+		"the id clock jumps":  step(2, nil, s.jump),
+		"Redis loses a gate":  step(2, nil, s.loseGate),
+		"Redis loses a group": step(1, nil, s.loseGroup),
+		"Redis loses more":    step(1, nil, s.loseMore),
 	}
-}
-
-// possible names the steps that can happen now, each as often as its weight says, in an order that is always the same.
-func possible(steps map[string]step) []string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(steps)) {
-		if step := steps[name]; step.can == nil || step.can() {
-			names = append(names, slices.Repeat([]string{name}, step.weight)...)
-		}
-	}
-	return names
-}
-
-// evenly draws one of some. Rapid's own generators prefer the first.
-func evenly[T any](t *rapid.T, label string, some ...T) T {
-	if len(some) == 1 {
-		return some[0]
-	}
-	return rapid.Custom(func(t *rapid.T) T {
-		for {
-			i := 0
-			for range bits.Len(uint(len(some) - 1)) {
-				i *= 2
-				if rapid.Bool().Draw(t, "") {
-					i++
-				}
-			}
-			if i < len(some) {
-				return some[i]
-			}
-		}
-	}).Draw(t, label)
 }

@@ -12,6 +12,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/service"
+	"seckill/internal/simtest"
 )
 
 // simWorker is the real reader of a stream, driven step by step, between a gate and a database at which he may die.
@@ -194,11 +195,11 @@ func (w *simWorker) inHand(entryID string) bool {
 // drawFate: every second worker survives.
 func drawFate(t *rapid.T) fate {
 	f := unharmed
-	switch evenly(t, "fate", "", "", "", "", "", "", "held up", "no commit", "no settlement", "held up", "no reply", "no storage", "confused") {
+	switch simtest.Evenly(t, "fate", "", "", "", "", "", "", "held up", "no commit", "no settlement", "held up", "no reply", "no storage", "confused") {
 	case "no commit":
-		f.commits = evenly(t, "but", 0, 1, 2)
+		f.commits = simtest.Evenly(t, "but", 0, 1, 2)
 	case "no settlement":
-		f.settles = evenly(t, "but", 0, 1, 2)
+		f.settles = simtest.Evenly(t, "but", 0, 1, 2)
 	case "held up":
 		f.heldUp = true
 	case "no reply":

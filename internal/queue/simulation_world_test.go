@@ -19,6 +19,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/repo"
 	"seckill/internal/service"
+	"seckill/internal/simtest"
 )
 
 // simUsers is how many buyers there are until the end: few, so that they meet themselves.
@@ -121,10 +122,10 @@ func another(rdb *redis.Client) *redis.Client {
 
 // drawVouchers makes two or three that are in one shard.
 func drawVouchers(t *rapid.T) []simVoucher {
-	vouchers := make([]simVoucher, evenly(t, "vouchers", 2, 3))
+	vouchers := make([]simVoucher, simtest.Evenly(t, "vouchers", 2, 3))
 	for i := range vouchers {
 		vouchers[i] = simVoucher{
-			id: voucher + 16*int64(i), units: evenly[int64](t, "units", 1, 2, 3, 4, 5, 6), limit: evenly(t, "limit", 1, 2, 3),
+			id: voucher + 16*int64(i), units: simtest.Evenly[int64](t, "units", 1, 2, 3, 4, 5, 6), limit: simtest.Evenly(t, "limit", 1, 2, 3),
 		}
 	}
 	return vouchers

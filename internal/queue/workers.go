@@ -48,8 +48,9 @@ type Config struct {
 	ConsumerIdle    time.Duration // how long a consumer is idle before it is taken for gone; default 1 h
 	ShutdownTimeout time.Duration // how long Run works on what it has in hand after its ctx ended; default 5 s
 
-	Observe func(Batch)  // told of every batch; must be quick and safe for concurrent use; default: nobody
-	Log     *slog.Logger // default: slog.Default()
+	Observe func(Batch)          // told of every batch; must be quick and safe for concurrent use; default: nobody
+	Settled func(service.Parcel) // told of every parcel whose ends the gate has heard; likewise
+	Log     *slog.Logger         // default: slog.Default()
 }
 
 // Batch is what became of the admissions in entries that were delivered together.
@@ -82,6 +83,9 @@ func New(cfg Config) *Workers {
 	setDefault(&cfg.ShutdownTimeout, 5*time.Second)
 	if cfg.Observe == nil {
 		cfg.Observe = func(Batch) {}
+	}
+	if cfg.Settled == nil {
+		cfg.Settled = func(service.Parcel) {}
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

@@ -146,14 +146,13 @@ func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status service.PaymentSta
 }
 
 // BeginRefund implements service.PaymentStore.
-func (s *Store) BeginRefund(ctx context.Context, userID, orderID int64, at time.Time) (service.Order, error) {
+func (s *Store) BeginRefund(ctx context.Context, refund service.OrderMove) (service.Order, error) {
 	var order orderRow
-	refund := service.OrderMove{
-		Move: service.MoveRefund, OrderID: orderID, UserID: userID, By: service.Actor{Kind: service.ActorBuyer, ID: userID}, At: at,
-	}
+	orderID, at := refund.OrderID, refund.At
+	refund.Move = service.MoveRefund
 	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
 		var err error
-		if order, err = lockOrder(tx, userID, orderID); err != nil {
+		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
 		}
 		if err := move(tx, &order, refund); err != nil {

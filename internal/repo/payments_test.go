@@ -19,7 +19,7 @@ func TestRefundsAreDueByTheDatabasesClock(t *testing.T) {
 			o := newOrder(int64(1+i), int64(1+i), v.ID)
 			place(t, s, o)
 			paid := pay(t, s, o, fmt.Sprint("ref-", i))
-			_, err := s.BeginRefund(t.Context(), o.UserID, o.ID, time.Now().Add(off))
+			_, err := s.BeginRefund(t.Context(), refundOf(o, time.Now().Add(off)))
 			require.NoError(t, err)
 			due, err := s.DueRefunds(t.Context(), 10, func(int) time.Duration { return 10 * time.Minute })
 			require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestRefundedWhenAllMoneyIsBack(t *testing.T) {
 		first := pay(t, s, o, "first")
 		second, err := s.SettlePayment(t.Context(), "bank", notice(o, "second"), now)
 		require.NoError(t, err)
-		_, err = s.BeginRefund(t.Context(), o.UserID, o.ID, now)
+		_, err = s.BeginRefund(t.Context(), refundOf(o, now))
 		require.NoError(t, err)
 		refunded, err := s.FinishRefund(t.Context(), second.Payment.ID, now)
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestBacklogOfRefunds(t *testing.T) {
 			o := newOrder(int64(1+i), int64(1+i), v.ID)
 			place(t, s, o)
 			pay(t, s, o, fmt.Sprint("ref-", i))
-			_, err = s.BeginRefund(t.Context(), o.UserID, o.ID, time.Now().Add(-since))
+			_, err = s.BeginRefund(t.Context(), refundOf(o, time.Now().Add(-since)))
 			require.NoError(t, err)
 		}
 		b, err = s.Backlog(t.Context())
@@ -108,7 +108,7 @@ func TestRefundOfWhatWasNotPaid(t *testing.T) {
 		place(t, s, o)
 		_, err := s.MoveOrder(t.Context(), service.OrderMove{Move: service.MovePay, OrderID: o.ID, By: admin, At: now})
 		require.NoError(t, err)
-		got, err := s.BeginRefund(t.Context(), o.UserID, o.ID, now)
+		got, err := s.BeginRefund(t.Context(), refundOf(o, now))
 		require.NoError(t, err)
 		require.Equal(t, service.OrderRefunded, got.Status)
 		require.Equal(t, []string{"admin pay", "buyer refund", "system refunded"}, trail(t, s, o.ID))
@@ -148,4 +148,9 @@ func TestNoticeOfAnotherOrder(t *testing.T) {
 		}
 		require.Len(t, allPayments(t, s), 2)
 	})
+}
+
+// refundOf asks for a refund by the buyer.
+func refundOf(o service.Order, at time.Time) service.OrderMove {
+	return service.OrderMove{OrderID: o.ID, UserID: o.UserID, By: service.Actor{Kind: service.ActorBuyer, ID: o.UserID}, At: at}
 }

@@ -202,7 +202,7 @@ func TestRefundAgainstRedeem(t *testing.T) {
 			paid := pay(t, s, o, fmt.Sprint("ref-", round))
 			var refundErr, redeemErr error
 			together(round,
-				func() { _, refundErr = s.BeginRefund(t.Context(), o.UserID, o.ID, now) },
+				func() { _, refundErr = s.BeginRefund(t.Context(), refundOf(o, now)) },
 				func() {
 					_, redeemErr = s.MoveOrder(t.Context(), service.OrderMove{Move: service.MoveRedeem, OrderID: o.ID, By: admin, At: now})
 				})
@@ -265,7 +265,7 @@ func TestPaidTwice(t *testing.T) {
 			counts[settled[1].Payment.Status]++
 			require.Equal(t, map[service.PaymentStatus]int{service.PaymentSucceeded: 1, service.PaymentRefunding: 1}, counts)
 			together(round,
-				func() { _, refundErr = s.BeginRefund(t.Context(), o.UserID, o.ID, now) },
+				func() { _, refundErr = s.BeginRefund(t.Context(), refundOf(o, now)) },
 				func() { returnMoney(t, s) })
 			require.NoError(t, refundErr)
 			returnMoney(t, s)

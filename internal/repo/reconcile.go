@@ -22,8 +22,7 @@ func (s *Store) SaleFacts(
 		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are told, not hidden
 			return err
 		}
-		if err := tx.Raw("SELECT COALESCE(SUM(delta), 0) FROM stock_changes WHERE voucher_id = ?", voucherID).
-			Row().Scan(&f.Additions); err != nil {
+		if f.Additions, err = additions(tx, voucherID); err != nil {
 			return err
 		}
 		if f.Active, f.Sum, err = sumActive(tx, voucherID); err != nil {

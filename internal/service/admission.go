@@ -25,6 +25,7 @@ type Admission struct {
 	Limit     int
 	At        time.Time
 	ReplyTo   string // the instance that waits for the outcome; empty if nobody does
+	Place     int64  // in the line of its voucher, from 1: the gate gives it
 }
 
 // Window is when a sale is open: from Begin (inclusive) to End (exclusive).
@@ -37,6 +38,9 @@ type Ticket struct {
 	Admission
 	Failed   string    // why it failed, as an error code of the API; empty while it is queued
 	FailedAt time.Time // zero while it is queued
+	// Ahead is how many admissions of the voucher are before it in the queue; nil if it is not in it, or that is not known.
+	// It is an estimate: what was put back into the queue is at its end and keeps its place.
+	Ahead *int64
 }
 
 // GateState is what the database says about a voucher at one moment, for the gate to be rebuilt from.

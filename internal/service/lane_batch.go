@@ -13,12 +13,12 @@ type BatchLane struct {
 	collector *collector[Purchase, Placed]
 }
 
-// NewBatchLane makes the lane. observe is told the size of every batch; it may be nil.
-func NewBatchLane(ids IDs, orders OrderStore, observe func(size int)) *BatchLane {
+// NewBatchLane makes the lane. observe is told of every batch, which it must not keep; it may be nil.
+func NewBatchLane(ids IDs, orders OrderStore, observe func([]Purchase)) *BatchLane {
 	p := placer{ids: ids, orders: orders}
 	run := func(ctx context.Context, batch []Purchase) []Placed {
 		if observe != nil {
-			observe(len(batch))
+			observe(batch)
 		}
 		return p.place(ctx, batch)
 	}

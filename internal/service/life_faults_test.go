@@ -121,7 +121,7 @@ type (
 		move   faultyMove
 		close  faultyClose
 		settle faultySettle
-		refund func(s lifeStore, userID, orderID int64, at time.Time) (service.Order, error)
+		refund func(s lifeStore, m service.OrderMove) (service.Order, error)
 		due    func(s lifeStore, limit int, wait func(int) time.Duration) ([]service.Payment, error)
 		finish func(s lifeStore, id int64, at time.Time) (*service.Order, error)
 		begin  func(s lifeStore, userID int64, p service.Payment) (service.Order, service.Payment, error)
@@ -155,11 +155,11 @@ func (f faultyStore) SettlePayment(c context.Context, name string, n service.Pay
 	return f.settle(f.lifeStore, name, n, at)
 }
 
-func (f faultyStore) BeginRefund(c context.Context, userID, orderID int64, at time.Time) (service.Order, error) {
+func (f faultyStore) BeginRefund(c context.Context, m service.OrderMove) (service.Order, error) {
 	if f.refund == nil {
-		return f.lifeStore.BeginRefund(c, userID, orderID, at)
+		return f.lifeStore.BeginRefund(c, m)
 	}
-	return f.refund(f.lifeStore, userID, orderID, at)
+	return f.refund(f.lifeStore, m)
 }
 
 func (f faultyStore) DueRefunds(c context.Context, limit int, wait func(int) time.Duration) ([]service.Payment, error) {

@@ -69,10 +69,10 @@ var lifeFaults = map[string]planted{
 		return faultyStore{close: func(s lifeStore) ([]service.Order, error) { return s.CloseExpired(ctx, 1) }}
 	}),
 	"an order is refunded before its money is back": inStore(func(w *world) faultyStore {
-		return faultyStore{refund: func(s lifeStore, userID, orderID int64, at time.Time) (service.Order, error) {
-			o, err := s.BeginRefund(ctx, userID, orderID, at)
-			if id := w.number("SELECT COALESCE(MAX(id), 0) FROM payments WHERE order_id = ? AND status = 4", orderID); err == nil && id != 0 {
-				_, err = s.FinishRefund(ctx, id, at)
+		return faultyStore{refund: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+			o, err := s.BeginRefund(ctx, m)
+			if id := w.number("SELECT COALESCE(MAX(id), 0) FROM payments WHERE order_id = ? AND status = 4", m.OrderID); err == nil && id != 0 {
+				_, err = s.FinishRefund(ctx, id, m.At)
 			}
 			return o, err
 		}}

@@ -15,6 +15,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/queue"
 	"seckill/internal/service"
+	"seckill/internal/simtest"
 )
 
 // promise is an admission that a buyer was told of, or may have been.
@@ -119,7 +120,7 @@ const (
 
 // work is a worker with one batch: the real one, between a gate and a database at which he may die.
 func (l *life) work(t *rapid.T) {
-	l.workOnce(evenly(t, "worker", survives, survives, survives, survives,
+	l.workOnce(simtest.Evenly(t, "worker", survives, survives, survives, survives,
 		diesEarly, diesHalfway, diesLate, commitsLate, settlesLate, hearsLate))
 }
 

@@ -12,37 +12,39 @@ import (
 
 	"seckill/internal/lock"
 	"seckill/internal/service"
+	"seckill/internal/simtest"
 )
 
-func (l *life) steps() map[string]step {
+func (l *life) steps() map[string]simtest.Step {
 	queue := func(can func() bool) func() bool { return func() bool { return l.lane == "queue" && can() } }
-	return map[string]step{
-		"buy":               {10, nil, func(t *rapid.T) { l.buy(t, 1) }},
-		"buy together":      {5, nil, func(t *rapid.T) { l.buy(t, evenly(t, "clicks", 2, 3, 4, 5)) }},
-		"work":              {12, queue(func() bool { return l.rdb.XLen(l.ctx, l.stream).Val() > 0 }), l.work},
-		"commit late":       {2, queue(func() bool { return len(l.lateWork.commits) > 0 }), l.commitLate},
-		"settle late":       {2, queue(func() bool { return len(l.lateWork.settles) > 0 }), l.settleLate},
-		"audit":             {1, queue(func() bool { return true }), func(t *rapid.T) { l.audit(l.anyShop(t)) }},
-		"cancel":            {4, l.anyOrders, one(l, service.OrderPendingPayment, l.cancel)},
-		"pay":               {6, l.anyOrders, one(l, service.OrderPendingPayment, l.pay)},
-		"pay to the end":    {5, l.unpaidOrders, l.payToTheEnd},
-		"pay at the bank":   {6, func() bool { return len(l.unpaid()) > 0 }, l.payAtBank},
-		"money unasked":     {1, l.anyOrders, l.payUnasked},
-		"webhook":           {6, func() bool { return len(l.bank.notices) > 0 }, l.webhook},
-		"forged webhook":    {2, l.anyOrders, l.forge},
-		"time to pay ends":  {3, l.anyOrders, l.expire},
-		"close":             {3, nil, func(t *rapid.T) { l.harmed(t, 1, l.close1(l.anyShop(t))) }},
-		"refund":            {4, l.anyOrders, one(l, service.OrderPaid, l.refund)},
-		"return money":      {4, l.refunding, l.returnMoney},
-		"redeem":            {3, l.anyOrders, one(l, service.OrderPaid, l.redeem)},
-		"redeem again":      {1, l.anyOrders, one(l, service.OrderRedeemed, l.redeem)},
-		"race":              {5, func() bool { return len(l.books.orders) > 0 }, l.race},
-		"change stock":      {3, nil, l.changeStock},
-		"change a sale":     {3, nil, l.changeSale},
-		"a second passes":   {2, nil, func(*rapid.T) { wait(l.ctx, knowsAgain) }},
-		"a lock's end":      {3, func() bool { return len(l.locks) > 0 }, l.unlock},
-		"Redis loses all":   {1, nil, l.loseRedis},
-		"Redis loses gates": {1, queue(func() bool { return true }), l.loseGates},
+	step := simtest.NewStep
+	return map[string]simtest.Step{
+		"buy":               step(10, nil, func(t *rapid.T) { l.buy(t, 1) }),
+		"buy together":      step(5, nil, func(t *rapid.T) { l.buy(t, simtest.Evenly(t, "clicks", 2, 3, 4, 5)) }),
+		"work":              step(12, queue(func() bool { return l.rdb.XLen(l.ctx, l.stream).Val() > 0 }), l.work),
+		"commit late":       step(2, queue(func() bool { return len(l.lateWork.commits) > 0 }), l.commitLate),
+		"settle late":       step(2, queue(func() bool { return len(l.lateWork.settles) > 0 }), l.settleLate),
+		"audit":             step(1, queue(func() bool { return true }), func(t *rapid.T) { l.audit(l.anyShop(t)) }),
+		"cancel":            step(4, l.anyOrders, one(l, service.OrderPendingPayment, l.cancel)),
+		"pay":               step(6, l.anyOrders, one(l, service.OrderPendingPayment, l.pay)),
+		"pay to the end":    step(5, l.unpaidOrders, l.payToTheEnd),
+		"pay at the bank":   step(6, func() bool { return len(l.unpaid()) > 0 }, l.payAtBank),
+		"money unasked":     step(1, l.anyOrders, l.payUnasked),
+		"webhook":           step(6, func() bool { return len(l.bank.notices) > 0 }, l.webhook),
+		"forged webhook":    step(2, l.anyOrders, l.forge),
+		"time to pay ends":  step(3, l.anyOrders, l.expire),
+		"close":             step(3, nil, func(t *rapid.T) { l.harmed(t, 1, l.close1(l.anyShop(t))) }),
+		"refund":            step(4, l.anyOrders, one(l, service.OrderPaid, l.refund)),
+		"return money":      step(4, l.refunding, l.returnMoney),
+		"redeem":            step(3, l.anyOrders, one(l, service.OrderPaid, l.redeem)),
+		"redeem again":      step(1, l.anyOrders, one(l, service.OrderRedeemed, l.redeem)),
+		"race":              step(5, func() bool { return len(l.books.orders) > 0 }, l.race),
+		"change stock":      step(3, nil, l.changeStock),
+		"change a sale":     step(3, nil, l.changeSale),
+		"a second passes":   step(2, nil, func(*rapid.T) { wait(l.ctx, knowsAgain) }),
+		"a lock's end":      step(3, func() bool { return len(l.locks) > 0 }, l.unlock),
+		"Redis loses all":   step(1, nil, l.loseRedis),
+		"Redis loses gates": step(1, queue(func() bool { return true }), l.loseGates),
 	}
 }
 
@@ -69,7 +71,7 @@ func (l *life) anyTarget(t *rapid.T, likely service.OrderStatus) target {
 	if fit := l.with(likely); len(fit) > 0 && rapid.Bool().Draw(t, "likely") {
 		ids = fit
 	}
-	id := evenly(t, "order", ids...)
+	id := simtest.Evenly(t, "order", ids...)
 	if once(t, "stranger", 5) {
 		return target{anyUser(t), id}
 	}
@@ -125,7 +127,7 @@ func (l *life) cancel(_ *rapid.T, at *shop, of target) deed {
 	}}
 }
 func (l *life) redeem(t *rapid.T, at *shop, of target) deed {
-	code := evenly(t, "code", "", redeemCodes.Of(of.id), "a wrong one")
+	code := simtest.Evenly(t, "code", "", redeemCodes.Of(of.id), "a wrong one")
 	return deed{name: "redeem", at: at, do: func() string {
 		_, err := at.orders.Redeem(l.ctx, adminID, of.id, code)
 		return word(err)
@@ -206,14 +208,14 @@ func (b books) close(ids []int64) string {
 
 // race is several things that are done to one order at once, at both servers.
 func (l *life) race(t *rapid.T) {
-	id := evenly(t, "order", slices.Sorted(maps.Keys(l.books.orders))...)
+	id := simtest.Evenly(t, "order", slices.Sorted(maps.Keys(l.books.orders))...)
 	of := target{l.owner(id), id}
-	deeds := make([]deed, evenly(t, "how many", 2, 2, 3))
+	deeds := make([]deed, simtest.Evenly(t, "how many", 2, 2, 3))
 	closes := false
 	for i := range deeds {
 		at := l.anyShop(t)
 		notices := slices.DeleteFunc(slices.Clone(l.bank.notices), func(n *notice) bool { return n.OrderID != id })
-		switch what := evenly(t, "what", "cancel", "close", "pay", "refund", "redeem", "webhook", "webhook", "webhook"); {
+		switch what := simtest.Evenly(t, "what", "cancel", "close", "pay", "refund", "redeem", "webhook", "webhook", "webhook"); {
 		case what == "cancel":
 			deeds[i] = l.cancel(t, at, of)
 		case what == "close":
@@ -224,7 +226,7 @@ func (l *life) race(t *rapid.T) {
 		case what == "refund":
 			deeds[i] = l.refund(t, at, of)
 		case what == "webhook" && len(notices) > 0:
-			deeds[i] = l.deliver(at, evenly(t, "notice", notices...))
+			deeds[i] = l.deliver(at, simtest.Evenly(t, "notice", notices...))
 		default:
 			deeds[i] = l.redeem(t, at, of)
 		}

@@ -51,8 +51,8 @@ func (s shopStore) SettlePayment(
 	return settled, err
 }
 
-func (s shopStore) BeginRefund(ctx context.Context, userID, orderID int64, at time.Time) (o service.Order, err error) {
-	err = s.w.transact(func() error { o, err = s.lifeStore.BeginRefund(ctx, userID, orderID, at); return err })
+func (s shopStore) BeginRefund(ctx context.Context, m service.OrderMove) (o service.Order, err error) {
+	err = s.w.transact(func() error { o, err = s.lifeStore.BeginRefund(ctx, m); return err })
 	return o, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/repo"
+	"seckill/internal/simtest"
 	"seckill/internal/testenv"
 )
 
@@ -115,9 +115,9 @@ func live(t *rapid.T, s stack, lane string, p planted, d *diary) {
 	t.Repeat(map[string]func(*rapid.T){
 		"": func(*rapid.T) { l.check() },
 		"step": func(t *rapid.T) {
-			what := evenly(t, "what", possible(steps)...)
+			what := simtest.Next(t, steps)
 			l.did("%s", what)
-			steps[what].do(t)
+			steps[what].Do(t)
 		},
 	})
 	l.conclude(t)
@@ -214,46 +214,7 @@ func counted(seen map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// step is something that may happen.
-type step struct {
-	weight int         // how often, compared with the others
-	can    func() bool // whether it can happen now; nil: always
-	do     func(*rapid.T)
-}
-
-// possible names the steps that can happen now, each as often as its weight says, in an order that is always the same.
-func possible(steps map[string]step) []string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(steps)) {
-		if step := steps[name]; step.can == nil || step.can() {
-			names = append(names, slices.Repeat([]string{name}, step.weight)...)
-		}
-	}
-	return names
-}
-
-// evenly draws one of some. Rapid's own generators prefer the first.
-func evenly[T any](t *rapid.T, label string, some ...T) T {
-	if len(some) == 1 {
-		return some[0]
-	}
-	return rapid.Custom(func(t *rapid.T) T {
-		for {
-			i := 0
-			for range bits.Len(uint(len(some) - 1)) {
-				i *= 2
-				if rapid.Bool().Draw(t, "") {
-					i++
-				}
-			}
-			if i < len(some) {
-				return some[i]
-			}
-		}
-	}).Draw(t, label)
-}
-
 // once draws true once in n times.
 func once(t *rapid.T, label string, n int) bool {
-	return evenly(t, label, append(make([]bool, n-1), true)...)
+	return simtest.Evenly(t, label, append(make([]bool, n-1), true)...)
 }

@@ -13,10 +13,10 @@ type Move struct {
 // The moves. There are no others.
 var (
 	MovePay      = Move{"pay", OrderPendingPayment, OrderPaid}         // the provider says that the money has come
-	MoveCancel   = Move{"cancel", OrderPendingPayment, OrderCancelled} // by the buyer
+	MoveCancel   = Move{"cancel", OrderPendingPayment, OrderCancelled} // by the buyer, or an admin
 	MoveExpire   = Move{"expire", OrderPendingPayment, OrderCancelled} // by the closer, when the time to pay is over
 	MoveRedeem   = Move{"redeem", OrderPaid, OrderRedeemed}            // by the merchant
-	MoveRefund   = Move{"refund", OrderPaid, OrderRefunding}           // by the buyer: the provider is asked to return the money
+	MoveRefund   = Move{"refund", OrderPaid, OrderRefunding}           // by the buyer, or an admin: the provider is asked to return the money
 	MoveRefunded = Move{"refunded", OrderRefunding, OrderRefunded}     // the provider says that it has
 )
 

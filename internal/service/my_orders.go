@@ -12,17 +12,25 @@ import (
 // that is still queued cannot be cancelled yet.
 // Errors: ErrNotFound (also for another user's order), ErrInvalidState, ErrUnavailable.
 func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
+	return s.cancel(ctx, OrderMove{OrderID: id, UserID: userID, By: Actor{ActorBuyer, userID}})
+}
+
+// CancelFor is Cancel by an admin, of anybody's order. Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
+func (s *Orders) CancelFor(ctx context.Context, admin, id int64) (Order, error) {
+	return s.cancel(ctx, OrderMove{OrderID: id, By: Actor{ActorAdmin, admin}})
+}
+
+func (s *Orders) cancel(ctx context.Context, m OrderMove) (Order, error) {
 	ctx, cancel := unhurried(ctx)
 	defer cancel()
-	o, err := s.cfg.Store.MoveOrder(ctx, OrderMove{
-		Move: MoveCancel, OrderID: id, UserID: userID, By: Actor{ActorBuyer, userID}, At: Moment(s.cfg.Now()),
-	})
+	m.Move, m.At = MoveCancel, Moment(s.cfg.Now())
+	o, err := s.cfg.Store.MoveOrder(ctx, m)
 	if _, done := DoneBefore(err); done {
-		o, err = s.cfg.Store.Order(ctx, userID, id)
+		o, err = s.cfg.Store.Order(ctx, m.UserID, m.OrderID)
 	}
 	returns := s.returns()
 	if err != nil {
-		return Order{}, returns.notYet(ctx, userID, id, err)
+		return Order{}, returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
 	returns.Back(ctx, o)
 	return o, nil

@@ -87,6 +87,11 @@ func TestTicketsAreListed(t *testing.T) {
 	require.Equal(t, []int64{50}, list(OrderFilter{Status: OrderQueued, Page: Page{Limit: 1}}))
 	require.Equal(t, []int64{40}, list(OrderFilter{Status: OrderFailed, Page: Page{Limit: 20}}))
 	require.Equal(t, []int64{30}, list(OrderFilter{Status: OrderPendingPayment, Page: Page{Limit: 20}}))
+
+	orders, err := s.List(t.Context(), OrderFilter{Page: Page{Limit: 2}})
+	require.NoError(t, err)
+	require.EqualValues(t, 12, *orders[0].Ahead, "its place in the line is shown")
+	require.Nil(t, orders[1].Ahead)
 }
 
 // waitingQueue has the orders 50 and 20 queued, 40 and 30 failed; waitingStore has 30 nevertheless.
@@ -101,7 +106,9 @@ func (waitingQueue) Tickets(context.Context, int64) ([]Ticket, error) {
 	ticket := func(id int64, failed string) Ticket {
 		return Ticket{Admission: Admission{OrderID: id, VoucherID: 7}, Failed: failed}
 	}
-	return []Ticket{ticket(50, ""), ticket(40, ReasonSoldOut), ticket(30, ReasonInternal), ticket(20, "")}, nil
+	ahead, inLine := int64(12), ticket(50, "")
+	inLine.Ahead = &ahead
+	return []Ticket{inLine, ticket(40, ReasonSoldOut), ticket(30, ReasonInternal), ticket(20, "")}, nil
 }
 
 func (w *waitingStore) ListOrders(_ context.Context, f OrderFilter) ([]Order, error) {

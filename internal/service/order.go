@@ -83,6 +83,8 @@ type Order struct {
 	RefundedAt  *time.Time
 	Reason      string // why a failed order failed, as an error code of the API
 	RedeemCode  string // of a paid order, where it is shown to its owner
+	// Ahead is about how many orders of the voucher are before a queued one in the line, if that is known.
+	Ahead *int64
 }
 
 // Purchase is a buyer's request after the service found the sale open: what a lane turns into an order.
@@ -112,7 +114,7 @@ func (p Purchase) order(id int64) Order {
 func (t *Ticket) order(payTimeout time.Duration) Order {
 	o := Order{
 		ID: t.OrderID, UserID: t.UserID, VoucherID: t.VoucherID, Status: OrderQueued, Amount: t.Amount,
-		Currency: t.Currency, CreatedAt: t.At, ExpiresAt: t.At.Add(payTimeout), Reason: t.Failed,
+		Currency: t.Currency, CreatedAt: t.At, ExpiresAt: t.At.Add(payTimeout), Reason: t.Failed, Ahead: t.Ahead,
 	}
 	if t.Failed != "" {
 		o.Status = OrderFailed

@@ -32,6 +32,7 @@ type OrderStore interface {
 	// StoredOrders returns those of the ids that are orders of the user.
 	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
 	HolderStore
+	OrderFinder
 	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
 }
 

@@ -85,16 +85,17 @@ type PaymentStore interface {
 	// changes nothing. Errors: ErrNotFound (no such order), *InvalidError (amount or
 	// currency, or the ref is another payment's).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
-	// BeginRefund makes MoveRefund, after which the money of the order's payment is to go back; if none has come,
+	// BeginRefund makes MoveRefund, whatever m.Move is, after which the money of the order's payment is to go back; if none has come,
 	// MoveRefunded as well. What an earlier run of the request did is returned as it is now.
 	// Errors: ErrNotFound, ErrInvalidState.
-	BeginRefund(ctx context.Context, userID, orderID int64, at time.Time) (Order, error)
+	BeginRefund(ctx context.Context, m OrderMove) (Order, error)
 	// DueRefunds returns at most limit payments whose money is to go back now, and puts off their next try by what
 	// wait says of the number of tries. Several callers share the work.
 	DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]Payment, error)
 	// FinishRefund notes that the money of a payment has gone back, and makes MoveRefunded if that was the last of its
 	// order's. The order is returned only then; its unit is back.
 	FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*Order, error)
-	// Payments shows the payments of the user's order, the oldest first. Error: ErrNotFound (no such order of his).
+	// Payments shows the payments of the user's order, or of anybody's if userID is 0, the oldest first. Error: ErrNotFound
+	// (no such order of his).
 	Payments(ctx context.Context, userID, orderID int64) ([]Payment, error)
 }

@@ -111,15 +111,26 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 // Refund gives a paid order back: the money goes back to the buyer, and then the unit on sale.
 // Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
 func (s *Payments) Refund(ctx context.Context, userID, orderID int64) (Order, error) {
-	o, err := s.cfg.Store.BeginRefund(ctx, userID, orderID, Moment(s.cfg.Now()))
+	return s.beginRefund(ctx, OrderMove{OrderID: orderID, UserID: userID, By: Actor{ActorBuyer, userID}})
+}
+
+// RefundFor is Refund by an admin, of anybody's order. Errors: as Refund.
+func (s *Payments) RefundFor(ctx context.Context, admin, orderID int64) (Order, error) {
+	return s.beginRefund(ctx, OrderMove{OrderID: orderID, By: Actor{ActorAdmin, admin}})
+}
+
+func (s *Payments) beginRefund(ctx context.Context, m OrderMove) (Order, error) {
+	m.At = Moment(s.cfg.Now())
+	o, err := s.cfg.Store.BeginRefund(ctx, m)
 	if err != nil {
-		return Order{}, s.cfg.Returns.notYet(ctx, userID, orderID, err)
+		return Order{}, s.cfg.Returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
-	if o.Status == OrderRefunded {
+	if o.Status == OrderRefunded { // nothing was paid: nobody need be asked
 		s.cfg.Returns.Back(ctx, o)
+	} else {
+		s.cfg.Returns.moved(o.ID)
+		s.hurry()
 	}
-	s.cfg.Returns.moved(o.ID)
-	s.hurry()
 	return o, nil
 }
 

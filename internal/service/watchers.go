@@ -94,6 +94,20 @@ func (w *Watchers) Wake(orderID int64) {
 	}
 }
 
+// WakeAll wakes everybody. It does not block.
+func (w *Watchers) WakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, watches := range w.byOrder {
+		for _, watch := range watches {
+			select {
+			case watch.changed <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
 // Count says how many watch.
 func (w *Watchers) Count() int {
 	w.mu.Lock()

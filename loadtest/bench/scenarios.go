@@ -28,6 +28,7 @@ var scenarios = []scenario{
 	{"vouchers", "Vouchers on sale at once", "", (*bench).vouchersAtOnce},
 	{"servers", "Server processes on one database", "", (*bench).serversAtOnce},
 	{"idle", "Memory of idle connections", "", (*bench).idleConnections},
+	{"streams", "Memory of idle event streams", "", (*bench).idleStreams},
 	{"history", "Existing orders", "", (*bench).history},
 }
 

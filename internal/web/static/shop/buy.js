@@ -4,8 +4,8 @@
 
 import { newKey, postMine } from "../lib/api.js";
 import { backoff, sleep, topic } from "../lib/events.js";
+import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
-import { login } from "./login.js";
 import * as mine from "./mine.js";
 
 const FIRST = 600;

@@ -1,14 +1,15 @@
 // The page of the visitor's orders, or of one of them.
 
+import { announce } from "../lib/announce.js";
+import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
+import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, t } from "../lib/i18n.js";
-import { qr } from "../lib/qr.js";
+import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
-import { confirm } from "./confirm.js";
-import { explain, reference } from "./explain.js";
-import { announce } from "./live.js";
-import { login } from "./login.js";
+import { waits } from "./line.js";
 import * as mine from "./mine.js";
+import { qr } from "./qr.js";
 import * as sales from "./sales.js";
 
 // mount shows all orders, or the one of the id.
@@ -143,7 +144,7 @@ function card(id, open) {
   function showDue(o, unpaid, working) {
     const rest = mine.timeLeft(o);
     const words = {
-      queued: () => t("buy.queuedNote"),
+      queued: () => waits(o),
       pending_payment: () => (working ? t("orders.paying") : rest > 0 ? t("orders.due", { left: left(rest, true) }) : t("orders.late")),
       failed: () => explain({ code: o.reason || "internal" }),
       refunding: () => t("orders.refunding"),

@@ -1,12 +1,13 @@
 // The page of the sales.
 
+import { announce } from "../lib/announce.js";
 import * as clock from "../lib/clock.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
+import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, number, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import * as buy from "./buy.js";
-import { explain, reference } from "./explain.js";
-import { announce } from "./live.js";
+import { waits } from "./line.js";
 import * as mine from "./mine.js";
 import * as sales from "./sales.js";
 
@@ -194,7 +195,7 @@ function action(v, state) {
       };
     }
     case "queued":
-      return { label: t("buy.queued"), disabled: true, busy: true, note: t("buy.queuedNote"), say: t("buy.queued") };
+      return { label: t("buy.queued"), disabled: true, busy: true, note: waits(order), say: t("buy.queued") };
   }
   if (p.is === "bought" || held.length >= (v.limit_per_user ?? 1)) {
     const id = order?.id ?? p.order;

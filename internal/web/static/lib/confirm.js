@@ -1,7 +1,7 @@
 // A question before something that cannot be taken back.
 
-import { h, newID } from "../lib/dom.js";
-import { t } from "../lib/i18n.js";
+import { h, newID } from "./dom.js";
+import { t } from "./i18n.js";
 
 // confirm asks, and returns whether the answer was yes.
 export function confirm(question, yes) {

@@ -1,6 +1,6 @@
 // What an error means for the visitor.
 
-import { has, t } from "../lib/i18n.js";
+import { has, t } from "./i18n.js";
 
 // explain is a sentence about a Problem. A code that is not known counts as its status.
 export function explain(problem) {

@@ -1,7 +1,7 @@
 // A QR code as a picture that scales.
 
 import { generate } from "../vendor/lean-qr.mjs";
-import { svg } from "./dom.js";
+import { svg } from "../lib/dom.js";
 
 const QUIET = 4; // the standard's margin, in modules
 

@@ -1,9 +1,9 @@
 // Logging in by a code on the phone, in a dialog, so that what the visitor was about to do goes on afterwards.
 
-import { attr, h, newID, show, text } from "../lib/dom.js";
-import { t } from "../lib/i18n.js";
-import { session } from "../lib/session.js";
+import { attr, h, newID, show, text } from "./dom.js";
 import { explain } from "./explain.js";
+import { t } from "./i18n.js";
+import { session } from "./session.js";
 
 let open = null;
 

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/handler"
+	"seckill/internal/queue"
+	"seckill/internal/service"
+)
+
+// pulseChannel carries what each process has counted.
+const pulseChannel = "seckill:pulse"
+
+// pulseWaiting bounds the messages that wait for a slow Redis: seconds.
+const pulseWaiting = 8
+
+// console is what the admins' console needs beside the services: sales as they are now, on all processes.
+type console struct {
+	rdb      redis.UniversalClient
+	log      *slog.Logger
+	pulse    *service.Pulse
+	watchers *service.Watchers
+	monitor  *service.Monitor
+	messages chan []byte
+}
+
+// newConsole makes a console, whose pulse can count at once.
+func newConsole(e *env, rdb redis.UniversalClient, instance string) *console {
+	return &console{
+		rdb: rdb, log: e.log, pulse: service.NewPulse(instance, e.cfg.OrderLane != "queue"), watchers: service.NewWatchers(),
+		messages: make(chan []byte, pulseWaiting),
+	}
+}
+
+// watch lets the console look at the sales. The queue is looked at in its own lane.
+func (c *console) watch(lane string, store service.MonitorStore, g gate, workers *queue.Workers) {
+	cfg := service.MonitorConfig{
+		Store: store, Pulse: c.pulse, Watchers: c.watchers, Lane: lane, Publish: c.publish, Log: c.log,
+	}
+	if lane == "queue" {
+		cfg.Level = g.Level
+		cfg.Lag = func(ctx context.Context) (service.QueueLag, error) {
+			lag, err := workers.Lag(ctx)
+			return service.QueueLag{Unsettled: lag.Unsettled, Oldest: lag.Oldest, DeadLetters: lag.Dead}, err
+		}
+	}
+	c.monitor = service.NewMonitor(cfg)
+}
+
+// background is what runs beside the requests.
+func (c *console) background() []func(context.Context) {
+	return []func(context.Context){c.monitor.Run, c.send, c.receive}
+}
+
+// serve completes the configuration of the HTTP layer.
+func (c *console) serve(cfg *handler.Config) {
+	cfg.Pulse, cfg.Monitor, cfg.SaleWatchers = c.pulse, c.monitor, c.watchers
+}
+
+// publish passes a message on. It does not block: what does not fit is lost to the others.
+func (c *console) publish(message []byte) {
+	select {
+	case c.messages <- message:
+	default:
+	}
+}
+
+func (c *console) send(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case message := <-c.messages:
+			if err := c.rdb.Publish(ctx, pulseChannel, message).Err(); err != nil && ctx.Err() == nil {
+				c.log.Debug("cannot tell the others what was counted", "err", err)
+			}
+		}
+	}
+}
+
+func (c *console) receive(ctx context.Context) {
+	sub := c.rdb.Subscribe(ctx, pulseChannel)
+	defer func() { _ = sub.Close() }()
+	messages := sub.Channel(redis.WithChannelHealthCheckInterval(3 * time.Second))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m, ok := <-messages:
+			if !ok {
+				return
+			}
+			c.pulse.Hear([]byte(m.Payload), time.Now())
+		}
+	}
+}
+
+// batch counts the orders of a transaction of the lane batch, which may be of several vouchers.
+func (c *console) batch(batch []service.Purchase) {
+	for from := 0; from < len(batch); {
+		to := from + 1
+		for to < len(batch) && batch[to].VoucherID == batch[from].VoucherID {
+			to++
+		}
+		c.pulse.Batch(batch[from].VoucherID, to-from)
+		from = to
+	}
+}
+
+// commit counts what the workers of the queue store together.
+func (c *console) commit(commit queue.CommitFunc) queue.CommitFunc {
+	return func(ctx context.Context, as []service.Admission) []error {
+		errs := commit(ctx, as)
+		rows := map[int64]int{}
+		for i, err := range errs {
+			if err == nil && i < len(as) {
+				rows[as[i].VoucherID]++
+			}
+		}
+		for voucher, n := range rows {
+			c.pulse.Batch(voucher, n)
+		}
+		return errs
+	}
+}
+
+// settled counts how admissions ended.
+func (c *console) settled(p service.Parcel) {
+	for i, end := range p.Ends {
+		switch {
+		case end.Again:
+		case end.Dead != "":
+			c.pulse.Settled(p.Admissions[i].VoucherID, "dead_letter")
+		default:
+			c.pulse.Settled(p.Admissions[i].VoucherID, end.Failed)
+		}
+	}
+}

@@ -1,0 +1,19 @@
+//go:build linux || darwin
+
+package doctor
+
+import "syscall"
+
+// openFiles is how many files and connections this process may have open.
+func openFiles() (uint64, error) {
+	var limit syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
+	return limit.Cur, err
+}
+
+// freeDisk is what a user without privileges may still write.
+func freeDisk(dir string) (uint64, error) {
+	var stat syscall.Statfs_t
+	err := syscall.Statfs(dir, &stat)
+	return stat.Bavail * uint64(stat.Bsize), err //nolint:gosec // a block has a positive size
+}

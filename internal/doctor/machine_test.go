@@ -1,0 +1,146 @@
+package doctor
+
+import (
+	"database/sql"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+)
+
+func machine(files map[string]string) Machine {
+	root := fstest.MapFS{}
+	for name, text := range files {
+		root[name] = &fstest.MapFile{Data: []byte(text + "\n")}
+	}
+	return Machine{Root: root, Procs: 8, MemoryLimit: math.MaxInt64, Files: func() (uint64, error) { return 65536, nil }}
+}
+
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	const v2, v1 = "0::/system.slice/seckill.service", "5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n0::/"
+	for name, tc := range map[string]struct {
+		files       map[string]string
+		cpu, memory Status
+	}{
+		"no control groups":    {nil, OK, OK},
+		"without limits":       {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/cpu.max": "max 100000", "sys/fs/cgroup/memory.max": "max"}, OK, OK},
+		"wide enough":          {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/system.slice/cpu.max": "750000 100000"}, OK, OK},
+		"limit of the service": {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/system.slice/seckill.service/cpu.max": "200000 100000", "sys/fs/cgroup/system.slice/seckill.service/memory.max": "536870912"}, Warn, Warn},
+		"limit above it":       {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/system.slice/cpu.max": "200000 100000", "sys/fs/cgroup/memory.max": "536870912"}, Warn, Warn},
+		"in a container":       {map[string]string{"proc/self/cgroup": "0::/", "sys/fs/cgroup/cpu.max": "50000 100000", "sys/fs/cgroup/memory.max": "536870912"}, Warn, Warn},
+		"version 1":            {map[string]string{"proc/self/cgroup": v1, "sys/fs/cgroup/cpu/docker/x/cpu.cfs_quota_us": "150000", "sys/fs/cgroup/cpu/docker/x/cpu.cfs_period_us": "100000", "sys/fs/cgroup/memory/memory.limit_in_bytes": "536870912"}, Warn, Warn},
+		"version 1, no limits": {map[string]string{"proc/self/cgroup": v1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"}, OK, OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := machine(tc.files)
+			want(t, examine(t, m.Group()), map[string]Status{"machine.cpu": tc.cpu, "machine.memory": tc.memory, "machine.files": OK})
+			m.Procs, m.MemoryLimit = 1, 400<<20
+			want(t, examine(t, m.Group()), map[string]Status{"machine.cpu": OK, "machine.memory": OK})
+			if tc.memory == Warn {
+				m.MemoryLimit = 600 << 20
+				want(t, examine(t, m.Group()), map[string]Status{"machine.memory": Warn})
+			}
+		})
+	}
+}
+
+func TestOpenFiles(t *testing.T) {
+	t.Parallel()
+	for limit, status := range map[uint64]Status{1000: Fail, 1024: Warn, 16383: Warn, 16384: OK} {
+		m := machine(nil)
+		m.Files = func() (uint64, error) { return limit, nil }
+		want(t, examine(t, m.Group()), map[string]Status{"machine.files": status})
+	}
+	m := machine(nil)
+	m.Files = func() (uint64, error) { return 0, errors.ErrUnsupported }
+	want(t, examine(t, m.Group()), map[string]Status{"machine.files": Skipped})
+	n, err := ThisMachine().Files()
+	require.NoError(t, err)
+	require.Positive(t, n)
+}
+
+// embedded makes a data directory with a database that is opened with the given pragmas.
+func embedded(t *testing.T, pragmas string) SQLite {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	file := filepath.Join(dir, "seckill.db")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	pool, err := sql.Open("sqlite", "file:"+file+"?"+pragmas)
+	require.NoError(t, err)
+	pool.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = pool.Close() })
+	execute(t, pool, "CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY, version_id INTEGER, is_applied INTEGER)",
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1), (2, 1), (3, 0)")
+	return SQLite{Pool: pool, Dir: dir, Database: "seckill.db", Secrets: []string{"jwt-secret"}, Migrations: []int64{1, 2}}
+}
+
+const asTheProgram = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	s := embedded(t, asTheProgram)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "jwt-secret"), nil, 0o600))
+	want(t, examine(t, s.Groups()...), map[string]Status{
+		"database.reachable": OK, "database.schema": OK, "database.journal": OK, "data.permissions": OK,
+	})
+	s.Migrations = []int64{1, 2, 3}
+	want(t, examine(t, s.Groups()...), map[string]Status{"database.schema": Warn})
+	s.Migrations = []int64{1}
+	want(t, examine(t, s.Groups()...), map[string]Status{"database.schema": Fail})
+
+	require.NoError(t, os.Chmod(filepath.Join(s.Dir, "jwt-secret"), 0o640))
+	found := examine(t, s.Groups()...)
+	want(t, found, map[string]Status{"data.permissions": Fail})
+	assert.Equal(t, "chmod 600 "+filepath.Join(s.Dir, "jwt-secret"), found["data.permissions"].Change)
+	require.NoError(t, os.Chmod(filepath.Join(s.Dir, "jwt-secret"), 0o600))
+	require.NoError(t, os.Chmod(filepath.Join(s.Dir, "seckill.db"), 0o644))
+	want(t, examine(t, s.Groups()...), map[string]Status{"data.permissions": Fail})
+	require.NoError(t, os.Chmod(filepath.Join(s.Dir, "seckill.db"), 0o600))
+	require.NoError(t, os.Chmod(s.Dir, 0o755))
+	want(t, examine(t, s.Groups()...), map[string]Status{"data.permissions": Warn})
+}
+
+func TestSQLiteThatIsNotDurable(t *testing.T) {
+	t.Parallel()
+	found := examine(t, embedded(t, "_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").Groups()...)
+	want(t, found, map[string]Status{"database.journal": Fail})
+	assert.Contains(t, found["database.journal"].Found, "synchronous 1")
+	found = examine(t, embedded(t, "_pragma=journal_mode(DELETE)").Groups()...)
+	want(t, found, map[string]Status{"database.journal": Fail})
+	assert.Contains(t, found["database.journal"].Found, "journal_mode delete")
+}
+
+func TestSQLiteNotReached(t *testing.T) {
+	t.Parallel()
+	s := SQLite{Err: fs.ErrNotExist, Dir: filepath.Join(t.TempDir(), "data"), Database: "seckill.db"}
+	want(t, examine(t, s.Groups()...), map[string]Status{
+		"database.reachable": Skipped, "database.schema": Skipped, "data.permissions": Skipped,
+	})
+	require.NoDirExists(t, s.Dir)
+	s.Err = errors.New("file is not a database")
+	found := examine(t, s.Groups()...)
+	want(t, found, map[string]Status{"database.reachable": Fail, "database.journal": Skipped})
+	assert.True(t, found["database.reachable"].Unasked)
+}
+
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, OK, diskResult("d", 1<<30).Status)
+	assert.Equal(t, Warn, diskResult("d", 1<<30-1).Status)
+	assert.Equal(t, Fail, diskResult("d", 99<<20).Status)
+	free, err := freeDisk(t.TempDir())
+	require.NoError(t, err)
+	require.Positive(t, free)
+	_, err = freeDisk(filepath.Join(t.TempDir(), "none"))
+	require.Error(t, err)
+}

@@ -1,0 +1,361 @@
+package doctor
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// MySQL is the server behind SECKILL_MYSQL_DSN.
+type MySQL struct {
+	// Pool is the program's own, so that its sessions are set up as the program's are.
+	Pool *sql.DB
+	// Migrations are the versions that the program knows.
+	Migrations []int64
+	// Instances is how many servers of ours will run.
+	Instances int
+	Now       func() time.Time
+}
+
+// mysqlServer is a server that answered.
+type mysqlServer struct {
+	MySQL
+	text    string // VERSION()
+	maria   bool
+	version [3]int
+	global  map[string]string // variables; a name that the server does not know is missing
+	session map[string]string
+}
+
+// Group returns the checks. Nobody is asked before they run.
+func (m MySQL) Group() Group {
+	s := &mysqlServer{MySQL: m}
+	return Group{
+		Reach:  Check{Name: "database.reachable", Run: s.reach},
+		Checks: bind(s, mysqlRules),
+	}
+}
+
+var mysqlRules = []rule[*mysqlServer]{
+	{"database.version", (*mysqlServer).checkVersion},
+	{"database.schema", (*mysqlServer).checkSchema},
+	{"database.checks", (*mysqlServer).checkChecks},
+	{"database.commit", (*mysqlServer).checkCommit},
+	{"database.binlog", (*mysqlServer).checkBinlog},
+	{"database.doublewrite", (*mysqlServer).checkDoublewrite},
+	{"database.sql_mode", (*mysqlServer).checkMode},
+	{"database.isolation", (*mysqlServer).checkIsolation},
+	{"database.connections", (*mysqlServer).checkConnections},
+	{"database.memory", (*mysqlServer).checkMemory},
+	{"database.writable", (*mysqlServer).checkWritable},
+	{"database.timeouts", (*mysqlServer).checkTimeouts},
+	{"database.charset", (*mysqlServer).checkCharset},
+	{"database.privileges", (*mysqlServer).checkPrivileges},
+	{"database.clock", (*mysqlServer).checkClock},
+	{"database.latency", (*mysqlServer).checkLatency},
+}
+
+func (s *mysqlServer) reach(ctx context.Context) Result {
+	err := s.Pool.QueryRowContext(ctx, "SELECT VERSION()").Scan(&s.text)
+	if err == nil {
+		s.global, err = variables(ctx, s.Pool, "SHOW GLOBAL VARIABLES")
+	}
+	if err == nil {
+		s.session, err = variables(ctx, s.Pool, "SHOW SESSION VARIABLES")
+	}
+	if err != nil {
+		return Unanswered(err, mysqlCure(err))
+	}
+	s.maria, s.version = parseVersion(s.text)
+	return Good("it answers")
+}
+
+// mysqlCure says what to do about a server that cannot be used.
+func mysqlCure(err error) string {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		switch e.Number {
+		case 1045, 1698:
+			return "check user and password in SECKILL_MYSQL_DSN"
+		case 1044:
+			return "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON seckill.* TO the user of SECKILL_MYSQL_DSN"
+		case 1049:
+			return "CREATE DATABASE seckill CHARACTER SET utf8mb4 (the name that SECKILL_MYSQL_DSN has)"
+		case 1040, 1203:
+			return "SET GLOBAL max_connections to more, or end what holds them: SHOW PROCESSLIST"
+		}
+	}
+	return "check host and port in SECKILL_MYSQL_DSN, that the server runs, and the firewalls between"
+}
+
+func variables(ctx context.Context, pool *sql.DB, query string) (map[string]string, error) {
+	rows, err := pool.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // Err says what went wrong
+	all := map[string]string{}
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return nil, err
+		}
+		all[strings.ToLower(name)] = value
+	}
+	return all, rows.Err()
+}
+
+var versionNumbers = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)`)
+
+// parseVersion reads "8.4.10", "10.11.6-MariaDB-log", and "5.5.5-10.6.12-MariaDB", which is 10.6.12.
+func parseVersion(text string) (maria bool, version [3]int) {
+	maria = strings.Contains(strings.ToLower(text), "mariadb")
+	if maria {
+		text = strings.TrimPrefix(text, "5.5.5-")
+	}
+	if m := versionNumbers.FindStringSubmatch(text); m != nil {
+		version = [3]int{atoi(m[1]), atoi(m[2]), atoi(m[3])}
+	}
+	return maria, version
+}
+
+func (s *mysqlServer) flavour() string {
+	if s.maria {
+		return "MariaDB " + s.text
+	}
+	return "MySQL " + s.text
+}
+
+func before(a, b [3]int) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}
+
+func (s *mysqlServer) checkVersion(context.Context) Result {
+	least, change := [3]int{8, 0, 16}, "upgrade to MySQL 8.0.16 or newer: older ones parse CHECK constraints and ignore them"
+	if s.maria {
+		least, change = [3]int{10, 6, 0}, "upgrade to MariaDB 10.6 or newer: older ones have no SKIP LOCKED"
+	}
+	if before(s.version, least) {
+		return Bad(Fail, change, "%s is too old", s.flavour())
+	}
+	return Good("%s", s.flavour())
+}
+
+func (s *mysqlServer) checkSchema(ctx context.Context) Result {
+	return checkSchema(ctx, s.Pool, mysqlTables, s.Migrations)
+}
+
+// checkChecks looks for the last guard against overselling.
+func (s *mysqlServer) checkChecks(ctx context.Context) Result {
+	query := "SELECT COUNT(*) FROM information_schema.table_constraints WHERE table_schema = DATABASE() AND " +
+		"table_name = 'seckill_vouchers' AND constraint_type = 'CHECK' AND constraint_name = 'ck_stock'"
+	if !s.maria {
+		query += " AND enforced = 'YES'"
+	}
+	tables, found := 0, 0
+	err := s.Pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() "+
+		"AND table_name = 'seckill_vouchers'").Scan(&tables)
+	if err == nil && tables > 0 {
+		err = s.Pool.QueryRowContext(ctx, query).Scan(&found)
+	}
+	switch {
+	case err != nil:
+		return Unanswered(err, mysqlCure(err))
+	case tables == 0:
+		return Result{Status: Skipped, Found: "there is no table yet: see database.schema"}
+	case found == 0:
+		return Bad(Fail, "ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)",
+			"CHECK (stock >= 0) of seckill_vouchers is missing or not enforced")
+	case s.maria && isOff(s.session["check_constraint_checks"]):
+		return Bad(Fail, "SET GLOBAL check_constraint_checks = ON", "check_constraint_checks is OFF: CHECK (stock >= 0) guards nothing")
+	}
+	return Good("CHECK (stock >= 0) is enforced")
+}
+
+func isOff(value string) bool { return value == "OFF" || value == "0" }
+func isOn(value string) bool  { return value == "ON" || value == "1" }
+
+func (s *mysqlServer) checkCommit(context.Context) Result {
+	const name = "innodb_flush_log_at_trx_commit"
+	if v := s.global[name]; v != "1" {
+		return Bad(Fail, "SET GLOBAL "+name+" = 1, and in my.cnf",
+			"%s = %s: orders that were answered 201 are lost when the machine loses power", name, v)
+	}
+	return Good("%s = 1: a commit is on disk", name)
+}
+
+func (s *mysqlServer) checkBinlog(context.Context) Result {
+	if !isOn(s.global["log_bin"]) {
+		return Good("no binary log, so no recovery to a point in time either")
+	}
+	if format := s.global["binlog_format"]; format == "STATEMENT" {
+		return Bad(Fail, "SET GLOBAL binlog_format = 'ROW', and in my.cnf",
+			"binlog_format = STATEMENT: the server refuses every write of a READ COMMITTED transaction (error 1665)")
+	}
+	if v := s.global["sync_binlog"]; v != "1" {
+		return Bad(Fail, "SET GLOBAL sync_binlog = 1, and in my.cnf",
+			"sync_binlog = %s: recovery takes commits back that the binary log lost in a power cut", v)
+	}
+	return Good("sync_binlog = 1")
+}
+
+func (s *mysqlServer) checkDoublewrite(context.Context) Result {
+	switch v := s.global["innodb_doublewrite"]; v {
+	case "":
+		return Result{Status: Skipped, Found: "the server has no innodb_doublewrite"}
+	case "ON", "1", "fast", "DETECT_AND_RECOVER":
+		return Good("innodb_doublewrite = %s", v)
+	default:
+		return Bad(Warn, "innodb_doublewrite = ON in my.cnf and a restart, unless the file system writes pages whole (ZFS)",
+			"innodb_doublewrite = %s: a page that is half written in a power cut cannot be repaired", v)
+	}
+}
+
+func (s *mysqlServer) checkMode(context.Context) Result {
+	mode := s.session["sql_mode"]
+	if !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES") {
+		return Bad(Fail, "take sql_mode out of SECKILL_MYSQL_DSN and out of what a proxy sets",
+			"sessions of the program are not strict (sql_mode %q): what does not fit is cut off in silence", mode)
+	}
+	return Good("sessions of the program are strict")
+}
+
+func (s *mysqlServer) checkIsolation(context.Context) Result {
+	level := s.session["transaction_isolation"]
+	if level == "" {
+		level = s.session["tx_isolation"] // MariaDB before 11.1
+	}
+	if level != "READ-COMMITTED" {
+		return Bad(Fail, "let the program set it for its sessions: no pooling proxy that shares connections between sessions",
+			"sessions of the program are %s, not READ-COMMITTED: gap locks at the row that every buyer wants", level)
+	}
+	return Good("sessions of the program are READ-COMMITTED")
+}
+
+// spareConnections are those of people, monitoring and the program's own commands.
+const spareConnections = 10
+
+func (s *mysqlServer) checkConnections(context.Context) Result {
+	each := s.Pool.Stats().MaxOpenConnections
+	limit, name := atoi(s.global["max_connections"]), "max_connections"
+	if n := atoi(s.session["max_user_connections"]); n > 0 && n < limit {
+		limit, name = n, "max_user_connections"
+	}
+	need := s.Instances*each + spareConnections
+	found := fmt.Sprintf("%s = %d; %d servers with up to %d connections each, and %d to spare, are %d",
+		name, limit, s.Instances, each, spareConnections, need)
+	switch {
+	case limit < s.Instances*each:
+		return Bad(Fail, fmt.Sprintf("SET GLOBAL %s = %d, and in my.cnf", name, need), "%s", found)
+	case limit < need:
+		return Bad(Warn, fmt.Sprintf("SET GLOBAL %s = %d, and in my.cnf", name, need), "%s", found)
+	}
+	return Good("%s = %d: room for %d servers of up to %d connections", name, limit, (limit-spareConnections)/max(each, 1), each)
+}
+
+func atoi(text string) int {
+	n, _ := strconv.Atoi(text) // 0 for what the server does not tell
+	return n
+}
+
+// checkMemory holds the hot table against what InnoDB may keep in memory.
+func (s *mysqlServer) checkMemory(ctx context.Context) Result {
+	var size sql.NullInt64
+	err := s.Pool.QueryRowContext(ctx, "SELECT SUM(data_length + index_length) FROM information_schema.tables "+
+		"WHERE table_schema = DATABASE() AND table_name = 'voucher_orders'").Scan(&size)
+	if err != nil {
+		return Unanswered(err, mysqlCure(err))
+	}
+	pool, _ := strconv.ParseInt(s.global["innodb_buffer_pool_size"], 10, 64) // bytes
+	return memoryResult(size.Int64, pool)
+}
+
+func memoryResult(table, pool int64) Result {
+	if table > pool*3/4 {
+		return Bad(Warn, fmt.Sprintf("SET GLOBAL innodb_buffer_pool_size = %d, and in my.cnf", 2*table),
+			"voucher_orders has %s, innodb_buffer_pool_size is %s: orders will wait for the disk to read", size(table), size(pool))
+	}
+	return Good("innodb_buffer_pool_size is %s, voucher_orders has %s", size(pool), size(table))
+}
+
+func size(bytes int64) string {
+	if bytes < 10<<20 {
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+func (s *mysqlServer) checkWritable(context.Context) Result {
+	for _, name := range []string{"read_only", "super_read_only", "innodb_read_only", "innodb_force_recovery", "transaction_read_only"} {
+		v := s.global[name]
+		if v == "" || v == "0" || v == "OFF" {
+			continue
+		}
+		return Bad(Fail, "name the primary in SECKILL_MYSQL_DSN, or SET GLOBAL "+name+" = 0 if this is it", "%s = %s: nothing can be sold", name, v)
+	}
+	return Good("it takes writes")
+}
+
+// connLifetime is how old the program lets a connection become.
+const connLifetime = 10 * time.Minute
+
+func (s *mysqlServer) checkTimeouts(context.Context) Result {
+	if wait := atoi(s.session["wait_timeout"]); time.Duration(wait)*time.Second < connLifetime {
+		return Bad(Warn, "SET GLOBAL wait_timeout = 28800, and in my.cnf",
+			"wait_timeout = %d s: the server closes idle connections that the program keeps for %s, and the first buyers wait for new ones", wait, connLifetime)
+	}
+	return Good("wait_timeout = %s s", s.session["wait_timeout"])
+}
+
+func (s *mysqlServer) checkCharset(context.Context) Result {
+	if c := s.session["character_set_connection"]; c != "utf8mb4" {
+		return Bad(Fail, "take the character set out of SECKILL_MYSQL_DSN", "the program's sessions speak %s", c)
+	}
+	if c := s.session["character_set_database"]; c != "utf8mb4" {
+		return Bad(Warn, "ALTER DATABASE <the database> CHARACTER SET utf8mb4", "the database's default is %s; the program's own tables are utf8mb4", c)
+	}
+	return Good("utf8mb4")
+}
+
+// Limits of the clocks. A sale begins by the clock of the server that is asked, and an order's deadline is written by
+// that clock and read by the database's: the closer promises to be there within 5 s.
+const (
+	databaseSkewWarn = 500 * time.Millisecond
+	databaseSkewFail = 2 * time.Second
+)
+
+func (s *mysqlServer) checkClock(ctx context.Context) Result {
+	found, err := measureSkew(ctx, s.Now, func(ctx context.Context) (at time.Time, err error) {
+		var seconds float64
+		err = s.Pool.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(NOW(6))").Scan(&seconds)
+		return time.UnixMicro(int64(seconds * 1e6)), err
+	})
+	if err != nil {
+		return Unanswered(err, mysqlCure(err))
+	}
+	return found.result(databaseSkewWarn, databaseSkewFail,
+		"unpaid orders are closed by its clock and sales begin by ours, on each server at another moment")
+}
+
+func (s *mysqlServer) checkLatency(ctx context.Context) Result {
+	median, err := probe(ctx, func(ctx context.Context) error {
+		var one int
+		return s.Pool.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	})
+	if err != nil {
+		return Unanswered(err, mysqlCure(err))
+	}
+	return latency(median, "while an order's transaction makes its trips, all others of the voucher wait", "run the servers beside the database")
+}

@@ -1,0 +1,260 @@
+package doctor
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// dial opens a pool that sets up no session, as somebody else's might.
+func dial(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	pool, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	pool.SetMaxOpenConns(48)
+	t.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+// examine runs all checks of a group and returns what they found by name.
+func examine(t *testing.T, groups ...Group) map[string]Finding {
+	t.Helper()
+	found := map[string]Finding{}
+	for _, f := range Run(t.Context(), groups) {
+		require.NotEmpty(t, f.Found, f.Check)
+		found[f.Check] = f
+	}
+	return found
+}
+
+// want requires the status of checks, and that everything that is not ok says what to change.
+func want(t *testing.T, found map[string]Finding, statuses map[string]Status) {
+	t.Helper()
+	for name, status := range statuses {
+		f, known := found[name]
+		require.True(t, known, name)
+		assert.Equal(t, status, f.Status, "%s: %s", name, f.Found)
+		if status == Fail || status == Warn {
+			assert.NotEmpty(t, f.Change, name)
+		}
+	}
+}
+
+// allGood requires that nothing has to be changed, but for the latency: this machine may have much else to do.
+func allGood(t *testing.T, found map[string]Finding) {
+	t.Helper()
+	for name, f := range found {
+		if !strings.HasSuffix(name, ".latency") {
+			assert.Equal(t, OK, f.Status, "%s: %s", name, f.Found)
+		}
+	}
+}
+
+func execute(t *testing.T, pool *sql.DB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		_, err := pool.ExecContext(t.Context(), s)
+		require.NoError(t, err, s)
+	}
+}
+
+const tables = `CREATE TABLE goose_db_version (id INT AUTO_INCREMENT PRIMARY KEY, version_id BIGINT, is_applied BOOLEAN);
+INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1), (2, 1);
+CREATE TABLE seckill_vouchers (voucher_id BIGINT PRIMARY KEY, stock BIGINT, CONSTRAINT ck_stock CHECK (stock >= 0));
+CREATE TABLE voucher_orders (id BIGINT PRIMARY KEY)`
+
+// TestGoodDatabase: a server as it should be, a user with what is needed, sessions as the program makes them.
+func TestGoodDatabase(t *testing.T) {
+	t.Parallel()
+	db := testenv.StartMariaDB(t, "--log-bin", "--sync-binlog=1", "--binlog-format=ROW")
+	root := db.DSN(t)
+	cfg, err := mysql.ParseDSN(root)
+	require.NoError(t, err)
+	admin := dial(t, root)
+	execute(t, admin, strings.Split(tables, ";\n")...)
+	execute(t, admin, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'",
+		"GRANT "+strings.Join(needed, ", ")+" ON `"+cfg.DBName+"`.* TO seller@'127.0.0.1'")
+	cfg.User, cfg.Passwd = "seller", "hunter2hunter2"
+	cfg.Params = map[string]string{"tx_isolation": "'READ-COMMITTED'", "charset": "utf8mb4"}
+	found := examine(t, MySQL{Pool: dial(t, cfg.FormatDSN()), Migrations: []int64{1, 2}, Instances: 3, Now: time.Now}.Group())
+	allGood(t, found)
+	assert.Len(t, found, 1+len(mysqlRules))
+	assert.Contains(t, found["database.version"].Found, "MariaDB")
+	assert.Contains(t, found["database.connections"].Found, "room for 10 servers of up to 48")
+	for _, f := range found {
+		assert.NotContains(t, f.Found+f.Change, "hunter2", "a grant holds the password's hash, and nothing the password")
+	}
+}
+
+// TestBadDatabase starts a server with every setting wrong.
+func TestBadDatabase(t *testing.T) {
+	t.Parallel()
+	db := testenv.StartMariaDB(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0", "--binlog-format=ROW",
+		"--skip-innodb-doublewrite", "--sql-mode=", "--max-connections=60", "--wait-timeout=60",
+		"--character-set-server=latin1", "--innodb-buffer-pool-size=6M")
+	dsn := db.DSN(t)
+	pool := dial(t, dsn)
+	execute(t, pool, strings.Split(tables, ";\n")...)
+	execute(t, pool, "ALTER TABLE seckill_vouchers DROP CONSTRAINT ck_stock", "ALTER DATABASE CHARACTER SET latin1",
+		"ALTER TABLE voucher_orders ADD filler LONGBLOB", "INSERT INTO voucher_orders VALUES (1, REPEAT('x', 8000000))",
+		"ANALYZE TABLE voucher_orders", "SET GLOBAL read_only = 1")
+	m := MySQL{Pool: dial(t, dsn), Migrations: []int64{1, 2, 3}, Instances: 2, Now: func() time.Time { return time.Now().Add(5 * time.Second) }}
+	found := examine(t, m.Group())
+	want(t, found, map[string]Status{
+		"database.reachable": OK, "database.version": OK, "database.schema": Warn, "database.checks": Fail, "database.commit": Fail,
+		"database.binlog": Fail, "database.doublewrite": Warn, "database.sql_mode": Fail, "database.isolation": Fail,
+		"database.connections": Fail, "database.memory": Warn, "database.writable": Fail, "database.timeouts": Warn,
+		"database.privileges": Warn, "database.clock": Fail,
+	})
+	assert.Contains(t, found["database.clock"].Found, "behind")
+	assert.Contains(t, found["database.privileges"].Found, "ALL PRIVILEGES")
+
+	execute(t, pool, "SET GLOBAL binlog_format = 'STATEMENT'", "SET GLOBAL sync_binlog = 1", "SET GLOBAL read_only = 0",
+		"ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)", "SET GLOBAL check_constraint_checks = OFF")
+	m.Pool, m.Instances, m.Migrations, m.Now = dial(t, dsn+"?charset=utf8mb4"), 1, []int64{1}, func() time.Time { return time.Now().Add(-time.Second) }
+	m.Pool.SetMaxOpenConns(55)
+	found = examine(t, m.Group())
+	want(t, found, map[string]Status{
+		"database.schema": Fail, "database.checks": Fail, "database.binlog": Fail, "database.connections": Warn, "database.clock": Warn,
+		"database.charset": Warn,
+	})
+	assert.Contains(t, found["database.binlog"].Found, "STATEMENT")
+	assert.Contains(t, found["database.checks"].Change, "check_constraint_checks")
+	assert.Contains(t, found["database.schema"].Found, "does not know")
+
+	m.Pool = dial(t, dsn+"?charset=latin1")
+	want(t, examine(t, m.Group()), map[string]Status{"database.charset": Fail})
+}
+
+// TestNewDatabase has no tables yet, and reading that makes none.
+func TestNewDatabase(t *testing.T) {
+	t.Parallel()
+	pool := dial(t, testenv.SharedMariaDB(t).DSN(t))
+	found := examine(t, MySQL{Pool: pool, Migrations: []int64{1, 2}, Instances: 1, Now: time.Now}.Group())
+	want(t, found, map[string]Status{"database.schema": Warn, "database.checks": Skipped, "database.binlog": OK})
+	var n int
+	require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()").Scan(&n))
+	require.Zero(t, n)
+}
+
+// TestDatabaseNotReached: refused, frozen, of another user, without the database.
+func TestDatabaseNotReached(t *testing.T) {
+	t.Parallel()
+	db := testenv.StartMariaDB(t)
+	dsn := db.DSN(t)
+	ask := func(dsn string) Finding {
+		found := examine(t, MySQL{Pool: dial(t, dsn), Instances: 1, Now: time.Now}.Group())
+		assert.Equal(t, Skipped, found["database.commit"].Status)
+		f := found["database.reachable"]
+		assert.Equal(t, Fail, f.Status)
+		assert.True(t, f.Unasked)
+		return f
+	}
+	assert.Contains(t, ask(strings.Replace(dsn, "root", "somebody:hunter2", 1)).Change, "user and password")
+	assert.NotContains(t, ask(strings.Replace(dsn, "root", "somebody:hunter2", 1)).Found, "hunter2")
+	assert.Contains(t, ask(strings.Replace(dsn, "/seckill_test", "/no_such", 1)).Change, "CREATE DATABASE")
+	require.NoError(t, db.Pause())
+	assert.Contains(t, ask(dsn).Found, "hangs")
+	require.NoError(t, db.Resume())
+	db.Kill()
+	assert.Contains(t, ask(dsn).Found, "refused")
+}
+
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for text, status := range map[string]Status{
+		"8.4.10": OK, "8.0.16-log": OK, "8.0.15": Fail, "5.7.44": Fail, "9.7.0": OK,
+		"10.11.6-MariaDB-1": OK, "5.5.5-10.6.12-MariaDB": OK, "10.5.20-MariaDB": Fail, "11.4.2-MariaDB": OK,
+	} {
+		s := &mysqlServer{text: text}
+		s.maria, s.version = parseVersion(text)
+		assert.Equal(t, status, s.checkVersion(t.Context()).Status, text)
+	}
+}
+
+// TestMySQLSpellings are those that MariaDB does not have.
+func TestMySQLSpellings(t *testing.T) {
+	t.Parallel()
+	s := func(variables ...string) *mysqlServer {
+		all := map[string]string{}
+		for i := 0; i < len(variables); i += 2 {
+			all[variables[i]] = variables[i+1]
+		}
+		return &mysqlServer{global: all, session: all}
+	}
+	ctx := t.Context()
+	assert.Equal(t, OK, s("transaction_isolation", "READ-COMMITTED").checkIsolation(ctx).Status)
+	assert.Equal(t, Fail, s("transaction_isolation", "REPEATABLE-READ").checkIsolation(ctx).Status)
+	assert.Equal(t, Warn, s("innodb_doublewrite", "DETECT_ONLY").checkDoublewrite(ctx).Status)
+	assert.Equal(t, Skipped, s().checkDoublewrite(ctx).Status)
+	assert.Equal(t, Fail, s("read_only", "OFF", "super_read_only", "ON").checkWritable(ctx).Status)
+	assert.Equal(t, OK, s("read_only", "OFF", "super_read_only", "OFF", "innodb_force_recovery", "0").checkWritable(ctx).Status)
+	assert.Equal(t, OK, s("sql_mode", "ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES").checkMode(ctx).Status)
+}
+
+func TestMaxUserConnections(t *testing.T) {
+	t.Parallel()
+	pool := dial(t, "nobody@tcp(127.0.0.1:1)/none") // it is asked for its size alone
+	s := &mysqlServer{MySQL: MySQL{Pool: pool, Instances: 2}, global: map[string]string{"max_connections": "1000"},
+		session: map[string]string{"max_user_connections": "90"}}
+	r := s.checkConnections(t.Context())
+	assert.Equal(t, Fail, r.Status)
+	assert.Contains(t, r.Change, "max_user_connections = 106")
+}
+
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	const to = " TO `seller`@`%`"
+	all := strings.Join(needed, ", ")
+	for _, tc := range []struct {
+		grants []string
+		want   Status
+		found  string
+	}{
+		{[]string{"GRANT USAGE ON *.*" + to + " IDENTIFIED BY PASSWORD '*ABC'", "GRANT " + all + " ON `shop`.*" + to}, OK, "may do what is needed"},
+		{[]string{"GRANT PROCESS ON *.*" + to, "GRANT ALL PRIVILEGES ON `sh_p`.*" + to}, OK, ""},
+		{[]string{"GRANT ALL PRIVILEGES ON `s%`.*" + to}, OK, ""},
+		{[]string{`GRANT ALL PRIVILEGES ON ` + "`sh\\_p`.*" + to}, Fail, "lacks SELECT"}, // \_ is not wild
+		{[]string{"GRANT ALL PRIVILEGES ON `shop2`.*" + to}, Fail, "lacks SELECT"},
+		{[]string{"GRANT SELECT, INSERT ON `shop`.*" + to}, Fail, "lacks UPDATE, DELETE"},
+		{[]string{"GRANT SELECT, INSERT, UPDATE, DELETE ON `shop`.*" + to}, Warn, "lacks CREATE, ALTER, DROP, INDEX"},
+		{[]string{"GRANT " + all + " ON `shop`.`users`" + to}, Fail, "lacks"}, // of one table
+		{[]string{"GRANT ALL PRIVILEGES ON *.*" + to + " WITH GRANT OPTION"}, Warn, "ALL PRIVILEGES"},
+		{[]string{"GRANT SELECT, SUPER, FILE ON *.*" + to, "GRANT ALL PRIVILEGES ON `shop`.*" + to}, Warn, "SUPER"},
+		{[]string{"GRANT `sellers`@`%`" + to}, Skipped, "roles"},
+	} {
+		r := grantsResult(tc.grants, "shop")
+		assert.Equal(t, tc.want, r.Status, "%v: %s", tc.grants, r.Found)
+		assert.Contains(t, r.Found, tc.found)
+		assert.NotContains(t, r.Found+r.Change, "*ABC")
+	}
+}
+
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		applied, known []int64
+		want           Status
+	}{
+		{[]int64{1, 2}, []int64{1, 2}, OK}, {nil, []int64{1}, Warn}, {[]int64{1}, []int64{1, 2}, Warn},
+		{[]int64{1, 2, 3}, []int64{1, 2}, Fail}, {[]int64{1, 3}, []int64{1, 2}, Fail},
+	} {
+		assert.Equal(t, tc.want, schemaResult(tc.applied, tc.known).Status, fmt.Sprint(tc))
+	}
+}
+
+func TestMemoryResult(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, OK, memoryResult(96<<20, 128<<20).Status)
+	r := memoryResult(97<<20, 128<<20)
+	assert.Equal(t, Warn, r.Status)
+	assert.Contains(t, r.Found, "97 MiB")
+}

@@ -1,0 +1,334 @@
+package doctor
+
+import (
+	"context"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// look runs the checks of a server; edits change what the program expects.
+func look(t *testing.T, r *testenv.Redis, edits ...func(*Redis)) map[string]Finding {
+	t.Helper()
+	of := Redis{Addr: r.Addr, Client: r.Client(t), Instances: 3, Conns: 136, Now: time.Now}
+	for _, edit := range edits {
+		edit(&of)
+	}
+	return examine(t, of.Group())
+}
+
+func do(t *testing.T, rdb *redis.Client, args ...any) {
+	t.Helper()
+	require.NoError(t, rdb.Do(t.Context(), args...).Err(), args)
+}
+
+func queue(r *Redis) { r.Queue = true }
+func locks(r *Redis) { r.Locks = true }
+
+func TestGoodRedis(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartRedis(t, "--appendonly", "yes", "--maxmemory", "500mb", "--maxmemory-policy", "noeviction", "--maxclients", "2000")
+	found := look(t, r, queue)
+	allGood(t, found)
+	for _, f := range found {
+		assert.Equal(t, "redis "+r.Addr, f.On)
+	}
+	assert.Len(t, found, 1+len(redisRules))
+	assert.Contains(t, found["redis.persistence"].Found, "everysec")
+	assert.Contains(t, found["redis.memory"].Found, "500 MiB (maxmemory)")
+	assert.Equal(t, "lock node "+r.Addr, look(t, r, locks)["redis.version"].On)
+}
+
+// TestBadRedis has every setting wrong that can be wrong at once, then the others.
+func TestBadRedis(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--timeout", "60", "--maxclients", "300",
+		"--min-replicas-to-write", "1")
+	rdb := r.Client(t)
+	ahead := func(r *Redis) { r.Now = func() time.Time { return time.Now().Add(-time.Minute) } }
+	want(t, look(t, r, queue, ahead), map[string]Status{
+		"redis.reachable": OK, "redis.version": OK, "redis.eviction": Fail, "redis.memory": OK, "redis.persistence": Fail, "redis.role": OK,
+		"redis.replicas": Fail, "redis.cluster": OK, "redis.connections": Fail, "redis.timeout": Warn, "redis.password": OK, "redis.clock": Fail,
+	})
+	f := look(t, r)["redis.persistence"]
+	assert.Equal(t, Warn, f.Status, "the other lanes lose no order")
+	assert.Equal(t, OK, look(t, r, locks)["redis.persistence"].Status)
+
+	do(t, rdb, "CONFIG", "SET", "appendonly", "yes")
+	do(t, rdb, "CONFIG", "SET", "appendfsync", "no")
+	do(t, rdb, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+	behind := func(r *Redis) { r.Now = func() time.Time { return time.Now().Add(4 * time.Second) } }
+	want(t, look(t, r, behind), map[string]Status{"redis.persistence": Warn, "redis.eviction": Fail, "redis.clock": Warn})
+	want(t, look(t, r, queue), map[string]Status{"redis.persistence": Fail})
+	do(t, rdb, "CONFIG", "SET", "maxmemory", "0")
+	want(t, look(t, r), map[string]Status{"redis.eviction": OK, "redis.memory": OK})
+
+	info, err := rdb.Info(t.Context(), "memory").Result()
+	require.NoError(t, err)
+	used, err := strconv.Atoi(parseInfo(info)["used_memory"])
+	require.NoError(t, err)
+	do(t, rdb, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	do(t, rdb, "CONFIG", "SET", "maxmemory", used/2)
+	want(t, look(t, r), map[string]Status{"redis.memory": Fail})
+}
+
+// TestRedisFills up to the line where a warning is due, by its own figures.
+func TestRedisFills(t *testing.T) {
+	t.Parallel()
+	node := func(used, limit, machine string) Result {
+		n := &redisNode{info: map[string]string{"used_memory": used, "maxmemory": limit, "total_system_memory": machine}}
+		return n.checkMemory(t.Context())
+	}
+	assert.Equal(t, OK, node("74", "100", "1000").Status)
+	assert.Equal(t, Warn, node("76", "100", "1000").Status)
+	assert.Equal(t, Fail, node("96", "100", "1000").Status)
+	assert.Equal(t, Fail, node("960", "0", "1000").Status)
+	assert.Equal(t, Skipped, node("", "0", "1000").Status)
+}
+
+// TestRedisThatRefusesWrites after a snapshot or a write to its file has failed.
+func TestRedisThatRefusesWrites(t *testing.T) {
+	t.Parallel()
+	node := func(info, config map[string]string) Status {
+		return (&redisNode{info: info, config: config}).checkPersistence(t.Context()).Status
+	}
+	failed := map[string]string{"aof_enabled": "1", "rdb_last_bgsave_status": "err", "aof_last_write_status": "ok"}
+	good := map[string]string{"save": "60 1000", "appendfsync": "everysec", "stop-writes-on-bgsave-error": "yes"}
+	assert.Equal(t, Fail, node(failed, good))
+	assert.Equal(t, OK, node(failed, map[string]string{"save": "", "appendfsync": "everysec"}), "nobody wants snapshots")
+	assert.Equal(t, OK, node(failed, map[string]string{"save": "60 1", "appendfsync": "always", "stop-writes-on-bgsave-error": "no"}))
+	assert.Equal(t, Fail, node(map[string]string{"aof_enabled": "1", "aof_last_write_status": "err"}, good))
+}
+
+// TestManagedRedis forbids CONFIG, then INFO and TIME, too: what cannot be asked is skipped, and said to be asked for.
+func TestManagedRedis(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartRedis(t, "--appendonly", "yes")
+	rdb := r.Client(t)
+	do(t, rdb, "ACL", "SETUSER", "admin", "on", ">hunter2", "~*", "&*", "+@all")
+	do(t, rdb, "ACL", "SETUSER", "default", "-config")
+	found := look(t, r, queue)
+	want(t, found, map[string]Status{
+		"redis.reachable": OK, "redis.version": OK, "redis.eviction": OK, "redis.persistence": Skipped, "redis.timeout": Skipped, "redis.role": OK,
+	})
+	assert.Contains(t, found["redis.persistence"].Found, "CONFIG GET is refused (NOPERM")
+	assert.Contains(t, found["redis.persistence"].Change, "ask the provider what appendfsync")
+
+	do(t, rdb, "ACL", "SETUSER", "default", "-info", "-time")
+	found = look(t, r, queue)
+	for _, name := range []string{"version", "eviction", "memory", "persistence", "role", "replicas", "cluster", "connections", "timeout", "clock"} {
+		assert.Equal(t, Skipped, found["redis."+name].Status, name)
+		assert.NotEmpty(t, found["redis."+name].Change, name)
+	}
+	want(t, found, map[string]Status{"redis.reachable": OK})
+	assert.Contains(t, found["redis.latency"].Found, "a round trip takes")
+}
+
+func TestRedisVersions(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		info  map[string]string
+		want  Status
+		found string
+	}{
+		{map[string]string{"redis_version": "6.2.0"}, OK, "Redis 6.2.0"},
+		{map[string]string{"redis_version": "6.0.16"}, Fail, "too old"},
+		{map[string]string{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"}, OK, "Valkey 8.1.0"},
+		{map[string]string{"redis_version": "7.4.0", "dragonfly_version": "df-v1.3"}, Warn, "Dragonfly"},
+		{nil, Skipped, "does not tell"},
+	} {
+		r := (&redisNode{info: tc.info}).checkVersion(t.Context())
+		assert.Equal(t, tc.want, r.Status)
+		assert.Contains(t, r.Found, tc.found)
+	}
+}
+
+// TestReplica: named as the server it is a failure; its master knows it, and misses it when it is gone.
+func TestReplica(t *testing.T) {
+	t.Parallel()
+	master, replica := testenv.StartRedis(t), testenv.StartRedis(t)
+	host, port, err := net.SplitHostPort(master.Addr)
+	require.NoError(t, err)
+	do(t, replica.Client(t), "REPLICAOF", host, port)
+	require.Eventually(t, func() bool { return look(t, master)["redis.replicas"].Found == "1 replicas follow closely" }, time.Minute, 50*time.Millisecond)
+
+	found := look(t, replica)
+	want(t, found, map[string]Status{"redis.role": Fail, "redis.replicas": Skipped})
+	assert.Contains(t, found["redis.role"].Change, master.Addr)
+	assert.Equal(t, OK, look(t, replica, func(r *Redis) { r.Cluster = true })["redis.role"].Status, "a cluster's client asks it for the masters")
+	want(t, look(t, replica, func(r *Redis) { r.Cluster, r.Locks = true, true }), map[string]Status{"redis.role": Fail})
+
+	late := func(state, offset, lag string) Status {
+		n := &redisNode{info: map[string]string{"role": "master", "connected_slaves": "1", "master_repl_offset": "3000000",
+			"slave0": "ip=10.0.0.1,port=6379,state=" + state + ",offset=" + offset + ",lag=" + lag}}
+		return n.checkReplicas(t.Context()).Status
+	}
+	assert.Equal(t, OK, late("online", "2900000", "1"))
+	assert.Equal(t, Warn, late("online", "1000000", "1"))
+	assert.Equal(t, Warn, late("online", "3000000", "11"))
+	assert.Equal(t, Warn, late("wait_bgsave", "3000000", "0"))
+}
+
+func TestClusterOfRedis(t *testing.T) {
+	t.Parallel()
+	c := testenv.StartRedisCluster(t)
+	inCluster := func(r *Redis) { r.Cluster = true }
+	assert.Equal(t, OK, look(t, c.Nodes[0], inCluster)["redis.cluster"].Status)
+	want(t, look(t, c.Nodes[0]), map[string]Status{"redis.cluster": Fail}) // taken for a single server
+	single := testenv.StartRedis(t)
+	want(t, look(t, single, inCluster), map[string]Status{"redis.cluster": Fail})
+
+	found := Masters(t.Context(), []*redis.Client{single.Client(t), c.Nodes[2].Client(t)})
+	assert.ElementsMatch(t, []string{c.Nodes[0].Addr, c.Nodes[1].Addr, c.Nodes[2].Addr}, found)
+	assert.Empty(t, Masters(t.Context(), []*redis.Client{single.Client(t)}))
+
+	do(t, c.Nodes[0].Client(t), "CLUSTER", "DELSLOTS", 7)
+	f := look(t, c.Nodes[0], inCluster)["redis.cluster"]
+	assert.Equal(t, Fail, f.Status)
+	assert.Contains(t, f.Found, "16383 of 16384")
+	assert.Equal(t, Fail, clusterResult(map[string]string{"cluster_state": "fail", "cluster_slots_ok": "16384"}).Status)
+}
+
+func TestRedisNotReached(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartRedis(t, "--requirepass", "hunter2hunter2")
+	ask := func(edits ...func(*redis.Options)) Finding {
+		found := examine(t, Redis{Addr: r.Addr, Client: r.Client(t, edits...), Instances: 1, Now: time.Now}.Group())
+		assert.Equal(t, Skipped, found["redis.eviction"].Status)
+		assert.True(t, found["redis.reachable"].Unasked)
+		return found["redis.reachable"]
+	}
+	assert.Contains(t, ask().Change, "SECKILL_REDIS_PASSWORD")
+	assert.Contains(t, ask(func(o *redis.Options) { o.Password = "wrong" }).Change, "SECKILL_REDIS_PASSWORD")
+	require.NoError(t, r.Pause())
+	assert.Contains(t, ask().Found, "hangs")
+	require.NoError(t, r.Resume())
+	r.Kill()
+	assert.Contains(t, ask().Found, "refused")
+}
+
+func TestPasswordOfRedis(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		addr     string
+		password bool
+		want     Status
+	}{
+		{"127.0.0.1:6379", false, OK}, {"[::1]:6379", false, OK}, {"localhost:6379", false, OK},
+		{"10.0.0.5:6379", false, Warn}, {"redis:6379", false, Warn}, {"redis:6379", true, OK},
+	} {
+		n := &redisNode{Redis: Redis{Addr: tc.addr, Password: tc.password}}
+		assert.Equal(t, tc.want, n.checkPassword(t.Context()).Status, tc.addr)
+	}
+}
+
+// TestDistantRedis is behind a wire that holds each answer up for 8 ms.
+func TestDistantRedis(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartRedis(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", r.Addr)
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
+			go func() { _, _ = io.Copy(slowly{near}, far); _ = near.Close() }()
+		}
+	}()
+	rdb := redis.NewClient(&redis.Options{Addr: l.Addr().String(), MaxRetries: -1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	found := examine(t, Redis{Addr: r.Addr, Client: rdb, Instances: 1, Now: time.Now}.Group())
+	want(t, found, map[string]Status{"redis.latency": Warn, "redis.clock": OK})
+}
+
+type slowly struct{ io.Writer }
+
+func (s slowly) Write(p []byte) (int, error) {
+	time.Sleep(8 * time.Millisecond)
+	return s.Writer.Write(p)
+}
+
+func TestLockNodes(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, OK, independence(t.Context(), nil).Status)
+	nodes := map[string]*redis.Client{}
+	var servers []*testenv.Redis
+	for range 3 {
+		r := testenv.StartRedis(t)
+		servers, nodes[r.Addr] = append(servers, r), r.Client(t)
+	}
+	ask := func(nodes map[string]*redis.Client) Result {
+		return examine(t, LockNodes(nodes))["locks.independent"].Result
+	}
+	require.Equal(t, OK, ask(nodes).Status)
+	assert.Equal(t, Warn, ask(map[string]*redis.Client{servers[0].Addr: nodes[servers[0].Addr]}).Status, "one is no Redlock")
+
+	// One server by two names.
+	_, port, err := net.SplitHostPort(servers[0].Addr)
+	require.NoError(t, err)
+	twice := map[string]*redis.Client{servers[0].Addr: nodes[servers[0].Addr], servers[1].Addr: nodes[servers[1].Addr], "localhost:" + port: servers[0].Client(t)}
+	r := ask(twice)
+	assert.Equal(t, Fail, r.Status)
+	assert.Contains(t, r.Found, "are one server")
+
+	do(t, nodes[servers[2].Addr], "REPLICAOF", "127.0.0.1", port)
+	r = ask(nodes)
+	assert.Equal(t, Fail, r.Status)
+	assert.Contains(t, r.Found, servers[2].Addr+" is a replica of 127.0.0.1:"+port)
+	do(t, nodes[servers[2].Addr], "REPLICAOF", "NO", "ONE")
+
+	servers[2].Kill()
+	assert.Equal(t, Warn, ask(nodes).Status)
+	servers[1].Kill()
+	r = ask(nodes)
+	assert.Equal(t, Fail, r.Status)
+	assert.Contains(t, r.Found, "1 of 3 nodes answer")
+}
+
+// TestMiniredis tells little; nothing of what it does not tell may be taken for wrong.
+func TestMiniredis(t *testing.T) {
+	t.Parallel()
+	m := testenv.StartMiniredis(t)
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for name, f := range examine(t, Redis{Addr: m.Addr(), Client: rdb, Instances: 1, Conns: 10, Now: time.Now}.Group()) {
+		if name != "redis.latency" {
+			assert.Contains(t, []Status{OK, Skipped}, f.Status, "%s: %s", name, f.Found)
+		}
+		assert.False(t, strings.Contains(f.Found, "%!"), f.Found)
+	}
+}
+
+// TestNothingIsWritten: the checks leave Redis as it was.
+func TestNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartRedis(t, "--appendonly", "yes")
+	rdb := r.Client(t)
+	dirty := func() string {
+		info, err := rdb.Info(context.Background(), "persistence").Result()
+		require.NoError(t, err)
+		return parseInfo(info)["rdb_changes_since_last_save"] + " " + parseInfo(info)["aof_current_size"]
+	}
+	was := dirty()
+	look(t, r, queue)
+	require.Equal(t, was, dirty())
+	require.NoError(t, rdb.Set(t.Context(), "k", "v", 0).Err())
+	require.NotEqual(t, was, dirty(), "a write would be seen")
+}

@@ -1,0 +1,79 @@
+package doctor
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+)
+
+// How each database tells whether goose's table is there. Goose itself is not asked: it would make the table.
+const (
+	mysqlTables  = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
+	sqliteTables = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'"
+)
+
+func checkSchema(ctx context.Context, pool *sql.DB, tables string, known []int64) Result {
+	applied, err := appliedMigrations(ctx, pool, tables)
+	if err != nil {
+		return Unanswered(err, mysqlCure(err))
+	}
+	return schemaResult(applied, known)
+}
+
+func schemaResult(applied, known []int64) Result {
+	var pending, newer []int64
+	for _, v := range known {
+		if !slices.Contains(applied, v) {
+			pending = append(pending, v)
+		}
+	}
+	for _, v := range applied {
+		if !slices.Contains(known, v) {
+			newer = append(newer, v)
+		}
+	}
+	switch {
+	case len(newer) > 0:
+		return Bad(Fail, "run the version of seckill that made it, or a newer one",
+			"the schema has %d migrations that this program does not know (the newest: %d)", len(newer), slices.Max(newer))
+	case len(pending) > 0:
+		return Bad(Warn, "seckill migrate up, well before the sale (a server that starts does it, too)",
+			"%d of %d migrations are pending, the first is %d", len(pending), len(known), pending[0])
+	}
+	return Good("the schema is at the program's version, %d", slices.Max(known))
+}
+
+// Applied reads the versions of the schema, of the dialect mysql or sqlite; none if there is no schema. It makes nothing.
+func Applied(ctx context.Context, pool *sql.DB, dialect string) ([]int64, error) {
+	if dialect == "sqlite" {
+		return appliedMigrations(ctx, pool, sqliteTables)
+	}
+	return appliedMigrations(ctx, pool, mysqlTables)
+}
+
+// appliedMigrations is Applied with the query that looks for goose's table.
+func appliedMigrations(ctx context.Context, pool *sql.DB, tables string) ([]int64, error) {
+	var n int
+	if err := pool.QueryRowContext(ctx, tables).Scan(&n); err != nil || n == 0 {
+		return nil, err
+	}
+	rows, err := pool.QueryContext(ctx, "SELECT version_id, is_applied FROM goose_db_version WHERE version_id > 0 ORDER BY id")
+	if err != nil {
+		return nil, fmt.Errorf("read the schema's version: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // Err says what went wrong
+	var versions []int64
+	for rows.Next() {
+		var version int64
+		var applied bool
+		if err := rows.Scan(&version, &applied); err != nil {
+			return nil, err
+		}
+		versions = slices.DeleteFunc(versions, func(v int64) bool { return v == version })
+		if applied {
+			versions = append(versions, version)
+		}
+	}
+	return versions, rows.Err()
+}

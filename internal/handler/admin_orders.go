@@ -1,0 +1,92 @@
+package handler
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/service"
+)
+
+// adminOrderHandler is what an admin may do with everybody's orders. A code for redeeming is not shown to him: it proves
+// that somebody is the owner.
+type adminOrderHandler struct {
+	orders   *service.Orders
+	payments *service.Payments
+}
+
+// adminOrderOut is an order as an admin sees it.
+type adminOrderOut struct {
+	orderOut
+
+	Phone string   `json:"phone"`
+	Moves []string `json:"moves"`
+}
+
+func newAdminOrderOut(o *service.FoundOrder) adminOrderOut {
+	return adminOrderOut{orderOut: newOrderOut(&o.Order), Phone: o.Phone, Moves: service.AdminMoves(o.Status)}
+}
+
+// list finds orders.
+func (h *adminOrderHandler) list(c *gin.Context) error {
+	f := service.OrderSearch{Phone: c.Query("phone")}
+	var err error
+	if f.Page, err = page(c); err != nil {
+		return err
+	}
+	for name, dst := range map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID} {
+		if *dst, err = queryID(c, name); err != nil {
+			return err
+		}
+	}
+	if s := c.Query("status"); s != "" {
+		var ok bool
+		if f.Status, ok = service.ParseOrderStatus(s); !ok {
+			return service.Invalid("status", "is not a status of an order")
+		}
+	}
+	orders, err := h.orders.Search(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, newList(f.Page, orders, newAdminOrderOut, func(o *service.FoundOrder) int64 { return o.ID }))
+}
+
+// show answers with an order and its payments.
+func (h *adminOrderHandler) show(c *gin.Context) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	user, err := queryID(c, "user_id")
+	if err != nil {
+		return err
+	}
+	o, err := h.orders.Find(c.Request.Context(), user, id)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		adminOrderOut
+
+		Payments []paymentOut `json:"payments"`
+	}{newAdminOrderOut(&o), []paymentOut{}}
+	if o.Status.Stored() {
+		payments, err := h.payments.List(c.Request.Context(), o.UserID, id)
+		if err != nil {
+			return err
+		}
+		for i := range payments {
+			out.Payments = append(out.Payments, newPaymentOut(&payments[i]))
+		}
+	}
+	return writeJSON(c, http.StatusOK, out)
+}
+
+func (h *adminOrderHandler) cancel(c *gin.Context) error {
+	return (&orderHandler{h.orders}).one(c, h.orders.CancelFor)
+}
+
+func (h *adminOrderHandler) refund(c *gin.Context) error {
+	return (&orderHandler{h.orders}).one(c, h.payments.RefundFor)
+}

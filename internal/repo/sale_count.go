@@ -1,0 +1,99 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// SaleGlance implements service.MonitorStore.
+func (s *Store) SaleGlance(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error) {
+	err = s.snapshot(ctx, func(tx *gorm.DB) (err error) {
+		if v, err = findVoucher(tx, voucherID); err != nil {
+			return err
+		}
+		added, err = additions(tx, voucherID)
+		return err
+	})
+	return v, added, s.translate(err)
+}
+
+// additions are the units that came to a sale after it was published, less those that left it.
+func additions(tx *gorm.DB, voucherID int64) (n int64, err error) {
+	err = tx.Raw("SELECT COALESCE(SUM(delta), 0) FROM stock_changes WHERE voucher_id = ?", voucherID).Row().Scan(&n)
+	return n, err
+}
+
+// statusQuery counts the orders of a sale by status, and by whether they have a slot.
+const statusQuery = `SELECT status, slot IS NULL, COUNT(*) FROM voucher_orders WHERE voucher_id = ? GROUP BY status, slot IS NULL`
+
+// overLimitQuery counts the users who hold more than they may.
+const overLimitQuery = `
+SELECT COUNT(*) FROM (
+  SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND status IN (1, 2, 3, 5) GROUP BY user_id HAVING COUNT(*) > ?) h`
+
+// CountSale implements service.MonitorStore. On MySQL it has, as Books, a connection of its own without the deadlines of
+// the others.
+func (s *Store) CountSale(ctx context.Context, voucherID int64) (c service.SaleCount, err error) {
+	db, opts := s.Pools()["read"], (*sql.TxOptions)(nil)
+	if s.Dialect() == "mysql" {
+		if db, err = s.dialect.patient(); err != nil {
+			return c, s.translate(err)
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	}
+	tx, err := db.BeginTx(ctx, opts)
+	if err != nil {
+		return c, s.translate(err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	c, err = countSale(ctx, tx, voucherID)
+	return c, s.translate(err)
+}
+
+func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c service.SaleCount, err error) {
+	c = service.SaleCount{Books: service.Books{VoucherID: voucherID}, ByStatus: map[service.OrderStatus]int64{}}
+	var limit int
+	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user FROM seckill_vouchers WHERE voucher_id = ?", voucherID).
+		Scan(&c.Books.InitialStock, &c.Books.Stock, &limit)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, service.ErrNotFound
+	}
+	if err != nil {
+		return c, err
+	}
+	err = tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(delta), 0) FROM stock_changes WHERE voucher_id = ?", voucherID).
+		Scan(&c.Books.Additions)
+	if err != nil {
+		return c, err
+	}
+	rows, err := tx.QueryContext(ctx, statusQuery, voucherID)
+	if err != nil {
+		return c, err
+	}
+	defer func() { _ = rows.Close() }() // Err says what went wrong
+	for rows.Next() {
+		var status service.OrderStatus
+		var slotless bool
+		var n int64
+		if err := rows.Scan(&status, &slotless, &n); err != nil {
+			return c, err
+		}
+		c.ByStatus[status] += n
+		if status.Active() {
+			c.Books.Active += n
+		}
+		if status.Active() == slotless {
+			c.Books.BadSlots += n
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return c, err
+	}
+	return c, tx.QueryRowContext(ctx, overLimitQuery, voucherID, limit).Scan(&c.Books.OverLimit)
+}

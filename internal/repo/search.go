@@ -1,0 +1,124 @@
+package repo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// FindOrders implements service.OrderFinder. Each kind of search walks one index from its newest end, so that a page
+// costs as much with millions of orders as with a hundred.
+func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]service.Order, error) {
+	var rows []orderRow
+	err := s.snapshot(ctx, func(tx *gorm.DB) (err error) {
+		switch {
+		case f.ID != 0 || f.UserID != 0: // a person has few orders
+			rows, err = findByID(tx, f)
+		case f.VoucherID != 0:
+			rows, err = s.findByVoucher(tx, f)
+		case f.Status != 0:
+			rows, err = s.findByStatus(tx, f)
+		default:
+			rows, err = findByID(tx, f)
+		}
+		return err
+	})
+	orders := make([]service.Order, len(rows))
+	for i := range rows {
+		orders[i] = rows[i].order()
+	}
+	return orders, s.translate(err)
+}
+
+func findByID(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
+	q := tx.Order("id DESC").Limit(f.Page.Limit)
+	for column, value := range map[string]int64{
+		"id": f.ID, "user_id": f.UserID, "voucher_id": f.VoucherID, "status": int64(f.Status),
+	} {
+		if value != 0 {
+			q = q.Where(column+" = ?", value)
+		}
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	return rows, q.Find(&rows).Error
+}
+
+// findByVoucher asks for the newest of each status and takes the newest of these: the index begins with voucher and
+// status, and has the ids in their order.
+func (s *Store) findByVoucher(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
+	statuses := allStatuses
+	if f.Status != 0 {
+		statuses = []service.OrderStatus{f.Status}
+	}
+	for _, status := range statuses {
+		q := s.ordersBy(tx, "voucher_status").Where("voucher_id = ? AND status = ?", f.VoucherID, status).Order("id DESC").Limit(f.Page.Limit)
+		if f.Page.Before > 0 {
+			q = q.Where("id < ?", f.Page.Before)
+		}
+		var some []orderRow
+		if err := q.Find(&some).Error; err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+	}
+	slices.SortFunc(rows, func(a, b orderRow) int { return cmp.Compare(b.ID, a.ID) })
+	return rows[:min(len(rows), f.Page.Limit)], nil
+}
+
+// ordersBy are the orders by one of their indexes. Both databases would now and then rather walk all orders from the newest
+// on, or sort those of a status, which ends soon only as long as there are few.
+func (s *Store) ordersBy(tx *gorm.DB, index string) *gorm.DB {
+	table := "voucher_orders INDEXED BY idx_orders_" + index
+	if s.Dialect() == "mysql" {
+		table = "voucher_orders FORCE INDEX (idx_" + index + ")"
+	}
+	return tx.Session(&gorm.Session{}).Table(table)
+}
+
+// allStatuses are those of stored orders.
+var allStatuses = append([]service.OrderStatus{service.OrderCancelled, service.OrderRefunded}, activeStatuses...)
+
+// findByStatus goes by the time until which an order had to be paid, which is the second column of the index. The cursor
+// is an order, whose time is looked up.
+func (s *Store) findByStatus(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
+	q := s.ordersBy(tx, "status_expires").Where("status = ?", f.Status).Order("expires_at DESC, id DESC").Limit(f.Page.Limit)
+	if f.Page.Before > 0 {
+		var last orderRow
+		err := tx.Session(&gorm.Session{}).Take(&last, f.Page.Before).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			return nil, service.Invalid("cursor", "must be a next_cursor of this list")
+		}
+		if err != nil {
+			return nil, err
+		}
+		q = q.Where("expires_at <= ? AND (expires_at < ? OR id < ?)", last.ExpiresAt, last.ExpiresAt, last.ID)
+	}
+	return rows, q.Find(&rows).Error
+}
+
+// Phones implements service.OrderFinder.
+func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
+	var rows []userRow
+	if err := s.r.WithContext(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
+		return nil, s.translate(err)
+	}
+	phones := make(map[int64]string, len(rows))
+	for _, r := range rows {
+		phones[r.ID] = r.Phone
+	}
+	return phones, nil
+}
+
+// UserIDByPhone implements service.OrderFinder.
+func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
+	var row userRow
+	err := s.r.WithContext(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
+	return row.ID, s.translate(err)
+}
