@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -91,7 +92,7 @@ func newServer(e *env, p parts) (*server, error) {
 		Returns: returns, Now: now, Log: e.log, Observe: m.payment,
 	})
 	s.background = append(s.background, closer.Run, payments.Run)
-	pages, err := web.Routes()
+	pages, err := newPages()
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +107,19 @@ func newServer(e *env, p parts) (*server, error) {
 	console.serve(&served, p.store, tokens)
 	s.handler, err = handler.New(served)
 	return s, err
+}
+
+// newPages makes the pages, those of the API's problems included: web knows nothing of the API.
+func newPages() (map[string]http.Handler, error) {
+	problems, err := handler.Problems()
+	if err != nil {
+		return nil, err
+	}
+	explained := make([]web.Problem, len(problems))
+	for i, p := range problems {
+		explained[i] = web.Problem(p)
+	}
+	return web.Routes(explained)
 }
 
 // paymentSecret is what signs the notices of payment providers.

@@ -266,11 +266,11 @@ func decode[T any](a answer) T {
 // The bodies as a client reads them. Their full form is held against the document.
 
 type problemView struct {
-	Code, Title, Detail string
-	Status              int
-	RequestID           string `json:"request_id"`
-	OrderID             string `json:"order_id"`
-	Errors              []struct{ Field, Detail string }
+	Type, Code, Title, Detail string
+	Status                    int
+	RequestID                 string `json:"request_id"`
+	OrderID                   string `json:"order_id"`
+	Errors                    []struct{ Field, Detail string }
 }
 
 // fields are the names of what is wrong.

@@ -73,9 +73,11 @@ func appendTime(b []byte, name string, t *time.Time) []byte {
 	return append(b, '"')
 }
 
-// appendProblem writes p.
+// appendProblem writes p, and its type before it.
 func appendProblem(b []byte, p *problem) []byte {
-	b = append(b, `{"code":`...)
+	b = append(b, `{"type":"`+problemsPath...)
+	b = append(b, p.Code...) // one of our own words
+	b = append(b, `","code":`...)
 	b = appendString(b, p.Code)
 	b = append(b, `,"title":`...)
 	b = appendString(b, p.Title)

@@ -34,7 +34,7 @@ func TestHandWrittenJSON(t *testing.T) {
 		require.Equal(t, string(want), string(appendOrder(nil, &o)))
 
 		p := problem{
-			Code: text.Draw(t, "code"), Title: text.Draw(t, "title"), Status: http.StatusConflict, Detail: text.Draw(t, "detail"),
+			Code: rapid.StringMatching("[a-z_]*").Draw(t, "code"), Title: text.Draw(t, "title"), Status: http.StatusConflict, Detail: text.Draw(t, "detail"),
 			RequestID: text.Draw(t, "request"),
 		}
 		if rapid.Bool().Draw(t, "with order") {
@@ -44,7 +44,10 @@ func TestHandWrittenJSON(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "errors") {
 			p.Errors = append(p.Errors, problemField{Field: text.Draw(t, "field"), Detail: text.Draw(t, "what")})
 		}
-		want, err = json.Marshal(p)
+		want, err = json.Marshal(struct {
+			Type string `json:"type"`
+			problem
+		}{"/problems/" + p.Code, p})
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(appendProblem(nil, &p)))
 	})

@@ -56,7 +56,7 @@ func bare(err error) *outcome {
 // internalError answers everything that the table does not know, and tells nothing of it.
 var internalError = outcome{status: http.StatusInternalServerError, code: "internal", title: "Internal error"}
 
-// problem is the body of an error answer (RFC 9457).
+// problem is the body of an error answer (RFC 9457). Its type, the page of its code, is written before the rest.
 type problem struct {
 	Code      string         `json:"code"`
 	Title     string         `json:"title"`

@@ -81,6 +81,7 @@ func TestEveryOperationIsDescribed(t *testing.T) {
 			ids[op.OperationID] = true
 			assert.NotEmpty(t, op.Tags, name)
 			assert.NotEmpty(t, op.Summary, name)
+			assert.NotEmpty(t, op.Description, name)
 			assert.NotNil(t, op.Security, "%s: say who may call it, if only by []", name)
 			assert.NotNil(t, op.Responses.Status(http.StatusInternalServerError), name)
 			for status, response := range op.Responses.Map() {

@@ -5,6 +5,7 @@
 //	static/shop/       the storefront's modules
 //	static/console/    those of the console
 //	static/lib/        what any page can use: API client, session, server clock, event streams, texts, elements
+//	static/docs/       what stands around Swagger UI, and the style of the pages that explain problems (problems.go)
 //	static/vendor/     libraries of others, with their licences
 //
 // The modules import each other by relative paths, so all assets of a build are under one folder whose name is a hash
@@ -54,13 +55,21 @@ type site struct {
 	assets  map[string]*file // by their path below static
 }
 
-// Routes returns the handlers of the pages, for GET and HEAD, by the router's patterns.
-func Routes() (map[string]http.Handler, error) {
+// Routes returns the handlers of the pages, for GET and HEAD, by the router's patterns. Each of the problems has one.
+func Routes(problems []Problem) (map[string]http.Handler, error) {
 	s, err := newSite()
 	if err != nil {
 		return nil, err
 	}
-	routes := map[string]http.Handler{"/assets/:version/*file": http.HandlerFunc(s.asset)}
+	root, err := fs.Sub(embedded, "static")
+	if err != nil {
+		return nil, err
+	}
+	routes, err := s.problemPages(root, problems)
+	if err != nil {
+		return nil, err
+	}
+	routes["/assets/:version/*file"] = http.HandlerFunc(s.asset)
 	for pattern, f := range s.pages {
 		routes[pattern] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, askEach) })
 	}
@@ -182,7 +191,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
 	h.Set("Cache-Control", cache)
-	h.Set("Vary", "Accept-Encoding")
+	h.Add("Vary", "Accept-Encoding")
 	h.Set("Content-Security-Policy", f.policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")

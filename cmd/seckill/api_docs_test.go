@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"testing"
 
@@ -58,7 +61,66 @@ func TestDocs(t *testing.T) {
 	v.until(`document.querySelector(%q)?.innerText.startsWith("201")`,
 		operation("orders", "placeOrder")+" .live-responses-table tbody .response-col_status")
 
+	// A token from elsewhere is taken by "Authorize".
+	v.goTo("/docs")
+	v.click(".auth-wrapper .authorize")
+	v.click("#auth-bearer-value")
+	v.key(p.token)
+	v.click(`form:has(#auth-bearer-value) button[type="submit"]`)
+	v.click(".close-modal")
+	v.try("auth", "me", "", "", http.StatusOK)
+	v.reads(operation("auth", "me")+" .live-responses-table", `"role": "admin"`)
+
+	// What a problem's type leads to is a page in the reader's language, and in the other one.
+	v.goTo(problemOf(t, p, "/api/v1/vouchers/999999").Type)
+	v.reads("h1", "Not found")
+	v.reads("main", "GET /api/v1/vouchers/{id}")
+	v.click(`a[hreflang="zh-CN"]`)
+	v.reads("h1", "不存在")
+	v.click(`nav a[href="/problems?lang=zh"]`)
+	v.click(`a[href="/problems/sold_out?lang=zh"]`)
+	v.reads("h1", "已抢光")
+	for _, path := range []string{"/problems", "/problems/sold_out"} {
+		v.do(chromedp.EmulateViewport(390, 844))
+		v.goTo(path)
+		require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "it fits a phone")
+	}
+
 	// The address cannot put somebody else's document here.
 	v.goTo("/docs?url=https://example.com/other.json")
 	v.until(`document.querySelector(%q)`, operation("auth", "login"))
+}
+
+// problemView is what a program reads of a problem.
+type problemView struct{ Type, Code string }
+
+// problemOf asks for what there is not.
+func problemOf(t *testing.T, p *shop, path string) problemView {
+	t.Helper()
+	res, err := http.Get(p.url + path)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusNotFound, res.StatusCode)
+	var out problemView
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
+	return out
+}
+
+// TestProblemTypesResolve follows the type of every problem that the document shows, against the server's own address.
+func TestProblemTypesResolve(t *testing.T) {
+	p := embeddedStack(t).serve(t, "").shop(t)
+	base, err := url.Parse(p.url + "/api/v1/vouchers")
+	require.NoError(t, err)
+	for code := range codesOf(p.send(t, http.MethodGet, "/api/v1/openapi.json", "").body) {
+		page, err := base.Parse("/problems/" + code)
+		require.NoError(t, err)
+		res, err := http.Get(page.String())
+		require.NoError(t, err)
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusOK, res.StatusCode, code)
+		require.Contains(t, string(text), "<code>"+code+"</code>")
+	}
+	require.Equal(t, problemView{"/problems/not_found", "not_found"}, problemOf(t, p, "/problems/unheard_of"))
 }

@@ -1,0 +1,238 @@
+package handler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/handler"
+	"seckill/internal/service"
+)
+
+// operation is one of the document, with a request that is good but for the objects that it names.
+type operation struct {
+	name, method, path string
+	body               any // the document's example, in JSON; nil for none
+	op                 *openapi3.Operation
+	params             openapi3.Parameters
+}
+
+func operations(t *testing.T) []operation {
+	t.Helper()
+	k, err := theContract()
+	require.NoError(t, err)
+	var all []operation
+	for path, item := range k.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			o := operation{name: method + " " + path, method: method, op: op, path: path}
+			o.params = append(append(o.params, item.Parameters...), op.Parameters...)
+			for name, value := range map[string]string{"{id}": "999", "{provider}": "sandbox"} {
+				if strings.Contains(path, "/dead-letters/") {
+					value = "7-1794398400000-0"
+				}
+				o.path = strings.ReplaceAll(o.path, name, value)
+			}
+			if op.RequestBody != nil {
+				text, err := json.Marshal(exampleOf(op.RequestBody.Value.Content["application/json"]))
+				require.NoError(t, err)
+				o.body = string(text)
+			}
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b operation) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// exampleOf is an example of a body, the first by name.
+func exampleOf(m *openapi3.MediaType) any {
+	if m.Example != nil {
+		return m.Example
+	}
+	first := ""
+	for name := range m.Examples {
+		if first == "" || name < first {
+			first = name
+		}
+	}
+	if first == "" {
+		return nil
+	}
+	return m.Examples[first].Value.Value
+}
+
+func (o operation) has(in, name string) bool { return o.params.GetByInAndName(in, name) != nil }
+
+// badly is the operation with everything in it that a caller can get wrong, one after the other.
+func (o operation) badly() []operation {
+	var all []operation
+	add := func(path string, body any) {
+		x := o
+		x.path, x.body = path, body
+		all = append(all, x)
+	}
+	if o.has("path", "id") && !strings.Contains(o.path, "/dead-letters/") {
+		add(strings.Replace(o.path, "999", "0", 1), o.body)
+	}
+	for _, p := range o.params {
+		if p.Value.In == "query" {
+			add(o.path+"?"+p.Value.Name+"=-", o.body)
+			add(o.path+"?"+p.Value.Name+"=999", o.body) // which there is not
+		}
+	}
+	if o.op.RequestBody != nil {
+		add(o.path, "[]")
+		add(o.path, nil)
+	}
+	return all
+}
+
+// elsewhere is what needs more than these requests, and has its tests: a code or a token that is good, a gate that is down.
+var elsewhere = map[string][]string{
+	"GET /api/v1/admin/vouchers/{id}/stats":  {"unavailable"},
+	"GET /api/v1/admin/vouchers/{id}/events": {"unavailable"},
+	"GET /readyz":                            {"unavailable"},
+	"GET /api/v1/admin/reconcile":            {"unavailable"},
+	"POST /api/v1/admin/reconcile":           {"unavailable"},
+	"POST /api/v1/auth/refresh":              {"unavailable"},
+	"POST /api/v1/admin/redeem":              {"unavailable", "not_found"},
+	"POST /api/v1/admin/rush":                {"unavailable"},
+}
+
+// TestDocumentKnowsTheCodes provokes in every operation what any of them may answer, and compares that with the codes that
+// the document has for it. The codes of single operations have their tests where these are.
+func TestDocumentKnowsTheCodes(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	heard := map[string]map[string]bool{}
+	try := func(c client, o operation) {
+		t.Helper()
+		if text, ok := o.body.(string); ok && c.token != "" && o.op.OperationID == "paymentNotice" {
+			c = c.with("X-Seckill-Signature", signature(text, e.clock.now()))
+		}
+		a := c.bad().do(o.method, o.path, o.body)
+		if a.status < http.StatusBadRequest {
+			return
+		}
+		p := decode[problemView](a)
+		if heard[p.Code] == nil {
+			heard[p.Code] = map[string]bool{}
+		}
+		heard[p.Code][o.name] = true
+		assert.Equal(t, "/problems/"+p.Code, p.Type)
+	}
+	all := operations(t)
+	old := e.admin()
+	e.clock.advance(16 * time.Minute)
+	admin, buyer := e.admin(), e.buyer(1)
+	admin.bad().key("one for all").post("/api/v1/orders/998/cancel", nil).problem(http.StatusNotFound, "not_found")
+	for _, o := range all {
+		key := func(c client) client { return c }
+		if o.has("header", "Idempotency-Key") {
+			key = func(c client) client { return c.key("one for all") }
+			try(admin.key("ü"), o)
+		}
+		for _, x := range o.badly() {
+			try(admin, x)
+		}
+		if o.op.OperationID == "logout" { // it would end the session of all that follow
+			try(old, o)
+			try(e.guest(), o)
+			continue
+		}
+		for _, c := range []client{e.guest(), old, buyer, admin, key(admin)} {
+			try(c, o)
+		}
+	}
+	e.db.fail(func() error { return fmt.Errorf("%w: a test", service.ErrUnavailable) })
+	require.NoError(t, e.rdb.Close())
+	for _, o := range all {
+		for _, x := range append(o.badly(), o) {
+			try(admin, x)
+		}
+	}
+
+	pages, err := handler.Problems()
+	require.NoError(t, err)
+	documented := map[string][]string{}
+	for _, p := range pages {
+		documented[p.Code] = p.Routes
+	}
+	for _, code := range []string{
+		"invalid_request", "unauthenticated", "token_expired", "forbidden", "not_found", "idempotency_mismatch", "unavailable",
+	} {
+		for _, o := range all {
+			if slices.Contains(elsewhere[o.name], code) {
+				assert.Contains(t, documented[code], o.name)
+				continue
+			}
+			assert.Equal(t, heard[code][o.name], slices.Contains(documented[code], o.name), "%s: %s", o.name, code)
+		}
+	}
+	for _, o := range all {
+		if o.has("header", "Idempotency-Key") { // what waiting under a key may come to
+			assert.Contains(t, documented["order_in_progress"], o.name)
+			assert.Contains(t, documented["overloaded"], o.name)
+		}
+	}
+}
+
+// otherTitles are those of unauthenticated and forbidden that say more than the usual ones.
+var otherTitles = []any{"The login code is wrong, used up or expired", "Only in demo mode"}
+
+// TestDocumentHasExamples: of every body, in both directions, and those of problems are what is answered.
+func TestDocumentHasExamples(t *testing.T) {
+	t.Parallel()
+	pages, err := handler.Problems()
+	require.NoError(t, err)
+	titles := map[any]string{}
+	for _, p := range pages {
+		titles[p.Code] = p.Title
+	}
+	for _, o := range operations(t) {
+		if o.op.RequestBody != nil {
+			assert.NotEqual(t, "null", o.body, "%s: the request", o.name)
+		}
+		for status, r := range o.op.Responses.Map() {
+			for kind, m := range r.Value.Content {
+				example := exampleOf(m)
+				if !assert.NotNil(t, example, "%s: %s %s", o.name, status, kind) || kind != "application/problem+json" {
+					continue
+				}
+				shown := map[any]bool{}
+				for _, x := range m.Examples {
+					p := x.Value.Value.(map[string]any)
+					shown[p["code"]] = true
+					if !slices.Contains(otherTitles, p["title"]) {
+						assert.Equal(t, titles[p["code"]], p["title"], o.name)
+					}
+				}
+				for _, code := range codesIn(m.Schema.Value) {
+					assert.True(t, shown[code], "%s: no example of %s", o.name, code)
+				}
+			}
+		}
+	}
+}
+
+// codesIn are the codes that a problem's schema allows.
+func codesIn(s *openapi3.Schema) []string {
+	var all []string
+	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {
+		all = append(all, codesIn(one.Value)...)
+	}
+	if code := s.Properties["code"]; code != nil {
+		for _, c := range code.Value.Enum {
+			all = append(all, c.(string))
+		}
+	}
+	return all
+}

@@ -1,0 +1,90 @@
+package handler
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryCodeHasAPage compares the pages with the table of errors and with the document, both ways.
+func TestEveryCodeHasAPage(t *testing.T) {
+	t.Parallel()
+	pages, err := Problems()
+	require.NoError(t, err)
+	paged := map[string]int{}
+	for _, p := range pages {
+		assert.NotContains(t, paged, p.Code, "a code has one page")
+		paged[p.Code] = p.Status
+	}
+	for _, o := range outcomes {
+		assert.Equal(t, o.status, paged[o.code], o.code)
+	}
+
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile(`"type": "`+problemsPath+`([a-z_]+)", *\s*"code": "([a-z_]+)"`).FindAllStringSubmatch(string(openAPI), -1) {
+		assert.Equal(t, m[1], m[2], "an example's type is the page of its code")
+		documented[m[1]] = true
+	}
+	routes, err := answeredBy(openAPI)
+	require.NoError(t, err)
+	for code := range routes {
+		documented[code] = true
+	}
+	for code := range documented {
+		assert.Contains(t, paged, code)
+	}
+	for code := range paged {
+		assert.Contains(t, documented, code)
+	}
+}
+
+// TestPagesSayEverything: in both languages, and each code is answered by some route.
+func TestPagesSayEverything(t *testing.T) {
+	t.Parallel()
+	pages, err := Problems()
+	require.NoError(t, err)
+	for _, p := range pages {
+		assert.NotEmpty(t, p.Routes, p.Code)
+		var paths []string
+		for _, r := range p.Routes {
+			_, path, _ := strings.Cut(r, " ")
+			paths = append(paths, path)
+		}
+		assert.True(t, slices.IsSorted(paths), p.Code)
+		assert.Contains(t, p.Example, `"type": "/problems/`+p.Code+`"`)
+		for _, en := range []string{p.Title, p.Means, p.Do} {
+			assert.NotEmpty(t, en, p.Code)
+			assert.False(t, strings.ContainsFunc(en, func(r rune) bool { return unicode.Is(unicode.Han, r) }), p.Code)
+		}
+		for _, zh := range []string{p.TitleZH, p.MeansZH, p.DoZH} {
+			assert.True(t, strings.ContainsFunc(zh, func(r rune) bool { return unicode.Is(unicode.Han, r) }), p.Code)
+		}
+		for _, text := range []string{p.Means, p.Do, p.MeansZH, p.DoZH} {
+			assert.Zero(t, strings.Count(text, "`")%2, "%s: a backquote too many", p.Code)
+		}
+	}
+}
+
+// TestAnsweredBy follows references and alternatives.
+func TestAnsweredBy(t *testing.T) {
+	t.Parallel()
+	routes, err := answeredBy([]byte(`{
+		"paths": {"/b": {"parameters": [], "post": {"responses": {"200": {}, "409": {"$ref": "#/components/responses/No"}}}},
+			"/a": {"get": {"responses": {"409": {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/One"}}}}}}}},
+		"components": {
+			"responses": {"No": {"content": {"application/problem+json": {"schema": {"oneOf": [
+				{"$ref": "#/components/schemas/One"}, {"anyOf": [{"properties": {"code": {"enum": ["x", "y"]}}}]}]}}}}},
+			"schemas": {"One": {"properties": {"code": {"enum": ["one"]}}}}}}`))
+	require.NoError(t, err)
+	assert.Equal(t, map[string][]string{"one": {"GET /a", "POST /b"}, "x": {"POST /b"}, "y": {"POST /b"}}, routes)
+	for _, bad := range []string{`[]`, `{"paths": {"/a": {"get": []}}}`, `{"paths": {"/a": {"get": {"responses": {"409":
+		{"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/None"}}}}}}}}}`} {
+		_, err := answeredBy([]byte(bad))
+		require.Error(t, err, bad)
+	}
+}
