@@ -4,7 +4,7 @@ import { getMine } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
 import { h } from "../lib/dom.js";
 import { go } from "../lib/frame.js";
-import { has, money, stamp, t } from "../lib/i18n.js";
+import { has, money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import * as audit from "./audit.js";
 import { form } from "./form.js";
@@ -113,7 +113,7 @@ export function one(root, id) {
           [t("orders.phone"), o.phone], [t("orders.user_id"), h("a", { href: `/console/orders?user_id=${o.user_id}` }, o.user_id)],
           [t("orders.voucher_id"), h("a", { href: `/console/sales/${o.voucher_id}` }, o.voucher_id)],
           ...["created_at", "expires_at", "paid_at", "redeemed_at", "cancelled_at", "refunded_at"].map((at) => [t(`orders.${at}`), o[at] && stamp(o[at])]),
-          [t("orders.reason"), o.reason],
+          [t("orders.ahead"), o.ahead == null ? "" : number(o.ahead)], [t("orders.reason"), o.reason],
         ]),
         o.moves.length > 0 ? h("div", { class: "actions" }, o.moves.map(move(o))) : h("p", { class: "note" }, t("move.none")),
         o.moves.includes("redeem") ? redeemNote : null),
