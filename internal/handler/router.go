@@ -55,30 +55,15 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
 	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
-	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies)}
-	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
-	orders := &orderHandler{orders: cfg.Orders}
-	adminOrders := &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments}
-	events := &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers}
-	payments := &paymentHandler{payments: cfg.Payments}
-	auditLog := &auditHandler{log: cfg.AuditLog}
-	letters := &deadLetterHandler{letters: cfg.DeadLetters}
-	keys := &keyHandler{keys: cfg.Keys}
-	stats := &statsHandler{monitor: cfg.Monitor, watchers: cfg.SaleWatchers, vouchers: vouchers}
-	counted := tally(cfg.Pulse)
-	rush := &rushHandler{rush: cfg.Rush}
-	reconcile := &reconcileHandler{reconciler: cfg.Reconciler}
-	hmdp := &hmdpHandler{
-		errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
-	}
+	h := newHandlers(cfg, e)
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	limits := newLimits(cfg.RateLimit)
+	limits, counted := newLimits(cfg.RateLimit), tally(cfg.Pulse)
 	// Every POST that changes something goes through keys, but for authentication, and for reconciling, which is the same
 	// however often it is done.
-	user, admin := auth.require(service.RoleBuyer), auth.require(service.RoleAdmin)
+	user, admin := h.auth.require(service.RoleBuyer), h.auth.require(service.RoleAdmin)
 
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
 	r.NoRoute(e.wrap(func(*gin.Context) error { return service.ErrNotFound }))
@@ -90,52 +75,90 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
 
 	// The service bounds a purchase by itself, and the hot route is spared the second timer.
-	r.POST("/api/v1/vouchers/:id/orders", counted, e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(keys.order), e.wrap(orders.place))
+	r.POST("/api/v1/vouchers/:id/orders", counted, e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(h.keys.order), e.wrap(h.orders.place))
 
 	// A stream lasts as long as its order is under way, or somebody watches the sale.
-	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(events.order))
-	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(stats.events))
+	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(h.events.order))
+	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
 
 	v1 := r.Group("/api/v1", within(answerTimeout), e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
 
-	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(auth.sendCode))
-	v1.POST("/auth/login", e.wrap(limits.logins), e.wrap(auth.login))
-	v1.POST("/auth/refresh", e.wrap(limits.logins), e.wrap(auth.refresh))
-	v1.POST("/auth/logout", e.wrap(user), e.wrap(auth.logout))
-	v1.GET("/me", e.wrap(user), e.wrap(auth.me))
+	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(h.auth.sendCode))
+	v1.POST("/auth/login", e.wrap(limits.logins), e.wrap(h.auth.login))
+	v1.POST("/auth/refresh", e.wrap(limits.logins), e.wrap(h.auth.refresh))
+	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
+	v1.GET("/me", e.wrap(user), e.wrap(h.auth.me))
 
-	v1.GET("/vouchers", e.wrap(vouchers.list))
-	v1.GET("/vouchers/:id", e.wrap(vouchers.show))
+	v1.GET("/vouchers", e.wrap(h.vouchers.list))
+	v1.GET("/vouchers/:id", e.wrap(h.vouchers.show))
 
-	v1.GET("/orders", e.wrap(user), e.wrap(orders.list))
-	v1.GET("/orders/:id", e.wrap(user), e.wrap(orders.show))
-	v1.POST("/orders/:id/cancel", e.wrap(user), e.wrap(keys.change), e.wrap(orders.cancel))
-	v1.POST("/orders/:id/pay", e.wrap(user), e.wrap(keys.change), e.wrap(payments.pay))
-	v1.POST("/orders/:id/refund", e.wrap(user), e.wrap(keys.change), e.wrap(payments.refund))
-	v1.GET("/orders/:id/payments", e.wrap(user), e.wrap(payments.list))
-	v1.POST("/payments/webhook/:provider", e.wrap(payments.webhook))
+	v1.GET("/orders", e.wrap(user), e.wrap(h.orders.list))
+	v1.GET("/orders/:id", e.wrap(user), e.wrap(h.orders.show))
+	v1.POST("/orders/:id/cancel", e.wrap(user), e.wrap(h.keys.change), e.wrap(h.orders.cancel))
+	v1.POST("/orders/:id/pay", e.wrap(user), e.wrap(h.keys.change), e.wrap(h.payments.pay))
+	v1.POST("/orders/:id/refund", e.wrap(user), e.wrap(h.keys.change), e.wrap(h.payments.refund))
+	v1.GET("/orders/:id/payments", e.wrap(user), e.wrap(h.payments.list))
+	v1.POST("/payments/webhook/:provider", e.wrap(h.payments.webhook))
 
-	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(keys.change), e.wrap(vouchers.create))
-	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(vouchers.change))
-	v1.GET("/admin/vouchers/:id/stats", e.wrap(admin), e.wrap(stats.show))
-	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), e.wrap(keys.change), e.wrap(vouchers.changeStock))
-	v1.GET("/admin/orders", e.wrap(admin), e.wrap(adminOrders.list))
-	v1.GET("/admin/orders/:id", e.wrap(admin), e.wrap(adminOrders.show))
-	v1.POST("/admin/orders/:id/cancel", e.wrap(admin), e.wrap(keys.change), e.wrap(adminOrders.cancel))
-	v1.POST("/admin/orders/:id/refund", e.wrap(admin), e.wrap(keys.change), e.wrap(adminOrders.refund))
-	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), e.wrap(keys.change), e.wrap(orders.redeem))
-	v1.POST("/admin/redeem", e.wrap(admin), e.wrap(keys.change), e.wrap(orders.redeemCode))
-	v1.GET("/admin/audit", e.wrap(admin), e.wrap(auditLog.list))
-	v1.GET("/admin/dead-letters", e.wrap(admin), e.wrap(letters.list))
-	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), e.wrap(keys.change), e.wrap(letters.replay))
-	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(keys.change), e.wrap(letters.discard))
-	v1.GET("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.report))
-	v1.POST("/admin/reconcile", e.wrap(admin), e.wrap(reconcile.apply))
-	v1.POST("/admin/rush", e.wrap(admin), e.wrap(rush.demo), e.wrap(keys.change), e.wrap(rush.start))
-	v1.GET("/admin/rush", e.wrap(admin), e.wrap(rush.demo), e.wrap(rush.show))
-	v1.DELETE("/admin/rush", e.wrap(admin), e.wrap(rush.demo), e.wrap(rush.stop))
+	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.vouchers.create))
+	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(h.vouchers.change))
+	v1.GET("/admin/vouchers/:id/stats", e.wrap(admin), e.wrap(h.stats.show))
+	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.vouchers.changeStock))
+	v1.GET("/admin/orders", e.wrap(admin), e.wrap(h.adminOrders.list))
+	v1.GET("/admin/orders/:id", e.wrap(admin), e.wrap(h.adminOrders.show))
+	v1.POST("/admin/orders/:id/cancel", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.adminOrders.cancel))
+	v1.POST("/admin/orders/:id/refund", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.adminOrders.refund))
+	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.orders.redeem))
+	v1.POST("/admin/redeem", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.orders.redeemCode))
+	v1.GET("/admin/audit", e.wrap(admin), e.wrap(h.auditLog.list))
+	v1.GET("/admin/dead-letters", e.wrap(admin), e.wrap(h.letters.list))
+	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.letters.replay))
+	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.letters.discard))
+	v1.GET("/admin/reconcile", e.wrap(admin), e.wrap(h.reconcile.report))
+	v1.POST("/admin/reconcile", e.wrap(admin), e.wrap(h.reconcile.apply))
+	v1.POST("/admin/rush", e.wrap(admin), e.wrap(h.rush.demo), e.wrap(h.keys.change), e.wrap(h.rush.start))
+	v1.GET("/admin/rush", e.wrap(admin), e.wrap(h.rush.demo), e.wrap(h.rush.show))
+	v1.DELETE("/admin/rush", e.wrap(admin), e.wrap(h.rush.demo), e.wrap(h.rush.stop))
 
-	hmdp.routes(r, limits, counted)
+	h.hmdp.routes(r, limits, counted)
 	return r, nil
+}
+
+// handlers are those of all resources.
+type handlers struct {
+	auth        *authHandler
+	vouchers    *voucherHandler
+	orders      *orderHandler
+	adminOrders *adminOrderHandler
+	events      *eventHandler
+	payments    *paymentHandler
+	auditLog    *auditHandler
+	letters     *deadLetterHandler
+	keys        *keyHandler
+	stats       *statsHandler
+	rush        *rushHandler
+	reconcile   *reconcileHandler
+	hmdp        *hmdpHandler
+}
+
+func newHandlers(cfg Config, e *errorWriter) handlers {
+	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
+	return handlers{
+		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies)},
+		vouchers:    vouchers,
+		orders:      &orderHandler{orders: cfg.Orders},
+		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
+		events:      &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers},
+		payments:    &paymentHandler{payments: cfg.Payments},
+		auditLog:    &auditHandler{log: cfg.AuditLog},
+		letters:     &deadLetterHandler{letters: cfg.DeadLetters},
+		keys:        &keyHandler{keys: cfg.Keys},
+		stats:       &statsHandler{monitor: cfg.Monitor, watchers: cfg.SaleWatchers, vouchers: vouchers},
+		rush:        &rushHandler{rush: cfg.Rush},
+		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
+		hmdp: &hmdpHandler{
+			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
+		},
+	}
 }
