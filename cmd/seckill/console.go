@@ -104,20 +104,7 @@ func (c *console) send(ctx context.Context) {
 }
 
 func (c *console) receive(ctx context.Context) {
-	sub := c.rdb.Subscribe(ctx, pulseChannel)
-	defer func() { _ = sub.Close() }()
-	messages := sub.Channel(redis.WithChannelHealthCheckInterval(3 * time.Second))
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case m, ok := <-messages:
-			if !ok {
-				return
-			}
-			c.pulse.Hear([]byte(m.Payload), time.Now())
-		}
-	}
+	subscribe(ctx, c.rdb, pulseChannel, func(message string) { c.pulse.Hear([]byte(message), time.Now()) })
 }
 
 // batches makes the observer of the lane batch, who also tells the sizes to observe.

@@ -66,7 +66,19 @@ func (n *news) publish(ctx context.Context) {
 
 // receive calls heard for each id that somebody sent, until ctx ends. The subscription heals by itself.
 func (n *news) receive(ctx context.Context, heard func(id int64)) {
-	sub := n.rdb.Subscribe(ctx, n.channel)
+	subscribe(ctx, n.rdb, n.channel, func(message string) {
+		for text := range strings.SplitSeq(message, ",") {
+			if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+				heard(id)
+			}
+		}
+	})
+}
+
+// subscribe calls heard for each message on a channel, until ctx ends. The subscription heals by itself; what was said
+// meanwhile is lost.
+func subscribe(ctx context.Context, rdb redis.UniversalClient, channel string, heard func(message string)) {
+	sub := rdb.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
 	messages := sub.Channel(redis.WithChannelHealthCheckInterval(3 * time.Second))
 	for {
@@ -77,11 +89,7 @@ func (n *news) receive(ctx context.Context, heard func(id int64)) {
 			if !ok {
 				return
 			}
-			for text := range strings.SplitSeq(m.Payload, ",") {
-				if id, err := strconv.ParseInt(text, 10, 64); err == nil {
-					heard(id)
-				}
-			}
+			heard(m.Payload)
 		}
 	}
 }

@@ -123,9 +123,9 @@ func (s *site) fillIn(root fs.FS, p page, modules []string) (*file, error) {
 		return nil, err
 	}
 	in := struct {
-		Assets  string
-		Modules []string
-	}{Assets: "/assets/" + s.version}
+		Assets, Home, Main string
+		Styles, Modules    []string
+	}{Assets: "/assets/" + s.version, Home: p.patterns[0], Main: p.main, Styles: p.styles}
 	for _, m := range modules {
 		if slices.ContainsFunc(p.modules, func(prefix string) bool { return strings.HasPrefix(m, prefix) }) {
 			in.Modules = append(in.Modules, in.Assets+"/"+m)

@@ -171,7 +171,7 @@ func TestAssetOfAnotherBuild(t *testing.T) {
 	r := ask(t, "/assets/0123456789abcdef/shop/main.js")
 	assert.Equal(t, http.StatusOK, r.StatusCode)
 	assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"), "it must not stay under that name")
-	for _, path := range []string{"/assets/x/", "/assets/x/none.js", "/assets/x/index.html", "/assets/x/../web.go", "/assets/x/shop"} {
+	for _, path := range []string{"/assets/x/", "/assets/x/none.js", "/assets/x/app.html", "/assets/x/../web.go", "/assets/x/shop"} {
 		assert.Equal(t, http.StatusNotFound, ask(t, path).StatusCode, path)
 	}
 }
