@@ -90,6 +90,13 @@ func TestReplay(t *testing.T) {
 		reserve(t, g, admission(1, 10))
 		bury(t, g, queue(t, g, voucher)[0])
 		id := letters(t, g)[0].ID
+		meta := keysOf(voucher).meta
+		require.NoError(t, rdb.HSet(t.Context(), meta, "line", "many").Err())
+		_, err := g.Replay(t.Context(), id)
+		require.ErrorIs(t, err, service.ErrUnavailable)
+		require.NoError(t, rdb.HSet(t.Context(), meta, "line", "1").Err())
+		requireLevel(t, g, Level{Stock: 1})
+		require.Empty(t, buyers(t, g, voucher), "nothing changed")
 		refused := func(want error) {
 			t.Helper()
 			before := level(t, g, voucher)

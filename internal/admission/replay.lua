@@ -9,16 +9,20 @@ if #redis.call('XRANGE', DEAD, letter, letter) == 0 then return 'gone' end
 if not loaded then return 'cold' end
 
 local list = redis.call('HGET', BUYERS, user) or ''
--- An order that is held became one in spite of all, by a worker who was slow. The queue will find that out.
-if not has(list, order) then
+local held = has(list, order)
+if not held then
   if count(list) >= tonumber(limit) then return newest(list) end
   if tonumber(redis.call('GET', STOCK)) <= 0 then return 'sold_out' end
+end
+
+row = placed({row})[1] -- first: where the counter is no number, nothing has changed
+-- An order that is held became one in spite of all, by a worker who was slow. The queue will find that out.
+if not held then
   redis.call('HSET', BUYERS, user, append(list, order))
   redis.call('DECR', STOCK)
   redis.call('HINCRBY', META, 'held', 1)
   redis.call('HINCRBY', META, 'sum', digits(order))
 end
-row = placed({row})[1]
 redis.call('XADD', STREAM, '*', 'rows', row)
 enqueue({user}, {row})
 redis.call('HDEL', KEYS[COMMON + 1], order)

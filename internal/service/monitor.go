@@ -11,13 +11,19 @@ import (
 
 const (
 	// glancePause is between two looks at the stock of a sale that somebody watches, countPause between two at its orders.
-	// Either is ten times as long as the last look took, if that is more: at five million orders a count takes seconds.
+	// Either is ten times as long as the last look took, if that is more: at five million orders a count takes seconds. A
+	// glance that is slow is one that waited in a rush, and is wanted just then.
 	glancePause = 700 * time.Millisecond
+	glanceMost  = time.Second
 	countPause  = time.Second
+	countMost   = 20 * time.Minute // what the longest count comes to
 	pauseFactor = 10
 	// The looks are bounded by these.
 	glanceTimeout = 2 * time.Second
 	countTimeout  = 2 * time.Minute
+	redisPatience = 300 * time.Millisecond
+	// glanceStale is how old a look may be and still be shown while the next ones fail.
+	glanceStale = 5 * time.Second
 	// countPatience is how long somebody who has just come waits for the first count.
 	countPatience = 2 * time.Second
 	// watchedFor is how long after somebody asked about a sale the next one is expected.
@@ -158,7 +164,7 @@ func (m *Monitor) look() {
 		switch idle := time.Since(s.asked); {
 		case idle < watchedFor:
 			m.begin(id, s)
-		case idle > time.Minute:
+		case idle > time.Minute && s.idle():
 			delete(m.sales, id)
 		}
 	}
@@ -196,9 +202,12 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 			return SaleStats{}, err
 		}
 	}
-	g, _, err := s.glance.last()
+	g, seenAt, err := s.glance.last()
 	if err != nil && (g.voucher.ID == 0 || errors.Is(err, ErrNotFound)) {
 		m.forget(voucherID, err)
+		return SaleStats{}, err
+	}
+	if err != nil && time.Since(seenAt) > glanceStale { // what was so then is no news
 		return SaleStats{}, err
 	}
 	if g.voucher.Sale == nil {
@@ -226,7 +235,7 @@ func (m *Monitor) watch(voucherID int64) (s *monitored, glanced, counted <-chan 
 	defer m.mu.Unlock()
 	s = m.sales[voucherID]
 	if s == nil {
-		if m.over || len(m.sales) >= maxMonitored {
+		if m.over || len(m.sales) >= maxMonitored && !m.makeRoom() {
 			return nil, nil, nil
 		}
 		s = &monitored{}
@@ -241,6 +250,20 @@ func (m *Monitor) watch(voucherID int64) (s *monitored, glanced, counted <-chan 
 	return s, s.glance.missing(), s.count.missing()
 }
 
+// makeRoom forgets a sale that nobody watches any more. The caller holds the lock.
+func (m *Monitor) makeRoom() bool {
+	for id, s := range m.sales {
+		if time.Since(s.asked) > watchedFor && s.idle() {
+			delete(m.sales, id)
+			return true
+		}
+	}
+	return false
+}
+
+// idle says whether no look is under way, and no pause after one: whoever asks anew may look at once.
+func (s *monitored) idle() bool { return s.glance.idle() && s.count.idle() }
+
 // forget drops what is known of a voucher that is not there: it may be made in the next moment.
 func (m *Monitor) forget(voucherID int64, err error) {
 	if errors.Is(err, ErrNotFound) {
@@ -252,14 +275,16 @@ func (m *Monitor) forget(voucherID int64, err error) {
 
 // begin begins the looks that are due. The caller holds the lock.
 func (m *Monitor) begin(voucherID int64, s *monitored) {
-	s.count.begin(m, countPause, countTimeout, func(ctx context.Context) (SaleCount, error) {
+	s.count.begin(m, rhythm{countPause, countMost, countTimeout}, func(ctx context.Context) (SaleCount, error) {
 		return m.cfg.Store.CountSale(ctx, voucherID)
 	})
-	s.glance.begin(m, glancePause, glanceTimeout, func(ctx context.Context) (g glance, err error) {
+	s.glance.begin(m, rhythm{glancePause, glanceMost, glanceTimeout}, func(ctx context.Context) (g glance, err error) {
 		if g.voucher, g.added, err = m.cfg.Store.SaleGlance(ctx, voucherID); err != nil {
 			return g, err
 		}
-		if m.cfg.Level != nil { // what Redis does not tell now is not shown
+		ctx, cancel := context.WithTimeout(ctx, redisPatience) // what Redis does not tell now is not shown
+		defer cancel()
+		if m.cfg.Level != nil {
 			if level, err := m.cfg.Level(ctx, voucherID); err == nil {
 				g.gate = &level.Stock
 			}
@@ -307,6 +332,10 @@ func (s *SaleStats) judge(c SaleCount, at time.Time, err error) {
 	}
 }
 
+// rhythm is how often something is looked at: after a look comes a pause of pauseFactor times its length, from pause to
+// most. After one that failed it is pause: what was down is to be seen when it is up.
+type rhythm struct{ pause, most, timeout time.Duration }
+
 // looker looks at something, one look at a time, each followed by a pause, and keeps what was seen last.
 type looker[T any] struct {
 	mu    sync.Mutex
@@ -319,13 +348,19 @@ type looker[T any] struct {
 }
 
 // begin starts a look if none is under way and the pause is over. The caller holds the monitor's lock.
-func (l *looker[T]) begin(m *Monitor, pause, timeout time.Duration, look func(context.Context) (T, error)) {
+func (l *looker[T]) begin(m *Monitor, r rhythm, look func(context.Context) (T, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.going == nil && !m.over && !time.Now().Before(l.next) {
 		l.going = make(chan struct{})
-		m.looks.Go(func() { l.look(m, pause, timeout, look) })
+		m.looks.Go(func() { l.look(m, r, look) })
 	}
+}
+
+func (l *looker[T]) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.going == nil && !time.Now().Before(l.next)
 }
 
 // expire says that what was seen is old: nobody has looked for some time.
@@ -345,8 +380,8 @@ func (l *looker[T]) missing() <-chan struct{} {
 	return l.going
 }
 
-func (l *looker[T]) look(m *Monitor, pause, timeout time.Duration, look func(context.Context) (T, error)) {
-	ctx, cancel := context.WithTimeout(m.ctx, timeout)
+func (l *looker[T]) look(m *Monitor, r rhythm, look func(context.Context) (T, error)) {
+	ctx, cancel := context.WithTimeout(m.ctx, r.timeout)
 	defer cancel()
 	start := time.Now()
 	seen, err := look(ctx)
@@ -356,10 +391,12 @@ func (l *looker[T]) look(m *Monitor, pause, timeout time.Duration, look func(con
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	pause := r.pause
 	if l.err, l.fresh = err, true; err == nil {
 		l.seen, l.at = seen, start
+		pause = min(max(pause, pauseFactor*took), r.most)
 	}
-	l.next = time.Now().Add(max(pause, pauseFactor*took))
+	l.next = time.Now().Add(pause)
 	close(l.going)
 	l.going = nil
 }

@@ -33,6 +33,8 @@ type Pulse struct {
 	instance string
 	stored   bool
 	tallies  atomic.Pointer[map[int64]*tally] // copied when a voucher comes or goes
+	// fullUntil is the time, in Unix nanoseconds, before which it need not be asked whether there is room for one more.
+	fullUntil atomic.Int64
 
 	mu     sync.Mutex
 	sales  map[int64]*saleHistory
@@ -118,9 +120,14 @@ func (p *Pulse) tally(voucherID int64) *tally {
 
 // join begins to count a voucher; nil: there are too many.
 func (p *Pulse) join(voucherID int64) *tally {
+	now := time.Now()
+	if now.UnixNano() < p.fullUntil.Load() {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.history(voucherID, time.Now()) == nil {
+	if p.history(voucherID, now) == nil {
+		p.fullUntil.Store(now.Add(time.Second).UnixNano()) // no answer of the next second waits to hear that again
 		return nil
 	}
 	return (*p.tallies.Load())[voucherID]

@@ -126,6 +126,9 @@ func TestPulseIsBounded(t *testing.T) {
 		h.used = h.used.Add(-2 * pulseYield)
 	}
 	p.Answered(9999, PulseAnswerOf("ok"), 0)
+	require.NotContains(t, p.sales, int64(9999), "within a second nobody asks again whether there is room")
+	p.fullUntil.Store(0) // as a second later
+	p.Answered(9999, PulseAnswerOf("ok"), 0)
 	require.Contains(t, p.sales, int64(9999))
 	require.Len(t, p.sales, maxPulses)
 	p.Close(time.Now().Add(2*pulseIdle), nothingLeft)

@@ -1,0 +1,139 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// monitorStore answers as fail says: with nil it is well, and it may block until ctx ends.
+type monitorStore struct {
+	mu     sync.Mutex
+	fail   func(ctx context.Context) error
+	counts int
+}
+
+func (s *monitorStore) set(fail func(context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = fail
+}
+
+func (s *monitorStore) ask(ctx context.Context) error {
+	s.mu.Lock()
+	fail := s.fail
+	s.mu.Unlock()
+	if fail == nil {
+		return nil
+	}
+	return fail(ctx)
+}
+
+func (s *monitorStore) SaleGlance(ctx context.Context, id int64) (Voucher, int64, error) {
+	return Voucher{ID: id, Sale: &Sale{InitialStock: 5, Stock: 5}}, 0, s.ask(ctx)
+}
+
+func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error) {
+	s.mu.Lock()
+	s.counts++
+	s.mu.Unlock()
+	return SaleCount{Books: Books{InitialStock: 5, Stock: 5}, ByStatus: map[OrderStatus]int64{}}, s.ask(ctx)
+}
+
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ErrUnavailable
+}
+
+// onMonitor runs a test on a clock of its own, which moves when everybody waits.
+func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T, m *Monitor, store *monitorStore)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := &monitorStore{}
+		cfg := MonitorConfig{
+			Store: store, Pulse: NewPulse("here", true), Watchers: NewWatchers(), Lane: "lock", Publish: func([]byte) {},
+			Log: slog.New(slog.DiscardHandler),
+		}
+		if change != nil {
+			change(&cfg)
+		}
+		m := NewMonitor(cfg)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { m.Run(ctx) })
+		test(t, m, store)
+		stop()
+		wg.Wait()
+	})
+}
+
+// watchUntil asks each second, as a stream does, until ok says so; it returns how long that took.
+func watchUntil(t *testing.T, m *Monitor, most time.Duration, ok func(SaleStats, error) bool) time.Duration {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(time.Second) {
+		if ok(m.Stats(t.Context(), 7, begin)) {
+			return time.Since(begin)
+		}
+		require.Less(t, time.Since(begin), most, "it did not come true")
+	}
+}
+
+// TestMonitorAfterAnOutage: a look that hung until its end is no reason to look away for ten times as long.
+func TestMonitorAfterAnOutage(t *testing.T) {
+	onMonitor(t, nil, func(t *testing.T, m *Monitor, store *monitorStore) {
+		counted := func(s SaleStats, err error) bool { return err == nil && !s.CheckedAt.IsZero() }
+		watchUntil(t, m, 10*time.Second, counted)
+		store.set(hang)
+		// What was seen before is not shown as what is.
+		watchUntil(t, m, time.Minute, func(_ SaleStats, err error) bool { return err != nil })
+		watchUntil(t, m, countTimeout+time.Minute, func(SaleStats, error) bool {
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			return store.counts > 2 // the one that hung is over
+		})
+		store.set(nil)
+		back := time.Now()
+		watchUntil(t, m, countTimeout+10*time.Second, func(s SaleStats, err error) bool {
+			return counted(s, err) && s.CheckedAt.After(back)
+		})
+	})
+}
+
+// TestMonitorWhileRedisHangs: the stock of the database is shown all the same.
+func TestMonitorWhileRedisHangs(t *testing.T) {
+	asked := func(c *MonitorConfig) {
+		c.Level = func(ctx context.Context, _ int64) (GateLevel, error) { return GateLevel{}, hang(ctx) }
+		c.Lag = func(ctx context.Context) (QueueLag, error) { return QueueLag{}, hang(ctx) }
+	}
+	onMonitor(t, asked, func(t *testing.T, m *Monitor, _ *monitorStore) {
+		_, err := m.Stats(t.Context(), 7, time.Time{})
+		require.NoError(t, err)
+		for range 20 {
+			s, err := m.Stats(t.Context(), 7, time.Now())
+			require.NoError(t, err)
+			require.Nil(t, s.Gate)
+			require.NotNil(t, m.level(7).Stock, "a second without its stock")
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestMonitorMakesRoom: sales that nobody watches any more keep nobody from watching another.
+func TestMonitorMakesRoom(t *testing.T) {
+	onMonitor(t, nil, func(t *testing.T, m *Monitor, _ *monitorStore) {
+		for id := range int64(maxMonitored) {
+			_, err := m.Stats(t.Context(), id+1, time.Time{})
+			require.NoError(t, err)
+		}
+		_, err := m.Stats(t.Context(), 1000, time.Time{})
+		require.ErrorIs(t, err, ErrOverloaded, "all are watched")
+		time.Sleep(watchedFor + time.Second)
+		_, err = m.Stats(t.Context(), 1000, time.Time{})
+		require.NoError(t, err)
+	})
+}
