@@ -10,9 +10,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -83,8 +85,15 @@ func (f configFacts) group() doctor.Group {
 	return g
 }
 
-// leastEntropy is what a key of HS256 should have at least. openssl rand -hex 32 has twice as much.
-const leastEntropy = 128
+// leastEntropy of a secret, in bits by its letters. That measure tells less than there is: a short text never shows all
+// letters equally often, so that openssl rand -hex 16, which has 128 bits, shows about 116, and the worst
+// of 200,000 showed 90.
+const leastEntropy = 80
+
+// phrase is a text of words as people write them; of leastWords, thrown with dice, nobody guesses it.
+var phrase = regexp.MustCompile(`^[A-Za-z]?[a-z]*([ ._-]+[A-Za-z]?[a-z]*)+$`)
+
+const leastWords = 10
 
 // examples are words that random secrets practically never hold and those of people, documents and tests do.
 var examples = []string{"secret", "password", "passwd", "changeme", "change-me", "example", "seckill", "123456", "abcdef", "qwerty"}
@@ -96,6 +105,9 @@ func weakness(secret string) string {
 		if strings.Contains(lower, word) {
 			return fmt.Sprintf("it holds the word %q, as examples do", word)
 		}
+	}
+	if words := len(strings.FieldsFunc(secret, func(r rune) bool { return !unicode.IsLetter(r) })); phrase.MatchString(secret) && words < leastWords {
+		return fmt.Sprintf("it is a phrase of %d words", words)
 	}
 	if bits := entropy(secret); bits < leastEntropy {
 		return fmt.Sprintf("it has about %.0f bits of entropy by its letters, at least %d are needed", bits, leastEntropy)

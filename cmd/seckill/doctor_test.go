@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -369,11 +373,42 @@ func TestWeakness(t *testing.T) {
 	for _, weak := range []string{
 		testSecret, "change-me-change-me-change-me-change", strings.Repeat("a", 64), strings.Repeat("deadbeef", 8),
 		"0123456789abcdef0123456789abcdef", "MySuperSecretKeyMySuperSecretKey!", "this is what a person may think up",
+		"Correct-Horse-Battery-Staple-Again", strings.Repeat("ab", 32), "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabcd", strings.Repeat("0", 32) + "12", "",
 	} {
 		require.NotEmpty(t, weakness(weak), weak)
 	}
-	for _, strong := range []string{goodSecret, "TPQ3XK7V5JZB2WMDY6RNLAGE4CHUOFS3QK7V5JZB2WMDY6RNLAGE", "q8Zr1tVfX0mJp3LwYc5NbH7dKs2GuEa9TzRk4oQ6v"} {
+	for _, strong := range []string{goodSecret, "TPQ3XK7V5JZB2WMDY6RNLAGE4CHUOFS3QK7V5JZB2WMDY6RNLAGE", "q8Zr1tVfX0mJp3LwYc5NbH7dKs2GuEa9TzRk4oQ6v",
+		"cleft cam synod lacy yr wok tilt brig doze gust"} {
 		require.Empty(t, weakness(strong), strong)
+	}
+}
+
+// TestRandomSecretsAreStrong: whatever a good generator makes of 32 letters and more is believed. The seed is fixed: one
+// secret in 100,000 holds a word such as abcdef by chance.
+func TestRandomSecretsAreStrong(t *testing.T) {
+	t.Parallel()
+	random := rand.NewChaCha8([32]byte{1})
+	bytes := func(n int) []byte {
+		b := make([]byte, n)
+		_, _ = random.Read(b) // never fails
+		return b
+	}
+	for name, generate := range map[string]func() string{
+		"hex 16":    func() string { return hex.EncodeToString(bytes(16)) },
+		"hex 17":    func() string { return hex.EncodeToString(bytes(17)) },
+		"hex 32":    func() string { return hex.EncodeToString(bytes(32)) },
+		"base64 24": func() string { return base64.StdEncoding.EncodeToString(bytes(24)) },
+		"base64 32": func() string { return base64.URLEncoding.EncodeToString(bytes(32)) },
+		"base32 20": func() string { return base32.StdEncoding.EncodeToString(bytes(20)) },
+		"UUID": func() string {
+			b := bytes(16)
+			return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+		},
+	} {
+		for range 5000 {
+			secret := generate()
+			require.Empty(t, weakness(secret), "%s: %s", name, secret)
+		}
 	}
 }
 
