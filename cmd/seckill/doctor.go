@@ -234,10 +234,7 @@ type doctorReport struct {
 func newDoctorReport(findings []doctor.Finding, secrets []string) doctorReport {
 	r := doctorReport{Findings: findings}
 	for i, f := range r.Findings {
-		for _, secret := range secrets {
-			r.Findings[i].Found = strings.ReplaceAll(r.Findings[i].Found, secret, "***")
-			r.Findings[i].Change = strings.ReplaceAll(r.Findings[i].Change, secret, "***")
-		}
+		r.Findings[i].Found = f.Masked(secrets)
 		*map[doctor.Status]*int{doctor.OK: &r.OK, doctor.Warn: &r.Warnings, doctor.Fail: &r.Failed, doctor.Skipped: &r.Skipped}[f.Status]++
 		if f.Unasked {
 			r.Unasked++

@@ -145,7 +145,7 @@ func (f configFacts) checkSecret(context.Context) doctor.Result {
 	case errors.Is(f.secretErr, fs.ErrNotExist):
 		return doctor.Good("the first start makes one in %s", f.DataDir)
 	case f.secretErr != nil:
-		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+makeRandom, "%v", f.secretErr)
+		return doctor.Heard(doctor.Fail, "SECKILL_JWT_SECRET"+makeRandom, "", f.secretErr)
 	}
 	if why := weakness(string(f.secret)); why != "" {
 		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+makeRandom, "the secret can be guessed, and with it everybody's token be made: %s", why)
@@ -273,7 +273,7 @@ func (f configFacts) checkAddr(ctx context.Context) doctor.Result {
 	}
 	ips, err := f.lookup(ctx, host)
 	if err != nil {
-		return doctor.Bad(doctor.Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", "%q cannot be resolved: %v", host, err)
+		return doctor.Heard(doctor.Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
 	}
 	for _, ip := range ips {
 		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsLoopback() {

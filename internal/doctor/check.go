@@ -1,5 +1,5 @@
 // Package doctor looks at what the program depends on (a database, Redis, the machine) and says what to change before a
-// sale. It asks and never changes anything.
+// sale. It asks, and changes no data and no setting.
 //
 // What belongs together is a [Group]: one server, whose checks run side by side once it has answered, or are skipped if
 // it has not. [Run] runs groups side by side, each check with a deadline of its own.
@@ -31,13 +31,15 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Result is what a check has found. Neither text ever holds a secret.
+// Result is what a check has found. Neither text holds a secret, but for what Heard may bring along.
 type Result struct {
 	Status Status `json:"status"`
 	Found  string `json:"found"`
 	Change string `json:"change,omitempty"` // the setting, SQL or command that cures it; empty if nothing is to be done
 	// Unasked says that something needed did not answer, so that nobody knows.
 	Unasked bool `json:"unasked,omitempty"`
+	// Heard is the end of Found that is an error's text, a server's perhaps: whoever prints it takes the secrets out.
+	Heard string `json:"-"`
 }
 
 // Good is a result of which nothing has to be changed.
@@ -50,15 +52,35 @@ func Bad(status Status, change, format string, args ...any) Result {
 	return Result{Status: status, Found: fmt.Sprintf(format, args...), Change: change}
 }
 
+// Heard is a result whose finding ends with an error's text.
+func Heard(status Status, change, found string, err error) Result {
+	heard := oneLine(err.Error())
+	return Result{Status: status, Found: found + heard, Change: change, Heard: heard}
+}
+
+// Masked is the finding, the secrets taken out of what was heard. Our own texts stay as they are: a password that is one
+// of their words would be told by the gap.
+func (r Result) Masked(secrets []string) string {
+	if r.Heard == "" {
+		return r.Found
+	}
+	heard := r.Heard
+	for _, s := range secrets {
+		heard = strings.ReplaceAll(heard, s, "***")
+	}
+	return strings.TrimSuffix(r.Found, r.Heard) + heard
+}
+
 // Unanswered is the result of a check whose server was asked and did not say. The deadline is told in plain words: a
 // server that hangs is the worst that can be found.
 func Unanswered(err error, change string) Result {
-	found := err.Error()
 	var slow net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
-		found = "no answer in time: it hangs, or something drops the packets"
+		return Result{Status: Fail, Found: "no answer in time: it hangs, or something drops the packets", Change: change, Unasked: true}
 	}
-	return Result{Status: Fail, Found: oneLine(found), Change: change, Unasked: true}
+	r := Heard(Fail, change, "", err)
+	r.Unasked = true
+	return r
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
@@ -128,12 +150,12 @@ func (g Group) run(ctx context.Context) []Finding {
 	if reached.Status == OK || reached.Status == Warn {
 		g.ask(ctx, findings)
 	} else {
-		why := "it was not reached: see " + g.Reach.Name
+		why := Result{Status: Skipped, Found: "it was not reached: see " + g.Reach.Name}
 		if reached.Status == Skipped {
-			why = reached.Found
+			why.Found, why.Heard = reached.Found, reached.Heard
 		}
 		for i := range findings {
-			findings[i].Result = Result{Status: Skipped, Found: why}
+			findings[i].Result = why
 		}
 	}
 	return append([]Finding{reached}, findings...)

@@ -29,7 +29,7 @@ func TestWhatWasNotReachedIsSkipped(t *testing.T) {
 		{Checks: []Check{result(Good("alone"))}},
 	})
 	assert.Equal(t, []Finding{
-		{Check: "fail", On: "a", Result: Result{Status: Fail, Found: "gone", Change: "start it", Unasked: true}},
+		{Check: "fail", On: "a", Result: Result{Status: Fail, Found: "gone", Change: "start it", Unasked: true, Heard: "gone"}},
 		{Check: "never", On: "a", Result: Result{Status: Skipped, Found: "it was not reached: see fail"}},
 		{Check: "skipped", Result: Result{Status: Skipped, Found: "there is none"}},
 		{Check: "never", Result: Result{Status: Skipped, Found: "there is none"}},
@@ -37,6 +37,16 @@ func TestWhatWasNotReachedIsSkipped(t *testing.T) {
 		{Check: "ok", Result: Good("well")},
 		{Check: "ok", Result: Good("alone")},
 	}, found)
+}
+
+// TestMasked: secrets are taken out of what an error says, and of nothing else.
+func TestMasked(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "the redis said: no ***", Heard(Fail, "", "the redis said: ", errors.New("no redis")).Masked([]string{"redis"}))
+	assert.Equal(t, "use redis", Good("use redis").Masked([]string{"redis"}))
+	assert.Equal(t, "no *** to ***", Unanswered(errors.New("no\nway to go"), "").Masked([]string{"way", "go"}))
+	found := Run(t.Context(), []Group{{Reach: result(Heard(Skipped, "", "", errors.New("my password"))), Checks: []Check{result(Good(""))}}})
+	assert.Equal(t, "my ***", found[1].Masked([]string{"password"}))
 }
 
 // TestChecksRunSideBySide: each waits for the other to begin.

@@ -74,7 +74,7 @@ const (
 func (m Machine) checkFiles(context.Context) Result {
 	files, err := m.Files()
 	if err != nil {
-		return Result{Status: Skipped, Found: "the limit of open files cannot be told: " + oneLine(err.Error())}
+		return Heard(Skipped, "", "the limit of open files cannot be told: ", err)
 	}
 	const change = "ulimit -n 65536 before the start (LimitNOFILE= in systemd, ulimits: nofile in compose)"
 	found := fmt.Sprintf("at most %d open files; 10,000 event streams and their buyers need about %d", files, filesWarn)

@@ -47,6 +47,9 @@ func independence(ctx context.Context, nodes map[string]*redis.Client) Result {
 	for addr, node := range nodes {
 		wg.Go(func() {
 			info, err := node.Info(ctx).Result()
+			if refused(err) {
+				info, err = "", node.Ping(ctx).Err() // it may do its work and not say who it is
+			}
 			if err != nil {
 				return // redis.reachable tells of it
 			}
@@ -59,7 +62,7 @@ func independence(ctx context.Context, nodes map[string]*redis.Client) Result {
 	return independenceResult(infos, len(nodes))
 }
 
-// independenceResult compares the nodes that answered, of so many.
+// independenceResult compares the nodes that answered, of so many. One that tells nothing has an empty map.
 func independenceResult(infos map[string]map[string]string, all int) Result {
 	addrs := make([]string, 0, len(infos))
 	for addr := range infos {
@@ -67,9 +70,12 @@ func independenceResult(infos map[string]map[string]string, all int) Result {
 	}
 	slices.Sort(addrs)
 	ran := map[string]string{}
+	var silent []string
 	for _, addr := range addrs {
 		id := infos[addr]["run_id"]
-		if other, twice := ran[id]; twice && id != "" {
+		if id == "" {
+			silent = append(silent, addr)
+		} else if other, twice := ran[id]; twice {
 			return Bad(Fail, "name servers of their own in SECKILL_LOCK_NODES", "%s and %s are one server: no lock could ever be had", other, addr)
 		}
 		ran[id] = addr
@@ -85,6 +91,9 @@ func independenceResult(infos map[string]map[string]string, all int) Result {
 		return Bad(Warn, "name three servers, or none: then the one Redis has the locks", "%d lock node: Redlock begins to survive failures at 3", all)
 	case len(infos) < all:
 		return Bad(Warn, "see redis.reachable of each", "%d of %d nodes answer", len(infos), all)
+	case len(silent) > 0:
+		return Result{Status: Skipped, Found: "all nodes answer, but these do not tell who they are (INFO), so that nobody knows whether they are independent: " +
+			strings.Join(silent, ", "), Change: "ask the provider whether each is a server of its own, and no replica"}
 	}
 	return Good("%d servers that know nothing of each other", all)
 }

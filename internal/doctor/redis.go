@@ -127,8 +127,7 @@ func (n *redisNode) untold(command, name string) Result {
 		err = n.configErr
 	}
 	if err != nil {
-		return Result{Status: Skipped, Found: command + " is refused (" + oneLine(err.Error()) + ")",
-			Change: "ask the provider what " + name + " is"}
+		return Heard(Skipped, "ask the provider what "+name+" is", command+" is refused: ", err)
 	}
 	return Result{Status: Skipped, Found: "the server does not tell " + name}
 }
@@ -212,6 +211,9 @@ func (n *redisNode) checkPersistence(context.Context) Result {
 		return Bad(Fail, "see the log of Redis: the disk is full or gone", "the append-only file could not be written: Redis refuses every write")
 	case n.Locks:
 		return Good("locks may be lost with it, and sell nothing twice: the database decides")
+	case aof != "1" && n.configErr != nil: // a provider, who may have replicas instead
+		return Bad(Warn, "ask the provider what survives a failover, and a restart of all",
+			"appendonly no, and CONFIG is refused: what Redis loses depends on the provider. In the lane queue these may be orders whose buyers were answered 202")
 	case aof != "1" && n.Queue:
 		return Bad(Fail, "CONFIG SET appendonly yes, and in redis.conf",
 			"appendonly no: a restart loses the queued orders, whose buyers were answered 202. The gate is rebuilt from the database")
@@ -307,7 +309,7 @@ func (n *redisNode) checkCluster(ctx context.Context) Result {
 	text, err := n.Client.ClusterInfo(ctx).Result()
 	switch {
 	case refused(err):
-		return Result{Status: Skipped, Found: "CLUSTER INFO is refused (" + oneLine(err.Error()) + ")", Change: "ask the provider whether all slots are covered"}
+		return Heard(Skipped, "ask the provider whether all slots are covered", "CLUSTER INFO is refused: ", err)
 	case err != nil:
 		return Unanswered(err, redisCure(err))
 	}
@@ -388,7 +390,7 @@ func (n *redisNode) checkClock(ctx context.Context) Result {
 	found, err := measureSkew(ctx, n.Now, func(ctx context.Context) (time.Time, error) { return n.Client.Time(ctx).Result() })
 	switch {
 	case refused(err):
-		return Result{Status: Skipped, Found: "TIME is refused (" + oneLine(err.Error()) + ")", Change: "ACL SETUSER default +time: the locks use it, too"}
+		return Heard(Skipped, "ACL SETUSER default +time: the locks use it, too", "TIME is refused: ", err)
 	case err != nil:
 		return Unanswered(err, redisCure(err))
 	}

@@ -120,8 +120,18 @@ func TestManagedRedis(t *testing.T) {
 	want(t, found, map[string]Status{
 		"redis.reachable": OK, "redis.version": OK, "redis.eviction": OK, "redis.persistence": Skipped, "redis.timeout": Skipped, "redis.role": OK,
 	})
-	assert.Contains(t, found["redis.persistence"].Found, "CONFIG GET is refused (NOPERM")
+	assert.Contains(t, found["redis.persistence"].Found, "CONFIG GET is refused: NOPERM")
 	assert.Contains(t, found["redis.persistence"].Change, "ask the provider what appendfsync")
+
+	// Providers have replicas instead of the file.
+	bare := testenv.StartRedis(t)
+	do(t, bare.Client(t), "ACL", "SETUSER", "default", "-config")
+	for _, edit := range []func(*Redis){queue, func(*Redis) {}} {
+		f := look(t, bare, edit)["redis.persistence"]
+		assert.Equal(t, Warn, f.Status, f.Found)
+		assert.Contains(t, f.Change, "ask the provider what survives a failover")
+	}
+	assert.Equal(t, OK, look(t, bare, locks)["redis.persistence"].Status)
 
 	do(t, rdb, "ACL", "SETUSER", "default", "-info", "-time")
 	found = look(t, r, queue)
@@ -293,6 +303,23 @@ func TestLockNodes(t *testing.T) {
 	assert.Equal(t, Fail, r.Status)
 	assert.Contains(t, r.Found, servers[2].Addr+" is a replica of 127.0.0.1:"+port)
 	do(t, nodes[servers[2].Addr], "REPLICAOF", "NO", "ONE")
+
+	// Servers that work, and may not be asked who they are.
+	for i, s := range servers {
+		do(t, nodes[s.Addr], "ACL", "SETUSER", "default", "-info")
+		r = ask(nodes)
+		assert.Equal(t, Skipped, r.Status, r.Found)
+		assert.Contains(t, r.Found, s.Addr)
+		assert.NotEmpty(t, r.Change)
+		if i == 0 {
+			assert.NotContains(t, r.Found, servers[1].Addr)
+		}
+	}
+	do(t, nodes[servers[0].Addr], "ACL", "SETUSER", "default", "-ping")
+	assert.Contains(t, ask(nodes).Found, "2 of 3 nodes answer", "one that refuses everything is no help")
+	for _, s := range servers {
+		do(t, nodes[s.Addr], "ACL", "SETUSER", "default", "+info", "+ping")
+	}
 
 	servers[2].Kill()
 	assert.Equal(t, Warn, ask(nodes).Status)
