@@ -88,8 +88,12 @@ func mysqlCure(err error) string {
 			return "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON seckill.* TO the user of SECKILL_MYSQL_DSN"
 		case 1049:
 			return "CREATE DATABASE seckill CHARACTER SET utf8mb4 (the name that SECKILL_MYSQL_DSN has)"
-		case 1040, 1203:
+		case 1040:
 			return "SET GLOBAL max_connections to more, or end what holds them: SHOW PROCESSLIST"
+		case 1203:
+			return "SET GLOBAL max_user_connections to more, or end what holds them: SHOW PROCESSLIST"
+		case 1226:
+			return "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH the limit that it names, raised"
 		}
 	}
 	return "check host and port in SECKILL_MYSQL_DSN, that the server runs, and the firewalls between"
@@ -154,30 +158,41 @@ func (s *mysqlServer) checkVersion(context.Context) Result {
 }
 
 func (s *mysqlServer) checkSchema(ctx context.Context) Result {
-	return checkSchema(ctx, s.Pool, mysqlTables, s.Migrations)
+	return checkSchema(ctx, s.Pool, mysqlTables, s.Migrations, mysqlCure)
 }
 
 // checkChecks looks for the last guard against overselling.
 func (s *mysqlServer) checkChecks(ctx context.Context) Result {
-	query := "SELECT COUNT(*) FROM information_schema.table_constraints WHERE table_schema = DATABASE() AND " +
-		"table_name = 'seckill_vouchers' AND constraint_type = 'CHECK' AND constraint_name = 'ck_stock'"
-	if !s.maria {
-		query += " AND enforced = 'YES'"
+	column := "enforced"
+	if s.maria {
+		column = "'YES'" // it knows no constraint that is not
 	}
-	tables, found := 0, 0
+	query := "SELECT COALESCE(MAX(" + column + "), '') FROM information_schema.table_constraints WHERE table_schema = DATABASE() AND " +
+		"table_name = 'seckill_vouchers' AND constraint_type = 'CHECK' AND constraint_name = 'ck_stock'"
+	tables, enforced := 0, ""
 	err := s.Pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() "+
 		"AND table_name = 'seckill_vouchers'").Scan(&tables)
 	if err == nil && tables > 0 {
-		err = s.Pool.QueryRowContext(ctx, query).Scan(&found)
+		err = s.Pool.QueryRowContext(ctx, query).Scan(&enforced)
 	}
 	switch {
 	case err != nil:
 		return Unanswered(err, mysqlCure(err))
 	case tables == 0:
 		return Result{Status: Skipped, Found: "there is no table yet: see database.schema"}
-	case found == 0:
+	}
+	return s.checkResult(enforced)
+}
+
+// checkResult judges the constraint by its column ENFORCED: YES, NO, or empty if there is none.
+func (s *mysqlServer) checkResult(enforced string) Result {
+	switch {
+	case enforced == "":
 		return Bad(Fail, "ALTER TABLE seckill_vouchers ADD CONSTRAINT ck_stock CHECK (stock >= 0)",
-			"CHECK (stock >= 0) of seckill_vouchers is missing or not enforced")
+			"CHECK (stock >= 0) of seckill_vouchers is missing")
+	case enforced != "YES":
+		return Bad(Fail, "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock ENFORCED",
+			"CHECK (stock >= 0) of seckill_vouchers is not enforced")
 	case s.maria && isOff(s.session["check_constraint_checks"]):
 		return Bad(Fail, "SET GLOBAL check_constraint_checks = ON", "check_constraint_checks is OFF: CHECK (stock >= 0) guards nothing")
 	}
@@ -253,14 +268,18 @@ func (s *mysqlServer) checkConnections(context.Context) Result {
 	if n := atoi(s.session["max_user_connections"]); n > 0 && n < limit {
 		limit, name = n, "max_user_connections"
 	}
+	set := "SET GLOBAL " + name + " = %d, and in my.cnf"
+	if name == "max_user_connections" && s.session[name] != s.global[name] {
+		set = "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH MAX_USER_CONNECTIONS %d" // a limit of the account's own
+	}
 	need := s.Instances*each + spareConnections
 	found := fmt.Sprintf("%s = %d; %d servers with up to %d connections each, and %d to spare, are %d",
 		name, limit, s.Instances, each, spareConnections, need)
 	switch {
 	case limit < s.Instances*each:
-		return Bad(Fail, fmt.Sprintf("SET GLOBAL %s = %d, and in my.cnf", name, need), "%s", found)
+		return Bad(Fail, fmt.Sprintf(set, need), "%s", found)
 	case limit < need:
-		return Bad(Warn, fmt.Sprintf("SET GLOBAL %s = %d, and in my.cnf", name, need), "%s", found)
+		return Bad(Warn, fmt.Sprintf(set, need), "%s", found)
 	}
 	return Good("%s = %d: room for %d servers of up to %d connections", name, limit, (limit-spareConnections)/max(each, 1), each)
 }
@@ -284,7 +303,7 @@ func (s *mysqlServer) checkMemory(ctx context.Context) Result {
 
 func memoryResult(table, pool int64) Result {
 	if table > pool*3/4 {
-		return Bad(Warn, fmt.Sprintf("SET GLOBAL innodb_buffer_pool_size = %d, and in my.cnf", 2*table),
+		return Bad(Warn, "a larger innodb_buffer_pool_size in my.cnf, if the machine has the memory; at most 70 % of it",
 			"voucher_orders has %s, innodb_buffer_pool_size is %s: orders will wait for the disk to read", size(table), size(pool))
 	}
 	return Good("innodb_buffer_pool_size is %s, voucher_orders has %s", size(pool), size(table))
@@ -303,7 +322,11 @@ func (s *mysqlServer) checkWritable(context.Context) Result {
 		if v == "" || v == "0" || v == "OFF" {
 			continue
 		}
-		return Bad(Fail, "name the primary in SECKILL_MYSQL_DSN, or SET GLOBAL "+name+" = 0 if this is it", "%s = %s: nothing can be sold", name, v)
+		change := "SET GLOBAL " + name + " = 0"
+		if strings.HasPrefix(name, "innodb_") { // these are read at the start alone
+			change = "take " + name + " out of my.cnf and restart it,"
+		}
+		return Bad(Fail, "name the primary in SECKILL_MYSQL_DSN, or "+change+" if this is it", "%s = %s: nothing can be sold", name, v)
 	}
 	return Good("it takes writes")
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"strings"
@@ -207,7 +208,47 @@ func TestMaxUserConnections(t *testing.T) {
 		session: map[string]string{"max_user_connections": "90"}}
 	r := s.checkConnections(t.Context())
 	assert.Equal(t, Fail, r.Status)
-	assert.Contains(t, r.Change, "max_user_connections = 106")
+	assert.Contains(t, r.Change, "ALTER USER", "the limit is the account's")
+	assert.Contains(t, r.Change, "WITH MAX_USER_CONNECTIONS 106")
+	s.global["max_user_connections"] = "90"
+	assert.Contains(t, s.checkConnections(t.Context()).Change, "SET GLOBAL max_user_connections = 106")
+	s.session["max_user_connections"], s.global["max_connections"] = "0", "100"
+	assert.Contains(t, s.checkConnections(t.Context()).Change, "SET GLOBAL max_connections = 106")
+}
+
+// TestAdviceThatWorks is that of the cases that need another statement than the usual one.
+func TestAdviceThatWorks(t *testing.T) {
+	t.Parallel()
+	s := &mysqlServer{}
+	for enforced, change := range map[string]string{"": "ADD CONSTRAINT ck_stock", "NO": "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock ENFORCED"} {
+		r := s.checkResult(enforced)
+		assert.Equal(t, Fail, r.Status)
+		assert.Contains(t, r.Change, change)
+	}
+	assert.Equal(t, OK, s.checkResult("YES").Status)
+	for name, value := range map[string]string{"innodb_read_only": "ON", "innodb_force_recovery": "1"} {
+		s.global = map[string]string{name: value}
+		r := s.checkWritable(t.Context())
+		assert.Equal(t, Fail, r.Status)
+		assert.NotContains(t, r.Change, "SET GLOBAL", "it is read at the start alone")
+		assert.Contains(t, r.Change, name+" out of my.cnf and restart")
+	}
+	s.global = map[string]string{"read_only": "ON"}
+	assert.Contains(t, s.checkWritable(t.Context()).Change, "SET GLOBAL read_only = 0")
+	assert.Contains(t, mysqlCure(&mysql.MySQLError{Number: 1226}), "ALTER USER")
+	assert.Contains(t, mysqlCure(&mysql.MySQLError{Number: 1203}), "max_user_connections")
+}
+
+// TestSQLiteThatFails in mid-examination is told by its own name.
+func TestSQLiteThatFails(t *testing.T) {
+	t.Parallel()
+	s := &SQLite{Pool: dial(t, "nobody@tcp(127.0.0.1:1)/none"), Dir: "data", Database: "seckill.db"} // any error will do
+	for _, check := range []func(context.Context) Result{s.checkSchema, s.checkJournal} {
+		r := check(t.Context())
+		assert.Equal(t, Fail, r.Status)
+		assert.Contains(t, r.Change, "seckill.db")
+		assert.NotContains(t, r.Change, "MYSQL")
+	}
 }
 
 func TestGrants(t *testing.T) {
@@ -221,12 +262,19 @@ func TestGrants(t *testing.T) {
 	}{
 		{[]string{"GRANT USAGE ON *.*" + to + " IDENTIFIED BY PASSWORD '*ABC'", "GRANT " + all + " ON `shop`.*" + to}, OK, "may do what is needed"},
 		{[]string{"GRANT PROCESS ON *.*" + to, "GRANT ALL PRIVILEGES ON `sh_p`.*" + to}, OK, ""},
-		{[]string{"GRANT ALL PRIVILEGES ON `s%`.*" + to}, OK, ""},
+		{[]string{"GRANT ALL PRIVILEGES ON `s%`.*" + to}, Warn, "elsewhere: `s%`.*"},     // others match as well
 		{[]string{`GRANT ALL PRIVILEGES ON ` + "`sh\\_p`.*" + to}, Fail, "lacks SELECT"}, // \_ is not wild
 		{[]string{"GRANT ALL PRIVILEGES ON `shop2`.*" + to}, Fail, "lacks SELECT"},
 		{[]string{"GRANT SELECT, INSERT ON `shop`.*" + to}, Fail, "lacks UPDATE, DELETE"},
 		{[]string{"GRANT SELECT, INSERT, UPDATE, DELETE ON `shop`.*" + to}, Warn, "lacks CREATE, ALTER, DROP, INDEX"},
-		{[]string{"GRANT " + all + " ON `shop`.`users`" + to}, Fail, "lacks"}, // of one table
+		{[]string{"GRANT " + all + " ON `shop`.`users`" + to}, Skipped, "table by table"},
+		{[]string{"GRANT SELECT, UPDATE ON `shop`.`users`" + to, "GRANT SELECT, INSERT (`id`) ON `shop`.`orders`" + to}, Fail, "lacks"}, // DELETE nowhere
+		{[]string{"GRANT ALL PRIVILEGES ON `other`.`users`" + to}, Fail, "lacks SELECT"},
+		{[]string{"GRANT " + all + " ON `shop`.*" + to, "GRANT SELECT ON `mysql`.*" + to, "GRANT USAGE ON `none`.*" + to}, Warn, "in `shop`, and has privileges elsewhere: `mysql`.*"},
+		{[]string{"GRANT " + all + " ON `shop`.*" + to, "GRANT SELECT ON `books`.`authors`" + to, "GRANT EXECUTE ON PROCEDURE `books`.`p`" + to}, Warn,
+			"elsewhere: `books`.`authors`, `books`.`p`"},
+		{[]string{"GRANT EXECUTE ON PROCEDURE `shop`.`p`" + to}, Fail, "lacks"},
+		{[]string{"GRANT " + all + " ON `shop`.*" + to, "GRANT `sellers`@`%`" + to}, OK, "roles were not looked into"},
 		{[]string{"GRANT ALL PRIVILEGES ON *.*" + to + " WITH GRANT OPTION"}, Warn, "ALL PRIVILEGES"},
 		{[]string{"GRANT SELECT, SUPER, FILE ON *.*" + to, "GRANT ALL PRIVILEGES ON `shop`.*" + to}, Warn, "SUPER"},
 		{[]string{"GRANT `sellers`@`%`" + to}, Skipped, "roles"},
@@ -257,4 +305,6 @@ func TestMemoryResult(t *testing.T) {
 	r := memoryResult(97<<20, 128<<20)
 	assert.Equal(t, Warn, r.Status)
 	assert.Contains(t, r.Found, "97 MiB")
+	assert.Contains(t, r.Change, "if the machine has the memory; at most 70 % of it")
+	assert.NotRegexp(t, `= \d`, r.Change, "nobody knows the machine of the database")
 }

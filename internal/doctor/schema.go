@@ -13,10 +13,10 @@ const (
 	sqliteTables = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'"
 )
 
-func checkSchema(ctx context.Context, pool *sql.DB, tables string, known []int64) Result {
+func checkSchema(ctx context.Context, pool *sql.DB, tables string, known []int64, cure func(error) string) Result {
 	applied, err := appliedMigrations(ctx, pool, tables)
 	if err != nil {
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, cure(err))
 	}
 	return schemaResult(applied, known)
 }

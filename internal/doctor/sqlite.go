@@ -50,8 +50,13 @@ func (s *SQLite) reach(ctx context.Context) Result {
 	return Good("it answers")
 }
 
+// cure says what to do about a database that answered before.
+func (s *SQLite) cure(error) string {
+	return "see who holds the database: fuser " + filepath.Join(s.Dir, s.Database)
+}
+
 func (s *SQLite) checkSchema(ctx context.Context) Result {
-	return checkSchema(ctx, s.Pool, sqliteTables, s.Migrations)
+	return checkSchema(ctx, s.Pool, sqliteTables, s.Migrations, s.cure)
 }
 
 // synchronousFull is the least that puts a commit on disk before it is answered.
@@ -66,7 +71,7 @@ func (s *SQLite) checkJournal(ctx context.Context) Result {
 	}
 	switch {
 	case err != nil:
-		return Unanswered(err, "see who holds the database: fuser "+s.Database)
+		return Unanswered(err, s.cure(err))
 	case mode != "wal":
 		return Bad(Fail, "put "+s.Dir+" on a local disk: SQLite keeps no write-ahead log on a network's", "journal_mode %s, not wal: readers and buyers hold each other up", mode)
 	case synchronous < synchronousFull:
@@ -108,7 +113,7 @@ func (s *SQLite) checkDisk(context.Context) Result {
 	}
 	free, err := freeDisk(dir)
 	if err != nil {
-		return Result{Status: Skipped, Found: "the free space cannot be told: " + oneLine(err.Error())}
+		return Heard(Skipped, "", "the free space cannot be told: ", err)
 	}
 	return diskResult(dir, free)
 }
