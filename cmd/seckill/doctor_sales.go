@@ -147,6 +147,10 @@ func few(all []string) string {
 // checkBooks holds the accounts of all sales, running ones as well, against the invariants.
 func (s *salesDoctor) checkBooks(ctx context.Context) doctor.Result {
 	books, err := s.store.Books(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // that it hangs would be told by database.reachable
+		return doctor.Result{Status: doctor.Skipped, Found: fmt.Sprintf("too many orders for %s", booksPatience),
+			Change: "seckill verify, which has no deadline"}
+	}
 	if err != nil {
 		return doctor.Unanswered(err, "seckill verify, which has no deadline")
 	}

@@ -26,6 +26,7 @@ import (
 	"seckill/internal/admission"
 	"seckill/internal/doctor"
 	"seckill/internal/payment"
+	"seckill/internal/repo"
 	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
@@ -259,6 +260,25 @@ func TestDoctorOfSales(t *testing.T) {
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.DeadStreams()[3], Values: []string{"row", "row"}}).Err())
 		requireStatus(t, s.diagnose(t, 1), doctor.Warn, "sales.queue")
 	})
+}
+
+// TestDoctorOfManyOrders: books that take too long are no sign of a database that hangs.
+func TestDoctorOfManyOrders(t *testing.T) {
+	t.Parallel()
+	store, err := repo.OpenSQLite(filepath.Join(t.TempDir(), databaseFile))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	s := newSalesDoctor(&examination{store: store})
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	r := s.checkBooks(late)
+	require.Equal(t, doctor.Skipped, r.Status, r.Found)
+	require.False(t, r.Unasked)
+	require.Contains(t, r.Found, "too many orders for 30s")
+	require.Contains(t, r.Change, "seckill verify")
+	r = s.checkBooks(t.Context()) // there are no tables
+	require.Equal(t, doctor.Fail, r.Status, r.Found)
+	require.True(t, r.Unasked)
 }
 
 func TestDoctorOfWindows(t *testing.T) {

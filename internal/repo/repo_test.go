@@ -319,6 +319,29 @@ func TestBooksOfOrdersWithoutASale(t *testing.T) {
 	})
 }
 
+// TestServerGivesUpOnBooks: the server stops counting by itself when the deadline of whoever asked is over.
+func TestServerGivesUpOnBooks(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := s.Books(soon)
+		require.NoError(t, err, "each database reads the bounded query")
+		if s.Dialect() != "mysql" {
+			return
+		}
+		past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
+		defer cancel()
+		db, err := s.dialect.patient()
+		require.NoError(t, err)
+		defer func() { require.NoError(t, db.Close()) }()
+		var slept int
+		// Here nobody but the server can end it. MariaDB makes an error of it, MySQL a 1.
+		if err = db.QueryRowContext(t.Context(), bounded(past, "SELECT SLEEP(60)")).Scan(&slept); err == nil {
+			require.Equal(t, 1, slept)
+		}
+	})
+}
+
 // TestClicksOfOneUserDeadlock: the clicks wait for one row of the unique index, and when the one that holds it is
 // rolled back (sold out), the database breaks their deadlocks one by one. Each must end with the true answer.
 func TestClicksOfOneUserDeadlock(t *testing.T) {
