@@ -169,7 +169,7 @@ func (b *tab) until(expression string, args ...any) {
 	b.t.Helper()
 	expression = fmt.Sprintf(expression, args...)
 	deadline := time.Now().Add(patience)
-	for !evaluate[bool](b, "Boolean("+expression+")") {
+	for !evaluate[bool](b, "(async () => Boolean("+expression+"))()") {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("this did not come true: %s\nThe page says:\n%s", expression, evaluate[string](b, `document.body.innerText`))
 		}

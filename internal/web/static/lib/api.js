@@ -34,8 +34,9 @@ async function problemOf(response) {
 }
 
 // send asks once. Options: body (JSON), key (Idempotency-Key), token, headers, signal, and patience in milliseconds for
-// the beginning of the answer. It returns the Response of a success, whose body may still be on its way.
-export async function send(method, path, { body, key, token, headers, signal, patience = PATIENCE, keepalive } = {}) {
+// the whole answer; of a `stream` for its beginning. It returns the Response of a success, which is here as a whole,
+// unless it is a stream. Its `got` is when it began, by performance.now().
+export async function send(method, path, { body, key, token, headers, signal, patience = PATIENCE, keepalive, stream } = {}) {
   const abort = new AbortController();
   const stop = () => abort.abort();
   signal?.addEventListener("abort", stop);
@@ -51,9 +52,12 @@ export async function send(method, path, { body, key, token, headers, signal, pa
       method, headers: all, body: body === undefined ? undefined : JSON.stringify(body), signal: abort.signal,
       cache: "no-store", redirect: "error", keepalive,
     });
-    observeDate(response.headers.get("Date"), sent, performance.now());
+    const got = performance.now();
+    observeDate(response.headers.get("Date"), sent, got);
     if (!response.ok) throw await problemOf(response);
-    return response;
+    if (stream) return response;
+    const { status, headers } = response;
+    return Object.assign(new Response(status === 204 ? null : await response.arrayBuffer(), { status, headers }), { got });
   } catch (err) {
     if (err instanceof Problem) throw err;
     throw new Problem({ code: "network", detail: String(err) });
@@ -63,10 +67,15 @@ export async function send(method, path, { body, key, token, headers, signal, pa
 }
 
 // asUser is send with the visitor's access token; one that has expired is renewed once. Without a session the Problem
-// is "unauthenticated".
-export async function asUser(method, path, options) {
+// is "unauthenticated". Nothing is sent in the name of anybody but the user `as`, if that is given: the session may have
+// become another's while a token was waited for. Then the Problem is "other_user".
+export async function asUser(method, path, { as, ...options } = {}) {
   let token = "";
-  const ask = async () => send(method, path, { ...options, token: (token = await session.token()) });
+  const ask = async () => {
+    token = await session.token();
+    if (as && session.user()?.id !== as) throw new Problem({ code: "other_user" });
+    return send(method, path, { ...options, token });
+  };
   try {
     return await ask();
   } catch (problem) {
@@ -79,7 +88,7 @@ export async function asUser(method, path, options) {
   }
 }
 
-// json reads the body of an answer. A connection that breaks off in the middle of it is a Problem, too.
+// json reads the body of an answer. One that cannot be read is a Problem, too.
 export async function json(response) {
   try {
     return response.status === 204 ? null : await response.json();

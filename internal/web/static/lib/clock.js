@@ -2,6 +2,8 @@
 // and may be set while the page is open, so it is not even asked for the time in between.
 
 const KEEP = 8;
+const SLACK = 100; // more than clocks drift apart between two answers
+const DATE_SLACK = 1000;
 let samples = []; // {offset, rtt} in milliseconds; offset is to performance.now()
 let coarse = null; // the same from a Date header, which has whole seconds: for want of something better
 
@@ -10,14 +12,23 @@ let coarse = null; // the same from a Date header, which has whole seconds: for 
 export function observe(serverTime, sent, got) {
   const at = Date.parse(serverTime);
   if (Number.isNaN(at)) return;
-  samples.push({ offset: at - (sent + got) / 2, rtt: got - sent });
+  const fresh = { offset: at - (sent + got) / 2, rtt: got - sent };
+  believe(fresh, SLACK);
+  samples.push(fresh);
   if (samples.length > KEEP) samples.shift();
 }
 
 // observeDate takes the Date header of an answer.
 export function observeDate(date, sent, got) {
   const at = Date.parse(date);
-  if (!Number.isNaN(at)) coarse = { offset: at + 500 - (sent + got) / 2, rtt: got - sent };
+  if (Number.isNaN(at)) return;
+  coarse = { offset: at + 500 - (sent + got) / 2, rtt: got - sent };
+  believe(coarse, DATE_SLACK);
+}
+
+// believe drops what cannot be true if the newest answer is: the device slept, and performance.now() has missed it.
+function believe(fresh, slack) {
+  samples = samples.filter((s) => Math.abs(s.offset - fresh.offset) <= (s.rtt + fresh.rtt) / 2 + slack);
 }
 
 // forget drops what was observed: after a sleep of the device, performance.now() has missed it on some systems.

@@ -20,11 +20,19 @@ const find = (path) => pages.find((p) => p.path.test(path));
 const here = () => find(location.pathname) ?? pages[0];
 const full = (url) => url.pathname + url.search;
 
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // it names nothing, whatever it is
+  }
+}
+
 // open shows the page of the address.
 function open(moved) {
   unmount();
   const page = here();
-  unmount = page.mount(root, ...(page.path.exec(location.pathname) ?? []).slice(1).map(decodeURIComponent));
+  unmount = page.mount(root, ...(page.path.exec(location.pathname) ?? []).slice(1).map(decode));
   document.title = `${t(page.title)} · ${t("brand")}`;
   mark();
   if (!moved) return;

@@ -26,7 +26,7 @@ function ask() {
     });
     const note = h("p", { id: ids.note, class: "note" });
     const error = h("p", { id: ids.error, class: "error", role: "alert" });
-    const resend = h("button", { type: "button", class: "link", onclick: () => send() }, t("login.resend"));
+    const resend = h("button", { type: "button", class: "link", onclick: () => resend.hasAttribute("aria-disabled") || send() }, t("login.resend"));
     const submit = h("button", { type: "submit", class: "primary" });
     const second = h("div", { class: "field" },
       h("label", { for: ids.code }, t("login.code")), code, note, resend);
@@ -63,6 +63,7 @@ function ask() {
         await what();
       } catch (problem) {
         fail(problem);
+        if (problem.code === "rate_limited") sent = true; // perhaps before a reload: that code still works
         if (problem.retryAfter > 0) cool(problem.retryAfter);
       } finally {
         working = false;
@@ -85,7 +86,6 @@ function ask() {
     }
 
     function send() {
-      if (resend.hasAttribute("aria-disabled")) return;
       return work(async () => {
         const demo = await session.sendCode(phone.value.replace(/[\s-]/g, ""));
         sent = true;

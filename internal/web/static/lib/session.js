@@ -4,12 +4,17 @@
 // Tabs share the session: one that logs in, renews or logs out tells the others. One of them renews at a time; should
 // two do it all the same (no Web Locks without TLS), the server is patient with a cookie that it has just replaced.
 
-import { Problem, send, json } from "./api.js";
+import { asUser, Problem, send, json } from "./api.js";
 import { backoff, sleep, topic } from "./events.js";
 
 const HINT = "seckill.session";
 const BY_COOKIE = { "X-Refresh-Token": "cookie" };
 const EARLY = 60_000; // renewed before the end, so that no purchase has to wait for it
+// The server takes a cookie that it has replaced for some 10 s more: an answer that is lost has to be asked for again in
+// that time.
+const PATIENCE = 4_000;
+const TRIES = 3;
+const RETRY = 5_000; // after a renewal that failed
 
 const changes = topic();
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("seckill.session") : null;
@@ -34,10 +39,14 @@ function adopt(login, tell) {
   const before = user?.id;
   ({ access_token: token, user } = login);
   until = performance.now() + login.expires_in * 1000;
-  clearTimeout(timer);
-  timer = setTimeout(() => session.renew().catch(() => {}), Math.max(1000, login.expires_in * 1000 - EARLY));
+  arm(Math.max(1000, login.expires_in * 1000 - EARLY));
   if (tell) channel?.postMessage({ login });
   if (user.id !== before) changes.tell(user);
+}
+
+function arm(pause) {
+  clearTimeout(timer);
+  timer = setTimeout(() => session.renew().catch(() => {}), pause);
 }
 
 function drop(tell) {
@@ -60,18 +69,33 @@ channel?.addEventListener("message", ({ data }) => {
 
 const alone = (work) => (navigator.locks ? navigator.locks.request("seckill.session", work) : work());
 
+// exchange gets a new access token for the cookie.
+async function exchange() {
+  for (let tries = 1; ; tries++) {
+    try {
+      // keepalive: the answer brings the next cookie, also to a page that is being left.
+      return await json(await send("POST", "/auth/refresh", { headers: BY_COOKIE, keepalive: true, patience: PATIENCE }));
+    } catch (problem) {
+      if (problem.code !== "network" || tries === TRIES) throw problem;
+      await sleep(backoff(tries, 100, 500));
+    }
+  }
+}
+
 async function renew() {
   const stale = token;
   try {
     await alone(async () => {
       if (token && token !== stale) return; // another tab was quicker
-      // keepalive: the answer brings the next cookie, also to a page that is being left.
-      const login = await json(await send("POST", "/auth/refresh", { headers: BY_COOKIE, keepalive: true }));
+      const login = await exchange();
+      if (token !== stale) return; // somebody has logged in meanwhile
       hint(true);
       adopt(login, true);
     });
   } catch (problem) {
+    if (token !== stale) return; // what is over is the session before
     if (problem.status === 401) drop(true);
+    else if (token) arm(Math.max(problem.retryAfter, RETRY * (1 + Math.random())));
     throw problem;
   }
 }
@@ -91,6 +115,9 @@ export const session = {
       }
     }
   },
+
+  // pending says that there should be a session, which is not taken up yet.
+  pending: () => !token && hint(),
 
   // token is an access token that is good for now. Problems: unauthenticated, network and what the server says.
   async token() {
@@ -112,17 +139,19 @@ export const session = {
   },
 
   async login(phone, code) {
-    const login = await json(await send("POST", "/auth/login", { body: { phone, code }, headers: BY_COOKIE }));
-    hint(true);
-    adopt(login, true);
+    await alone(async () => {
+      const login = await json(await send("POST", "/auth/login", { body: { phone, code }, headers: BY_COOKIE }));
+      hint(true);
+      adopt(login, true);
+    });
   },
 
   // logout ends the session on the server. If that cannot be reached, nothing has happened.
   async logout() {
     try {
-      await send("POST", "/auth/logout", { token: await session.token(), headers: BY_COOKIE });
+      await asUser("POST", "/auth/logout", { headers: BY_COOKIE });
     } catch (problem) {
-      if (problem.status !== 401) throw problem;
+      if (problem.code !== "unauthenticated") throw problem;
     }
     drop(true);
   },

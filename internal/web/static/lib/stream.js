@@ -6,6 +6,7 @@ import { backoff, sleep } from "./events.js";
 const SILENCE = 40_000; // the server says something each 15 s
 const FIRST = 500;
 const MOST = 15_000;
+const SPREAD = 3_000; // a server that goes away breaks all its streams at once: they do not come back at once
 
 // follow calls onEvent({event, id, data}) for each event until the server says that there will be no more (204, 404),
 // `done(event)` says so, or the signal ends it. A connection that breaks, or stays silent, is opened again, after what
@@ -18,7 +19,7 @@ export async function follow(path, { signal, lastID = "", onEvent, onProblem, do
     signal.addEventListener("abort", stop);
     try {
       const headers = { Accept: "text/event-stream", ...(lastID && { "Last-Event-ID": lastID }) };
-      const response = await asUser("GET", path, { headers, signal: cut.signal });
+      const response = await asUser("GET", path, { headers, signal: cut.signal, stream: true });
       if (response.status === 204) return;
       onProblem?.(null);
       for await (const event of events(response.body, stop)) {
@@ -37,7 +38,7 @@ export async function follow(path, { signal, lastID = "", onEvent, onProblem, do
       signal.removeEventListener("abort", stop);
       cut.abort();
     }
-    await nextTry(Math.max(told, backoff(failures, FIRST, MOST)), signal);
+    await nextTry(told + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, MOST)), signal);
   }
 }
 

@@ -11,7 +11,8 @@ import { follow } from "../lib/stream.js";
 
 const MAX_STREAMS = 2;
 const LOOK = 5_000;
-const PAID = 4; // paid orders may wait for months: they are asked for every so many looks
+const QUIET = 4; // orders that nothing is happening to may wait for months: they are asked for every so many looks
+const LOST = 5_000; // so long a queued order may be nowhere to be found: it is moving from one place to another
 const PAYING = 20_000; // how long a payment may be under way before the page asks what became of it
 
 // How far an order has come: it never goes back, so an answer that was overtaken by another changes nothing.
@@ -23,7 +24,11 @@ const progress = {
 export const final = (order) => ["redeemed", "cancelled", "refunded", "failed"].includes(order.status);
 export const active = (order) => !["cancelled", "refunded", "failed"].includes(order.status);
 
+// quiet are the orders that wait for their owner.
+const quiet = (o) => o.status === "paid" || (o.status === "pending_payment" && timeLeft(o) > 0);
+
 const orders = new Map();
+const lost = new Map(); // by order: since when the server does not know it
 const busy = new Map(); // by order: {action, key, problem, since}
 const streams = new Map();
 const changes = topic();
@@ -44,10 +49,13 @@ export function list() {
 // holding are the orders that hold units of a voucher.
 export const holding = (voucherID) => list().filter((o) => o.voucher_id === voucherID && active(o));
 
-// put takes an order in, unless more is known of it already.
+// put takes an order in, unless more is known of it already, or it is not the visitor's: an answer may come after he has
+// logged out. What the page itself has made of silence (`guessed`) gives way to whatever the server says.
 export function put(order, tell = true) {
-  const known = orders.get(order.id);
-  if (known && progress[known.status] > progress[order.status]) return;
+  if (order.user_id !== session.user()?.id) return;
+  let known = orders.get(order.id);
+  if (known?.guessed) known = { status: known.status };
+  else if (known && progress[known.status] > progress[order.status]) return;
   orders.set(order.id, { ...known, ...order });
   if (known?.status !== order.status) {
     if (tell) channel?.postMessage({ user: session.user()?.id });
@@ -79,14 +87,16 @@ export async function load(more = false) {
 }
 
 // fetchOne reads one order, which need not be on the pages that were loaded. One that was queued and is nowhere to be
-// found has failed: the queue lost it.
+// found for a while has failed: the queue lost it.
 export async function fetchOne(id) {
   try {
     put(await getMine(`/orders/${encodeURIComponent(id)}`));
+    lost.delete(id);
   } catch (err) {
     const known = order(id);
     if (err.status !== 404 || known?.status !== "queued") throw err;
-    put({ ...known, status: "failed", reason: "internal" });
+    if (!lost.has(id)) lost.set(id, performance.now());
+    if (performance.now() - lost.get(id) >= LOST) put({ ...known, status: "failed", reason: "internal", guessed: true });
   }
   return order(id);
 }
@@ -97,16 +107,19 @@ export async function act(id, action) {
   const before = doing(id);
   if (before.action && !before.problem) return;
   const key = before.action === action ? before.key : newKey();
+  const user = session.user()?.id;
   busy.set(id, { action, key, since: performance.now() });
   changes.tell();
   try {
-    const answer = await postMine(`/orders/${id}/${action}`, { key, body: action === "pay" ? { provider: "sandbox" } : undefined });
+    const answer = await postMine(`/orders/${id}/${action}`, { as: user, key, body: action === "pay" ? { provider: "sandbox" } : undefined });
     put(action === "pay" ? answer.order : answer);
-    if (action === "pay" && order(id).status === "pending_payment") {
+    if (session.user()?.id !== user) return;
+    if (action === "pay" && order(id)?.status === "pending_payment") {
       busy.set(id, { action, key, asked: true, since: performance.now() }); // until the provider says so
       arrange();
     } else busy.delete(id);
   } catch (err) {
+    if (session.user()?.id !== user) return;
     if (err.code === "invalid_state") {
       busy.delete(id); // it has moved on: show where to
       await fetchOne(id).catch(() => {});
@@ -140,11 +153,11 @@ export function lookAt(id) {
   arrange();
 }
 
-// wanted are the orders to watch: first those of which the visitor waits to hear.
+// wanted are the orders to watch: those of which the visitor waits to hear.
 function wanted() {
   if (document.hidden || !session.user()) return [];
-  const rank = (o) => (o.id === looked || doing(o.id).asked ? 0 : { queued: 1, refunding: 2, pending_payment: 3, paid: 4 }[o.status]);
-  return list().filter((o) => !final(o)).sort((a, b) => rank(a) - rank(b)).slice(0, MAX_STREAMS).map((o) => o.id);
+  const rank = (o) => (o.id === looked || doing(o.id).asked ? 1 : { queued: 2, refunding: 3 }[o.status]);
+  return list().filter((o) => !final(o) && rank(o)).sort((a, b) => rank(a) - rank(b)).slice(0, MAX_STREAMS).map((o) => o.id);
 }
 
 // arrange opens and ends streams.
@@ -177,7 +190,7 @@ function arrange() {
 async function look(failures = 0, turn = 0) {
   if (!document.hidden && session.user()) {
     for (const [id, { asked }] of busy) if (asked) await unpaid(id);
-    const unwatched = list().filter((o) => !final(o) && !streams.has(o.id) && (o.status !== "paid" || turn % PAID === 0));
+    const unwatched = list().filter((o) => !final(o) && !streams.has(o.id) && (!quiet(o) || turn % QUIET === 0));
     if (state === "failed" || unwatched.length > 0) await load();
     for (const o of unwatched) if (o.status === "queued") await fetchOne(o.id).catch(() => {});
   }
@@ -190,6 +203,7 @@ export function start() {
   const begin = (user) => {
     orders.clear();
     busy.clear();
+    lost.clear();
     lastIDs.clear();
     [state, problem, cursor] = ["none", null, null];
     arrange();

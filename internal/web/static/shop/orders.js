@@ -3,6 +3,7 @@
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
+import { backoff } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, t } from "../lib/i18n.js";
 import { login } from "../lib/login.js";
@@ -24,21 +25,28 @@ export function mount(root, only) {
   const shop = h("a", { href: "/", class: "button primary" }, t("orders.shop"));
   const more = h("button", { type: "button", class: "quiet", onclick: () => mine.load(true) }, t("more"));
   let missing = false;
+  let trouble = null; // of reading the one order
+  let failures = 0;
+  let mounted = true;
+  let again = 0;
   root.replaceChildren(h("header", { class: "lead" }, heading, all), error, list, empty, h("div", { class: "center" }, enter, shop, more));
 
   function find() {
+    clearTimeout(again);
     missing = false;
     if (!only || !session.user() || mine.order(only)) return;
-    mine.fetchOne(only).catch((problem) => {
+    mine.fetchOne(only).then(() => (trouble = null), (problem) => {
       missing = problem.status === 404 || problem.status === 400;
-      render();
-    });
+      trouble = missing ? null : problem;
+      if (trouble && mounted) again = setTimeout(find, problem.retryAfter + backoff(failures++, 1000, 15_000));
+    }).then(() => mounted && render());
   }
 
   function render() {
     const user = session.user();
-    const { state, problem } = mine.loadState();
+    const { state, problem: unread } = mine.loadState();
     const orders = !user ? [] : only ? [mine.order(only)].filter(Boolean) : mine.list();
+    const problem = (orders.length === 0 && trouble) || unread;
     const loading = user && state !== "loaded" && !problem;
     text(empty, !user ? t("orders.guest") : missing ? t("orders.missing") : loading || only ? t("loading") : t("orders.none"));
     show(empty, orders.length === 0 && !problem);
@@ -74,7 +82,9 @@ export function mount(root, only) {
   find();
   render();
   return () => {
+    mounted = false;
     clearInterval(timer);
+    clearTimeout(again);
     mine.lookAt("");
     for (const end of ends) end();
   };

@@ -5,9 +5,8 @@ import { get, json, send } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 
 const PAGE = 60;
-const SOON = 15_000; // so long before and after a beginning or an end, stock and windows are read each second
-const FAST = 1_000;
-const OPEN = 3_000; // while something is on sale
+const SOON = 15_000; // so long before and after a beginning or an end
+const OPEN = 3_000; // then, and while something is on sale. A page goes live by its clock: no answer has to say so
 const SLOW = 8_000;
 
 const sales = new Map();
@@ -42,18 +41,26 @@ function take(items, sent, got) {
 
 async function read() {
   const found = new Map();
+  const began = performance.now();
   cursor = null;
   for (let page = 0; page < pages; page++) {
     const sent = performance.now();
     const response = await send("GET", `/vouchers?status=on&limit=${PAGE}${cursor ? `&cursor=${cursor}` : ""}`);
-    const got = performance.now();
     const body = await json(response);
-    for (const v of take(body.items, sent, got)) found.set(v.id, v);
+    for (const v of take(body.items, sent, response.got)) found.set(v.id, v);
     cursor = body.next_cursor;
     if (cursor === null) break;
   }
   sales.clear();
-  for (const [id, v] of found) sales.set(id, v);
+  for (const [id, v] of found) sales.set(id, began < gone.get(id) ? { ...v, stock: 0 } : v);
+}
+
+// soldOut is for who hears that nothing is left: no answer to an older question says otherwise.
+const gone = new Map();
+export function soldOut(id) {
+  gone.set(id, performance.now());
+  if (sales.has(id)) sales.set(id, { ...sales.get(id), stock: 0 });
+  changes.tell();
 }
 
 // refresh asks the server now. Whoever asks while it is being asked gets that answer.
@@ -83,20 +90,22 @@ export function more() {
 }
 
 // one reads a voucher that may not be on sale any more, for its name.
-const others = new Map();
+const others = new Map(); // by id: {voucher, failures, next}: it may be asked for from `next` on
 export function one(id) {
   if (sales.has(id)) return sales.get(id);
-  if (!others.has(id)) {
-    others.set(id, null);
+  if (!others.has(id)) others.set(id, { voucher: null, failures: 0, next: 0 });
+  const o = others.get(id);
+  if (performance.now() >= o.next) {
+    o.next = Infinity;
     get(`/vouchers/${id}`).then(
       (v) => {
-        others.set(id, v);
+        o.voucher = v;
         changes.tell();
       },
-      () => others.delete(id),
+      (problem) => (o.next = performance.now() + problem.retryAfter + backoff(o.failures++, 4_000, 300_000)),
     );
   }
-  return others.get(id);
+  return o.voucher;
 }
 
 // pause is how long to wait before the next look.
@@ -106,10 +115,9 @@ function pause() {
   const near = (time) => Math.abs(Date.parse(time) - now) < SOON;
   let wait = SLOW;
   for (const v of sales.values()) {
-    if (near(v.begin_at) || near(v.end_at)) wait = FAST;
-    else if (wait > OPEN && ["on_sale", "sold_out"].includes(stateOf(v, now))) wait = OPEN;
+    if (near(v.begin_at) || near(v.end_at) || ["on_sale", "sold_out"].includes(stateOf(v, now))) wait = OPEN;
   }
-  return wait * (0.85 + 0.3 * Math.random()); // pages that were opened together do not stay together
+  return wait * (0.7 + 0.6 * Math.random()); // pages that were opened together do not stay together
 }
 
 function plan() {

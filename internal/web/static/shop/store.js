@@ -86,6 +86,7 @@ function before(a, b) {
 }
 
 const HOUR = 3_600_000;
+const SAID = 8_000; // how long a refusal stays
 
 // card is the card of a voucher: its element, and update(now), which makes it show what is so.
 function card(first) {
@@ -204,9 +205,12 @@ function action(v, state) {
     const another = p.is === "bought" && order && held.length < (v.limit_per_user ?? 1) && !unpaid;
     if (!another) return { label: t(unpaid ? "buy.pay" : "buy.see"), href: `/orders/${id}`, calm: !unpaid, note, say: note };
   }
-  if (p.is === "refused" && (p.open || !["sold_out", "sale_not_started", "sale_ended"].includes(p.problem.code))) {
+  // That a sale is over is said for a while; after that the state of the sale says what is so.
+  const passing = !p.open && ["sold_out", "sale_not_started", "sale_ended"].includes(p.problem?.code);
+  if (p.is === "refused" && (!passing || performance.now() - p.since < SAID)) {
     const note = explain(p.problem) + (p.open ? ` ${t("buy.unknown")}` : "");
     if (state === "on_sale") return { label: t("buy.retry"), note, reference: reference(p.problem), say: note };
+    if (passing) return { label: t(`button.${state}`), disabled: true, note, say: note };
   }
   if (state === "on_sale") return { label: t("buy.now"), note: "", say: t("state.on_sale") };
   return { label: t(`button.${state}`), disabled: true, note: t(`note.${state}`), say: t(`state.${state}`) };

@@ -82,7 +82,7 @@ const en = {
 };
 
 const zh = {
-  foot: "每个回答都是真的：确认的订单已经落盘。",
+  foot: "每个回答都是真的：确认的订单都已保存。",
 
   "time.begins": "距开始",
   "time.ends": "距结束",
@@ -141,7 +141,7 @@ const zh = {
   "orders.shop": "去抢购",
   "orders.voucher": "优惠券 {id}",
   "orders.number": "订单号 {id}",
-  "orders.due": "请在 {left} 内支付，逾期将重新开售。",
+  "orders.due": "请在 {left} 内支付，逾期未付，名额将重新开售。",
   "orders.late": "支付时间已过。",
   "orders.paying": "正在确认支付…",
   "orders.refunding": "退款正在处理。",
