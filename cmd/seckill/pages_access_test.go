@@ -33,6 +33,7 @@ func languages(t *testing.T, p *shop, visit func(url, language string) *visitor)
 	require.Equal(t, "language", evaluate[string](zh.tab, `document.activeElement.dataset.do`), "the focus stays")
 	zh.goTo("/orders")
 	zh.reads("h1", "My orders") // remembered
+	zh.reads("#who", "Log out") // and taken up: what is in the header stays where it is
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "我的订单")
 
