@@ -241,6 +241,7 @@ func lateRefusal(t *testing.T, p *shop, visit func(string) *visitor) {
 		window.answer = (a) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(() => problem(401, "unauthenticated"));
 		const code = await session.sendCode(%q);
 		const renewal = session.renew().catch(() => {});
+		while (!window.go) await new Promise((done) => setTimeout(done, 20));
 		const login = session.login(%q, code);
 		await Promise.race([login, new Promise((done) => setTimeout(done, 2000))]);
 		go();
