@@ -15,7 +15,7 @@ import (
 // adminPhones are for admins who log in to the console, each once: a second code would end the first.
 var adminPhones = []string{
 	"13811110000", "13811110001", "13811110002", "13811110003", "13811110004", "13811110005", "13811110006", "13811110007", "13811110008",
-	"13811110009", "13811110010", "13811110011",
+	"13811110009", "13811110010", "13811110011", "13811110012", "13811110013", "13811110014", "13811110015", "13811110016",
 }
 
 // withAdmins returns the stack with the demo's admin, who is the tests', and those who go to the console.
@@ -98,12 +98,17 @@ func TestConsole(t *testing.T) {
 		{"who may", whoMay},
 		{"a sale", makeAndChange},
 		{"stock once", stockOnce},
+		{"stock unknown", stockUnknown},
+		{"a normal voucher", changeNormal},
+		{"still writing", stillWriting},
+		{"old news", oldNews},
 		{"orders", findOrders},
 		{"letters", deadLettersInBrowser},
 		{"reconcile", reconcileInBrowser},
 		{"live", saleLive},
 		{"live, cut", liveCut},
 		{"no demo", noDemo},
+		{"no admin any more", demoted},
 		{"languages", consoleLanguages},
 		{"narrow", consoleNarrow},
 		{"accessible", consoleAccessible},
@@ -164,7 +169,7 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 		v.reads(fieldError("make", field), "fill this in")
 	}
 	require.Equal(t, "title", evaluate[string](v.tab, `document.activeElement.name`))
-	begin, end := time.Now().Add(-time.Minute), time.Now().Add(2*time.Hour)
+	begin, end := time.Now().Add(-time.Minute), time.Now().Add(2*time.Hour).Truncate(time.Minute) // which fields write without seconds
 	for field, value := range map[string]string{
 		"title": t.Name(), "sub_title": "made here", "shop_id": "1", "pay_value": "9.905", "actual_value": "x", "stock": "1.5",
 		"limit_per_user": "101", "begin_at": local(end), "end_at": local(begin), "currency": "CNY",
@@ -233,10 +238,29 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.fill("stock", "delta", "-11")
 	v.fill("stock", "reason", "too many")
 	v.submit("stock")
+	v.reads(dialog, "Take 11 units away")
+	v.agree()
 	v.reads("form[data-form=stock] .trouble", "invalid_state")
+
+	// What ends the sale for its buyers is asked first.
+	for _, last := range []struct{ field, value, question string }{
+		{"end_at", local(time.Now().Add(-time.Second)), "over already"}, {"status", "off", "Nobody can buy it"},
+	} {
+		was := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector("form[data-form=change] [name=%s]").value`, last.field))
+		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), last.value)
+		v.submit("change")
+		v.reads(dialog, last.question)
+		v.key("\x1b") // no
+		v.until(`!document.querySelector("dialog")`)
+		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), was)
+	}
+	kept := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	require.Equal(t, "on", kept["status"])
+	require.Equal(t, made["end_at"], kept["end_at"])
 
 	v.choose(`form[data-form="change"] [name="status"]`, "off")
 	v.submit("change")
+	v.agree()
 	v.reads(`main .head .chip`, "Off")
 	buyer.until(`!document.querySelector(%q)`, card(sale))
 
@@ -302,7 +326,18 @@ func findOrders(t *testing.T, c *consoleTest) {
 	v.submit("search")
 	v.reads("main", "No order fits.")
 
-	v.goTo("/console/orders?phone=" + phone) // the search is in the address
+	require.NotContains(t, evaluate[string](v.tab, `location.href`), phone, "addresses are read by many")
+	v.click(`#nav a[href="/console/orders"]`)
+	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === ""`)
+	v.run(`history.back()`)
+	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === %q`, phone)
+	v.reads("main", "No order fits.")
+	v.do(chromedp.Reload()) // which does not end the search
+	v.reads("main", "No order fits.")
+	require.Equal(t, phone, v.written("search", "phone"))
+	v.choose(`form[data-form="search"] [name="status"]`, "")
+	v.submit("search")
+	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
 	v.click(fmt.Sprintf(`a[data-order=%q]`, unwanted.ID))
 	v.until(`document.querySelector("[data-status=pending_payment]")`)
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="redeem"], [data-do="refund"]').length`), "only moves that are possible")
@@ -355,6 +390,11 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	v.reads("table", "poison")
 	v.click(`tbody a[href*="user_id"]`)
 	v.until(`document.querySelector("[data-status=failed]")`) // what never came to the database is shown, too
+	v.reads("main", "Something went wrong on our side.")      // which is its reason
+	v.goTo("/console/sales/" + sale)
+	for _, name := range []string{"Waiting in the queue, all sales", "Longest wait, all sales, s", "Dead letters, all sales"} {
+		v.reads("[data-live]", name)
+	}
 	v.click(`#nav a[href="/console/letters"]`)
 	cure()
 	v.click(row + ` [data-do="replay"]`)

@@ -1,8 +1,9 @@
 // Forms whose fields are checked here as the server checks them, and which show what the server says beside the field.
 
 import { attr, h, newID, show, text } from "../lib/dom.js";
-import { digits, number, t } from "../lib/i18n.js";
+import { digits, has, number, t } from "../lib/i18n.js";
 import { once } from "../lib/intent.js";
+import { session } from "../lib/session.js";
 import { trouble } from "./parts.js";
 
 // Refused is thrown by the reading of a field that cannot be right; its message is for the person.
@@ -101,21 +102,39 @@ function field(def) {
     attr(input, "aria-invalid", sentence ? "true" : null);
   };
   let initial = input.value;
+  let asRead = initial;
   return {
     def, element, input, complain,
     changed: () => input.value !== initial,
+    // settle says that what was read last is what is so; what was written since then is not.
+    settle() {
+      initial = asRead;
+    },
     reset(value) {
-      if (input.value === initial) input.value = value; // what is being written stays
-      initial = value;
+      const scratch = input.cloneNode(true);
+      scratch.value = value;
+      const written = scratch.value; // as the browser writes it: 20:00 for 20:00:00
+      if (input.value === initial && initial !== written) input.value = written; // what is being written stays
+      initial = written;
     },
     // read returns the value; undefined where nothing is given.
     read() {
-      const raw = input.value.trim();
+      asRead = input.value;
+      const raw = asRead.trim();
       if (raw !== "") return kind.read(raw, def);
       if (def.required) refuse("form.required");
       return def.empty;
     },
   };
+}
+
+// forms are those of the page that is shown. When it is shown anew, in another language or because another tab renewed the
+// session, each form takes up what was being written in the one before it.
+let forms = new Map();
+
+// forget is for when another page is shown: what was being written is given up.
+export function forget() {
+  forms = new Map();
 }
 
 // form makes a form of fields. Options: `fields`; `label` of its button, and `name`, its data-form; `check(values)` returns
@@ -162,7 +181,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     try {
       await work(values, api);
     } catch (problem) {
-      const errors = Object.fromEntries((problem.errors ?? []).map((e) => [e.field, e.detail]));
+      const errors = Object.fromEntries((problem.errors ?? []).map((e) => [e.field, has(`invalid.${e.field}`) ? t(`invalid.${e.field}`) : t("form.refused")]));
       if (!complain(errors)) throw problem;
       out.show(problem);
     }
@@ -170,7 +189,13 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
 
   const api = {
     element, out,
-    value: (field) => all.get(field).input.value,
+    value: (field) => all.get(field)?.input.value,
+    // written is what somebody is writing.
+    written: () => [...all].filter(([, f]) => f.changed()).map(([field, f]) => [field, f.input.value]),
+    // write writes into the form as its user does.
+    write(entries) {
+      for (const [field, value] of entries) if (all.has(field)) all.get(field).input.value = value;
+    },
     // clear empties the form; reset gives its fields new values, but for those that somebody is writing in.
     clear() {
       for (const f of all.values()) f.input.value = f.def.value ?? "";
@@ -178,11 +203,14 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     reset(values) {
       for (const [field, value] of Object.entries(values)) all.get(field)?.reset(value);
     },
-    // settle says that what is written is what is so.
-    settle() {
-      for (const f of all.values()) f.reset(f.input.value);
+    // settle says that what was read of these fields is what is so.
+    settle(names) {
+      for (const field of names) all.get(field).settle();
     },
     complain,
   };
+  const key = `${session.user()?.id} ${name}`; // nobody finds what another one wrote
+  api.write(forms.get(key)?.written() ?? []);
+  forms.set(key, api);
   return api;
 }

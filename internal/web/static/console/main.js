@@ -6,6 +6,7 @@ import { t, zone } from "../lib/i18n.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
 import * as audit from "./audit.js";
+import { forget } from "./form.js";
 import * as letters from "./letters.js";
 import * as orders from "./orders.js";
 import { head } from "./parts.js";
@@ -16,10 +17,13 @@ import * as sales from "./sales.js";
 import texts from "./texts.js";
 
 let settled = false; // whether there is a session is known
+let shown = ""; // the path
 
 // guarded shows a page to admins, and to everybody else what he can do about it. The server decides: this spares people
 // a page full of refusals.
 const guarded = (title, mount) => (root, ...args) => {
+  if (location.pathname !== shown) forget();
+  shown = location.pathname;
   const user = session.user();
   if (user?.role === "admin") return mount(root, ...args);
   const said = h("p", { class: "empty", "data-gate": true });

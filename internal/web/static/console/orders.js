@@ -3,6 +3,7 @@
 import { getMine } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
 import { h } from "../lib/dom.js";
+import { explain } from "../lib/explain.js";
 import { go } from "../lib/frame.js";
 import { has, money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
@@ -18,9 +19,11 @@ const statusChip = (o) => chip(t(`status.${o.status}`), kindOf(o.status));
 // pathOf is where an order is shown. One that never came to the database is found by its user only.
 const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.status) ? `?user_id=${o.user_id}` : ""}`;
 
-// list finds orders. The search is in the address.
+// list finds orders. The search is in the address, but for the phone, which is nobody's who reads addresses: proxies and
+// the browser's history.
 export function list(root) {
   const asked = new URLSearchParams(location.search);
+  asked.set("phone", history.state?.phone ?? "");
   const names = ["phone", "id", "voucher_id", "user_id", "status"];
   const search = form({
     name: "search", label: t("orders.search"),
@@ -29,7 +32,7 @@ export function list(root) {
       { name: "id", kind: "id" }, { name: "voucher_id", kind: "id" }, { name: "user_id", kind: "id" },
       { name: "status", kind: "choice", options: [["", t("orders.any")], ...statuses.map((s) => [s, t(`status.${s}`)])] },
     ].map((f) => ({ label: t(`orders.${f.name}`), value: asked.get(f.name) ?? "", ...f })),
-    work: (values) => void go(`/console/orders?${new URLSearchParams(values)}`),
+    work: ({ phone, ...values }) => void go(`/console/orders?${new URLSearchParams(values)}`, phone ? { phone } : null),
   });
   const filter = Object.fromEntries(names.filter((name) => asked.get(name)).map((name) => [name, asked.get(name)]));
   const found = listing({
@@ -113,7 +116,7 @@ export function one(root, id) {
           [t("orders.phone"), o.phone], [t("orders.user_id"), h("a", { href: `/console/orders?user_id=${o.user_id}` }, o.user_id)],
           [t("orders.voucher_id"), h("a", { href: `/console/sales/${o.voucher_id}` }, o.voucher_id)],
           ...["created_at", "expires_at", "paid_at", "redeemed_at", "cancelled_at", "refunded_at"].map((at) => [t(`orders.${at}`), o[at] && stamp(o[at])]),
-          [t("orders.ahead"), o.ahead == null ? "" : number(o.ahead)], [t("orders.reason"), o.reason],
+          [t("orders.ahead"), o.ahead == null ? "" : number(o.ahead)], [t("orders.reason"), o.reason && explain({ code: o.reason, status: 500 })],
         ]),
         o.moves.length > 0 ? h("div", { class: "actions" }, o.moves.map(move(o))) : h("p", { class: "note" }, t("move.none")),
         o.moves.includes("redeem") ? redeemNote : null),

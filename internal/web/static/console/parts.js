@@ -1,6 +1,7 @@
 // What the console's pages are made of.
 
 import { announce } from "../lib/announce.js";
+import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { explain, reference } from "../lib/explain.js";
 import { t } from "../lib/i18n.js";
@@ -16,12 +17,19 @@ export function trouble() {
     element,
     clear: () => show(element, false),
     show(problem) {
-      text(sentence, explain(problem));
+      text(sentence, problem.open ? `${explain(problem)} ${t("open.unknown")}` : explain(problem));
       text(detail, problem.code === "network" ? "" : problem.detail ?? "");
       text(code, [problem.code, reference(problem)].filter(Boolean).join(" · "));
       show(element, true);
     },
   };
+}
+
+// another asks before something is done while nobody knows whether something else that was asked for at the same place,
+// in `words` of its body, was done; it returns whether to do it.
+export async function another(post, path, body, words) {
+  const open = post.open(path);
+  return !open || post.same(path, body) || confirm(t("open.another", { open: words(open) }), t("open.do"));
 }
 
 // button makes a button that does something once at a time. `name` is its data-do and names its text.

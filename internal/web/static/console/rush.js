@@ -12,6 +12,7 @@ import { verdicts } from "./verdicts.js";
 
 const LOOK = 700; // while one is running
 const CALM = 4_000;
+const NO_DEMO = "Only in demo mode"; // the title of the Problem: its code is that of everything that is forbidden
 const BUYERS = 5_000;
 const STOCK = 10_000;
 
@@ -95,15 +96,17 @@ export function mount(root) {
     } catch (problem) {
       if (!problem.code) throw problem;
       if (gone) return;
-      if (problem.code === "forbidden") return noDemo(problem);
+      if (problem.code === "forbidden") return refused(problem);
       out.show(problem);
       plan(CALM);
     }
   }
 
-  // noDemo: this server sends no crowds to itself.
-  function noDemo(problem) {
-    root.replaceChildren(head(t("rush.title")), h("p", { class: "empty", "data-nodemo": true }, t("rush.noDemo")), h("p", { class: "note" }, problem.detail ?? ""));
+  // refused: this server sends no crowds to itself, or who asks is an admin no more.
+  function refused(problem) {
+    const why = problem.title === NO_DEMO ? h("p", { class: "empty", "data-nodemo": true }, t("rush.noDemo")) : h("p", { class: "empty", "data-gate": true }, t("gate.buyer"));
+    live?.end();
+    root.replaceChildren(head(t("rush.title")), why, h("p", { class: "note" }, problem.detail ?? ""));
   }
 
   show(last, false);

@@ -1,12 +1,14 @@
 // One sale: live, and what can be changed about it.
 
 import { getMine, patchMine } from "../lib/api.js";
+import { now } from "../lib/clock.js";
+import { confirm } from "../lib/confirm.js";
 import { attr, h, show, text } from "../lib/dom.js";
 import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form, localTime, written } from "./form.js";
 import { panel } from "./panel.js";
-import { chip, chipped, done, factList, section, trouble } from "./parts.js";
+import { another, chip, chipped, done, factList, section, trouble } from "./parts.js";
 import { fields, fits, stateOf } from "./sales.js";
 
 const MOST_UNITS = 1_000_000_000;
@@ -27,8 +29,10 @@ export function mount(root, id) {
   let live = null;
   let edit = null;
   let gone = false;
+  let current = null; // the voucher as it was said last
 
   function facing(v) {
+    current = v;
     text(title, v.title);
     text(sub, v.sub_title);
     chipped(state, ...stateOf(v));
@@ -52,7 +56,10 @@ export function mount(root, id) {
     forms.append(section(t("sale.change"), edit.element));
     if (v.type !== "seckill") return;
     forms.append(section(t("sale.stock"), stock()));
-    live = panel(id, (stats) => facing(stats.voucher));
+    live = panel(id, ({ voucher }) => {
+      // What the server saw before the last change would undo it here.
+      if (Date.parse(voucher.updated_at) >= Date.parse(current.updated_at)) facing(voucher);
+    });
     about.after(live.element);
   }
 
@@ -67,8 +74,9 @@ export function mount(root, id) {
       work: async (values) => {
         told.clear();
         if (Object.keys(values).length === 0) return told.say(t("sale.same"));
+        for (const question of ending(values)) if (!(await confirm(t(question, { title: current.title }), t("sale.save")))) return;
         const changed = await patchMine(`/admin/vouchers/${id}`, { body: values });
-        f.settle();
+        f.settle(Object.keys(values));
         take(changed);
         told.say(t("sale.saved"));
       },
@@ -76,11 +84,24 @@ export function mount(root, id) {
     return f;
   }
 
+  // ending are the questions before a change that ends the sale for its buyers.
+  const ending = (values) => [
+    values.status !== undefined && values.status !== "on" && current.status === "on" && "sale.sure.off",
+    values.end_at !== undefined && Date.parse(values.end_at) <= now() && "sale.sure.end",
+  ].filter(Boolean);
+
   function stock() {
-    const post = intents();
+    const post = intents({ lasting: true });
+    const path = `/admin/vouchers/${id}/stock`;
     const told = done();
+    const open = h("p", { class: "note", "data-open": true });
+    const tell = () => {
+      const body = post.open(path);
+      text(open, body ? t("sale.open", body) : "");
+      show(open, body);
+    };
     const f = form({
-      name: "stock", label: t("sale.book"), children: [told.element],
+      name: "stock", label: t("sale.book"), children: [open, told.element],
       fields: [
         { name: "delta", kind: "whole", label: t("sale.delta"), note: t("sale.deltaNote"), required: true, min: -MOST_UNITS, max: MOST_UNITS },
         { name: "reason", kind: "text", label: t("sale.reason"), note: t("sale.reasonNote"), required: true, max: 255 },
@@ -88,12 +109,16 @@ export function mount(root, id) {
       check: (values) => (values.delta === 0 ? { delta: t("form.zero") } : {}),
       work: async (values) => {
         told.clear();
-        const v = await post(`/admin/vouchers/${id}/stock`, values);
+        if (!(await another(post, path, values, (open) => `${open.delta}, ${open.reason}`))) return;
+        if (values.delta < 0 && !(await confirm(t("sale.sure.take", { n: number(-values.delta), title: current.title }), t("sale.book")))) return;
+        const v = await post(path, values).finally(tell);
         f.clear();
         take(v);
         told.say(t("sale.booked", { n: number(v.stock) }));
       },
     });
+    if (post.open(path) && f.written().length === 0) f.write(Object.entries(post.open(path)));
+    tell();
     return f.element;
   }
 

@@ -6,7 +6,7 @@ import { go } from "../lib/frame.js";
 import { money, number, stamp, t, zone } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form, localTime } from "./form.js";
-import { chip, head, listing, section } from "./parts.js";
+import { another, chip, head, listing, section } from "./parts.js";
 
 const states = ["on_sale", "upcoming", "sold_out", "ended", "off"];
 
@@ -79,11 +79,13 @@ export function fits(values, form) {
 
 // make shows the form of a new sale.
 export function make(root) {
-  const post = intents();
+  const post = intents({ lasting: true });
   const f = form({
     name: "make", label: t("sales.make"), fields: fields(null, () => f.value("currency")), check: fits,
     work: async (values) => {
+      if (!(await another(post, "/admin/vouchers", values, (open) => open.title))) return;
       const made = await post("/admin/vouchers", values);
+      f.clear();
       go(`/console/sales/${made.id}`);
     },
   });

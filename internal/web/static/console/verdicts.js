@@ -7,7 +7,7 @@ import { has, t } from "../lib/i18n.js";
 const signs = { holds: "✓", broken: "✕", unknown: "?" };
 
 const empty = () => h("li", {}, h("span", { class: "sign", "aria-hidden": "true" }),
-  h("div", {}, h("strong", {}), " ", h("span", { class: "word" }), h("p", { class: "note" })));
+  h("div", {}, h("strong", {}), " ", h("span", { class: "word" }), h("p", { class: "note" }), h("p", { class: "detail", lang: "en" })));
 
 // verdicts is a list of {id, title, ok, detail}; ok is null where it could not be checked. A verdict that changes is said.
 export function verdicts() {
@@ -26,7 +26,8 @@ export function verdicts() {
         text(li.querySelector(".sign"), signs[word]);
         text(li.querySelector("strong"), `${v.id} ${name}`);
         text(li.querySelector(".word"), t(`promise.${word}`));
-        text(li.querySelector(".note"), v.detail ?? "");
+        text(li.querySelector(".note"), has(`promise.${v.id}.means`) ? t(`promise.${v.id}.means`) : "");
+        text(li.querySelector(".detail"), v.detail ?? "");
         if (said.has(v.id) && said.get(v.id) !== word) announce(`${name}: ${t(`promise.${word}`)}`);
         said.set(v.id, word);
       });

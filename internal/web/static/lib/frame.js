@@ -40,11 +40,12 @@ function open(moved) {
   root.querySelector("h1").focus({ preventScroll: true });
 }
 
-// go shows another page of the frame, and returns whether there is one at this path.
-export function go(path) {
+// go shows another page of the frame, and returns whether there is one at this path. What the address must not tell is in
+// its state.
+export function go(path, state = null) {
   const to = new URL(path, location.href);
   if (!find(to.pathname)) return false;
-  if (full(to) !== full(location)) history.pushState(null, "", full(to));
+  if (full(to) !== full(location) || state !== history.state) history.pushState(state, "", full(to));
   open(true);
   return true;
 }
