@@ -61,10 +61,10 @@ var explanations = []explained{
 	},
 	{
 		service.ErrForbidden, "没有权限",
-		"The token is good, and its user may not do this: the route is for admins.",
-		"Do not send it again. Show that it is not allowed, and hide the control. Admins are the phones of `SECKILL_ADMIN_PHONES`; who became one must log in again.",
-		"令牌有效，但该用户不能执行此操作：这是管理员的接口。",
-		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。",
+		"The token is good, and its user may not do this: the route is for admins; or, with the title `Only in demo mode`, this server is no demo (`SECKILL_DEMO`) and has no crowd to send for anybody.",
+		"Do not send it again. Show that it is not allowed, and hide the control. Admins are the phones of `SECKILL_ADMIN_PHONES`; who became one must log in again. A rush against a server that is no demo is sent from outside: `seckill rush`.",
+		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），对任何人都不发起压测。",
+		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。",
 	},
 	{
 		service.ErrNotFound, "不存在",

@@ -88,3 +88,19 @@ func TestAnsweredBy(t *testing.T) {
 		require.Error(t, err, bad)
 	}
 }
+
+// TestForbiddenExplainsBoth: the code has two causes, and one is no fault of who asks.
+func TestForbiddenExplainsBoth(t *testing.T) {
+	t.Parallel()
+	pages, err := Problems()
+	require.NoError(t, err)
+	i := slices.IndexFunc(pages, func(p Problem) bool { return p.Code == "forbidden" })
+	require.GreaterOrEqual(t, i, 0)
+	for _, text := range []string{pages[i].Means, pages[i].MeansZH} {
+		assert.Contains(t, text, "Only in demo mode")
+		assert.Contains(t, text, "`SECKILL_DEMO`")
+	}
+	for _, text := range []string{pages[i].Do, pages[i].DoZH} {
+		assert.Contains(t, text, "`seckill rush`")
+	}
+}
