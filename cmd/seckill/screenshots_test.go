@@ -134,7 +134,10 @@ func takeConsoleScreenshots(t *testing.T) {
 	p.waitFor(t, token, lunch.ID, "paid")
 	p.buy(t, token, p.publish(t, offer{Title: "Breakfast", PayValue: 1900, ActualValue: 3800, Stock: 40}))
 	v.do(chromedp.EmulateViewport(1120, 860))
-	v.goTo("/console/orders?phone=" + phone)
+	v.goTo("/console/orders")
+	v.fill("search", "phone", phone)
+	v.submit("search")
+	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
 	v.ready("tbody tr")
 	v.shoot("console-orders.png")
 }
