@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -14,6 +15,8 @@ type authHandler struct {
 	auth    *service.Auth
 	demo    bool
 	proxies []netip.Prefix // whose X-Forwarded-Proto is believed
+	// refreshes limits the exchanges of a session.
+	refreshes func(session string) error
 }
 
 // identityKey is where require leaves the caller's identity.
@@ -124,11 +127,23 @@ func (h *authHandler) refresh(c *gin.Context) error {
 	if in.RefreshToken == "" {
 		return service.Invalid("refresh_token", "is required")
 	}
-	l, err := h.auth.Refresh(c.Request.Context(), in.RefreshToken, 0)
+	l, err := h.exchange(c, in.RefreshToken, 0)
 	if err != nil {
 		return err
 	}
 	return h.writeLogin(c, l)
+}
+
+// exchange is Auth.Refresh within the limit of the token's session. A token that names none counts for its address.
+func (h *authHandler) exchange(c *gin.Context, token string, patience time.Duration) (service.Login, error) {
+	key, err := h.auth.RefreshedSession(token)
+	if err != nil {
+		key = byAddress(c)
+	}
+	if err := h.refreshes(key); err != nil {
+		return service.Login{}, err
+	}
+	return h.auth.Refresh(c.Request.Context(), token, patience)
 }
 
 func (h *authHandler) logout(c *gin.Context) error {

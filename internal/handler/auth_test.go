@@ -301,6 +301,33 @@ func TestRequestsPerCaller(t *testing.T) {
 	}
 }
 
+// TestRefreshLimit: who reloads for ever is stopped, and nobody else behind his address is.
+func TestRefreshLimit(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(s *setup) { s.rateLimit = true })
+	const burst = 120
+	refresh := func(token string) answer {
+		return e.guest().bad().direct("POST", "/api/v1/auth/refresh", map[string]string{"refresh_token": token})
+	}
+	wild, calm := e.buyer(1).login.RefreshToken, e.buyer(2).login.RefreshToken
+	wild = decode[loginView](refresh(wild).want(http.StatusOK)).RefreshToken
+	limited := 0
+	for range 2 * burst {
+		a := refresh(wild)
+		if a.status == http.StatusOK {
+			wild = decode[loginView](a).RefreshToken
+			continue
+		}
+		a.problem(http.StatusTooManyRequests, "rate_limited")
+		limited++
+	}
+	require.Positive(t, limited)
+	for range 2 * burst {
+		refresh("made up")
+	}
+	refresh(calm).want(http.StatusOK)
+}
+
 // TestTrustedProxy: behind one, each address has its own bucket.
 func TestTrustedProxy(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ func (h *authHandler) refreshCookie(c *gin.Context) error {
 	if err != nil || token.Value == "" {
 		return service.ErrUnauthenticated
 	}
-	l, err := h.auth.Refresh(c.Request.Context(), token.Value, service.BrowserPatience)
+	l, err := h.exchange(c, token.Value, service.BrowserPatience)
 	if errors.Is(err, service.ErrUnauthenticated) {
 		h.setCookie(c, "")
 	}

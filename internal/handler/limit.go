@@ -18,7 +18,9 @@ import (
 const (
 	codesPerSecond, codeBurst   = 1, 60
 	loginsPerSecond, loginBurst = 5, 120
-	ordersPerSecond, orderBurst = 20, 200
+	// Of one session; a thousand people behind one address who reload before a sale opens do not share it.
+	refreshesPerSecond, refreshBurst = 5, 120
+	ordersPerSecond, orderBurst      = 20, 200
 
 	maxCallers = 100_000
 	callerIdle = 10 * time.Minute
@@ -28,19 +30,26 @@ const (
 // processes allow N times as much.
 type limits struct {
 	codes, logins, orders func(*gin.Context) error
+	refreshes             func(key string) error // asked by the handler, who has read the token
 }
 
 func newLimits(on bool) *limits {
 	if !on {
 		free := func(*gin.Context) error { return nil }
-		return &limits{codes: free, logins: free, orders: free}
+		return &limits{codes: free, logins: free, orders: free, refreshes: func(string) error { return nil }}
 	}
 	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 	return &limits{
-		codes:  limit(codesPerSecond, codeBurst, byAddress),
-		logins: limit(loginsPerSecond, loginBurst, byAddress),
-		orders: limit(ordersPerSecond, orderBurst, byUser),
+		codes:     each(byAddress, limit(codesPerSecond, codeBurst)),
+		logins:    each(byAddress, limit(loginsPerSecond, loginBurst)),
+		orders:    each(byUser, limit(ordersPerSecond, orderBurst)),
+		refreshes: limit(refreshesPerSecond, refreshBurst),
 	}
+}
+
+// each makes a middleware of a limit and of what names the caller.
+func each(key func(*gin.Context) string, limit func(string) error) func(*gin.Context) error {
+	return func(c *gin.Context) error { return limit(key(c)) }
 }
 
 // byAddress names the caller's IPv4 address or IPv6 /64: one customer is given a whole /64.
@@ -57,15 +66,15 @@ func byAddress(c *gin.Context) string {
 	return addr.String()
 }
 
-// limit makes a middleware that lets each key pass perSecond times a second, and burst times at once. The
+// limit makes a function that lets each key pass perSecond times a second, and burst times at once. The
 // number of buckets is bounded; one that falls out begins full again.
-func limit(perSecond float64, burst int, key func(*gin.Context) string) func(*gin.Context) error {
+func limit(perSecond float64, burst int) func(key string) error {
 	buckets := otter.Must(&otter.Options[string, *rate.Limiter]{
 		MaximumSize:      maxCallers,
 		ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](callerIdle),
 	})
-	return func(c *gin.Context) error {
-		bucket, _ := buckets.ComputeIfAbsent(key(c), func() (*rate.Limiter, bool) {
+	return func(key string) error {
+		bucket, _ := buckets.ComputeIfAbsent(key, func() (*rate.Limiter, bool) {
 			return rate.NewLimiter(rate.Limit(perSecond), burst), false
 		})
 		r := bucket.Reserve()

@@ -55,12 +55,12 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
 	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
-	h := newHandlers(cfg, e)
+	limits, counted := newLimits(cfg.RateLimit), tally(cfg.Pulse)
+	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	limits, counted := newLimits(cfg.RateLimit), tally(cfg.Pulse)
 	// Every POST that changes something goes through keys, but for authentication, and for reconciling, which is the same
 	// however often it is done.
 	user, admin := h.auth.require(service.RoleBuyer), h.auth.require(service.RoleAdmin)
@@ -86,7 +86,7 @@ func New(cfg Config) (http.Handler, error) {
 
 	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(h.auth.sendCode))
 	v1.POST("/auth/login", e.wrap(limits.logins), e.wrap(h.auth.login))
-	v1.POST("/auth/refresh", e.wrap(limits.logins), e.wrap(h.auth.refresh))
+	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
 	v1.GET("/me", e.wrap(user), e.wrap(h.auth.me))
 
@@ -142,10 +142,10 @@ type handlers struct {
 	hmdp        *hmdpHandler
 }
 
-func newHandlers(cfg Config, e *errorWriter) handlers {
+func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
 	return handlers{
-		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies)},
+		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), refreshes: limits.refreshes},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders},
 		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},

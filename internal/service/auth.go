@@ -226,8 +226,17 @@ func (a *Auth) role(u User) Role {
 }
 
 // BrowserPatience is for how long a browser may send the refresh token that it has just exchanged: a page that is
-// reloaded twice has sent its cookie before the first answer could replace it, and two tabs wake up together.
-const BrowserPatience = 10 * time.Second
+// reloaded twice has sent its cookie before the first answer could replace it, and two tabs wake up together. It is far
+// longer than a page waits for an answer, which is 10 s: one whose answer was lost tries again only after that, with
+// pauses, and must not lose its session for it.
+const BrowserPatience = 2 * time.Minute
+
+// RefreshedSession names the session of a refresh token that this server signed, whether or not it is used up. It asks
+// nobody. Error: ErrUnauthenticated.
+func (a *Auth) RefreshedSession(token string) (string, error) {
+	id, _, err := a.cfg.Tokens.parseRefresh(token)
+	return id, err
+}
 
 // Refresh exchanges a refresh token for new tokens. A token that was exchanged before, longer ago than patience, is
 // stolen or copied: it revokes the session, access tokens included (RFC 9700, 4.14.2). Within patience the answer is
