@@ -61,7 +61,10 @@ type VouchersConfig struct {
 }
 
 // Vouchers publishes and shows vouchers. It is safe for concurrent use.
-type Vouchers struct{ cfg VouchersConfig }
+type Vouchers struct {
+	cfg   VouchersConfig
+	lists listings
+}
 
 // NewVouchers makes the voucher service.
 func NewVouchers(cfg VouchersConfig) *Vouchers { return &Vouchers{cfg: cfg} }
@@ -73,6 +76,7 @@ func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Vo
 		return Voucher{}, err
 	}
 	err = s.cfg.Store.CreateVoucher(ctx, &v, Actor{ActorAdmin, admin})
+	s.lists.forget()
 	if id, done := DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
@@ -101,8 +105,14 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange
 		v.UpdatedAt = Moment(s.cfg.Now())
 		return differences(&before, v), nil
 	})
-	s.cfg.Sales.Change(id)
+	s.changed(id)
 	return v, err
+}
+
+// changed sees to it that the next look at a voucher, here at once, sees what was changed.
+func (s *Vouchers) changed(id int64) {
+	s.cfg.Sales.Change(id)
+	s.lists.forget()
 }
 
 // ChangeStock adds units to a sale, or takes away units that nobody holds or was promised; everybody follows within a
@@ -118,7 +128,7 @@ func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reas
 	}
 	change := StockChange{VoucherID: id, Delta: delta, Reason: reason, By: Actor{ActorAdmin, admin}, At: Moment(s.cfg.Now())}
 	v, err := s.changeStock(ctx, change)
-	s.cfg.Sales.Change(id)
+	s.changed(id)
 	return v, err
 }
 
@@ -161,8 +171,12 @@ func (s *Vouchers) Get(ctx context.Context, id int64) (Voucher, error) {
 	return s.cfg.Store.Voucher(ctx, id)
 }
 
-// List shows vouchers from the newest to the oldest.
+// List shows vouchers from the newest to the oldest, as they were at most listFresh ago; what was changed through s before
+// is seen. The result is shared: read only. Error: ErrUnavailable.
 func (s *Vouchers) List(ctx context.Context, f VoucherFilter) ([]Voucher, error) {
-	f.Now = Moment(s.cfg.Now())
-	return s.cfg.Store.ListVouchers(ctx, f)
+	f.Now = Moment(s.cfg.Now()).Truncate(listFresh) // who asks in the same quarter of a second asks for the same
+	return s.lists.get(ctx, f, func(ctx context.Context) ([]Voucher, error) {
+		f.Now = Moment(s.cfg.Now())
+		return s.cfg.Store.ListVouchers(ctx, f)
+	})
 }
