@@ -175,7 +175,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
 		Returns: e.returns, Now: e.clock.now, Log: log,
 	})
-	pulse, monitor := e.newMonitor(s.store, queue != nil)
+	pulse, monitor := e.newMonitor(s.store, queue)
 	cfg := handler.Config{
 		Pulse: pulse, Monitor: monitor, SaleWatchers: e.saleWatchers,
 		Auth: service.NewAuth(service.AuthConfig{
@@ -208,15 +208,20 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 }
 
 // newMonitor makes what shows sales as they are, and lets it beat.
-func (e *env) newMonitor(store *repo.Store, queued bool) (*service.Pulse, *service.Monitor) {
+func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*service.Pulse, *service.Monitor) {
+	queued := queue != nil
 	e.saleWatchers = service.NewWatchers()
 	pulse, lane := service.NewPulse("test", !queued), "lock"
 	if queued {
 		lane = "queue"
 	}
-	monitor := service.NewMonitor(service.MonitorConfig{
+	cfg := service.MonitorConfig{
 		Store: store, Pulse: pulse, Watchers: e.saleWatchers, Lane: lane, Publish: func([]byte) {}, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	if gate, ok := queue.(testGate); ok {
+		cfg.Level = gate.Level
+	}
+	monitor := service.NewMonitor(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	var beating sync.WaitGroup
 	beating.Go(func() { monitor.Run(ctx) })

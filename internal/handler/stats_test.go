@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/handler"
+	"seckill/internal/service"
 )
 
 type countsView struct {
@@ -223,6 +224,59 @@ func TestDamageTurnsRed(t *testing.T) {
 	turns("I1=false I2=true I3=false I5=true ")
 	exec("UPDATE seckill_vouchers SET initial_stock = 5, stock = 4 WHERE voucher_id = ?", v.ID)
 	turns(green)
+}
+
+// TestUndersellAtTheGate: units that the database has and the gate does not let in cannot be bought, and that is red; what
+// waits in the queue is not missing, and of a gate that is cold nothing is known.
+func TestUndersellAtTheGate(t *testing.T) {
+	t.Parallel()
+	q := newQueueEnv(t)
+	v, admin := q.sale(5), q.admin()
+	watch, _ := admin.follow(t, v.adminPath()+"/events", "")
+	undersold := func() string {
+		s, _ := watch.nextStats()
+		for _, i := range s.Invariants {
+			if i.ID == "I5" && i.OK != nil {
+				return strconv.FormatBool(*i.OK)
+			}
+		}
+		return "null"
+	}
+	turns := func(want string) {
+		t.Helper()
+		for range 15 {
+			if undersold() == want {
+				return
+			}
+		}
+		require.Fail(t, "I5 is never "+want)
+	}
+	turns("null")
+	for n := range 5 {
+		q.buyer(n + 1).queue(v)
+	}
+	turns("true")
+	for range 6 { // the gate is at 0 and the database at 5, and all of them are on their way
+		require.Equal(t, "true", undersold())
+	}
+	for _, p := range q.waiting() {
+		q.settle(p, service.End{Failed: service.ReasonInternal})
+	}
+	turns("true")
+	key := q.stockKey(v.ID)
+	require.NoError(t, q.rdb.Set(t.Context(), key, 0, 0).Err())
+	turns("false")
+	require.NoError(t, q.rdb.Set(t.Context(), key, 5, 0).Err())
+	turns("true")
+}
+
+// stockKey is where the gate of a voucher keeps its units.
+func (q *queueEnv) stockKey(voucherID string) string {
+	q.t.Helper()
+	keys, err := q.rdb.Keys(q.t.Context(), "*:"+voucherID+":stock").Result()
+	require.NoError(q.t, err)
+	require.Len(q.t, keys, 1)
+	return keys[0]
 }
 
 // TestWhoDoesNotReadIsDropped, when what the system keeps for him is full.

@@ -91,9 +91,40 @@ type monitored struct {
 type glance struct {
 	voucher Voucher
 	added   int64
-	gate    *int64
+	level   *GateLevel // nil: there is no gate, it is cold, or Redis does not answer
+	short   int64      // units that are free in the database and that the gate does not have
+	still   int        // looks in a row at which that was so, and neither of the two had changed
 	lag     *QueueLag
 }
+
+// gate is how many units the gate may let in; nil if that is not known.
+func (g *glance) gate() *int64 {
+	if g.level == nil {
+		return nil
+	}
+	return &g.level.Stock
+}
+
+// compare holds the gate against the database, knowing what was seen before. The two are not of one moment, and a unit
+// that comes back does so in the database first: only what stays so while nothing happens is missing.
+func (g *glance) compare(before *glance) {
+	if g.level == nil || g.voucher.Sale == nil {
+		return
+	}
+	stock := g.voucher.Sale.Stock
+	g.short = max(0, stock-g.level.Queued-g.level.Stock)
+	if g.short == 0 {
+		return
+	}
+	g.still = 1
+	if l := before.level; l != nil && before.voucher.Sale != nil && before.voucher.Sale.Stock == stock &&
+		l.Stock == g.level.Stock && l.Queued == g.level.Queued && l.Version == g.level.Version {
+		g.still += before.still
+	}
+}
+
+// missingLooks is how many looks in a row find units missing at the gate before it is said.
+const missingLooks = 4
 
 // Invariant is one promise of the design, held against the database. OK is nil if that could not be done.
 type Invariant struct {
@@ -182,7 +213,7 @@ func (m *Monitor) level(voucherID int64) PulseLevel {
 	if err != nil || time.Since(at) > levelFresh || g.voucher.Sale == nil {
 		return PulseLevel{}
 	}
-	l := PulseLevel{Stock: &g.voucher.Sale.Stock, Gate: g.gate}
+	l := PulseLevel{Stock: &g.voucher.Sale.Stock, Gate: g.gate()}
 	if g.lag != nil {
 		l.Lag = &g.lag.Unsettled
 	}
@@ -219,9 +250,12 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		_ = await(patient, counted) // what is not counted by then is said not to be
 	}
 	stats := SaleStats{
-		Voucher: g.voucher, Lane: m.cfg.Lane, Instances: m.cfg.Pulse.Instances(), Added: g.added, Gate: g.gate, Queue: g.lag,
+		Voucher: g.voucher, Lane: m.cfg.Lane, Instances: m.cfg.Pulse.Instances(), Added: g.added, Gate: g.gate(), Queue: g.lag,
 	}
 	stats.judge(s.count.last())
+	if m.cfg.Level != nil {
+		stats.judgeGate(&g)
+	}
 	now := time.Now()
 	stats.At = Moment(now)
 	stats.Totals, stats.Seconds = m.cfg.Pulse.Show(voucherID, after, now)
@@ -286,7 +320,7 @@ func (m *Monitor) begin(voucherID int64, s *monitored) {
 		defer cancel()
 		if m.cfg.Level != nil {
 			if level, err := m.cfg.Level(ctx, voucherID); err == nil {
-				g.gate = &level.Stock
+				g.level = &level
 			}
 		}
 		if m.cfg.Lag != nil {
@@ -294,8 +328,25 @@ func (m *Monitor) begin(voucherID int64, s *monitored) {
 				g.lag = &lag
 			}
 		}
+		before, _, _ := s.glance.last()
+		g.compare(&before)
 		return g, nil
 	})
+}
+
+// judgeGate says of I5 what the gate makes of it: what the database has for sale can be bought only if the gate lets
+// somebody in.
+func (s *SaleStats) judgeGate(g *glance) {
+	for i := range s.Invariants {
+		v := &s.Invariants[i]
+		switch {
+		case v.ID != "I5" || v.OK == nil || !*v.OK:
+		case g.level == nil:
+			v.OK, v.Detail = nil, "the gate is not loaded, or cannot be asked"
+		case g.still >= missingLooks:
+			v.OK, v.Detail = new(bool), fmt.Sprintf("%d units are free that the gate does not let in", g.short)
+		}
+	}
 }
 
 // judge fills in what was counted.
