@@ -74,11 +74,11 @@ func (c *console) listen(url string) {
 	}
 }
 
-// close ends what would go on for as long as the server does.
-func (c *console) close() {
+// close ends what would go on for as long as the server does, and waits for it as long as ctx lasts.
+func (c *console) close(ctx context.Context) {
 	c.watchers.Close()
 	if c.rushes != nil {
-		c.rushes.close()
+		c.rushes.close(ctx)
 	}
 }
 
@@ -144,8 +144,20 @@ func (c *console) commit(commit queue.CommitFunc) queue.CommitFunc {
 	}
 }
 
-// settled counts how admissions ended.
-func (c *console) settled(p service.Parcel) {
+// settled makes what is told how admissions ended: it counts them, and tells moved the orders, which somebody may watch.
+func (c *console) settled(moved func(orderID int64)) func(service.Parcel) {
+	return func(p service.Parcel) {
+		c.count(p)
+		for i, end := range p.Ends {
+			if !end.Again {
+				moved(p.Admissions[i].OrderID)
+			}
+		}
+	}
+}
+
+// count counts how admissions ended.
+func (c *console) count(p service.Parcel) {
 	for i, end := range p.Ends {
 		switch {
 		case end.Again:

@@ -78,6 +78,26 @@ func TestWatchOnAnotherServer(t *testing.T) {
 	})
 }
 
+// TestWorkersTellOfOrders: what the queue's workers have settled is told to all servers, so that nobody who watches must
+// look for it.
+func TestWorkersTellOfOrders(t *testing.T) {
+	each(t, true, func(t *testing.T, s *stack) {
+		s = s.in("queue")
+		token := s.tokens(t, 1)[0]
+		told := s.client(t).Subscribe(t.Context(), ordersChannel)
+		defer func() { _ = told.Close() }()
+		_, err := told.Receive(t.Context())
+		require.NoError(t, err)
+		p := s.serve(t, "")
+		order := orderOf(t, p, token, p.sale(t, 5))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		m, err := told.ReceiveMessage(ctx)
+		require.NoError(t, err)
+		require.Equal(t, order, m.Payload)
+	})
+}
+
 // orderOf buys, and returns the order's id.
 func orderOf(t *testing.T, p *process, token, sale string) string {
 	t.Helper()

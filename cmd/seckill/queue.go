@@ -44,15 +44,17 @@ func (g gate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, er
 	return service.DeadLetter(l), err
 }
 
-// newWorkers makes the workers that turn the gate's admissions into orders.
-func newWorkers(e *env, g gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics, c *console) *queue.Workers {
+// newWorkers makes the workers that turn the gate's admissions into orders. They tell moved which ones have ended.
+func newWorkers(
+	e *env, g gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics, c *console, moved func(orderID int64),
+) *queue.Workers {
 	if e.tuning.commit != nil {
 		commit = e.tuning.commit(commit)
 	}
 	return queue.New(queue.Config{
 		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
 		Group: admission.Group, Consumer: g.Instance(), Gate: g, Commit: c.commit(commit), Observe: m.workerBatch,
-		Settled: c.settled, Log: e.log,
+		Settled: c.settled(moved), Log: e.log,
 		MinIdle: e.tuning.minIdle, ClaimEvery: e.tuning.claimEvery,
 	})
 }

@@ -60,12 +60,10 @@ func (r *rushes) listen(url string) {
 	r.url = url
 }
 
-// close ends the rush that is under way, and refuses further ones.
-func (r *rushes) close() {
+// close refuses further rushes, and ends the one that is under way: it waits for it as long as ctx lasts.
+func (r *rushes) close(ctx context.Context) {
 	r.listen("")
-	if done := r.end(errServerStops); done != nil {
-		<-done
-	}
+	r.stop(ctx, errServerStops)
 }
 
 // Start implements service.Rusher. The sale is the admin's; the crowd outlives his request.
@@ -214,8 +212,11 @@ func (r *rushes) Last() service.Rush {
 }
 
 // Stop implements service.Rusher.
-func (r *rushes) Stop(ctx context.Context) {
-	if done := r.end(errRushStopped); done != nil {
+func (r *rushes) Stop(ctx context.Context) { r.stop(ctx, errRushStopped) }
+
+// stop ends the rush and waits for that.
+func (r *rushes) stop(ctx context.Context, why error) {
+	if done := r.end(why); done != nil {
 		select {
 		case <-done:
 		case <-ctx.Done():

@@ -1,11 +1,30 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
+
+// TestStuckRushDoesNotHoldTheServer: a server that stops waits for its crowd within its deadline.
+func TestStuckRushDoesNotHoldTheServer(t *testing.T) {
+	t.Parallel()
+	r := newRushes(nil, nil, nil)
+	r.listen("http://127.0.0.1:1")
+	running, cancel, err := r.begin(t.Context(), 1, 1) // and nobody ever ends it
+	require.NoError(t, err)
+	defer cancel(nil)
+	deadline, over := context.WithCancel(t.Context())
+	over()
+	(&console{watchers: service.NewWatchers(), rushes: r}).close(deadline)
+	require.ErrorIs(t, context.Cause(running), errServerStops)
+	_, err = r.Start(t.Context(), 1, 1, 1)
+	require.ErrorIs(t, err, service.ErrUnavailable)
+}
 
 // rushOf asks for the rush until it is over.
 func (p *process) rushOf(t *testing.T, admin string) map[string]any {

@@ -244,10 +244,10 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	case <-ctx.Done():
 		s.log.Info("shutting down: finishing the requests that have begun")
 	}
-	s.watchers.Close()
-	s.console.close()
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
+	s.watchers.Close()
+	s.console.close(deadline)
 	return errors.Join(err, public.Shutdown(deadline))
 }
 

@@ -59,7 +59,7 @@ func newServer(e *env, p parts) (*server, error) {
 	gate := newGate(p.rdb, cfg.QueueBacklog, e.log)
 	committer := &service.Committer{Orders: p.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	console := newConsole(e, p.rdb, gate.Instance())
-	workers := newWorkers(e, gate, p.rdb, committer.Commit, m, console)
+	workers := newWorkers(e, gate, p.rdb, committer.Commit, m, console, moves.changed)
 	console.watch(cfg.OrderLane, p.store, gate, workers)
 	m.registry.MustRegister(queueLag{workers})
 	s := &server{

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// eventLook is the longest that a stream trusts that it would have been woken; an order that waits in the queue is
-	// looked at more often, from queuedLook to maxQueuedLook, since its worker tells nobody.
+	// eventLook is the longest that a stream trusts that it would have been woken. An order that waits in the queue is
+	// looked at more often, from queuedLook to maxQueuedLook, since nobody tells that the line moves: only its own end wakes.
+	// Its place need not be finer, and each look asks the database and all shards of the queue.
 	eventLook     = 30 * time.Second
 	queuedLook    = 100 * time.Millisecond
-	maxQueuedLook = time.Second
+	maxQueuedLook = 3 * time.Second
 	// lostAfter is how long an order of which Redis knew must be nowhere to be found before it is told to have failed.
 	lostAfter = 5 * time.Second
 )

@@ -172,7 +172,7 @@ func TestStreamsEndWithTheirClients(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 }
 
-// TestWatchQueued: the worker tells nobody, and the stream sees it all the same; what Redis lost has failed.
+// TestWatchQueued: what the worker told is lost, and the stream sees it all the same; what Redis lost has failed.
 func TestWatchQueued(t *testing.T) {
 	t.Parallel()
 	q := newQueueEnv(t)
