@@ -17,12 +17,6 @@ func (b *tab) written(form, field string) string {
 	return evaluate[string](b, fmt.Sprintf(`document.querySelector(%q).value`, selector))
 }
 
-// run runs a script in the page.
-func (b *tab) run(script string) {
-	b.t.Helper()
-	b.do(chromedp.Evaluate[chromedp.Void](script))
-}
-
 // changeNormal: a voucher without a sale, as the demo has one, is changed like any other.
 func changeNormal(t *testing.T, c *consoleTest) {
 	var normal string

@@ -76,7 +76,6 @@ func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Vo
 		return Voucher{}, err
 	}
 	err = s.cfg.Store.CreateVoucher(ctx, &v, Actor{ActorAdmin, admin})
-	s.lists.forget()
 	if id, done := DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
@@ -112,7 +111,6 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange
 // changed sees to it that the next look at a voucher, here at once, sees what was changed.
 func (s *Vouchers) changed(id int64) {
 	s.cfg.Sales.Change(id)
-	s.lists.forget()
 }
 
 // ChangeStock adds units to a sale, or takes away units that nobody holds or was promised; everybody follows within a
@@ -171,10 +169,10 @@ func (s *Vouchers) Get(ctx context.Context, id int64) (Voucher, error) {
 	return s.cfg.Store.Voucher(ctx, id)
 }
 
-// List shows vouchers from the newest to the oldest, as they were at most listFresh ago; what was changed through s before
-// is seen. The result is shared: read only. Error: ErrUnavailable.
+// List shows vouchers from the newest to the oldest. Those who ask for the same at once share a read, which begins after
+// they have asked. The result is shared: read only. Error: ErrUnavailable.
 func (s *Vouchers) List(ctx context.Context, f VoucherFilter) ([]Voucher, error) {
-	f.Now = Moment(s.cfg.Now()).Truncate(listFresh) // who asks in the same quarter of a second asks for the same
+	f.Now = time.Time{} // whenever it is read
 	return s.lists.get(ctx, f, func(ctx context.Context) ([]Voucher, error) {
 		f.Now = Moment(s.cfg.Now())
 		return s.cfg.Store.ListVouchers(ctx, f)
