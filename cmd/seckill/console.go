@@ -108,22 +108,10 @@ func (c *console) receive(ctx context.Context) {
 }
 
 // batches makes the observer of the lane batch, who also tells the sizes to observe.
-func (c *console) batches(observe func(size int)) func([]service.Purchase) {
-	return func(batch []service.Purchase) {
+func (c *console) batches(observe func(size int)) func([]service.Purchase, []service.Placed) {
+	return func(batch []service.Purchase, placed []service.Placed) {
 		observe(len(batch))
-		c.batch(batch)
-	}
-}
-
-// batch counts the purchases that are decided together, which may be of several vouchers.
-func (c *console) batch(batch []service.Purchase) {
-	for from := 0; from < len(batch); {
-		to := from + 1
-		for to < len(batch) && batch[to].VoucherID == batch[from].VoucherID {
-			to++
-		}
-		c.pulse.Batch(batch[from].VoucherID, to-from)
-		from = to
+		c.together(len(batch), func(i int) (int64, error) { return batch[i].VoucherID, placed[i].Err })
 	}
 }
 
@@ -131,16 +119,21 @@ func (c *console) batch(batch []service.Purchase) {
 func (c *console) commit(commit queue.CommitFunc) queue.CommitFunc {
 	return func(ctx context.Context, as []service.Admission) []error {
 		errs := commit(ctx, as)
-		rows := map[int64]int{}
-		for i, err := range errs {
-			if err == nil && i < len(as) {
-				rows[as[i].VoucherID]++
-			}
-		}
-		for voucher, n := range rows {
-			c.pulse.Batch(voucher, n)
-		}
+		c.together(len(errs), func(i int) (int64, error) { return as[i].VoucherID, errs[i] })
 		return errs
+	}
+}
+
+// together counts the orders of each voucher that one transaction stored.
+func (c *console) together(n int, outcome func(i int) (voucherID int64, err error)) {
+	rows := map[int64]int{}
+	for i := range n {
+		if voucher, err := outcome(i); err == nil {
+			rows[voucher]++
+		}
+	}
+	for voucher, stored := range rows {
+		c.pulse.Batch(voucher, stored)
 	}
 }
 

@@ -173,12 +173,26 @@ func (r *rushes) run(ctx context.Context, voucherID int64, buyers int, stock int
 	if err != nil {
 		return because(ctx, err)
 	}
+	count, err := r.store.CountSale(ctx, voucherID)
+	if err != nil {
+		return because(ctx, err)
+	}
 	r.note(func(last *service.Rush) {
 		for _, v := range verdicts {
-			last.Verdicts = append(last.Verdicts, newVerdict(v))
+			last.Verdicts = append(last.Verdicts, byTheBooks(newVerdict(v), count.Books))
 		}
 	})
 	return nil
+}
+
+// byTheBooks judges what the crowd cannot know: the sale is in the shop, and anybody may buy a unit of it.
+func byTheBooks(v service.Verdict, b service.Books) service.Verdict {
+	for _, p := range b.Promises() {
+		if p.ID == v.ID && (p.ID == "I1" || p.ID == "I3") {
+			v.OK, v.Detail = *p.OK, p.Detail
+		}
+	}
+	return v
 }
 
 // because is the reason why the context ended if it did, which is why everything else failed.

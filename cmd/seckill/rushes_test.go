@@ -85,3 +85,14 @@ func TestRushFromTheConsole(t *testing.T) {
 		s.verify(t)
 	})
 }
+
+// TestRushIsJudgedByTheBooks: somebody else who buys in the rush's sale breaks no promise, and what is broken is seen.
+func TestRushIsJudgedByTheBooks(t *testing.T) {
+	crowdsay := service.Verdict{ID: "I3", Title: "Conservation", Detail: "39 sold + 0 left = 39"}
+	books := service.Books{InitialStock: 40, Active: 40}
+	require.Equal(t, service.Verdict{ID: "I3", Title: "Conservation", OK: true, Detail: "0 left + 40 active = 40"}, byTheBooks(crowdsay, books))
+	books.Active = 39
+	require.False(t, byTheBooks(crowdsay, books).OK)
+	crowdsay.ID = "I4" // what was answered is known to the crowd alone
+	require.Equal(t, crowdsay, byTheBooks(crowdsay, books))
+}

@@ -258,3 +258,22 @@ func TestFreshIDOfTheBuyersOwnOrder(t *testing.T) {
 	var dup *DuplicateOrderError
 	require.ErrorAs(t, p.place(t.Context(), []Purchase{{UserID: 7}})[0].Err, &dup)
 }
+
+// TestBatchLaneTellsWhatBecameOfIt: the observer hears of the orders and of the refusals.
+func TestBatchLaneTellsWhatBecameOfIt(t *testing.T) {
+	var heard []error
+	lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) {
+		if o.UserID == 2 {
+			return Order{}, ErrSoldOut
+		}
+		return o, nil
+	}}, func(batch []Purchase, placed []Placed) {
+		for i := range batch {
+			heard = append(heard, placed[i].Err)
+		}
+	})
+	for user := range int64(3) {
+		_, _ = lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 7, Deadline: time.Now().Add(time.Minute)})
+	}
+	require.Equal(t, []error{nil, nil, ErrSoldOut}, heard)
+}

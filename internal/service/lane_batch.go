@@ -13,14 +13,16 @@ type BatchLane struct {
 	collector *collector[Purchase, Placed]
 }
 
-// NewBatchLane makes the lane. observe is told of every batch, which it must not keep; it may be nil.
-func NewBatchLane(ids IDs, orders OrderStore, observe func([]Purchase)) *BatchLane {
+// NewBatchLane makes the lane. observe is told of every batch and what became of it, and must not keep either; it may be
+// nil.
+func NewBatchLane(ids IDs, orders OrderStore, observe func([]Purchase, []Placed)) *BatchLane {
 	p := placer{ids: ids, orders: orders}
 	run := func(ctx context.Context, batch []Purchase) []Placed {
+		placed := p.place(ctx, batch)
 		if observe != nil {
-			observe(batch)
+			observe(batch, placed)
 		}
-		return p.place(ctx, batch)
+		return placed
 	}
 	return &BatchLane{collector: newCollector(maxVouchers, run, func(err error) Placed { return Placed{Err: err} })}
 }

@@ -354,33 +354,37 @@ func (s *SaleStats) judge(c SaleCount, at time.Time, err error) {
 	if !at.IsZero() && c.ByStatus != nil {
 		s.Orders, s.CheckedAt = c.ByStatus, Moment(at)
 	}
-	broken := map[string]string{}
-	for _, v := range c.Books.Check() {
-		broken[v.Invariant] = v.Detail
+	for _, i := range c.Books.Promises() {
+		switch {
+		case err != nil:
+			i.OK, i.Detail = nil, "the database could not be asked"
+		case s.CheckedAt.IsZero():
+			i.OK, i.Detail = nil, "the orders are being counted"
+		}
+		s.Invariants = append(s.Invariants, i)
 	}
-	b := c.Books
+}
+
+// Promises says of each promise that books can show whether it holds, and by which numbers.
+func (b Books) Promises() []Invariant {
 	total := b.InitialStock + b.Additions
-	for _, i := range []Invariant{
+	promises := []Invariant{
 		{ID: "I1", Title: "No oversell", Detail: fmt.Sprintf("%d active of %d", b.Active, total)},
 		{ID: "I2", Title: "One order per user", Detail: "nobody holds more than allowed"},
 		{ID: "I3", Title: "Conservation", Detail: fmt.Sprintf("%d left + %d active = %d", b.Stock, b.Active, total)},
 		{ID: "I5", Title: "No undersell", Detail: fmt.Sprintf("%d free, all of them for sale", b.Stock)},
-	} {
-		detail, bad := broken[i.ID]
-		switch {
-		case err != nil:
-			i.Detail = "the database could not be asked"
-		case s.CheckedAt.IsZero():
-			i.Detail = "the orders are being counted"
-		default:
-			holds := !bad
-			i.OK = &holds
-			if bad {
-				i.Detail = detail
+	}
+	broken := b.Check()
+	for i := range promises {
+		p, holds := &promises[i], true
+		for _, v := range broken {
+			if v.Invariant == p.ID {
+				holds, p.Detail = false, v.Detail
 			}
 		}
-		s.Invariants = append(s.Invariants, i)
+		p.OK = &holds
 	}
+	return promises
 }
 
 // rhythm is how often something is looked at: after a look comes a pause of pauseFactor times its length, from pause to
