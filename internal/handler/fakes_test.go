@@ -256,11 +256,11 @@ func (s *faultyStore) ListVouchers(ctx context.Context, f service.VoucherFilter)
 	return or(s, func() ([]service.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
 }
 
-func (s *faultyStore) PlaceOrders(ctx context.Context, orders []service.Order, limit int) []service.Placed {
+func (s *faultyStore) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
 	if err := s.hit(); err != nil {
 		return slices.Repeat([]service.Placed{{Err: err}}, len(orders))
 	}
-	return s.Store.PlaceOrders(ctx, orders, limit)
+	return s.Store.PlaceOrders(ctx, orders)
 }
 
 func (s *faultyStore) MoveOrder(ctx context.Context, m service.OrderMove) (service.Order, error) {

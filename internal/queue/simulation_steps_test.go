@@ -126,7 +126,7 @@ func (s *simulation) sellElsewhere(t *rapid.T) {
 		ID: id, UserID: a.UserID, VoucherID: v.id, Status: service.OrderPendingPayment, Amount: 100,
 		CreatedAt: a.At, ExpiresAt: noonOfSale.Add(time.Hour),
 	}
-	switch err := s.store.PlaceOrders(s.ctx, []service.Order{o}, v.limit)[0].Err; {
+	switch err := s.store.PlaceOrders(s.ctx, []service.NewOrder{{Order: o, Limit: v.limit}})[0].Err; {
 	case err == nil:
 		s.promised(a, false)
 		s.noteCommitted(a)

@@ -23,7 +23,7 @@ func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 			id := first + int64(done+i)
 			batch[i] = overdue(id, id, sales[int(id)%len(sales)])
 		}
-		for _, p := range s.PlaceOrders(tb.Context(), batch, 1) {
+		for _, p := range s.PlaceOrders(tb.Context(), within(1, batch)) {
 			require.NoError(tb, p.Err)
 		}
 		done += len(batch)
@@ -132,10 +132,10 @@ func TestOnlyTheOverdueAreClosed(t *testing.T) {
 		require.InDelta(t, time.Hour, b.OldestOrder, float64(10*time.Minute))
 		closed, err := s.CloseExpired(t.Context(), 1)
 		require.NoError(t, err)
-		require.Equal(t, []int64{1}, idsOf(closed), "the oldest first")
+		require.Equal(t, []int64{1}, orderIDs(closed), "the oldest first")
 		closed, err = s.CloseExpired(t.Context(), 10)
 		require.NoError(t, err)
-		require.Equal(t, []int64{2}, idsOf(closed))
+		require.Equal(t, []int64{2}, orderIDs(closed))
 		closed, err = s.CloseExpired(t.Context(), 10)
 		require.NoError(t, err)
 		require.Empty(t, closed)
@@ -148,7 +148,7 @@ func TestOnlyTheOverdueAreClosed(t *testing.T) {
 	})
 }
 
-func idsOf(orders []service.Order) (ids []int64) {
+func orderIDs(orders []service.Order) (ids []int64) {
 	for _, o := range orders {
 		ids = append(ids, o.ID)
 	}
@@ -167,11 +167,11 @@ func TestCloserPassesTheLocked(t *testing.T) {
 	require.NoError(t, err)
 	closed, err := s.CloseExpired(t.Context(), 10)
 	require.NoError(t, err)
-	require.ElementsMatch(t, []int64{1, 3}, idsOf(closed))
+	require.ElementsMatch(t, []int64{1, 3}, orderIDs(closed))
 	require.NoError(t, payer.Rollback().Error)
 	closed, err = s.CloseExpired(t.Context(), 10)
 	require.NoError(t, err)
-	require.Equal(t, []int64{2}, idsOf(closed))
+	require.Equal(t, []int64{2}, orderIDs(closed))
 }
 
 // BenchmarkCloseExpired closes orders that are due at once, of one sale or of a hundred, in batches as the closer does:

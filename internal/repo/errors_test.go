@@ -198,7 +198,7 @@ func TestServerFrozenAtCommit(t *testing.T) {
 		thaw := time.AfterFunc(50*time.Millisecond, func() { _ = db.Resume() })
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		id := 1 + 10*i
-		placed := s.PlaceOrders(ctx, []service.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}, 1)
+		placed := s.PlaceOrders(ctx, within(1, []service.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}))
 		cancel()
 		freeze.Stop()
 		thaw.Stop()

@@ -36,7 +36,7 @@ type keyDialect struct {
 const mysqlAnswered = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
 
 var mysqlKeys = keyDialect{
-	now: "NOW(3)", in: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", unlessThere: " ON DUPLICATE KEY UPDATE claim = claim",
+	now: "NOW(3)", in: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", unlessThere: " ON DUPLICATE KEY UPDATE user_id = user_id",
 	answer:  " ON DUPLICATE KEY UPDATE " + assign(mysqlAnswered, "locked_until", "location", "content_type", "body", "status"),
 	changed: 2,
 }
@@ -153,7 +153,7 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 		for i, c := range claims {
 			states[i] = service.KeyState{Runs: 1, ResourceID: c.ResourceID, ResourceAt: c.ResourceAt}
 		}
-		return nil
+		return s.refuseKeysOfOrders(ctx, claims, states)
 	}
 	rows, err := s.keyRows(s.w.WithContext(ctx), sorted)
 	if err != nil {
@@ -172,6 +172,43 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 	}
 	for i, c := range claims {
 		states[i] = rows[keyID{c.UserID, c.Key}].state(c)
+	}
+	return s.refuseKeysOfOrders(ctx, claims, states)
+}
+
+// refuseKeysOfOrders takes back the claims of keys under which an order was placed: orders keep their own keys. The read
+// comes after the insert of the claim and waits for a transaction that is placing such an order, which in turn looks for
+// claims after its own insert: one of the two sees the other.
+func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
+	var users []int64
+	var keys [][]byte
+	for i, c := range claims {
+		if states[i].Err == nil && states[i].Answer == nil {
+			users, keys = append(users, c.UserID), append(keys, keyHash(c.Key))
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	var rows []orderRow
+	err := s.w.WithContext(ctx).Clauses(forUpdate).Select("user_id", "idem_key").
+		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-service.KeyLife)).Find(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	used := make(map[keyID]bool, len(rows))
+	for _, r := range rows {
+		used[keyID{r.UserID, string(r.IdemKey)}] = true
+	}
+	for i, c := range claims {
+		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(keyHash(c.Key))}] {
+			continue
+		}
+		states[i] = service.KeyState{Err: service.ErrIdempotencyMismatch}
+		err := ofKeys(s.w.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

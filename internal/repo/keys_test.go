@@ -216,7 +216,7 @@ func TestTakenOverWhileOrdering(t *testing.T) {
 		_, err := s.ClaimedOrder(t.Context(), heir)
 		require.ErrorIs(t, err, service.ErrNotFound)
 		tx := s.w.Begin()
-		b := &batch{store: s, limit: 1, rows: []*placing{{row: newOrderRow(ref(newOrder(1, 10, v.ID))), result: &service.Placed{}}}}
+		b := &batch{store: s, rows: []*placing{{row: newOrderRow(ref(newOrder(1, 10, v.ID))), limit: 1, result: &service.Placed{}}}}
 		require.NoError(t, b.commit(tx))
 		found := make(chan error, 1)
 		go func() { _, err := s.ClaimedOrder(context.Background(), heir); found <- err }()

@@ -85,6 +85,8 @@ type orderRow struct {
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // the service says when
+	IdemKey     []byte    // keyHash of the request's Idempotency-Key; nil without one
+	IdemRequest []byte    // what the request said: its method, path and body
 }
 
 func (orderRow) TableName() string { return "voucher_orders" }
@@ -105,6 +107,14 @@ func (r *orderRow) order() service.Order {
 	if r.Slot != nil {
 		o.Slot = *r.Slot
 	}
+	return o
+}
+
+// asPlaced is the order as it was when it was placed, which is how a repeated request is answered.
+func (r *orderRow) asPlaced() service.Order {
+	o := r.order()
+	o.Status = service.OrderPendingPayment
+	o.PaidAt, o.RedeemedAt, o.CancelledAt, o.RefundedAt = nil, nil, nil, nil
 	return o
 }
 

@@ -1,9 +1,11 @@
 package repo
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,39 +23,35 @@ const (
 	downPause    = 100 * time.Millisecond
 )
 
-// PlaceOrders implements service.OrderStore: a group commit. The fast way supposes that no buyer holds an order yet
-// and lets the indexes object; only then are they asked who does. Rows go in by user id, so that two transactions
-// with the same buyers queue instead of locking each other out, and the hot rows come last, by voucher id: their locks,
-// for which every buyer of the vouchers queues, are held for one statement and the commit.
-func (s *Store) PlaceOrders(ctx context.Context, orders []service.Order, limit int) []service.Placed {
+// PlaceOrders implements service.OrderStore: a group commit. All rows are inserted by one statement, as if no buyer
+// held an order yet; it leaves out rows that a unique index refuses, and only then are the orders of their buyers read.
+// Rows are inserted by user id, so that transactions with the same buyers queue instead of deadlocking. The hot rows are
+// updated last, by voucher id: their locks, for which every buyer of the vouchers queues, are held for one statement and
+// the commit.
+func (s *Store) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
 	results := make([]service.Placed, len(orders))
 	rows := make([]*placing, len(orders))
 	for i := range orders {
-		rows[i] = &placing{row: newOrderRow(&orders[i]), result: &results[i]}
+		o := &orders[i]
+		rows[i] = &placing{row: newOrderRow(&o.Order), limit: o.Limit, key: o.Key, fence: o.Fence, result: &results[i]}
+		if o.Key != nil {
+			rows[i].row.IdemKey, rows[i].row.IdemRequest = keyHash(o.Key.Key), o.Key.Request[:]
+		}
 	}
-	s.place(ctx, rows, limit)
+	s.place(ctx, rows)
 	return results
 }
 
-// placing is one order on its way into the table.
-type placing struct {
-	row    orderRow
-	result *service.Placed
-}
-
-func (p *placing) fail(err error) { *p.result = service.Placed{Err: err} }
-func (p *placing) land()          { *p.result = service.Placed{Order: p.row.order()} }
-
 // place commits the rows together. If one of them is poison, which fails a transaction for a reason of its own, it is
 // found by halving, and the rest lands.
-func (s *Store) place(ctx context.Context, rows []*placing, limit int) {
-	err := s.placeTogether(ctx, rows, limit)
+func (s *Store) place(ctx context.Context, rows []*placing) {
+	err := s.placeTogether(ctx, rows)
 	switch {
 	case err == nil:
 	case len(rows) > 1 && !errors.Is(err, service.ErrUnavailable):
 		half := len(rows) / 2
-		s.place(ctx, rows[:half], limit)
-		s.place(ctx, rows[half:], limit)
+		s.place(ctx, rows[:half])
+		s.place(ctx, rows[half:])
 	default:
 		for _, p := range rows {
 			p.fail(err)
@@ -62,17 +60,15 @@ func (s *Store) place(ctx context.Context, rows []*placing, limit int) {
 }
 
 // placeTogether runs the transaction until it is decided. What failed before its COMMIT was sent changed nothing, so
-// it is tried again after a lost connection or a lock that was not had in time. Where COMMIT was not answered, one of
-// its rows tells: there, all are; not there, none is, and it is tried again as well.
-func (s *Store) placeTogether(ctx context.Context, rows []*placing, limit int) error {
-	b := &batch{store: s, rows: rows, limit: limit, lookHolders: limit > 1}
+// it is tried again after a lost connection or a lock wait timeout. After a COMMIT without an answer the rows tell: all
+// of them there means that it happened. Some of them prove nothing, since another process may have stored those alone,
+// under the same ids (a queue entry that was delivered twice); then the transaction runs again.
+func (s *Store) placeTogether(ctx context.Context, rows []*placing) error {
+	b := &batch{store: s, rows: rows}
 	for looks, downs := 0, 0; ; {
 		err := s.write(ctx, b.commit)
-		if b.landed() {
-			err = s.settle(ctx, err, func(tx *gorm.DB) error {
-				first := b.inserts[0].row
-				return tx.Where("id = ? AND user_id = ?", first.ID, first.UserID).Take(&orderRow{}).Error
-			})
+		if len(b.inserts) > 0 {
+			err = s.settle(ctx, err, b.landed)
 		}
 		switch {
 		case errors.Is(err, errAllRefused):
@@ -103,53 +99,80 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // Reasons to roll a transaction back.
 var (
-	// errLookAgain: it met an order for which it had not looked.
+	// errLookAgain: it met something that its next run must know before it inserts.
 	errLookAgain = errors.New("another order came in between")
 	// errAllRefused: nothing is left, and every row has its answer.
 	errAllRefused = errors.New("no order was placed")
 )
 
+// placing is one order on its way into the table.
+type placing struct {
+	row    orderRow
+	limit  int // active orders of the voucher that the user may hold
+	key    *service.RequestKey
+	fence  context.Context // if not nil, the order is not committed after its end
+	result *service.Placed
+}
+
+func (p *placing) fail(err error) { *p.result = service.Placed{Err: err} }
+func (p *placing) land()          { *p.result = service.Placed{Order: p.row.order()} }
+func (p *placing) fenced() bool   { return p.fence != nil && p.fence.Err() != nil }
+
 // batch is one group commit. Its methods run inside the transaction and may run several times.
 type batch struct {
 	store *Store
 	rows  []*placing // in the order of arrival
-	limit int
 
-	lookHolders bool // ask who holds orders before inserting
-	lookIDs     bool // ask which ids exist before inserting
-	lookUnits   bool // take units sale by sale: one of them has too few
+	careful   bool // read what is there before inserting
+	lookUnits bool // take units sale by sale: one of them has too few
 
-	inserts []*placing // what this try inserts, in the order of arrival
+	inserts   []*placing // what this try inserts, in the order of arrival
+	followers []follower // what it answers already, supposing that an insert lands
 }
 
-func (b *batch) landed() bool { return len(b.inserts) > 0 }
+// follower is a row whose user has another one before it in the batch.
+type follower struct{ row, leader *placing }
 
 func (b *batch) commit(tx *gorm.DB) error {
 	if err := b.assign(tx); err != nil || len(b.inserts) == 0 {
 		return err
 	}
-	if err := b.insert(tx); err != nil {
+	inserted, err := b.insert(tx)
+	if err != nil {
+		return err
+	}
+	if err := b.resolve(tx, inserted); err != nil {
 		return err
 	}
 	for _, p := range b.inserts {
 		p.land()
 	}
-	return b.takeUnits(tx)
+	if err := b.takeUnits(tx); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(b.inserts, (*placing).fenced) {
+		return errLookAgain
+	}
+	return nil
 }
 
 // assign gives every row a slot or its refusal. A row that is in the table already has landed before: a queue may
 // deliver it twice.
 func (b *batch) assign(tx *gorm.DB) error {
-	b.inserts = b.inserts[:0]
+	b.inserts, b.followers = b.inserts[:0], b.followers[:0]
 	existing, err := b.existing(tx)
 	if err != nil {
 		return err
 	}
-	held, err := b.holders(tx)
+	known, err := b.known(tx)
 	if err != nil {
 		return err
 	}
 	for _, p := range b.rows {
+		if p.fenced() {
+			p.fail(fmt.Errorf("%w: %w", service.ErrUnavailable, context.Cause(p.fence)))
+			continue
+		}
 		if e, ok := existing[p.row.ID]; ok {
 			if !sameOrder(&e, &p.row) {
 				p.fail(service.ErrIDTaken)
@@ -158,20 +181,40 @@ func (b *batch) assign(tx *gorm.DB) error {
 			*p.result = service.Placed{Order: e.order(), Before: true}
 			continue
 		}
-		buyer := buyerOf(&p.row)
-		mine := held[buyer]
-		if slices.ContainsFunc(mine, func(r orderRow) bool { return r.ID == p.row.ID }) {
-			b.lookIDs = true // it may be this very order
+		of := known[p.row.UserID]
+		if of.has(p.row.ID) {
+			b.careful = true // it may be this very order, or its id is taken
 			return errLookAgain
 		}
-		if len(mine) >= b.limit {
-			p.fail(&service.DuplicateOrderError{OrderID: newest(mine)})
+		if because := p.refusedBy(of); because != nil {
+			if i := slices.IndexFunc(b.inserts, func(q *placing) bool { return q.row.ID == because.ID }); i >= 0 {
+				b.followers = append(b.followers, follower{row: p, leader: b.inserts[i]})
+			}
 			continue
 		}
-		slot := freeSlot(mine)
+		slot := freeSlot(of.holding(p.row.VoucherID))
 		p.row.Slot = &slot
-		held[buyer] = append(mine, p.row)
+		known[p.row.UserID] = append(of, p.row)
 		b.inserts = append(b.inserts, p)
+	}
+	return nil
+}
+
+// refusedBy answers a row that must not be inserted and returns the order of its user that is the reason; nil if there
+// is none.
+func (p *placing) refusedBy(of userOrders) *orderRow {
+	if earlier := of.keyed(&p.row); earlier != nil {
+		if bytes.Equal(earlier.IdemRequest, p.row.IdemRequest) {
+			*p.result = service.Placed{Order: earlier.asPlaced(), Replayed: true}
+		} else {
+			p.fail(service.ErrIdempotencyMismatch)
+		}
+		return earlier
+	}
+	if held := of.holding(p.row.VoucherID); len(held) >= p.limit {
+		newest := held.newest()
+		p.fail(&service.DuplicateOrderError{OrderID: newest.ID})
+		return newest
 	}
 	return nil
 }
@@ -184,15 +227,15 @@ func sameOrder(stored, o *orderRow) bool {
 
 // existing reads the rows whose ids are taken.
 func (b *batch) existing(tx *gorm.DB) (map[int64]orderRow, error) {
-	if !b.lookIDs {
+	if !b.careful {
 		return nil, nil
 	}
-	ids := make([]int64, len(b.rows))
-	for i, p := range b.rows {
-		ids[i] = p.row.ID
-	}
+	return ordersByID(tx, b.rows)
+}
+
+func ordersByID(tx *gorm.DB, of []*placing) (map[int64]orderRow, error) {
 	var rows []orderRow
-	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
+	if err := tx.Where("id IN ?", idsOf(of)).Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	byID := make(map[int64]orderRow, len(rows))
@@ -202,49 +245,29 @@ func (b *batch) existing(tx *gorm.DB) (map[int64]orderRow, error) {
 	return byID, nil
 }
 
-// buyer is a user in one sale.
-type buyer struct{ user, voucher int64 }
-
-func buyerOf(r *orderRow) buyer { return buyer{user: r.UserID, voucher: r.VoucherID} }
-
-// holders reads the active orders of the buyers, and what else they hold in these sales.
-func (b *batch) holders(tx *gorm.DB) (map[buyer][]orderRow, error) {
-	held := make(map[buyer][]orderRow, len(b.rows))
-	if !b.lookHolders {
-		return held, nil
+func idsOf(rows []*placing) []int64 {
+	ids := make([]int64, len(rows))
+	for i, p := range rows {
+		ids[i] = p.row.ID
 	}
-	var users, vouchers []int64
+	return ids
+}
+
+// known reads the orders of the users whose slots cannot be guessed: of those who may hold several, and, in a careful
+// run, of all.
+func (b *batch) known(tx *gorm.DB) (map[int64]userOrders, error) {
+	var of []*placing
 	for _, p := range b.rows {
-		users = append(users, p.row.UserID)
-		if !slices.Contains(vouchers, p.row.VoucherID) {
-			vouchers = append(vouchers, p.row.VoucherID)
+		if b.careful || p.limit > 1 {
+			of = append(of, p)
 		}
 	}
-	var rows []orderRow
-	err := tx.Select("id", "user_id", "voucher_id", "slot").
-		Where("user_id IN ? AND voucher_id IN ? AND slot IS NOT NULL", users, vouchers).Find(&rows).Error
-	for _, r := range rows {
-		held[buyerOf(&r)] = append(held[buyerOf(&r)], r)
-	}
-	return held, err
+	return readUserOrders(tx, of, nil)
 }
 
-func newest(rows []orderRow) int64 {
-	return slices.MaxFunc(rows, func(a, b orderRow) int { return cmp.Compare(a.ID, b.ID) }).ID
-}
-
-// freeSlot returns the lowest slot that no row has.
-func freeSlot(rows []orderRow) int {
-	for slot := 1; ; slot++ {
-		if !slices.ContainsFunc(rows, func(r orderRow) bool { return *r.Slot == slot }) {
-			return slot
-		}
-	}
-}
-
-// insert stores the rows in one statement. It is written out because gorm's reflection over 13 columns costs more
-// than all else that this process does for an order.
-func (b *batch) insert(tx *gorm.DB) error {
+// insert stores the rows in one statement and returns how many a unique index let in. It is written out because gorm's
+// reflection over the columns costs more than all else that this process does for an order.
+func (b *batch) insert(tx *gorm.DB) (int64, error) {
 	rows := make([]*orderRow, len(b.inserts))
 	for i, p := range b.inserts {
 		rows[i] = &p.row
@@ -254,27 +277,39 @@ func (b *batch) insert(tx *gorm.DB) error {
 	})
 	args := make([]any, 0, len(rows)*insertColumns)
 	for _, r := range rows {
-		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt)
+		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt,
+			r.IdemKey, r.IdemRequest)
 	}
-	_, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows)), args...)
-	switch {
-	case b.store.duplicate(err, primaryKey):
-		b.lookIDs = true
-		return errLookAgain
-	case b.store.duplicate(err, ukUserVoucherSlot):
-		b.lookHolders = true
-		return errLookAgain
+	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows))+b.store.dialect.keys.unlessThere, args...)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	return res.RowsAffected()
 }
 
 const (
-	insertColumns = 10
-	insertHead    = "INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, expires_at, updated_at) VALUES "
-	insertRow     = "(?,?,?,?,?,?,?,?,?,?)"
+	insertColumns = 12
+	insertHead    = "INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, expires_at, updated_at, " +
+		"idem_key, idem_request) VALUES "
+	insertRow = "(?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 
 // insertOrders is the statement for n rows. What it leaves out is NULL: it has not happened yet.
 func insertOrders(n int) string {
 	return insertHead + insertRow + strings.Repeat(","+insertRow, n-1)
+}
+
+// landed finds out whether all rows are in the table; gorm.ErrRecordNotFound says that they are not.
+func (b *batch) landed(tx *gorm.DB) error {
+	stored, err := ordersByID(tx, b.inserts)
+	if err != nil {
+		return err
+	}
+	for _, p := range b.inserts {
+		if r, ok := stored[p.row.ID]; !ok || !sameOrder(&r, &p.row) {
+			b.careful = true // some may be there, and must not take a unit again
+			return gorm.ErrRecordNotFound
+		}
+	}
+	return nil
 }

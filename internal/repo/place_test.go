@@ -40,7 +40,7 @@ func TestBatchAnswersEachExactly(t *testing.T) {
 		require.NoError(t, err)
 		_, err = placeOrder(ctx, s, newOrder(2, 11, other.ID), 1)
 		require.NoError(t, err)
-		placed := s.PlaceOrders(ctx, []service.Order{
+		placed := s.PlaceOrders(ctx, within(1, []service.Order{
 			newOrder(103, 30, v.ID),
 			newOrder(104, 10, v.ID), // holds one
 			newOrder(105, 30, v.ID), // repeats the first
@@ -51,7 +51,7 @@ func TestBatchAnswersEachExactly(t *testing.T) {
 			newOrder(108, 24, v.ID), // nothing is left
 			newOrder(109, 24, v.ID), // repeats somebody for whom nothing was left
 			newOrder(110, 20, v.ID), // repeats one that was placed
-		}, 1)
+		}))
 		taken, none := service.ErrIDTaken.Error(), service.ErrSoldOut.Error()
 		require.Equal(t, []string{
 			"order 103", holds(1), holds(103), taken, "order 106", taken, "order 107", none, none, holds(106),
@@ -65,18 +65,18 @@ func TestBatchAnswersEachExactly(t *testing.T) {
 			}
 		}
 
-		require.Equal(t, []string{holds(106), none, none}, outcomes(s.PlaceOrders(ctx, []service.Order{
+		require.Equal(t, []string{holds(106), none, none}, outcomes(s.PlaceOrders(ctx, within(1, []service.Order{
 			newOrder(120, 20, v.ID), newOrder(121, 40, v.ID), newOrder(122, 40, v.ID),
-		}, 1)), "nothing was left from the start")
+		}))), "nothing was left from the start")
 	})
 }
 
 func TestBatchWithLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 4, 2)
-		placed := s.PlaceOrders(t.Context(), []service.Order{
+		placed := s.PlaceOrders(t.Context(), within(2, []service.Order{
 			newOrder(1, 10, v.ID), newOrder(2, 10, v.ID), newOrder(3, 10, v.ID), newOrder(4, 11, v.ID), newOrder(5, 12, v.ID), newOrder(6, 11, v.ID),
-		}, 2)
+		}))
 		require.Equal(t, []string{"order 1", "order 2", holds(2), "order 4", "order 5", service.ErrSoldOut.Error()}, outcomes(placed))
 		require.Equal(t, []int{1, 2}, []int{placed[0].Order.Slot, placed[1].Order.Slot})
 		requireBooks(t, s, v.ID, 0, 4)
@@ -91,19 +91,19 @@ func TestBatchDeliveredAgain(t *testing.T) {
 			v := newSale(t, s, 3, limit)
 			id := v.ID * 100
 			first := []service.Order{newOrder(id, 10, v.ID), newOrder(id+1, 11, v.ID)}
-			want := s.PlaceOrders(ctx, first, limit)
+			want := s.PlaceOrders(ctx, within(limit, first))
 			require.NoError(t, want[0].Err)
-			for i, p := range s.PlaceOrders(ctx, first, limit) {
+			for i, p := range s.PlaceOrders(ctx, within(limit, first)) {
 				require.Equal(t, service.Placed{Order: want[i].Order, Before: true}, p)
 			}
 			requireBooks(t, s, v.ID, 1, 2)
 			more := append(slices.Clone(first), newOrder(id+2, 12, v.ID), newOrder(id+3, 13, v.ID))
 			require.Equal(t, []string{
 				fmt.Sprintf("order %d", id), fmt.Sprintf("order %d", id+1), fmt.Sprintf("order %d", id+2), service.ErrSoldOut.Error(),
-			}, outcomes(s.PlaceOrders(ctx, more, limit)))
+			}, outcomes(s.PlaceOrders(ctx, within(limit, more))))
 			_, err := cancel(ctx, s, 10, id, now)
 			require.NoError(t, err)
-			again := s.PlaceOrders(ctx, first, limit)
+			again := s.PlaceOrders(ctx, within(limit, first))
 			require.NoError(t, again[0].Err)
 			require.Equal(t, service.OrderCancelled, again[0].Order.Status, "what ended does not begin again")
 			requireBooks(t, s, v.ID, 1, 2)
@@ -130,7 +130,7 @@ func TestBatchesRaced(t *testing.T) {
 						user := 1 + (from+i*worker+i)%users
 						batch = append(batch, newOrder(1000*(1+worker%4)+user, user, v.ID)) // pairs of workers share ids
 					}
-					for i, p := range s.PlaceOrders(context.Background(), batch, 1) {
+					for i, p := range s.PlaceOrders(context.Background(), within(1, batch)) {
 						if p.Err == nil {
 							mu.Lock()
 							if held[batch[i].UserID] == nil {
@@ -157,12 +157,12 @@ func TestBatchOfSeveralSales(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		a, b, c := newSale(t, s, 2, 1), newSale(t, s, 10, 1), newSale(t, s, 5, 1)
-		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(ctx, []service.Order{
+		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(ctx, within(1, []service.Order{
 			newOrder(1, 10, c.ID), newOrder(2, 10, a.ID), newOrder(3, 11, c.ID),
-		}, 1)))
+		}))))
 		none := service.ErrSoldOut.Error()
 		require.Equal(t, []string{"order 11", "order 12", none, holds(2), holds(11), none, holds(1), none},
-			outcomes(s.PlaceOrders(ctx, []service.Order{
+			outcomes(s.PlaceOrders(ctx, within(1, []service.Order{
 				newOrder(11, 20, b.ID),
 				newOrder(12, 21, a.ID),
 				newOrder(13, 20, a.ID), // nothing is left; that he has one of b does not count
@@ -171,7 +171,7 @@ func TestBatchOfSeveralSales(t *testing.T) {
 				newOrder(16, 20, a.ID),
 				newOrder(17, 10, c.ID),
 				newOrder(18, 30, 999), // no such sale
-			}, 1)))
+			}))))
 		requireBooks(t, s, a.ID, 0, 2)
 		requireBooks(t, s, b.ID, 9, 1)
 		requireBooks(t, s, c.ID, 3, 2)
@@ -185,9 +185,9 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		require.Equal(t, service.SaleLevel{Stock: 4, Limit: 1, Active: 1, Sum: 3}, level)
 		_, err = s.SaleLevel(ctx, 999)
 		require.ErrorIs(t, err, service.ErrNotFound)
-		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, []service.Order{
+		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, within(1, []service.Order{
 			newOrder(21, 40, a.ID), newOrder(22, 40, 999),
-		}, 1)), "nothing is left of any")
+		}))), "nothing is left of any")
 	})
 }
 
@@ -211,7 +211,7 @@ func TestBatchesOfSeveralSalesRaced(t *testing.T) {
 					for i, sale := range order {
 						batch = append(batch, newOrder(10_000*(1+worker)+100*user+int64(i), 1+(user+7*worker)%users, sale))
 					}
-					for _, p := range s.PlaceOrders(context.Background(), batch, 1) {
+					for _, p := range s.PlaceOrders(context.Background(), within(1, batch)) {
 						var dup *service.DuplicateOrderError
 						if p.Err != nil && !errors.As(p.Err, &dup) && !errors.Is(p.Err, service.ErrSoldOut) {
 							t.Errorf("%v", p.Err)
@@ -247,7 +247,7 @@ func TestPoisonedRow(t *testing.T) {
 		for user := range int64(20) {
 			batch = append(batch, newOrder(100+user, 1+user, v.ID))
 		}
-		for i, p := range s.PlaceOrders(t.Context(), batch, 1) {
+		for i, p := range s.PlaceOrders(t.Context(), within(1, batch)) {
 			if batch[i].UserID == 13 {
 				require.ErrorContains(t, p.Err, "poison")
 				require.NotErrorIs(t, p.Err, service.ErrUnavailable)
@@ -269,7 +269,7 @@ func TestBatchSurvivesItsConnection(t *testing.T) {
 	require.NoError(t, takeOne(blocker, v.ID))
 	done := make(chan []service.Placed, 1)
 	go func() {
-		done <- s.PlaceOrders(context.Background(), []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}, 1)
+		done <- s.PlaceOrders(context.Background(), within(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
 	}()
 	var victim int64
 	require.Eventually(t, func() bool {

@@ -22,7 +22,7 @@ func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) service.S
 
 func sold(t *testing.T, s *Store, limit int, orders ...service.Order) {
 	t.Helper()
-	for _, p := range s.PlaceOrders(t.Context(), orders, limit) {
+	for _, p := range s.PlaceOrders(t.Context(), within(limit, orders)) {
 		require.NoError(t, p.Err)
 	}
 }

@@ -70,9 +70,18 @@ func cancel(ctx context.Context, s *Store, user, id int64, at time.Time) (servic
 	})
 }
 
+// within are orders of which a user may hold as many as limit.
+func within(limit int, orders []service.Order) []service.NewOrder {
+	all := make([]service.NewOrder, len(orders))
+	for i, o := range orders {
+		all[i] = service.NewOrder{Order: o, Limit: limit}
+	}
+	return all
+}
+
 // placeOrder places one order.
 func placeOrder(ctx context.Context, s *Store, o service.Order, limit int) (service.Order, error) {
-	placed := s.PlaceOrders(ctx, []service.Order{o}, limit)[0]
+	placed := s.PlaceOrders(ctx, within(limit, []service.Order{o}))[0]
 	return placed.Order, placed.Err
 }
 

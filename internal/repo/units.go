@@ -2,7 +2,6 @@ package repo
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -87,27 +86,17 @@ func remove(tx *gorm.DB, rows []*placing) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	ids := make([]int64, len(rows))
-	for i, p := range rows {
-		ids[i] = p.row.ID
-	}
-	return tx.Where("id IN ?", ids).Delete(&orderRow{}).Error
+	return tx.Where("id IN ?", idsOf(rows)).Delete(&orderRow{}).Error
 }
 
-// refuse tells those for whom nothing is left, and repeats of theirs in the same batch, that it is sold out.
+// refuse answers the rows for which no unit is left, and their followers in the batch, with ErrSoldOut.
 func (b *batch) refuse(dropped []*placing) {
-	if len(dropped) == 0 {
-		return
-	}
-	gone := make(map[int64]bool, len(dropped))
 	for _, p := range dropped {
 		p.fail(service.ErrSoldOut)
-		gone[p.row.ID] = true
 	}
-	for _, p := range b.rows {
-		var dup *service.DuplicateOrderError
-		if errors.As(p.result.Err, &dup) && gone[dup.OrderID] {
-			p.fail(service.ErrSoldOut)
+	for _, f := range b.followers {
+		if slices.Contains(dropped, f.leader) {
+			f.row.fail(service.ErrSoldOut)
 		}
 	}
 }

@@ -22,33 +22,22 @@ type Committer struct {
 // else is the fault of the admission.
 func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
 	errs := make([]error, len(as))
-	byLimit := map[int][]int{} // orders of several vouchers share a transaction, but have one limit in it
+	orders := make([]NewOrder, len(as))
 	for i, a := range as {
-		byLimit[a.Limit] = append(byLimit[a.Limit], i)
-	}
-	for limit, group := range byLimit {
-		c.commit(ctx, as, group, limit, errs)
-	}
-	return errs
-}
-
-func (c *Committer) commit(ctx context.Context, as []Admission, group []int, limit int, errs []error) {
-	orders := make([]Order, len(group))
-	for n, i := range group {
-		a := as[i]
-		orders[n] = Order{
+		orders[i] = NewOrder{Limit: a.Limit, Order: Order{
 			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: OrderPendingPayment, Amount: a.Amount,
 			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(a.At),
-		}
+		}}
 	}
-	for n, placed := range c.Orders.PlaceOrders(ctx, orders, limit) {
-		errs[group[n]] = placed.Err
+	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {
+		errs[i] = placed.Err
 		if errors.Is(placed.Err, ErrIDTaken) {
 			// The id was promised to the buyer, so his order fails; those of the next ones must not. If this does not
 			// succeed, the next collision tries again.
-			_ = c.IDs.Skip(ctx, orders[n].ID)
+			_ = c.IDs.Skip(ctx, orders[i].ID)
 		}
 	}
+	return errs
 }
 
 // expires says until when an order must be paid. The time runs from the admission, as the buyer was told; after an

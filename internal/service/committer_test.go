@@ -8,15 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limits is a store that notes with what limit it was asked for how many orders.
+// limits is a store that notes the limits of the orders it is given.
 type limits struct {
 	store
 	asked map[int]int
 }
 
-func (l *limits) PlaceOrders(ctx context.Context, orders []Order, limit int) []Placed {
-	l.asked[limit] += len(orders)
-	return l.store.PlaceOrders(ctx, orders, limit)
+func (l *limits) PlaceOrders(ctx context.Context, orders []NewOrder) []Placed {
+	for _, o := range orders {
+		l.asked[o.Limit]++
+	}
+	return l.store.PlaceOrders(ctx, orders)
 }
 
 // TestCommitterStoresWhatWasPromised: each admission becomes the order that its buyer was told of, under the limit

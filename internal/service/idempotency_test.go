@@ -418,8 +418,8 @@ func TestClaimedPurchase(t *testing.T) {
 // placedBefore is a store that has every order already.
 type placedBefore struct{ *store }
 
-func (s *placedBefore) PlaceOrders(ctx context.Context, orders []Order, limit int) []Placed {
-	placed := s.store.PlaceOrders(ctx, orders, limit)
+func (s *placedBefore) PlaceOrders(ctx context.Context, orders []NewOrder) []Placed {
+	placed := s.store.PlaceOrders(ctx, orders)
 	for i := range placed {
 		placed[i].Before = true
 	}

@@ -125,7 +125,7 @@ type (
 		due    func(s lifeStore, limit int, wait func(int) time.Duration) ([]service.Payment, error)
 		finish func(s lifeStore, id int64, at time.Time) (*service.Order, error)
 		begin  func(s lifeStore, userID int64, p service.Payment) (service.Order, service.Payment, error)
-		place  func(s lifeStore, orders []service.Order, limit int) []service.Placed
+		place  func(s lifeStore, orders []service.NewOrder) []service.Placed
 		stock  func(s lifeStore, c service.StockChange) (service.Voucher, error)
 		change func(s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error)) (service.Voucher, error)
 		read   func(s lifeStore, id int64) (service.Voucher, error)
@@ -183,11 +183,11 @@ func (f faultyStore) BeginPayment(c context.Context, userID int64, p service.Pay
 	return f.begin(f.lifeStore, userID, p)
 }
 
-func (f faultyStore) PlaceOrders(c context.Context, orders []service.Order, limit int) []service.Placed {
+func (f faultyStore) PlaceOrders(c context.Context, orders []service.NewOrder) []service.Placed {
 	if f.place == nil {
-		return f.lifeStore.PlaceOrders(c, orders, limit)
+		return f.lifeStore.PlaceOrders(c, orders)
 	}
-	return f.place(f.lifeStore, orders, limit)
+	return f.place(f.lifeStore, orders)
 }
 
 func (f faultyStore) ChangeStock(c context.Context, change service.StockChange) (service.Voucher, error) {

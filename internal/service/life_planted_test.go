@@ -180,13 +180,16 @@ var lifeFaults = map[string]planted{
 		}}
 	}),
 	"a user may have one order more": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []service.Order, limit int) []service.Placed {
-			return s.PlaceOrders(ctx, orders, limit+1)
+		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+			for i := range orders {
+				orders[i].Limit++
+			}
+			return s.PlaceOrders(ctx, orders)
 		}}
 	}),
 	"an answer comes without a commit": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []service.Order, limit int) []service.Placed {
-			placed := s.PlaceOrders(ctx, orders, limit)
+		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+			placed := s.PlaceOrders(ctx, orders)
 			for _, p := range placed {
 				if p.Err == nil {
 					w.sql("DELETE FROM voucher_orders WHERE id = ?", p.Order.ID)
@@ -197,8 +200,8 @@ var lifeFaults = map[string]planted{
 		}}
 	}).in("lock"),
 	"an order costs no unit": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []service.Order, limit int) []service.Placed {
-			placed := s.PlaceOrders(ctx, orders, limit)
+		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+			placed := s.PlaceOrders(ctx, orders)
 			for _, p := range placed {
 				if p.Err == nil && !p.Before {
 					w.returnUnits(p.Order.VoucherID, 1)

@@ -22,10 +22,10 @@ type shopStore struct {
 	w *world
 }
 
-func (s shopStore) PlaceOrders(ctx context.Context, orders []service.Order, limit int) []service.Placed {
+func (s shopStore) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
 	var placed []service.Placed
 	err := s.w.transact(func() error {
-		placed = s.lifeStore.PlaceOrders(ctx, orders, limit)
+		placed = s.lifeStore.PlaceOrders(ctx, orders)
 		return nil
 	})
 	if err != nil {

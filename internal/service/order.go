@@ -1,6 +1,9 @@
 package service
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // OrderStatus is where an order is in its life.
 type OrderStatus int8
@@ -100,6 +103,8 @@ type Purchase struct {
 	Deadline  time.Time     // when the buyer must have an answer
 	Wait      time.Duration // how long the buyer is willing to wait for the outcome, in the lane queue
 	Claim     *Claim        // of a request with an Idempotency-Key; its resource is the order
+	// Fence is the context of the user's lock, in the lane lock: the order must not be committed after its end.
+	Fence context.Context
 }
 
 // order makes the order of a purchase, without its slot: the database hands that out.

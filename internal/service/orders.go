@@ -19,11 +19,11 @@ type OrderFilter struct {
 
 // OrderStore keeps orders. Its methods are transactions; errors are those of this package.
 type OrderStore interface {
-	// PlaceOrders inserts orders, each under a free slot of its user in 1..limit, and takes a unit of its voucher for
-	// each, all in one transaction. Each order has its own answer, as if they had come one after the other: the
-	// order as stored, or ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrUnavailable. An order that was stored
-	// by an earlier call succeeds again, and takes nothing.
-	PlaceOrders(ctx context.Context, orders []Order, limit int) []Placed
+	// PlaceOrders inserts orders, each under a free slot of its user, and takes a unit of its voucher for each, all in
+	// one transaction. Each order has its own answer, as if they had come one after the other: the order as stored, or
+	// ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrIdempotencyMismatch, ErrUnavailable. An order that was stored by
+	// an earlier call succeeds again, and takes nothing.
+	PlaceOrders(ctx context.Context, orders []NewOrder) []Placed
 	// MoveOrder makes a move, with what follows from it: the unit returns, the audit log knows.
 	// Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
 	MoveOrder(ctx context.Context, m OrderMove) (Order, error)
@@ -36,11 +36,28 @@ type OrderStore interface {
 	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
 }
 
+// NewOrder is an order to be placed, with what decides whether it may be.
+type NewOrder struct {
+	Order
+	Limit int         // active orders of the voucher that the user may hold
+	Key   *RequestKey // of a request with an Idempotency-Key; nil without one
+	// Fence, if it is not nil, is the context of a lock: once it has ended, the order is refused with ErrUnavailable
+	// instead of being committed.
+	Fence context.Context
+}
+
+// RequestKey recognises a request that places an order, when it is sent again.
+type RequestKey struct {
+	Key     string   // its Idempotency-Key
+	Request [16]byte // a hash of its method, path and body
+}
+
 // Placed is what became of one order of PlaceOrders.
 type Placed struct {
-	Order  Order
-	Err    error
-	Before bool // it was stored before this call, under the same id, user, voucher and time
+	Order    Order
+	Err      error
+	Before   bool // it was stored before this call, under the same id, user, voucher and time
+	Replayed bool // an earlier request with the same key placed it; Order is as it was placed
 }
 
 // Lane is a way from a purchase to a committed order. Place returns the order only after its row is durable, or

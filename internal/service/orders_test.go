@@ -27,10 +27,10 @@ type store struct {
 	users  func() ([]int64, error)
 }
 
-func (s *store) PlaceOrders(ctx context.Context, orders []Order, _ int) []Placed {
+func (s *store) PlaceOrders(ctx context.Context, orders []NewOrder) []Placed {
 	placed := make([]Placed, len(orders))
 	for i, o := range orders {
-		placed[i].Order, placed[i].Err = s.place(ctx, o)
+		placed[i].Order, placed[i].Err = s.place(ctx, o.Order)
 		placed[i].Before = placed[i].Order.ID == storedBefore
 	}
 	return placed

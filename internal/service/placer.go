@@ -46,18 +46,19 @@ func (p placer) place(ctx context.Context, purchases []Purchase) []Placed {
 // try places the open purchases and returns those whose id was taken.
 func (p placer) try(ctx context.Context, purchases []Purchase, results []Placed, open []int) (again []int) {
 	ids, errs := number(ctx, p.ids, purchases, open)
-	orders, placing := make([]Order, 0, len(open)), make([]int, 0, len(open))
+	orders, placing := make([]NewOrder, 0, len(open)), make([]int, 0, len(open))
 	for n, i := range open {
 		if errs[n] != nil {
 			results[i].Err = errs[n]
 			continue
 		}
-		orders, placing = append(orders, purchases[i].order(ids[n])), append(placing, i)
+		p := &purchases[i]
+		orders, placing = append(orders, NewOrder{Order: p.order(ids[n]), Limit: p.Limit, Fence: p.Fence}), append(placing, i)
 	}
 	if len(orders) == 0 {
 		return nil
 	}
-	for n, placed := range p.placeOrders(ctx, purchases, placing, orders) {
+	for n, placed := range p.orders.PlaceOrders(ctx, orders) {
 		i := placing[n]
 		results[i] = placed
 		claim := purchases[i].Claim
@@ -117,27 +118,4 @@ func number(ctx context.Context, ids IDs, purchases []Purchase, open []int) (num
 		}
 	}
 	return numbers, errs
-}
-
-// placeOrders places orders, of which orders[n] is that of purchases[open[n]], in one transaction for each limit. There
-// is more than one limit only where vouchers with different ones share a batch, or while one is being raised.
-func (p placer) placeOrders(ctx context.Context, purchases []Purchase, open []int, orders []Order) []Placed {
-	byLimit := map[int][]int{}
-	for n, i := range open {
-		byLimit[purchases[i].Limit] = append(byLimit[purchases[i].Limit], n)
-	}
-	if len(byLimit) == 1 {
-		return p.orders.PlaceOrders(ctx, orders, purchases[open[0]].Limit)
-	}
-	results := make([]Placed, len(orders))
-	for limit, group := range byLimit {
-		some := make([]Order, len(group))
-		for k, n := range group {
-			some[k] = orders[n]
-		}
-		for k, placed := range p.orders.PlaceOrders(ctx, some, limit) {
-			results[group[k]] = placed
-		}
-	}
-	return results
 }

@@ -1,0 +1,143 @@
+package repo
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// commitCutter is a proxy to a MySQL server. While it is armed, it calls meanwhile instead of passing on a COMMIT, and
+// then cuts the connection: the server rolls the transaction back.
+type commitCutter struct {
+	addr      string
+	armed     atomic.Bool
+	meanwhile func()
+}
+
+func cutCommits(t *testing.T, server string) *commitCutter {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	c := &commitCutter{addr: l.Addr().String()}
+	network := "tcp"
+	if strings.HasPrefix(server, "/") {
+		network = "unix"
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			upstream, err := net.Dial(network, server)
+			if err != nil {
+				_ = client.Close()
+				return
+			}
+			go c.forward(client, upstream)
+			go func() { _, _ = io.Copy(client, upstream); _ = client.Close() }()
+		}
+	}()
+	return c
+}
+
+func (c *commitCutter) forward(client, upstream net.Conn) {
+	defer upstream.Close()
+	defer client.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		if bytes.Contains(buf[:n], []byte("\x03COMMIT")) && c.armed.CompareAndSwap(true, false) {
+			upstream.Close() // before meanwhile: what it does must not wait for the locks of the transaction
+			c.meanwhile()
+			return
+		}
+		if _, err := upstream.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestCommitOfWhichAnotherProcessStoredAPart: a COMMIT is lost, and another process stores one of the orders alone, under
+// the same id. The others must not count as stored because of that one.
+func TestCommitOfWhichAnotherProcessStoredAPart(t *testing.T) {
+	dsn := testenv.MySQLDSN(t)
+	cfg, err := mysqldriver.ParseDSN(dsn)
+	require.NoError(t, err)
+	proxy := cutCommits(t, cfg.Addr)
+	cfg.Net, cfg.Addr = "tcp", proxy.addr
+	s, err := OpenMySQL(cfg.FormatDSN())
+	require.NoError(t, err)
+	migrated(t, s)
+	other, err := OpenMySQL(dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = other.Close() })
+	v := newSale(t, s, 10, 1)
+	proxy.meanwhile = func() {
+		_, err := placeOrder(context.Background(), other, newOrder(1, 10, v.ID), 1)
+		require.NoError(t, err)
+	}
+	proxy.armed.Store(true)
+	placed := s.PlaceOrders(t.Context(), within(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
+	require.False(t, proxy.armed.Load())
+	require.Equal(t, []string{"order 1", "order 2"}, outcomes(placed))
+	for _, p := range placed {
+		_, err := s.Order(t.Context(), p.Order.UserID, p.Order.ID)
+		require.NoError(t, err, "order %d is stored", p.Order.ID)
+	}
+	requireBooks(t, s, v.ID, 8, 2)
+}
+
+// TestOrderIsNotCommittedBehindItsFence: a lock that is lost before the commit keeps its order out, and no other one.
+func TestOrderIsNotCommittedBehindItsFence(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		held, lose := context.WithCancelCause(t.Context())
+		lost, cancel := context.WithCancel(t.Context())
+		cancel()
+		orders := within(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID), newOrder(3, 12, v.ID)})
+		orders[1].Fence, orders[2].Fence = lost, held
+		placed := s.PlaceOrders(t.Context(), orders)
+		require.NoError(t, placed[0].Err)
+		require.ErrorIs(t, placed[1].Err, service.ErrUnavailable)
+		require.NoError(t, placed[2].Err)
+		requireBooks(t, s, v.ID, 8, 2)
+
+		// The lock is lost while the transaction runs: between the first statement and the commit.
+		inTransaction := &losing{Context: held, lose: func() { lose(context.Canceled) }, after: 1}
+		orders = within(1, []service.Order{newOrder(4, 13, v.ID), newOrder(5, 14, v.ID)})
+		orders[0].Fence = inTransaction
+		placed = s.PlaceOrders(t.Context(), orders)
+		require.ErrorIs(t, placed[0].Err, service.ErrUnavailable)
+		require.NoError(t, placed[1].Err)
+		requireBooks(t, s, v.ID, 7, 3)
+	})
+}
+
+// losing is a context that ends when its error is asked for the second time.
+type losing struct {
+	context.Context
+	lose  func()
+	after int
+}
+
+func (l *losing) Err() error {
+	if l.after--; l.after < 0 {
+		l.lose()
+	}
+	return l.Context.Err()
+}

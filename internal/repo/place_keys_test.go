@@ -1,0 +1,133 @@
+package repo
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+// keyedOrder is an order of a request with an Idempotency-Key that says what.
+func keyedOrder(id, user, voucher int64, limit int, key, what string) service.NewOrder {
+	k := &service.RequestKey{Key: key}
+	copy(k.Request[:], what)
+	return service.NewOrder{Order: newOrder(id, user, voucher), Limit: limit, Key: k}
+}
+
+// keyedOutcomes tells replays apart.
+func keyedOutcomes(placed []service.Placed) []string {
+	words := outcomes(placed)
+	for i, p := range placed {
+		if p.Replayed {
+			words[i] = "again " + words[i]
+		}
+	}
+	return words
+}
+
+// TestRepeatedRequest: an order is placed once for its key, as first given, whatever became of it, and whether the
+// repetition comes later or in the same batch.
+func TestRepeatedRequest(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx, mismatch := t.Context(), service.ErrIdempotencyMismatch.Error()
+		for _, limit := range []int{1, 3} {
+			v, other := newSale(t, s, 100, limit), newSale(t, s, 100, limit)
+			at := v.ID * 1000
+			user := v.ID * 10
+			first := s.PlaceOrders(ctx, []service.NewOrder{keyedOrder(at, user, v.ID, limit, "k", "a")})
+			require.NoError(t, first[0].Err)
+			requireAgain := func(because string) {
+				t.Helper()
+				again := s.PlaceOrders(ctx, []service.NewOrder{
+					keyedOrder(at+1, user, v.ID, limit, "k", "a"), keyedOrder(at+2, user, v.ID, limit, "k", "other"),
+					keyedOrder(at+3, user, other.ID, limit, "k", "b"), keyedOrder(at+4, user+1, other.ID, limit, "fresh", "b"),
+				})
+				require.Equal(t, []string{fmt.Sprint("again order ", at), mismatch, mismatch}, keyedOutcomes(again)[:3], because)
+				again[0].Order.Slot = first[0].Order.Slot
+				require.Equal(t, first[0].Order, again[0].Order, "as first given")
+			}
+			requireAgain("while the order is active")
+			_, err := cancel(ctx, s, user, at, now)
+			require.NoError(t, err)
+			requireAgain("after it was cancelled")
+			require.NoError(t, s.w.Exec("UPDATE seckill_vouchers SET initial_stock = initial_stock - stock, stock = 0 WHERE voucher_id = ?", v.ID).Error)
+			requireAgain("in a sale that is sold out")
+			requireBooks(t, s, v.ID, 0, 0)
+
+			// A day later the key is as good as new.
+			late := keyedOrder(at+9, user, other.ID, limit, "k", "b")
+			late.CreatedAt = now.Add(service.KeyLife)
+			require.Equal(t, []string{fmt.Sprint("order ", at+9)}, keyedOutcomes(s.PlaceOrders(ctx, []service.NewOrder{late})))
+		}
+	})
+}
+
+func TestRepeatedRequestInABatch(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 3, 2)
+		require.Equal(t, []string{
+			"order 1", "again order 1", "order 3", holds(3), service.ErrIdempotencyMismatch.Error(), "order 6",
+			service.ErrSoldOut.Error(), service.ErrSoldOut.Error(),
+		}, keyedOutcomes(s.PlaceOrders(t.Context(), []service.NewOrder{
+			keyedOrder(1, 10, v.ID, 2, "k", "a"), keyedOrder(2, 10, v.ID, 2, "k", "a"), keyedOrder(3, 10, v.ID, 2, "l", "a"),
+			keyedOrder(4, 10, v.ID, 2, "m", "a"), keyedOrder(5, 10, v.ID, 2, "k", "x"), keyedOrder(6, 11, v.ID, 2, "k", "a"),
+			keyedOrder(7, 12, v.ID, 2, "k", "a"), keyedOrder(8, 12, v.ID, 2, "k", "a"), // nothing is left
+		})))
+		requireBooks(t, s, v.ID, 0, 3)
+	})
+}
+
+// TestKeyOfAnotherRoute: a key that another kind of request used is refused, and the other way round.
+func TestKeyOfAnotherRoute(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		require.NoError(t, s.claim(t, newClaim(10, "k", "cancel")).Err)
+		orders := []service.NewOrder{keyedOrder(1, 10, v.ID, 1, "k", "order"), keyedOrder(2, 11, v.ID, 1, "k", "order")}
+		orders[1].CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
+		require.Equal(t, []string{service.ErrIdempotencyMismatch.Error(), "order 2"}, keyedOutcomes(s.PlaceOrders(t.Context(), orders)))
+		requireBooks(t, s, v.ID, 9, 1)
+		require.ErrorIs(t, s.claim(t, newClaim(11, "k", "cancel")).Err, service.ErrIdempotencyMismatch)
+		require.NoError(t, s.claim(t, newClaim(11, "l", "cancel")).Err)
+	})
+}
+
+// TestRepeatedRequestsRaced: from several processes at once, while the buyer cancels what he has, one order is placed.
+func TestRepeatedRequestsRaced(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		for _, limit := range []int{1, 2} {
+			const users = 20
+			v := newSale(t, s, 1000, limit)
+			var wg sync.WaitGroup
+			for worker := range int64(4) {
+				wg.Go(func() {
+					for user := range int64(users) {
+						id := v.ID*100_000 + worker*1000 + user*10
+						p := s.PlaceOrders(context.Background(), []service.NewOrder{
+							keyedOrder(id, 1+user, v.ID, limit, "k", "a"), keyedOrder(id+1, 1+user, v.ID, limit, fmt.Sprint(worker), "a"),
+						})
+						if worker == 0 && p[1].Err == nil {
+							if _, err := cancel(context.Background(), s, 1+user, p[1].Order.ID, now); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+				})
+			}
+			wg.Wait()
+			var doubled []int64
+			require.NoError(t, s.r.Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
+				v.ID, keyHash("k")).Scan(&doubled).Error)
+			require.Empty(t, doubled)
+			books, err := s.Books(t.Context())
+			require.NoError(t, err)
+			for _, b := range books {
+				require.Empty(t, b.Check())
+			}
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package repo
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// resolve finds out after the insert which rows landed, and answers the others. A repeated press is the usual reason
+// for a row that did not land; it costs two reads, and the transaction goes on.
+//
+// A row with an Idempotency-Key is compared with the user's other orders even if it landed: a cancelled order holds no
+// slot, so no index refuses its repetition. This must come after the insert: two runs of one request want the same
+// slot, and the later one waits at the index until the earlier one is committed and can be seen. Where a user may hold
+// several orders the two may have found different slots free; reading for update makes one of them wait for the other.
+func (b *batch) resolve(tx *gorm.DB, inserted int64) error {
+	landed, missing := b.inserts, []*placing(nil)
+	if inserted < int64(len(b.inserts)) {
+		stored, err := ordersByID(tx, b.inserts)
+		if err != nil {
+			return err
+		}
+		landed = make([]*placing, 0, inserted)
+		for _, p := range b.inserts {
+			r, there := stored[p.row.ID]
+			switch {
+			case !there:
+				missing = append(missing, p)
+			case !sameOrder(&r, &p.row):
+				p.fail(service.ErrIDTaken)
+			default:
+				landed = append(landed, p)
+			}
+		}
+		if int64(len(landed)) > inserted {
+			return b.lookAgain() // an earlier call has stored some of them
+		}
+	}
+	for _, f := range b.followers {
+		if !slices.Contains(landed, f.leader) {
+			missing = append(missing, f.row) // its leader's reason is its own
+		}
+	}
+	landed, err := b.compare(tx, landed, missing)
+	if err != nil {
+		return err
+	}
+	if b.inserts = landed; len(landed) == 0 {
+		return errAllRefused
+	}
+	return nil
+}
+
+// lookAgain has the transaction rolled back and run again, with everything read before the insert.
+func (b *batch) lookAgain() error {
+	b.careful = true
+	return errLookAgain
+}
+
+// compare answers the missing rows, and those with a key, by the other orders of their users. It returns the rows of
+// landed that stay.
+func (b *batch) compare(tx *gorm.DB, landed, missing []*placing) ([]*placing, error) {
+	doubtful := missing
+	for _, p := range landed {
+		if p.key != nil {
+			doubtful = append(doubtful, p)
+		}
+	}
+	if len(doubtful) == 0 {
+		return landed, nil
+	}
+	others, err := readUserOrders(tx, doubtful, landed)
+	if err != nil {
+		return nil, err
+	}
+	elsewhere, err := b.store.keysElsewhere(tx, doubtful)
+	if err != nil {
+		return nil, err
+	}
+	refused := make(map[*placing]bool, len(missing))
+	for _, p := range doubtful {
+		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Key}] {
+			p.fail(service.ErrIdempotencyMismatch)
+			refused[p] = true
+		} else if p.refusedBy(others[p.row.UserID]) != nil {
+			refused[p] = true
+		}
+	}
+	for _, p := range missing {
+		if !refused[p] {
+			return nil, b.lookAgain() // the order that was in its way has just ended
+		}
+	}
+	stay := slices.DeleteFunc(slices.Clone(landed), func(p *placing) bool { return refused[p] })
+	if len(stay) == len(landed) {
+		return landed, nil
+	}
+	if len(b.followers) > 0 {
+		return nil, b.lookAgain()
+	}
+	return stay, remove(tx, slices.DeleteFunc(slices.Clone(landed), func(p *placing) bool { return !refused[p] }))
+}
+
+// userOrders are orders of one user: those that hold a unit, and those with the Idempotency-Keys that were asked for.
+type userOrders []orderRow
+
+// has says whether an order with this id is among them.
+func (of userOrders) has(id int64) bool {
+	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
+}
+
+// keyed returns the order that was placed under the Idempotency-Key of o within KeyLife; nil if there is none.
+func (of userOrders) keyed(o *orderRow) *orderRow {
+	for i := range of {
+		r := &of[i]
+		if o.IdemKey != nil && string(r.IdemKey) == string(o.IdemKey) && o.CreatedAt.Sub(r.CreatedAt) < service.KeyLife {
+			return r
+		}
+	}
+	return nil
+}
+
+// holding returns those that hold a unit of the voucher.
+func (of userOrders) holding(voucherID int64) userOrders {
+	var held userOrders
+	for _, r := range of {
+		if r.VoucherID == voucherID && r.Slot != nil {
+			held = append(held, r)
+		}
+	}
+	return held
+}
+
+func (of userOrders) newest() *orderRow {
+	newest := slices.MaxFunc(of, func(a, b orderRow) int { return cmp.Compare(a.ID, b.ID) })
+	return &newest
+}
+
+// freeSlot returns the lowest slot that no row has.
+func freeSlot(held userOrders) int {
+	for slot := 1; ; slot++ {
+		if !slices.ContainsFunc(held, func(r orderRow) bool { return *r.Slot == slot }) {
+			return slot
+		}
+	}
+}
+
+// readUserOrders reads what the users of the rows hold in their sales, and what was placed under their keys, by user.
+// It leaves out the rows in except.
+func readUserOrders(tx *gorm.DB, of, except []*placing) (map[int64]userOrders, error) {
+	known := make(map[int64]userOrders, len(of))
+	if len(of) == 0 {
+		return known, nil
+	}
+	var users, vouchers []int64
+	var keys [][]byte
+	several := false
+	for _, p := range of {
+		users = append(users, p.row.UserID)
+		if !slices.Contains(vouchers, p.row.VoucherID) {
+			vouchers = append(vouchers, p.row.VoucherID)
+		}
+		if p.key != nil {
+			keys = append(keys, p.row.IdemKey)
+			several = several || p.limit > 1
+		}
+	}
+	which := tx.Session(&gorm.Session{NewDB: true}).Where("voucher_id IN ? AND slot IS NOT NULL", vouchers)
+	if len(keys) > 0 {
+		which = which.Or("idem_key IN ?", keys)
+	}
+	q := tx.Where("user_id IN ?", users).Where(which)
+	if len(except) > 0 {
+		q = q.Where("id NOT IN ?", idsOf(except))
+		if several {
+			q = q.Clauses(forUpdate)
+		}
+	}
+	var rows []orderRow
+	err := q.Find(&rows).Error
+	for _, r := range rows {
+		known[r.UserID] = append(known[r.UserID], r)
+	}
+	return known, err
+}
+
+// keyHash is what an order keeps of an Idempotency-Key: of a fixed, small size, and unique for all that a user can do.
+func keyHash(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:16]
+}
+
+// keysElsewhere returns the keys of the rows that another request used: an order keeps its own key, all other requests
+// keep theirs in idempotency_keys.
+func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error) {
+	var users []int64
+	var keys [][]byte
+	prints := map[keyID]string{}
+	for _, p := range of {
+		if p.key != nil {
+			users, keys = append(users, p.row.UserID), append(keys, []byte(p.key.Key))
+			prints[keyID{p.row.UserID, p.key.Key}] = string(p.row.IdemRequest)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	var rows []keyRow
+	err := tx.Select("user_id", "idem_key", "fingerprint").
+		Where("user_id IN ? AND idem_key IN ? AND expires_at > "+s.dialect.keys.now, users, keys).Find(&rows).Error
+	used := map[keyID]bool{}
+	for _, r := range rows {
+		id := keyID{r.UserID, string(r.IdemKey)}
+		if of, asked := prints[id]; asked && string(r.Fingerprint[:len(of)]) != of {
+			used[id] = true
+		}
+	}
+	return used, err
+}
