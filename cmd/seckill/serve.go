@@ -23,13 +23,9 @@ import (
 	"seckill/internal/service"
 )
 
-// maxInFlight bounds the purchases that one process works on; the next ones are told that it is overloaded.
-// It is far above what the database connections can serve within a buyer's patience: one at a time in the lane lock,
-// many at a time in the others.
-const (
-	maxInFlight        = 4096
-	maxInFlightBatched = 32768
-)
+// maxInFlight bounds the purchases that one process works on; the next ones are answered ErrOverloaded. It is far above
+// what the database can serve within a buyer's patience.
+const maxInFlight = 32768
 
 // Time-outs of the public port. An answer takes at most 5 s, so a writer that needs longer is not reading.
 const (

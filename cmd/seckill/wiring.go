@@ -80,7 +80,10 @@ func newServer(e *env, p parts) (*server, error) {
 		Codes: service.NewRedeemCodes(p.secret), Moved: moves.changed,
 	}
 	lane := lane{store: p.store, nodes: p.lockNodes, ids: ids, gate: gate, workers: workers, metrics: m, console: console}
-	inUse := lane.use(e, s, &ordersConfig)
+	inUse, err := lane.use(e, s, &ordersConfig)
+	if err != nil {
+		return nil, err
+	}
 	reconciler := newReconciler(e, gate, p.store, service.ReconcilerConfig{
 		Queue: cfg.OrderLane == "queue", InUse: inUse, Now: now, Observe: m.reconciled,
 	})
@@ -154,26 +157,28 @@ type lane struct {
 
 // use has orders placed in the configured lane, and adds what must run for it. inUse, of the lane queue, says which gates
 // this process has asked lately.
-func (l lane) use(e *env, s *server, orders *service.OrdersConfig) (inUse func() []int64) {
+func (l lane) use(e *env, s *server, orders *service.OrdersConfig) (inUse func() []int64, err error) {
+	batch := service.NewBatchLane(l.ids, l.store, l.console.batches(l.metrics.batch))
 	switch e.cfg.OrderLane {
 	case "lock":
-		var locks service.UserLocks = &userLocks{nodes: l.nodes, observe: l.metrics.lockEvent}
-		if e.tuning.locks != nil {
-			locks = e.tuning.locks
+		locks := e.tuning.locks
+		if locks == nil {
+			if locks, err = newUserLocks(l.nodes, l.metrics.lockEvent); err != nil {
+				return nil, err
+			}
 		}
-		orders.Lane = service.NewLockLane(locks, l.ids, l.store)
+		orders.Lane = service.NewLockLane(locks, batch)
 	case "batch":
-		observe := l.console.batches(l.metrics.batch)
-		orders.Lane, orders.MaxInFlight = service.NewBatchLane(l.ids, l.store, observe), maxInFlightBatched
+		orders.Lane = batch
 	case "queue":
 		q := service.NewQueueLane(l.gate, l.ids, l.store, l.metrics.batch)
-		orders.Lane, orders.Queue, orders.MaxInFlight = q, l.gate, maxInFlightBatched
+		orders.Lane, orders.Queue = q, l.gate
 		s.background = append(s.background,
 			func(ctx context.Context) { _ = l.gate.Run(ctx) },    // returns nil when ctx ends
 			func(ctx context.Context) { _ = l.workers.Run(ctx) }, // likewise
 		)
-		return q.InUse
+		return q.InUse, nil
 	}
 	warnOfBacklog(e.ctx, l.workers, e.cfg.OrderLane, e.log)
-	return nil
+	return nil, nil
 }

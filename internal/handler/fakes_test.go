@@ -62,6 +62,13 @@ func (l *userLocks) release(userID int64) {
 	delete(l.held, userID)
 }
 
+// free says whether no user's lock is held.
+func (l *userLocks) free() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held) == 0
+}
+
 func (l *userLocks) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -161,7 +161,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	if s.ids == nil {
 		s.ids = newIDs()
 	}
-	var lane service.Lane = service.NewLockLane(e.locks, s.ids, e.db)
+	var lane service.Lane = service.NewLockLane(e.locks, service.NewBatchLane(s.ids, e.db, nil))
 	if s.lane != nil {
 		lane = s.lane(lane)
 	}

@@ -138,6 +138,7 @@ func TestPagesAreAnsweredInTime(t *testing.T) {
 	p.post("/voucher-order/seckill/"+v.ID, nil).broken(http.StatusServiceUnavailable)
 	close(slow.leave)
 	require.Eventually(t, func() bool { return e.stock(v.ID) == 4 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, e.locks.free, time.Minute, time.Millisecond, "the unit is taken before the lock is released")
 	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
 	e.checkBooks()
 }

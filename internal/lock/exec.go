@@ -67,9 +67,10 @@ func newExecutor(rdb redis.UniversalClient) *executor {
 
 // A call is one command on its way.
 type call struct {
-	script *script
+	script *script // nil: the command is plain
 	keys   []string
 	args   []any
+	plain  []any // a command that is no script
 	asked  time.Time
 
 	patient bool // it may wait a little to go with others
@@ -94,6 +95,9 @@ func (c *call) finish(value any, err error) {
 
 // command is what goes over the wire: the script's hash, or all of it.
 func (c *call) command(byHash bool) []any {
+	if c.script == nil {
+		return c.plain
+	}
 	command := make([]any, 0, 3+len(c.keys)+len(c.args))
 	if byHash {
 		command = append(command, "evalsha", c.script.sha)
@@ -279,9 +283,10 @@ func (e *executor) next() []*call {
 // trip is ship, but for the calls that name a script by a hash which the server
 // does not know: it returns them.
 func (e *executor) trip(ctx context.Context, batch []*call, byHash bool) (missing []*call) {
-	cmds := make([]once, len(batch))
-	for i, c := range batch {
-		cmds[i] = once{redis.NewCmd(ctx, c.command(byHash)...)}
+	joints := join(batch)
+	cmds := make([]once, len(joints))
+	for i, calls := range joints {
+		cmds[i] = once{redis.NewCmd(ctx, command(calls, byHash)...)}
 	}
 	if len(cmds) == 1 {
 		_ = e.rdb.Process(ctx, cmds[0]) // the same error as in the command
@@ -292,16 +297,82 @@ func (e *executor) trip(ctx context.Context, batch []*call, byHash bool) (missin
 		}
 		_, _ = pipe.Exec(ctx) // the first of the commands' errors
 	}
-	for i, c := range batch {
+	for i, calls := range joints {
 		value, err := cmds[i].Result()
 		if byHash && noScript(err) {
-			missing = append(missing, c)
+			missing = append(missing, calls...)
 			continue
 		}
-		c.finish(value, err)
+		finish(calls, value, err)
 	}
 	return missing
 }
+
+// join groups the calls that one command can execute: those of one script that
+// has a joint form. The order of the others stays.
+func join(batch []*call) [][]*call {
+	joints, of := make([][]*call, 0, len(batch)), map[*script]int{}
+	for _, c := range batch {
+		if c.script == nil || c.script.joint == nil {
+			joints = append(joints, []*call{c})
+			continue
+		}
+		i, begun := of[c.script]
+		if !begun {
+			i = len(joints)
+			of[c.script] = i
+			joints = append(joints, nil)
+		}
+		joints[i] = append(joints[i], c)
+	}
+	return joints
+}
+
+// command is what goes over the wire for calls that travel together.
+func command(calls []*call, byHash bool) []any {
+	first := calls[0]
+	if len(calls) == 1 {
+		return first.command(byHash)
+	}
+	joint := call{script: first.script.joint, args: []any{len(first.args)}}
+	for _, c := range calls {
+		joint.keys, joint.args = append(joint.keys, c.keys[0]), append(joint.args, c.args...)
+	}
+	return joint.command(byHash)
+}
+
+// finish gives each call its part of the reply.
+func finish(calls []*call, value any, err error) {
+	if len(calls) == 1 {
+		calls[0].finish(value, err)
+		return
+	}
+	replies, _ := value.([]any)
+	for i, c := range calls {
+		switch {
+		case err != nil:
+			c.finish(nil, err)
+		case i >= len(replies):
+			c.finish(nil, fmt.Errorf("lock: unexpected reply %v", value))
+		default:
+			text, failed := replies[i].(string)
+			if failed {
+				c.finish(nil, scriptError(text))
+			} else {
+				c.finish(replies[i], nil)
+			}
+		}
+	}
+}
+
+// scriptError is the error of one call of a joint script, as Redis would have
+// replied it to the call alone.
+type scriptError string
+
+func (e scriptError) Error() string { return string(e) }
+
+// RedisError marks it as a reply (redis.Error).
+func (scriptError) RedisError() {}
 
 // close refuses further commands and waits for those under way.
 func (e *executor) close() {

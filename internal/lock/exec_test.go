@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -201,4 +202,75 @@ func TestExecutorWhileTheServerHangs(t *testing.T) {
 	e.close()
 	_, err = e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.ErrorIs(t, err, ErrClosed)
+}
+
+// Calls of a joint script that travel together are one command, each with its
+// own key, arguments, reply and error.
+func TestJointScript(t *testing.T) {
+	onSingleServers(t, func(t *testing.T, addr string) {
+		e := newTestExecutor(t, addr)
+		ctx := soon(t)
+		require.NoError(t, e.rdb.Set(ctx, "n:7", "text", 0).Err())
+		add := newJointScript(`return redis.call('INCRBY', KEYS[1], ARGV[2]) + ARGV[1]`)
+		trip := func(n int, byHash bool) []*call {
+			var calls []*call
+			for i := range n {
+				calls = append(calls, &call{script: add, keys: []string{fmt.Sprint("n:", i)}, args: []any{1000, i}, done: make(chan struct{})})
+			}
+			if missing := e.trip(ctx, calls, byHash); byHash {
+				require.Len(t, missing, n, "the joint script was not loaded yet")
+			} else {
+				require.Empty(t, missing)
+			}
+			return calls
+		}
+		trip(10, true)
+		for i, c := range trip(10, false) {
+			if i == 7 {
+				require.ErrorContains(t, c.err, "integer")
+				require.True(t, notExecuted(c.err))
+				continue
+			}
+			require.NoError(t, c.err)
+			require.EqualValues(t, 1000+i, c.value)
+		}
+	})
+}
+
+// Locks of many names on the same nodes, used at the same time, share round trips; and each is held by one holder.
+func TestRedLocksShareRoundTrips(t *testing.T) {
+	onSingleServers(t, func(t *testing.T, addr string) {
+		rdb := newClient(t, addr)
+		var sent trips
+		rdb.AddHook(&sent)
+		all, err := NewRedLocks([]redis.UniversalClient{rdb})
+		require.NoError(t, err)
+		const users, each = 64, 10
+		var wg sync.WaitGroup
+		var held [users / 2]atomic.Int64
+		var cycles atomic.Int64
+		for user := range users {
+			wg.Go(func() {
+				for range each {
+					l := all.Lock(fmt.Sprint("order:", user%len(held)))
+					err := TryDo(soon(t), l, func(context.Context) error {
+						cycles.Add(1)
+						assert.EqualValues(t, 1, held[user%len(held)].Add(1))
+						time.Sleep(time.Millisecond)
+						held[user%len(held)].Add(-1)
+						return nil
+					})
+					if err != nil {
+						assert.ErrorIs(t, err, ErrNotAcquired)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.NotZero(t, cycles.Load())
+		require.Less(t, sent.n.Load(), cycles.Load(), "fewer trips with releases than releases")
+		require.Zero(t, rdb.DBSize(soon(t)).Val())
+		_, err = all.Lock("").TryLock(soon(t))
+		require.ErrorIs(t, err, errNoName)
+	})
 }

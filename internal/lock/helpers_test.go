@@ -75,9 +75,9 @@ func newLock(t testing.TB, name string, addrs []string, opts ...RedLockOption) L
 	for i, addr := range addrs {
 		nodes[i] = newClient(t, addr)
 	}
-	l, err := NewRedLock(name, nodes, opts...)
+	all, err := NewRedLocks(nodes, opts...)
 	require.NoError(t, err)
-	return l
+	return all.Lock(name)
 }
 
 // recorder keeps the events of a lock.

@@ -36,7 +36,7 @@ func (s *rwSide) place() place {
 func (l *redLock) place() place {
 	servers := make([]string, len(l.nodes))
 	for i, rdb := range l.nodes {
-		servers[i] = serverOf(rdb)
+		servers[i] = serverOf(rdb.rdb)
 	}
 	slices.Sort(servers)
 	return place{key: RedLockKey(l.name), server: strings.Join(servers, " ")}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -49,7 +48,7 @@ func WithRedLockObserver(fn func(Event)) RedLockOption {
 // redLock implements Locker over redsync.
 type redLock struct {
 	name        string
-	nodes       []redis.UniversalClient
+	nodes       []*node
 	lease       time.Duration
 	nodeTimeout time.Duration
 	observe     func(Event)
@@ -84,13 +83,21 @@ func RedLockKey(name string) string { return "redlock:{" + name + "}" }
 // configure them. NewRedLock does not talk to them and is cheap enough to be
 // called for every use.
 func NewRedLock(name string, nodes []redis.UniversalClient, opts ...RedLockOption) (Locker, error) {
+	l, err := newRedLock(name, nodes, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func newRedLock(name string, nodes []redis.UniversalClient, opts []RedLockOption) (*redLock, error) {
 	l := &redLock{name: name, lease: DefaultLease, nodeTimeout: DefaultNodeTimeout}
 	for _, opt := range opts {
 		opt(l)
 	}
 	switch {
 	case name == "":
-		return nil, errors.New("lock: a RedLock needs a name")
+		return nil, errNoName
 	case len(nodes) == 0:
 		return nil, errors.New("lock: a RedLock needs at least one node")
 	case l.nodeTimeout < MinNodeTimeout || l.nodeTimeout > MaxNodeTimeout:
@@ -99,14 +106,45 @@ func NewRedLock(name string, nodes []redis.UniversalClient, opts ...RedLockOptio
 	if err := checkLease(l.lease); err != nil {
 		return nil, err
 	}
-	l.nodes = slices.Clone(nodes)
-	for i, rdb := range l.nodes {
+	for i, rdb := range nodes {
 		if isNil(rdb) {
 			return nil, fmt.Errorf("lock: node %d is nil", i)
 		}
-		l.nodes[i] = bounded(rdb, l.nodeTimeout)
+		l.nodes = append(l.nodes, &node{rdb: bounded(rdb, l.nodeTimeout)})
 	}
 	return l, nil
+}
+
+var errNoName = errors.New("lock: a RedLock needs a name")
+
+// RedLocks are the RedLocks of all names on the same nodes. They differ from
+// those of [NewRedLock] in their cost only: the commands of locks that are used
+// at the same time share round trips to each node that is a single server, and
+// releases share one script call. A command that finds no other under way is
+// sent at once. It has no goroutines while no command is under way, and needs
+// no Close. It is safe for concurrent use.
+type RedLocks struct{ of redLock }
+
+// NewRedLocks returns the locks on these nodes. Its arguments and errors are
+// those of NewRedLock. It does not talk to the nodes.
+func NewRedLocks(nodes []redis.UniversalClient, opts ...RedLockOption) (*RedLocks, error) {
+	l, err := newRedLock("all", nodes, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range l.nodes {
+		n.exec = newExecutor(n.rdb)
+		n.exec.timeout = l.nodeTimeout
+	}
+	return &RedLocks{of: *l}, nil
+}
+
+// Lock returns the lock of a name, which may be any text but the empty one: its
+// methods then return an error. It is cheap enough to be called for every use.
+func (l *RedLocks) Lock(name string) Locker {
+	lock := l.of
+	lock.name = name
+	return &lock
 }
 
 // isNil also catches a nil pointer in the interface, the shape that a forgotten
@@ -151,6 +189,9 @@ func (l *redLock) acquire(ctx context.Context, opts []Option, wait bool) (*Hold,
 	o, err := newOptions(l.lease, opts)
 	if err != nil {
 		return nil, err
+	}
+	if l.name == "" {
+		return nil, errNoName
 	}
 	began := time.Now()
 	h, err := l.attempts(ctx, o, wait)

@@ -3,8 +3,10 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
@@ -15,7 +17,7 @@ import (
 // commands reach it. It remembers what the node is known to have. redsync
 // writes it from one goroutine per command and joins them all.
 type seat struct {
-	rdb redis.UniversalClient
+	node *node
 
 	acquired vote // the answer to SET NX
 	last     vote // the answer to the last script
@@ -25,6 +27,35 @@ type seat struct {
 	// unheard is set when a delete may have been executed without our hearing
 	// of it; then finding nothing means that we deleted it.
 	unheard bool
+
+	// late is a command whose caller did not wait for its outcome. A delete must
+	// not overtake it.
+	late *call
+}
+
+// A node is one Redis of a RedLock.
+type node struct {
+	rdb  redis.UniversalClient
+	exec *executor // shares round trips; nil: each command has its own
+
+	mu      sync.Mutex
+	scripts map[*redsyncredis.Script]*script // redsync's, in the executor's form
+}
+
+// script returns the form of redsync's script that the executor sends. All of
+// redsync's scripts have one key and reply with a number.
+func (n *node) script(s *redsyncredis.Script) *script {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known := n.scripts[s]
+	if known == nil {
+		if n.scripts == nil {
+			n.scripts = map[*redsyncredis.Script]*script{}
+		}
+		known = newJointScript(s.Src)
+		n.scripts[s] = known
+	}
+	return known
 }
 
 // A vote is a node's answer: yes, no, or an error instead of one.
@@ -57,9 +88,34 @@ type once struct{ *redis.Cmd }
 func (once) NoRetry() bool { return true }
 
 func (c *conn) send(args ...any) (any, error) {
+	if c.seat.node.exec != nil {
+		return c.deliver(&call{plain: args})
+	}
 	cmd := once{redis.NewCmd(c.ctx, args...)}
-	_ = c.seat.rdb.Process(c.ctx, cmd) // the same error as in cmd
+	_ = c.seat.node.rdb.Process(c.ctx, cmd) // the same error as in cmd
 	v, err := cmd.Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return v, err
+}
+
+// deliver sends a command that shares its round trip with others. It comes
+// after the last one of this seat.
+func (c *conn) deliver(sent *call) (any, error) {
+	if last := c.seat.late; last != nil {
+		select {
+		case <-last.done:
+			c.seat.late = nil
+		case <-c.ctx.Done():
+			return nil, fmt.Errorf("%w: %w", errNotSent, c.ctx.Err())
+		}
+	}
+	if !c.seat.node.exec.deliver(c.ctx, sent) {
+		c.seat.late = sent
+		return nil, c.ctx.Err()
+	}
+	v, err := sent.value, sent.err
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
@@ -106,6 +162,10 @@ func (s *seat) answer(yes bool) any {
 }
 
 func (c *conn) evalSha(script *redsyncredis.Script, keysAndArgs []any) (any, error) {
+	if c.seat.node.exec != nil {
+		key, _ := keysAndArgs[0].(string) // redsync's name of the mutex
+		return c.deliver(&call{script: c.seat.node.script(script), keys: []string{key}, args: keysAndArgs[1:]})
+	}
 	args := make([]any, 0, 6)
 	args = append(args, "evalsha", script.Hash, script.KeyCount)
 	args = append(args, keysAndArgs...)

@@ -46,8 +46,8 @@ func newSession(l *redLock, lease time.Duration) *session {
 		seats:   make([]seat, len(l.nodes)),
 	}
 	pools := make([]redsyncredis.Pool, len(l.nodes))
-	for i, rdb := range l.nodes {
-		s.seats[i].rdb = rdb
+	for i, n := range l.nodes {
+		s.seats[i].node = n
 		pools[i] = &s.seats[i]
 	}
 	s.sync = redsync.New(pools...)

@@ -56,6 +56,7 @@ type waiter[T, R any] struct {
 	since  time.Time
 	result R
 	done   chan struct{}
+	timer  *time.Timer // of do
 }
 
 func newCollector[T, R any](maxKeys int, run func(context.Context, []T) []R, failed func(error) R) *collector[T, R] {
@@ -65,19 +66,28 @@ func newCollector[T, R any](maxKeys int, run func(context.Context, []T) []R, fai
 	}
 }
 
-// do returns the result of item, decided together with others of its key. It returns in bounded time, and it does not
-// end early when its caller loses interest: what is being decided cannot be taken back.
-func (c *collector[T, R]) do(key int64, item T) R {
+// do returns the result of item, decided together with others of its key. After the deadline the result is
+// ErrUnavailable, and what becomes of item is unknown: what is being decided cannot be taken back.
+func (c *collector[T, R]) do(key int64, item T, deadline time.Time) R {
 	w := c.join(key, item)
 	if w == nil {
 		return c.failed(ErrOverloaded)
 	}
-	<-w.done
-	return c.leave(w)
+	if w.timer == nil {
+		w.timer = time.NewTimer(time.Until(deadline))
+	} else {
+		w.timer.Reset(time.Until(deadline))
+	}
+	select {
+	case <-w.done:
+		w.timer.Stop()
+		return c.leave(w)
+	case <-w.timer.C:
+		return c.failed(ErrUnavailable)
+	}
 }
 
-// doWithin is do for a caller who has no time to wait for the result longer than ctx: then it is ErrUnavailable, and
-// nobody knows what becomes of item.
+// doWithin is do with a context instead of a deadline.
 func (c *collector[T, R]) doWithin(ctx context.Context, key int64, item T) R {
 	w := c.join(key, item)
 	if w == nil {
@@ -119,7 +129,7 @@ func (c *collector[T, R]) join(key int64, item T) *waiter[T, R] {
 // leave returns the result of a waiter who was told, and makes room for the next one.
 func (c *collector[T, R]) leave(w *waiter[T, R]) R {
 	result := w.result
-	*w = waiter[T, R]{done: w.done}
+	*w = waiter[T, R]{done: w.done, timer: w.timer}
 	c.waiters.Put(w)
 	return result
 }

@@ -35,7 +35,7 @@ func newTestCollector(maxKeys int, run func(batch []int)) *collector[int, answer
 func ask(c *collector[int, answer], key int64, items ...int) <-chan answer {
 	answers := make(chan answer, len(items))
 	for _, item := range items {
-		go func() { answers <- c.do(key, item) }()
+		go func() { answers <- c.do(key, item, time.Now().Add(time.Hour)) }()
 		synctest.Wait()
 	}
 	return answers
@@ -119,7 +119,7 @@ func TestCollectorRefusesEarly(t *testing.T) {
 		c.mu.Lock()
 		c.queues[1].waiting = make([]*waiter[int, answer], maxWaiting)
 		c.mu.Unlock()
-		require.ErrorIs(t, c.do(1, 5).err, ErrOverloaded)
+		require.ErrorIs(t, c.do(1, 5, time.Now().Add(time.Hour)).err, ErrOverloaded)
 		c.mu.Lock()
 		c.queues[1].waiting = nil
 		c.mu.Unlock()
@@ -144,7 +144,7 @@ func TestCollectorRunsKeysSideBySide(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		for key := range int64(maxBatches + 4) {
-			wg.Go(func() { c.do(key, 0) })
+			wg.Go(func() { c.do(key, 0, time.Now().Add(time.Hour)) })
 		}
 		start := time.Now()
 		wg.Wait()
@@ -213,7 +213,7 @@ func TestBatchLaneAfterItsBuyerLeft(t *testing.T) {
 	lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) { placed++; return o, nil }}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o, err := lane.Place(ctx, Purchase{UserID: 7, VoucherID: 1, Limit: 1})
+	o, err := lane.Place(ctx, Purchase{UserID: 7, VoucherID: 1, Limit: 1, Deadline: time.Now().Add(time.Minute)})
 	require.NoError(t, err)
 	require.Equal(t, int64(7), o.UserID)
 	require.Equal(t, 1, placed)
@@ -276,4 +276,26 @@ func TestBatchLaneTellsWhatBecameOfIt(t *testing.T) {
 		_, _ = lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 7, Deadline: time.Now().Add(time.Minute)})
 	}
 	require.Equal(t, []error{nil, nil, ErrSoldOut}, heard)
+}
+
+// TestPurchaseHasAnAnswerByItsDeadline: even if the transaction of its batch hangs, or that of the batch before it.
+func TestPurchaseHasAnAnswerByItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) { <-hang; return o, nil }}, nil)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for user := range int64(2) {
+			wg.Go(func() {
+				_, err := lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 1, Deadline: start.Add(3 * time.Second)})
+				require.ErrorIs(t, err, ErrUnavailable)
+				require.Equal(t, 3*time.Second, time.Since(start))
+			})
+		}
+		wg.Wait()
+		close(hang)
+		o, err := lane.Place(t.Context(), Purchase{UserID: 3, VoucherID: 1, Deadline: time.Now().Add(3 * time.Second)})
+		require.NoError(t, err)
+		require.Equal(t, int64(3), o.UserID)
+	})
 }

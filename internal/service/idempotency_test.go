@@ -401,7 +401,7 @@ func TestClaimedPurchase(t *testing.T) {
 			if tc.before {
 				orders = &placedBefore{store}
 			}
-			lane := NewLockLane(locks{}, &ids{}, orders)
+			lane := NewLockLane(locks{}, NewBatchLane(&ids{}, orders, nil))
 			o, err := lane.Place(t.Context(), claimedPurchase(keys, tc.again, tc.order))
 			if tc.err != nil {
 				require.ErrorIs(t, err, tc.err)

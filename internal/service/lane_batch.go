@@ -27,8 +27,8 @@ func NewBatchLane(ids IDs, orders OrderStore, observe func([]Purchase, []Placed)
 	return &BatchLane{collector: newCollector(maxVouchers, run, func(err error) Placed { return Placed{Err: err} })}
 }
 
-// Place implements Lane. A purchase that has joined a batch is decided with it, in bounded time.
+// Place implements Lane. A purchase that has joined a batch is decided with it, whether or not its buyer still waits.
 func (l *BatchLane) Place(_ context.Context, p Purchase) (Order, error) {
-	placed := l.collector.do(p.VoucherID, p)
+	placed := l.collector.do(p.VoucherID, p, p.Deadline)
 	return placed.Order, placed.Err
 }

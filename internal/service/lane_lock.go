@@ -8,39 +8,41 @@ import (
 
 // UserLocks serialises the purchases of one user across processes. It saves work; the database decides.
 type UserLocks interface {
-	// TryDo runs fn while holding the user's lock and returns fn's error. It does not wait: a lock that somebody
-	// holds is ErrOrderInProgress, and fn did not run. fn's context ends when the lock is lost.
+	// TryDo runs fn while holding the user's lock and returns fn's error. It does not wait: if the lock is taken, it
+	// returns ErrOrderInProgress and fn does not run. fn's context ends when the lock is lost.
 	TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error
 }
 
-// LockLane is the reference lane: the user's lock around one transaction for one order.
+// LockLane is lane batch under the user's lock.
 type LockLane struct {
-	locks  UserLocks
-	placer placer
+	locks UserLocks
+	batch *BatchLane
 }
 
 // NewLockLane makes the lane.
-func NewLockLane(locks UserLocks, ids IDs, orders OrderStore) *LockLane {
-	return &LockLane{locks: locks, placer: placer{ids: ids, orders: orders}}
+func NewLockLane(locks UserLocks, batch *BatchLane) *LockLane {
+	return &LockLane{locks: locks, batch: batch}
 }
 
-// Place implements Lane. The lock covers the commit: whoever gets the lock next sees this order.
+// Place implements Lane. The lock covers the commit: the next holder sees this order. The order is not committed once
+// the lock is lost.
 func (l *LockLane) Place(ctx context.Context, p Purchase) (Order, error) {
 	var (
-		placed Placed
+		o      Order
+		placed error
 		ran    bool
 	)
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
-	err := l.locks.TryDo(ctx, p.UserID, func(ctx context.Context) error {
-		ran = true
-		placed = l.placer.place(ctx, []Purchase{p})[0]
-		return placed.Err
+	err := l.locks.TryDo(ctx, p.UserID, func(held context.Context) error {
+		ran, p.Fence = true, held
+		o, placed = l.batch.Place(ctx, p)
+		return placed
 	})
 	switch {
 	case ran:
-		// What the transaction said is the truth, also when the lock was lost meanwhile or its release failed.
-		return placed.Order, placed.Err
+		// The transaction's answer holds even if the lock was lost meanwhile or its release failed.
+		return o, placed
 	case errors.Is(err, ErrOrderInProgress):
 		return Order{}, err
 	}

@@ -77,7 +77,7 @@ func NewQueueLane(gate Gate, ids IDs, store GateStore, observe func(size int)) *
 
 // Place implements Lane. The order is queued, unless the buyer waits and its outcome is known before ctx ends.
 func (l *QueueLane) Place(ctx context.Context, p Purchase) (Order, error) {
-	a := l.collector.do(p.VoucherID, p)
+	a := l.collector.do(p.VoucherID, p, p.Deadline)
 	if a.err != nil || a.outcome == nil {
 		return a.order, a.err
 	}

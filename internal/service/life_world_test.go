@@ -179,7 +179,7 @@ func (w *world) start(i int) {
 	}
 	switch w.lane {
 	case "lock":
-		cfg.Lane = service.NewLockLane(userLocks{w.rdb}, w.ids, w.store)
+		cfg.Lane = service.NewLockLane(userLocks{w.rdb}, service.NewBatchLane(w.ids, w.store, nil))
 	case "batch":
 		cfg.Lane = service.NewBatchLane(w.ids, w.store, nil)
 	case "queue":

@@ -95,7 +95,7 @@ func TestLockLane(t *testing.T) {
 		"ids never free":         {place: func(context.Context, Order) (Order, error) { return Order{}, ErrIDTaken }, want: ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lane := NewLockLane(tc.locks, &tc.ids, &store{place: tc.place})
+			lane := NewLockLane(tc.locks, NewBatchLane(&tc.ids, &store{place: tc.place}, nil))
 			o, err := lane.Place(t.Context(), Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute)})
 			if tc.want != nil {
 				require.ErrorIs(t, err, tc.want)
@@ -109,12 +109,12 @@ func TestLockLane(t *testing.T) {
 
 func TestLockLaneTakesAFreshID(t *testing.T) {
 	g := &ids{}
-	lane := NewLockLane(locks{}, g, &store{place: func(_ context.Context, o Order) (Order, error) {
+	lane := NewLockLane(locks{}, NewBatchLane(g, &store{place: func(_ context.Context, o Order) (Order, error) {
 		if o.ID < 1000 {
 			return Order{}, ErrIDTaken
 		}
 		return o, nil
-	}})
+	}}, nil))
 	o, err := lane.Place(t.Context(), Purchase{UserID: 7, Deadline: time.Now().Add(time.Minute)})
 	require.NoError(t, err)
 	require.Equal(t, int64(1002), o.ID)
