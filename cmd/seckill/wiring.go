@@ -32,7 +32,7 @@ func newServer(e *env, p parts) (*server, error) {
 		now = e.tuning.now
 	}
 	m := newMetrics(cfg.OrderLane, p.store, p.rdb)
-	ids, err := idgen.New(p.rdb, "order", idgen.WithClock(now))
+	ids, err := idgen.New(p.rdb, "order", idgen.WithClock(now), idgen.WithGuard())
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,6 +30,10 @@ const (
 	// little of a day's 2^32 numbers: it is 1/4096 of them.
 	skipAhead = 1 << 20
 
+	// randomStarts is the part of a day's numbers in which a guarded counter
+	// begins: half of them, so that as many are left at least.
+	randomStarts = 1 << (sequenceBits - 1)
+
 	// counterTTL keeps a counter for clocks that are late or go back over
 	// midnight. It begins again with each use.
 	counterTTL = 48 * time.Hour
@@ -49,15 +54,22 @@ var (
 //go:embed skip.lua
 var skipSource string
 
-var skipScript = redis.NewScript(skipSource)
+//go:embed guarded.lua
+var guardedSource string
+
+var (
+	skipScript    = redis.NewScript(skipSource)
+	guardedScript = redis.NewScript(guardedSource)
+)
 
 // Generator makes the ids of one name. It has no state but its Redis client
 // and may be used by any number of goroutines; any number of generators, in any
 // number of processes, may share a name.
 type Generator struct {
-	rdb  redis.UniversalClient
-	name string
-	now  func() time.Time
+	rdb     redis.UniversalClient
+	name    string
+	now     func() time.Time
+	guarded bool
 }
 
 // Option changes a Generator while New makes it.
@@ -66,6 +78,15 @@ type Option func(*Generator)
 // WithClock replaces time.Now.
 func WithClock(now func() time.Time) Option {
 	return func(g *Generator) { g.now = now }
+}
+
+// WithGuard makes ids unique even if Redis forgets its last numbers, or all of
+// them, within the second: for callers who publish an id before a primary key
+// has accepted it. A counter that is missing begins at a random number, and one
+// that another run of Redis has counted goes on after a gap. It costs a script
+// instead of an INCRBY. All generators of a name must have it, or none.
+func WithGuard() Option {
+	return func(g *Generator) { g.guarded = true }
 }
 
 // New returns a generator of ids that are unique among those of the same name.
@@ -119,16 +140,14 @@ func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 		return 0, fmt.Errorf("idgen: %w: it says %s", ErrClock, now.UTC().Format(time.RFC3339))
 	}
 	key := g.key(now)
-	var count *redis.IntCmd
-	_, err := g.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		count = pipe.IncrBy(ctx, key, n)
-		pipe.Expire(ctx, key, counterTTL)
-		return nil
-	})
+	take := g.take
+	if g.guarded {
+		take = g.takeGuarded
+	}
+	last, err := take(ctx, key, n)
 	if err != nil {
 		return 0, fmt.Errorf("idgen: count %s: %w", key, err)
 	}
-	last := count.Val()
 	if last < n {
 		return 0, fmt.Errorf("idgen: count %s: it stood at %d, which no id generator wrote", key, last-n)
 	}
@@ -136,6 +155,24 @@ func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 		return 0, fmt.Errorf("idgen: count %s: %w", key, ErrExhausted)
 	}
 	return seconds<<sequenceBits | (last - n + 1), nil
+}
+
+// take takes n numbers from a counter and returns the last one.
+func (g *Generator) take(ctx context.Context, key string, n int64) (last int64, err error) {
+	var count *redis.IntCmd
+	_, err = g.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		count = pipe.IncrBy(ctx, key, n)
+		pipe.Expire(ctx, key, counterTTL)
+		return nil
+	})
+	return count.Val(), err
+}
+
+// takeGuarded is take with the gaps of WithGuard.
+func (g *Generator) takeGuarded(ctx context.Context, key string, n int64) (last int64, err error) {
+	keys := []string{key, "{" + key + "}:run"} // of one cluster slot
+	return guardedScript.Run(ctx, g.rdb, keys, n, int64(counterTTL/time.Second),
+		rand.N(int64(randomStarts)), skipAhead+rand.N(int64(skipAhead))).Int64()
 }
 
 // Skip is for the caller whose fresh id turned out to be taken, which proves
