@@ -49,7 +49,11 @@ func (b *bench) run(ctx context.Context) (err error) {
 		b.progress("%s: %s", s.name, s.title)
 		sec := &section{name: s.name, title: s.title}
 		b.report.sections = append(b.report.sections, sec)
-		if err := s.run(b, ctx, sec); err != nil {
+		err := s.run(b, ctx, sec)
+		if b.shared != nil {
+			b.shared.stopServers()
+		}
+		if err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted")
 			}

@@ -118,6 +118,29 @@ func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
 	return tx.Commit()
 }
 
+// hold gives a sale more orders, unpaid and each of a user of its own, which take units that are added to its initial
+// stock. It returns the first of their ids, which are consecutive. No server may have sold from it yet.
+func (s *stack) hold(ctx context.Context, sale string, orders int) (first int64, err error) {
+	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
+		return 0, err
+	}
+	statements := []string{
+		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+			SELECT ((UNIX_TIMESTAMP(d) DIV 1 - 1009929600) << 32) + seq, 1000000000 + seq, %s, 1, 1, 100, d, d + INTERVAL 2 DAY, d
+			FROM seq_1_to_%d, (SELECT NOW(3) - INTERVAL 1 HOUR AS d) t`, sale, orders),
+		fmt.Sprintf("UPDATE seckill_vouchers SET initial_stock = initial_stock + %d WHERE voucher_id = %s", orders, sale),
+	}
+	for _, statement := range statements {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil { //nolint:gosec // an id that the server made
+			return 0, fmt.Errorf("give sale %s more orders: %w", sale, err)
+		}
+	}
+	if first, err = s.number(ctx, "SELECT MIN(id) FROM voucher_orders WHERE user_id > 1000000000 AND voucher_id = "+sale); err != nil {
+		return 0, err
+	}
+	return first, errors.Join(s.set(ctx, "innodb_flush_log_at_trx_commit", "1"), s.settle(ctx))
+}
+
 // empty removes every order and every sale. Voucher ids are not used again, so servers may keep what they know.
 func (s *stack) empty(ctx context.Context) error {
 	for _, statement := range []string{

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,16 +61,29 @@ func TestFillKeepsTheBooks(t *testing.T) {
 	assert.Equal(t, int64(5), first, "servers may still know the first four")
 }
 
+// TestHoldKeepsTheBooks gives a sold-out sale 50 more orders.
+func TestHoldKeepsTheBooks(t *testing.T) {
+	s, store := filled(t)
+	first, err := s.hold(t.Context(), "2", 50)
+	require.NoError(t, err)
+	books, err := store.Books(t.Context())
+	require.NoError(t, err)
+	for _, b := range books {
+		assert.Empty(t, b.Check())
+	}
+	held, err := s.number(t.Context(), fmt.Sprintf(
+		"SELECT COUNT(DISTINCT user_id) FROM voucher_orders WHERE voucher_id = 2 AND status = 1 AND id BETWEEN %d AND %d", first, first+49))
+	require.NoError(t, err)
+	assert.Equal(t, int64(50), held, "unpaid, and with consecutive ids")
+}
+
 func TestAnswersAreHeldAgainstTheDatabase(t *testing.T) {
 	s, _ := filled(t)
 	ctx := t.Context()
 	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))
 	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errUntrue)
 
-	m := &sample{result: &result{}}
-	for range 30 {
-		m.latency.add(time.Millisecond)
-	}
+	m := &sample{result: &result{}, counts: 30}
 	_, err := s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
 	require.NoError(t, err)
 	impatient, cancel := context.WithTimeout(ctx, 100*time.Millisecond)

@@ -62,10 +62,12 @@ type options struct {
 // sizes are what -quick makes smaller besides the runs.
 type sizes struct {
 	history  [2]int // existing orders to compare
+	holders  int    // orders of the sale in which units are returned
 	latency  []int  // connections
 	vouchers []int  // on sale at once
 	servers  []int
-	idle     int // connections
+	rush     [2]int // buyers and stock of the rush on the embedded default
+	idle     int    // connections
 	buffer   int64
 	cycles   time.Duration // of a turn in the lock benchmark
 	profile  time.Duration
@@ -73,12 +75,12 @@ type sizes struct {
 
 var (
 	fullSizes = sizes{
-		history: [2]int{1_000, 5_000_000}, latency: []int{64, 256, 1024}, vouchers: []int{1, 10, 100, 1000},
-		servers: []int{1, 2, 4}, idle: 10_000, buffer: 2 << 30, cycles: 2 * time.Second, profile: 30 * time.Second,
+		history: [2]int{1_000, 5_000_000}, holders: 1_000_000, latency: []int{64, 256, 1024}, vouchers: []int{1, 10, 100, 1000},
+		servers: []int{1, 2, 4}, rush: [2]int{10_000, 2_000}, idle: 10_000, buffer: 2 << 30, cycles: 2 * time.Second, profile: 30 * time.Second,
 	}
 	quickSizes = sizes{
-		history: [2]int{1_000, 20_000}, latency: []int{16, 64}, vouchers: []int{1, 10},
-		servers: []int{1, 2}, idle: 500, buffer: 256 << 20, cycles: 200 * time.Millisecond, profile: time.Second,
+		history: [2]int{1_000, 20_000}, holders: 20_000, latency: []int{16, 64}, vouchers: []int{1, 10},
+		servers: []int{1, 2}, rush: [2]int{1_000, 200}, idle: 500, buffer: 256 << 20, cycles: 200 * time.Millisecond, profile: time.Second,
 	}
 )
 
