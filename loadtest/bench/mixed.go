@@ -39,11 +39,10 @@ func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
 	}
 	const still = "sold-out answers"
 	moving := still + ", " + strconv.Itoa(int(time.Second/cancelEvery)) + " cancellations/s"
-	storm := func(limit time.Duration) load {
-		return load{conns: b.opts.conns, requests: st.requests(sales, clicks{}, b.opts.conns), endless: true, limit: limit}
-	}
+	servers := []*process{server}
+	storm := part{"", servers, load{conns: b.opts.conns, requests: st.requests(sales, clicks{}, b.opts.conns), endless: true}}
 	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		return st.refuse(ctx, part{still, []*process{server}, storm(limit)})
+		return st.refuse(ctx, storm.named(still, limit))
 	}, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		client, token, err := st.admin(ctx, server)
 		if err != nil {
@@ -56,29 +55,55 @@ func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
 			cancel.requests = append(cancel.requests, request(http.MethodPost, path, token, ""))
 			first++
 		}
-		servers := []*process{server}
-		return st.refuse(ctx, part{moving, servers, storm(limit)}, part{"cancellations", servers, cancel})
+		return st.refuse(ctx, storm.named(moving, limit), part{"cancellations", servers, cancel})
 	})
 	what := fmt.Sprintf("sold-out answers/s with %s orders: with 10 cancellations/s / without", thousands(int64(b.opts.sizes.holders)))
 	b.report.add(bar{what: what, values: sec.ratios(moving, still), least: 0.8})
 	return err
 }
 
+// named returns the part for a run of a subject.
+func (p part) named(subject string, limit time.Duration) part {
+	p.subject, p.load.limit = subject, limit
+	return p
+}
+
+// refusals are the answers of a sold-out sale.
+var refusals = []string{"sold_out", "duplicate_order", "order_in_progress"}
+
 // refuse measures a load that meets a sold-out sale, and cancellations beside it. The few buyers of returned units do
 // not count; they are refused as well when they press again.
-func (s *stack) refuse(ctx context.Context, parts ...part) ([]*sample, error) {
-	samples, err := s.measure(ctx, parts...)
+func (s *stack) refuse(ctx context.Context, storm part, cancel ...part) ([]*sample, error) {
+	if err := storm.calm(ctx); err != nil {
+		return nil, err
+	}
+	samples, err := s.measure(ctx, append([]part{storm}, cancel...)...)
 	if err != nil {
 		return nil, err
 	}
-	refusals := []string{"sold_out", "duplicate_order", "order_in_progress"}
 	m := samples[0]
 	m.counts = m.count(refusals...)
-	err = m.only(append(refusals, created, accepted)...)
+	err = m.only(append([]string{created, accepted}, refusals...)...)
 	for _, cancelled := range samples[1:] {
 		err = errors.Join(err, cancelled.only("200"))
 	}
 	return samples, err
+}
+
+// calm runs the load until the unit that the last run returned is sold and the server answers quickly again.
+func (p part) calm(ctx context.Context) error {
+	const short, quick = 300 * time.Millisecond, 100 * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, errors.New("the server does not come to rest"))
+	defer cancel()
+	for {
+		results, err := runParts(ctx, []part{p.named("calm", short)})
+		if err != nil {
+			return err
+		}
+		if r := results[0]; r.count(refusals...) == r.total() && r.latency.percentile(50) < quick {
+			return nil
+		}
+	}
 }
 
 // readers measures the pages that buyers reload: one voucher and the list, each read while a rush runs on the same

@@ -23,8 +23,8 @@ func (b *bench) orders(ctx context.Context, sec *section) error {
 	subject := laneName(b.anyLane())
 	err = b.rounds(ctx, sec, []*stack{st},
 		buyers(st, sale{subject: subject, servers: p[:1], load: load{conns: b.opts.conns}}), b.bare(st, p[1], clicks{}))
-	b.report.add(bar{what: fmt.Sprintf("%s, orders/s at %d connections / bare gin", subject, b.opts.conns),
-		values: sec.ratios(subject, bareSubject), least: onlyFor(b.anyLane(), 0.45)})
+	b.report.addRates(sec, fmt.Sprintf("%s, orders/s at %d connections / bare gin", subject, b.opts.conns),
+		subject, bareSubject, onlyFor(b.anyLane(), 0.45))
 	return err
 }
 
@@ -52,17 +52,15 @@ func (b *bench) lanesCompared(ctx context.Context, sec *section) error {
 	}
 	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
 	if len(lanes) == 2 {
-		b.report.add(bar{what: "lock lane / batch lane, orders/s at " + connections(counts[1]),
-			values: sec.ratios(atConnections("lock", counts[1]), atConnections("batch", counts[1])), least: 0.6})
+		b.report.addRates(sec, fmt.Sprintf("lock lane / batch lane, orders/s at %d connections", counts[1]),
+			atConnections("lock", counts[1]), atConnections("batch", counts[1]), 0.6)
 	}
 	for _, lane := range lanes {
-		b.report.add(bar{what: fmt.Sprintf("%s, orders/s at %d connections / at %d", laneName(lane), counts[0], counts[1]),
-			values: sec.ratios(atConnections(lane, counts[0]), atConnections(lane, counts[1])), least: onlyFor(lane, 0.85)})
+		b.report.addRates(sec, fmt.Sprintf("%s, orders/s at %d connections / at %d", laneName(lane), counts[0], counts[1]),
+			atConnections(lane, counts[0]), atConnections(lane, counts[1]), onlyFor(lane, 0.85))
 	}
 	return err
 }
-
-func connections(n int) string { return fmt.Sprintf("%d connections", n) }
 
 // keyedOrders measures the price of an Idempotency-Key.
 func (b *bench) keyedOrders(ctx context.Context, sec *section) error {
@@ -94,9 +92,8 @@ func (b *bench) clicksCompared(ctx context.Context, sec *section, how clicks, wh
 	for _, lane := range lanes {
 		plain := laneName(lane)
 		changed := plain + ", " + what
-		b.report.add(bar{what: changed + " / without, orders/s", values: sec.ratios(changed, plain), least: onlyFor(lane, least)})
-		b.report.add(bar{what: changed + " / without, CPU per order", values: sec.costs(changed, plain)})
-		b.report.add(bar{what: changed + ", orders/s / bare gin with the same requests", values: sec.ratios(changed, bareSubject)})
+		b.report.addRates(sec, changed+" / without, orders/s", changed, plain, onlyFor(lane, least))
+		b.report.addRates(sec, changed+", orders/s / bare gin with the same requests", changed, bareSubject, 0)
 	}
 	return err
 }
@@ -123,7 +120,7 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 		}
 		return samples, err
 	}, b.bare(st, p[1], clicks{}))
-	b.report.add(bar{what: "sold-out answers/s / bare gin", values: sec.ratios(subject, bareSubject), least: 0.8})
+	b.report.addRates(sec, "sold-out answers/s / bare gin", subject, bareSubject, 0.8)
 	return err
 }
 
@@ -164,7 +161,7 @@ func (b *bench) queue(ctx context.Context, sec *section) error {
 			}
 			return samples, errors.Join(samples[0].only(accepted), st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
 		})
-	b.report.add(bar{what: "queue lane, accepted/s / gin with one EVALSHA per request", values: sec.ratios(subject, yardstick), least: 1.3})
+	b.report.addRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, yardstick, 1.3)
 	b.report.add(bar{what: "queue lane: seconds until the workers have committed all that was accepted", values: sec.drains(subject), most: 5})
 	return err
 }

@@ -33,11 +33,18 @@ type section struct {
 // bar is a ratio, and the limit that it must keep.
 type bar struct {
 	what        string
-	values      []float64 // one a round
+	values      []float64 // one per round
+	byCPU       []float64 // the same ratio of answers per second of CPU time; may be empty
 	least, most float64   // at most one of them is set; without either the ratio is only reported
 }
 
 func (r *report) add(b bar) { r.bars = append(r.bars, b) }
+
+// addRates adds the ratio of the answers/s of two subjects, also by the CPU time of all processes. Both are the same on
+// a machine that does nothing else.
+func (r *report) addRates(sec *section, what, subject, yardstick string, least float64) {
+	r.add(bar{what: what, values: sec.ratios(subject, yardstick), byCPU: sec.perCPU(subject, yardstick), least: least})
+}
 
 // wanted returns the limit, verdict whether the median keeps it.
 func (b bar) wanted() string {
@@ -98,6 +105,12 @@ func (s *section) costs(a, b string) []float64 {
 	return quotients(s.each(a, cpu), s.each(b, cpu))
 }
 
+// perCPU divides the answers per second of CPU time of two subjects, round by round.
+func (s *section) perCPU(a, b string) []float64 {
+	cpu := func(m *sample) float64 { return m.perAnswer(m.cpu.all()) }
+	return quotients(s.each(b, cpu), s.each(a, cpu))
+}
+
 // drains are the seconds that the workers needed after the last answer.
 func (s *section) drains(subject string) []float64 {
 	return s.each(subject, func(m *sample) float64 { return m.drained.Seconds() })
@@ -110,9 +123,11 @@ func (m *sample) perAnswer(d time.Duration) float64 {
 
 // String is the line that is shown while the program runs.
 func (m *sample) String() string {
-	text := fmt.Sprintf("%9s/s  p50 %-8v p95 %-8v p99 %-8v max %-8v CPU %s µs", short(m.rate()),
-		brief(m.latency.percentile(50)), brief(m.latency.percentile(95)), brief(m.latency.percentile(99)), brief(m.latency.longest),
-		short(m.perAnswer(m.cpu.all())))
+	text := fmt.Sprintf("%9s/s  CPU %5s µs", short(m.rate()), short(m.perAnswer(m.cpu.all())))
+	if m.latency.n > 0 {
+		text += fmt.Sprintf("  p50 %-8v p95 %-8v p99 %-8v max %v",
+			brief(m.latency.percentile(50)), brief(m.latency.percentile(95)), brief(m.latency.percentile(99)), brief(m.latency.longest))
+	}
 	if m.queued {
 		text += fmt.Sprintf("  %s behind, done after %v", thousands(m.backlog), brief(m.drained))
 	}
@@ -125,14 +140,18 @@ func brief(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond
 func (r *report) summary() string {
 	var w strings.Builder
 	if len(r.bars) > 0 {
-		w.WriteString("## Bars\n\n| what | ratio: median (least – most) | bar | |\n|---|---|---|---|\n")
+		w.WriteString("## Bars\n\n| what | ratio: median (least – most) | by CPU time | bar | |\n|---|---|---|---|---|\n")
 	}
 	for _, b := range r.bars {
 		verdict := b.verdict()
 		if r.options.quick && verdict != "" {
 			verdict = "not judged (-quick)"
 		}
-		fmt.Fprintf(&w, "| %s | %s | %s | %s |\n", b.what, spread(b.values), b.wanted(), verdict)
+		byCPU := ""
+		if len(b.byCPU) > 0 {
+			byCPU = short(median(b.byCPU))
+		}
+		fmt.Fprintf(&w, "| %s | %s | %s | %s | %s |\n", b.what, spread(b.values), byCPU, b.wanted(), verdict)
 	}
 	for _, s := range r.sections {
 		fmt.Fprintf(&w, "\n## %s\n\n", s.title)

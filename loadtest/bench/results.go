@@ -35,7 +35,8 @@ func (r *report) writeMethod(w *strings.Builder) {
 - After each run, the database had exactly one row for every order answered. After each round, `+"`seckill verify`"+`
   found that all invariants hold.
 - CPU time is user and system time of each process, from /proc, divided by the answers that count. It depends less than the
-  rates on other work of the machine. "CPU per order" in a ratio is that of server, MariaDB and Redis without the client.
+  rates on other work of the machine, so ratios of rates are also shown "by CPU time": the ratio of answers per second of CPU
+  time of all processes, client included. "CPU per order" is that of server, MariaDB and Redis, without the client.
 - Where two loads run at the same time, CPU times are of both loads, per answer of either.
 `, o.rounds, o.seconds, thousands(int64(o.orders)))
 }
