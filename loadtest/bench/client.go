@@ -93,7 +93,7 @@ func (c *conn) finish(h head) (answer, error) {
 type head struct {
 	size    int // bytes of the head
 	status  int
-	length  int  // bytes of the body; -1 if only its chunks tell
+	length  int  // bytes of the body; -1 if it is chunked
 	chunked bool // the body is sent in chunks
 }
 

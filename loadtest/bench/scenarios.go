@@ -16,9 +16,9 @@ type scenario struct {
 
 var scenarios = []scenario{
 	{"batch", "Durable orders", "", (*bench).orders},
-	{"lanes", "Lanes and connections", "", (*bench).lanesCompared},
-	{"keys", "Orders with an Idempotency-Key", "", (*bench).keyedOrders},
-	{"repeats", "Orders with 10 % repeated clicks", "", (*bench).repeatedClicks},
+	{"lanes", "Lanes and connections", "batch", (*bench).lanesCompared},
+	{"keys", "Orders with an Idempotency-Key", "batch", (*bench).keyedOrders},
+	{"repeats", "Orders with 10 % repeated clicks", "batch", (*bench).repeatedClicks},
 	{"soldout", "Sold-out answers", "", (*bench).soldOut},
 	{"cancellations", "Sold-out answers during cancellations", "", (*bench).cancellations},
 	{"readers", "Readers beside buyers", "", (*bench).readers},

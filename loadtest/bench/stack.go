@@ -19,7 +19,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// stack is a database, a Redis, the users who buy, and the servers between them.
+// stack is a database, a Redis, the users who buy, and the servers of the product and to compare with.
 type stack struct {
 	mariadb *testenv.MariaDB
 	redis   *testenv.Redis
@@ -47,7 +47,7 @@ func mariaDBArgs(bufferPool int64) []string {
 	}
 }
 
-// newStack starts the two servers and seeds users; everything it needs goes into dir, which must be new.
+// newStack starts the two servers and seeds users. Its files are in dir, which must be new.
 func newStack(ctx context.Context, binary, dir string, users int, bufferPool int64) (_ *stack, err error) {
 	s := &stack{binary: binary, dir: dir, servers: map[*process]bool{}}
 	defer func() {
@@ -75,7 +75,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	s.env = []string{
 		"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + s.redis.Addr, "SECKILL_JWT_SECRET=" + rand.Text() + rand.Text(),
 		"SECKILL_DATA_DIR=" + filepath.Join(dir, "data"), "SECKILL_ADDR=127.0.0.1:0",
-		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // an admin who logs in often
+		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // the admin logs in often
 		"SECKILL_PAY_TIMEOUT=24h", // or unpaid orders of the first rounds are cancelled in the last ones
 		"SECKILL_LOG_LEVEL=warn",
 	}
@@ -105,7 +105,7 @@ func (s *stack) close() error {
 	return errors.Join(errs...)
 }
 
-// findPIDs asks both servers for their process, whose CPU time is to be measured.
+// findPIDs finds the processes of MariaDB and Redis, for their CPU time.
 func (s *stack) findPIDs(ctx context.Context) error {
 	var file string
 	if err := s.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
@@ -150,7 +150,7 @@ func seckill(ctx context.Context, binary string, settings []string, args ...stri
 	return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// seed makes the crowd, and one user more.
+// seed creates the crowd and one more user.
 func (s *stack) seed(ctx context.Context, users int) error {
 	file := filepath.Join(s.dir, "tokens")
 	if err := s.seckill(ctx, "seed", "--users", strconv.Itoa(users+1), "--tokens", file); err != nil {
@@ -188,7 +188,7 @@ func (s *stack) serve(ctx context.Context, lane string) (*process, error) {
 	return p, nil
 }
 
-// reference starts a server to compare with.
+// reference starts a server to compare with: bareGin or ginWithScript.
 func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
