@@ -139,25 +139,31 @@ func brief(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond
 // summary is the report without the single runs, for the terminal.
 func (r *report) summary() string {
 	var w strings.Builder
-	if len(r.bars) > 0 {
-		w.WriteString("## Bars\n\n| what | ratio: median (least – most) | by CPU time | bar | |\n|---|---|---|---|---|\n")
-	}
-	for _, b := range r.bars {
-		verdict := b.verdict()
-		if r.options.quick && verdict != "" {
-			verdict = "not judged (-quick)"
-		}
-		byCPU := ""
-		if len(b.byCPU) > 0 {
-			byCPU = short(median(b.byCPU))
-		}
-		fmt.Fprintf(&w, "| %s | %s | %s | %s | %s |\n", b.what, spread(b.values), byCPU, b.wanted(), verdict)
-	}
+	isBar := func(b bar) bool { return b.least > 0 || b.most > 0 }
+	r.writeBars(&w, "Bars", isBar)
+	r.writeBars(&w, "Other ratios", func(b bar) bool { return !isBar(b) })
 	for _, s := range r.sections {
 		fmt.Fprintf(&w, "\n## %s\n\n", s.title)
 		s.write(&w)
 	}
 	return w.String()
+}
+
+// writeBars writes a table of the ratios for which is returns true.
+func (r *report) writeBars(w *strings.Builder, title string, is func(bar) bool) {
+	for i, b := range slices.DeleteFunc(slices.Clone(r.bars), func(b bar) bool { return !is(b) }) {
+		if i == 0 {
+			fmt.Fprintf(w, "\n## %s\n\n| what | ratio: median (least – most) | by CPU time | bar | |\n|---|---|---|---|---|\n", title)
+		}
+		verdict, byCPU := b.verdict(), ""
+		if r.options.quick && verdict != "" {
+			verdict = "not judged (-quick)"
+		}
+		if len(b.byCPU) > 0 {
+			byCPU = short(median(b.byCPU))
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", b.what, spread(b.values), byCPU, b.wanted(), verdict)
+	}
 }
 
 func (s *section) write(w *strings.Builder) {

@@ -77,13 +77,14 @@ func TestMarkdown(t *testing.T) {
 	r := report{
 		options:  options{rounds: 3, seconds: 5 * time.Second, orders: 100_000},
 		machine:  []fact{{"CPU", "a slow one"}},
-		bars:     []bar{{what: "queue / other", values: []float64{1.5, 1.25, 2}, byCPU: []float64{1.4}, least: 1.3}},
+		bars:     []bar{{what: "queue / other", values: []float64{1.5, 1.25, 2}, byCPU: []float64{1.4}, least: 1.3}, {what: "a / b", values: []float64{2}}},
 		sections: []*section{{name: "queue", title: "The queue", samples: []*sample{queued}}, {title: "Broken", failed: errors.New("it fell over")}},
 	}
 	text := r.markdown()
 	for _, line := range []string{
 		"| CPU | a slow one |",
 		"| queue / other | 1.50 (1.25 – 2) | 1.40 | ≥ 1.30 | met |",
+		"## Other ratios\n\n| what | ratio: median (least – most) | by CPU time | bar | |\n|---|---|---|---|---|\n| a / b | 2 |  |  |  |",
 		"| queue lane | 2,000 | 1 | 1 | 1 | 1 | 5 | 0 | 0 | 2 | 7 | – | 12.5 |",
 		"queue lane: at the last answer 1,234 orders were not committed yet; all were after 0.25 s.",
 		"| queue | queue lane | 8 | 1,000 | 0.50 | 2,000 | 1 | 1 | 7 | 1,234 | 0.25 |",

@@ -15,7 +15,6 @@ func (r *report) markdown() string {
 	for _, f := range append(r.machine, r.servers...) {
 		fmt.Fprintf(&w, "| %s | %s |\n", f.name, f.value)
 	}
-	w.WriteString("\n")
 	w.WriteString(r.summary())
 	r.writeRuns(&w)
 	return w.String()
