@@ -52,7 +52,7 @@ vuln: ## known vulnerabilities, if their database can be reached
 		go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...; \
 	else echo "the vulnerability database cannot be reached: not checked"; fi
 
-bench: deps ## durable orders/s of every lane as ratios to a bare server; writes loadtest/RESULTS.md, a quarter of an hour
+bench: deps ## durable orders/s of every lane as ratios to a bare server; writes loadtest/RESULTS.md, half an hour
 	go run ./loadtest/bench $(BENCH)
 
 microbench: deps ## Go benchmarks: an order in one durable transaction, a lock cycle, against raw Redis commands

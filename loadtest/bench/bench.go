@@ -21,7 +21,7 @@ type bench struct {
 	root           string // of the module
 	dir            string // temporary
 	binary         string // seckill
-	shared         *stack // of all scenarios that need no other; nil until the first asks
+	shared         *stack // for scenarios without a stack of their own; nil until it is needed
 	report         report
 }
 
@@ -29,8 +29,7 @@ func newBench(o options, stdout, stderr io.Writer) *bench {
 	return &bench{opts: o, stdout: stdout, stderr: stderr, start: time.Now()}
 }
 
-// run measures what was asked for. A scenario that fails does not keep the others from being measured, and makes run
-// fail at its end.
+// run measures the chosen scenarios. If one fails, run measures the others too and then returns the error.
 func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.prepare(ctx); err != nil {
 		return err
@@ -49,7 +48,11 @@ func (b *bench) run(ctx context.Context) (err error) {
 		b.progress("%s: %s", s.name, s.title)
 		sec := &section{name: s.name, title: s.title}
 		b.report.sections = append(b.report.sections, sec)
-		if err := s.run(b, ctx, sec); err != nil {
+		err := s.run(b, ctx, sec)
+		if b.shared != nil {
+			b.shared.stopServers()
+		}
+		if err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted")
 			}
@@ -67,7 +70,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return errors.Join(failed...)
 }
 
-// prepare finds the module and builds the server, without the race detector and with whatever profile the build uses.
+// prepare finds the module and builds the server as a release is built, without the race detector.
 func (b *bench) prepare(ctx context.Context) error {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -132,7 +135,7 @@ func (b *bench) writeReport() error {
 	return os.WriteFile(path, []byte(b.report.markdown()), 0o644) //nolint:gosec // it is to be read
 }
 
-// showLogs prints what the servers had to complain about.
+// showLogs prints the ends of the server logs.
 func (b *bench) showLogs() {
 	logs, _ := filepath.Glob(filepath.Join(b.dir, "*", "*.log")) // the pattern is good
 	for _, log := range logs {
@@ -142,7 +145,7 @@ func (b *bench) showLogs() {
 	}
 }
 
-// progress tells the person who waits.
+// progress prints a line with the time since the start.
 func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(b.stderr, "%6.1fs  %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
 }

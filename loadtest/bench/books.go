@@ -10,15 +10,15 @@ import (
 
 var errUntrue = errors.New("the answers do not fit the database")
 
-// drainPatience is how long workers may take for what they have accepted, before the run counts as broken.
+// drainPatience bounds the time that workers need for accepted orders. Beyond it the run has failed.
 const drainPatience = 2 * time.Minute
 
-// verify has seckill check the invariants.
+// verify checks the invariants with the command seckill verify.
 func (s *stack) verify(ctx context.Context) error {
 	return s.seckill(ctx, "verify")
 }
 
-// drain waits until as many units of the sales are sold as were accepted (202).
+// drain waits until all accepted orders (202) of the sales are committed.
 func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, fmt.Errorf("the workers did not finish in %s", drainPatience))
 	defer cancel()
@@ -29,7 +29,7 @@ func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error
 			return nil
 		case err == nil:
 			sold = n
-		case ctx.Err() == nil: // else the patience ended in mid-question
+		case ctx.Err() == nil: // else the time was up during the query
 			return err
 		}
 		select {
@@ -40,31 +40,31 @@ func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error
 	}
 }
 
-// sold is how many units of the sales are gone. It reads one row a sale, so that asking costs little.
+// sold returns how many units of the sales are gone. It reads one row per sale, which is cheap.
 func (s *stack) sold(ctx context.Context, sales []string) (int64, error) {
 	return s.number(ctx, "SELECT CAST(SUM(initial_stock - stock) AS SIGNED) FROM seckill_vouchers WHERE voucher_id IN ("+list(sales)+")")
 }
 
-// committed holds the number of orders that buyers were told of against the rows.
-func (s *stack) committed(ctx context.Context, sales []string, told int64) error {
+// committed returns an error unless the sales have exactly as many rows as orders were answered.
+func (s *stack) committed(ctx context.Context, sales []string, answered int64) error {
 	rows, err := s.number(ctx, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id IN ("+list(sales)+")")
-	if err == nil && rows != told {
-		err = fmt.Errorf("%w: %d orders answered, %d rows", errUntrue, told, rows)
+	if err == nil && rows != answered {
+		err = fmt.Errorf("%w: %d orders answered, %d rows", errUntrue, answered, rows)
 	}
 	return err
 }
 
 func (s *stack) number(ctx context.Context, query string) (n int64, err error) {
 	if err = s.db.QueryRowContext(ctx, query).Scan(&n); err != nil { //nolint:gosec // ids that the server made
-		err = fmt.Errorf("ask the database: %w", err)
+		err = fmt.Errorf("query the database: %w", err)
 	}
 	return n, err
 }
 
-// list writes ids, which the server made, for SQL's IN.
+// list joins ids, which the server made, for SQL's IN.
 func list(ids []string) string { return strings.Join(ids, ",") }
 
-// fillChunk orders are inserted at once.
+// fillChunk is the number of orders in one insert.
 const fillChunk = 50_000
 
 // Old sales, sold out and ended, and their paid orders. The ids are those of a month ago, in the order of time.
@@ -80,7 +80,7 @@ const (
 		FROM users u, (SELECT NOW(3) - INTERVAL 30 DAY AS d) t WHERE u.role = 'buyer' ORDER BY u.id LIMIT ?`
 )
 
-// fill makes the given number of old orders, at most one of a user and a sale. It is not durable until settle.
+// fill inserts old orders, at most one per user and sale. They are durable after settle.
 func (s *stack) fill(ctx context.Context, orders int) error {
 	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
 		return err
@@ -118,7 +118,30 @@ func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
 	return tx.Commit()
 }
 
-// empty removes every order and every sale. Voucher ids are not used again, so servers may keep what they know.
+// hold gives a sale more orders, unpaid and each of a user of its own, which take units that are added to its initial
+// stock. It returns the first of their ids, which are consecutive. No server may have sold from it yet.
+func (s *stack) hold(ctx context.Context, sale string, orders int) (first int64, err error) {
+	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
+		return 0, err
+	}
+	statements := []string{
+		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+			SELECT ((UNIX_TIMESTAMP(d) DIV 1 - 1009929600) << 32) + seq, 1000000000 + seq, %s, 1, 1, 100, d, d + INTERVAL 2 DAY, d
+			FROM seq_1_to_%d, (SELECT NOW(3) - INTERVAL 1 HOUR AS d) t`, sale, orders),
+		fmt.Sprintf("UPDATE seckill_vouchers SET initial_stock = initial_stock + %d WHERE voucher_id = %s", orders, sale),
+	}
+	for _, statement := range statements {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil { //nolint:gosec // an id that the server made
+			return 0, fmt.Errorf("give sale %s more orders: %w", sale, err)
+		}
+	}
+	if first, err = s.number(ctx, "SELECT MIN(id) FROM voucher_orders WHERE user_id > 1000000000 AND voucher_id = "+sale); err != nil {
+		return 0, err
+	}
+	return first, errors.Join(s.set(ctx, "innodb_flush_log_at_trx_commit", "1"), s.settle(ctx))
+}
+
+// empty removes all orders and sales. Voucher ids are not used again, so the caches of servers stay valid.
 func (s *stack) empty(ctx context.Context) error {
 	for _, statement := range []string{
 		"TRUNCATE TABLE voucher_orders", "DELETE FROM stock_changes", "DELETE FROM seckill_vouchers", "DELETE FROM vouchers",
@@ -130,9 +153,9 @@ func (s *stack) empty(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the database has written what it put off, which would otherwise be paid for by the next run.
+// settle waits until the database has written its dirty pages. Otherwise the next run would pay for them.
 func (s *stack) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, errors.New("the database does not come to rest"))
+	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, errors.New("the database still has dirty pages"))
 	defer cancel()
 	if err := s.set(ctx, "innodb_io_capacity_max", "100000", "innodb_io_capacity", "100000", "innodb_max_dirty_pages_pct", "0"); err != nil {
 		return err
@@ -156,7 +179,7 @@ func (s *stack) settle(ctx context.Context) error {
 	return s.set(ctx, "innodb_io_capacity", "DEFAULT", "innodb_io_capacity_max", "DEFAULT", "innodb_max_dirty_pages_pct", "DEFAULT")
 }
 
-// set changes variables of the database, given as names and values in turn.
+// set changes global variables of the database, given as names and values in turn.
 func (s *stack) set(ctx context.Context, pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		statement := "SET GLOBAL " + pairs[i] + " = " + pairs[i+1] //nolint:gosec // constants of this file

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"strconv"
 	"time"
 )
 
-// conn is one keep-alive HTTP/1.1 connection. It knows just enough of HTTP to count answers: on a machine that client
-// and server share, what the client costs is taken from the server. It belongs to one goroutine.
+// conn is one keep-alive HTTP/1.1 connection for one goroutine. It implements just enough of HTTP to count answers:
+// client and server share the machine, so every cycle of the client is missing on the server.
 type conn struct {
 	net  net.Conn
 	buf  []byte
@@ -24,13 +26,13 @@ type answer struct {
 	code   []byte // of a problem; valid until the next request
 }
 
-// maxAnswer bounds a response; the answers to be measured have less than 1 KiB.
-const maxAnswer = 16 << 10
+// maxAnswer bounds a response. The longest is a list of 20 vouchers, about 9 KiB.
+const maxAnswer = 32 << 10
 
 // Answers that this client cannot count.
 var (
 	errNotHTTP  = errors.New("the answer is not HTTP/1.1")
-	errNoLength = errors.New("the answer has no Content-Length")
+	errNoLength = errors.New("the answer has neither a Content-Length nor chunks")
 	errTooLong  = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 )
 
@@ -53,7 +55,12 @@ func (c *conn) do(request []byte) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		if h.size > 0 && c.read >= h.size+h.length {
+		if h.chunked {
+			if h.length, err = chunksLength(c.buf[h.size:c.read]); err != nil {
+				return answer{}, err
+			}
+		}
+		if h.size > 0 && h.length >= 0 && c.read >= h.size+h.length {
 			return c.finish(h)
 		}
 		if h.size+h.length > len(c.buf) || c.read == len(c.buf) {
@@ -84,9 +91,10 @@ func (c *conn) finish(h head) (answer, error) {
 
 // head is what matters of a response's head. Its size is 0 while the head is not complete.
 type head struct {
-	size   int // bytes of the head
-	status int
-	length int // bytes of the body
+	size    int // bytes of the head
+	status  int
+	length  int  // bytes of the body; -1 if it is chunked
+	chunked bool // the body is sent in chunks
 }
 
 var (
@@ -94,10 +102,11 @@ var (
 	endOfHead  = []byte("\r\n\r\n")
 	endOfLine  = []byte("\r\n")
 	lengthName = []byte("content-length:")
+	inChunks   = []byte("transfer-encoding: chunked")
 )
 
-// parseHead reads the head that b begins with. A response without a Content-Length is an error, unless its status
-// says that there is no body.
+// parseHead reads the head that b begins with. A response with neither a Content-Length nor chunks is an error, unless
+// its status says that there is no body.
 func parseHead(b []byte) (head, error) {
 	end := bytes.Index(b, endOfHead)
 	if end < 0 {
@@ -116,6 +125,10 @@ func parseHead(b []byte) (head, error) {
 	for len(lines) > 0 {
 		var line []byte
 		line, lines, _ = bytes.Cut(lines, endOfLine)
+		if bytes.EqualFold(line, inChunks) {
+			h.chunked = true
+			return h, nil
+		}
 		if len(line) < len(lengthName) || !bytes.EqualFold(line[:len(lengthName)], lengthName) {
 			continue
 		}
@@ -130,6 +143,27 @@ func parseHead(b []byte) (head, error) {
 		h.length = 0
 	}
 	return h, nil
+}
+
+// chunksLength returns the length of a chunked body without trailers; -1 while b does not hold all of it.
+func chunksLength(b []byte) (int, error) {
+	for at := 0; ; {
+		line, _, ok := bytes.Cut(b[at:], endOfLine)
+		if !ok {
+			return -1, nil
+		}
+		size, err := strconv.ParseUint(string(line), 16, 31)
+		if err != nil {
+			return 0, fmt.Errorf("%w: chunk of %q bytes", errNotHTTP, line)
+		}
+		at += len(line) + len(endOfLine) + int(size) + len(endOfLine) //nolint:gosec // 31 bits
+		if at > len(b) {
+			return -1, nil
+		}
+		if size == 0 {
+			return at, nil
+		}
+	}
 }
 
 // number reads up to nine digits.
@@ -158,19 +192,19 @@ func problemCode(body []byte) []byte {
 	return code
 }
 
-// request is a POST without a body, as a browser's button sends it. token may be empty.
-func request(path, token string) []byte {
+// request is an HTTP request without a body. token and key, the Idempotency-Key, may be empty.
+func request(method, path, token, key string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n", path)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n", method, path)
+	if method != http.MethodGet {
+		b.WriteString("Content-Length: 0\r\n")
+	}
 	if token != "" {
 		fmt.Fprintf(&b, "Authorization: Bearer %s\r\n", token)
 	}
+	if key != "" {
+		fmt.Fprintf(&b, "Idempotency-Key: %s\r\n", key)
+	}
 	b.Write(endOfLine)
 	return b.Bytes()
-}
-
-// withKey is a request with an Idempotency-Key.
-func withKey(request []byte, key string) []byte {
-	head := bytes.TrimSuffix(request, endOfLine)
-	return fmt.Appendf(bytes.Clone(head), "Idempotency-Key: %s\r\n\r\n", key)
 }

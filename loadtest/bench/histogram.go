@@ -7,7 +7,7 @@ import (
 )
 
 // A bucket is at most 1/32 of its value wide, which is the error of a percentile. Values beyond the last bucket, more
-// than an hour, are counted in it; nobody waits that long for an answer.
+// than an hour, are counted in it.
 const (
 	subBits = 5
 	buckets = 29 << subBits

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// history is the price of an order in a shop that has had many, against one in a new shop.
+// history compares an order in a shop with many existing orders with one in a new shop.
 func (b *bench) history(ctx context.Context, sec *section) (err error) {
 	var (
 		contenders []contender
@@ -30,18 +30,17 @@ func (b *bench) history(ctx context.Context, sec *section) (err error) {
 	}
 	err = b.rounds(ctx, sec, stacks, contenders...)
 	few, many := subjects[0], subjects[1]
-	what := fmt.Sprintf("cost per order at %d existing orders / at %d", b.opts.sizes.history[1], b.opts.sizes.history[0])
-	b.report.add(bar{what: what + ", time", values: sec.ratios(few, many), most: 1.2})
-	b.report.add(bar{what: what + ", CPU of server, MariaDB and Redis", values: sec.costs(many, few)})
+	b.report.add(bar{what: fmt.Sprintf("CPU per order: %s existing orders / %s", thousands(int64(b.opts.sizes.history[1])),
+		thousands(int64(b.opts.sizes.history[0]))), values: sec.costs(many, few), most: 1.2})
 	return err
 }
 
-func historySubject(orders int) string { return fmt.Sprintf("%d existing orders", orders) }
+func historySubject(orders int) string { return thousands(int64(orders)) + " existing orders" }
 
 // afterOrders sells in a database that holds the given number of orders. The small one is made anew for each round, or
 // it would not stay small; the big one grows by a few percent.
 func (b *bench) afterOrders(ctx context.Context, st *stack, orders int, anew bool) (contender, error) {
-	server, err := st.serve(ctx, b.opts.lanes[0])
+	server, err := st.serve(ctx, b.anyLane())
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +53,8 @@ func (b *bench) afterOrders(ctx context.Context, st *stack, orders int, anew boo
 			return nil, err
 		}
 	}
-	sell := buyers(st, historySubject(orders), b.opts.conns, 1, server)
-	return func(ctx context.Context, limit time.Duration) (*sample, error) {
+	sell := buyers(st, sale{subject: historySubject(orders), servers: []*process{server}, load: load{conns: b.opts.conns}})
+	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		if anew {
 			if err := refill(ctx); err != nil {
 				return nil, err

@@ -11,26 +11,26 @@ import (
 	"seckill/internal/rush"
 )
 
-// idleConnections is what people who wait for the sale to begin cost.
+// idleConnections measures the memory of buyers who wait for the start of a sale.
 func (b *bench) idleConnections(ctx context.Context, sec *section) error {
-	st, server, err := b.single(ctx)
+	_, p, err := b.servers(ctx, b.anyLane())
 	if err != nil {
 		return err
 	}
-	defer st.stop(server)
+	server := p[0]
 	return b.idle(ctx, sec, server, "connections after a request each", func() (*conn, error) { return openIdle(ctx, server.addr) })
 }
 
-// streamsOfUser is how many a user opens here; the server allows a few more.
+// streamsOfUser is the number of streams per user; the server allows a few more.
 const streamsOfUser = 10
 
-// idleStreams is what people who watch their unpaid orders cost.
+// idleStreams measures the memory of buyers who watch their unpaid orders.
 func (b *bench) idleStreams(ctx context.Context, sec *section) error {
-	st, server, err := b.single(ctx)
+	st, p, err := b.servers(ctx, b.anyLane())
 	if err != nil {
 		return err
 	}
-	defer st.stop(server)
+	server := p[0]
 	users := min(len(st.crowd), (b.opts.sizes.idle+streamsOfUser-1)/streamsOfUser)
 	sales, err := st.sales(ctx, server, 1, int64(users))
 	if err != nil {

@@ -1,26 +1,29 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// load is a closed loop of buyers: each connection sends its next request when it has the answer to its last one.
+// load is a closed loop of clients: each connection sends its next request when its last one has been answered.
 type load struct {
-	addrs    []string // host:port; connection i talks to the i-th, in turn
+	addrs    []string // host:port; connection i uses the i-th, in turn
 	conns    int
 	requests [][]byte
-	repeat   bool          // begin anew when the requests are used up, instead of ending
+	endless  bool          // begin anew when the requests are used up, instead of ending
 	limit    time.Duration // no request is sent after it
-	keyed    bool          // each request has an Idempotency-Key of its own
+	pace     time.Duration // between the starts of two requests of a connection; 0: none
+	stop     *atomic.Bool  // ends the load early when it becomes true; may be nil
 }
 
-// result is what the load saw.
+// result is the outcome of a load.
 type result struct {
 	answers map[string]int64 // by status, and of problems by code
 	latency histogram
@@ -30,13 +33,10 @@ type result struct {
 // total counts the answers.
 func (r *result) total() int64 { return int64(r.latency.n) } //nolint:gosec // counted one by one
 
-// rate is answers a second.
-func (r *result) rate() float64 { return float64(r.total()) / r.elapsed.Seconds() }
-
-// answerPatience is how long an answer may take. A server that needs longer is broken, not slow.
+// answerPatience bounds the wait for one answer. A server that needs longer is broken, not slow.
 const answerPatience = 30 * time.Second
 
-// run opens the connections, then lets all begin at once. An answer that does not come is an error.
+// run opens the connections and then starts all of them at once. A missing answer is an error.
 func (l load) run(ctx context.Context) (*result, error) {
 	conns := make([]*conn, 0, l.conns)
 	defer func() {
@@ -54,7 +54,7 @@ func (l load) run(ctx context.Context) (*result, error) {
 	var (
 		wg    sync.WaitGroup
 		next  atomic.Int64
-		stop  atomic.Bool
+		stop  = cmp.Or(l.stop, new(atomic.Bool))
 		seats = make([]seat, len(conns))
 		start = time.Now()
 	)
@@ -65,7 +65,7 @@ func (l load) run(ctx context.Context) (*result, error) {
 		s.answers = map[string]*int64{}
 		wg.Go(func() {
 			if s.err = c.net.SetDeadline(start.Add(l.limit + answerPatience)); s.err == nil {
-				s.err = s.buy(&l, c, &next, &stop, start)
+				s.err = s.send(&l, c, &next, stop, start)
 			}
 			if s.err != nil {
 				stop.Store(true)
@@ -82,21 +82,25 @@ func (l load) run(ctx context.Context) (*result, error) {
 	return r, firstOf(errs)
 }
 
-// seat is what one connection saw.
+// seat holds the results of one connection.
 type seat struct {
 	answers map[string]*int64
 	latency histogram
 	err     error
 }
 
-// buy sends requests until they or the time are used up.
-func (s *seat) buy(l *load, c *conn, next *atomic.Int64, stop *atomic.Bool, start time.Time) error {
+// send sends requests until they or the time are used up.
+func (s *seat) send(l *load, c *conn, next *atomic.Int64, stop *atomic.Bool, start time.Time) error {
 	n := int64(len(l.requests))
 	sent := time.Now()
-	for sent.Sub(start) < l.limit && !stop.Load() {
+	for round := time.Duration(0); sent.Sub(start) < l.limit && !stop.Load(); round++ {
 		i := next.Add(1) - 1
-		if i >= n && !l.repeat {
+		if i >= n && !l.endless {
 			return nil
+		}
+		if l.pace > 0 {
+			time.Sleep(time.Until(start.Add(round * l.pace)))
+			sent = time.Now()
 		}
 		a, err := c.do(l.requests[i%n])
 		if err != nil {
@@ -131,7 +135,7 @@ func (s *seat) addTo(r *result) {
 	}
 }
 
-// firstOf returns the first error that is one: where the server dies, every connection has the same to say.
+// firstOf returns the first error: when a server dies, all connections fail in the same way.
 func firstOf(errs []error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -141,12 +145,20 @@ func firstOf(errs []error) error {
 	return nil
 }
 
-// only is an error if there was an answer other than want, or none at all.
-func (r *result) only(want string) error {
-	if r.answers[want] == r.total() && r.total() > 0 {
+// only returns an error if an answer is none of those allowed, or if there is no answer.
+func (r *result) only(allowed ...string) error {
+	if n := r.count(allowed...); n == r.total() && n > 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d answers, not all of them %s: %v", errWrongAnswers, r.total(), want, r.answers)
+	return fmt.Errorf("%w: %d answers, not all of them %s: %v", errWrongAnswers, r.total(), strings.Join(allowed, " or "), r.answers)
+}
+
+// count returns the number of answers of the given kinds.
+func (r *result) count(kinds ...string) (n int64) {
+	for _, kind := range kinds {
+		n += r.answers[kind]
+	}
+	return n
 }
 
 var errWrongAnswers = errors.New("the server answered wrongly")

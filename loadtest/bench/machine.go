@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// useDisk moves the temporary folder to a real disk if there is one: what is written to memory costs nothing.
+// useDisk moves the temporary folder to a real disk if there is one: a commit to memory would cost nothing.
 func useDisk() error {
 	dirs := []string{os.TempDir(), "/var/tmp"}
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -36,7 +36,7 @@ func writable(dir string) bool {
 	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
 }
 
-// fileSystem says of what kind the file system of a folder is, and on which device; empty without /proc.
+// fileSystem returns the type and the device of a folder's file system; empty without /proc.
 func fileSystem(dir string) (kind, device string) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func fileSystem(dir string) (kind, device string) {
 	return kind, device
 }
 
-// describeMachine tells what the numbers depend on.
+// describeMachine returns the properties of the machine that the numbers depend on.
 func describeMachine(ctx context.Context, root string) []fact {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	kind, device := fileSystem(os.TempDir())
@@ -71,7 +71,7 @@ func describeMachine(ctx context.Context, root string) []fact {
 	}
 }
 
-// describeServers asks the servers who they are and how durable.
+// describeServers returns versions and durability settings of MariaDB and Redis.
 func describeServers(ctx context.Context, s *stack) ([]fact, error) {
 	var version, flush, method, pool, log string
 	err := s.db.QueryRowContext(ctx, `SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@innodb_flush_method,
@@ -98,7 +98,7 @@ func describeServers(ctx context.Context, s *stack) ([]fact, error) {
 	}, nil
 }
 
-// commit names the code that was measured.
+// commit names the measured version of the code.
 func commit(ctx context.Context, root string) string {
 	git := func(args ...string) string {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output() //nolint:gosec // fixed arguments
@@ -125,7 +125,7 @@ func procField(file, name string) string {
 	return ""
 }
 
-// memoryBytes is the machine's memory; a gibibyte if it does not tell.
+// memoryBytes returns the machine's memory; a gibibyte if it is unknown.
 func memoryBytes() int64 {
 	kb, err := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
 	if err != nil {
@@ -134,7 +134,7 @@ func memoryBytes() int64 {
 	return kb << 10
 }
 
-// fsyncTime is how long the disk takes to keep a page, the median of a hundred. It tells a disk from a promise.
+// fsyncTime measures the write and fsync of a page, the median of a hundred. It shows whether the disk really syncs.
 func fsyncTime() string {
 	f, err := os.CreateTemp("", "seckill-bench-")
 	if err != nil {

@@ -24,20 +24,20 @@ type process struct {
 
 const (
 	startPatience = 60 * time.Second
-	stopPatience  = 25 * time.Second // a server may take 20 s to finish what it has begun
+	stopPatience  = 25 * time.Second // a server may take 20 s to finish its requests
 )
 
-// listensOn is how every server here says that it is ready.
+// listensOn is part of the line that a server prints when it is ready.
 const listensOn = " listens on http://"
 
-// startProcess starts a server and returns when it has said where it listens. Its log goes to the file at logPath.
+// startProcess starts a server and returns when it listens. Its log goes to the file at logPath.
 func startProcess(ctx context.Context, env []string, logPath, bin string, args ...string) (*process, error) {
 	log, err := os.Create(logPath) //nolint:gosec // a folder of our own
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() //nolint:errcheck // the process has a descriptor of its own
-	// No context: it is stopped in order, after those who talk to it.
+	// No context: the server is stopped in order, after its clients.
 	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // built by this program
 	cmd.Env, cmd.Stderr = environment(env), log
 	out, err := cmd.StdoutPipe()
@@ -74,20 +74,20 @@ func startProcess(ctx context.Context, env []string, logPath, bin string, args .
 	return nil, fmt.Errorf("start %s %s: %w; its log ends:\n%s", bin, strings.Join(args, " "), err, tail(logPath))
 }
 
-// environment is that of this program, but of the settings of seckill only those given.
+// environment returns the environment of this program with the given settings of seckill instead of its own.
 func environment(settings []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SECKILL_") })
 	return append(env, settings...)
 }
 
-// listenAddr reads the line in which a server says that it is ready.
+// listenAddr returns the address in the line that a server prints when it is ready.
 func listenAddr(line string) (string, bool) {
 	_, url, ok := strings.Cut(line, listensOn)
 	addr, _, _ := strings.Cut(strings.TrimSpace(url), " ")
 	return addr, ok
 }
 
-// stop ends the process, with patience at first.
+// stop interrupts the process, and kills it if it does not end in time.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(os.Interrupt) // fails when it has ended
 	select {
@@ -111,7 +111,7 @@ func tail(path string) string {
 // tick is the unit of CPU time in /proc: every Linux has 100 a second there.
 const tick = 10 * time.Millisecond
 
-// cpuTime is what the process has used, user and system. Without /proc it is 0, and the report shows no CPU times.
+// cpuTime returns the CPU time of a process, user and system. It is 0 without /proc.
 func cpuTime(pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) //nolint:gosec // a number
 	if err != nil {
@@ -133,7 +133,7 @@ func parseStat(stat []byte) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// residentMB is the process's memory in MiB; 0 without /proc.
+// residentMB returns the resident memory of a process in MiB; 0 without /proc.
 func residentMB(pid int) float64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) //nolint:gosec // a number
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")

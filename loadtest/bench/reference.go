@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,12 +28,21 @@ func reserveKeys(sale string) []string {
 	return []string{tag + "stock", tag + "buyers", tag + "queue"}
 }
 
-// orderBody has the size of an order; queuedBody that of an order in the queue.
+// Answers of the size of the real ones: an order, an order in the queue, a voucher.
 const (
 	orderBody = `{"id":"3373256293097668610","voucher_id":"1000","user_id":"100000","status":"pending_payment","amount":100,` +
 		`"created_at":"2026-11-11T12:00:00.123Z","expires_at":"2026-11-11T12:15:00.123Z"}`
-	queuedBody = `{"id":"3373256293097668610","voucher_id":"1000","user_id":"100000","status":"queued","amount":100}`
+	queuedBody  = `{"id":"3373256293097668610","voucher_id":"1000","user_id":"100000","status":"queued","amount":100}`
+	voucherBody = `{"id":"1000","shop_id":"1","title":"Rush of 2026-11-11 12:00:00","sub_title":"","rules":"","pay_value":100,` +
+		`"actual_value":200,"currency":"CNY","type":"seckill","status":"on","state":"on_sale","initial_stock":100000,"stock":99999,` +
+		`"begin_at":"2026-11-11T11:59:00.123Z","end_at":"2026-11-11T13:00:00.123Z","limit_per_user":1,` +
+		`"created_at":"2026-11-11T12:00:00.123Z","updated_at":"2026-11-11T12:00:00.123Z","server_time":"2026-11-11T12:00:00.123Z"}`
 )
+
+// vouchersBody returns a page of the list of vouchers.
+func vouchersBody() []byte {
+	return []byte(`{"items":[` + strings.Repeat(voucherBody+",", 19) + voucherBody + `],"next_cursor":"1000"}`)
+}
 
 // The servers to compare with, as arguments of the subcommand.
 const (
@@ -41,17 +51,24 @@ const (
 	ginWithScript    = "evalsha"
 )
 
-// orderRoute is that of the real server, so that all get the same requests.
-const orderRoute = "/api/v1/vouchers/:id/orders"
+// Routes of the real server, so that all get the same requests.
+const (
+	vouchersRoute = "/api/v1/vouchers"
+	voucherRoute  = vouchersRoute + "/:id"
+	orderRoute    = voucherRoute + "/orders"
+)
 
-// serveReference serves one route until ctx ends: gin and nothing else, or gin and one script call.
+const jsonType = "application/json; charset=utf-8"
+
+// serveReference serves until ctx ends: fixed answers of gin and nothing else, or gin and one script call.
 func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) error {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	switch kind {
 	case bareGin:
-		body := []byte(orderBody)
-		r.POST(orderRoute, func(c *gin.Context) { c.Data(http.StatusCreated, "application/json; charset=utf-8", body) })
+		r.POST(orderRoute, fixed(http.StatusCreated, []byte(orderBody)))
+		r.GET(voucherRoute, fixed(http.StatusOK, []byte(voucherBody)))
+		r.GET(vouchersRoute, fixed(http.StatusOK, vouchersBody()))
 	case ginWithScript:
 		rdb := redis.NewClient(&redis.Options{Addr: redisAddr, MaxRetries: -1}) // its default pool was not slower than a larger one
 		defer func() { _ = rdb.Close() }()
@@ -73,6 +90,10 @@ func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) 
 	return nil
 }
 
+func fixed(status int, body []byte) gin.HandlerFunc {
+	return func(c *gin.Context) { c.Data(status, jsonType, body) }
+}
+
 // reserve answers each request as a new buyer's.
 func reserve(rdb *redis.Client) gin.HandlerFunc {
 	var buyers atomic.Int64
@@ -86,7 +107,7 @@ func reserve(rdb *redis.Client) gin.HandlerFunc {
 		case outcome != 0:
 			c.Data(http.StatusConflict, "application/problem+json", []byte(`{"code":"sold_out"}`))
 		default:
-			c.Data(http.StatusAccepted, "application/json; charset=utf-8", body)
+			c.Data(http.StatusAccepted, jsonType, body)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"testing"
 
@@ -36,6 +37,13 @@ type started chan string
 
 func (s started) Write(p []byte) (int, error) { s <- string(p); return len(p), nil }
 
+func TestReferenceBodiesAreJSON(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{orderBody, queuedBody, voucherBody, string(vouchersBody())} {
+		assert.True(t, json.Valid([]byte(body)), body)
+	}
+}
+
 func TestReferenceServes(t *testing.T) {
 	r := testenv.StartRedis(t) // of its own: the sale must be new
 	rdb := r.Client(t)
@@ -48,11 +56,18 @@ func TestReferenceServes(t *testing.T) {
 		require.True(t, ok)
 		c, err := dial(t.Context(), addr)
 		require.NoError(t, err)
-		a, err := c.do(orderRequest("8", "token"))
+		a, err := c.do(orderRequest("8", "token", ""))
 		require.NoError(t, err)
 		assert.Equal(t, want, a.status, kind)
+		if kind == bareGin {
+			for _, path := range []string{"/api/v1/vouchers/8", "/api/v1/vouchers"} {
+				a, err = c.do(getRequest(path))
+				require.NoError(t, err)
+				assert.Equal(t, http.StatusOK, a.status, path)
+			}
+		}
 		if kind == ginWithScript {
-			a, err = c.do(orderRequest("8", "token"))
+			a, err = c.do(orderRequest("8", "token", ""))
 			require.NoError(t, err)
 			assert.Equal(t, "sold_out", string(a.code))
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// report is everything that a run found out.
+// report holds all results of a run.
 type report struct {
 	options  options
 	machine  []fact
@@ -21,7 +22,7 @@ type report struct {
 // fact is a line about the machine.
 type fact struct{ name, value string }
 
-// section is what a scenario found out.
+// section holds the results of a scenario.
 type section struct {
 	name, title string
 	samples     []*sample // in the order of time
@@ -29,16 +30,23 @@ type section struct {
 	failed      error
 }
 
-// bar is a ratio and what was promised of it.
+// bar is a ratio, and the limit that it must keep.
 type bar struct {
 	what        string
-	values      []float64 // one a round
-	least, most float64   // at most one of them is set; none: it is only told
+	values      []float64 // one per round
+	byCPU       []float64 // the same ratio of answers per second of CPU time; may be empty
+	least, most float64   // at most one of them is set; without either the ratio is only reported
 }
 
 func (r *report) add(b bar) { r.bars = append(r.bars, b) }
 
-// wanted says what the bar is, verdict whether the median meets it.
+// addRates adds the ratio of the answers/s of two subjects, also by the CPU time of all processes. Both are the same on
+// a machine that does nothing else.
+func (r *report) addRates(sec *section, what, subject, yardstick string, least float64) {
+	r.add(bar{what: what, values: sec.ratios(subject, yardstick), byCPU: sec.perCPU(subject, yardstick), least: least})
+}
+
+// wanted returns the limit, verdict whether the median keeps it.
 func (b bar) wanted() string {
 	switch {
 	case b.least > 0:
@@ -88,14 +96,19 @@ func (s *section) each(subject string, value func(*sample) float64) []float64 {
 
 // ratios divides the answers/s of two subjects, round by round.
 func (s *section) ratios(a, b string) []float64 {
-	rate := func(m *sample) float64 { return m.rate() }
-	return quotients(s.each(a, rate), s.each(b, rate))
+	return quotients(s.each(a, (*sample).rate), s.each(b, (*sample).rate))
 }
 
-// costs divides the CPU time per answer of two subjects, round by round.
+// costs divides the CPU time per answer of two subjects, without the client's, round by round.
 func (s *section) costs(a, b string) []float64 {
-	cpu := func(m *sample) float64 { return m.perAnswer(m.cpu.server + m.cpu.database + m.cpu.redis) }
+	cpu := func(m *sample) float64 { return m.perAnswer(m.cpu.system()) }
 	return quotients(s.each(a, cpu), s.each(b, cpu))
+}
+
+// perCPU divides the answers per second of CPU time of two subjects, round by round.
+func (s *section) perCPU(a, b string) []float64 {
+	cpu := func(m *sample) float64 { return m.perAnswer(m.cpu.all()) }
+	return quotients(s.each(b, cpu), s.each(a, cpu))
 }
 
 // drains are the seconds that the workers needed after the last answer.
@@ -103,15 +116,18 @@ func (s *section) drains(subject string) []float64 {
 	return s.each(subject, func(m *sample) float64 { return m.drained.Seconds() })
 }
 
-// perAnswer is a share of a duration in microseconds.
+// perAnswer divides CPU time, in microseconds, by the answers that it was spent on.
 func (m *sample) perAnswer(d time.Duration) float64 {
-	return float64(d.Microseconds()) / float64(m.total())
+	return float64(d.Microseconds()) / float64(cmp.Or(m.shared, m.counts))
 }
 
 // String is the line that is shown while the program runs.
 func (m *sample) String() string {
-	text := fmt.Sprintf("%9s/s  p50 %-8v p95 %-8v p99 %-8v max %v", short(m.rate()),
-		brief(m.latency.percentile(50)), brief(m.latency.percentile(95)), brief(m.latency.percentile(99)), brief(m.latency.longest))
+	text := fmt.Sprintf("%9s/s  CPU %5s µs", short(m.rate()), short(m.perAnswer(m.cpu.all())))
+	if m.latency.n > 0 {
+		text += fmt.Sprintf("  p50 %-8v p95 %-8v p99 %-8v max %v",
+			brief(m.latency.percentile(50)), brief(m.latency.percentile(95)), brief(m.latency.percentile(99)), brief(m.latency.longest))
+	}
 	if m.queued {
 		text += fmt.Sprintf("  %s behind, done after %v", thousands(m.backlog), brief(m.drained))
 	}
@@ -123,21 +139,31 @@ func brief(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond
 // summary is the report without the single runs, for the terminal.
 func (r *report) summary() string {
 	var w strings.Builder
-	if len(r.bars) > 0 {
-		w.WriteString("## Bars\n\n| what | ratio: median (least – most) | bar | |\n|---|---|---|---|\n")
-	}
-	for _, b := range r.bars {
-		verdict := b.verdict()
-		if r.options.quick && verdict != "" {
-			verdict = "not judged (-quick)"
-		}
-		fmt.Fprintf(&w, "| %s | %s | %s | %s |\n", b.what, spread(b.values), b.wanted(), verdict)
-	}
+	isBar := func(b bar) bool { return b.least > 0 || b.most > 0 }
+	r.writeBars(&w, "Bars", isBar)
+	r.writeBars(&w, "Other ratios", func(b bar) bool { return !isBar(b) })
 	for _, s := range r.sections {
 		fmt.Fprintf(&w, "\n## %s\n\n", s.title)
 		s.write(&w)
 	}
 	return w.String()
+}
+
+// writeBars writes a table of the ratios for which is returns true.
+func (r *report) writeBars(w *strings.Builder, title string, is func(bar) bool) {
+	for i, b := range slices.DeleteFunc(slices.Clone(r.bars), func(b bar) bool { return !is(b) }) {
+		if i == 0 {
+			fmt.Fprintf(w, "\n## %s\n\n| what | ratio: median (least – most) | by CPU time | bar | |\n|---|---|---|---|---|\n", title)
+		}
+		verdict, byCPU := b.verdict(), ""
+		if r.options.quick && verdict != "" {
+			verdict = "not judged (-quick)"
+		}
+		if len(b.byCPU) > 0 {
+			byCPU = short(median(b.byCPU))
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", b.what, spread(b.values), byCPU, b.wanted(), verdict)
+	}
 }
 
 func (s *section) write(w *strings.Builder) {
@@ -150,10 +176,10 @@ func (s *section) write(w *strings.Builder) {
 	if len(s.samples) == 0 {
 		return
 	}
-	w.WriteString("| | answers/s | p50 ms | p95 ms | p99 ms | max ms | CPU µs an answer: server | MariaDB | Redis | client | Go allocations |\n" +
-		"|---|---|---|---|---|---|---|---|---|---|---|\n")
+	w.WriteString("| | answers/s | p50 ms | p95 ms | p99 ms | max ms | CPU µs per answer: server | MariaDB | Redis | client | all |" +
+		" Go allocations | orders per batch |\n" + strings.Repeat("|---", 13) + "|\n")
 	for _, subject := range s.subjects() {
-		cells := []string{subject, spread(s.each(subject, (*sample).rateOf))}
+		cells := []string{subject, spread(s.each(subject, (*sample).rate))}
 		for _, column := range columns {
 			cells = append(cells, short(median(s.each(subject, column))))
 		}
@@ -164,22 +190,28 @@ func (s *section) write(w *strings.Builder) {
 
 // columns are those of which only the median is shown.
 var columns = []func(*sample) float64{
-	func(m *sample) float64 { return millis(m.latency.percentile(50)) },
-	func(m *sample) float64 { return millis(m.latency.percentile(95)) },
-	func(m *sample) float64 { return millis(m.latency.percentile(99)) },
-	func(m *sample) float64 { return millis(m.latency.longest) },
+	func(m *sample) float64 { return m.millis(50) },
+	func(m *sample) float64 { return m.millis(95) },
+	func(m *sample) float64 { return m.millis(99) },
+	func(m *sample) float64 { return m.millis(100) },
 	func(m *sample) float64 { return m.perAnswer(m.cpu.server) },
 	func(m *sample) float64 { return m.perAnswer(m.cpu.database) },
 	func(m *sample) float64 { return m.perAnswer(m.cpu.redis) },
 	func(m *sample) float64 { return m.perAnswer(m.cpu.client) },
+	func(m *sample) float64 { return m.perAnswer(m.cpu.all()) },
 	func(m *sample) float64 { return m.allocs },
+	func(m *sample) float64 { return m.batched },
 }
 
-func (m *sample) rateOf() float64 { return m.rate() }
+// millis returns a percentile of the latency; NaN if it was not measured.
+func (m *sample) millis(percentile float64) float64 {
+	if m.latency.n == 0 {
+		return math.NaN()
+	}
+	return float64(m.latency.percentile(percentile).Microseconds()) / 1000
+}
 
-func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// subjects are in alphabetical order: who was first in a round means nothing.
+// subjects returns the names of what was measured, in the order of the first round.
 func (s *section) subjects() []string {
 	var names []string
 	for _, m := range s.samples {
@@ -190,7 +222,7 @@ func (s *section) subjects() []string {
 	return names
 }
 
-// writeQueues tells how far workers were behind.
+// writeQueues reports how far the workers were behind.
 func (s *section) writeQueues(w *strings.Builder) {
 	for _, subject := range s.subjects() {
 		of := s.of(subject)

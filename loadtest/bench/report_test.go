@@ -23,7 +23,8 @@ func ranOnce(subject string, n int, elapsed time.Duration) *sample {
 	for range n {
 		r.latency.add(time.Millisecond)
 	}
-	return &sample{subject: subject, conns: 8, result: r, allocs: math.NaN(), cpu: usage{server: time.Duration(n) * 5 * time.Microsecond}}
+	cpu := usage{server: time.Duration(n) * 5 * time.Microsecond, client: time.Duration(n) * 2 * time.Microsecond}
+	return &sample{subject: subject, conns: 8, result: r, counts: int64(n), allocs: math.NaN(), batched: 12.5, cpu: cpu}
 }
 
 func TestRatiosAreOfOneRound(t *testing.T) {
@@ -35,7 +36,19 @@ func TestRatiosAreOfOneRound(t *testing.T) {
 	}}
 	assert.Equal(t, []float64{0.5, 2, 1.5}, s.ratios("a", "b"))
 	assert.Equal(t, []float64{1, 1, 1}, s.costs("a", "b"))
-	assert.Empty(t, s.ratios("a", "nobody"))
+	assert.Equal(t, []float64{1, 1, 1}, s.perCPU("a", "b"))
+	assert.Empty(t, s.ratios("a", "unknown"))
+}
+
+func TestCostIsPerCountedAnswer(t *testing.T) {
+	t.Parallel()
+	m := ranOnce("a", 100, time.Second)
+	m.counts = 50
+	assert.InDelta(t, 50, m.rate(), 0)
+	assert.InDelta(t, 14, m.perAnswer(m.cpu.all()), 0)
+	m.shared = 200 // with the answers of another load
+	assert.InDelta(t, 50, m.rate(), 0)
+	assert.InDelta(t, 3.5, m.perAnswer(m.cpu.all()), 0)
 }
 
 func TestVerdict(t *testing.T) {
@@ -64,16 +77,17 @@ func TestMarkdown(t *testing.T) {
 	r := report{
 		options:  options{rounds: 3, seconds: 5 * time.Second, orders: 100_000},
 		machine:  []fact{{"CPU", "a slow one"}},
-		bars:     []bar{{what: "queue / other", values: []float64{1.5, 1.25, 2}, least: 1.3}},
+		bars:     []bar{{what: "queue / other", values: []float64{1.5, 1.25, 2}, byCPU: []float64{1.4}, least: 1.3}, {what: "a / b", values: []float64{2}}},
 		sections: []*section{{name: "queue", title: "The queue", samples: []*sample{queued}}, {title: "Broken", failed: errors.New("it fell over")}},
 	}
 	text := r.markdown()
 	for _, line := range []string{
 		"| CPU | a slow one |",
-		"| queue / other | 1.50 (1.25 – 2) | ≥ 1.30 | met |",
-		"| queue lane | 2,000 | 1 | 1 | 1 | 1 | 5 | 0 | 0 | 0 | – |",
+		"| queue / other | 1.50 (1.25 – 2) | 1.40 | ≥ 1.30 | met |",
+		"## Other ratios\n\n| what | ratio: median (least – most) | by CPU time | bar | |\n|---|---|---|---|---|\n| a / b | 2 |  |  |  |",
+		"| queue lane | 2,000 | 1 | 1 | 1 | 1 | 5 | 0 | 0 | 2 | 7 | – | 12.5 |",
 		"queue lane: at the last answer 1,234 orders were not committed yet; all were after 0.25 s.",
-		"| queue | queue lane | 8 | 1,000 | 0.50 | 2,000 | 1 | 1 | 1,234 | 0.25 |",
+		"| queue | queue lane | 8 | 1,000 | 0.50 | 2,000 | 1 | 1 | 7 | 1,234 | 0.25 |",
 		"it fell over",
 	} {
 		assert.Contains(t, text, line+"\n")

@@ -19,7 +19,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// stack is a database, a Redis, the users who buy, and the servers between them.
+// stack is a database, a Redis, the users who buy, and the servers of the product and to compare with.
 type stack struct {
 	mariadb *testenv.MariaDB
 	redis   *testenv.Redis
@@ -33,6 +33,7 @@ type stack struct {
 	env     []string // configures seckill for this stack
 	crowd   []string // access tokens, one user each
 	last    string   // token of a user who is not in the crowd
+	newest  string   // id of the sale that was published last
 	servers map[*process]bool
 }
 
@@ -46,7 +47,7 @@ func mariaDBArgs(bufferPool int64) []string {
 	}
 }
 
-// newStack starts the two servers and seeds users; everything it needs goes into dir, which must be new.
+// newStack starts the two servers and seeds users. Its files are in dir, which must be new.
 func newStack(ctx context.Context, binary, dir string, users int, bufferPool int64) (_ *stack, err error) {
 	s := &stack{binary: binary, dir: dir, servers: map[*process]bool{}}
 	defer func() {
@@ -74,7 +75,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	s.env = []string{
 		"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + s.redis.Addr, "SECKILL_JWT_SECRET=" + rand.Text() + rand.Text(),
 		"SECKILL_DATA_DIR=" + filepath.Join(dir, "data"), "SECKILL_ADDR=127.0.0.1:0",
-		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // an admin who logs in often
+		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // the admin logs in often
 		"SECKILL_PAY_TIMEOUT=24h", // or unpaid orders of the first rounds are cancelled in the last ones
 		"SECKILL_LOG_LEVEL=warn",
 	}
@@ -86,9 +87,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 
 // close stops the servers and removes their data.
 func (s *stack) close() error {
-	for p := range s.servers {
-		p.stop()
-	}
+	s.stopServers()
 	var errs []error
 	if s.rdb != nil {
 		errs = append(errs, s.rdb.Close())
@@ -106,7 +105,7 @@ func (s *stack) close() error {
 	return errors.Join(errs...)
 }
 
-// findPIDs asks both servers for their process, whose CPU time is to be measured.
+// findPIDs finds the processes of MariaDB and Redis, for their CPU time.
 func (s *stack) findPIDs(ctx context.Context) error {
 	var file string
 	if err := s.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
@@ -134,18 +133,24 @@ func infoField(info, name string) string {
 	return value
 }
 
-// seckill runs a command of the binary on this stack. What it printed is in the error, if there is one.
+// seckill runs a command of the binary on this stack.
 func (s *stack) seckill(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, s.binary, args...) //nolint:gosec // built by this program
-	cmd.Env = environment(s.env)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("seckill %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
+	_, _, err := seckill(ctx, s.binary, s.env, args...)
 	return err
 }
 
-// seed makes the crowd, and one user more.
+// seckill runs a command and returns its output and its CPU time. An error contains the output.
+func seckill(ctx context.Context, binary string, settings []string, args ...string) (string, time.Duration, error) {
+	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // built by this program
+	cmd.Env = environment(settings)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", 0, fmt.Errorf("seckill %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
+}
+
+// seed creates the crowd and one more user.
 func (s *stack) seed(ctx context.Context, users int) error {
 	file := filepath.Join(s.dir, "tokens")
 	if err := s.seckill(ctx, "seed", "--users", strconv.Itoa(users+1), "--tokens", file); err != nil {
@@ -166,7 +171,7 @@ func (s *stack) seed(ctx context.Context, users int) error {
 	return nil
 }
 
-// serve starts a server with the given lane. Stop it with stop.
+// serve starts a server with the given lane.
 func (s *stack) serve(ctx context.Context, lane string) (*process, error) {
 	ops, err := freeAddr(ctx)
 	if err != nil {
@@ -183,7 +188,7 @@ func (s *stack) serve(ctx context.Context, lane string) (*process, error) {
 	return p, nil
 }
 
-// reference starts a server to compare with.
+// reference starts a server to compare with: bareGin or ginWithScript.
 func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -197,31 +202,42 @@ func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
 	return p, err
 }
 
-func (s *stack) stop(servers ...*process) {
-	for _, p := range servers {
+// stopServers stops all servers of the stack; the database and Redis stay.
+func (s *stack) stopServers() {
+	for p := range s.servers {
 		p.stop()
-		delete(s.servers, p)
 	}
+	clear(s.servers)
+}
+
+// admin logs the admin in. A token lives shorter than this program.
+func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, error) {
+	client, err := rush.NewClient("http://"+p.addr, 1)
+	if err != nil {
+		return nil, "", err
+	}
+	token, err := client.Login(ctx, adminPhone)
+	if err != nil {
+		client.Close()
+		return nil, "", fmt.Errorf("log the admin in: %w", err)
+	}
+	return client, token, nil
 }
 
 // sales publishes n sales of stock units each, through the API of a server.
 func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]string, error) {
-	client, err := rush.NewClient("http://"+p.addr, 1)
+	client, admin, err := s.admin(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	admin, err := client.Login(ctx, adminPhone) // each time: a token lives shorter than this program
-	if err != nil {
-		return nil, fmt.Errorf("log the admin in: %w", err)
-	}
 	ids := make([]string, n)
 	for i := range ids {
 		v, err := client.CreateSale(ctx, admin, stock)
 		if err != nil {
 			return nil, fmt.Errorf("create a sale: %w", err)
 		}
-		ids[i] = v.ID
+		ids[i], s.newest = v.ID, v.ID
 	}
 	return ids, nil
 }

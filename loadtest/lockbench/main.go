@@ -74,7 +74,7 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 			together[c.name] = append(together[c.name], r)
 		}
 	}
-	fmt.Fprintf(out, "%d rounds of %v each, medians; %d CPUs, %s.\n\n", rounds, length, runtime.NumCPU(), runtime.Version())
+	fmt.Fprintf(out, "%d rounds of %v each, medians; %d CPUs, %s. CPU time is that of the client and Redis.\n\n", rounds, length, runtime.NumCPU(), runtime.Version())
 	printApart(out, f, apart)
 	printTogether(out, f, together)
 	if numbers == "" {
@@ -89,28 +89,28 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 
 func printApart(out io.Writer, f *field, results table) {
 	fmt.Fprintf(out, "Uncontended: %d goroutines, a name each.\n\n", workers)
-	fmt.Fprintln(out, "| lock | cycles/s | / raw | requests a cycle | server commands a cycle | p50 | p99 |")
-	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(out, "| lock | cycles/s | / raw | requests a cycle | server commands a cycle | CPU µs a cycle | p50 | p99 |")
+	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|")
 	base := median(results[f.contenders[0].name]).Cycles
 	for _, c := range f.contenders {
 		r := median(results[c.name])
-		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %s | %s |\n",
-			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, millis(r.P50), millis(r.P99))
+		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %.0f | %s | %s |\n",
+			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, r.CPU, millis(r.P50), millis(r.P99))
 	}
 }
 
 func printTogether(out io.Writer, f *field, results table) {
 	fmt.Fprintf(out, "\nContended: %d goroutines, one name, held for %v; those that poll do so each %v.\n\n", workers, hold, poll)
-	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | requests a cycle | server commands a cycle | wait p50 | wait p99 | busiest / laziest |")
-	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | requests a cycle | server commands a cycle | CPU µs a cycle | wait p50 | wait p99 | busiest / laziest |")
+	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")
 	base := median(results[f.contenders[1].name]).Cycles
 	for _, c := range f.contenders {
 		if !c.waits {
 			continue
 		}
 		r := median(results[c.name])
-		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %s | %s | %.2f |\n",
-			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, millis(r.P50), millis(r.P99), r.Unfair)
+		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %.0f | %s | %s | %.2f |\n",
+			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, r.CPU, millis(r.P50), millis(r.P99), r.Unfair)
 	}
 }
 

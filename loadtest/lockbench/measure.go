@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,33 +24,34 @@ type result struct {
 	Cycles   float64       `json:"cycles"`   // a second
 	Requests float64       `json:"requests"` // a cycle, over the network
 	Commands float64       `json:"commands"` // a cycle, executed by the server, also inside scripts
+	CPU      float64       `json:"cpu"`      // a cycle, of this process and Redis, in microseconds
 	P50      time.Duration `json:"p50"`      // of the wait, ns
 	P99      time.Duration `json:"p99"`
 	Unfair   float64       `json:"unfair"` // cycles of the busiest worker to those of the laziest, at least one
 }
 
-// run has 64 workers take a lock each (apart) or all the same, for that long.
+// run makes 64 workers take a lock each (apart) or all the same one, for the given time.
 func run(f *field, c contender, info *redis.Client, round int, apart bool, length time.Duration) (result, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), length)
-	defer cancel()
 	name := func(worker int) string {
 		if apart {
 			return fmt.Sprintf("%s:%d:%d", c.name, round, worker)
 		}
 		return fmt.Sprintf("%s:%d", c.name, round)
 	}
-	if release, err := c.acquire(ctx, "warm"); err != nil {
+	if release, err := c.acquire(context.Background(), "warm"); err != nil {
 		return result{}, err
 	} else if err := release(); err != nil {
 		return result{}, err
 	}
 	requests := f.requests.Load()
-	commands, err := executed(info)
+	commands, cpu, err := spent(info)
 	if err != nil {
 		return result{}, err
 	}
 	waits, cycles := make([][]time.Duration, workers), make([]int, workers)
 	var failed atomic.Pointer[error]
+	ctx, cancel := context.WithTimeout(context.Background(), length)
+	defer cancel()
 	began := time.Now()
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -78,7 +80,7 @@ func run(f *field, c contender, info *redis.Client, round int, apart bool, lengt
 	if err := failed.Load(); err != nil {
 		return result{}, fmt.Errorf("%s: %w", c.name, *err)
 	}
-	after, err := executed(info)
+	commandsAfter, cpuAfter, err := spent(info)
 	if err != nil {
 		return result{}, err
 	}
@@ -90,13 +92,41 @@ func run(f *field, c contender, info *redis.Client, round int, apart bool, lengt
 	return result{
 		Cycles:   float64(total) / took.Seconds(),
 		Requests: float64(f.requests.Load()-requests) / float64(max(total, 1)),
-		Commands: float64(after-commands) / float64(max(total, 1)),
+		Commands: float64(commandsAfter-commands) / float64(max(total, 1)),
+		CPU:      float64((cpuAfter - cpu).Microseconds()) / float64(max(total, 1)),
 		P50:      all[len(all)/2], P99: all[len(all)*99/100],
 		Unfair: float64(slices.Max(cycles)) / float64(max(slices.Min(cycles), 1)),
 	}, nil
 }
 
-// executed is how many commands the server has executed, but for INFO.
+// spent returns how many commands the server has executed, and the CPU time that it and this process have used.
+func spent(rdb *redis.Client) (commands int64, cpu time.Duration, err error) {
+	if commands, err = executed(rdb); err != nil {
+		return 0, 0, err
+	}
+	info, err := rdb.Info(context.Background(), "cpu").Result()
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name != "used_cpu_user" && name != "used_cpu_sys" {
+			continue
+		}
+		d, err := time.ParseDuration(value + "s")
+		if err != nil {
+			return 0, 0, err
+		}
+		cpu += d
+	}
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		return 0, 0, err
+	}
+	return commands, cpu + time.Duration(self.Utime.Nano()+self.Stime.Nano()), nil
+}
+
+// executed returns how many commands the server has executed, without INFO.
 func executed(rdb *redis.Client) (int64, error) {
 	stats, err := rdb.Info(context.Background(), "commandstats").Result()
 	if err != nil {
@@ -124,6 +154,7 @@ func median(rounds []result) result {
 		Cycles:   mid(rounds, func(r result) float64 { return r.Cycles }),
 		Requests: mid(rounds, func(r result) float64 { return r.Requests }),
 		Commands: mid(rounds, func(r result) float64 { return r.Commands }),
+		CPU:      mid(rounds, func(r result) float64 { return r.CPU }),
 		P50:      mid(rounds, func(r result) time.Duration { return r.P50 }),
 		P99:      mid(rounds, func(r result) time.Duration { return r.P99 }),
 		Unfair:   mid(rounds, func(r result) float64 { return r.Unfair }),

@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, rds.Stop()) }()
 
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the command is what the caller asks for
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the command is the caller's
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "SECKILL_MYSQL_DSN="+dsn, "SECKILL_REDIS_ADDRS="+rds.Addr)

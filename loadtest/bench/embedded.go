@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// embedded runs the rush command on a server without settings but for its addresses and its folder. The rate is the one that the command
+// prints; the command also checks the answers. The CPU times are those of the whole command, which makes the buyers
+// before and reads the orders of each buyer afterwards, per order.
+func (b *bench) embedded(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, bareGin)
+	if err != nil {
+		return err
+	}
+	data := "SECKILL_DATA_DIR=" + filepath.Join(st.dir, "embedded")
+	ops, err := freeAddr(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := startProcess(ctx, []string{data, "SECKILL_ADDR=127.0.0.1:0", "SECKILL_OPS_ADDR=" + ops},
+		filepath.Join(st.dir, "embedded.log"), b.binary, "serve")
+	if err != nil {
+		return err
+	}
+	server.ops = ops
+	st.servers[server] = true
+	const parallel = 256 // the command's default
+	buyers, stock := b.opts.sizes.rush[0], b.opts.sizes.rush[1]
+	if _, err := st.sales(ctx, server, 1, 1); err != nil { // the bare gin needs an id
+		return err
+	}
+	subject := fmt.Sprintf("rush --buyers %d --stock %d", buyers, stock)
+	err = b.rounds(ctx, sec, nil, func(ctx context.Context, _ time.Duration) ([]*sample, error) {
+		counters, cpu := countersOf(ctx, []*process{server}), cpuTime(server.cmd.Process.Pid)
+		out, client, err := seckill(ctx, b.binary, []string{data}, "rush", "--url", "http://"+server.addr,
+			"--buyers", strconv.Itoa(buyers), "--stock", strconv.Itoa(stock))
+		if err != nil {
+			return nil, err
+		}
+		m := &sample{subject: subject, conns: parallel, result: &result{}}
+		if m.counts, m.elapsed, err = parseRush(out); err != nil {
+			return nil, err
+		}
+		counted := countersOf(ctx, []*process{server}).minus(counters)
+		m.allocs, m.batched = counted.mallocs/float64(m.counts), counted.batched/counted.batches
+		m.cpu = usage{server: cpuTime(server.cmd.Process.Pid) - cpu, client: client}
+		return []*sample{m}, nil
+	}, b.bare(st, p[0], clicks{}))
+	b.report.add(bar{what: "embedded default: " + subject + ", orders/s / bare gin", values: sec.ratios(subject, bareSubject), least: 0.1})
+	return err
+}
+
+var (
+	rushLine    = regexp.MustCompile(`(\d+) durable orders in [\d.]+s, (\d+) a second`)
+	errRushLine = errors.New("the rush command printed no rate")
+)
+
+// parseRush reads the number of orders and the rate from the output of the rush command, and returns the time that
+// both give: the printed one has two digits only.
+func parseRush(out string) (orders int64, elapsed time.Duration, err error) {
+	found := rushLine.FindStringSubmatch(out)
+	if found == nil {
+		return 0, 0, fmt.Errorf("%w:\n%s", errRushLine, out)
+	}
+	orders, err = strconv.ParseInt(found[1], 10, 64)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", errRushLine, err)
+	}
+	rate, err := strconv.ParseFloat(found[2], 64)
+	if err != nil || rate == 0 {
+		return 0, 0, errors.Join(errRushLine, err)
+	}
+	return orders, time.Duration(float64(orders) / rate * float64(time.Second)), nil
+}

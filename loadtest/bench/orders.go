@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// orders compares an order with the cheapest answer that HTTP can give.
+func (b *bench) orders(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, b.anyLane(), bareGin)
+	if err != nil {
+		return err
+	}
+	if b.opts.profile != "" {
+		if err := b.writeProfile(ctx, st, p[0]); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+	}
+	subject := laneName(b.anyLane())
+	err = b.rounds(ctx, sec, []*stack{st},
+		buyers(st, sale{subject: subject, servers: p[:1], load: load{conns: b.opts.conns}}), b.bare(st, p[1], clicks{}))
+	b.report.addRates(sec, fmt.Sprintf("%s, orders/s at %d connections / bare gin", subject, b.opts.conns),
+		subject, bareSubject, onlyFor(b.anyLane(), 0.45))
+	return err
+}
+
+// onlyFor returns the least ratio of a bar that holds for the lane batch alone.
+func onlyFor(lane string, least float64) float64 {
+	if lane == "batch" {
+		return least
+	}
+	return 0
+}
+
+// lanesCompared compares the lanes lock and batch, each with different numbers of connections.
+func (b *bench) lanesCompared(ctx context.Context, sec *section) error {
+	lanes, counts := b.directLanes(), b.opts.sizes.latency
+	st, p, err := b.servers(ctx, lanes...)
+	if err != nil {
+		return err
+	}
+	var contenders []contender
+	for i, lane := range lanes {
+		for _, conns := range counts {
+			contenders = append(contenders,
+				buyers(st, sale{subject: atConnections(lane, conns), servers: p[i : i+1], load: load{conns: conns}}))
+		}
+	}
+	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
+	if len(lanes) == 2 {
+		b.report.addRates(sec, fmt.Sprintf("lock lane / batch lane, orders/s at %d connections", counts[1]),
+			atConnections("lock", counts[1]), atConnections("batch", counts[1]), 0.6)
+	}
+	for _, lane := range lanes {
+		b.report.addRates(sec, fmt.Sprintf("%s, orders/s at %d connections / at %d", laneName(lane), counts[0], counts[1]),
+			atConnections(lane, counts[0]), atConnections(lane, counts[1]), onlyFor(lane, 0.85))
+	}
+	return err
+}
+
+// keyedOrders measures the price of an Idempotency-Key.
+func (b *bench) keyedOrders(ctx context.Context, sec *section) error {
+	return b.clicksCompared(ctx, sec, clicks{keyed: true}, "with Idempotency-Key", 0.9)
+}
+
+// repeatedClicks measures the price of impatient buyers: one request in ten repeats another one, and half of those
+// are sent in the same moment as the other one.
+func (b *bench) repeatedClicks(ctx context.Context, sec *section) error {
+	return b.clicksCompared(ctx, sec, clicks{repeated: true}, "10 % repeats", 0)
+}
+
+// clicksCompared compares orders that are clicked in another way with plain ones, and with a bare gin that gets the
+// same requests.
+func (b *bench) clicksCompared(ctx context.Context, sec *section, how clicks, what string, least float64) error {
+	lanes := b.directLanes()
+	st, p, err := b.servers(ctx, append(lanes, bareGin)...)
+	if err != nil {
+		return err
+	}
+	var contenders []contender
+	for i, lane := range lanes {
+		plain := sale{subject: laneName(lane), servers: p[i : i+1], load: load{conns: b.opts.conns}}
+		changed := plain
+		changed.subject, changed.clicks = laneName(lane)+", "+what, how
+		contenders = append(contenders, buyers(st, changed), buyers(st, plain))
+	}
+	err = b.rounds(ctx, sec, []*stack{st}, append(contenders, b.bare(st, p[len(lanes)], how))...)
+	for _, lane := range lanes {
+		plain := laneName(lane)
+		changed := plain + ", " + what
+		b.report.addRates(sec, changed+" / without, orders/s", changed, plain, onlyFor(lane, least))
+		b.report.addRates(sec, changed+", orders/s / bare gin with the same requests", changed, bareSubject, 0)
+	}
+	return err
+}
+
+// soldOut measures the answer to most requests of a sale: those that come too late.
+func (b *bench) soldOut(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, b.anyLane(), bareGin)
+	if err != nil {
+		return err
+	}
+	const subject = "sold-out answers"
+	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+		sales, err := st.sales(ctx, p[0], 1, 1)
+		if err != nil {
+			return nil, err
+		}
+		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.last, "")); err != nil {
+			return nil, err
+		}
+		l := load{conns: b.opts.conns, requests: st.requests(sales, clicks{}, b.opts.conns), endless: true, limit: limit}
+		samples, err := st.measure(ctx, part{subject, p[:1], l})
+		if err == nil {
+			err = samples[0].only("sold_out")
+		}
+		return samples, err
+	}, b.bare(st, p[1], clicks{}))
+	b.report.addRates(sec, "sold-out answers/s / bare gin", subject, bareSubject, 0.8)
+	return err
+}
+
+// buyOne takes the last unit.
+func buyOne(ctx context.Context, p *process, request []byte) error {
+	c, err := dial(ctx, p.addr)
+	if err != nil {
+		return err
+	}
+	defer c.net.Close() //nolint:errcheck // nothing is to be saved
+	a, err := c.do(request)
+	if err == nil && a.status/100 != 2 {
+		err = fmt.Errorf("%w: %d %s for the last unit", errWrongAnswers, a.status, a.code)
+	}
+	return err
+}
+
+// queue compares the lane that protects the database with a script call per request, the usual flash-sale code.
+func (b *bench) queue(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, "queue", ginWithScript)
+	if err != nil {
+		return err
+	}
+	const subject, yardstick = "queue lane", "gin + EVALSHA"
+	number := 100_000 // beyond the real ids
+	err = b.rounds(ctx, sec, []*stack{st},
+		buyers(st, sale{subject: subject, servers: p[:1], load: load{conns: b.opts.conns}}),
+		func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+			number++
+			name := strconv.Itoa(number)[6-min(len(st.newest), 6):] // a path as long as that of a real sale
+			if err := st.rdb.Set(ctx, reserveKeys(name)[0], 1<<40, 0).Err(); err != nil {
+				return nil, err
+			}
+			l := load{conns: b.opts.conns, requests: st.requests([]string{name}, clicks{}, b.opts.conns), endless: true, limit: limit}
+			samples, err := st.measure(ctx, part{yardstick, p[1:], l})
+			if err != nil {
+				return nil, err
+			}
+			return samples, errors.Join(samples[0].only(accepted), st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
+		})
+	b.report.addRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, yardstick, 1.3)
+	b.report.add(bar{what: "queue lane: seconds until the workers have committed all that was accepted", values: sec.drains(subject), most: 5})
+	return err
+}
+
+// vouchersAtOnce spreads the same crowd over more and more sales.
+func (b *bench) vouchersAtOnce(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, b.anyLane())
+	if err != nil {
+		return err
+	}
+	return b.growth(ctx, sec, st, "vouchers", b.opts.sizes.vouchers, 1.5, func(n int) sale { return sale{servers: p, vouchers: n} })
+}
+
+// serversAtOnce spreads the same crowd over more and more processes, which share this machine.
+func (b *bench) serversAtOnce(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, slices.Repeat([]string{b.anyLane()}, slices.Max(b.opts.sizes.servers))...)
+	if err != nil {
+		return err
+	}
+	return b.growth(ctx, sec, st, "servers", b.opts.sizes.servers, 1.2, func(n int) sale { return sale{servers: p[:n]} })
+}
+
+// growth measures sales with more and more of something, and compares the CPU time of an order at the last number
+// with that at the first.
+func (b *bench) growth(
+	ctx context.Context, sec *section, st *stack, what string, numbers []int, most float64, of func(n int) sale,
+) error {
+	subject := func(n int) string { return fmt.Sprintf("%s, %s: %d", laneName(b.anyLane()), what, n) }
+	var contenders []contender
+	for _, n := range numbers {
+		o := of(n)
+		o.subject, o.load.conns = subject(n), b.opts.conns
+		contenders = append(contenders, buyers(st, o))
+	}
+	err := b.rounds(ctx, sec, []*stack{st}, contenders...)
+	first, last := numbers[0], numbers[len(numbers)-1]
+	b.report.add(bar{what: fmt.Sprintf("CPU per order: %s %s / %d", thousands(int64(last)), what, first),
+		values: sec.costs(subject(last), subject(first)), most: most})
+	return err
+}
