@@ -225,6 +225,9 @@ func sameOrder(stored, o *orderRow) bool {
 	return stored.UserID == o.UserID && stored.VoucherID == o.VoucherID && stored.CreatedAt.Equal(o.CreatedAt)
 }
 
+// identity are the columns that sameOrder compares, and the id.
+var identity = []string{"id", "user_id", "voucher_id", "created_at"}
+
 // existing reads the rows whose ids are taken.
 func (b *batch) existing(tx *gorm.DB) (map[int64]orderRow, error) {
 	if !b.careful {
@@ -233,9 +236,14 @@ func (b *batch) existing(tx *gorm.DB) (map[int64]orderRow, error) {
 	return ordersByID(tx, b.rows)
 }
 
-func ordersByID(tx *gorm.DB, of []*placing) (map[int64]orderRow, error) {
+// ordersByID reads the rows under the ids: all columns, or those that tell one order from another.
+func ordersByID(tx *gorm.DB, of []*placing, columns ...string) (map[int64]orderRow, error) {
+	q := tx.Where("id IN ?", idsOf(of))
+	if len(columns) > 0 {
+		q = q.Select(columns)
+	}
 	var rows []orderRow
-	if err := tx.Where("id IN ?", idsOf(of)).Find(&rows).Error; err != nil {
+	if err := q.Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	byID := make(map[int64]orderRow, len(rows))
@@ -301,7 +309,7 @@ func insertOrders(n int) string {
 
 // landed finds out whether all rows are in the table; gorm.ErrRecordNotFound says that they are not.
 func (b *batch) landed(tx *gorm.DB) error {
-	stored, err := ordersByID(tx, b.inserts)
+	stored, err := ordersByID(tx, b.inserts, identity...)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 func (b *batch) resolve(tx *gorm.DB, inserted int64) error {
 	landed, missing := b.inserts, []*placing(nil)
 	if inserted < int64(len(b.inserts)) {
-		stored, err := ordersByID(tx, b.inserts)
+		stored, err := ordersByID(tx, b.inserts, identity...)
 		if err != nil {
 			return err
 		}
