@@ -24,8 +24,8 @@ const (
 )
 
 // OpenMySQL opens MySQL 8 or MariaDB 10.6+ by a go-sql-driver DSN (user:password@tcp(host:port)/database). What
-// correctness needs is set whatever the DSN says: UTC, real times, strict SQL, and "rows affected" counting
-// changed rows. It does not connect; Ping does.
+// correctness needs is set whatever the DSN says: UTC, real times, strict SQL, "rows affected" counting changed rows,
+// and no connection kept to a read-only server. It does not connect; Ping does.
 func OpenMySQL(dsn string) (*Store, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
@@ -41,6 +41,8 @@ func OpenMySQL(dsn string) (*Store, error) {
 	if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
+	// A connection to a primary that became a replica is closed; the next one is opened to the new primary.
+	cfg.RejectReadOnly = true
 	cfg.Timeout = mysqlDialTimeout
 	cfg.Logger = &mysqldriver.NopLogger{} // a connection that breaks is an error, which is reported where it hits
 
@@ -57,7 +59,7 @@ func OpenMySQL(dsn string) (*Store, error) {
 	}
 	open := func() (*sql.DB, error) { return mysqlPool(patient) }
 	return &Store{w: db, r: db, dialect: dialect{
-		name: "mysql", translate: mysqlFault, keys: mysqlKeys, patient: open,
+		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, patient: open,
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil
 }
@@ -72,6 +74,25 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	pool.SetMaxIdleConns(mysqlConns)
 	pool.SetConnMaxLifetime(mysqlConnLifetime)
 	return pool, nil
+}
+
+// pingMySQL returns an error if the server is read-only, as a replica is. read_only binds no user with the privilege
+// READ ONLY ADMIN or SUPER, but whoever sets it wants no writes there, so such a user gets the same error. The idle
+// connections lead to that server as well and are closed; the next ones are opened to where its name leads then.
+func pingMySQL(ctx context.Context, pool *sql.DB) error {
+	var flags [2]string // super_read_only implies read_only; newer MariaDBs have words instead of 0 and 1
+	err := pool.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
+	if err != nil {
+		return err
+	}
+	for _, f := range flags {
+		if f != "0" && f != "OFF" {
+			pool.SetMaxIdleConns(0)
+			pool.SetMaxIdleConns(pool.Stats().MaxOpenConnections)
+			return &connectError{errors.New("the server is read-only")}
+		}
+	}
+	return nil
 }
 
 // sessionSettings are run on each new connection. SET SESSION TRANSACTION is the one spelling of the isolation

@@ -48,6 +48,7 @@ func OpenSQLite(file string) (_ *Store, err error) {
 	}
 	return &Store{w: w, r: r, dialect: dialect{
 		name: "sqlite", translate: sqliteFault, keys: sqliteKeys,
+		ping:       func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
 		patient:    func() (*sql.DB, error) { return sql.Open("sqlite", write) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil
