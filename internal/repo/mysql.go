@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -60,6 +61,7 @@ func OpenMySQL(dsn string) (*Store, error) {
 	open := func() (*sql.DB, error) { return mysqlPool(patient) }
 	return &Store{w: db, r: db, dialect: dialect{
 		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, patient: open,
+		migrations: func(again *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(patient, again) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil
 }
@@ -69,7 +71,7 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	pool := sql.OpenDB(sessionConnector{inner})
+	pool := sql.OpenDB(sessionConnector{inner, nil})
 	pool.SetMaxOpenConns(mysqlConns)
 	pool.SetMaxIdleConns(mysqlConns)
 	pool.SetConnMaxLifetime(mysqlConnLifetime)
@@ -104,8 +106,12 @@ var sessionSettings = []string{
 		"time_zone = '+00:00', innodb_lock_wait_timeout = 2, lc_messages = 'en_US'",
 }
 
-// sessionConnector prepares each new connection.
-type sessionConnector struct{ driver.Connector }
+// sessionConnector prepares each new connection. If again is set, they skip statements that were executed before while
+// it is true.
+type sessionConnector struct {
+	driver.Connector
+	again *atomic.Bool
+}
 
 // Connect implements driver.Connector.
 func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -118,8 +124,52 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 	}
+	if c.again != nil {
+		return againConn{conn.(mysqlConn), c.again}, nil
+	}
 	return conn, nil
 }
+
+// mysqlMigrations opens a pool for schema changes.
+func mysqlMigrations(cfg *mysqldriver.Config, again *atomic.Bool) (*sql.DB, error) {
+	inner, err := mysqldriver.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("MySQL DSN: %w", err)
+	}
+	return sql.OpenDB(sessionConnector{inner, again}), nil
+}
+
+// mysqlConn is what a connection of the driver is.
+type mysqlConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
+// againConn takes DDL that the server refuses because it is in effect already for executed, while again is true.
+type againConn struct {
+	mysqlConn
+	again *atomic.Bool
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c againConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	res, err := c.mysqlConn.ExecContext(ctx, query, args)
+	var e *mysqldriver.MySQLError
+	if c.again.Load() && errors.As(err, &e) && inEffect[e.Number] {
+		return driver.ResultNoRows, nil
+	}
+	return res, err
+}
+
+// inEffect are the refusals of DDL that was executed before: table, column or key is there, or is gone.
+var inEffect = map[uint16]bool{1050: true, 1060: true, 1061: true, 1051: true, 1091: true}
 
 // connectError says that there was no connection to be had, whatever the server's reason: it is down for us.
 type connectError struct{ err error }
@@ -187,7 +237,8 @@ func lockMySQLSchema(ctx context.Context, open func() (*sql.DB, error)) (unlock 
 	db.SetConnMaxLifetime(0)
 	for {
 		var got sql.NullInt64
-		err := db.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(DATABASE(), '.migrate'), 1)").Scan(&got)
+		err := db.QueryRowContext(ctx, "SELECT GET_LOCK(IF(CHAR_LENGTH(name) <= 64, name, SHA2(name, 256)), 1) "+
+			"FROM (SELECT CONCAT(DATABASE(), '.migrate') AS name) AS l").Scan(&got) // MySQL allows 64 characters
 		switch {
 		case err != nil:
 			return nil, errors.Join(fmt.Errorf("lock the schema: %w", err), db.Close())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -32,6 +33,8 @@ type dialect struct {
 	keys keyDialect
 	// patient opens a connection of its own without the deadlines that buyers need, for schema changes and books.
 	patient func() (*sql.DB, error)
+	// migrations is patient for schema changes. While again is true, a statement that is in effect already is skipped.
+	migrations func(again *atomic.Bool) (*sql.DB, error)
 	// lockSchema waits until no other process changes the schema, and keeps them from it until unlock.
 	lockSchema func(ctx context.Context) (unlock func() error, err error)
 }
