@@ -294,6 +294,13 @@ func TestMoneyThatIsNotWanted(t *testing.T) {
 	require.NoError(t, e.payments.RefundDue(t.Context()))
 	assert.ElementsMatch(t, []string{p.Payment.Ref, "counter-1", "lost-1", short.Payment.Ref}, e.bank.refunded)
 	assert.Equal(t, "pending_payment", e.buyer(2).status(short.Order))
+	log := decode[listView[struct {
+		Action    string
+		VoucherID string `json:"voucher_id"`
+	}]](e.admin().get("/api/v1/admin/audit?order_id=12345").want(http.StatusOK)).Items
+	require.Len(t, log, 2)
+	assert.Equal(t, "return_money", log[1].Action)
+	assert.Empty(t, log[1].VoucherID, "the sale of a lost order is unknown")
 	e.checkBooks()
 }
 
