@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -112,4 +113,12 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		require.ErrorIs(t, err, service.ErrUnavailable)
 		require.LessOrEqual(t, try, int64(conns), fmt.Sprint(buyers.Pools()["write"].Stats()))
 	}
+}
+
+// TestCommitIntoADeadNetwork adds up what a buyer can wait for: his batch, a COMMIT that is never answered, and the search
+// for what became of it.
+func TestCommitIntoADeadNetwork(t *testing.T) {
+	const batchPatience = 1800 * time.Millisecond // of package service
+	require.Less(t, batchPatience+mysqlIOTimeout+settleGrace, 5*time.Second)
+	require.Greater(t, mysqlIOTimeout, 2*time.Second, "a statement may wait for a lock, see innodb_lock_wait_timeout")
 }
