@@ -35,6 +35,7 @@ func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
 func eachLaneOnACluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *testenv.RedisCluster)) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
 			s, cluster := clusterStack(t)
 			fn(t, s.in(lane), cluster)
 		})
