@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -177,12 +179,25 @@ func (b *tab) until(expression string, args ...any) {
 	}
 }
 
-// click clicks what a CSS selector finds, with the mouse.
+// click clicks what a CSS selector finds, with the mouse. If the page renders the element anew between its being found
+// and its being clicked, the new one is clicked.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
-	b.do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for {
+		b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
+		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+		var gone *cdproto.Error
+		if !errors.As(err, &gone) || gone.Code != errNodeGone || ctx.Err() != nil {
+			require.NoError(b.t, err)
+			return
+		}
+	}
 }
+
+// errNodeGone is the code of Chromium's errors about a node that is gone. They come before the mouse is moved.
+const errNodeGone = -32000
 
 // text is what an element says.
 func (b *tab) text(selector string) string {

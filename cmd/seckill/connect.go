@@ -38,17 +38,67 @@ func openStore(cfg Config) (*repo.Store, error) {
 	return repo.OpenSQLite(file)
 }
 
-// openRedis makes a client for one server or, with several addresses, for a cluster. Commands are never sent
-// twice: go-redis would repeat one whose reply was lost although the server has executed it.
+// clusterReload is how often the map of a cluster's slots is read again. A master that died answers no MOVED, so this
+// bounds how long commands still go to it after a replica took over.
+const clusterReload = time.Second
+
+// openRedis makes a client for one server or, with several addresses, for a cluster. The client executes no command
+// twice: one whose reply was lost may have been executed, so its error is returned.
 func openRedis(password string, addrs ...string) redis.UniversalClient {
-	return redis.NewUniversalClient(&redis.UniversalOptions{
+	opts := &redis.UniversalOptions{
 		Addrs: addrs, Password: password,
 		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		DialTimeout: time.Second, ReadTimeout: 1500 * time.Millisecond, WriteTimeout: time.Second, PoolTimeout: 2 * time.Second,
 		PoolSize: 128, MinIdleConns: 4,
 		DisableIdentity:          true, // no CLIENT SETINFO: Redis 6.2 and the embedded one do not know it
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	}
+	if len(addrs) == 1 {
+		return redis.NewClient(opts.Simple())
+	}
+	cluster := opts.Cluster()
+	cluster.ClusterStateReloadInterval = clusterReload
+	cluster.DisableRoutingPolicies = true // they do not know wrapped commands; pingRedis reaches every master without them
+	rdb := redis.NewClusterClient(cluster)
+	rdb.AddHook(noRetries{})
+	return rdb
+}
+
+// noRetries marks every command of a cluster client, pipelined or not. MaxRetries is for the nodes' clients; the
+// cluster's own loop, which must stay for MOVED and ASK, repeats commands after EOF and timeouts unless they are marked.
+type noRetries struct{}
+
+// noRetry is a command that may not be repeated.
+type noRetry struct{ redis.Cmder }
+
+// NoRetry implements redis.Cmder.
+func (noRetry) NoRetry() bool { return true }
+
+// DialHook implements redis.Hook.
+func (noRetries) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (noRetries) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return next(ctx, noRetry{cmd}) }
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (noRetries) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		marked := make([]redis.Cmder, len(cmds))
+		for i, cmd := range cmds {
+			marked[i] = noRetry{cmd}
+		}
+		return next(ctx, marked)
+	}
+}
+
+// pingRedis returns nil if the server answers, or every master of a cluster.
+func pingRedis(ctx context.Context, rdb redis.UniversalClient) error {
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
+	}
+	return rdb.Ping(ctx).Err()
 }
 
 // sharedRedis connects beside the servers that are configured here to the Redis that they share; nil if it is

@@ -233,7 +233,7 @@ func (s *salesDoctor) checkQueue(ctx context.Context) doctor.Result {
 	}
 	lag, err := readLag(ctx, s.shared)
 	switch {
-	case err != nil && ctx.Err() == nil && s.shared.Ping(ctx).Err() != nil:
+	case err != nil && ctx.Err() == nil && pingRedis(ctx, s.shared) != nil:
 		return doctor.Result{Status: doctor.Skipped, Found: "Redis is not there: see redis.reachable"}
 	case err != nil:
 		return doctor.Unanswered(err, "see redis.reachable")

@@ -120,6 +120,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 
 // TestDependenciesFrozen stops the servers without closing their connections: nothing fails, nothing answers.
 func TestDependenciesFrozen(t *testing.T) {
+	t.Parallel()
 	for name, pick := range map[string]func(*stack) freezer{
 		"redis":   func(s *stack) freezer { return s.redis },
 		"mariadb": func(s *stack) freezer { return s.mariadb },
@@ -133,6 +134,7 @@ func TestDependenciesFrozen(t *testing.T) {
 // frozen freezes one server under a running sale.
 func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
 	t.Run(name+"/"+lane, func(t *testing.T) {
+		t.Parallel()
 		s := realStack(t).in(lane)
 		p := s.serve(t, "")
 		sale, tokens := p.sale(t, 10), s.tokens(t, 1)
@@ -206,6 +208,7 @@ func body503(t *testing.T, url string) string {
 // TestManyClientsWhileFrozen: also hundreds of requests that queue for the connections of a frozen database are
 // answered with 503 and not cut off. Of a sale that is known to be sold out they still hear just that.
 func TestManyClientsWhileFrozen(t *testing.T) {
+	t.Parallel()
 	s := realStack(t)
 	p := s.serve(t, "")
 	gone, open, tokens := p.sale(t, 1), p.sale(t, 1000), s.tokens(t, 300)

@@ -255,6 +255,7 @@ func TestPagesWhileFrozen(t *testing.T) {
 		{"queue", "redis", func(s *stack) freezer { return s.redis }, false},
 	} {
 		t.Run(tc.lane+"/"+tc.name, func(t *testing.T) {
+			t.Parallel()
 			s := realStack(t).in(tc.lane)
 			p := s.serve(t, "")
 			b := (&browser{t: t}).at(p)

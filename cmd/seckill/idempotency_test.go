@@ -281,6 +281,7 @@ func TestKeysOfAServerThatIsKilled(t *testing.T) {
 func TestKeyWithoutDatabase(t *testing.T) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
 			s := realStack(t).in(lane)
 			p := s.serve(t, "")
 			sale, token := p.saleOf(t, 20, 5), s.tokens(t, 1)[0]

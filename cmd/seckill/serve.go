@@ -90,7 +90,7 @@ func (serveCmd) Run(e *env) error {
 	if err := await(e, "the database", store.Ping); err != nil {
 		return err
 	}
-	if err := await(e, "Redis", func(ctx context.Context) error { return rdb.Ping(ctx).Err() }); err != nil {
+	if err := await(e, "Redis", func(ctx context.Context) error { return pingRedis(ctx, rdb) }); err != nil {
 		return err
 	}
 	if err := await(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }); err != nil {
@@ -164,7 +164,7 @@ type server struct {
 func checks(cfg Config, p parts) map[string]handler.Check {
 	checks := map[string]handler.Check{
 		"database": p.store.Ping,
-		"redis":    func(ctx context.Context) error { return p.rdb.Ping(ctx).Err() },
+		"redis":    func(ctx context.Context) error { return pingRedis(ctx, p.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
 		checks["lock nodes"] = func(ctx context.Context) error { return quorum(ctx, p.lockNodes) }

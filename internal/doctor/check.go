@@ -85,14 +85,14 @@ func Unanswered(err error, change string) Result {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// deadline bounds a check that names none. It is shorter than the 3.5 s after which the program's own connections give
+// deadline bounds a check that names none. It is shorter than the 2.5 s after which the program's own connections give
 // up, with an error that does not say why.
-const deadline = 3 * time.Second
+const deadline = 2 * time.Second
 
 // Check is one question.
 type Check struct {
 	Name string
-	// Deadline bounds Run; 0: 3 s.
+	// Deadline bounds Run; 0: 2 s.
 	Deadline time.Duration
 	// Run returns soon after its context ends.
 	Run func(ctx context.Context) Result

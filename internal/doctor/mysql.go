@@ -55,6 +55,7 @@ var mysqlRules = []rule[*mysqlServer]{
 	{"database.connections", (*mysqlServer).checkConnections},
 	{"database.memory", (*mysqlServer).checkMemory},
 	{"database.writable", (*mysqlServer).checkWritable},
+	{"database.replication", (*mysqlServer).checkReplication},
 	{"database.timeouts", (*mysqlServer).checkTimeouts},
 	{"database.charset", (*mysqlServer).checkCharset},
 	{"database.privileges", (*mysqlServer).checkPrivileges},

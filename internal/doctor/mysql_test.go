@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,47 @@ func TestBadDatabase(t *testing.T) {
 
 	m.Pool = dial(t, dsn+"?charset=latin1")
 	want(t, examine(t, m.Group()), map[string]Status{"database.charset": Fail})
+}
+
+// TestReplication attaches a replica to a primary, first asynchronously.
+func TestReplication(t *testing.T) {
+	t.Parallel()
+	primary := testenv.StartMariaDB(t, "--log-bin", "--server-id=1")
+	replica := testenv.StartMariaDB(t, "--server-id=2")
+	pool, other := dial(t, primary.DSN(t)), dial(t, replica.DSN(t))
+	check := func() Result {
+		return examine(t, MySQL{Pool: pool, Migrations: []int64{1}, Instances: 1, Now: time.Now}.Group())["database.replication"].Result
+	}
+	require.Equal(t, OK, check().Status)
+	host, port, err := net.SplitHostPort(primary.Addr)
+	require.NoError(t, err)
+	execute(t, pool, "CREATE USER copy IDENTIFIED BY 'secret'", "GRANT REPLICATION SLAVE ON *.* TO copy")
+	execute(t, other, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copy', MASTER_PASSWORD='secret'", host, port), "START SLAVE")
+	require.Eventually(t, func() bool { return check().Status == Warn }, time.Minute, 20*time.Millisecond)
+	require.Contains(t, check().Found, "1 replicas, asynchronous")
+	execute(t, pool, "SET GLOBAL rpl_semi_sync_master_enabled = 1")
+	execute(t, other, "SET GLOBAL rpl_semi_sync_slave_enabled = 1", "STOP SLAVE", "START SLAVE")
+	require.Eventually(t, func() bool { return strings.Contains(check().Change, "AFTER_SYNC', and") }, time.Minute, 20*time.Millisecond)
+	execute(t, pool, "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_SYNC'")
+	require.Equal(t, OK, check().Status, check().Found)
+}
+
+func TestReplicationResult(t *testing.T) {
+	t.Parallel()
+	type values = map[string]string
+	galera := values{"wsrep_cluster_size": "3"}
+	source := values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "1"}
+	for found, r := range map[string]Result{
+		"no replica is attached":         replicationResult(0, values{}, values{}, values{}),
+		"may hear 404 from another":      replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "6"}),
+		"a read waits for it":            replicationResult(0, galera, values{}, values{"wsrep_sync_wait": "7"}),
+		"for 10000 ms":                   replicationResult(1, source, values{"rpl_semi_sync_source_wait_point": "AFTER_SYNC", "rpl_semi_sync_source_timeout": "10000"}, values{}),
+		"what others have read already":  replicationResult(1, source, values{"rpl_semi_sync_source_wait_point": "AFTER_COMMIT"}, values{}),
+		"2 replicas, asynchronous: a fa": replicationResult(2, values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "0"}, values{}, values{}),
+	} {
+		require.Contains(t, r.Found, found)
+		require.Equal(t, r.Status != OK, r.Change != "", found)
+	}
 }
 
 // TestNewDatabase has no tables yet, and reading that makes none.

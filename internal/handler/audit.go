@@ -18,14 +18,17 @@ type auditOut struct {
 	Actor     string    `json:"actor"`
 	ActorID   *ID       `json:"actor_id,omitempty"` // of a buyer or an admin
 	Action    string    `json:"action"`
-	VoucherID ID        `json:"voucher_id"`
+	VoucherID *ID       `json:"voucher_id,omitempty"` // unknown if money came for an order that does not exist
 	OrderID   *ID       `json:"order_id,omitempty"`
 	Detail    string    `json:"detail"`
 }
 
 func newAuditOut(e *service.AuditEntry) auditOut {
 	out := auditOut{
-		ID: ID(e.ID), At: e.At, Actor: string(e.Actor.Kind), Action: e.Action, VoucherID: ID(e.VoucherID), Detail: e.Detail,
+		ID: ID(e.ID), At: e.At, Actor: string(e.Actor.Kind), Action: e.Action, Detail: e.Detail,
+	}
+	if e.VoucherID != 0 {
+		out.VoucherID = (*ID)(&e.VoucherID)
 	}
 	if e.Actor.ID != 0 {
 		out.ActorID = (*ID)(&e.Actor.ID)

@@ -158,11 +158,11 @@ func TestPriceOfThePurchase(t *testing.T) {
 	p := e.buyer(1).pay(o)
 	assert.EqualValues(t, 8000, p.Payment.Amount)
 	assert.Equal(t, "JPY", p.Payment.Currency)
-	inYuan := e.noticeOf(p.Payment, o, "succeeded")
-	inYuan["currency"] = "CNY"
-	e.tell(inYuan).problem(http.StatusBadRequest, "invalid_request")
-	inYuan["currency"] = "JPY"
-	e.tell(inYuan).want(http.StatusOK)
+	paid := e.noticeOf(paymentView{Ref: "in-yuan"}, o, "succeeded")
+	paid["currency"] = "CNY"
+	assert.Equal(t, "refunding", decode[paymentView](e.tell(paid).want(http.StatusOK)).Status)
+	paid["provider_ref"], paid["currency"] = p.Payment.Ref, "JPY"
+	e.tell(paid).want(http.StatusOK)
 	assert.Equal(t, "paid", e.buyer(1).status(o))
 
 	free := e.buyer(2).paid(v)
@@ -237,12 +237,14 @@ func TestWebhookRefusals(t *testing.T) {
 		return n
 	}
 	for _, bad := range []notice{
-		change("amount", 7999), change("amount", nil), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
+		change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
 		change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
 	} {
 		e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
 	}
-	e.tell(change("order_id", "12345")).problem(http.StatusNotFound, "not_found")
+	unknown := change("status", "failed")
+	unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
+	e.tell(unknown).problem(http.StatusNotFound, "not_found")
 	assert.Equal(t, "pending_payment", buyer.status(p.Order), "nothing was changed by any of them")
 	assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
 	rotated := "v1=00," + signature(body, now)
@@ -280,6 +282,25 @@ func TestMoneyThatIsNotWanted(t *testing.T) {
 	assert.Equal(t, "paid", buyer.status(twice.Order))
 	assert.Equal(t, []string{"succeeded", "refunded"}, buyer.payments(twice.Order))
 	assert.EqualValues(t, 2, e.stock(v.ID))
+
+	lost := e.noticeOf(paymentView{Ref: "lost-1"}, twice.Order, "succeeded") // a failover of the database lost the order
+	lost["order_id"] = "12345"
+	short := e.buyer(2).pay(e.buyer(2).place(v))
+	less := e.noticeOf(short.Payment, short.Order, "succeeded")
+	less["amount"] = 1
+	for _, n := range []notice{lost, lost, less} {
+		assert.Equal(t, "refunding", decode[paymentView](e.tell(n).want(http.StatusOK)).Status)
+	}
+	require.NoError(t, e.payments.RefundDue(t.Context()))
+	assert.ElementsMatch(t, []string{p.Payment.Ref, "counter-1", "lost-1", short.Payment.Ref}, e.bank.refunded)
+	assert.Equal(t, "pending_payment", e.buyer(2).status(short.Order))
+	log := decode[listView[struct {
+		Action    string
+		VoucherID string `json:"voucher_id"`
+	}]](e.admin().get("/api/v1/admin/audit?order_id=12345").want(http.StatusOK)).Items
+	require.Len(t, log, 2)
+	assert.Equal(t, "return_money", log[1].Action)
+	assert.Empty(t, log[1].VoucherID, "the sale of a lost order is unknown")
 	e.checkBooks()
 }
 

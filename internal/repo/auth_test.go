@@ -3,6 +3,8 @@ package repo
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -206,6 +208,37 @@ func TestRevocations(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.ErrorIs(t, rotate(s, "a", 1, now, 0), service.ErrUnauthenticated, "the session that was over is gone")
+	})
+}
+
+// TestRevocationsAfterAFailover: a replica that lacks the last rows becomes the primary, and gives their numbers to
+// other sessions. The other servers see these sessions end at their next look.
+func TestRevocationsAfterAFailover(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		clock := now
+		r := service.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
+		revoke := func(seq int64, id string) {
+			require.NoError(t, s.w.Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
+		}
+		for seq := int64(1); seq <= 5; seq++ {
+			revoke(seq, fmt.Sprint("before-", seq))
+		}
+		for range 4 {
+			require.NoError(t, r.Load(t.Context()))
+			clock = clock.Add(time.Minute)
+		}
+		for _, left := range []int64{0, 1, 3} { // rows of the replica that is promoted
+			require.NoError(t, s.w.Where("seq > ?", left).Delete(&revocationRow{}).Error)
+			for seq := left + 1; seq <= 7; seq++ {
+				revoke(seq, fmt.Sprintf("after-%d-%d", left, seq))
+				require.NoError(t, r.Load(t.Context()))
+				require.True(t, r.Has(fmt.Sprintf("after-%d-%d", left, seq)))
+			}
+			for range 4 {
+				require.NoError(t, r.Load(t.Context()))
+				clock = clock.Add(time.Minute)
+			}
+		}
 	})
 }
 

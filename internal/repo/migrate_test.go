@@ -1,13 +1,17 @@
 package repo
 
 import (
+	"io/fs"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/testenv"
+	"seckill/migrations"
 )
 
 // TestMigrateTogether starts many processes' migrations at once on an empty database, again and again: goose makes
@@ -58,6 +62,67 @@ func TestMigrateTogether(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestInterruptedMigrations takes each migration back, and leaves as much of it done as a killed process can have left.
+// The name of the database is as long as names can be, and so is that of the lock.
+func TestInterruptedMigrations(t *testing.T) {
+	dsn, err := testenv.SharedMariaDB(t).CreateDatabase(t.Context(), "interrupted_"+strings.Repeat("x", 64-len("interrupted_")))
+	require.NoError(t, err)
+	s, err := OpenMySQL(dsn)
+	require.NoError(t, err)
+	migrated(t, s)
+	schema := func() (all []string) {
+		require.NoError(t, s.w.Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
+			FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`).Scan(&all).Error)
+		return all
+	}
+	complete := schema()
+	files, err := fs.Glob(migrations.FS, "mysql/*.sql")
+	require.NoError(t, err)
+	newest := files[len(files)-1]
+	for _, file := range files {
+		up := upStatements(t, file)
+		if len(up) == 1 && file != newest {
+			continue // nothing that the newest does not show
+		}
+		for done := range len(up) + 1 {
+			for undone := ""; undone != file; {
+				m, err := s.MigrateDown(t.Context())
+				require.NoError(t, err)
+				undone = "mysql/" + m.Name
+			}
+			for _, stmt := range up[:done] {
+				require.NoError(t, s.w.Exec(stmt).Error)
+			}
+			applied, err := s.MigrateUp(t.Context())
+			require.NoError(t, err, "%d statements of %s were done", done, file)
+			require.Equal(t, file, "mysql/"+applied[0].Name)
+			require.Equal(t, complete, schema())
+		}
+	}
+
+	// A table of somebody else in an empty database is an error.
+	other, err := OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, other.Close()) })
+	require.NoError(t, other.w.Exec("CREATE TABLE users (id INT)").Error)
+	_, err = other.MigrateUp(t.Context())
+	require.ErrorContains(t, err, "users")
+}
+
+// upStatements are the statements of a migration.
+func upStatements(t *testing.T, file string) (all []string) {
+	text, err := fs.ReadFile(migrations.FS, file)
+	require.NoError(t, err)
+	up, _, _ := strings.Cut(string(text), "-- +goose Down")
+	up = regexp.MustCompile("(?m)^ *--.*$").ReplaceAllString(up, "")
+	for stmt := range strings.SplitSeq(up, ";") {
+		if stmt = strings.TrimSpace(stmt); stmt != "" {
+			all = append(all, stmt)
+		}
+	}
+	return all
 }
 
 // TestOpenTogether opens a new file many times at once: the switch to the write-ahead log, which happens once, must

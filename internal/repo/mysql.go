@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -16,16 +17,20 @@ import (
 
 // Pool and patience on MySQL. One voucher's orders queue at one row, so more connections would only queue
 // inside the database; the time-outs let a dead server be noticed within the 5 s that a buyer waits.
+//
+// database/sql sends COMMIT without a context, so mysqlIOTimeout alone bounds it. If the network dies at that moment, a
+// buyer waits for the batch to begin (service.batchPatience, 1.8 s), for COMMIT (2.5 s) and for settle (settleGrace,
+// 0.5 s): 4.8 s, and what the statements before took. No statement of a buyer lasts longer than its wait for a lock (2 s).
 const (
 	mysqlConns        = 48
 	mysqlConnLifetime = 10 * time.Minute
 	mysqlDialTimeout  = 2 * time.Second
-	mysqlIOTimeout    = 3500 * time.Millisecond
+	mysqlIOTimeout    = 2500 * time.Millisecond
 )
 
 // OpenMySQL opens MySQL 8 or MariaDB 10.6+ by a go-sql-driver DSN (user:password@tcp(host:port)/database). What
-// correctness needs is set whatever the DSN says: UTC, real times, strict SQL, and "rows affected" counting
-// changed rows. It does not connect; Ping does.
+// correctness needs is set whatever the DSN says: UTC, real times, strict SQL, "rows affected" counting changed rows,
+// and no connection kept to a read-only server. It does not connect; Ping does.
 func OpenMySQL(dsn string) (*Store, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
@@ -41,6 +46,8 @@ func OpenMySQL(dsn string) (*Store, error) {
 	if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
+	// A connection to a primary that became a replica is closed; the next one is opened to the new primary.
+	cfg.RejectReadOnly = true
 	cfg.Timeout = mysqlDialTimeout
 	cfg.Logger = &mysqldriver.NopLogger{} // a connection that breaks is an error, which is reported where it hits
 
@@ -57,7 +64,8 @@ func OpenMySQL(dsn string) (*Store, error) {
 	}
 	open := func() (*sql.DB, error) { return mysqlPool(patient) }
 	return &Store{w: db, r: db, dialect: dialect{
-		name: "mysql", translate: mysqlFault, keys: mysqlKeys, patient: open,
+		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, patient: open,
+		migrations: func(again *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(patient, again) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil
 }
@@ -67,11 +75,30 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	pool := sql.OpenDB(sessionConnector{inner})
+	pool := sql.OpenDB(sessionConnector{inner, nil})
 	pool.SetMaxOpenConns(mysqlConns)
 	pool.SetMaxIdleConns(mysqlConns)
 	pool.SetConnMaxLifetime(mysqlConnLifetime)
 	return pool, nil
+}
+
+// pingMySQL returns an error if the server is read-only, as a replica is. read_only binds no user with the privilege
+// READ ONLY ADMIN or SUPER, but whoever sets it wants no writes there, so such a user gets the same error. The idle
+// connections lead to that server as well and are closed; the next ones are opened to where its name leads then.
+func pingMySQL(ctx context.Context, pool *sql.DB) error {
+	var flags [2]string // super_read_only implies read_only; newer MariaDBs have words instead of 0 and 1
+	err := pool.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
+	if err != nil {
+		return err
+	}
+	for _, f := range flags {
+		if f != "0" && f != "OFF" {
+			pool.SetMaxIdleConns(0)
+			pool.SetMaxIdleConns(pool.Stats().MaxOpenConnections)
+			return &connectError{errors.New("the server is read-only")}
+		}
+	}
+	return nil
 }
 
 // sessionSettings are run on each new connection. SET SESSION TRANSACTION is the one spelling of the isolation
@@ -83,8 +110,12 @@ var sessionSettings = []string{
 		"time_zone = '+00:00', innodb_lock_wait_timeout = 2, lc_messages = 'en_US'",
 }
 
-// sessionConnector prepares each new connection.
-type sessionConnector struct{ driver.Connector }
+// sessionConnector prepares each new connection. If again is set, they skip statements that were executed before while
+// it is true.
+type sessionConnector struct {
+	driver.Connector
+	again *atomic.Bool
+}
 
 // Connect implements driver.Connector.
 func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -97,8 +128,52 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 	}
+	if c.again != nil {
+		return againConn{conn.(mysqlConn), c.again}, nil
+	}
 	return conn, nil
 }
+
+// mysqlMigrations opens a pool for schema changes.
+func mysqlMigrations(cfg *mysqldriver.Config, again *atomic.Bool) (*sql.DB, error) {
+	inner, err := mysqldriver.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("MySQL DSN: %w", err)
+	}
+	return sql.OpenDB(sessionConnector{inner, again}), nil
+}
+
+// mysqlConn is what a connection of the driver is.
+type mysqlConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
+// againConn takes DDL that the server refuses because it is in effect already for executed, while again is true.
+type againConn struct {
+	mysqlConn
+	again *atomic.Bool
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c againConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	res, err := c.mysqlConn.ExecContext(ctx, query, args)
+	var e *mysqldriver.MySQLError
+	if c.again.Load() && errors.As(err, &e) && inEffect[e.Number] {
+		return driver.ResultNoRows, nil
+	}
+	return res, err
+}
+
+// inEffect are the refusals of DDL that was executed before: table, column or key is there, or is gone.
+var inEffect = map[uint16]bool{1050: true, 1060: true, 1061: true, 1051: true, 1091: true}
 
 // connectError says that there was no connection to be had, whatever the server's reason: it is down for us.
 type connectError struct{ err error }
@@ -166,7 +241,8 @@ func lockMySQLSchema(ctx context.Context, open func() (*sql.DB, error)) (unlock 
 	db.SetConnMaxLifetime(0)
 	for {
 		var got sql.NullInt64
-		err := db.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT(DATABASE(), '.migrate'), 1)").Scan(&got)
+		err := db.QueryRowContext(ctx, "SELECT GET_LOCK(IF(CHAR_LENGTH(name) <= 64, name, SHA2(name, 256)), 1) "+
+			"FROM (SELECT CONCAT(DATABASE(), '.migrate') AS name) AS l").Scan(&got) // MySQL allows 64 characters
 		switch {
 		case err != nil:
 			return nil, errors.Join(fmt.Errorf("lock the schema: %w", err), db.Close())

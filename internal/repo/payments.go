@@ -1,8 +1,10 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -54,6 +56,9 @@ func (s *Store) SettlePayment(
 	var settled service.Settled
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		order, err := lockOrder(tx, 0, n.OrderID)
+		if errors.Is(err, gorm.ErrRecordNotFound) { // the order is lost, its money need not be
+			order, err = orderRow{ID: n.OrderID, Currency: service.DefaultCurrency}, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -71,42 +76,53 @@ func (s *Store) SettlePayment(
 	return settled, err // after a COMMIT without an answer the provider repeats its notice
 }
 
-// noticed finds the payment of a notice, or stores it if the provider began it without us.
+// noticed finds the payment of a notice, or stores it if the provider began it without us. The payment has the amount
+// that came, whatever was asked for.
 func (s *Store) noticed(
 	tx *gorm.DB, order *orderRow, provider string, n service.PaymentNotice, at time.Time,
 ) (*paymentRow, error) {
-	if n.Amount != order.Amount {
-		return nil, service.Invalid("amount", "is not that of the order")
-	}
-	if n.Currency != "" && n.Currency != order.Currency {
-		return nil, service.Invalid("currency", "is not that of the order")
-	}
-	var row paymentRow
-	err := tx.Clauses(forUpdate).Where("provider_ref = ?", n.Ref).Take(&row).Error
-	switch {
-	case err == nil && (row.OrderID != order.ID || row.Provider != provider):
-		return nil, errForeignRef
-	case !errors.Is(err, gorm.ErrRecordNotFound):
-		return &row, err
-	}
-	row = newPaymentRow(&service.Payment{
+	came := service.Payment{
 		OrderID: order.ID, Provider: provider, Ref: n.Ref, Amount: order.Amount, Currency: order.Currency,
 		Status: service.PaymentPending, CreatedAt: at, UpdatedAt: at,
-	})
-	err = tx.Create(&row).Error
-	if s.duplicate(err, ukProviderRef) { // under another order, whose row we have not locked
-		return nil, errForeignRef
 	}
-	return &row, err
+	if n.Succeeded {
+		came.Amount, came.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
+		free := order.Status != 0 && order.Amount == 0
+		if came.Amount < 0 || came.Amount == 0 && !free {
+			return nil, service.Invalid("amount", "must be positive")
+		}
+	}
+	find := func() (row paymentRow, err error) {
+		err = tx.Clauses(forUpdate).Where("provider_ref = ?", n.Ref).Take(&row).Error
+		return row, err
+	}
+	row, err := find()
+	if errors.Is(err, gorm.ErrRecordNotFound) && (n.Succeeded || order.Status != 0) { // a failure for no order is nothing
+		row = newPaymentRow(&came)
+		err = tx.Create(&row).Error
+		if s.duplicate(err, ukProviderRef) { // by a notice that did not queue at the same order's row
+			row, err = find()
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case row.OrderID != order.ID || row.Provider != provider:
+		return nil, service.Invalid("provider_ref", "belongs to another payment")
+	case !n.Succeeded:
+	case !service.PaymentStatus(row.Status).MoneyCame():
+		row.Amount, row.Currency = came.Amount, came.Currency
+	case row.Amount != came.Amount || row.Currency != came.Currency:
+		return nil, service.Invalid("amount", "is not what this payment had before")
+	}
+	return &row, nil
 }
 
-var errForeignRef = service.Invalid("provider_ref", "belongs to another payment")
-
-// settlePayment takes over what the provider said. The order and the payment are locked.
+// settlePayment takes over what the provider said. The payment is locked, and so is the order if it is there.
 func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, at time.Time) error {
 	status := service.PaymentStatus(p.Status)
 	switch {
-	case status != service.PaymentPending && status != service.PaymentFailed: // the money has come: known
+	case status.MoneyCame():
 		return nil
 	case !succeeded:
 		if status == service.PaymentFailed {
@@ -115,18 +131,22 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succe
 		return s.setPayment(tx, p, service.PaymentFailed, at)
 	}
 	by := service.Actor{Kind: service.ActorProvider}
+	because := "the order is " + service.OrderStatus(order.Status).String()
 	if service.OrderStatus(order.Status) == service.OrderPendingPayment {
-		if err := s.setPayment(tx, p, service.PaymentSucceeded, at); err != nil {
-			return err
+		if p.Amount == order.Amount && p.Currency == order.Currency {
+			if err := s.setPayment(tx, p, service.PaymentSucceeded, at); err != nil {
+				return err
+			}
+			return move(tx, order, service.OrderMove{Move: service.MovePay, By: by, At: at, Detail: p.ProviderRef})
 		}
-		return move(tx, order, service.OrderMove{Move: service.MovePay, By: by, At: at, Detail: p.ProviderRef})
+		because = fmt.Sprintf("%d %s came for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
 	}
 	if err := s.setPayment(tx, p, service.PaymentRefunding, at); err != nil {
 		return err
 	}
 	return audit(tx, service.AuditEntry{
 		At: at, Actor: by, Action: service.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
-		Detail: p.ProviderRef + ": the order is " + service.OrderStatus(order.Status).String(),
+		Detail: p.ProviderRef + ": " + because,
 	})
 }
 
@@ -142,7 +162,9 @@ func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status service.PaymentSta
 		p.NextTryAt = &now
 	}
 	return tx.Model(&paymentRow{}).Where("id = ?", p.ID).
-		Updates(map[string]any{"status": p.Status, "updated_at": at, "next_try_at": p.NextTryAt}).Error
+		Updates(map[string]any{
+			"status": p.Status, "amount": p.Amount, "currency": p.Currency, "updated_at": at, "next_try_at": p.NextTryAt,
+		}).Error
 }
 
 // BeginRefund implements service.PaymentStore.
@@ -219,6 +241,9 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		refunded = nil
 		order, err := lockOrder(tx, 0, found.OrderID)
+		if errors.Is(err, gorm.ErrRecordNotFound) { // its money came without it
+			order, err = orderRow{ID: found.OrderID}, nil
+		}
 		if err != nil {
 			return err
 		}

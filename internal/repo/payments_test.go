@@ -2,9 +2,11 @@ package repo
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/service"
@@ -125,12 +127,8 @@ func TestNoticeOfAnotherOrder(t *testing.T) {
 		place(t, s, one)
 		place(t, s, two)
 		var invalid *service.InvalidError
-		inYen := notice(one, "ref")
-		inYen.Currency = "JPY"
-		_, err := s.SettlePayment(t.Context(), "bank", inYen, now)
-		require.ErrorAs(t, err, &invalid)
 		pay(t, s, one, "ref")
-		_, err = s.SettlePayment(t.Context(), "bank", notice(two, "ref"), now)
+		_, err := s.SettlePayment(t.Context(), "bank", notice(two, "ref"), now)
 		require.ErrorAs(t, err, &invalid)
 		_, err = s.SettlePayment(t.Context(), "another bank", notice(one, "ref"), now)
 		require.ErrorAs(t, err, &invalid)
@@ -147,6 +145,82 @@ func TestNoticeOfAnotherOrder(t *testing.T) {
 			}
 		}
 		require.Len(t, allPayments(t, s), 2)
+	})
+}
+
+// TestMoneyWithoutAnOrder: money that came for an order that does not exist, or that is not what the order costs, is
+// stored once, under any number of notices at once, and goes back as it came.
+func TestMoneyWithoutAnOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		o, lost := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
+		o.Currency = "CNY"
+		place(t, s, o)
+		_, begun, err := s.BeginPayment(t.Context(), o.UserID, service.Payment{
+			OrderID: o.ID, Provider: "bank", Ref: "begun", Status: service.PaymentPending, CreatedAt: now, UpdatedAt: now,
+		})
+		require.NoError(t, err)
+		less, more, inYen, zero := notice(o, "begun"), notice(o, "more"), notice(o, "yen"), notice(lost, "zero")
+		less.Amount, more.Amount, inYen.Currency, zero.Amount = 1, 1<<40, "JPY", 0
+
+		for name, tc := range map[string]struct {
+			service.PaymentNotice
+			currency string
+		}{"no order": {notice(lost, "lost"), "CNY"}, "less": {less, "CNY"}, "more": {more, "CNY"}, "currency": {inYen, "JPY"}} {
+			n := tc.PaymentNotice
+			var changed atomic.Int64
+			tell := func() {
+				settled, err := s.SettlePayment(t.Context(), "bank", n, now)
+				if assert.NoError(t, err, name) && settled.Changed {
+					changed.Add(1)
+				}
+				assert.Equal(t, service.PaymentRefunding, settled.Payment.Status, name)
+				assert.Equal(t, []any{n.OrderID, n.Amount, tc.currency},
+					[]any{settled.Payment.OrderID, settled.Payment.Amount, settled.Payment.Currency}, name)
+			}
+			together(0, tell, tell, tell, tell)
+			require.EqualValues(t, 1, changed.Load(), name)
+			n.Succeeded = false // too late
+			settled, err := s.SettlePayment(t.Context(), "bank", n, now)
+			require.NoError(t, err)
+			require.False(t, settled.Changed, name)
+			n.Succeeded = true
+			n.Amount += 5
+			_, err = s.SettlePayment(t.Context(), "bank", n, now)
+			var invalid *service.InvalidError
+			require.ErrorAs(t, err, &invalid, "%s: the same payment cannot have two amounts", name)
+		}
+		var invalid *service.InvalidError
+		_, err = s.SettlePayment(t.Context(), "bank", zero, now)
+		require.ErrorAs(t, err, &invalid)
+		none := notice(lost, "none")
+		none.Succeeded = false
+		_, err = s.SettlePayment(t.Context(), "bank", none, now)
+		require.ErrorIs(t, err, service.ErrNotFound)
+
+		stored, err := s.Order(t.Context(), o.UserID, o.ID)
+		require.NoError(t, err)
+		require.Equal(t, service.OrderPendingPayment, stored.Status, "its buyer can pay what it costs")
+		_, again, err := s.BeginPayment(t.Context(), o.UserID, service.Payment{
+			OrderID: o.ID, Provider: "bank", Ref: "again", Status: service.PaymentPending, CreatedAt: now, UpdatedAt: now,
+		})
+		require.NoError(t, err)
+		require.NotEqual(t, begun.ID, again.ID)
+		require.Len(t, allPayments(t, s), 5)
+
+		due, err := s.DueRefunds(t.Context(), 10, func(int) time.Duration { return time.Minute })
+		require.NoError(t, err)
+		require.Len(t, due, 4)
+		for _, p := range due {
+			order, err := s.FinishRefund(t.Context(), p.ID, now)
+			require.NoError(t, err)
+			require.Nil(t, order)
+		}
+		b, err := s.Backlog(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, b.Refunds)
+		require.Equal(t, []string{"provider return_money", "provider money_returned"}, trail(t, s, lost.ID))
+		requireBooks(t, s, v.ID, 9, 1)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -48,7 +49,9 @@ func OpenSQLite(file string) (_ *Store, err error) {
 	}
 	return &Store{w: w, r: r, dialect: dialect{
 		name: "sqlite", translate: sqliteFault, keys: sqliteKeys,
+		ping:       func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
 		patient:    func() (*sql.DB, error) { return sql.Open("sqlite", write) },
+		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) }, // a migration is a transaction
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil
 }

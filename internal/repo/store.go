@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -26,10 +27,14 @@ type dialect struct {
 	name string // folder of the migrations, label of the pool metrics
 	// translate says what a driver error means.
 	translate func(error) fault
+	// ping returns nil if the server behind a pool answers and takes writes.
+	ping func(ctx context.Context, pool *sql.DB) error
 	// keys are the statements for idempotency keys.
 	keys keyDialect
 	// patient opens a connection of its own without the deadlines that buyers need, for schema changes and books.
 	patient func() (*sql.DB, error)
+	// migrations is patient for schema changes. While again is true, a statement that is in effect already is skipped.
+	migrations func(again *atomic.Bool) (*sql.DB, error)
 	// lockSchema waits until no other process changes the schema, and keeps them from it until unlock.
 	lockSchema func(ctx context.Context) (unlock func() error, err error)
 }
@@ -63,9 +68,14 @@ func gormConfig() *gorm.Config {
 // Dialect is "mysql" or "sqlite".
 func (s *Store) Dialect() string { return s.dialect.name }
 
-// Ping asks whether the database answers.
+// Ping returns nil if the database answers and takes writes. Error: ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.translate(s.w.WithContext(ctx).Exec("SELECT 1").Error)
+	for _, pool := range s.Pools() {
+		if err := s.dialect.ping(ctx, pool); err != nil {
+			return s.translate(err)
+		}
+	}
+	return nil
 }
 
 // Pools returns the connection pools by name, for metrics.

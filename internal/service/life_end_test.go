@@ -145,6 +145,9 @@ func (l *life) settleAll() {
 			kept[a.order] += a.amount
 		}
 	}
+	for id, money := range kept {
+		require.True(l, money == 0 || l.books.orders[id].amount > 0, "%d kept for order %d, which does not exist", money, id)
+	}
 	for id, o := range l.books.orders {
 		want := int64(0)
 		if o.status == service.OrderPaid || o.status == service.OrderRedeemed {

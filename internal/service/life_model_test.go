@@ -153,13 +153,7 @@ func (b books) pay(id int64, provider string, now *picture) (ref, word string) {
 
 // settle is a notice of a payment.
 func (b books) settle(name string, n service.PaymentNotice) string {
-	o, ok := b.orders[n.OrderID]
-	if !ok {
-		return "not_found"
-	}
-	if n.Amount != o.amount {
-		return "invalid"
-	}
+	o := b.orders[n.OrderID] // which may be missing
 	p, known := b.payments[n.Ref]
 	switch {
 	case !known:
@@ -167,11 +161,17 @@ func (b books) settle(name string, n service.PaymentNotice) string {
 	case p.order != n.OrderID || p.provider != name:
 		return "invalid"
 	}
-	open := p.status == service.PaymentPending || p.status == service.PaymentFailed
+	open := !p.status.MoneyCame()
+	if n.Succeeded && !open && p.amount != n.Amount {
+		return "invalid"
+	}
+	if n.Succeeded {
+		p.amount = n.Amount
+	}
 	switch {
 	case open && !n.Succeeded:
 		p.status = service.PaymentFailed
-	case open && o.status == service.OrderPendingPayment:
+	case open && o.status == service.OrderPendingPayment && n.Amount == o.amount:
 		p.status = service.PaymentSucceeded
 		b.move(n.OrderID, "pay", provider)
 	case open:

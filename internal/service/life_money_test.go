@@ -97,7 +97,7 @@ func (l *life) webhook(t *rapid.T) {
 	l.harmed(t, 1, l.deliver(at, simtest.Evenly(t, "notice", notices...)))
 }
 
-// forge is a notice with which something is wrong.
+// forge is a notice with which something is wrong. If it is the amount or the order, the bank means it: it has the money.
 func (l *life) forge(t *rapid.T) {
 	n := service.PaymentNotice{Ref: "made up", OrderID: l.anyTarget(t, service.OrderPendingPayment).id, Succeeded: true}
 	refs := slices.Sorted(maps.Keys(l.books.payments))
@@ -113,22 +113,35 @@ func (l *life) forge(t *rapid.T) {
 	if known {
 		name = p.provider
 	}
-	switch simtest.Evenly(t, "what", "amount", "order", "signature", "provider") {
+	wrong := simtest.Evenly(t, "what", "amount", "order", "signature", "provider")
+	if wrong == "amount" && known {
+		n.OrderID = p.order
+	}
+	if wrong == "order" && (!known || p.order == n.OrderID) {
+		n.OrderID = 12345
+	}
+	n.Amount = l.books.orders[n.OrderID].amount
+	switch wrong {
 	case "amount":
-		if known {
-			n.OrderID = p.order
-		}
-		n.Amount = 1
+		n.Amount++
 	case "order":
-		if !known || p.order == n.OrderID {
-			n.OrderID = 12345
-		}
+		n.Amount = max(n.Amount, 1)
 	case "signature":
 		signature = "forged"
 	case "provider":
 		name = "nobody"
 	}
-	n.Amount += l.books.orders[n.OrderID].amount
+	if (wrong == "amount" || wrong == "order") && (!known || p.order == n.OrderID && p.provider == name) {
+		a := l.bank.find(n.Ref)
+		if a == nil {
+			a = &account{provider: name, ref: n.Ref, order: n.OrderID}
+			l.bank.accounts = append(l.bank.accounts, a)
+		}
+		if !a.taken {
+			a.amount, a.taken = n.Amount, true
+			l.bank.notices = append(l.bank.notices, &notice{provider: name, PaymentNotice: n})
+		}
+	}
 	l.harmed(t, 1, l.notify(l.anyShop(t), name, signature, n, func() {}))
 }
 

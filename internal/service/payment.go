@@ -33,6 +33,11 @@ func (s PaymentStatus) String() string {
 	return "unknown"
 }
 
+// MoneyCame says whether the provider has reported a success. That is final.
+func (s PaymentStatus) MoneyCame() bool {
+	return s == PaymentSucceeded || s == PaymentRefunding || s == PaymentRefunded
+}
+
 // Payment is an attempt to pay for an order. Amount is in the smallest unit of the currency (cents).
 type Payment struct {
 	ID          int64
@@ -80,10 +85,10 @@ type PaymentStore interface {
 	// is none. Amount, currency and order are set from the order. What an earlier run of the request began is returned
 	// as it is now. Errors: ErrNotFound, ErrInvalidState.
 	BeginPayment(ctx context.Context, userID int64, p Payment) (Order, Payment, error)
-	// SettlePayment notes what a provider says. A payment that it began without us is stored. A success pays the order
-	// (MovePay) if it still waits for its money, and else the money is to go back. A notice that says nothing new
-	// changes nothing. Errors: ErrNotFound (no such order), *InvalidError (amount or
-	// currency, or the ref is another payment's).
+	// SettlePayment stores what a provider reports. A payment that it began without us is stored. A success pays the order
+	// (MovePay) if it waits for exactly this money; otherwise the money is to go back, even if there is no such order,
+	// whose Settled.Order then has nothing but its id. Repeating a notice changes nothing. Errors: ErrNotFound (a failure
+	// for an order that does not exist), *InvalidError (the ref is another payment's, or had another amount before).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
 	// BeginRefund makes MoveRefund, whatever m.Move is, after which the money of the order's payment is to go back; if none has come,
 	// MoveRefunded as well. What an earlier run of the request did is returned as it is now.

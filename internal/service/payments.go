@@ -82,9 +82,11 @@ func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider stri
 	return order, payment, nil
 }
 
-// Webhook takes a provider's notice. Saying the same twice is saying it once. Money for an order that does not want it
-// (any more) is returned by itself.
-// Errors: ErrNotFound (provider, order), ErrUnauthenticated (signature), *InvalidError, ErrUnavailable.
+// Webhook stores a provider's notice; repeating it changes nothing. Money that no order waits for is returned: the order
+// was cancelled or paid otherwise, the amount is another one, or the order does not exist (a failover of the database can
+// lose it).
+// Errors: ErrNotFound (no such provider, or a failure for no order), ErrUnauthenticated (signature), *InvalidError,
+// ErrUnavailable.
 func (s *Payments) Webhook(ctx context.Context, provider, signature string, body []byte) (Settled, error) {
 	p, ok := s.cfg.Providers[provider]
 	if !ok {
@@ -93,6 +95,9 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 	notice, err := p.Notice(signature, body)
 	if err != nil {
 		return Settled{}, err
+	}
+	if notice.Currency != "" && !isCurrency(notice.Currency) {
+		return Settled{}, Invalid("currency", "must be a currency of ISO 4217, such as CNY")
 	}
 	settled, err := s.cfg.Store.SettlePayment(ctx, provider, notice, Moment(s.cfg.Now()))
 	if err != nil {
@@ -104,6 +109,10 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 	}
 	if settled.Payment.Status == PaymentRefunding {
 		s.hurry()
+	}
+	if settled.Changed && settled.Payment.Status == PaymentRefunding {
+		s.cfg.Log.Warn("money came that no order waits for; it is returned", "provider", provider, "provider_ref", notice.Ref,
+			"order_id", notice.OrderID, "order_status", settled.Order.Status.String(), "amount", settled.Payment.Amount, "currency", settled.Payment.Currency)
 	}
 	return settled, nil
 }

@@ -22,8 +22,14 @@ type Revocation struct {
 	KeepUntil time.Time
 }
 
+// is says whether two reads returned the same row. A session that was ended twice has two.
+func (r Revocation) is(other Revocation) bool {
+	return r.Seq == other.Seq && r.SessionID == other.SessionID && r.KeepUntil.Equal(other.KeepUntil)
+}
+
 // RevocationStore is the list of ended sessions in the database, which every instance reads.
 type RevocationStore interface {
+	// RevocationsAfter returns the rows with larger numbers that are still needed, in their order.
 	RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]Revocation, error)
 	// PurgeSessions deletes some of the revocations that nobody needs any more and of the sessions that are over,
 	// and says how many: 0 when there are none left.
@@ -42,9 +48,9 @@ type Revocations struct {
 	ended map[string]time.Time // session id -> keep until
 
 	// Used by the poller only.
-	from, high int64     // read rows after from; high is the largest seen
-	markedAt   time.Time // when from was last moved up to high
-	nextMark   int64     // what from becomes at the next mark
+	from     Revocation // the row from which on the list is read
+	nextMark Revocation // what from becomes at the next mark
+	markedAt time.Time
 }
 
 // NewRevocations makes an empty copy; call Load before serving and Run afterwards.
@@ -67,23 +73,30 @@ func (r *Revocations) Add(sessionID string, keepUntil time.Time) {
 	r.ended[sessionID] = keepUntil
 }
 
-// Load reads what was added to the list since the last call, and a little more (revocationOverlap).
+// Load reads what was added to the list since the last call, and a little more (revocationOverlap). It reads the whole
+// list if the row where it begins is not as it was: the row was purged, or a replica that lacks the last rows became the
+// primary and gives their numbers to others.
 func (r *Revocations) Load(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	now := r.now()
-	rows, err := r.store.RevocationsAfter(ctx, r.from, now)
+	rows, err := r.store.RevocationsAfter(ctx, r.from.Seq-1, now)
+	if err == nil && r.from.Seq > 0 && (len(rows) == 0 || !rows[0].is(r.from)) {
+		r.from, r.nextMark, r.markedAt = Revocation{}, Revocation{}, now
+		rows, err = r.store.RevocationsAfter(ctx, 0, now)
+	}
 	if err != nil {
 		return err
 	}
+	var last Revocation
 	r.mu.Lock()
 	for _, row := range rows {
 		r.ended[row.SessionID] = row.KeepUntil
-		r.high = max(r.high, row.Seq)
+		last = row
 	}
 	r.mu.Unlock()
 	if now.Sub(r.markedAt) >= revocationOverlap {
-		r.from, r.nextMark, r.markedAt = r.nextMark, r.high, now
+		r.from, r.nextMark, r.markedAt = r.nextMark, last, now
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ export const columns = () => [
   { label: t("audit.at"), cell: (e) => stamp(e.at) },
   { label: t("audit.actor"), cell: (e) => t(`actor.${e.actor}`) + (e.actor_id ? ` ${e.actor_id}` : "") },
   { label: t("audit.action"), cell: (e) => (has(`action.${e.action}`) ? t(`action.${e.action}`) : e.action) },
-  { label: t("audit.voucher_id"), cell: (e) => h("a", { href: `/console/sales/${e.voucher_id}` }, e.voucher_id) },
+  { label: t("audit.voucher_id"), cell: (e) => (e.voucher_id ? h("a", { href: `/console/sales/${e.voucher_id}` }, e.voucher_id) : "–") },
   { label: t("audit.order_id"), cell: (e) => (e.order_id ? h("a", { href: `/console/orders/${e.order_id}` }, e.order_id) : "–") },
   { label: t("audit.detail"), cell: (e) => e.detail },
 ];
