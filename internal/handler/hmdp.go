@@ -24,6 +24,8 @@ type hmdpHandler struct {
 	orders   *service.Orders
 	zone     *time.Location // of the times, which these pages write without one
 	demo     bool
+	now      func() time.Time
+	lists    snapshots[int64, *service.Catalog] // by shop
 }
 
 // hmdpPatience is how long these pages may wait: they give up after 2 s, and then cannot say what was wrong.

@@ -77,6 +77,10 @@ func New(cfg Config) (http.Handler, error) {
 	// The service bounds a purchase by itself, and the hot route is spared the second timer.
 	r.POST("/api/v1/vouchers/:id/orders", counted, e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(h.keys.order), e.wrap(h.orders.place))
 
+	// Vouchers are answered from memory; what has to be read first is bounded by the service.
+	r.GET("/api/v1/vouchers", e.wrap(limitBody), e.wrap(h.vouchers.list))
+	r.GET("/api/v1/vouchers/:id", e.wrap(limitBody), e.wrap(h.vouchers.show))
+
 	// A stream lasts as long as its order is under way, or somebody watches the sale.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(h.events.order))
 	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
@@ -89,9 +93,6 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
 	v1.GET("/me", e.wrap(user), e.wrap(h.auth.me))
-
-	v1.GET("/vouchers", e.wrap(h.vouchers.list))
-	v1.GET("/vouchers/:id", e.wrap(h.vouchers.show))
 
 	v1.GET("/orders", e.wrap(user), e.wrap(h.orders.list))
 	v1.GET("/orders/:id", e.wrap(user), e.wrap(h.orders.show))
@@ -143,7 +144,7 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now)
 	return handlers{
 		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), refreshes: limits.refreshes},
 		vouchers:    vouchers,
@@ -159,6 +160,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
+			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](),
 		},
 	}
 }

@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,10 +18,20 @@ type loader struct {
 	load  func(ctx context.Context) (Voucher, error)
 }
 
-func (l *loader) Voucher(ctx context.Context, _ int64) (Voucher, error) {
+func (l *loader) Vouchers(ctx context.Context, ids []int64) ([]Voucher, error) {
 	l.reads.Add(1)
-	return l.load(ctx)
+	v, err := l.load(ctx)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	vouchers := slices.Repeat([]Voucher{v}, len(ids))
+	for i := range vouchers {
+		vouchers[i].ID = ids[i]
+	}
+	return vouchers, err
 }
+
+func (l *loader) NewestVouchers(context.Context, int) ([]Voucher, error) { return nil, nil }
 
 func openSale(stock int64) Voucher {
 	return Voucher{

@@ -62,12 +62,17 @@ type VouchersConfig struct {
 
 // Vouchers publishes and shows vouchers. It is safe for concurrent use.
 type Vouchers struct {
-	cfg   VouchersConfig
-	lists listings
+	cfg  VouchersConfig
+	deep chan struct{} // one element per list that is being read from the database
 }
 
+// maxDeep bounds the lists that are read from the database at once: those that the catalog does not reach.
+const maxDeep = 2
+
 // NewVouchers makes the voucher service.
-func NewVouchers(cfg VouchersConfig) *Vouchers { return &Vouchers{cfg: cfg} }
+func NewVouchers(cfg VouchersConfig) *Vouchers {
+	return &Vouchers{cfg: cfg, deep: make(chan struct{}, maxDeep)}
+}
 
 // Create publishes a voucher. Errors: *InvalidError, ErrUnavailable.
 func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Voucher, error) {
@@ -79,6 +84,7 @@ func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Vo
 	if id, done := DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
+	s.cfg.Sales.catalog.forget()
 	if err != nil {
 		return Voucher{}, err
 	}
@@ -108,9 +114,10 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange
 	return v, err
 }
 
-// changed sees to it that the next look at a voucher, here at once, sees what was changed.
+// changed makes what was changed of a voucher visible, here to whatever is read next.
 func (s *Vouchers) changed(id int64) {
 	s.cfg.Sales.Change(id)
+	s.cfg.Sales.catalog.forget()
 }
 
 // ChangeStock adds units to a sale, or takes away units that nobody holds or was promised; everybody follows within a
@@ -164,17 +171,32 @@ func (s *Vouchers) changeStockOf(ctx context.Context, c StockChange) (Voucher, e
 	return v, err
 }
 
-// Get shows one voucher, with the units left as the database has them. Errors: ErrNotFound, ErrUnavailable.
-func (s *Vouchers) Get(ctx context.Context, id int64) (Voucher, error) {
-	return s.cfg.Store.Voucher(ctx, id)
+// Get returns one voucher, as Sales.Fresh does: the result is shared.
+func (s *Vouchers) Get(ctx context.Context, id int64) (*Voucher, error) {
+	return s.cfg.Sales.Fresh(ctx, id)
 }
 
-// List shows vouchers from the newest to the oldest. Those who ask for the same at once share a read, which begins after
-// they have asked. The result is shared: read only. Error: ErrUnavailable.
-func (s *Vouchers) List(ctx context.Context, f VoucherFilter) ([]Voucher, error) {
-	f.Now = time.Time{} // whenever it is read
-	return s.lists.get(ctx, f, func(ctx context.Context) ([]Voucher, error) {
-		f.Now = Moment(s.cfg.Now())
-		return s.cfg.Store.ListVouchers(ctx, f)
-	})
+// Catalog returns the newest vouchers, as Sales.Catalog does: the result is shared.
+func (s *Vouchers) Catalog(ctx context.Context) (*Catalog, error) {
+	return s.cfg.Sales.Catalog(ctx)
+}
+
+// Older reads a list that the catalog does not reach (Catalog.List) from the database; more than maxDeep at once are
+// refused. Errors: ErrOverloaded, ErrUnavailable.
+func (s *Vouchers) Older(ctx context.Context, f VoucherFilter, now time.Time) ([]*Voucher, error) {
+	select {
+	case s.deep <- struct{}{}:
+		defer func() { <-s.deep }()
+	default:
+		return nil, ErrOverloaded
+	}
+	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
+	defer cancel()
+	f.Now = now
+	vouchers, err := s.cfg.Store.ListVouchers(ctx, f)
+	page := make([]*Voucher, len(vouchers))
+	for i := range vouchers {
+		page[i] = &vouchers[i]
+	}
+	return page, err
 }
