@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -55,6 +56,7 @@ type Sales struct {
 	load    otter.Loader[int64, *sale]
 	reads   *collector[int64, saleRead]
 	catalog catalogSnapshot
+	looks   *rate.Limiter // of holders whose list is not up to date
 }
 
 // saleRead is what the database says of one voucher.
@@ -66,7 +68,7 @@ type saleRead struct {
 // sale is what this process knows of one voucher.
 type sale struct {
 	known   atomic.Pointer[knowledge]
-	holders atomic.Pointer[holders] // while nothing is left; nil: not read
+	holders holders
 
 	mu      sync.Mutex
 	reading chan struct{} // closed when the read that is under way ends; nil: none is
@@ -87,7 +89,7 @@ func NewSales(cfg SalesConfig) *Sales {
 	if cfg.Changed == nil {
 		cfg.Changed = func(int64) {}
 	}
-	s := &Sales{cfg: cfg}
+	s := &Sales{cfg: cfg, looks: rate.NewLimiter(looksPerSecond, looksPerSecond)}
 	s.reads = newCollector(1, s.readTogether, func(err error) saleRead { return saleRead{err: err} })
 	s.cache = otter.Must(&otter.Options[int64, *sale]{
 		MaximumSize: maxSales, ExpiryCalculator: otter.ExpiryAccessing[int64, *sale](saleKept),
@@ -235,7 +237,7 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 	default:
 		e.known.Store(&knowledge{voucher: v, at: at})
 		if v.Sale == nil || v.Sale.Stock > 0 {
-			e.holders.Store(nil) // there will be others
+			e.holders.unitBack()
 		}
 	}
 	close(e.reading)
@@ -302,7 +304,7 @@ func (s *Sales) Forget(id int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.changes++
-	e.holders.Store(nil)
+	e.holders.unitBack()
 	old := *e.known.Load()
 	old.at = old.at.Add(-saleStale)
 	e.known.Store(&old)
