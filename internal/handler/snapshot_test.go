@@ -144,3 +144,36 @@ func indented(t *testing.T, vouchers []*service.Voucher) string {
 	require.NoError(t, err)
 	return string(bytes.TrimSpace(b))
 }
+
+// TestReadsAreShedFirst: while the database holds up a crowd of readers, more of them are refused at once, and a buyer
+// is not.
+func TestReadsAreShedFirst(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	v, buyer, other := e.sale(5), e.buyer(1), e.buyer(2)
+	order := buyer.place(v)
+	release, reading := make(chan struct{}), make(chan struct{}, 1000)
+	e.db.fail(func() error { reading <- struct{}{}; <-release; return nil })
+	const crowd = 64
+	answers := make(chan int, crowd)
+	for range crowd {
+		go func() {
+			answers <- e.fetch(order.path(), map[string]string{"Authorization": "Bearer " + buyer.token}).Code
+		}()
+	}
+	for range crowd {
+		<-reading
+	}
+	for _, path := range []string{order.path(), "/api/v1/orders", order.path() + "/payments", "/api/v1/me"} {
+		a := buyer.get(path)
+		a.problem(http.StatusServiceUnavailable, "overloaded")
+		require.Equal(t, 1, a.retryAfter())
+	}
+	e.db.fail(nil)
+	other.post(v.orders(), nil).want(http.StatusCreated)
+	close(release)
+	for range crowd {
+		require.Equal(t, http.StatusOK, <-answers)
+	}
+	buyer.get(order.path()).want(http.StatusOK)
+}
