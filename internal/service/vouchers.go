@@ -146,29 +146,63 @@ func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, err
 	return v, err
 }
 
-// changeStockOf keeps the gate below the database all the time: what is taken away leaves the gate first, and what is
-// added comes to it last. If the two are told different things, the audit makes them agree.
+// changeStockOf keeps the gate below the database: what is taken away leaves the gate first, and what is added comes to it
+// last. Where a process dies in between, the audit makes them agree.
 func (s *Vouchers) changeStockOf(ctx context.Context, c StockChange) (Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
 	}
 	if c.Delta < 0 {
-		if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil {
+		if err := s.takeFromGate(ctx, c); err != nil {
 			return Voucher{}, err
 		}
 	}
 	v, err := s.cfg.Store.ChangeStock(ctx, c)
-	_, done := DoneBefore(err) // the first run has taken it from the gate
-	refused := done || errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout) // it is decided, whether or not somebody waits
-	defer cancel()
+	refused := errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
 	switch {
 	case err == nil && c.Delta > 0:
+		ctx, cancel := decided(ctx)
+		defer cancel()
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta)
 	case refused && c.Delta < 0:
-		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
+		s.returnToGate(ctx, c)
 	}
 	return v, err
+}
+
+// decided returns a context for what must follow from a decision even if its caller hung up.
+func decided(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
+}
+
+// takeFromGate takes the units of a decrease out of the gate. A request with a key notes that, so that another run of it
+// does not take them again: they are gone from the gate, whatever became of the earlier run's commit.
+func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
+	claim := ClaimOf(ctx)
+	if claim != nil && claim.Again && claim.ResourceID == c.VoucherID {
+		return nil
+	}
+	if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil || claim == nil {
+		return err
+	}
+	err := claim.Note(ctx, c.VoucherID, c.At)
+	if errors.Is(err, ErrOrderInProgress) { // the run that has the key now takes its own
+		ctx, cancel := decided(ctx)
+		defer cancel()
+		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
+	}
+	return err
+}
+
+// returnToGate undoes takeFromGate. The note goes first: without it another run takes too much, which the audit returns;
+// with it, it would take nothing.
+func (s *Vouchers) returnToGate(ctx context.Context, c StockChange) {
+	ctx, cancel := decided(ctx)
+	defer cancel()
+	if claim := ClaimOf(ctx); claim != nil && claim.Note(ctx, 0, c.At) != nil {
+		return // the audit returns the units
+	}
+	_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
 }
 
 // Get returns one voucher, as Sales.Fresh does: the result is shared.
