@@ -70,7 +70,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 	eachLaneOnACluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
 		p := s.serve(t, "")
 		c := crowd(p.sale(t, 2000), 2000, s.tokens(t, 3000), p)
-		wait := longRush(t, s, p, c)
+		wait := longRush(t, s, c)
 		for _, node := range cluster.Nodes {
 			node.Kill()
 			require.NoError(t, node.Restart())

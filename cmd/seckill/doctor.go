@@ -126,8 +126,9 @@ func (x *examination) databaseGroups() []doctor.Group {
 			return doctor.Unanswered(x.storeErr, "SECKILL_MYSQL_DSN=user:password@tcp(host:3306)/seckill")
 		}}}}
 	}
+	pools := x.store.Pools()
 	return []doctor.Group{doctor.MySQL{
-		Pool: x.store.Pools()["write"], Migrations: knownMigrations("mysql"), Instances: x.instances, Now: time.Now,
+		Pool: pools["write"], Conns: pools["write"].Stats().MaxOpenConnections + pools["read"].Stats().MaxOpenConnections, Migrations: knownMigrations("mysql"), Instances: x.instances, Now: time.Now,
 	}.Group()}
 }
 

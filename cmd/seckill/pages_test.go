@@ -121,9 +121,7 @@ func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	for _, tab := range []*tab{one, two} {
 		tab.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
 	}
-	v2, err := p.Voucher(t.Context(), second)
-	require.NoError(t, err)
-	require.EqualValues(t, 4, v2.Stock)
+	requireStock(t, p.Client, second, 4)
 
 	// Both start again at once, twice over: their cookie is replaced under their hands, and they stay logged in.
 	for range 2 {
@@ -263,9 +261,7 @@ func answerLost(t *testing.T, p *shop, visit func(url, language string) *visitor
 	keys := f.seen()
 	require.Len(t, keys, 3)
 	require.Equal(t, []string{keys[0], keys[0], keys[0]}, keys)
-	sold, err := p.Voucher(t.Context(), sale)
-	require.NoError(t, err)
-	require.EqualValues(t, 4, sold.Stock)
+	requireStock(t, p.Client, sale, 4)
 }
 
 // markupInTexts: what a merchant writes is text, whatever it looks like.

@@ -187,9 +187,7 @@ func TestQueueOutlivesTheDatabase(t *testing.T) {
 	for i, id := range admitted {
 		requireOrdered(t, p, tokens[i], id)
 	}
-	v, err := p.Voucher(t.Context(), sale)
-	require.NoError(t, err)
-	require.Equal(t, int64(200-1-room), v.Stock)
+	requireStock(t, p.Client, sale, int64(200-1-room))
 	s.verify(t)
 }
 

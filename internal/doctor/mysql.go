@@ -17,6 +17,8 @@ import (
 type MySQL struct {
 	// Pool is the program's own, so that its sessions are set up as the program's are.
 	Pool *sql.DB
+	// Conns is how many connections a server opens, in all its pools; those of Pool at least.
+	Conns int
 	// Migrations are the versions that the program knows.
 	Migrations []int64
 	// Instances is how many servers of ours will run.
@@ -264,7 +266,7 @@ func (s *mysqlServer) checkIsolation(context.Context) Result {
 const spareConnections = 10
 
 func (s *mysqlServer) checkConnections(context.Context) Result {
-	each := s.Pool.Stats().MaxOpenConnections
+	each := max(s.Conns, s.Pool.Stats().MaxOpenConnections)
 	limit, name := atoi(s.global["max_connections"]), "max_connections"
 	if n := atoi(s.session["max_user_connections"]); n > 0 && n < limit {
 		limit, name = n, "max_user_connections"

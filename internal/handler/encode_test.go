@@ -33,6 +33,27 @@ func TestHandWrittenJSON(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(appendOrder(nil, &o)))
 
+		v := service.Voucher{
+			ID: o.ID, ShopID: o.UserID, Title: text.Draw(t, "title"), SubTitle: text.Draw(t, "sub title"), Rules: text.Draw(t, "rules"),
+			PayValue: o.Amount, ActualValue: id.Draw(t, "worth"), Currency: o.Currency, CreatedAt: o.CreatedAt, UpdatedAt: o.ExpiresAt,
+			Status: rapid.SampledFrom([]service.VoucherStatus{1, 2, 3, 77}).Draw(t, "voucher status"),
+		}
+		if rapid.Bool().Draw(t, "sale") {
+			v.Type = service.VoucherSeckill
+			v.Sale = &service.Sale{
+				InitialStock: id.Draw(t, "initial"), Stock: id.Draw(t, "stock"), LimitPerUser: rapid.Int().Draw(t, "limit"),
+				BeginAt: moment.Draw(t, "begin"), EndAt: moment.Draw(t, "end"),
+			}
+		}
+		now := moment.Draw(t, "now")
+		h := newVoucherHandler(nil, func() time.Time { return now })
+		page := service.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")}
+		vouchers := []*service.Voucher{&v, &v}[:rapid.IntRange(0, 2).Draw(t, "vouchers")]
+		want, err = json.Marshal(newList(page, vouchers, func(v **service.Voucher) voucherOut { return h.out(*v) },
+			func(v **service.Voucher) int64 { return (*v).ID }))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(voucherList(page, vouchers, now).appendTo(nil, now)))
+
 		p := problem{
 			Code: rapid.StringMatching("[a-z_]*").Draw(t, "code"), Title: text.Draw(t, "title"), Status: http.StatusConflict, Detail: text.Draw(t, "detail"),
 			RequestID: text.Draw(t, "request"),

@@ -62,7 +62,7 @@ type exchange struct {
 
 // exchanges need a store that works when they are built, so that the requests are good ones.
 func exchanges(e *env) []exchange {
-	v, admin, buyer := e.sale(5), e.admin(), e.buyer(1)
+	v, unread, admin, buyer := e.sale(5), e.sale(5), e.admin(), e.buyer(1)
 	o := buyer.place(v)
 	e.sendCode("13800000099").want(http.StatusNoContent)
 	code := e.outbox.code("13800000099")
@@ -72,7 +72,7 @@ func exchanges(e *env) []exchange {
 		{"refresh", func() answer { return e.refresh(admin.login.RefreshToken) }},
 		{"me", func() answer { return buyer.get("/api/v1/me") }},
 		{"vouchers", func() answer { return e.guest().get("/api/v1/vouchers") }},
-		{"voucher", func() answer { return e.guest().get(v.path()) }},
+		{"voucher", func() answer { return e.guest().get(unread.path()) }},
 		{"place", func() answer { return buyer.post(v.orders(), nil) }},
 		{"orders", func() answer { return buyer.get("/api/v1/orders") }},
 		{"order", func() answer { return buyer.get(o.path()) }},

@@ -251,6 +251,14 @@ func (s *faultyStore) Voucher(ctx context.Context, id int64) (service.Voucher, e
 	return or(s, func() (service.Voucher, error) { return s.Store.Voucher(ctx, id) })
 }
 
+func (s *faultyStore) Vouchers(ctx context.Context, ids []int64) ([]service.Voucher, error) {
+	return or(s, func() ([]service.Voucher, error) { return s.Store.Vouchers(ctx, ids) })
+}
+
+func (s *faultyStore) NewestVouchers(ctx context.Context, most int) ([]service.Voucher, error) {
+	return or(s, func() ([]service.Voucher, error) { return s.Store.NewestVouchers(ctx, most) })
+}
+
 func (s *faultyStore) Shop(ctx context.Context, id int64) (service.Shop, error) {
 	return or(s, func() (service.Shop, error) { return s.Store.Shop(ctx, id) })
 }

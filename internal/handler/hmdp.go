@@ -24,6 +24,8 @@ type hmdpHandler struct {
 	orders   *service.Orders
 	zone     *time.Location // of the times, which these pages write without one
 	demo     bool
+	now      func() time.Time
+	lists    snapshots[int64, *service.Catalog] // by shop
 }
 
 // hmdpPatience is how long these pages may wait: they give up after 2 s, and then cannot say what was wrong.
@@ -32,6 +34,7 @@ const hmdpPatience = 1700 * time.Millisecond
 // routes adds the routes. The pages' proxy strips /api, but not everybody's does.
 func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, counted gin.HandlerFunc) {
 	user, admin, visitor := h.wrap(h.authenticate), h.wrap(h.admin), h.wrap(h.visitor)
+	reads := shed(maxReads, h.fail)
 	for _, prefix := range []string{"", "/api"} {
 		g := r.Group(prefix, within(hmdpPatience), h.wrap(limitBody))
 		g.POST("/user/code", h.wrap(limits.codes), h.wrap(h.sendCode))
@@ -41,8 +44,8 @@ func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, counted gin.HandlerF
 		g.GET("/user/info/:id", visitor, h.wrap(h.nothing))
 
 		g.GET("/shop-type/list", visitor, h.wrap(h.shopTypes))
-		g.GET("/shop/of/type", visitor, h.wrap(h.shopsOfType))
-		g.GET("/shop/:id", visitor, h.wrap(h.shop))
+		g.GET("/shop/of/type", visitor, reads, h.wrap(h.shopsOfType))
+		g.GET("/shop/:id", visitor, reads, h.wrap(h.shop))
 		g.GET("/voucher/list/:id", visitor, h.wrap(h.vouchersOfShop))
 		g.POST("/voucher", admin, h.wrap(h.createVoucher))
 		g.POST("/voucher/seckill", admin, h.wrap(h.createSale))
@@ -109,13 +112,13 @@ func hmdpFailure(message string) []byte {
 func (h *hmdpHandler) wrap(f func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if err := f(c); err != nil {
-			c.Abort()
 			h.fail(c, err)
 		}
 	}
 }
 
 func (h *hmdpHandler) fail(c *gin.Context, err error) {
+	c.Abort()
 	var (
 		own     hmdpError
 		invalid *service.InvalidError

@@ -2,11 +2,13 @@ package handler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -36,19 +38,45 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	vouchers, err := h.vouchers.List(c.Request.Context(), service.VoucherFilter{
-		ShopID: shopID, Lasts: true, Page: service.Page{Limit: service.MaxPageSize},
-	})
+	catalog, err := h.vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
+	}
+	now := service.Moment(h.now())
+	snap := h.lists.get(shopID, catalog, now)
+	if snap == nil {
+		if snap, err = h.listOfShop(c.Request.Context(), shopID, catalog, now); err != nil {
+			return err
+		}
+	}
+	writeBody(c, http.StatusOK, jsonType, snap.pieces[0])
+	return nil
+}
+
+func (h *hmdpHandler) listOfShop(ctx context.Context, shopID int64, catalog *service.Catalog, now time.Time) (*snapshot, error) {
+	f := service.VoucherFilter{ShopID: shopID, Lasts: true, Page: service.Page{Limit: service.MaxPageSize}}
+	vouchers, ok := catalog.List(f, now)
+	if !ok {
+		var err error
+		if vouchers, err = h.vouchers.Older(ctx, f, now); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]hmdpVoucher, 0, len(vouchers))
 	for _, v := range slices.Backward(vouchers) { // the oldest first, as the course's backend has it
 		if v.Currency == service.DefaultCurrency {
-			out = append(out, h.voucher(&v))
+			out = append(out, h.voucher(v))
 		}
 	}
-	return h.write(c, out)
+	body, err := json.Marshal(hmdpOut{Success: true, Data: out})
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	snap := newSnapshot(body)
+	if ok {
+		h.lists.put(shopID, made[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
+	}
+	return snap, nil
 }
 
 func (h *hmdpHandler) voucher(v *service.Voucher) hmdpVoucher {

@@ -26,6 +26,24 @@ const (
 	callerIdle = 10 * time.Minute
 )
 
+// maxReads bounds the requests of a kind that read the database for users at once. The database has fewer connections for
+// reads, so most of them wait; more are refused, and load on these routes does not grow a queue.
+const maxReads = 64
+
+// shed makes a middleware that lets at most so many requests pass at once, and refuses the others with ErrOverloaded.
+func shed(most int, refuse func(*gin.Context, error)) gin.HandlerFunc {
+	room := make(chan struct{}, most)
+	return func(c *gin.Context) {
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+			c.Next()
+		default:
+			refuse(c, service.ErrOverloaded)
+		}
+	}
+}
+
 // limits are token buckets per caller, kept in this process: they cost no round trip on the hot path, and N
 // processes allow N times as much.
 type limits struct {

@@ -77,9 +77,16 @@ func New(cfg Config) (http.Handler, error) {
 	// The service bounds a purchase by itself, and the hot route is spared the second timer.
 	r.POST("/api/v1/vouchers/:id/orders", counted, e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(h.keys.order), e.wrap(h.orders.place))
 
+	// Vouchers are answered from memory; what has to be read first is bounded by the service.
+	r.GET("/api/v1/vouchers", e.wrap(limitBody), e.wrap(h.vouchers.list))
+	r.GET("/api/v1/vouchers/:id", e.wrap(limitBody), e.wrap(h.vouchers.show))
+
 	// A stream lasts as long as its order is under way, or somebody watches the sale.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(h.events.order))
 	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
+
+	// What reads the database for a user gives way to buyers.
+	reads := shed(maxReads, e.write)
 
 	v1 := r.Group("/api/v1", within(answerTimeout), e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
@@ -88,17 +95,14 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/login", e.wrap(limits.logins), e.wrap(h.auth.login))
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
-	v1.GET("/me", e.wrap(user), e.wrap(h.auth.me))
+	v1.GET("/me", e.wrap(user), reads, e.wrap(h.auth.me))
 
-	v1.GET("/vouchers", e.wrap(h.vouchers.list))
-	v1.GET("/vouchers/:id", e.wrap(h.vouchers.show))
-
-	v1.GET("/orders", e.wrap(user), e.wrap(h.orders.list))
-	v1.GET("/orders/:id", e.wrap(user), e.wrap(h.orders.show))
+	v1.GET("/orders", e.wrap(user), reads, e.wrap(h.orders.list))
+	v1.GET("/orders/:id", e.wrap(user), reads, e.wrap(h.orders.show))
 	v1.POST("/orders/:id/cancel", e.wrap(user), e.wrap(h.keys.change), e.wrap(h.orders.cancel))
 	v1.POST("/orders/:id/pay", e.wrap(user), e.wrap(h.keys.change), e.wrap(h.payments.pay))
 	v1.POST("/orders/:id/refund", e.wrap(user), e.wrap(h.keys.change), e.wrap(h.payments.refund))
-	v1.GET("/orders/:id/payments", e.wrap(user), e.wrap(h.payments.list))
+	v1.GET("/orders/:id/payments", e.wrap(user), reads, e.wrap(h.payments.list))
 	v1.POST("/payments/webhook/:provider", e.wrap(h.payments.webhook))
 
 	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(h.keys.change), e.wrap(h.vouchers.create))
@@ -143,7 +147,7 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	vouchers := &voucherHandler{vouchers: cfg.Vouchers, now: cfg.Now}
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now)
 	return handlers{
 		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), refreshes: limits.refreshes},
 		vouchers:    vouchers,
@@ -159,6 +163,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
+			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](),
 		},
 	}
 }

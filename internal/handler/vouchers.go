@@ -2,6 +2,7 @@ package handler
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -12,6 +13,15 @@ import (
 type voucherHandler struct {
 	vouchers *service.Vouchers
 	now      func() time.Time
+	shown    snapshots[int64, *service.Voucher]
+	lists    snapshots[service.VoucherFilter, *service.Catalog]
+}
+
+func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time) *voucherHandler {
+	return &voucherHandler{
+		vouchers: vouchers, now: now,
+		shown: newSnapshots[int64, *service.Voucher](), lists: newSnapshots[service.VoucherFilter, *service.Catalog](),
+	}
 }
 
 // voucherOut is a voucher in JSON; the fields of a sale are absent on a normal one.
@@ -59,7 +69,14 @@ func (h *voucherHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, h.out(&v))
+	now := service.Moment(h.now())
+	snap := h.shown.get(id, v, now)
+	if snap == nil {
+		head, tail := appendVoucher(make([]byte, 0, 512), v, now)
+		snap = h.shown.put(id, made[*service.Voucher]{newSnapshot(head, tail), v, now, v.Until(now)})
+	}
+	snap.write(c, now)
+	return nil
 }
 
 // voucherStatuses are the merchant's statuses by the words of the API.
@@ -93,11 +110,49 @@ func (h *voucherHandler) list(c *gin.Context) error {
 			return service.Invalid("status", "must be on, off, expired, upcoming, on_sale, sold_out or ended")
 		}
 	}
-	vouchers, err := h.vouchers.List(c.Request.Context(), f)
+	catalog, err := h.vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(f.Page, vouchers, h.out, func(v *service.Voucher) int64 { return v.ID }))
+	now := service.Moment(h.now())
+	snap := h.lists.get(f, catalog, now)
+	if snap != nil {
+		snap.write(c, now)
+		return nil
+	}
+	vouchers, ok := catalog.List(f, now)
+	if ok {
+		snap = h.lists.put(f, made[*service.Catalog]{voucherList(f.Page, vouchers, now), catalog, now, catalog.Until(now)})
+	} else {
+		if vouchers, err = h.vouchers.Older(c.Request.Context(), f, now); err != nil {
+			return err
+		}
+		snap = voucherList(f.Page, vouchers, now)
+	}
+	snap.write(c, now)
+	return nil
+}
+
+// voucherList makes the snapshot of a page, in the form of list[voucherOut].
+func voucherList(p service.Page, vouchers []*service.Voucher, now time.Time) *snapshot {
+	var pieces [][]byte
+	head, tail := []byte(`{"items":[`), []byte(nil)
+	for i, v := range vouchers {
+		if i > 0 {
+			head = append(head, ',')
+		}
+		head, tail = appendVoucher(head, v, now)
+		pieces, head = append(pieces, head), tail
+	}
+	head = append(head, `],"next_cursor":`...)
+	if n := len(vouchers); n > 0 && n == p.Limit {
+		head = append(head, '"')
+		head = strconv.AppendInt(head, vouchers[n-1].ID, 10)
+		head = append(head, `"}`...)
+	} else {
+		head = append(head, `null}`...)
+	}
+	return newSnapshot(append(pieces, head)...)
 }
 
 // voucherFields are what both bodies, the one that creates a voucher and the one that changes it, can hold.

@@ -15,14 +15,16 @@ import (
 	"gorm.io/gorm"
 )
 
-// Pool and patience on MySQL. One voucher's orders queue at one row, so more connections would only queue
-// inside the database; the time-outs let a dead server be noticed within the 5 s that a buyer waits.
+// Pools and patience on MySQL. One voucher's orders queue at one row, so more connections would only queue
+// inside the database. Reads have connections of their own, so that readers do not hold up buyers. The time-outs let a
+// dead server be noticed within the 5 s that a buyer waits.
 //
 // database/sql sends COMMIT without a context, so mysqlIOTimeout alone bounds it. If the network dies at that moment, a
 // buyer waits for the batch to begin (service.batchPatience, 1.8 s), for COMMIT (2.5 s) and for settle (settleGrace,
 // 0.5 s): 4.8 s, and what the statements before took. No statement of a buyer lasts longer than its wait for a lock (2 s).
 const (
-	mysqlConns        = 48
+	mysqlConns        = 32
+	mysqlReadConns    = 16
 	mysqlConnLifetime = 10 * time.Minute
 	mysqlDialTimeout  = 2 * time.Second
 	mysqlIOTimeout    = 2500 * time.Millisecond
@@ -54,7 +56,24 @@ func OpenMySQL(dsn string) (*Store, error) {
 	patient := cfg.Clone()
 	patient.ReadTimeout, patient.WriteTimeout = 0, 0
 	cfg.ReadTimeout, cfg.WriteTimeout = mysqlIOTimeout, mysqlIOTimeout
-	pool, err := mysqlPool(cfg)
+	w, err := openMySQL(cfg, mysqlConns)
+	if err != nil {
+		return nil, err
+	}
+	r, err := openMySQL(cfg, mysqlReadConns)
+	if err != nil {
+		return nil, errors.Join(err, closeGorm(w))
+	}
+	open := func() (*sql.DB, error) { return mysqlPool(patient, mysqlConns) }
+	return &Store{w: w, r: r, dialect: dialect{
+		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, patient: open,
+		migrations: func(again *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(patient, again) },
+		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
+	}}, nil
+}
+
+func openMySQL(cfg *mysqldriver.Config, conns int) (*gorm.DB, error) {
+	pool, err := mysqlPool(cfg, conns)
 	if err != nil {
 		return nil, err
 	}
@@ -62,22 +81,17 @@ func OpenMySQL(dsn string) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open MySQL: %w", err), pool.Close())
 	}
-	open := func() (*sql.DB, error) { return mysqlPool(patient) }
-	return &Store{w: db, r: db, dialect: dialect{
-		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, patient: open,
-		migrations: func(again *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(patient, again) },
-		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
-	}}, nil
+	return db, nil
 }
 
-func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
+func mysqlPool(cfg *mysqldriver.Config, conns int) (*sql.DB, error) {
 	inner, err := mysqldriver.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
 	pool := sql.OpenDB(sessionConnector{inner, nil})
-	pool.SetMaxOpenConns(mysqlConns)
-	pool.SetMaxIdleConns(mysqlConns)
+	pool.SetMaxOpenConns(conns)
+	pool.SetMaxIdleConns(conns)
 	pool.SetConnMaxLifetime(mysqlConnLifetime)
 	return pool, nil
 }

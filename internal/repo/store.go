@@ -15,8 +15,9 @@ import (
 
 // Store is the database. It is safe for concurrent use.
 //
-// SQLite allows one writer at a time: there w has a single connection, and r reads beside it from the
-// write-ahead log. On MySQL both are the same pool.
+// w and r are pools of their own, so that reads do not keep connections from transactions; nothing inside a transaction
+// of w waits for r. SQLite allows one writer at a time: there w has a single connection, and r reads beside it from the
+// write-ahead log.
 type Store struct {
 	w, r    *gorm.DB
 	dialect dialect
@@ -85,9 +86,6 @@ func (s *Store) Pools() map[string]*sql.DB {
 		if db, err := g.DB(); err == nil {
 			pools[name] = db
 		}
-	}
-	if pools["read"] == pools["write"] {
-		delete(pools, "read")
 	}
 	return pools
 }

@@ -98,10 +98,30 @@ func (s *Store) ChangeStock(ctx context.Context, c service.StockChange) (service
 	return v, err
 }
 
-// Voucher implements service.VoucherStore and service.SaleLoader.
+// Voucher implements service.VoucherStore.
 func (s *Store) Voucher(ctx context.Context, id int64) (service.Voucher, error) {
 	v, err := findVoucher(s.r.WithContext(ctx), id)
 	return v, s.translate(err)
+}
+
+// Vouchers implements service.SaleLoader.
+func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]service.Voucher, error) {
+	var rows []voucherRow
+	if err := s.r.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, s.translate(err)
+	}
+	vouchers, err := s.withSales(ctx, rows)
+	return vouchers, s.translate(err)
+}
+
+// NewestVouchers implements service.SaleLoader.
+func (s *Store) NewestVouchers(ctx context.Context, most int) ([]service.Voucher, error) {
+	var rows []voucherRow
+	if err := s.r.WithContext(ctx).Order("id DESC").Limit(most).Find(&rows).Error; err != nil {
+		return nil, s.translate(err)
+	}
+	vouchers, err := s.withSales(ctx, rows)
+	return vouchers, s.translate(err)
 }
 
 func findVoucher(db *gorm.DB, id int64) (service.Voucher, error) {

@@ -208,17 +208,36 @@ type Verdict struct {
 
 // Check reads the books through the public API: the sale, and the orders of every buyer.
 func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
-	// A server that is busy for a moment will say the same as it would have said now.
-	busy := []string{"unavailable", "overloaded"}
-	var v Voucher
-	err := patiently(ctx, busy, func() (err error) {
-		v, err = c.Clients[0].Voucher(ctx, c.VoucherID)
-		return err
-	})
+	held, err := c.held(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the sale: %w", err)
+		return nil, fmt.Errorf("read the buyers' orders: %w", err)
 	}
-	held := make([][]Order, len(c.Tokens)) // active orders of this sale by buyer
+	for end := time.Now().Add(stockAge); ; {
+		var v Voucher
+		err := patiently(ctx, busy, func() (err error) {
+			v, err = c.Clients[0].Voucher(ctx, c.VoucherID)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the sale: %w", err)
+		}
+		verdicts := c.verdicts(v, held, r)
+		if time.Now().After(end) || !slices.ContainsFunc(verdicts, func(v Verdict) bool { return !v.Holds }) {
+			return verdicts, nil
+		}
+		time.Sleep(stockAge / 10)
+	}
+}
+
+// stockAge is more than the age that the stock in an answer may have.
+const stockAge = 1100 * time.Millisecond
+
+// busy are the answers of a server that will say the same, in a moment, as it would have said now.
+var busy = []string{"unavailable", "overloaded"}
+
+// held reads the active orders of this sale, by buyer.
+func (c *Crowd) held(ctx context.Context) ([][]Order, error) {
+	held := make([][]Order, len(c.Tokens))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(c.Parallel)
 	for i, token := range c.Tokens {
@@ -234,10 +253,7 @@ func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("read the buyers' orders: %w", err)
-	}
-	return c.verdicts(v, held, r), nil
+	return held, group.Wait()
 }
 
 func (c *Crowd) verdicts(v Voucher, held [][]Order, r *Report) []Verdict {

@@ -206,11 +206,18 @@ func (f faultyStore) ChangeVoucher(
 	return f.change(f.lifeStore, id, by, change)
 }
 
-func (f faultyStore) Voucher(c context.Context, id int64) (service.Voucher, error) {
+func (f faultyStore) Vouchers(c context.Context, ids []int64) (found []service.Voucher, err error) {
 	if f.read == nil {
-		return f.lifeStore.Voucher(c, id)
+		return f.lifeStore.Vouchers(c, ids)
 	}
-	return f.read(f.lifeStore, id)
+	for _, id := range ids {
+		v, err := f.read(f.lifeStore, id)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, v)
+	}
+	return found, nil
 }
 
 // inStore plants a fault in the database.

@@ -14,6 +14,7 @@ type lifeStore interface {
 	service.PaymentStore
 	service.CloserStore
 	service.VoucherStore
+	service.SaleLoader
 }
 
 // shopStore is the database as the servers reach it: every transaction may meet its fate.

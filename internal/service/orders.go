@@ -167,7 +167,7 @@ func (s *Orders) place(ctx context.Context, p Purchase, deadline time.Time) (Ord
 	o, err := s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
 	switch {
 	case err == nil:
-		s.cfg.Sales.bought(p.VoucherID)
+		s.cfg.Sales.bought(p.VoucherID, p.UserID)
 	case errors.Is(err, ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}

@@ -269,6 +269,89 @@ func TestStockChangeOutlivesTheRequest(t *testing.T) {
 	}
 }
 
+// stockKeys keeps what is noted under the key of one request.
+type stockKeys struct {
+	KeyStore
+	noted int64
+}
+
+func (k *stockKeys) NoteResources(_ context.Context, claims []*Claim) []error {
+	k.noted = claims[0].ResourceID
+	return []error{nil}
+}
+
+// onceStore changes the stock once for a key; answers get lost, before the commit or after it.
+type onceStore struct {
+	VoucherStore
+	stock    int64
+	done     bool
+	lost     error // the answer of the next change, instead of the true one
+	happened bool  // although its answer is lost
+}
+
+func (s *onceStore) Voucher(context.Context, int64) (Voucher, error) { return openSale(s.stock), nil }
+
+func (s *onceStore) ChangeStock(_ context.Context, c StockChange) (Voucher, error) {
+	err := s.lost
+	switch s.lost = nil; {
+	case s.done:
+		return Voucher{}, &DoneBeforeError{ResourceID: c.VoucherID}
+	case err != nil && !s.happened:
+		return Voucher{}, err
+	case s.stock+c.Delta < 0:
+		return Voucher{}, ErrInvalidState
+	}
+	s.stock, s.done = s.stock+c.Delta, true
+	return openSale(s.stock), err
+}
+
+// gateOf is a gate with so many units.
+type gateOf struct {
+	Queue
+	units int64
+}
+
+func (q *gateOf) AddStock(_ context.Context, _, delta int64) error {
+	if q.units+delta < 0 {
+		return ErrInvalidState
+	}
+	q.units += delta
+	return nil
+}
+
+// TestStockDecreaseRunsAgain: in the lane queue a decrease whose answer was lost takes its units from the gate once, and
+// the second run answers as the first one should have, though the gate has fewer units left than it takes.
+func TestStockDecreaseRunsAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happened bool
+		stock    int64 // in the database
+		first    error
+		second   error
+		left     int64 // in the gate, of 9, after both
+	}{
+		"the commit happened":   {happened: true, stock: 9, first: ErrUnavailable, left: 3},
+		"the commit was lost":   {stock: 9, first: ErrUnavailable, left: 3},
+		"the database has less": {stock: 5, happened: true, first: ErrInvalidState, second: ErrInvalidState, left: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, gate, keys := &onceStore{stock: tc.stock, lost: ErrUnavailable, happened: tc.happened}, &gateOf{units: 9}, &stockKeys{}
+			vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
+			run := func(again bool) (Voucher, error) {
+				c := &Claim{Again: again, ResourceID: keys.noted, store: keys}
+				return vouchers.ChangeStock(WithClaim(t.Context(), c), 1, 1, -6, "counted")
+			}
+			_, err := run(false)
+			require.ErrorIs(t, err, tc.first)
+			v, err := run(true)
+			require.ErrorIs(t, err, tc.second)
+			if err == nil {
+				require.EqualValues(t, 3, v.Sale.Stock)
+			}
+			require.Equal(t, tc.left, gate.units)
+		})
+	}
+}
+
 // failingStore fails to close.
 type failingStore struct{ err error }
 

@@ -3,11 +3,14 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -26,9 +29,12 @@ const (
 	saleLoadTimeout = 2 * time.Second
 )
 
-// SaleLoader reads one voucher from the database.
+// SaleLoader reads vouchers from the database.
 type SaleLoader interface {
-	Voucher(ctx context.Context, id int64) (Voucher, error)
+	// Vouchers returns those of the vouchers that exist, in any order.
+	Vouchers(ctx context.Context, ids []int64) ([]Voucher, error)
+	// NewestVouchers returns at most so many vouchers, from the newest to the oldest.
+	NewestVouchers(ctx context.Context, most int) ([]Voucher, error)
 }
 
 // SalesConfig is what Sales needs.
@@ -41,22 +47,34 @@ type SalesConfig struct {
 
 // Sales is this process's snapshot of the vouchers that buyers ask for: window, price, limit, and a hint that
 // nothing is left. It sheds load; whether a unit is really there is decided in the database.
-// It is safe for concurrent use, and concurrent readers of one voucher share one read.
+//
+// It is safe for concurrent use. Concurrent readers of one voucher share one read, and the reads of different vouchers
+// share queries: ids that do not exist are not remembered, and still cost no query each.
 type Sales struct {
-	cfg   SalesConfig
-	cache *otter.Cache[int64, *sale]
-	load  otter.Loader[int64, *sale]
+	cfg     SalesConfig
+	cache   *otter.Cache[int64, *sale]
+	load    otter.Loader[int64, *sale]
+	reads   *collector[int64, saleRead]
+	catalog catalogSnapshot
+	looks   *rate.Limiter // of holders whose list is not up to date
+}
+
+// saleRead is what the database says of one voucher.
+type saleRead struct {
+	voucher Voucher
+	err     error
 }
 
 // sale is what this process knows of one voucher.
 type sale struct {
 	known   atomic.Pointer[knowledge]
-	holders atomic.Pointer[holders] // while nothing is left; nil: not read
+	holders holders
 
 	mu      sync.Mutex
 	reading chan struct{} // closed when the read that is under way ends; nil: none is
 	changes int           // since the process began; a read that saw fewer is out of date
-	failing bool          // the last read failed or lasts too long: nobody waits for the next one
+	failing bool          // the last read failed or lasts too long: Get does not wait for the next one
+	err     error         // of the last read; nil if it found that the voucher is gone
 }
 
 // knowledge does not change once it is made: it is handed out.
@@ -71,7 +89,8 @@ func NewSales(cfg SalesConfig) *Sales {
 	if cfg.Changed == nil {
 		cfg.Changed = func(int64) {}
 	}
-	s := &Sales{cfg: cfg}
+	s := &Sales{cfg: cfg, looks: rate.NewLimiter(looksPerSecond, looksPerSecond)}
+	s.reads = newCollector(1, s.readTogether, func(err error) saleRead { return saleRead{err: err} })
 	s.cache = otter.Must(&otter.Options[int64, *sale]{
 		MaximumSize: maxSales, ExpiryCalculator: otter.ExpiryAccessing[int64, *sale](saleKept),
 	})
@@ -90,11 +109,35 @@ func NewSales(cfg SalesConfig) *Sales {
 	return s
 }
 
-// read asks the database. One reader works for everybody who waits: that its own caller left must not fail the others.
+// read reads one voucher from the database. Its result is shared, so it does not end with the caller's context.
 func (s *Sales) read(ctx context.Context, id int64) (Voucher, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleLoadTimeout)
 	defer cancel()
-	return s.cfg.Loader.Voucher(ctx, id)
+	r := s.reads.doWithin(ctx, 0, id)
+	return r.voucher, r.err
+}
+
+// readTogether reads the vouchers that were asked for while the query before was under way.
+func (s *Sales) readTogether(ctx context.Context, ids []int64) []saleRead {
+	unique := slices.Clone(ids)
+	slices.Sort(unique)
+	vouchers, err := s.cfg.Loader.Vouchers(ctx, slices.Compact(unique))
+	found := make(map[int64]*Voucher, len(vouchers))
+	for i := range vouchers {
+		found[vouchers[i].ID] = &vouchers[i]
+	}
+	reads := make([]saleRead, len(ids))
+	for i, id := range ids {
+		switch v := found[id]; {
+		case err != nil:
+			reads[i].err = err
+		case v == nil:
+			reads[i].err = ErrNotFound
+		default:
+			reads[i].voucher = *v
+		}
+	}
+	return reads
 }
 
 // Get returns the voucher as it was less than a second ago, or, while the database cannot be read, as it last was.
@@ -124,6 +167,46 @@ func (s *Sales) Get(ctx context.Context, id int64) (Voucher, error) {
 	return k.voucher, nil
 }
 
+// Fresh returns the voucher as it was less than a second ago, and with every change that this process made before the
+// call. Where Get falls back on older knowledge, Fresh waits for the database or fails. The voucher does not change; a
+// later one with the same address is the same. Errors: ErrNotFound, ErrUnavailable, ErrOverloaded.
+func (s *Sales) Fresh(ctx context.Context, id int64) (*Voucher, error) {
+	e, err := s.cache.Get(ctx, id, s.load)
+	if errors.Is(err, otter.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := e.known.Load()
+	// A read that is under way may have begun before a change. The one after it has not.
+	for round := 0; round < 2 && time.Since(k.at) >= saleFresh; round++ {
+		read, _ := s.refresh(ctx, e, id)
+		if time.Since(k.at) < saleStale {
+			break
+		}
+		select {
+		case <-read:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+		}
+		if err := e.lastErr(); err != nil {
+			return nil, err
+		}
+		k = e.known.Load()
+	}
+	if k.gone {
+		return nil, ErrNotFound
+	}
+	return &k.voucher, nil
+}
+
+func (e *sale) lastErr() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
 // refresh begins to read the sale again, unless somebody does already. read is closed when the reading ends.
 func (s *Sales) refresh(ctx context.Context, e *sale, id int64) (read <-chan struct{}, failing bool) {
 	e.mu.Lock()
@@ -144,16 +227,17 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 	if e.changes != changes {
 		at = time.Now().Add(-saleStale)
 	}
-	e.failing = err != nil && !errors.Is(err, ErrNotFound)
+	e.failing, e.err = err != nil && !errors.Is(err, ErrNotFound), nil
 	switch {
 	case e.failing:
+		e.err = err
 	case err != nil:
 		e.known.Store(&knowledge{gone: true, at: at})
 		s.cache.Invalidate(id)
 	default:
 		e.known.Store(&knowledge{voucher: v, at: at})
 		if v.Sale == nil || v.Sale.Stock > 0 {
-			e.holders.Store(nil) // there will be others
+			e.holders.unitBack()
 		}
 	}
 	close(e.reading)
@@ -182,19 +266,26 @@ func (s *Sales) MarkSoldOut(id int64) {
 	if !ok {
 		return
 	}
-	for {
-		old := e.known.Load()
-		if old.voucher.Sale == nil || old.voucher.Sale.Stock == 0 {
-			return
-		}
-		sold := *old.voucher.Sale
-		sold.Stock = 0
-		k := *old
-		k.voucher.Sale = &sold
-		if e.known.CompareAndSwap(old, &k) {
-			return
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old := e.known.Load()
+	if old.voucher.Sale == nil || old.voucher.Sale.Stock == 0 {
+		return
 	}
+	k := *old
+	k.voucher = *old.voucher.soldOut()
+	e.known.Store(&k)
+	e.changes++ // a read that is under way may have seen the last unit
+	s.catalog.markSoldOut(id)
+}
+
+// soldOut returns a copy of the voucher with nothing left.
+func (v *Voucher) soldOut() *Voucher {
+	sale := *v.Sale
+	sale.Stock = 0
+	sold := *v
+	sold.Sale = &sale
+	return &sold
 }
 
 // Change notes that the voucher was changed, or that a unit came back, here and in the other processes.
@@ -213,7 +304,7 @@ func (s *Sales) Forget(id int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.changes++
-	e.holders.Store(nil)
+	e.holders.unitBack()
 	old := *e.known.Load()
 	old.at = old.at.Add(-saleStale)
 	e.known.Store(&old)

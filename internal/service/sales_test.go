@@ -2,9 +2,12 @@ package service
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,10 +19,20 @@ type loader struct {
 	load  func(ctx context.Context) (Voucher, error)
 }
 
-func (l *loader) Voucher(ctx context.Context, _ int64) (Voucher, error) {
+func (l *loader) Vouchers(ctx context.Context, ids []int64) ([]Voucher, error) {
 	l.reads.Add(1)
-	return l.load(ctx)
+	v, err := l.load(ctx)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	vouchers := slices.Repeat([]Voucher{v}, len(ids))
+	for i := range vouchers {
+		vouchers[i].ID = ids[i]
+	}
+	return vouchers, err
 }
+
+func (l *loader) NewestVouchers(context.Context, int) ([]Voucher, error) { return nil, nil }
 
 func openSale(stock int64) Voucher {
 	return Voucher{
@@ -256,15 +269,100 @@ func TestSoldOutWithoutList(t *testing.T) {
 	require.ErrorIs(t, err, ErrSoldOut)
 }
 
-// TestHoldersAreReadAgain after a unit came back, and after a purchase of this process.
-func TestHoldersAreReadAgain(t *testing.T) {
-	var lists atomic.Int64
-	st := &store{users: func() ([]int64, error) { lists.Add(1); return nil, nil }}
-	orders := soldOutOrders(t, st)
-	for i, forget := range []func(int64){func(int64) {}, orders.cfg.Sales.Forget, orders.cfg.Sales.bought, func(int64) {}} {
-		forget(1)
-		_, err := orders.Place(t.Context(), 7, 1, 0)
-		require.ErrorIs(t, err, ErrSoldOut)
-		require.Equal(t, int64(min(1+i, 3)), lists.Load())
-	}
+// holdersEnv runs a test in a bubble with its own time, beside a sale of 1,000 holders that is sold out.
+func holdersEnv(t *testing.T, test func(t *testing.T, orders *Orders, reads, looks *atomic.Int64)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var reads, looks atomic.Int64
+		sales := NewSales(SalesConfig{Loader: &loader{load: func(context.Context) (Voucher, error) {
+			v := openSale(0)
+			v.Sale.BeginAt, v.Sale.EndAt = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+			return v, nil
+		}}})
+		defer sales.Close()
+		test(t, NewOrders(OrdersConfig{
+			Sales: sales, Now: time.Now, MaxInFlight: 1,
+			Store: &store{
+				users: func() ([]int64, error) {
+					reads.Add(1)
+					time.Sleep(time.Second)
+					users := make([]int64, 1000)
+					for i := range users {
+						users[i] = int64(i)
+					}
+					return users, nil
+				},
+				active: func() (int, int64, error) { looks.Add(1); return 1, 99, nil },
+			},
+		}), &reads, &looks)
+	})
+}
+
+// TestReturnedUnitsDoNotReadTheHolders: a sale that is sold out, and from which ten orders a second are cancelled for
+// five minutes, reads the list of its holders a few times, one at a time, and answers without waiting for it.
+func TestReturnedUnitsDoNotReadTheHolders(t *testing.T) {
+	t.Parallel()
+	holdersEnv(t, func(t *testing.T, orders *Orders, reads, looks *atomic.Int64) {
+		_, err := orders.Place(t.Context(), 5, 1, 0)
+		require.Error(t, err)
+		time.Sleep(2 * time.Second)
+		start := time.Now()
+		for range 3000 {
+			orders.cfg.Sales.Forget(1)
+			var dup *DuplicateOrderError
+			_, err := orders.Place(t.Context(), 7, 1, 0)
+			require.ErrorAs(t, err, &dup, "a holder is told so")
+			for range 20 {
+				_, err = orders.Place(t.Context(), 5000, 1, 0)
+				require.Error(t, err) // a look finds an order here, and the list does not
+			}
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		took := time.Since(start)
+		require.LessOrEqual(t, took, 301*time.Second, "nobody waits for the list")
+		require.LessOrEqual(t, reads.Load(), int64(8))
+		require.LessOrEqual(t, looks.Load(), 3002+looksPerSecond+int64(took.Seconds())*looksPerSecond)
+	})
+}
+
+// TestHoldersAreKeptUpToDate: by purchases of this process at once, and by those of others with the next read; then "no"
+// costs no query.
+func TestHoldersAreKeptUpToDate(t *testing.T) {
+	t.Parallel()
+	holdersEnv(t, func(t *testing.T, orders *Orders, reads, looks *atomic.Int64) {
+		sales := orders.cfg.Sales
+		may := func(user int64) (may, sure bool) { return sales.mayHold(t.Context(), orders.cfg.Store, 1, user) }
+		_, err := sales.Get(t.Context(), 1)
+		require.NoError(t, err)
+		got, sure := may(5000)
+		require.True(t, got && !sure, "the first list takes too long")
+		time.Sleep(time.Second)
+		got, sure = may(5000)
+		require.True(t, !got && sure)
+		got, sure = may(999)
+		require.True(t, got && sure)
+
+		sales.Forget(1)
+		sales.bought(1, 5000)
+		got, sure = may(5000)
+		require.True(t, got && sure, "who bought here is a holder at once")
+		got, sure = may(6000)
+		require.True(t, got && !sure, "another process may have sold the unit to him")
+		require.EqualValues(t, 1, reads.Load())
+		time.Sleep(holdersShare * time.Second)
+		may(6000)
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 2, reads.Load())
+		got, sure = may(6000)
+		require.True(t, !got && sure)
+		got, _ = may(5000)
+		require.False(t, got, "the list of the store replaces what was noted before")
+		require.Zero(t, looks.Load())
+
+		for user := range int64(maxBoughtSince + 1) {
+			sales.bought(1, user)
+		}
+		require.False(t, (func() *sale { e, _ := sales.cache.GetIfPresent(1); return e })().holders.known, "a sale that goes on keeps no list")
+	})
 }

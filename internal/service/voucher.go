@@ -101,6 +101,18 @@ func (v *Voucher) State(now time.Time) SaleState {
 	return StateOnSale
 }
 
+// Until returns the end of the time, from now on, in which the clock alone does not change the state.
+func (v *Voucher) Until(now time.Time) time.Time {
+	switch {
+	case v.Sale == nil:
+	case now.Before(v.Sale.BeginAt):
+		return v.Sale.BeginAt
+	case now.Before(v.Sale.EndAt):
+		return v.Sale.EndAt
+	}
+	return maxTime
+}
+
 // Bounds of a voucher's fields. Sums of money and stock stay far inside an int64.
 const (
 	maxTitle   = 255

@@ -62,12 +62,17 @@ type VouchersConfig struct {
 
 // Vouchers publishes and shows vouchers. It is safe for concurrent use.
 type Vouchers struct {
-	cfg   VouchersConfig
-	lists listings
+	cfg  VouchersConfig
+	deep chan struct{} // one element per list that is being read from the database
 }
 
+// maxDeep bounds the lists that are read from the database at once: those that the catalog does not reach.
+const maxDeep = 2
+
 // NewVouchers makes the voucher service.
-func NewVouchers(cfg VouchersConfig) *Vouchers { return &Vouchers{cfg: cfg} }
+func NewVouchers(cfg VouchersConfig) *Vouchers {
+	return &Vouchers{cfg: cfg, deep: make(chan struct{}, maxDeep)}
+}
 
 // Create publishes a voucher. Errors: *InvalidError, ErrUnavailable.
 func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Voucher, error) {
@@ -79,6 +84,7 @@ func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Vo
 	if id, done := DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
+	s.cfg.Sales.catalog.forget()
 	if err != nil {
 		return Voucher{}, err
 	}
@@ -108,9 +114,10 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange
 	return v, err
 }
 
-// changed sees to it that the next look at a voucher, here at once, sees what was changed.
+// changed makes what was changed of a voucher visible, here to whatever is read next.
 func (s *Vouchers) changed(id int64) {
 	s.cfg.Sales.Change(id)
+	s.cfg.Sales.catalog.forget()
 }
 
 // ChangeStock adds units to a sale, or takes away units that nobody holds or was promised; everybody follows within a
@@ -139,42 +146,91 @@ func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, err
 	return v, err
 }
 
-// changeStockOf keeps the gate below the database all the time: what is taken away leaves the gate first, and what is
-// added comes to it last. If the two are told different things, the audit makes them agree.
+// changeStockOf keeps the gate below the database: what is taken away leaves the gate first, and what is added comes to it
+// last. Where a process dies in between, the audit makes them agree.
 func (s *Vouchers) changeStockOf(ctx context.Context, c StockChange) (Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
 	}
 	if c.Delta < 0 {
-		if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil {
+		if err := s.takeFromGate(ctx, c); err != nil {
 			return Voucher{}, err
 		}
 	}
 	v, err := s.cfg.Store.ChangeStock(ctx, c)
-	_, done := DoneBefore(err) // the first run has taken it from the gate
-	refused := done || errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout) // it is decided, whether or not somebody waits
-	defer cancel()
+	refused := errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
 	switch {
 	case err == nil && c.Delta > 0:
+		ctx, cancel := decided(ctx)
+		defer cancel()
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta)
 	case refused && c.Delta < 0:
-		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
+		s.returnToGate(ctx, c)
 	}
 	return v, err
 }
 
-// Get shows one voucher, with the units left as the database has them. Errors: ErrNotFound, ErrUnavailable.
-func (s *Vouchers) Get(ctx context.Context, id int64) (Voucher, error) {
-	return s.cfg.Store.Voucher(ctx, id)
+// decided returns a context for what must follow from a decision even if its caller hung up.
+func decided(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 }
 
-// List shows vouchers from the newest to the oldest. Those who ask for the same at once share a read, which begins after
-// they have asked. The result is shared: read only. Error: ErrUnavailable.
-func (s *Vouchers) List(ctx context.Context, f VoucherFilter) ([]Voucher, error) {
-	f.Now = time.Time{} // whenever it is read
-	return s.lists.get(ctx, f, func(ctx context.Context) ([]Voucher, error) {
-		f.Now = Moment(s.cfg.Now())
-		return s.cfg.Store.ListVouchers(ctx, f)
-	})
+// takeFromGate takes the units of a decrease out of the gate. A request with a key notes that, so that another run of it
+// does not take them again: they are gone from the gate, whatever became of the earlier run's commit.
+func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
+	claim := ClaimOf(ctx)
+	if claim != nil && claim.Again && claim.ResourceID == c.VoucherID {
+		return nil
+	}
+	if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil || claim == nil {
+		return err
+	}
+	err := claim.Note(ctx, c.VoucherID, c.At)
+	if errors.Is(err, ErrOrderInProgress) { // the run that has the key now takes its own
+		ctx, cancel := decided(ctx)
+		defer cancel()
+		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
+	}
+	return err
+}
+
+// returnToGate undoes takeFromGate. The note goes first: without it another run takes too much, which the audit returns;
+// with it, it would take nothing.
+func (s *Vouchers) returnToGate(ctx context.Context, c StockChange) {
+	ctx, cancel := decided(ctx)
+	defer cancel()
+	if claim := ClaimOf(ctx); claim != nil && claim.Note(ctx, 0, c.At) != nil {
+		return // the audit returns the units
+	}
+	_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
+}
+
+// Get returns one voucher, as Sales.Fresh does: the result is shared.
+func (s *Vouchers) Get(ctx context.Context, id int64) (*Voucher, error) {
+	return s.cfg.Sales.Fresh(ctx, id)
+}
+
+// Catalog returns the newest vouchers, as Sales.Catalog does: the result is shared.
+func (s *Vouchers) Catalog(ctx context.Context) (*Catalog, error) {
+	return s.cfg.Sales.Catalog(ctx)
+}
+
+// Older reads a list that the catalog does not reach (Catalog.List) from the database; more than maxDeep at once are
+// refused. Errors: ErrOverloaded, ErrUnavailable.
+func (s *Vouchers) Older(ctx context.Context, f VoucherFilter, now time.Time) ([]*Voucher, error) {
+	select {
+	case s.deep <- struct{}{}:
+		defer func() { <-s.deep }()
+	default:
+		return nil, ErrOverloaded
+	}
+	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
+	defer cancel()
+	f.Now = now
+	vouchers, err := s.cfg.Store.ListVouchers(ctx, f)
+	page := make([]*Voucher, len(vouchers))
+	for i := range vouchers {
+		page[i] = &vouchers[i]
+	}
+	return page, err
 }
