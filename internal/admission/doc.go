@@ -31,7 +31,8 @@
 // # Cold and loaded
 //
 // Redis may lose everything at any moment. A gate whose stock key is missing is cold: it decides nothing
-// (service.ErrGateCold) until [Gate.Load] has rebuilt it from the database; load.go tells why that is exact.
+// (service.ErrGateCold) until [Gate.Load] has rebuilt it from the database; load.go tells why that is exact. A gate that
+// differs from the database is rebuilt in the same way beside the one that goes on admitting ([Gate.Rebuild]).
 // Redis must not evict keys (maxmemory-policy noeviction).
 //
 // # Outcomes
