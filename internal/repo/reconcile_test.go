@@ -184,7 +184,9 @@ func TestReadsOfWholeSalesArePatient(t *testing.T) {
 	s, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	slow := func(tx *gorm.DB) error { return tx.Exec("DO SLEEP(?)", (mysqlIOTimeout + time.Second/2).Seconds()).Error }
+	slow := func(tx *gorm.DB) error {
+		return tx.Exec("DO SLEEP(?)", (mysqlIOTimeout + time.Second/2).Seconds()).Error
+	}
 	require.NoError(t, s.census(t.Context(), slow))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
