@@ -38,5 +38,5 @@
 // # Outcomes
 //
 // An instance whose buyers wait subscribes to a channel of its own ([Gate.Run]); Settle publishes there. Messages
-// may be lost, so whoever waits also looks for himself four times a second ([Expectation.Wait]).
+// may be lost, so that who waits also reads the ticket now and then ([Expectation.Wait]); all who wait share these reads.
 package admission
