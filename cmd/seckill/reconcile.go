@@ -89,7 +89,7 @@ func (r reconcileCmd) connect(e *env, store *repo.Store) (*service.Reconciler, f
 		return nil, nil, errors.Join(err, rdb.Close())
 	}
 	cfg.Queue = served || e.cfg.OrderLane == "queue"
-	return newReconciler(e, g, store, cfg), func() { _ = rdb.Close() }, nil
+	return newReconciler(e, g, store, cfg), func() { g.Close(); _ = rdb.Close() }, nil
 }
 
 // allVouchers are those that have a sale, and those that have orders and should have one.
@@ -181,7 +181,7 @@ func (m *metrics) newReconcileMetrics() {
 		Name: "seckill_reconcile_findings", Help: "Vouchers in use of which database, gate and queue do not fit together, by the kind of finding; see docs/reconcile.md.",
 	}, []string{"kind"})
 	m.repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_reconcile_repairs_total", Help: "Findings that the background repaired by rebuilding a gate.",
+		Name: "seckill_reconcile_repairs_total", Help: "Findings that the background repaired by rebuilding a gate beside the one at work.",
 	}, []string{"kind"})
 	m.reconciles = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "When the background last could compare everything.",

@@ -87,7 +87,7 @@ func newServer(e *env, p parts) (*server, error) {
 	reconciler := newReconciler(e, gate, p.store, service.ReconcilerConfig{
 		Queue: cfg.OrderLane == "queue", InUse: inUse, Now: now, Observe: m.reconciled,
 	})
-	s.background = append(s.background, reconciler.Run)
+	s.background = append(s.background, reconciler.Run, func(ctx context.Context) { <-ctx.Done(); gate.Close() })
 	returns := service.Returns{Sales: sales, Queue: ordersConfig.Queue, Moved: moves.changed}
 	closer := &service.Closer{Store: p.store, Returns: returns, Log: e.log, Closed: m.closed}
 	payments := service.NewPayments(service.PaymentsConfig{

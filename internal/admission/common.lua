@@ -1,9 +1,10 @@
 -- What the scripts share. Go puts this file before each of them.
 -- KEYS[1]  stock    string; it exists while the gate is loaded
 -- KEYS[2]  buyers   hash: user -> order ids, comma-separated, the oldest first
--- KEYS[3]  meta     hash: held, queued, version, sum (of the digits() of the orders held), line (the last place given)
--- KEYS[4]  loading  string: the token of the loader at work
--- KEYS[5]  undone   set, while a loader is at work: "user:order" that was released, "ms-seq rows" of entries that left
+-- KEYS[3]  meta     hash: held, queued, version, sum (of the digits() of the orders held), line (the last place given),
+--                   built (the version of the last load)
+-- KEYS[4]  loading  string: the token of the loader at work, on a gate that is cold or beside one that is loaded
+-- KEYS[5]  notes    list, while a loader is at work: what happens to the gate, the oldest first; see note()
 -- KEYS[6]  stream   of the shard's admissions; an entry has the rows of one voucher
 -- KEYS[7]  queued   hash: user -> his rows in the stream
 -- KEYS[8]  dead     stream of the shard's dead letters
@@ -11,13 +12,13 @@
 -- each, and ends with a space and its place in the voucher's line, from 1. Rows in one text have a line each.
 -- Order ids are strings throughout: a Lua number holds only 53 bits.
 local COMMON = 8
-local STOCK, BUYERS, META, LOADING, UNDONE, STREAM, QUEUED, DEAD = unpack(KEYS, 1, COMMON)
+local STOCK, BUYERS, META, LOADING, NOTES, STREAM, QUEUED, DEAD = unpack(KEYS, 1, COMMON)
 local GROUP = 'workers'
 local FAILED_TTL = 86400 -- seconds
-local UNDONE_TTL = 60000 -- ms; more than a loader's lease
+local NOTES_TTL = 60000 -- ms; more than a loader's lease
 
 local loaded = redis.call('EXISTS', STOCK) == 1
-local loading = not loaded and redis.call('EXISTS', LOADING) == 1
+local loading = redis.call('EXISTS', LOADING) == 1
 
 -- Milliseconds of the server's clock, as a string.
 local function now()
@@ -68,16 +69,20 @@ local function put(buyers, user, list)
   end
 end
 
--- Notes for the loader at work what happened to the state that it is reading.
-local function note(what)
-  redis.call('SADD', UNDONE, what)
-  redis.call('PEXPIRE', UNDONE, UNDONE_TTL)
+-- Appends notes for the loader at work. A note is one of
+--   "+ user order"   the buyer holds the order and its unit from now on
+--   "- user order"   the order was released
+--   "in rows"        rows of the voucher were queued in new entries
+--   "out rows entry" an entry left the stream, and so many of its rows are not queued any more
+local function note(...)
+  redis.call('RPUSH', NOTES, ...)
+  redis.call('PEXPIRE', NOTES, NOTES_TTL)
 end
 
 -- Gives back the unit of an order and forgets its buyer, if the buyer holds that order. Says whether the gate
 -- changed.
 local function release(user, order)
-  if loading then note(user .. ':' .. order) end
+  if loading then note('- ' .. user .. ' ' .. order) end
   if not loaded then return false end
   local list = redis.call('HGET', BUYERS, user)
   if not list or not has(list, order) then return false end
@@ -88,12 +93,10 @@ local function release(user, order)
   return true
 end
 
--- Has the loader at work, if there is one, begin again. Says whether there was one.
+-- Ends the work of a loader without a result; it begins again.
 local function spoil()
-  if not loading then return false end
-  redis.call('DEL', LOADING, UNDONE)
+  redis.call('UNLINK', LOADING, NOTES)
   loading = false
-  return true
 end
 
 -- Says to audits that the gate is another one than before.

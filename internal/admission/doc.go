@@ -31,11 +31,12 @@
 // # Cold and loaded
 //
 // Redis may lose everything at any moment. A gate whose stock key is missing is cold: it decides nothing
-// (service.ErrGateCold) until [Gate.Load] has rebuilt it from the database; load.go tells why that is exact.
+// (service.ErrGateCold) until [Gate.Load] has rebuilt it from the database; load.go tells why that is exact. A gate that
+// differs from the database is rebuilt in the same way beside the one that goes on admitting ([Gate.Rebuild]).
 // Redis must not evict keys (maxmemory-policy noeviction).
 //
 // # Outcomes
 //
 // An instance whose buyers wait subscribes to a channel of its own ([Gate.Run]); Settle publishes there. Messages
-// may be lost, so whoever waits also looks for himself four times a second ([Expectation.Wait]).
+// may be lost, so that who waits also reads the ticket now and then ([Expectation.Wait]); all who wait share these reads.
 package admission

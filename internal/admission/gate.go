@@ -38,9 +38,15 @@ type Gate struct {
 
 	mu      sync.Mutex
 	waiting map[int64][]*Expectation // by order id
+	loads   map[loadKey]*running
+	desk    *desk
+
+	working context.Context // of the loads and the desk; ends with Close
+	stop    context.CancelFunc
+	done    sync.WaitGroup // of their goroutines
 }
 
-// New makes a gate. It does not talk to Redis.
+// New makes a gate. It does not talk to Redis. The caller must Close it if it loads gates or reads tickets.
 func New(cfg Config) *Gate {
 	if cfg.MaxBacklog <= 0 {
 		cfg.MaxBacklog = defaultBacklog
@@ -48,7 +54,16 @@ func New(cfg Config) *Gate {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Gate{cfg: cfg, waiting: map[int64][]*Expectation{}}
+	g := &Gate{cfg: cfg, waiting: map[int64][]*Expectation{}, loads: map[loadKey]*running{}}
+	g.desk = &desk{gate: g}
+	g.working, g.stop = context.WithCancel(context.Background())
+	return g
+}
+
+// Close ends the loads and the reads of tickets that are under way and waits for them. Other processes, or the next one, begin them again.
+func (g *Gate) Close() {
+	g.stop()
+	g.done.Wait()
 }
 
 // Instance is the name under which buyers of this process hear of their outcome: what Admission.ReplyTo must be.

@@ -54,13 +54,18 @@ func (i *inspection) readLevel(ctx context.Context) (err error) {
 		return err
 	}
 	i.view.Cold = true
-	var left, loading *redis.IntCmd
+	var left *redis.IntCmd
+	var loader *redis.SliceCmd
 	_, err = i.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		left, loading = p.Exists(ctx, i.keys.buyers, i.keys.meta), p.Exists(ctx, i.keys.loading)
+		left, loader = p.Exists(ctx, i.keys.buyers, i.keys.meta), p.MGet(ctx, i.keys.loading)
 		return nil
 	})
-	i.view.Leftovers, i.view.Loading = left.Val() > 0, loading.Val() > 0
-	return err
+	if err != nil {
+		return err
+	}
+	token, _ := loader.Val()[0].(string)
+	i.view.Leftovers, i.view.Loading = left.Val() > 0, time.Since(loadingSince(token)) < loadPatience
+	return nil
 }
 
 func (i *inspection) readBuyers(ctx context.Context, most int) error {
@@ -92,7 +97,7 @@ func (i *inspection) readTickets(ctx context.Context) error {
 }
 
 func (i *inspection) readStream(ctx context.Context) error {
-	return i.gate.entries(ctx, i.keys.shard, func(entry redis.XMessage) {
+	_, err := i.gate.entries(ctx, i.keys.shard, "", func(entry redis.XMessage) {
 		p, err := i.gate.Parse(i.keys.shard.stream(), entry.ID, entry.Values)
 		if err != nil || p.Admissions[0].VoucherID != i.voucherID {
 			return
@@ -103,6 +108,7 @@ func (i *inspection) readStream(ctx context.Context) error {
 			})
 		}
 	})
+	return err
 }
 
 func (i *inspection) readLetters(ctx context.Context) error {
@@ -139,19 +145,28 @@ func (g *Gate) scan(ctx context.Context, key string, see func(field, value strin
 	}
 }
 
-// entries reads a shard's stream by pages.
-func (g *Gate) entries(ctx context.Context, s shard, see func(redis.XMessage)) error {
-	for start := "-"; ; {
-		page, err := g.cfg.Redis.XRangeN(ctx, s.stream(), start, "+", streamPage).Result()
+// entries reads a shard's stream by pages, from the entry after the given one (empty: from the first). It returns the
+// last that it saw, or the given one.
+func (g *Gate) entries(ctx context.Context, s shard, last string, see func(redis.XMessage)) (string, error) {
+	for {
+		page, err := g.cfg.Redis.XRangeN(ctx, s.stream(), after(last), "+", streamPage).Result()
 		if err != nil {
-			return err
+			return last, err
 		}
 		for _, entry := range page {
 			see(entry)
+			last = entry.ID
 		}
 		if len(page) < streamPage {
-			return nil
+			return last, nil
 		}
-		start = "(" + page[len(page)-1].ID
 	}
+}
+
+// after is the beginning of a range of the entries after one; of all if it is empty.
+func after(entry string) string {
+	if entry == "" {
+		return "-"
+	}
+	return "(" + entry
 }

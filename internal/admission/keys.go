@@ -39,9 +39,9 @@ func (s shard) failed(userID int64) string {
 type gateKeys struct {
 	stock   string // string: units that may be admitted; that it exists means that the gate is loaded
 	buyers  string // hash: user id -> order ids held, comma-separated, the oldest first
-	meta    string // hash: held, queued, version, sum, line
+	meta    string // hash: held, queued, version, sum, line, built
 	loading string // string: the token of the loader at work
-	undone  string // set: what was released and settled while a loader is at work
+	notes   string // list: what happens to the gate while a loader is at work
 	shard   shard
 }
 
@@ -51,7 +51,7 @@ func keysIn(s shard, voucherID int64) gateKeys {
 	prefix := s.prefix() + strconv.FormatInt(voucherID, 10) + ":"
 	return gateKeys{
 		stock: prefix + "stock", buyers: prefix + "buyers", meta: prefix + "meta",
-		loading: prefix + "loading", undone: prefix + "undone", shard: s,
+		loading: prefix + "loading", notes: prefix + "notes", shard: s,
 	}
 }
 
@@ -61,7 +61,7 @@ func (k gateKeys) table(token string) string { return k.buyers + ":" + token }
 // list is what every script gets, in the order that common.lua knows, and after it the script's own keys.
 func (k gateKeys) list(more ...string) []string {
 	s := k.shard
-	return append([]string{k.stock, k.buyers, k.meta, k.loading, k.undone, s.stream(), s.queued(), s.dead()}, more...)
+	return append([]string{k.stock, k.buyers, k.meta, k.loading, k.notes, s.stream(), s.queued(), s.dead()}, more...)
 }
 
 // OutcomeChannels is a pattern for the channels to which the instances that run a Gate are subscribed.

@@ -2,6 +2,6 @@
 -- KEYS     common.lua; then the table being built
 -- ARGV[1]  the loader's token
 -- Returns 1. Repeating it does no harm.
-if redis.call('GET', LOADING) == ARGV[1] then redis.call('DEL', LOADING, UNDONE) end
-redis.call('DEL', KEYS[COMMON + 1])
+if redis.call('GET', LOADING) == ARGV[1] then spoil() end
+redis.call('UNLINK', KEYS[COMMON + 1])
 return 1

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -73,6 +74,94 @@ func TestRacesWithALoad(t *testing.T) {
 			return w.g.Settle(ctx, w.q)
 		},
 	}
+	admit := func(w world) service.Parcel {
+		require.Equal(t, []error{nil}, reserve(t, w.g, admission(7, 70)))
+		q := queue(t, w.g, voucher)
+		return q[len(q)-1]
+	}
+	// What only happens beside a loaded gate.
+	beside := map[string]func(w world) error{
+		"a buyer is admitted": func(w world) error {
+			admit(w)
+			return nil
+		},
+		"a buyer is admitted and fails": func(w world) error {
+			p := admit(w)
+			p.Ends[0] = failed
+			return w.g.Settle(ctx, []service.Parcel{p})
+		},
+		"an admission of now is committed": func(w world) error {
+			w.db.commit(admit(w).Admissions[0])
+			return nil
+		},
+		"an admission of now is committed and settled": func(w world) error {
+			p := admit(w)
+			w.db.commit(p.Admissions[0])
+			return w.g.Settle(ctx, []service.Parcel{p})
+		},
+		"an admission of now is committed and cancelled": func(w world) error {
+			p := admit(w)
+			w.db.commit(p.Admissions[0])
+			return errors.Join(release(w, 70, 7), w.g.Settle(ctx, []service.Parcel{p}))
+		},
+		"an admission of now is put back and then committed": func(w world) error {
+			p := admit(w)
+			p.Ends[0].Again = true
+			err := w.g.Settle(ctx, []service.Parcel{p})
+			q := queue(t, w.g, voucher)
+			w.db.commit(p.Admissions[0])
+			return errors.Join(err, w.g.Settle(ctx, q[len(q)-1:]))
+		},
+		"a dead letter is replayed": func(w world) error {
+			w.q[1].Ends[0].Dead = "poison"
+			err := w.g.Settle(ctx, w.q[1:2])
+			letters, _ := w.g.DeadLetters(ctx, "", 1)
+			_, replayed := w.g.Replay(ctx, letters[0].ID)
+			return errors.Join(err, replayed)
+		},
+		"a user who is unknown buys again": func(w world) error {
+			require.Equal(t, []error{nil}, reserve(t, w.g, admission(8, 20)))
+			return nil
+		},
+		"more happens than one script may apply": func(w world) error {
+			for user := range int64(loadNotes) {
+				admitted := admission(1000+user, 1000+user)
+				reserve(t, w.g, admitted)
+				if user%3 == 0 {
+					w.db.commit(admitted)
+				}
+			}
+			return nil
+		},
+	}
+	maps.Copy(beside, races)
+	for name, race := range beside {
+		t.Run("beside/"+name, func(t *testing.T) {
+			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+				for _, late := range []bool{false, true} {
+					require.NoError(t, rdb.FlushDB(ctx).Err())
+					g, db, q := cold(t, rdb)
+					db.stock[voucher] = 2000
+					require.NoError(t, g.Load(ctx, voucher, db.read))
+					built := level(t, g, voucher).Built
+					k := keysOf(voucher)
+					require.NoError(t, errors.Join(
+						rdb.IncrBy(ctx, k.stock, 2000).Err(), rdb.HIncrBy(ctx, k.meta, "sum", 5).Err(),
+						rdb.HDel(ctx, k.buyers, "20").Err(), rdb.HSet(ctx, k.buyers, "99", 99).Err(),
+					))
+					happens := func() { require.NoError(t, race(world{g, db, q})) }
+					read, reads := during(db, happens, nil)
+					if late {
+						read, reads = during(db, nil, happens)
+					}
+					require.NoError(t, g.Rebuild(ctx, voucher, built, read))
+					require.EqualValues(t, 1, reads.Load(), "nothing was spoiled")
+					requireExact(t, g, db)
+					require.NoError(t, g.Rebuild(ctx, voucher, built, nil), "it is another gate now, and is left alone")
+				}
+			})
+		})
+	}
 	for name, race := range races {
 		t.Run(name, func(t *testing.T) {
 			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -104,14 +193,15 @@ func TestRacesBeforeTheMark(t *testing.T) {
 		require.Empty(t, db.commit(q[0].Admissions[0]))
 		require.NoError(t, g.Settle(t.Context(), q[:1])) // before the stream is read
 
-		found, err := l.readStream(t.Context())
+		found, last, err := l.readStream(t.Context())
 		require.NoError(t, err)
 		require.Len(t, found, 3)
 		q[1].Ends[0] = failed
 		require.NoError(t, g.Settle(t.Context(), q[1:2])) // after it
 		db.cancel(1)
 		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
-		require.NoError(t, l.mark(t.Context(), found))
+		_, err = l.mark(t.Context(), found, last)
+		require.NoError(t, err)
 		require.Len(t, found, 2)
 
 		db.cancel(2)
@@ -126,18 +216,24 @@ func TestRacesBeforeTheMark(t *testing.T) {
 	})
 }
 
-// Who puts an admission back between the two looks of a loader, at the stream and at the notes.
+// An admission that is put back between the two looks of a loader, at the stream and at the notes, is in a new entry.
 func TestPutBackBeforeTheMark(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}
 		_, err := l.take(t.Context())
 		require.NoError(t, err)
-		found, err := l.readStream(t.Context())
+		found, last, err := l.readStream(t.Context())
 		require.NoError(t, err)
 		settle(t, g, q[3], service.End{Again: true}, failed)
-		require.ErrorIs(t, l.mark(t.Context(), found), errStale)
-		require.NoError(t, g.Load(t.Context(), voucher, db.read))
+		_, err = l.mark(t.Context(), found, last)
+		require.NoError(t, err)
+		require.Equal(t, []int64{2, 3, 4, 5}, found.orderIDs())
+		snapshot, err := db.read(t.Context(), voucher, found.orderIDs())
+		require.NoError(t, err)
+		table := newTable(found, snapshot)
+		require.NoError(t, l.write(t.Context(), table))
+		require.NoError(t, l.finish(t.Context(), table))
 		requireExact(t, g, db)
 		requireLevel(t, g, Level{Stock: 5, Held: 5, Queued: 4, Backlog: 4})
 	})

@@ -6,6 +6,6 @@
 -- Returns 1, or 0 if the load is not this loader's any more.
 if redis.call('GET', LOADING) ~= ARGV[1] then return 0 end
 redis.call('PEXPIRE', LOADING, ARGV[2])
-redis.call('PEXPIRE', UNDONE, UNDONE_TTL)
+redis.call('PEXPIRE', NOTES, NOTES_TTL)
 redis.call('PEXPIRE', KEYS[COMMON + 1], ARGV[3])
 return 1

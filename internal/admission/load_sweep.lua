@@ -2,8 +2,7 @@
 -- KEYS     common.lua
 -- ARGV[1]  the loader's token
 -- ARGV     then for each row: user, row
--- Returns 1, or 0 if the load is not this loader's any more, and nothing changed. While it is, nobody queues rows of
--- its voucher. Repeating it does no harm.
+-- Returns 1, or 0 if the load is not this loader's any more, and nothing changed. Repeating it does no harm.
 if redis.call('GET', LOADING) ~= ARGV[1] then return 0 end
 local users, rows = {}, {}
 for i = 2, #ARGV, 2 do

@@ -256,9 +256,13 @@ func (m *model) releaseNothing(v int64) {
 
 func (m *model) load(v int64) {
 	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db.read))
-	if m.gates[v] != nil {
-		return
+	if m.gates[v] == nil {
+		m.loaded(v)
 	}
+}
+
+// loaded makes the model of a gate what the database and the stream make of it.
+func (m *model) loaded(v int64) {
 	gate := &modelGate{stock: m.db.stock[v], buyers: map[int64][]int64{}, changed: true}
 	for id, o := range m.db.orders {
 		if o.voucher == v && o.active {
@@ -276,6 +280,25 @@ func (m *model) load(v int64) {
 		slices.Sort(orders)
 	}
 	m.gates[v] = gate
+}
+
+// rebuild damages the gate and repairs it beside.
+func (m *model) rebuild(v int64) {
+	if m.gates[v] == nil {
+		return
+	}
+	k := keysOf(v)
+	damages := []func() error{
+		func() error { return m.rdb.IncrBy(m.t.Context(), k.stock, m.rnd.Int64N(9)-4).Err() },
+		func() error { return m.rdb.HIncrBy(m.t.Context(), k.meta, "held", m.rnd.Int64N(9)-4).Err() },
+		func() error { return m.rdb.HSet(m.t.Context(), k.buyers, 1+m.rnd.IntN(9), 4711).Err() },
+		func() error { return m.rdb.Del(m.t.Context(), k.buyers).Err() },
+	}
+	l, err := m.g.Level(m.t.Context(), v)
+	require.NoError(m.t, err)
+	require.NoError(m.t, damages[m.rnd.IntN(len(damages))]())
+	require.NoError(m.t, m.g.Rebuild(m.t.Context(), v, l.Built, m.db.read))
+	m.loaded(v)
 }
 
 func (m *model) unload(v int64) {

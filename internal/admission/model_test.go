@@ -85,6 +85,7 @@ func (m *model) step() string {
 		{"release nothing", 5, m.releaseNothing},
 		{"load", 15, m.load},
 		{"unload", 3, m.unload},
+		{"rebuild", 5, m.rebuild},
 		{"add stock", 8, m.addStock},
 		{"bury", 4, m.bury},
 		{"cut the stream", 2, m.cut},
@@ -126,11 +127,11 @@ func (m *model) check(after string) {
 		}
 		require.NoError(m.t, err, after)
 		m.checkVersion(v, gate, got.Version, after)
-		want := Level{Stock: gate.stock, Queued: int64(len(waiting[v])), Backlog: backlog[shardOf(v)], Version: got.Version}
+		want := Level{Stock: gate.stock, Queued: int64(len(waiting[v])), Backlog: backlog[shardOf(v)], Version: got.Version, Built: got.Built}
 		table := map[string]string{}
 		for user, orders := range gate.buyers {
 			want.Held += int64(len(orders))
-			table[strconv.FormatInt(user, 10)] = joinIDs(orders)
+			table[strconv.FormatInt(user, 10)] = listOf(orders)
 		}
 		want.Sum, want.Users = sumOf(m.t, table), int64(len(table))
 		require.Equal(m.t, want, got, after)

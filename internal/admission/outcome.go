@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// recheck is how long a lost message may cost a buyer.
-	recheck = 250 * time.Millisecond
+	// recheck is how long a lost message may cost a buyer at first; it doubles up to maxRecheck.
+	recheck    = 250 * time.Millisecond
+	maxRecheck = time.Second
 	// outcomesAhead is how many messages may wait for Run. Each has the outcomes of a batch.
 	outcomesAhead = 1000
 )
@@ -50,14 +51,15 @@ func (e *Expectation) Close() {
 	e.gate.waiting[e.orderID] = rest
 }
 
-// Wait returns the outcome when a message brings it, or when check, which is asked four times a second because
-// messages get lost, says that it is known. Errors of check are not the end: as long as ctx allows there is hope.
+// Wait returns the outcome when a message brings it, or when check, which runs at least once a second because messages
+// get lost, says that it is known. Errors of check are not the end: as long as ctx allows there is hope.
 // When ctx ends, its error is returned.
 func (e *Expectation) Wait(
 	ctx context.Context, check func(context.Context) (o service.Outcome, known bool, err error),
 ) (service.Outcome, error) {
-	tick := time.NewTicker(recheck)
-	defer tick.Stop()
+	pause := recheck
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	for {
 		select {
 		case o := <-e.outcome:
@@ -69,10 +71,12 @@ func (e *Expectation) Wait(
 			default:
 				return service.Outcome{}, ctx.Err()
 			}
-		case <-tick.C:
+		case <-timer.C:
 			if o, known, err := check(ctx); err == nil && known {
 				return o, nil
 			}
+			pause = min(2*pause, maxRecheck)
+			timer.Reset(pause)
 		}
 	}
 }

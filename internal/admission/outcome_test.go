@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,4 +158,106 @@ func TestRunReconnects(t *testing.T) {
 		}})
 		return len(e.outcome) == 1
 	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// counted counts the commands that a client sends to read.
+type counted struct{ commands atomic.Int64 }
+
+func (c *counted) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counted) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *counted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.count(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+// count leaves out what a new connection sends of itself.
+func (c *counted) count(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if cmd.Name() == "hmget" {
+			c.commands.Add(1)
+		}
+	}
+}
+
+// TestWaitingBuyersShareTheirReads: 5,000 buyers of one sale, whose workers stand still, all get their answer, for some
+// hundred commands. Each read has one command for 500 of them, and there are at most 20 reads a second.
+func TestWaitingBuyersShareTheirReads(t *testing.T) {
+	rdb := testenv.StartRedis(t).Client(t)
+	const n = 5000
+	g, _ := withStock(t, rdb, n)
+	for first := int64(1); first <= n; first += maxRows {
+		as := make([]service.Admission, maxRows)
+		for i := range as {
+			as[i] = admission(first+int64(i), first+int64(i))
+		}
+		reserve(t, g, as...)
+	}
+	hook := &counted{}
+	rdb.AddHook(hook)
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var looks, wrong atomic.Int64
+	var buyers sync.WaitGroup
+	for id := range int64(n) {
+		buyers.Go(func() {
+			e := g.Expect(id + 1)
+			defer e.Close()
+			_, err := e.Wait(ctx, func(ctx context.Context) (service.Outcome, bool, error) {
+				looks.Add(1)
+				ticket, err := g.Ticket(ctx, id+1, id+1)
+				if err == nil && (ticket.OrderID != id+1 || ticket.Ahead == nil) {
+					wrong.Add(1)
+				}
+				return service.Outcome{}, false, err
+			})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				wrong.Add(1)
+			}
+		})
+	}
+	buyers.Wait()
+	t.Log(looks.Load(), "looks,", hook.commands.Load(), "commands")
+	require.Zero(t, wrong.Load())
+	require.GreaterOrEqual(t, looks.Load(), int64(n))
+	require.Less(t, hook.commands.Load(), int64(200*time.Since(start).Seconds()))
+}
+
+// TestTicketsOfOtherProcesses are searched for in all shards once, and then in their own.
+func TestTicketsOfOtherProcesses(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, 5)
+		db.stock[stranger] = 5
+		require.NoError(t, g.Load(t.Context(), stranger, db.read))
+		a, b := admission(1, 10), admission(2, 10)
+		b.VoucherID = stranger
+		reserve(t, g, a)
+		reserve(t, g, b)
+		other := newGate(rdb)
+		hook := &counted{}
+		rdb.AddHook(hook)
+		for _, want := range []int64{shards + 1, 2, 2} { // commands
+			hook.commands.Store(0)
+			ticket, err := other.Ticket(t.Context(), 10, 2)
+			require.NoError(t, err)
+			require.Equal(t, stranger, ticket.VoucherID)
+			require.NotNil(t, ticket.Ahead)
+			require.Equal(t, want, hook.commands.Load())
+		}
+		settle(t, g, queue(t, g, stranger)[0], failed)
+		ticket, err := other.Ticket(t.Context(), 10, 2)
+		require.NoError(t, err)
+		require.Equal(t, "sold_out", ticket.Failed)
+		_, err = other.Ticket(t.Context(), 11, 2)
+		require.ErrorIs(t, err, service.ErrNotFound, "another user's")
+	})
 }

@@ -22,11 +22,13 @@ if not held then
   redis.call('DECR', STOCK)
   redis.call('HINCRBY', META, 'held', 1)
   redis.call('HINCRBY', META, 'sum', digits(order))
+  if loading then note('+ ' .. user .. ' ' .. order) end
 end
 redis.call('XADD', STREAM, '*', 'rows', row)
 enqueue({user}, {row})
 redis.call('HDEL', KEYS[COMMON + 1], order)
 redis.call('HINCRBY', META, 'queued', 1)
+if loading then note('in 1') end
 redis.call('XDEL', DEAD, letter)
 changed()
 return 'ok'

@@ -56,9 +56,21 @@ func (g *Gate) Reserve(
 		if err != nil {
 			return nil, unavailable(err, "reserve units of voucher %d", voucherID)
 		}
+		g.desk.remember(voucherID, holdersOf(buyers, rest)...)
 		rest = rest[len(buyers):]
 	}
 	return results, nil
+}
+
+// holdersOf returns the admissions that were not refused.
+func holdersOf(as []service.Admission, refused []error) []service.Holder {
+	hs := make([]service.Holder, 0, len(as))
+	for i := range as {
+		if refused[i] == nil {
+			hs = append(hs, service.Holder{OrderID: as[i].OrderID, UserID: as[i].UserID})
+		}
+	}
+	return hs
 }
 
 // reserveArgs passes numbers by reference: of so many, each would be an allocation.

@@ -33,7 +33,7 @@ for i, list in ipairs(redis.call('HMGET', BUYERS, unpack(users))) do lists[users
 
 local units = tonumber(redis.call('GET', STOCK))
 local room = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
-local admitted, rows, sum = {}, {}, 0
+local admitted, rows, notes, sum = {}, {}, {}, 0
 for i = 1, buyers do
   local order, user, limit, row = unpack(ARGV, HEAD + (i - 1) * WORDS + 1, HEAD + i * WORDS)
   local list = lists[user]
@@ -48,6 +48,7 @@ for i = 1, buyers do
       lists[user] = append(list, order)
       admitted[#admitted + 1] = user
       rows[#rows + 1] = row
+      notes[#notes + 1] = '+ ' .. user .. ' ' .. order
       sum = sum + digits(order)
     end
   end
@@ -66,6 +67,7 @@ if #rows > 0 then
   redis.call('HINCRBY', META, 'held', #rows)
   redis.call('HINCRBY', META, 'sum', sum)
   redis.call('HINCRBY', META, 'queued', #rows)
+  if loading then note('in ' .. #rows, unpack(notes)) end
   changed()
 end
 return refused

@@ -131,7 +131,7 @@ func TestReserveIsIdempotentByOrder(t *testing.T) {
 		before := level(t, g, voucher)
 		require.Equal(t, []error{nil}, reserve(t, g, a))
 		require.Equal(t, before, level(t, g, voucher))
-		require.Equal(t, Level{Stock: 4, Held: 1, Users: 1, Sum: 1, Queued: 1, Backlog: 1, Version: before.Version}, before)
+		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
 		// Somebody else's order id is not his.
 		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 11)))
 		requireLevel(t, g, Level{Stock: 3, Held: 2, Queued: 2, Backlog: 2})

@@ -40,7 +40,6 @@ while word < #ARGV do
     end
     if removed and how == 'again' then
       redis.call('XADD', STREAM, '*', 'rows', row, 'tries', tries)
-      spoil() -- who loads may have read the stream up to here, or beyond
     elseif removed then
       out = out + 1
       users[#users + 1] = user
@@ -55,7 +54,7 @@ while word < #ARGV do
   if removed then
     gone = gone + 1
     left = left + out
-    if loading then note(entry .. ' ' .. out) end
+    if loading then note('out ' .. out .. ' ' .. entry) end
   end
 end
 

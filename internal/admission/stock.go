@@ -33,7 +33,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	var users, backlog *redis.IntCmd
 	_, err := g.cfg.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		stock = p.Get(ctx, k.stock)
-		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum", "line")
+		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum", "line", "built")
 		users = p.HLen(ctx, k.buyers)
 		backlog = p.XLen(ctx, k.shard.stream())
 		return nil
@@ -52,6 +52,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		Queued  int64 `redis:"queued"`
 		Version int64 `redis:"version"`
 		Sum     int64 `redis:"sum"`
+		Built   int64 `redis:"built"`
 		Line    int64 `redis:"line"` // read to see that it is a number
 	}{}
 	if err := meta.Scan(&counters); err != nil {
@@ -63,16 +64,17 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	}
 	return Level{
 		Stock: units, Held: counters.Held, Sum: counters.Sum, Queued: counters.Queued, Version: counters.Version,
-		Users: users.Val(), Backlog: backlog.Val(),
+		Built: counters.Built, Users: users.Val(), Backlog: backlog.Val(),
 	}, nil
 }
 
-// Unload makes the gate of a voucher cold, so that it will be rebuilt from the database as it is from now on; a load
-// that is going on begins again. Tickets and the stream stay. Repeating it does no harm.
+// Unload makes the gate of a voucher cold: it admits nobody until it is loaded. It is for a gate that cannot be read; any
+// other is repaired by Rebuild. A load that is under way begins again. Tickets and the stream stay. Repeating it does no
+// harm.
 func (g *Gate) Unload(ctx context.Context, voucherID int64) error {
 	k := keysOf(voucherID)
 	// One command, so that the parts never disagree.
-	if err := g.cfg.Redis.Del(ctx, k.stock, k.buyers, k.meta, k.loading, k.undone).Err(); err != nil {
+	if err := g.cfg.Redis.Unlink(ctx, k.stock, k.buyers, k.meta, k.loading, k.notes).Err(); err != nil {
 		return unavailable(err, "unload voucher %d", voucherID)
 	}
 	return nil
@@ -99,7 +101,7 @@ func (g *Gate) Release(ctx context.Context, voucherID int64, held ...service.Hol
 //
 // A change cannot be recognised as the same one. After service.ErrUnavailable it may have happened or not, and if
 // a load began and ended between the commit and this call, it is counted twice. The gate is then off by delta, which
-// costs no promise, until Unload; the audit sees it.
+// costs no promise, until Rebuild; the audit sees it.
 func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
 	answer, err := g.run(ctx, addStockScript, keysOf(voucherID).list(), delta).Text()
 	if err != nil {

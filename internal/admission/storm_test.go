@@ -92,6 +92,15 @@ func (s *storm) cancel(ctx context.Context) error {
 	return s.g.Release(ctx, voucher, service.Holder{OrderID: order, UserID: user})
 }
 
+// rebuild replaces the gate while everything else goes on.
+func (s *storm) rebuild(ctx context.Context) error {
+	level, err := s.g.Level(ctx, voucher)
+	if err != nil {
+		return nil //nolint:nilerr // it is cold
+	}
+	return s.g.Rebuild(ctx, voucher, level.Built, s.read)
+}
+
 // TestStorm lets everything happen at once, Redis losing its gate or all its data included. However it comes, in the
 // end the gate is what the database and the stream make of it.
 func TestStorm(t *testing.T) {
@@ -120,6 +129,7 @@ func TestStorm(t *testing.T) {
 		}
 		often(rounds, func() error { return s.work(ctx) })
 		often(rounds/4, func() error { return s.g.Unload(ctx, voucher) })
+		often(rounds/4, func() error { return s.rebuild(ctx) })
 		often(rounds/20, func() error { return rdb.FlushDB(ctx).Err() })
 		require.NoError(t, group.Wait())
 

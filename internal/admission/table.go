@@ -1,39 +1,47 @@
 package admission
 
 import (
+	"cmp"
 	"context"
-	"maps"
+	"errors"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/service"
 )
 
-// loadPage is how many users are sent at once.
-const loadPage = 1000
+const (
+	// loadPage is how many users are sent at once, and loadWriters how many such pages are under way: Redis serves others
+	// between them.
+	loadPage    = 1000
+	loadWriters = 4
+	// loadNotes is how many notes one call of the finish works off.
+	loadNotes = 500
+)
 
 // table is what a load builds.
 type table struct {
-	stock  int64
-	queued int
-	held   int
-	sum    int64
-	buyers map[int64][]int64 // user -> orders
+	stock   int64
+	queued  int64
+	sum     int64
+	held    int64
+	users   int64
+	holders []service.Holder // by user, and of each by order id: ids grow with time, so that the newest is the last
 }
 
 // rebuild is the work of a load, step by step as Load tells.
 func (l *load) rebuild(ctx context.Context) (*table, error) {
-	queue, err := l.readStream(ctx)
+	queue, last, err := l.readStream(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.mark(ctx, queue); err != nil {
+	if last, err = l.mark(ctx, queue, last); err != nil {
 		return nil, err
 	}
-	if err := l.sweep(ctx, queue); err != nil {
+	if err := l.sweep(ctx, queue, last); err != nil {
 		return nil, err
 	}
 	state, err := l.read(ctx, l.voucherID, queue.orderIDs())
@@ -47,74 +55,101 @@ func (l *load) rebuild(ctx context.Context) (*table, error) {
 	return t, l.finish(ctx, t)
 }
 
+// newTable makes the holders of state its own.
 func newTable(queue waiting, state service.GateState) *table {
-	t := &table{stock: state.Stock, buyers: map[int64][]int64{}}
-	known := make(map[int64]bool, len(state.Settled)+len(state.Holders))
+	t := &table{stock: state.Stock, holders: state.Holders}
+	known := make(map[int64]bool, len(state.Settled))
 	for _, id := range state.Settled {
 		known[id] = true
 	}
-	for _, h := range state.Holders {
-		known[h.OrderID] = true
-		t.add(h.UserID, h.OrderID)
-	}
 	for _, as := range queue {
-		t.queued += len(as)
+		t.queued += int64(len(as))
 		for i := range as {
 			if a := &as[i]; !known[a.OrderID] {
 				known[a.OrderID] = true
-				t.add(a.UserID, a.OrderID)
+				t.holders = append(t.holders, service.Holder{OrderID: a.OrderID, UserID: a.UserID})
 				t.stock--
 			}
 		}
 	}
-	for _, orders := range t.buyers {
-		slices.Sort(orders) // ids grow with time: the newest is the last
+	slices.SortFunc(t.holders, func(a, b service.Holder) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.OrderID, b.OrderID))
+	})
+	t.held = int64(len(t.holders))
+	for i := range t.holders {
+		t.sum += t.holders[i].OrderID % service.LevelDigits
+		if i == 0 || t.holders[i].UserID != t.holders[i-1].UserID {
+			t.users++
+		}
 	}
 	return t
 }
 
-func (t *table) add(userID, orderID int64) {
-	t.buyers[userID] = append(t.buyers[userID], orderID)
-	t.held++
-	t.sum += orderID % service.LevelDigits
+// pages yields the fields of the table, loadPage users at a time: a user and what the user holds in turn.
+func (t *table) pages(yield func([]any) bool) {
+	page := make([]any, 0, 2*loadPage)
+	for rest := t.holders; len(rest) > 0; {
+		user, n := rest[0].UserID, 1
+		for n < len(rest) && rest[n].UserID == user {
+			n++
+		}
+		page = append(page, user, joinIDs(rest[:n]))
+		if rest = rest[n:]; len(page) == cap(page) || len(rest) == 0 {
+			if !yield(page) {
+				return
+			}
+			page = make([]any, 0, 2*loadPage)
+		}
+	}
+}
+
+// joinIDs writes the orders of one user as the scripts have them.
+func joinIDs(hs []service.Holder) string {
+	text := strconv.AppendInt(make([]byte, 0, 20), hs[0].OrderID, 10)
+	for _, h := range hs[1:] {
+		text = strconv.AppendInt(append(text, ','), h.OrderID, 10)
+	}
+	return string(text)
 }
 
 // write stores the buyers under the load's own name.
 func (l *load) write(ctx context.Context, t *table) error {
 	key := l.keys.table(l.token)
-	for users := range slices.Chunk(slices.Collect(maps.Keys(t.buyers)), loadPage) {
-		row := make([]any, 0, 2*len(users))
-		for _, user := range users {
-			row = append(row, user, joinIDs(t.buyers[user]))
+	writers, ctx := errgroup.WithContext(ctx)
+	writers.SetLimit(loadWriters)
+	for page := range t.pages {
+		if ctx.Err() != nil {
+			break
 		}
-		_, err := l.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-			p.HSet(ctx, key, row...)
-			p.PExpire(ctx, key, tableTTL)
-			return nil
+		writers.Go(func() error {
+			_, err := l.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+				p.HSet(ctx, key, page...)
+				p.PExpire(ctx, key, tableTTL)
+				return nil
+			})
+			return err
 		})
-		if err != nil {
-			return unavailable(err, "write the buyers of voucher %d", l.voucherID)
-		}
+	}
+	if err := writers.Wait(); err != nil {
+		return unavailable(err, "write the buyers of voucher %d", l.voucherID)
 	}
 	return nil
 }
 
-func joinIDs(ids []int64) string {
-	words := make([]string, len(ids))
-	for i, id := range ids {
-		words[i] = strconv.FormatInt(id, 10)
-	}
-	return strings.Join(words, ",")
-}
-
+// finish puts the table in place, with as many calls as there are notes to apply.
 func (l *load) finish(ctx context.Context, t *table) error {
-	done, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token)),
-		l.token, t.stock, t.held, t.queued, t.sum, len(t.buyers)).Bool()
-	if err != nil {
-		return unavailable(err, "load voucher %d", l.voucherID)
+	for {
+		more, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token)),
+			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum).Int64Slice()
+		switch {
+		case errors.Is(err, redis.Nil):
+			return errStale
+		case err != nil:
+			return unavailable(err, "load voucher %d", l.voucherID)
+		case len(more) == 0:
+			return nil
+		}
+		t.users = more[0]
+		t.stock, t.held, t.queued, t.sum = t.stock+more[1], t.held+more[2], t.queued+more[3], t.sum+more[4]
 	}
-	if !done {
-		return errStale
-	}
-	return nil
 }

@@ -15,37 +15,10 @@ import (
 )
 
 // Ticket shows an admission of the user that is not an order in the database: it is queued, or it failed less than
-// 24 hours ago. Its voucher is not known, so all shards are asked, in one round trip.
+// 24 hours ago. Callers share reads; of an order that this process did not admit, the first one searches all shards.
 // Errors: service.ErrNotFound (also for another user's), ErrUnavailable.
 func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (service.Ticket, error) {
-	user, order := strconv.FormatInt(userID, 10), strconv.FormatInt(orderID, 10)
-	var queued, failed [shards]*redis.SliceCmd
-	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range shard(shards) {
-			queued[s] = p.HMGet(ctx, s.queued(), user)
-			failed[s] = p.HMGet(ctx, s.failed(userID), order)
-		}
-		return nil
-	})
-	if err != nil {
-		return service.Ticket{}, unavailable(err, "read ticket %d", orderID)
-	}
-	for _, cmd := range queued {
-		tickets, err := queuedTickets(first(cmd))
-		if err != nil {
-			return service.Ticket{}, err
-		}
-		if i := slices.IndexFunc(tickets, func(t service.Ticket) bool { return t.OrderID == orderID }); i >= 0 {
-			g.findPlaces(ctx, tickets[i:i+1])
-			return tickets[i], nil
-		}
-	}
-	for _, cmd := range failed {
-		if text := first(cmd); text != "" {
-			return failedTicket(text)
-		}
-	}
-	return service.Ticket{}, service.ErrNotFound
+	return g.desk.look(ctx, service.Holder{OrderID: orderID, UserID: userID})
 }
 
 // first is what HMGET of one field found, or empty.
@@ -96,10 +69,12 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, err
 // entered, so what is still in it has the last of the places that were given. It says nothing where Redis says nothing:
 // the tickets are worth showing without it.
 func (g *Gate) findPlaces(ctx context.Context, tickets []service.Ticket) {
-	lines := make([]*redis.SliceCmd, len(tickets))
+	lines := make(map[int64]*redis.SliceCmd, 1) // by voucher
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, t := range tickets {
-			lines[i] = p.HMGet(ctx, keysOf(t.VoucherID).meta, "line", "queued")
+		for i := range tickets {
+			if id := tickets[i].VoucherID; lines[id] == nil {
+				lines[id] = readLine(ctx, p, id)
+			}
 		}
 		return nil
 	})
@@ -107,18 +82,27 @@ func (g *Gate) findPlaces(ctx context.Context, tickets []service.Ticket) {
 		return
 	}
 	for i := range tickets {
-		t := &tickets[i]
-		line := struct {
-			Last   int64 `redis:"line"`
-			Queued int64 `redis:"queued"`
-		}{}
-		if t.Failed != "" || t.Place == 0 || lines[i].Scan(&line) != nil || line.Queued == 0 {
-			continue // of a gate that is cold nobody knows
-		}
-		// A gate that was rebuilt gives places from 1 again; who is queued from before is told of too many at most.
-		ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
-		t.Ahead = &ahead
+		setAhead(&tickets[i], lines[tickets[i].VoucherID])
 	}
+}
+
+// readLine reads how many places of a voucher's line were given, and how many of them are in the queue.
+func readLine(ctx context.Context, p redis.Pipeliner, voucherID int64) *redis.SliceCmd {
+	return p.HMGet(ctx, keysOf(voucherID).meta, "line", "queued")
+}
+
+// setAhead sets Ahead of a ticket that is queued, if the gate is not cold.
+func setAhead(t *service.Ticket, counters *redis.SliceCmd) {
+	line := struct {
+		Last   int64 `redis:"line"`
+		Queued int64 `redis:"queued"`
+	}{}
+	if t.Failed != "" || t.Place == 0 || counters.Scan(&line) != nil || line.Queued == 0 {
+		return
+	}
+	// A gate that was rebuilt gives places from 1 again; a ticket from before shows too many ahead at most.
+	ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
+	t.Ahead = &ahead
 }
 
 // queuedTickets reads the rows of a user.

@@ -15,18 +15,21 @@ import (
 
 const (
 	// eventLook is the longest that a stream trusts that it would have been woken. An order that waits in the queue is
-	// looked at more often, from queuedLook to maxQueuedLook, since nobody tells that the line moves: only its own end wakes.
-	// Its place need not be finer, and each look asks the database and all shards of the queue.
+	// read more often, from queuedLook to maxQueuedLook, since only its own end wakes the stream, and not that the line moves.
+	// Those who wait share the reads of the queue.
 	eventLook     = 30 * time.Second
 	queuedLook    = 100 * time.Millisecond
 	maxQueuedLook = 3 * time.Second
-	// lostAfter is how long an order of which Redis knew must be nowhere to be found before it is told to have failed.
-	lostAfter = 5 * time.Second
+	// defaultLostAfter is how long an order that was queued must be in neither queue nor database before its stream says
+	// that it failed. A worker that holds it drops it after at most 10 s: it renews its claims every 2.5 s, one transaction
+	// lasts 5 s at most, and what the stream does not have any more is not claimed again.
+	defaultLostAfter = 30 * time.Second
 )
 
 type eventHandler struct {
-	orders   *service.Orders
-	watchers *service.Watchers
+	orders    *service.Orders
+	watchers  *service.Watchers
+	lostAfter time.Duration
 }
 
 // order streams the states of an order, from the present one to the last. The id of an event is how far the order has come, so
@@ -49,7 +52,7 @@ func (h *eventHandler) order(c *gin.Context) error {
 			h.watchers.Unwatch(watch)
 		}
 	}()
-	o, err := s.look()
+	o, err := aside(func(ctx context.Context) (service.Order, error) { return h.orders.Get(ctx, user, id) })
 	if err != nil {
 		return err
 	}
@@ -76,12 +79,7 @@ type orderStream struct {
 	watch    *service.Watch
 	user, id int64
 	seen     int64     // howFar what was told last has come
-	lost     time.Time // since when the order is not to be found
-}
-
-// look reads the order.
-func (s *orderStream) look() (service.Order, error) {
-	return aside(func(ctx context.Context) (service.Order, error) { return s.h.orders.Get(ctx, s.user, s.id) })
+	lost     time.Time // since when the order is in neither queue nor database
 }
 
 // run writes what happens until the order is at its end, the client is gone, or the process stops.
@@ -105,21 +103,20 @@ func (s *orderStream) run(o service.Order) {
 	}
 }
 
-// now is the order as it is, or as it was while that cannot be found out. One that the queue lost with its Redis has
-// failed: nobody will make it an order any more.
+// now returns the order as it is, or as it was while that cannot be read. One that was lost with the data of Redis has
+// failed when no worker can hold it any more. While queue or database do not answer, that time does not run.
 func (s *orderStream) now(was service.Order) service.Order {
-	o, err := s.look()
-	if err == nil {
+	o, err := aside(func(ctx context.Context) (service.Order, error) { return s.h.orders.Follow(ctx, s.user, was) })
+	switch {
+	case err == nil:
 		s.lost = time.Time{}
 		return o
-	}
-	if errors.Is(err, service.ErrNotFound) {
-		if s.lost.IsZero() {
-			s.lost = time.Now()
-		}
-		if time.Since(s.lost) >= lostAfter {
-			was.Status, was.Reason = service.OrderFailed, service.ReasonInternal
-		}
+	case !errors.Is(err, service.ErrNotFound):
+		s.lost = time.Time{}
+	case s.lost.IsZero():
+		s.lost = time.Now()
+	case time.Since(s.lost) >= s.h.lostAfter:
+		was.Status, was.Reason = service.OrderFailed, service.ReasonInternal
 	}
 	return was
 }

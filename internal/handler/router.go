@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,7 @@ type Config struct {
 	Pulse          *service.Pulse    // counts the answers to buyers; may be nil
 	Monitor        *service.Monitor  // shows sales as they are now
 	SaleWatchers   *service.Watchers // of sales
+	LostAfter      time.Duration     // how long a queued order is nowhere to be found before its stream says that it failed; default 30 s
 	Rush           service.Rusher    // nil where the server is no demo
 	Ready          map[string]Check  // dependencies by name, asked by /readyz
 	Metrics        prometheus.Registerer
@@ -153,7 +155,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders},
 		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
-		events:      &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers},
+		events:      &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog},
 		letters:     &deadLetterHandler{letters: cfg.DeadLetters},

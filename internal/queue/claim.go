@@ -5,6 +5,7 @@ import (
 	_ "embed" // the scripts
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -61,14 +62,22 @@ func parseClaimed(item any) (entry, error) {
 	return e, nil
 }
 
-// keep renews the claim on entries in hand. If it fails somebody else may try them too, which is harmless.
-func (r *reader) keep(ctx context.Context, entries []entry) {
+// keep renews the claim on entries in hand and returns those that are still in the stream. The others were settled, or
+// Redis lost them: their buyers are told after a while that they failed, so that they must not be committed later. If
+// keep fails, another consumer may try the entries too, which is harmless.
+func (r *reader) keep(ctx context.Context, entries []entry) []entry {
 	args := make([]any, 0, 2+len(entries))
 	args = append(args, r.w.cfg.Group, r.w.cfg.Consumer)
 	for _, e := range entries {
 		args = append(args, e.Entry)
 	}
-	if err := keepScript.Run(ctx, r.w.cfg.Redis, []string{r.stream}, args...).Err(); err != nil {
+	gone, err := keepScript.Run(ctx, r.w.cfg.Redis, []string{r.stream}, args...).StringSlice()
+	if err != nil {
 		r.log.DebugContext(ctx, "queue: the claim on entries in hand was not renewed", slog.Any("error", err))
+		return entries
 	}
+	if len(gone) > 0 {
+		r.log.WarnContext(ctx, "queue: entries in hand are not in the stream any more and are dropped", slog.Int("entries", len(gone)))
+	}
+	return slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(gone, e.Entry) })
 }

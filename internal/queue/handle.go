@@ -36,7 +36,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 			}
 		}
 		if time.Since(kept) > r.w.cfg.MinIdle/4 {
-			r.keep(ctx, todo)
+			todo = r.keep(ctx, todo)
 			kept = time.Now()
 		}
 	}

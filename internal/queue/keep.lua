@@ -4,14 +4,18 @@
 -- ARGV[1]  group
 -- ARGV[2]  consumer
 -- ARGV     then the entries
--- Returns how many are still this consumer's.
+-- Returns the entries that are not in the stream any more: they were settled, or Redis lost them.
 local stream, group, consumer = KEYS[1], ARGV[1], ARGV[2]
-local kept = 0
+local gone = {}
 for i = 3, #ARGV do
-  local pending = redis.call('XPENDING', stream, group, ARGV[i], ARGV[i], 1)[1]
-  if pending and pending[2] == consumer then
-    redis.call('XCLAIM', stream, group, consumer, 0, ARGV[i], 'IDLE', 0, 'RETRYCOUNT', pending[4], 'JUSTID')
-    kept = kept + 1
+  local entry = ARGV[i]
+  if #redis.call('XRANGE', stream, entry, entry) == 0 then
+    gone[#gone + 1] = entry
+  else
+    local pending = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
+    if pending and pending[2] == consumer then
+      redis.call('XCLAIM', stream, group, consumer, 0, entry, 'IDLE', 0, 'RETRYCOUNT', pending[4], 'JUSTID')
+    end
   end
 end
-return kept
+return gone

@@ -181,6 +181,37 @@ func TestKeepRenewsTheClaim(t *testing.T) {
 		for _, p := range r.pending() {
 			require.Equal(t, "a", p.Consumer)
 		}
+		// What was settled or lost meanwhile is not in hand any more.
+		require.NoError(t, rdb.XDel(t.Context(), r.stream(), entries[1].Entry).Err())
+		entries = a.keep(t.Context(), entries)
+		require.Len(t, entries, 2)
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		require.Empty(t, a.keep(t.Context(), entries))
+	})
+}
+
+// An order whose admission Redis lost is shown as failed: a worker that still holds it does not commit it later.
+func TestLostAdmissionsAreNotCommittedLater(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		r := newRig(t, rdb, 100)
+		var back, dropped atomic.Bool
+		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+			if !back.Load() {
+				return r.refuse(as, service.ErrUnavailable)
+			}
+			return r.commit(ctx, as)
+		})
+		cfg.MinIdle, cfg.Observe = 400*time.Millisecond, func(Batch) { dropped.Store(true) }
+		r.start(cfg)
+		r.reserve(1, 20)
+		r.until("the batch is in hand", func() bool { return r.asked(1) > 0 })
+		require.NoError(t, rdb.FlushDB(t.Context()).Err())
+		r.until("the batch is dropped", dropped.Load)
+		back.Store(true)
+		r.load(100)
+		r.reserve(101, 20)
+		r.settled()
+		r.requireOrders(101, 20)
 	})
 }
 

@@ -156,7 +156,7 @@ func (r *rig) level() admission.Level {
 func (r *rig) requireLevel(want admission.Level) {
 	r.t.Helper()
 	got := r.level()
-	got.Version, got.Sum, got.Users = 0, 0, 0
+	got.Version, got.Sum, got.Users, got.Built = 0, 0, 0, 0
 	require.Equal(r.t, want, got)
 }
 

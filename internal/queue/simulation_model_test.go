@@ -328,7 +328,7 @@ func (s *simulation) checkExact(t *rapid.T) {
 		require.NoError(t, err)
 		level, err := s.back.Level(s.ctx, v.id)
 		require.NoError(t, err)
-		level.Version, level.Users = 0, 0
+		level.Version, level.Users, level.Built = 0, 0, 0
 		require.Equal(t, admission.Level{Stock: sale.Stock, Held: sale.Active, Sum: sale.Sum}, level, "voucher %d", v.id)
 	}
 }

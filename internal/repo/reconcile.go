@@ -1,8 +1,10 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -15,7 +17,7 @@ func (s *Store) SaleFacts(
 	ctx context.Context, voucherID int64, inFlight []int64, most int, since service.OverdueSince,
 ) (service.SaleFacts, error) {
 	var f service.SaleFacts
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+	err := s.census(ctx, func(tx *gorm.DB) error {
 		f = service.SaleFacts{VoucherID: voucherID}
 		var err error
 		f.Voucher, err = findVoucher(tx, voucherID)
@@ -50,31 +52,25 @@ func ofVoucher(tx *gorm.DB, voucherID int64) *gorm.DB {
 	return tx.Session(&gorm.Session{}).Model(&orderRow{}).Where("voucher_id = ?", voucherID)
 }
 
-// readHolders reads the active orders row by row: there may be millions.
+// readHolders reads the active orders, unless there are more than most.
 func readHolders(tx *gorm.DB, f *service.SaleFacts, most int) error {
 	if f.Active > int64(most) {
 		f.TooMany = true
 		return nil
 	}
-	rows, err := ofVoucher(tx, f.VoucherID).Where("status IN ?", activeStatuses).
-		Select("id", "user_id", "slot IS NULL").Order("id").Rows()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // Err says what went wrong
 	f.Holders = make([]service.Holder, 0, f.Active)
-	for rows.Next() {
-		var h service.Holder
-		var slotless bool
-		if err := rows.Scan(&h.OrderID, &h.UserID, &slotless); err != nil {
-			return err
-		}
+	var slotless []service.Holder
+	err := eachActive(tx, f.VoucherID, func(h service.Holder, noSlot bool) {
 		f.Holders = append(f.Holders, h)
-		if slotless {
-			addNamed(&f.BadSlots, h)
+		if noSlot {
+			slotless = append(slotless, h)
 		}
-	}
-	return rows.Err()
+	})
+	oldestFirst := func(a, b service.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) }
+	slices.SortFunc(f.Holders, oldestFirst) // here, where it costs the database nothing
+	slices.SortFunc(slotless, oldestFirst)
+	addNamed(&f.BadSlots, slotless...)
+	return err
 }
 
 func addNamed(n *service.Named, hs ...service.Holder) {
@@ -157,8 +153,10 @@ func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []
 
 // OrphanVouchers names vouchers that have active orders but no sale.
 func (s *Store) OrphanVouchers(ctx context.Context) (ids []int64, err error) {
-	err = s.r.WithContext(ctx).Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
-		WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
-		activeStatuses).Scan(&ids).Error
+	err = s.census(ctx, func(tx *gorm.DB) error {
+		return tx.Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
+			WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
+			activeStatuses).Scan(&ids).Error
+	})
 	return ids, s.translate(err)
 }

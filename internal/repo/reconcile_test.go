@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"seckill/internal/service"
+	"seckill/internal/testenv"
 )
 
 // noneOverdue asks for nothing that is late.
@@ -173,4 +175,20 @@ func TestSales(t *testing.T) {
 		require.Empty(t, ids)
 		require.Zero(t, all)
 	})
+}
+
+// TestReadsOfWholeSalesArePatient: they may take longer than the database may be silent towards a buyer, and end with
+// their context.
+func TestReadsOfWholeSalesArePatient(t *testing.T) {
+	t.Parallel()
+	s, err := OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	slow := func(tx *gorm.DB) error {
+		return tx.Exec("DO SLEEP(?)", (mysqlIOTimeout + time.Second/2).Seconds()).Error
+	}
+	require.NoError(t, s.census(t.Context(), slow))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.Error(t, s.census(ctx, slow))
 }

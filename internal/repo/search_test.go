@@ -129,8 +129,7 @@ func explainSearch(t *testing.T, s *Store, f service.OrderSearch) []string {
 		explain = "EXPLAIN "
 	}
 	var plans []string
-	spy := *s
-	spy.r = s.r.Session(&gorm.Session{})
+	spy := &Store{w: s.w, r: s.r.Session(&gorm.Session{}), dialect: s.dialect}
 	callback := s.r.Callback().Query().After("gorm:query")
 	require.NoError(t, callback.Register("explain", func(tx *gorm.DB) {
 		if !strings.Contains(tx.Statement.SQL.String(), "ORDER BY") { // the look-up of a cursor

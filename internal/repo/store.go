@@ -19,8 +19,9 @@ import (
 // of w waits for r. SQLite allows one writer at a time: there w has a single connection, and r reads beside it from the
 // write-ahead log.
 type Store struct {
-	w, r    *gorm.DB
-	dialect dialect
+	w, r     *gorm.DB
+	dialect  dialect
+	patience patience
 }
 
 // dialect is what differs between the databases, SQL text aside.
@@ -92,7 +93,7 @@ func (s *Store) Pools() map[string]*sql.DB {
 
 // Close closes the connections; transactions that run are rolled back by the database.
 func (s *Store) Close() error {
-	var errs []error
+	errs := []error{s.patience.close()}
 	for _, db := range s.Pools() {
 		errs = append(errs, db.Close())
 	}

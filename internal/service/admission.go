@@ -66,6 +66,7 @@ type GateLevel struct {
 	Sum     int64 // of these ids modulo LevelDigits
 	Queued  int64 // admissions of this voucher that are not settled
 	Version int64 // grows with every change, and with every load
+	Built   int64 // the version of the last load
 	Backlog int64 // entries of the shard's stream, of all vouchers; each has at least one admission
 }
 
@@ -78,7 +79,7 @@ type GateView struct {
 	Level GateLevel // of the moment when the reading began; zero if the gate is cold or broken
 
 	Cold      bool // not loaded
-	Loading   bool // it is cold, and somebody is at work on it
+	Loading   bool // it is cold, and a loader has been at work on it for less than a minute
 	Leftovers bool // it is cold, but some of its keys are there
 	Broken    bool // a key is of another kind, or holds no number
 

@@ -41,6 +41,8 @@ type GateStore interface {
 	OrderStore
 	// GateState reads, in one snapshot, what the gate of a voucher must hold. It is a GateReader.
 	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
+	// OrderFacts finds those of the ids that are orders of the voucher.
+	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]OrderFact, error)
 }
 
 // QueueLane admits buyers in Redis, which protects the database: purchases of a voucher that come while a script runs
@@ -50,6 +52,7 @@ type QueueLane struct {
 	ids       IDs
 	store     GateStore
 	collector *collector[Purchase, admitted]
+	stored    *collector[Order, error] // finds orders that left the queue, by voucher; ErrNotFound: not stored
 
 	mu   sync.Mutex
 	used map[int64]time.Time // vouchers, and when this process last asked the gate about them
@@ -72,6 +75,7 @@ func NewQueueLane(gate Gate, ids IDs, store GateStore, observe func(size int)) *
 		return l.admit(ctx, batch[0].VoucherID, batch)
 	}
 	l.collector = newCollector(1, run, func(err error) admitted { return admitted{err: err} })
+	l.stored = newCollector(1, l.find, func(err error) error { return err })
 	return l
 }
 
@@ -84,7 +88,7 @@ func (l *QueueLane) Place(ctx context.Context, p Purchase) (Order, error) {
 	defer a.outcome.Close()
 	ctx, cancel := context.WithDeadline(ctx, earlier(p.Deadline, time.Now().Add(p.Wait)))
 	defer cancel()
-	o, err := a.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) { return l.look(ctx, p.UserID, a.order.ID) })
+	o, err := a.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) { return l.look(ctx, a.order) })
 	if err != nil {
 		return a.order, nil //nolint:nilerr // not known in time: it is queued, which is the truth
 	}
@@ -107,17 +111,40 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // look finds out whether an admission has ended.
-func (l *QueueLane) look(ctx context.Context, userID, orderID int64) (Outcome, bool, error) {
-	t, err := l.gate.Ticket(ctx, userID, orderID)
+func (l *QueueLane) look(ctx context.Context, o Order) (Outcome, bool, error) {
+	t, err := l.gate.Ticket(ctx, o.UserID, o.ID)
 	switch {
 	case err == nil:
-		return Outcome{OrderID: orderID, Failed: t.Failed}, t.Failed != "", nil
+		return Outcome{OrderID: o.ID, Failed: t.Failed}, t.Failed != "", nil
 	case !errors.Is(err, ErrNotFound):
 		return Outcome{}, false, err
 	}
 	// No ticket: committed, or lost together with everything else in Redis.
-	_, err = l.store.Order(ctx, userID, orderID)
-	return Outcome{OrderID: orderID}, err == nil, err
+	err = l.stored.doWithin(ctx, o.VoucherID, o)
+	return Outcome{OrderID: o.ID}, err == nil, err
+}
+
+// find looks for orders of one voucher in the store, with one query.
+func (l *QueueLane) find(ctx context.Context, orders []Order) []error {
+	ids := make([]int64, len(orders))
+	for i := range orders {
+		ids[i] = orders[i].ID
+	}
+	facts, err := l.store.OrderFacts(ctx, orders[0].VoucherID, ids)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(orders))
+	}
+	found := make(map[Holder]bool, len(facts))
+	for _, f := range facts {
+		found[f.Holder] = true
+	}
+	errs := make([]error, len(orders))
+	for i, o := range orders {
+		if !found[Holder{OrderID: o.ID, UserID: o.UserID}] {
+			errs[i] = ErrNotFound
+		}
+	}
+	return errs
 }
 
 // failure is the error for a reason why an admission failed.

@@ -55,6 +55,12 @@ func (s *gateStore) GateState(context.Context, int64, []int64) (GateState, error
 	return GateState{}, nil
 }
 func (s *gateStore) Order(context.Context, int64, int64) (Order, error) { return s.order() }
+func (s *gateStore) OrderFacts(_ context.Context, _ int64, ids []int64) ([]OrderFact, error) {
+	if _, err := s.order(); err != nil {
+		return nil, nil //nolint:nilerr // it is not there
+	}
+	return []OrderFact{{Holder: Holder{OrderID: ids[0], UserID: 7}, Active: true}}, nil
+}
 
 func admitAll(as []Admission) ([]error, error) { return make([]error, len(as)), nil }
 

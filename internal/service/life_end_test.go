@@ -195,7 +195,7 @@ func (l *life) checkExact(id int64) {
 	require.NoError(l, err)
 	level, err := l.gate.Level(l.ctx, id)
 	require.NoError(l, err)
-	level.Version, level.Users = 0, 0
+	level.Version, level.Users, level.Built = 0, 0, 0
 	require.Equal(l, admission.Level{Stock: sale.Stock, Held: sale.Active, Sum: sale.Sum}, level, "gate of voucher %d", id)
 	delete(l.gateOff, id)
 }

@@ -90,23 +90,32 @@ func unhurried(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
-// Get shows one order to its owner. Errors: ErrNotFound (also for another user's order), ErrUnavailable.
+// Get shows one order to its owner. Errors: ErrNotFound (also for another user's order), ErrUnavailable: also for an order
+// that has a ticket while the store does not answer, since it may be stored already.
 func (s *Orders) Get(ctx context.Context, userID, id int64) (Order, error) {
 	o, err := s.cfg.Store.Order(ctx, userID, id)
-	if err == nil || s.cfg.Queue == nil {
+	if s.cfg.Queue == nil || !errors.Is(err, ErrNotFound) {
 		return s.shown(o), err
 	}
-	t, ticketErr := s.cfg.Queue.Ticket(ctx, userID, id)
+	t, err := s.cfg.Queue.Ticket(ctx, userID, id)
 	switch {
-	case ticketErr == nil:
+	case err == nil:
 		return t.order(s.cfg.PayTimeout), nil
-	case errors.Is(err, ErrNotFound) && errors.Is(ticketErr, ErrNotFound):
-		o, err = s.cfg.Store.Order(ctx, userID, id) // it may have been committed between the two looks
-		return s.shown(o), err
 	case errors.Is(err, ErrNotFound):
-		return Order{}, ticketErr
+		o, err = s.cfg.Store.Order(ctx, userID, id) // it may have been committed between the two reads
+		return s.shown(o), err
 	}
 	return Order{}, err
+}
+
+// Follow is Get for a caller that saw the order as was. While it was and is queued, the store is not read.
+func (s *Orders) Follow(ctx context.Context, userID int64, was Order) (Order, error) {
+	if was.Status == OrderQueued && s.cfg.Queue != nil {
+		if t, err := s.cfg.Queue.Ticket(ctx, userID, was.ID); err == nil && t.Failed == "" {
+			return t.order(s.cfg.PayTimeout), nil
+		}
+	}
+	return s.Get(ctx, userID, was.ID)
 }
 
 // List shows a user's orders from the newest to the oldest.

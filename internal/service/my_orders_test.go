@@ -123,3 +123,40 @@ func (w *waitingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]
 	w.queries++
 	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id != 30 }), nil
 }
+
+// away is a store that answers with an error.
+type away struct {
+	OrderStore
+	err   error
+	reads int
+}
+
+func (s *away) Order(context.Context, int64, int64) (Order, error) {
+	s.reads++
+	return Order{}, s.err
+}
+
+// ticketed is a queue that has a ticket of every order.
+type ticketed struct{ Queue }
+
+func (ticketed) Ticket(_ context.Context, userID, orderID int64) (Ticket, error) {
+	return Ticket{Admission: Admission{OrderID: orderID, UserID: userID}}, nil
+}
+
+// TestOnlyWhatIsNotStoredIsShownAsQueued: while the store does not answer, an order with a ticket may be stored.
+func TestOnlyWhatIsNotStoredIsShownAsQueued(t *testing.T) {
+	db := &away{err: ErrUnavailable}
+	s := NewOrders(OrdersConfig{Store: db, Queue: ticketed{}})
+	_, err := s.Get(t.Context(), 7, 1)
+	require.ErrorIs(t, err, ErrUnavailable)
+	_, err = s.Follow(t.Context(), 7, Order{ID: 1, Status: OrderPendingPayment})
+	require.ErrorIs(t, err, ErrUnavailable)
+	db.err, db.reads = ErrNotFound, 0
+	o, err := s.Get(t.Context(), 7, 1)
+	require.NoError(t, err)
+	require.Equal(t, OrderQueued, o.Status)
+	o, err = s.Follow(t.Context(), 7, o)
+	require.NoError(t, err)
+	require.Equal(t, OrderQueued, o.Status)
+	require.Equal(t, 1, db.reads, "who follows a queued order reads the queue only")
+}

@@ -17,6 +17,8 @@ type ReconcileGate interface {
 	Level(ctx context.Context, voucherID int64) (GateLevel, error)
 	// Unload makes the gate cold.
 	Unload(ctx context.Context, voucherID int64) error
+	// Rebuild loads the gate anew while it goes on admitting buyers, unless it was built at another time than built.
+	Rebuild(ctx context.Context, voucherID, built int64, read GateReader) error
 	// Load makes sure that it is loaded, from what read says if need be.
 	Load(ctx context.Context, voucherID int64, read GateReader) error
 }
@@ -102,10 +104,11 @@ type ReconcilerConfig struct {
 //
 // # Why the repair is safe
 //
-// Repairing is always the same: the gate is made cold and loaded again, which is how a gate that Redis lost comes back in
-// mid-sale (admission.Load tells why the result is exact). It never offers more than the database has. Buyers wait for as
-// long as the load takes; admissions in the stream stay; a worker who is about to commit one that somebody cut out of the
-// stream meets the unique index and the stock in the database, as always.
+// A gate that differs is built anew beside the one that is loaded, and takes its place in one step (admission.Load tells
+// why the result is exact). Buyers are admitted all the time. A gate that is cold, or that cannot be read and admits nobody
+// anyway, is loaded as one that Redis lost. Neither offers more than the database has. Admissions in the stream stay; a
+// worker that is about to commit one that was cut out of the stream meets the unique index and the stock in the database,
+// as always.
 type Reconciler struct {
 	cfg  ReconcilerConfig
 	room chan struct{} // of one: a look at large sales costs as much as a load, and those who ask for more wait
@@ -248,7 +251,7 @@ func (r *Reconciler) repair(ctx context.Context, l *look, findings []Finding) er
 	}
 	id := l.facts.VoucherID
 	r.cfg.Log.Warn("the gate differs from the database and is rebuilt", "voucher", id, "findings", kindsOf(findings))
-	if err := r.rebuild(ctx, id); err != nil {
+	if err := r.rebuild(ctx, l); err != nil {
 		return err
 	}
 	after, err := r.look(ctx, id)
@@ -263,14 +266,18 @@ func (r *Reconciler) repair(ctx context.Context, l *look, findings []Finding) er
 	return nil
 }
 
-// rebuild makes the gate what the database and the stream say.
-func (r *Reconciler) rebuild(ctx context.Context, voucherID int64) error {
-	ctx, cancel := context.WithTimeout(ctx, holdersTimeout)
+// rebuild makes the gate that was looked at what the database and the stream say.
+func (r *Reconciler) rebuild(ctx context.Context, l *look) error {
+	ctx, cancel := context.WithTimeout(ctx, rebuildTimeout)
 	defer cancel()
-	if err := r.cfg.Gate.Unload(ctx, voucherID); err != nil {
+	id := l.facts.VoucherID
+	if !l.view.Broken {
+		return r.cfg.Gate.Rebuild(ctx, id, l.view.Level.Built, r.cfg.Store.GateState)
+	}
+	if err := r.cfg.Gate.Unload(ctx, id); err != nil {
 		return err
 	}
-	return r.cfg.Gate.Load(ctx, voucherID, r.cfg.Store.GateState)
+	return r.cfg.Gate.Load(ctx, id, r.cfg.Store.GateState)
 }
 
 func kindsOf(findings []Finding) []Kind {
@@ -284,6 +291,8 @@ func kindsOf(findings []Finding) []Kind {
 // glance compares numbers only, which is cheap, and says whether a look is called for. It says nothing about a gate
 // that is cold: who buys will load it.
 func (r *Reconciler) glance(ctx context.Context, voucherID int64) (differs bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	before, err := r.cfg.Gate.Level(ctx, voucherID)
 	switch {
 	case errors.Is(err, ErrGateCold):

@@ -52,6 +52,8 @@ func (l *look) busy() bool { return l.counted() && !l.exact }
 
 // look reads everything about a voucher. It does so again for a moment if the gate changed meanwhile.
 func (r *Reconciler) look(ctx context.Context, voucherID int64) (*look, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	start := time.Now()
 	for try := 1; ; try++ {
 		l, err := r.lookOnce(ctx, voucherID)

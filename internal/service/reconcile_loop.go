@@ -14,8 +14,10 @@ const (
 	lookShare = 100
 	// glanceShare is the same for the numbers.
 	glanceShare = 20
-	// lookTimeout bounds one look.
-	lookTimeout = 30 * time.Second
+	// lookTimeout bounds one look. At a sale of 1,000,000 orders it takes some seconds.
+	lookTimeout = 2 * time.Minute
+	// rebuildTimeout bounds the wait for a rebuild, which goes on without.
+	rebuildTimeout = 5 * time.Minute
 	// rebuildPause is how long a gate is left alone after a rebuild that did not help; it doubles each time.
 	rebuildPause = time.Minute
 	rebuildRest  = time.Hour
@@ -26,13 +28,14 @@ type Round struct {
 	At       time.Time
 	Findings map[Kind]int // vouchers with a finding that is there still
 	Repaired map[Kind]int // vouchers of which one was repaired in this round
-	OK       bool         // everything could be read
+	OK       bool         // the last reads of every voucher succeeded
 }
 
 // watch is what Run knows of a voucher.
 type watch struct {
 	doubts   *look     // the last look, if it had doubts
 	findings []Finding // that are there still
+	failed   error     // of the last read or repair
 
 	nextGlance, nextLook, nextRebuild time.Time // not before
 	rebuildPause                      time.Duration
@@ -101,15 +104,16 @@ func (r *Reconciler) round(ctx context.Context, watches map[int64]*watch) (Round
 	return round, err
 }
 
-// watch looks at one voucher, if it is time. It returns what it found and repaired now; w keeps what is there still.
-func (r *Reconciler) watch(ctx context.Context, id int64, w *watch) ([]Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
+// watch looks at one voucher, if it is time. It returns what it found and repaired now; w keeps what is there still. While
+// it is not time it returns the last error, if nothing succeeded since.
+func (r *Reconciler) watch(ctx context.Context, id int64, w *watch) (found []Finding, err error) {
 	start := time.Now()
-	if w.doubts == nil && start.Before(w.nextLook) {
-		if !r.cfg.Queue || r.cfg.Gate == nil || start.Before(w.nextGlance) {
-			return nil, nil
-		}
+	looks := w.doubts != nil || !start.Before(w.nextLook)
+	if !looks && (!r.cfg.Queue || r.cfg.Gate == nil || start.Before(w.nextGlance)) {
+		return nil, w.failed
+	}
+	defer func() { w.failed = err }()
+	if !looks {
 		differs, err := r.glance(ctx, id)
 		w.nextGlance = time.Now().Add(glanceShare * time.Since(start))
 		if err != nil || !differs {

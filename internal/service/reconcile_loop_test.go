@@ -137,6 +137,23 @@ func TestRunTellsOfTheBooks(t *testing.T) {
 	}
 }
 
+// TestRunIsNotOKWhileBlind: after numbers that could not be read, no round succeeds until they are, although it is not
+// time to read them yet.
+func TestRunIsNotOKWhileBlind(t *testing.T) {
+	l := newRounds(t)
+	l.round()
+	l.storeFails = errors.New("down")
+	w := l.watches[worldVoucher]
+	for range 3 {
+		round, err := l.r.round(t.Context(), l.watches)
+		require.Error(t, err)
+		require.False(t, round.OK)
+		w.nextGlance = time.Now().Add(time.Hour)
+	}
+	l.storeFails, w.nextGlance = nil, time.Time{}
+	l.round()
+}
+
 // TestRun goes on until its context ends.
 func TestRun(t *testing.T) {
 	w := newWorld(t)

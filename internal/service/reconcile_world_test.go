@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) build() {
 	v := GateView{Queue: w.view.Queue, Letters: w.view.Letters}
 	v.Buyers = slices.Clone(w.facts.Holders)
-	v.Level = GateLevel{Stock: w.facts.Voucher.Sale.Stock, Held: w.facts.Active, Sum: w.facts.Sum, Version: w.view.Level.Version + 1}
+	v.Level = GateLevel{Stock: w.facts.Voucher.Sale.Stock, Held: w.facts.Active, Sum: w.facts.Sum, Version: w.view.Level.Version + 1, Built: w.view.Level.Version + 1}
 	for _, q := range v.Queue {
 		v.Tickets = append(v.Tickets, q.Holder)
 		v.Level.Queued++
@@ -92,6 +92,11 @@ func (w *world) Level(context.Context, int64) (GateLevel, error) {
 }
 
 func (w *world) Unload(context.Context, int64) error { w.unloads++; return nil }
+
+func (w *world) Rebuild(ctx context.Context, v, built int64, read GateReader) error {
+	require.Equal(w.t, w.view.Level.Built, built)
+	return w.Load(ctx, v, read)
+}
 
 func (w *world) Load(ctx context.Context, v int64, read GateReader) error {
 	require.NotNil(w.t, read)
