@@ -73,10 +73,10 @@ func newServer(e *env, p parts) (*server, error) {
 		revoked.Run, changes.publish, func(ctx context.Context) { changes.receive(ctx, sales.Forget) },
 		moves.publish, func(ctx context.Context) { moves.receive(ctx, watchers.Wake) },
 	}
-	keys := newKeys(e, p.store, ids, now, m)
+	keys := newKeys(e, p.store, m)
 	s.background = append(append(s.background, keys.Run), console.background()...)
 	ordersConfig := service.OrdersConfig{
-		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order,
+		Store: p.store, Sales: sales, Now: now, PayTimeout: cfg.PayTimeout, MaxInFlight: maxInFlight, Observe: m.order, ObserveKey: m.keyed,
 		Codes: service.NewRedeemCodes(p.secret), Moved: moves.changed,
 	}
 	lane := lane{store: p.store, nodes: p.lockNodes, ids: ids, gate: gate, workers: workers, metrics: m, console: console}
@@ -134,12 +134,12 @@ func paymentSecret(cfg Config, secret []byte) []byte {
 }
 
 // newKeys makes what keeps the answers to requests with an Idempotency-Key.
-func newKeys(e *env, store service.KeyStore, ids service.IDs, now func() time.Time, m *metrics) *service.Idempotency {
+func newKeys(e *env, store service.KeyStore, m *metrics) *service.Idempotency {
 	if e.tuning.keys != nil {
 		store = e.tuning.keys(store)
 	}
 	return service.NewIdempotency(service.IdempotencyConfig{
-		Store: store, IDs: ids, Now: now, Observe: m.keyed,
+		Store: store, Observe: m.keyed,
 		Failed: func(err error) { e.log.Warn("cannot clear away old idempotency keys", "err", err) },
 	})
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +14,8 @@ import (
 
 // The row of an admission is the same text wherever Redis holds it: in an entry of the stream, in a ticket, in a dead
 // letter. It has order, user, voucher, limit, amount, time in ms, currency, the instance that waits and the place in the
-// line, with spaces between.
+// line, with spaces between. After the instance come # and the request key, if there is one: 22 characters of its hash
+// and 22 of what the request said. An earlier release takes them for a part of the instance.
 
 // rowSeparator stands between the rows of an entry, and of a user.
 const rowSeparator = "\n"
@@ -26,6 +28,11 @@ func appendRow(b []byte, a *service.Admission) []byte {
 	b = append(b, a.Currency...)
 	b = append(b, ' ')
 	b = append(b, a.ReplyTo...)
+	if a.Key != nil {
+		b = append(b, '#')
+		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Hash[:])
+		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Request[:])
+	}
 	if a.Place == 0 { // the script gives it
 		return b
 	}
@@ -74,10 +81,32 @@ func parseRow(row string) (service.Admission, error) {
 			return service.Admission{}, fmt.Errorf("admission: row %q: place: %w", row, err)
 		}
 	}
+	replyTo, keyText, found := strings.Cut(replyTo, "#")
+	var key *service.RequestKey
+	if found {
+		var err error
+		if key, err = parseKey(keyText); err != nil {
+			return service.Admission{}, fmt.Errorf("admission: row %q: request key: %w", row, err)
+		}
+	}
 	return service.Admission{
-		OrderID: numbers[0], UserID: numbers[1], VoucherID: numbers[2], Limit: int(numbers[3]), Amount: numbers[4],
+		Key: key, OrderID: numbers[0], UserID: numbers[1], VoucherID: numbers[2], Limit: int(numbers[3]), Amount: numbers[4],
 		Currency: currency, At: time.UnixMilli(numbers[5]).UTC(), ReplyTo: replyTo, Place: place,
 	}, nil
+}
+
+func parseKey(text string) (*service.RequestKey, error) {
+	const half = 22
+	var k service.RequestKey
+	if len(text) != 2*half {
+		return nil, errors.New("of another length")
+	}
+	for i, into := range [][]byte{k.Hash[:], k.Request[:]} {
+		if _, err := base64.RawURLEncoding.Decode(into, []byte(text[i*half:(i+1)*half])); err != nil {
+			return nil, err
+		}
+	}
+	return &k, nil
 }
 
 func parseRows(text string) ([]service.Admission, error) {

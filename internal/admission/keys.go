@@ -1,8 +1,11 @@
 package admission
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strconv"
+
+	"seckill/internal/service"
 )
 
 // shards is the number of hash slots that vouchers are spread over, and of streams. It is part of the data: with
@@ -33,6 +36,12 @@ func (s shard) queued() string { return s.prefix() + "queued" }
 // failed is a hash: order id -> reason, time and row of one user's admissions that failed. It expires.
 func (s shard) failed(userID int64) string {
 	return s.prefix() + "user:" + strconv.FormatInt(userID, 10)
+}
+
+// requestKey is a string: the order that was placed under a user's request key, and what that request said. It expires
+// after seconds.
+func (s shard) requestKey(userID int64, k *service.RequestKey) string {
+	return s.prefix() + "key:" + strconv.FormatInt(userID, 10) + ":" + base64.RawURLEncoding.EncodeToString(k.Hash[:])
 }
 
 // gateKeys are the keys of a voucher and of its shard.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,10 +29,12 @@ var refusals = map[string]error{
 	"ended":       service.ErrSaleEnded,
 	"sold_out":    service.ErrSoldOut,
 	"overloaded":  service.ErrOverloaded,
+	"mismatch":    service.ErrIdempotencyMismatch,
 }
 
 // Reserve decides for buyers of one voucher, as if they had come one after the other: results[i] is nil if as[i] was
 // admitted, or service.ErrSoldOut, *service.DuplicateOrderError (with the newest order that the user holds),
+// *service.RepeatedError, ErrIdempotencyMismatch,
 // ErrSaleNotStarted, ErrSaleEnded, ErrOverloaded (the backlog is full). The voucher of the admissions is voucherID,
 // their limit at least 1, and they have no place yet.
 //
@@ -46,7 +49,7 @@ func (g *Gate) Reserve(
 	results := make([]error, len(as))
 	rest := results
 	for buyers := range slices.Chunk(as, maxRows) {
-		refused, err := g.reserve(ctx, keysOf(voucherID).list(), g.reserveArgs(w, buyers))
+		refused, err := g.reserve(ctx, reserveKeys(voucherID, buyers), g.reserveArgs(w, buyers))
 		if errors.Is(err, redis.Nil) {
 			return nil, service.ErrGateCold
 		}
@@ -71,6 +74,17 @@ func holdersOf(as []service.Admission, refused []error) []service.Holder {
 		}
 	}
 	return hs
+}
+
+func reserveKeys(voucherID int64, buyers []service.Admission) []string {
+	k := keysOf(voucherID)
+	keys := k.list()
+	for i := range buyers {
+		if a := &buyers[i]; a.Key != nil {
+			keys = append(keys, k.shard.requestKey(a.UserID, a.Key))
+		}
+	}
+	return keys
 }
 
 // reserveArgs passes numbers by reference: of so many, each would be an allocation.
@@ -131,6 +145,13 @@ func notSent(err error) bool {
 func refusal(answer string) error {
 	if err, ok := refusals[answer]; ok {
 		return err
+	}
+	if order, same := strings.CutPrefix(answer, "same "); same {
+		id, err := strconv.ParseInt(order, 10, 64)
+		if err != nil {
+			return err
+		}
+		return &service.RepeatedError{OrderID: id}
 	}
 	return duplicate(answer)
 }

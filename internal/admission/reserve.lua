@@ -1,5 +1,5 @@
 -- Decides for buyers of one voucher, in their order, and queues those who are admitted.
--- KEYS     common.lua
+-- KEYS     common.lua; then, for each buyer whose row has a request key, where the order of that key is noted
 -- ARGV[1]  begin of the sale in ms, inclusive
 -- ARGV[2]  end of the sale in ms, exclusive
 -- ARGV[3]  how many users of the shard may have tickets
@@ -8,10 +8,13 @@
 -- 1) and the answer:
 --   "not_started"  "ended"  "sold_out"  "overloaded"
 --   an order id    the newest of the orders of this user, who holds as many as the limit
+--   "same <id>"    the order that an earlier request with the same key placed
+--   "mismatch"     another request used the key
 -- The others are admitted, now or by an earlier call with the same order.
 -- Repeating it with the same orders changes nothing.
 local HEAD, WORDS = 3, 4
 local PARCEL = 64 -- rows in an entry at most
+local KEY_TTL = 10 -- seconds; longer than the call that looked for the key in the database before this one
 if not loaded then return false end
 
 local buyers, refused = (#ARGV - HEAD) / WORDS, {}
@@ -31,14 +34,37 @@ local users, lists = {}, {}
 for i = 1, buyers do users[i] = ARGV[HEAD + (i - 1) * WORDS + 2] end
 for i, list in ipairs(redis.call('HMGET', BUYERS, unpack(users))) do lists[users[i]] = list or '' end
 
+-- The order that was placed under the request key of a row, and whether by the same request; nil if there is none. It is
+-- noted for a moment, and stands in the ticket while the order is queued. After that the database has it.
+local function earlier(noted, user, key, request)
+  local order, was = string.match(redis.call('GET', noted) or '', '^(%d+) (.*)$')
+  if not order then
+    for line in string.gmatch(redis.call('HGET', QUEUED, user) or '', '[^\n]+') do
+      local from = string.find(line, '#' .. key, 1, true)
+      if from then
+        order, was = string.match(line, '^%d+'), string.sub(line, from + 1 + #key, from + #key + #request)
+      end
+    end
+  end
+  return order, was == request
+end
+
 local units = tonumber(redis.call('GET', STOCK))
 local room = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
-local admitted, rows, notes, sum = {}, {}, {}, 0
+local admitted, rows, notes, sum, keyed = {}, {}, {}, 0, 0
 for i = 1, buyers do
   local order, user, limit, row = unpack(ARGV, HEAD + (i - 1) * WORDS + 1, HEAD + i * WORDS)
   local list = lists[user]
+  local key, request = string.match(row, '#(' .. string.rep('%S', 22) .. ')(%S+)')
+  local before, same
+  if key then
+    keyed = keyed + 1
+    before, same = earlier(KEYS[COMMON + keyed], user, key, request)
+  end
   if not has(list, order) then
-    if count(list) >= tonumber(limit) then
+    if before and before ~= order then
+      refuse(i, same and 'same ' .. before or 'mismatch')
+    elseif count(list) >= tonumber(limit) then
       refuse(i, newest(list))
     elseif #rows >= units then
       refuse(i, 'sold_out')
@@ -50,6 +76,7 @@ for i = 1, buyers do
       rows[#rows + 1] = row
       notes[#notes + 1] = '+ ' .. user .. ' ' .. order
       sum = sum + digits(order)
+      if key then redis.call('SET', KEYS[COMMON + keyed], order .. ' ' .. request, 'EX', KEY_TTL) end
     end
   end
 end

@@ -186,8 +186,8 @@ func TestLaneFails(t *testing.T) {
 
 type failingLane struct{ err error }
 
-func (l failingLane) Place(context.Context, service.Purchase) (service.Order, error) {
-	return service.Order{}, l.err
+func (l failingLane) Place(context.Context, service.Purchase) (service.Order, bool, error) {
+	return service.Order{}, false, l.err
 }
 
 // TestMissingPart: a part that was not wired is a nil pointer, and the next request is served all the same.

@@ -189,7 +189,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 			Codes: service.NewRedeemCodes(secret), Moved: e.watchers.Wake,
 		}),
 		Payments: e.payments, Watchers: e.watchers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
-		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db, IDs: s.ids, Now: e.clock.now}),
+		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit,
 	}

@@ -112,7 +112,7 @@ func TestPagesWhileTheLaneFails(t *testing.T) {
 // panickyLane breaks in a purchase, which runs beside the handler.
 type panickyLane struct{}
 
-func (panickyLane) Place(context.Context, service.Purchase) (service.Order, error) { panic(leak) }
+func (panickyLane) Place(context.Context, service.Purchase) (service.Order, bool, error) { panic(leak) }
 
 func TestPagesWhileTheLanePanics(t *testing.T) {
 	t.Parallel()

@@ -20,31 +20,16 @@ const (
 )
 
 // keyHandler lets requests with an Idempotency-Key through once, and repeats their answer. It belongs behind the
-// caller's token and limits, before every POST that changes something. Requests without a key pass at once.
+// caller's token and limits, before every POST that changes something, but that which places orders. Requests without a key pass at once.
 type keyHandler struct{ keys *service.Idempotency }
 
-// order is for the route that places orders.
-func (h *keyHandler) order(c *gin.Context) error { return h.once(c, true) }
-
-// change is for every other route.
-func (h *keyHandler) change(c *gin.Context) error { return h.once(c, false) }
-
-func (h *keyHandler) once(c *gin.Context, order bool) error {
-	values := c.Request.Header[keyHeader]
-	if values == nil {
-		return nil
+// once is for every route but that which places orders, whose keys are stored with the orders.
+func (h *keyHandler) once(c *gin.Context) error {
+	name, print, body, err := requestKey(c)
+	if err != nil || name == "" {
+		return err
 	}
-	if len(values) != 1 || !goodKey(values[0]) {
-		return service.Invalid(keyHeader, "must be one value of 1 to %d printable ASCII characters", maxKey)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
-	if err != nil {
-		return bindError(err)
-	}
-	r := service.KeyedRequest{
-		UserID: caller(c).UserID, Key: values[0], Order: order,
-		Fingerprint: fingerprint(c.Request.Method, c.Request.URL.Path, body),
-	}
+	r := service.KeyedRequest{UserID: caller(c).UserID, Key: name, Fingerprint: print}
 	answer, replayed, err := h.keys.Once(c.Request.Context(), r, func(ctx context.Context) service.Answer {
 		return capture(ctx, c, body)
 	})
@@ -59,6 +44,23 @@ func (h *keyHandler) once(c *gin.Context, order bool) error {
 	}
 	writeAnswer(c, &answer)
 	return nil
+}
+
+// requestKey reads the Idempotency-Key and, if there is one, the body and the fingerprint of the request.
+func requestKey(c *gin.Context) (name string, print [32]byte, body []byte, err error) {
+	values := c.Request.Header[keyHeader]
+	if values == nil {
+		return "", print, nil, nil
+	}
+	if len(values) != 1 || !goodKey(values[0]) {
+		return "", print, nil, service.Invalid(keyHeader, "must be one value of 1 to %d printable ASCII characters", maxKey)
+	}
+	if c.Request.ContentLength != 0 {
+		if body, err = io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)); err != nil {
+			return "", print, nil, bindError(err)
+		}
+	}
+	return values[0], fingerprint(c.Request.Method, c.Request.URL.Path, body), body, nil
 }
 
 // goodKey says whether a key is one that can be kept.

@@ -52,9 +52,20 @@ func (h *orderHandler) place(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := h.orders.Place(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c))
+	name, print, _, err := requestKey(c)
 	if err != nil {
 		return err
+	}
+	var key *service.RequestKey
+	if name != "" {
+		key = service.NewRequestKey(name, print)
+	}
+	o, replayed, err := h.orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key)
+	if err != nil {
+		return err
+	}
+	if replayed {
+		c.Header(replayedHeader, "true")
 	}
 	c.Header("Location", locationOf("orders", o.ID))
 	if o.Status == service.OrderQueued {

@@ -157,7 +157,7 @@ type slowLane struct {
 	entered, leave chan struct{}
 }
 
-func (l slowLane) Place(ctx context.Context, p service.Purchase) (service.Order, error) {
+func (l slowLane) Place(ctx context.Context, p service.Purchase) (service.Order, bool, error) {
 	l.entered <- struct{}{}
 	<-l.leave
 	return l.Lane.Place(ctx, p)

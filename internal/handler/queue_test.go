@@ -253,7 +253,7 @@ type waits struct {
 	last time.Duration
 }
 
-func (w *waits) Place(ctx context.Context, p service.Purchase) (service.Order, error) {
+func (w *waits) Place(ctx context.Context, p service.Purchase) (service.Order, bool, error) {
 	w.last = p.Wait
 	return w.Lane.Place(ctx, p)
 }

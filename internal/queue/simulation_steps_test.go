@@ -45,7 +45,7 @@ func (s *simulation) buyOne(t *rapid.T, v simVoucher, user int64, poison bool) e
 		ExpiresAt: noonOfSale.Add(time.Hour),
 	}
 	before := s.queued(t)
-	o, err := s.lane.Place(s.ctx, p)
+	o, _, err := s.lane.Place(s.ctx, p)
 	a := service.Admission{OrderID: o.ID, UserID: user, VoucherID: v.id, Amount: 100, Limit: v.limit, At: p.At}
 	if errors.Is(err, service.ErrUnavailable) {
 		// He may be admitted all the same, and then he will find his order.

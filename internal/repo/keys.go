@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -37,14 +39,14 @@ const mysqlAnswered = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %
 
 var mysqlKeys = keyDialect{
 	now: "NOW(3)", in: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", unlessThere: " ON DUPLICATE KEY UPDATE user_id = user_id",
-	answer:  " ON DUPLICATE KEY UPDATE " + assign(mysqlAnswered, "locked_until", "location", "content_type", "body", "status"),
+	answer:  " ON DUPLICATE KEY UPDATE " + assign(mysqlAnswered, "locked_until", "expires_at", "location", "content_type", "body", "status"),
 	changed: 2,
 }
 
 var sqliteKeys = keyDialect{
 	now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", in: "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
 	unlessThere: " ON CONFLICT DO NOTHING",
-	answer: " ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "location", "content_type", "body", "status") +
+	answer: " ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "expires_at", "location", "content_type", "body", "status") +
 		" WHERE claim = excluded.claim AND status = 0",
 	changed: 1,
 }
@@ -144,7 +146,13 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 	// A row that was seen may be locked by its run, and the others of the batch must not wait for that.
 	unseen := slices.DeleteFunc(slices.Clone(sorted), func(c *service.Claim) bool { return c.Seen })
 	if len(unseen) > 0 {
-		var err error
+		full, err := s.usersOfMaxKeys(ctx, unseen)
+		if err != nil {
+			return err
+		}
+		if len(full) > 0 {
+			return s.claimBeside(ctx, claims, full, states)
+		}
 		if inserted, err = s.insertKeys(ctx, unseen); err != nil {
 			return err
 		}
@@ -184,7 +192,8 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 	var keys [][]byte
 	for i, c := range claims {
 		if states[i].Err == nil && states[i].Answer == nil {
-			users, keys = append(users, c.UserID), append(keys, keyHash(c.Key))
+			hash := service.KeyHash(c.Key)
+			users, keys = append(users, c.UserID), append(keys, hash[:])
 		}
 	}
 	if len(keys) == 0 {
@@ -201,7 +210,8 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		used[keyID{r.UserID, string(r.IdemKey)}] = true
 	}
 	for i, c := range claims {
-		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(keyHash(c.Key))}] {
+		hash := service.KeyHash(c.Key)
+		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
 			continue
 		}
 		states[i] = service.KeyState{Err: service.ErrIdempotencyMismatch}
@@ -209,6 +219,48 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// usersOfMaxKeys returns those users of the claims who have as many keys as they may.
+func (s *Store) usersOfMaxKeys(ctx context.Context, claims []*service.Claim) (full []int64, err error) {
+	var users []int64
+	for _, c := range claims {
+		users = append(users, c.UserID)
+	}
+	err = s.w.WithContext(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.dialect.keys.now, users).
+		Group("user_id").Having("COUNT(*) >= ?", service.MaxKeys).Pluck("user_id", &full).Error
+	return full, err
+}
+
+// claimBeside claims keys of users some of whom have no room for further ones: for these, only keys that are there.
+func (s *Store) claimBeside(ctx context.Context, claims []*service.Claim, full []int64, states []service.KeyState) error {
+	rows, err := s.keyRows(s.w.WithContext(ctx), claims)
+	if err != nil {
+		return err
+	}
+	var others []*service.Claim
+	var at []int
+	for i, c := range claims {
+		if slices.Contains(full, c.UserID) {
+			if rows[keyID{c.UserID, c.Key}] == nil {
+				states[i] = service.KeyState{Err: &service.RateLimitedError{RetryAfter: service.KeyLifeOfError}}
+				continue
+			}
+			c.Seen = true
+		}
+		others, at = append(others, c), append(at, i)
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	found := make([]service.KeyState, len(others))
+	if err := s.claimKeys(ctx, others, sortedClaims(others), found); err != nil {
+		return err
+	}
+	for n, i := range at {
+		states[i] = found[n]
 	}
 	return nil
 }
@@ -337,7 +389,7 @@ func (s *Store) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) [
 
 func (s *Store) keepAnswers(ctx context.Context, answers []service.KeptAnswer, some []int, errs []error) error {
 	k := s.dialect.keys
-	row := "(?,?,?,?,1,0,?,?,?,?,?,?," + k.now + "," + k.now + "," + fmt.Sprintf(k.in, service.KeyLife.Milliseconds()) + ")"
+	var rows []string
 	args := make([]any, 0, 10*len(some))
 	claims := make([]*service.Claim, 0, len(some))
 	for _, i := range some {
@@ -347,18 +399,23 @@ func (s *Store) keepAnswers(ctx context.Context, answers []service.KeptAnswer, s
 		}
 		id, at := resource(c)
 		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, id, at, a.Status, a.Location, a.ContentType, a.Body)
+		life := service.KeyLife
+		if a.Status >= http.StatusBadRequest {
+			life = service.KeyLifeOfError
+		}
+		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,?,?,"+k.now+","+k.now+","+fmt.Sprintf(k.in, life.Milliseconds())+")")
 		claims = append(claims, c)
 	}
-	changed, err := s.exec(ctx, keyColumns+row+strings.Repeat(","+row, len(some)-1)+k.answer, args)
+	changed, err := s.exec(ctx, keyColumns+strings.Join(rows, ",")+k.answer, args)
 	if err != nil || changed == k.changed*int64(len(some)) {
 		return err
 	}
-	rows, err := s.keyRows(s.w.WithContext(ctx), claims)
+	stored, err := s.keyRows(s.w.WithContext(ctx), claims)
 	if err != nil {
 		return err
 	}
 	for n, i := range some {
-		if row := rows[keyID{claims[n].UserID, claims[n].Key}]; row == nil || row.Claim != claims[n].Token {
+		if row := stored[keyID{claims[n].UserID, claims[n].Key}]; row == nil || row.Claim != claims[n].Token {
 			errs[i] = errLost
 		}
 	}
@@ -449,20 +506,34 @@ func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID 
 	})
 }
 
-// ClaimedOrder implements service.KeyStore.
-func (s *Store) ClaimedOrder(ctx context.Context, c *service.Claim) (service.Order, error) {
-	var row orderRow
-	err := s.write(ctx, func(tx *gorm.DB) error {
-		row = orderRow{}
-		return tx.Clauses(forUpdate).Take(&row, c.ResourceID).Error
-	})
+// RepeatedOrders implements service.OrderStore.
+func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPurchase) ([]service.Placed, error) {
+	rows := make([]*placing, len(purchases))
+	for i, p := range purchases {
+		rows[i] = &placing{
+			row: orderRow{UserID: p.UserID, CreatedAt: p.At, IdemKey: p.Key.Hash[:], IdemRequest: p.Key.Request[:]},
+			key: p.Key, limit: math.MaxInt, result: &service.Placed{Err: service.ErrNotFound},
+		}
+	}
+	db := s.r.WithContext(ctx)
+	known, err := readUserOrders(db, rows, nil)
 	if err != nil {
-		return service.Order{}, err
+		return nil, s.translate(err)
 	}
-	if row.UserID != c.UserID || !row.CreatedAt.Equal(c.ResourceAt) {
-		return service.Order{}, service.ErrIDTaken
+	elsewhere, err := s.keysElsewhere(db, rows)
+	if err != nil {
+		return nil, s.translate(err)
 	}
-	return row.order(), nil
+	found := make([]service.Placed, len(rows))
+	for i, p := range rows {
+		if elsewhere[keyID{p.row.UserID, p.key.Name}] {
+			p.fail(service.ErrIdempotencyMismatch)
+		} else {
+			p.refusedBy(known[p.row.UserID])
+		}
+		found[i] = *p.result
+	}
+	return found, nil
 }
 
 // PurgeKeys implements service.KeyStore. The rows are read before the transaction, without locks, and deleted in one

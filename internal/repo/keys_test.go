@@ -207,33 +207,6 @@ func requireBlocked(t *testing.T, s *Store, table string) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-// TestTakenOverWhileOrdering: of an order that the first run is about to commit, whoever takes over hears.
-func TestTakenOverWhileOrdering(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 5, 1)
-		heir := newClaim(10, "k", "")
-		heir.ResourceID, heir.ResourceAt = 1, now
-		_, err := s.ClaimedOrder(t.Context(), heir)
-		require.ErrorIs(t, err, service.ErrNotFound)
-		tx := s.w.Begin()
-		b := &batch{store: s, rows: []*placing{{row: newOrderRow(ref(newOrder(1, 10, v.ID))), limit: 1, result: &service.Placed{}}}}
-		require.NoError(t, b.commit(tx))
-		found := make(chan error, 1)
-		go func() { _, err := s.ClaimedOrder(context.Background(), heir); found <- err }()
-		requireBlocked(t, s, "voucher_orders")
-		require.NoError(t, tx.Commit().Error)
-		require.NoError(t, <-found)
-
-		stranger := newClaim(11, "k", "")
-		stranger.ResourceID, stranger.ResourceAt = 1, now
-		_, err = s.ClaimedOrder(t.Context(), stranger)
-		require.ErrorIs(t, err, service.ErrIDTaken)
-		heir.ResourceAt = now.Add(time.Second)
-		_, err = s.ClaimedOrder(t.Context(), heir)
-		require.ErrorIs(t, err, service.ErrIDTaken, "an earlier order of the same buyer")
-	})
-}
-
 func ref[T any](v T) *T { return &v }
 
 // TestKeysRaced: of many runs of one request, which several batches hold in different order, one has the key; none is
@@ -361,5 +334,47 @@ func TestKeysWithoutDatabase(t *testing.T) {
 		require.ErrorIs(t, s.KeepAnswers(ctx, []service.KeptAnswer{{Claim: c, Answer: created}})[0], service.ErrUnavailable)
 		require.ErrorIs(t, s.NoteResources(ctx, []*service.Claim{c})[0], service.ErrUnavailable)
 		require.NoError(t, s.keep(t, c, created))
+	})
+}
+
+// TestKeysAreBounded: a user has room for so many keys; those that are there go on working, errors make room after
+// minutes, and other users are not concerned.
+func TestKeysAreBounded(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		for from := 0; from < service.MaxKeys; from += 250 {
+			var claims []*service.Claim
+			var kept []service.KeptAnswer
+			for i := range 250 {
+				c := newClaim(1, fmt.Sprint("k", from+i), "a")
+				claims = append(claims, c)
+				status := http.StatusOK
+				if i%50 == 0 {
+					status = http.StatusConflict
+				}
+				kept = append(kept, service.KeptAnswer{Claim: c, Answer: service.Answer{Status: status, Body: []byte("x")}})
+			}
+			for _, st := range s.ClaimKeys(t.Context(), claims) {
+				require.NoError(t, st.Err)
+			}
+			for _, err := range s.KeepAnswers(t.Context(), kept) {
+				require.NoError(t, err)
+			}
+		}
+		var limited *service.RateLimitedError
+		states := s.ClaimKeys(t.Context(), []*service.Claim{
+			newClaim(1, "more", "a"), newClaim(2, "more", "a"), newClaim(1, "k7", "a"), newClaim(1, "k7", "b"), newClaim(1, "more still", "a"),
+		})
+		require.ErrorAs(t, states[0].Err, &limited)
+		require.Equal(t, 1, states[1].Runs)
+		require.Equal(t, http.StatusOK, states[2].Answer.Status)
+		require.ErrorIs(t, states[3].Err, service.ErrIdempotencyMismatch)
+		require.ErrorAs(t, states[4].Err, &limited)
+
+		soon := fmt.Sprintf(s.dialect.keys.in, (service.KeyLifeOfError + time.Minute).Milliseconds())
+		var expiring int64
+		require.NoError(t, s.r.Model(&keyRow{}).Where("user_id = 1 AND expires_at < "+soon).Count(&expiring).Error)
+		require.EqualValues(t, service.MaxKeys/50, expiring, "the errors")
+		require.NoError(t, s.w.Exec("UPDATE idempotency_keys SET expires_at = created_at WHERE expires_at < "+soon).Error)
+		require.NoError(t, s.claim(t, newClaim(1, "more", "a")).Err)
 	})
 }

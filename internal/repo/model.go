@@ -85,7 +85,7 @@ type orderRow struct {
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // the service says when
-	IdemKey     []byte    // keyHash of the request's Idempotency-Key; nil without one
+	IdemKey     []byte    // service.KeyHash of the request's Idempotency-Key; nil without one
 	IdemRequest []byte    // what the request said: its method, path and body
 }
 

@@ -35,7 +35,7 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []service.NewOrder) []se
 		o := &orders[i]
 		rows[i] = &placing{row: newOrderRow(&o.Order), limit: o.Limit, key: o.Key, fence: o.Fence, result: &results[i]}
 		if o.Key != nil {
-			rows[i].row.IdemKey, rows[i].row.IdemRequest = keyHash(o.Key.Key), o.Key.Request[:]
+			rows[i].row.IdemKey, rows[i].row.IdemRequest = o.Key.Hash[:], o.Key.Request[:]
 		}
 	}
 	s.place(ctx, rows)

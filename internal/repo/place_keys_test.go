@@ -14,8 +14,9 @@ import (
 
 // keyedOrder is an order of a request with an Idempotency-Key that says what.
 func keyedOrder(id, user, voucher int64, limit int, key, what string) service.NewOrder {
-	k := &service.RequestKey{Key: key}
-	copy(k.Request[:], what)
+	var fingerprint [32]byte
+	copy(fingerprint[:], what)
+	k := service.NewRequestKey(key, fingerprint)
 	return service.NewOrder{Order: newOrder(id, user, voucher), Limit: limit, Key: k}
 }
 
@@ -120,8 +121,9 @@ func TestRepeatedRequestsRaced(t *testing.T) {
 			}
 			wg.Wait()
 			var doubled []int64
+			hash := service.KeyHash("k")
 			require.NoError(t, s.r.Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
-				v.ID, keyHash("k")).Scan(&doubled).Error)
+				v.ID, hash[:]).Scan(&doubled).Error)
 			require.Empty(t, doubled)
 			books, err := s.Books(t.Context())
 			require.NoError(t, err)

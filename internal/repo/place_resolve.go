@@ -2,7 +2,6 @@ package repo
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"slices"
 
 	"gorm.io/gorm"
@@ -83,7 +82,7 @@ func (b *batch) compare(tx *gorm.DB, landed, missing []*placing) ([]*placing, er
 	}
 	refused := make(map[*placing]bool, len(missing))
 	for _, p := range doubtful {
-		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Key}] {
+		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Name}] {
 			p.fail(service.ErrIdempotencyMismatch)
 			refused[p] = true
 		} else if p.refusedBy(others[p.row.UserID]) != nil {
@@ -188,12 +187,6 @@ func readUserOrders(tx *gorm.DB, of, except []*placing) (map[int64]userOrders, e
 	return known, err
 }
 
-// keyHash is what an order keeps of an Idempotency-Key: of a fixed, small size, and unique for all that a user can do.
-func keyHash(key string) []byte {
-	sum := sha256.Sum256([]byte(key))
-	return sum[:16]
-}
-
 // keysElsewhere returns the keys of the rows that another request used: an order keeps its own key, all other requests
 // keep theirs in idempotency_keys.
 func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error) {
@@ -201,9 +194,9 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error
 	var keys [][]byte
 	prints := map[keyID]string{}
 	for _, p := range of {
-		if p.key != nil {
-			users, keys = append(users, p.row.UserID), append(keys, []byte(p.key.Key))
-			prints[keyID{p.row.UserID, p.key.Key}] = string(p.row.IdemRequest)
+		if p.key != nil && p.key.Name != "" {
+			users, keys = append(users, p.row.UserID), append(keys, []byte(p.key.Name))
+			prints[keyID{p.row.UserID, p.key.Name}] = string(p.row.IdemRequest)
 		}
 	}
 	if len(keys) == 0 {

@@ -72,12 +72,13 @@ func (s *Store) Dialect() string { return s.dialect.name }
 
 // Ping returns nil if the database answers and takes writes. Error: ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error {
-	for _, pool := range s.Pools() {
+	var errs []error
+	for _, pool := range s.Pools() { // each of them drops its connections to a read-only server
 		if err := s.dialect.ping(ctx, pool); err != nil {
-			return s.translate(err)
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return s.translate(errors.Join(errs...))
 }
 
 // Pools returns the connection pools by name, for metrics.

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -24,8 +25,18 @@ type Admission struct {
 	Currency  string
 	Limit     int
 	At        time.Time
-	ReplyTo   string // the instance that waits for the outcome; empty if nobody does
-	Place     int64  // in the line of its voucher, from 1: the gate gives it
+	ReplyTo   string      // the instance that waits for the outcome; empty if nobody does
+	Place     int64       // in the line of its voucher, from 1: the gate gives it
+	Key       *RequestKey // of the request, without its name; nil if it has none
+}
+
+// RepeatedError says that the gate let an earlier request with the same key in.
+type RepeatedError struct {
+	OrderID int64
+}
+
+func (e *RepeatedError) Error() string {
+	return fmt.Sprintf("order %d was placed by the same request", e.OrderID)
 }
 
 // Window is when a sale is open: from Begin (inclusive) to End (exclusive).

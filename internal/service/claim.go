@@ -11,7 +11,6 @@ type KeyedRequest struct {
 	UserID      int64
 	Key         string
 	Fingerprint [32]byte // of what the request says: another one under the same key is ErrIdempotencyMismatch
-	Order       bool     // it places an order: the id is chosen together with the claim
 }
 
 // Answer is what a caller is told, in the form in which it is kept and repeated.
@@ -39,8 +38,7 @@ type Answer struct {
 //     *DoneBeforeError; the service method then reads the object of that id and returns it as if it had just changed
 //     it (DoneBefore; see Vouchers.Create, Orders.Cancel). Steps after the transaction are taken again: they must bear it.
 //     One call of writeOnce a request: later transactions of the same request use write.
-//   - An order that is placed: ResourceID and ResourceAt are its id and creation time, chosen before anything happens,
-//     and whatever decides recognises them (OrderStore.PlaceOrders, Gate.Reserve).
+//   - An order that is placed has no claim: its key is stored with it (RequestKey, Orders.PlaceOnce).
 //   - An effect elsewhere: Note what it is about before it, and recognise it when Again is set (see DeadLetters).
 //
 // A claim belongs to one request; it is not for concurrent use.
@@ -96,7 +94,7 @@ func DoneBefore(err error) (resourceID int64, ok bool) {
 // KeyState is what became of an attempt to claim a key.
 type KeyState struct {
 	// Err is nil if the key was claimed or has an answer. Errors: ErrIdempotencyMismatch, ErrOrderInProgress (another
-	// run holds it), ErrUnavailable.
+	// run holds it), *RateLimitedError (the user has MaxKeys), ErrUnavailable.
 	Err        error
 	Answer     *Answer // the kept one
 	Runs       int     // of this request, with the one that claimed it now
@@ -120,9 +118,6 @@ type KeyStore interface {
 	KeepAnswers(ctx context.Context, answers []KeptAnswer) []error
 	// NoteResources stores the resource of each claim. Errors: as KeepAnswers.
 	NoteResources(ctx context.Context, claims []*Claim) []error
-	// ClaimedOrder reads the order that an earlier run of the claim placed; it waits for a transaction that is about
-	// to. Errors: ErrNotFound, ErrIDTaken (another order has its id), ErrUnavailable.
-	ClaimedOrder(ctx context.Context, c *Claim) (Order, error)
 	// PurgeKeys deletes some keys whose life is over, and says how many it found.
 	PurgeKeys(ctx context.Context) (int, error)
 }

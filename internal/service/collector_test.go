@@ -213,7 +213,7 @@ func TestBatchLaneAfterItsBuyerLeft(t *testing.T) {
 	lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) { placed++; return o, nil }}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o, err := lane.Place(ctx, Purchase{UserID: 7, VoucherID: 1, Limit: 1, Deadline: time.Now().Add(time.Minute)})
+	o, _, err := lane.Place(ctx, Purchase{UserID: 7, VoucherID: 1, Limit: 1, Deadline: time.Now().Add(time.Minute)})
 	require.NoError(t, err)
 	require.Equal(t, int64(7), o.UserID)
 	require.Equal(t, 1, placed)
@@ -273,7 +273,7 @@ func TestBatchLaneTellsWhatBecameOfIt(t *testing.T) {
 		}
 	})
 	for user := range int64(3) {
-		_, _ = lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 7, Deadline: time.Now().Add(time.Minute)})
+		_, _, _ = lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 7, Deadline: time.Now().Add(time.Minute)})
 	}
 	require.Equal(t, []error{nil, nil, ErrSoldOut}, heard)
 }
@@ -287,14 +287,14 @@ func TestPurchaseHasAnAnswerByItsDeadline(t *testing.T) {
 		var wg sync.WaitGroup
 		for user := range int64(2) {
 			wg.Go(func() {
-				_, err := lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 1, Deadline: start.Add(3 * time.Second)})
+				_, _, err := lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 1, Deadline: start.Add(3 * time.Second)})
 				require.ErrorIs(t, err, ErrUnavailable)
 				require.Equal(t, 3*time.Second, time.Since(start))
 			})
 		}
 		wg.Wait()
 		close(hang)
-		o, err := lane.Place(t.Context(), Purchase{UserID: 3, VoucherID: 1, Deadline: time.Now().Add(3 * time.Second)})
+		o, _, err := lane.Place(t.Context(), Purchase{UserID: 3, VoucherID: 1, Deadline: time.Now().Add(3 * time.Second)})
 		require.NoError(t, err)
 		require.Equal(t, int64(3), o.UserID)
 	})

@@ -24,13 +24,17 @@ func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
 	errs := make([]error, len(as))
 	orders := make([]NewOrder, len(as))
 	for i, a := range as {
-		orders[i] = NewOrder{Limit: a.Limit, Order: Order{
+		orders[i] = NewOrder{Limit: a.Limit, Key: a.Key, Order: Order{
 			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: OrderPendingPayment, Amount: a.Amount,
 			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(a.At),
 		}}
 	}
 	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {
 		errs[i] = placed.Err
+		if placed.Replayed || errors.Is(placed.Err, ErrIdempotencyMismatch) {
+			// Its key is that of an order that the gate did not know any more when it let this one in.
+			errs[i] = &DuplicateOrderError{OrderID: placed.Order.ID}
+		}
 		if errors.Is(placed.Err, ErrIDTaken) {
 			// The id was promised to the buyer, so his order fails; those of the next ones must not. If this does not
 			// succeed, the next collision tries again.

@@ -11,6 +11,11 @@ import (
 const (
 	// KeyLife is how long a key is kept, from its first use on.
 	KeyLife = 24 * time.Hour
+	// KeyLifeOfError is how long a key is kept whose answer is an error: long enough for retries, and short because
+	// errors cost a caller nothing.
+	KeyLifeOfError = 10 * time.Minute
+	// MaxKeys bounds the keys of a user that are kept at once. Orders do not count: their keys are theirs.
+	MaxKeys = 1000
 	// KeyLease is for how long a run holds its key: well above keyedTimeout and keepTimeout together, so that nobody
 	// takes over while it works. After it, the run is taken for dead. The database's clock counts.
 	KeyLease = 10 * time.Second
@@ -19,8 +24,6 @@ const (
 	// what comes afterwards. The sum leaves room in the 5 s within which a caller has an answer.
 	keyedTimeout = 3300 * time.Millisecond
 	keepTimeout  = time.Second
-	// numberTimeout bounds the question for order ids. Without them a key can be claimed all the same.
-	numberTimeout = 500 * time.Millisecond
 	// keyPoll is how often a run that another process is at is asked for.
 	keyPoll = 100 * time.Millisecond
 
@@ -31,8 +34,6 @@ const (
 // IdempotencyConfig is what Idempotency needs.
 type IdempotencyConfig struct {
 	Store KeyStore
-	IDs   IDs
-	Now   func() time.Time
 	// Observe is told how each request with a key went: "new", "takeover", "replayed", "mismatch", "in_progress",
 	// "unavailable", "lost" (the run outlived its lease). It may be nil, and must be safe for concurrent use and quick.
 	Observe func(outcome string)
@@ -67,7 +68,7 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 		cfg.Failed = func(error) {}
 	}
 	i := &Idempotency{cfg: cfg, running: map[KeyedRequest]*keyedRun{}}
-	i.claims = newCollector(1, i.claimBatch, func(err error) KeyState { return KeyState{Err: err} })
+	i.claims = newCollector(1, cfg.Store.ClaimKeys, func(err error) KeyState { return KeyState{Err: err} })
 	i.keeps = newCollector(1, cfg.Store.KeepAnswers, func(err error) error { return err })
 	return i
 }
@@ -80,7 +81,8 @@ var errNoAnswer = errors.New("the run of this request has no answer")
 // given, transient ones aside: then the error is ErrUnavailable, or ErrOrderInProgress for a run that outlived its
 // lease, and trying again leads to the answer.
 //
-// Errors: ErrIdempotencyMismatch, ErrOrderInProgress (the first run did not end in time), ErrOverloaded, ErrUnavailable.
+// Errors: ErrIdempotencyMismatch, ErrOrderInProgress (the first run did not end in time), *RateLimitedError (the user has
+// MaxKeys), ErrOverloaded, ErrUnavailable.
 func (i *Idempotency) Once(
 	ctx context.Context, r KeyedRequest, run func(context.Context) Answer,
 ) (a Answer, replayed bool, err error) {
@@ -119,6 +121,10 @@ func (i *Idempotency) once(
 	c := &Claim{KeyedRequest: r, Token: rand.Int64(), store: i.cfg.Store}
 	kept, err := i.claim(work, c)
 	switch {
+	case errors.Is(err, ErrUnavailable):
+		// The claim may have landed all the same. It must not keep the key from the next try until its lease ends.
+		_ = i.keep(ctx, c, Answer{Transient: true})
+		return Answer{}, false, err
 	case err != nil:
 		return Answer{}, false, err
 	case kept != nil:
@@ -137,12 +143,8 @@ func (i *Idempotency) once(
 
 // claim returns the kept answer, or nil when the claim is held.
 func (i *Idempotency) claim(ctx context.Context, c *Claim) (*Answer, error) {
-	queue := int64(0)
-	if c.Order {
-		queue = 1 // these wait for Redis, and the others need not
-	}
 	for {
-		s := i.claims.doWithin(ctx, queue, c)
+		s := i.claims.doWithin(ctx, 0, c)
 		switch {
 		case s.Err == nil && s.Answer == nil:
 			c.Again, c.ResourceID, c.ResourceAt = s.Runs > 1, s.ResourceID, s.ResourceAt
@@ -180,28 +182,6 @@ func (i *Idempotency) observe(err error) {
 	default:
 		i.cfg.Observe("unavailable")
 	}
-}
-
-// claimBatch claims a batch of keys. Those that place orders get their ids with it; where there are none to be had, an
-// answer from before is still found, and a purchase asks again.
-func (i *Idempotency) claimBatch(ctx context.Context, claims []*Claim) []KeyState {
-	var fresh []*Claim
-	for _, c := range claims {
-		if c.Order && c.ResourceID == 0 {
-			fresh = append(fresh, c)
-		}
-	}
-	if len(fresh) > 0 {
-		bounded, cancel := context.WithTimeout(ctx, numberTimeout)
-		defer cancel()
-		if ids, err := i.cfg.IDs.NextN(bounded, len(fresh)); err == nil {
-			at := Moment(i.cfg.Now())
-			for n, c := range fresh {
-				c.ResourceID, c.ResourceAt = ids[n], at
-			}
-		}
-	}
-	return i.cfg.Store.ClaimKeys(ctx, claims)
 }
 
 // keep stores the answer, or gives the key free.

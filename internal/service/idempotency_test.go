@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,8 +21,6 @@ type memKeys struct {
 	claims int   // how many were attempted
 	err    error // of every method
 	frozen bool  // nothing is answered before the context ends
-	noted  []int64
-	order  func() (Order, error)
 }
 
 type memKey struct {
@@ -104,14 +101,15 @@ func (m *memKeys) NoteResources(ctx context.Context, claims []*Claim) []error {
 	errs := make([]error, len(claims))
 	for i, c := range claims {
 		if errs[i] = m.broken(ctx); errs[i] == nil {
-			m.noted = append(m.noted, c.ResourceID)
+			m.set(func() {
+				m.rows[keyRowOf(c)].claim.ResourceID, m.rows[keyRowOf(c)].claim.ResourceAt = c.ResourceID, c.ResourceAt
+			})
 		}
 	}
 	return errs
 }
 
-func (m *memKeys) ClaimedOrder(context.Context, *Claim) (Order, error) { return m.order() }
-func (m *memKeys) PurgeKeys(ctx context.Context) (int, error)          { return 0, m.broken(ctx) }
+func (m *memKeys) PurgeKeys(ctx context.Context) (int, error) { return 0, m.broken(ctx) }
 
 // set changes the store under its lock.
 func (m *memKeys) set(change func()) {
@@ -133,7 +131,7 @@ func (o *keyOutcomes) add(outcome string) {
 }
 
 func newKeys(store KeyStore, seen *keyOutcomes) *Idempotency {
-	return NewIdempotency(IdempotencyConfig{Store: store, IDs: &ids{}, Now: func() time.Time { return testNow }, Observe: seen.add})
+	return NewIdempotency(IdempotencyConfig{Store: store, Observe: seen.add})
 }
 
 var (
@@ -221,10 +219,14 @@ func TestOnceOfADeadProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}
 		first, next := newKeys(store, seen), newKeys(store, seen)
-		r := KeyedRequest{UserID: 1, Key: "k", Order: true}
+		r := KeyedRequest{UserID: 1, Key: "k"}
 		zombie := make(chan error, 1)
 		go func() {
-			_, _, err := first.Once(t.Context(), r, func(context.Context) Answer { time.Sleep(KeyLease + time.Minute); return doneAnswer })
+			_, _, err := first.Once(t.Context(), r, func(ctx context.Context) Answer {
+				require.NoError(t, ClaimOf(ctx).Note(ctx, 9, testNow))
+				time.Sleep(KeyLease + time.Minute)
+				return doneAnswer
+			})
 			zombie <- err
 		}()
 		synctest.Wait()
@@ -236,8 +238,8 @@ func TestOnceOfADeadProcess(t *testing.T) {
 		a, replayed, err := next.Once(t.Context(), r, func(ctx context.Context) Answer {
 			c := ClaimOf(ctx)
 			require.True(t, c.Again)
-			require.Equal(t, int64(1), c.ResourceID, "the order id that the first run chose")
-			require.Equal(t, Moment(testNow), c.ResourceAt)
+			require.Equal(t, int64(9), c.ResourceID, "what the first run noted")
+			require.Equal(t, testNow, c.ResourceAt)
 			return doneAnswer
 		})
 		require.NoError(t, err)
@@ -283,6 +285,7 @@ func TestOnceWithoutStore(t *testing.T) {
 		_, _, err = keys.Once(t.Context(), r, answering(doneAnswer, &runs))
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout)
+		time.Sleep(batchTimeout) // of the batch that hangs
 	})
 }
 
@@ -328,116 +331,38 @@ func TestOnceWithAPanic(t *testing.T) {
 	})
 }
 
-// TestOnceWithoutIDs: what was answered before is found although there are no order ids to be had; a first purchase
-// goes on without, and asks for itself.
-func TestOnceWithoutIDs(t *testing.T) {
-	store, g := newMemKeys(), &ids{}
-	keys := NewIdempotency(IdempotencyConfig{Store: store, IDs: g, Now: time.Now})
-	r := KeyedRequest{UserID: 1, Key: "k", Order: true}
-	_, _, err := keys.Once(t.Context(), r, func(ctx context.Context) Answer {
-		require.Equal(t, int64(1), ClaimOf(ctx).ResourceID)
-		return doneAnswer
+// TestClaimThatLandsLate: the claim is stored, but its caller gave up waiting for it. The next try, which 503 invites,
+// must not wait for the lease to end.
+func TestClaimThatLandsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &lateKeys{memKeys: newMemKeys()}
+		keys := newKeys(store, &keyOutcomes{})
+		r := KeyedRequest{UserID: 1, Key: "k"}
+		var runs atomic.Int64
+		_, _, err := keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.Zero(t, runs.Load())
+		start := time.Now()
+		a, _, err := keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		require.NoError(t, err)
+		require.Equal(t, doneAnswer, a)
+		require.Less(t, time.Since(start), time.Second)
 	})
-	require.NoError(t, err)
-	g.err = errors.New("Redis is away")
-	_, replayed, err := keys.Once(t.Context(), r, nil)
-	require.NoError(t, err)
-	require.True(t, replayed)
-	r.Key = "new"
-	_, _, err = keys.Once(t.Context(), r, func(ctx context.Context) Answer {
-		require.Zero(t, ClaimOf(ctx).ResourceID)
-		return retryAnswer
-	})
-	require.NoError(t, err)
-	r.Key, r.Order = "other", false
-	g.blocks = nil
-	_, _, err = keys.Once(t.Context(), r, func(context.Context) Answer { return doneAnswer })
-	require.NoError(t, err)
-	require.Empty(t, g.blocks, "only purchases need ids")
 }
 
-// claimedPurchase is a purchase under a claim.
-func claimedPurchase(store KeyStore, again bool, order int64) Purchase {
-	c := &Claim{KeyedRequest: KeyedRequest{UserID: 7, Key: "k"}, Again: again, ResourceID: order, store: store}
-	p := Purchase{UserID: 7, VoucherID: 1, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute), Claim: c}
-	if order != 0 {
-		c.ResourceAt = testNow
+// lateKeys stores the first claims and does not say so.
+type lateKeys struct {
+	*memKeys
+	told bool
+}
+
+func (l *lateKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
+	states := l.memKeys.ClaimKeys(ctx, claims)
+	if !l.told {
+		l.told = true
+		for i := range states {
+			states[i] = KeyState{Err: ErrUnavailable}
+		}
 	}
-	return p
-}
-
-// TestClaimedPurchase: it is placed under the id of its claim. A fresh id is noted before anything happens under it.
-func TestClaimedPurchase(t *testing.T) {
-	for name, tc := range map[string]struct {
-		again  bool
-		order  int64          // of the claim
-		before bool           // the store has it
-		taken  map[int64]bool // by others
-		notes  error
-		id     int64 // placed
-		noted  []int64
-		err    error
-	}{
-		"first run":                {order: 70, id: 70},
-		"again, not placed":        {again: true, order: 70, id: 70},
-		"again, placed":            {again: true, order: 70, before: true, id: 70},
-		"taken":                    {order: 70, taken: map[int64]bool{70: true}, id: 1071, noted: []int64{1071}},
-		"again, taken":             {again: true, order: 70, taken: map[int64]bool{70: true}, id: 1071, noted: []int64{1071}},
-		"an earlier click's":       {order: storedBefore, id: storedBefore + 1001, noted: []int64{storedBefore + 1001}},
-		"without id":               {id: 1, noted: []int64{1}},
-		"its key is another run's": {notes: ErrOrderInProgress, err: ErrOrderInProgress},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store, keys, placed := &store{}, newMemKeys(), []int64{}
-			keys.err = tc.notes
-			store.place = func(_ context.Context, o Order) (Order, error) {
-				placed = append(placed, o.ID)
-				if tc.taken[o.ID] {
-					return Order{}, ErrIDTaken
-				}
-				return o, nil
-			}
-			var orders OrderStore = store
-			if tc.before {
-				orders = &placedBefore{store}
-			}
-			lane := NewLockLane(locks{}, NewBatchLane(&ids{}, orders, nil))
-			o, err := lane.Place(t.Context(), claimedPurchase(keys, tc.again, tc.order))
-			if tc.err != nil {
-				require.ErrorIs(t, err, tc.err)
-				require.Empty(t, placed, "nothing happens under an id that is not noted")
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, tc.id, o.ID)
-			require.Equal(t, tc.noted, keys.noted)
-		})
-	}
-}
-
-// placedBefore is a store that has every order already.
-type placedBefore struct{ *store }
-
-func (s *placedBefore) PlaceOrders(ctx context.Context, orders []NewOrder) []Placed {
-	placed := s.store.PlaceOrders(ctx, orders)
-	for i := range placed {
-		placed[i].Before = true
-	}
-	return placed
-}
-
-// TestClaimedAdmission: the gate is asked under the id of the claim, beside others that need fresh ones.
-func TestClaimedAdmission(t *testing.T) {
-	keys, g := newMemKeys(), &fakeGate{reserve: admitAll}
-	lane := NewQueueLane(g, &ids{next: 100}, &gateStore{}, nil)
-	lost := claimedPurchase(keys, false, 0)
-	bad := newMemKeys()
-	bad.err = ErrOrderInProgress
-	lost.Claim.store = bad
-	results := lane.admit(t.Context(), 1, []Purchase{claimedPurchase(keys, true, 70), queuePurchase(0), claimedPurchase(keys, false, 71)})
-	require.Equal(t, []int64{70, 101, 71}, []int64{results[0].order.ID, results[1].order.ID, results[2].order.ID})
-	require.Empty(t, keys.noted)
-	results = lane.admit(t.Context(), 1, []Purchase{lost})
-	require.ErrorIs(t, results[0].err, ErrOrderInProgress)
-	require.Zero(t, results[0].order.ID)
+	return states
 }

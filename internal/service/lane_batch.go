@@ -28,7 +28,7 @@ func NewBatchLane(ids IDs, orders OrderStore, observe func([]Purchase, []Placed)
 }
 
 // Place implements Lane. A purchase that has joined a batch is decided with it, whether or not its buyer still waits.
-func (l *BatchLane) Place(_ context.Context, p Purchase) (Order, error) {
+func (l *BatchLane) Place(_ context.Context, p Purchase) (o Order, replayed bool, err error) {
 	placed := l.collector.do(p.VoucherID, p, p.Deadline)
-	return placed.Order, placed.Err
+	return placed.Order, placed.Replayed, placed.Err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // UserLocks serialises the purchases of one user across processes. It saves work; the database decides.
@@ -24,27 +25,42 @@ func NewLockLane(locks UserLocks, batch *BatchLane) *LockLane {
 	return &LockLane{locks: locks, batch: batch}
 }
 
+// lockPoll is how often the lock is tried again for a purchase with a key.
+const lockPoll = 50 * time.Millisecond
+
 // Place implements Lane. The lock covers the commit: the next holder sees this order. The order is not committed once
-// the lock is lost.
-func (l *LockLane) Place(ctx context.Context, p Purchase) (Order, error) {
-	var (
-		o      Order
-		placed error
-		ran    bool
-	)
+// the lock is lost. A lock that is taken is ErrOrderInProgress at once, except for a purchase with a key: the holder may
+// be the same request, whose answer is the answer to this one too, so it waits until its deadline.
+func (l *LockLane) Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
-	err := l.locks.TryDo(ctx, p.UserID, func(held context.Context) error {
+	for {
+		o, replayed, err = l.try(ctx, p)
+		if p.Key == nil || !errors.Is(err, ErrOrderInProgress) {
+			return o, replayed, err
+		}
+		select {
+		case <-ctx.Done():
+			return o, replayed, err
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+func (l *LockLane) try(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
+	var placed error
+	ran := false
+	err = l.locks.TryDo(ctx, p.UserID, func(held context.Context) error {
 		ran, p.Fence = true, held
-		o, placed = l.batch.Place(ctx, p)
+		o, replayed, placed = l.batch.Place(ctx, p)
 		return placed
 	})
 	switch {
 	case ran:
 		// The transaction's answer holds even if the lock was lost meanwhile or its release failed.
-		return o, placed
+		return o, replayed, placed
 	case errors.Is(err, ErrOrderInProgress):
-		return Order{}, err
+		return Order{}, false, err
 	}
-	return Order{}, fmt.Errorf("%w: user lock: %w", ErrUnavailable, err)
+	return Order{}, false, fmt.Errorf("%w: user lock: %w", ErrUnavailable, err)
 }

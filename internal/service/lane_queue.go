@@ -60,9 +60,10 @@ type QueueLane struct {
 
 // admitted is the answer of the gate to one purchase.
 type admitted struct {
-	order   Order
-	outcome Expectation // nil: nobody waits for it
-	err     error
+	order    Order
+	replayed bool        // an earlier request with the same key placed it
+	outcome  Expectation // nil: nobody waits for it
+	err      error
 }
 
 // NewQueueLane makes the lane. observe is told the size of every batch; it may be nil.
@@ -79,28 +80,29 @@ func NewQueueLane(gate Gate, ids IDs, store GateStore, observe func(size int)) *
 	return l
 }
 
-// Place implements Lane. The order is queued, unless the buyer waits and its outcome is known before ctx ends.
-func (l *QueueLane) Place(ctx context.Context, p Purchase) (Order, error) {
+// Place implements Lane. The order is queued, unless the buyer waits and its outcome is known before ctx ends. A repeated
+// request is answered in the same way, so that it gets the answer of the first one.
+func (l *QueueLane) Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
 	a := l.collector.do(p.VoucherID, p, p.Deadline)
 	if a.err != nil || a.outcome == nil {
-		return a.order, a.err
+		return a.order, a.replayed, a.err
 	}
 	defer a.outcome.Close()
 	ctx, cancel := context.WithDeadline(ctx, earlier(p.Deadline, time.Now().Add(p.Wait)))
 	defer cancel()
-	o, err := a.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) { return l.look(ctx, a.order) })
+	end, err := a.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) { return l.look(ctx, a.order) })
 	if err != nil {
-		return a.order, nil //nolint:nilerr // not known in time: it is queued, which is the truth
+		return a.order, a.replayed, nil //nolint:nilerr // not known in time: it is queued, which is the truth
 	}
-	if o.Failed != "" {
-		return Order{}, l.failure(ctx, p, o.Failed)
+	if end.Failed != "" {
+		return Order{}, false, l.failure(ctx, p, end.Failed)
 	}
 	// A message names an order by its id alone, and a counter that Redis lost gives ids again: the row tells whose it is.
 	stored, err := l.store.Order(ctx, p.UserID, a.order.ID)
 	if err != nil {
-		return a.order, nil //nolint:nilerr // another's, or it cannot be shown now: his own is queued as far as is known
+		return a.order, a.replayed, nil //nolint:nilerr // another's, or it cannot be shown now: his own is queued as far as is known
 	}
-	return stored, nil
+	return stored, a.replayed, nil
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -162,54 +164,109 @@ func (l *QueueLane) failure(ctx context.Context, p Purchase, reason string) erro
 	return fmt.Errorf("%w: the order could not be stored (%s), and its unit is back", ErrUnavailable, reason)
 }
 
-// admit reserves for a batch under fresh ids, all with one script call.
+// admit reserves for a batch under fresh ids, all with one script call. Purchases with a key are first looked up in the
+// store, and then by the script among those that are on their way there. If the store does not answer, the script has to
+// be enough: at worst it admits a purchase again whose order is then refused by the worker's transaction.
 func (l *QueueLane) admit(ctx context.Context, voucherID int64, batch []Purchase) []admitted {
 	results := make([]admitted, len(batch))
-	fail := func(err error) []admitted {
-		for i := range results {
-			results[i].close()
-			results[i] = admitted{err: err}
-		}
-		return results
-	}
 	open := make([]int, len(batch))
 	for i := range open {
 		open[i] = i
 	}
-	ids, errs := number(ctx, l.ids, batch, open)
+	open = l.repeat(ctx, batch, results, open)
+	if len(open) == 0 {
+		return results
+	}
 	l.use(voucherID)
-	as := make([]Admission, 0, len(batch))
-	open = open[:0]
-	for i, p := range batch {
-		if errs[i] != nil {
-			results[i].err = errs[i]
-			continue
+	ids, err := l.ids.NextN(ctx, len(open))
+	if err != nil {
+		for _, i := range open {
+			results[i].err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
 		}
-		results[i].order = p.order(ids[i])
+		return results
+	}
+	as := make([]Admission, len(open))
+	for n, i := range open {
+		p := &batch[i]
+		results[i].order = p.order(ids[n])
 		results[i].order.Status = OrderQueued
-		a := Admission{
-			OrderID: ids[i], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit, At: p.At,
+		as[n] = Admission{
+			OrderID: ids[n], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit, At: p.At,
+			Key: p.Key,
 		}
 		if p.Wait > 0 {
-			a.ReplyTo = l.gate.Instance()
-			results[i].outcome = l.gate.Expect(ids[i])
+			as[n].ReplyTo = l.gate.Instance()
+			results[i].outcome = l.gate.Expect(ids[n])
 		}
-		as, open = append(as, a), append(open, i)
-	}
-	if len(as) == 0 {
-		return results
 	}
 	errs, err := l.reserve(ctx, voucherID, batch[len(batch)-1].Window, as)
 	if err != nil {
-		return fail(err)
+		errs = slices.Repeat([]error{err}, len(open))
 	}
-	for n, err := range errs {
-		if i := open[n]; err != nil {
-			results[i].close()
-			results[i] = admitted{err: err}
+	var duplicates []int
+	for n, i := range open {
+		l.refuse(&results[i], &batch[i], errs[n])
+		if errors.As(errs[n], new(*DuplicateOrderError)) {
+			duplicates = append(duplicates, i)
 		}
 	}
+	l.repeat(ctx, batch, results, duplicates) // it may be the order that the request placed just before
 	return results
+}
+
+// refuse replaces the result of a purchase that was not admitted.
+func (l *QueueLane) refuse(r *admitted, p *Purchase, err error) {
+	if err == nil {
+		return
+	}
+	r.close()
+	var earlier *RepeatedError
+	if !errors.As(err, &earlier) {
+		*r = admitted{err: err}
+		return
+	}
+	r.replayed, r.order.ID = true, earlier.OrderID
+	if p.Wait > 0 {
+		r.outcome = l.gate.Expect(earlier.OrderID)
+	}
+}
+
+// repeat answers those of the open purchases whose key is that of a stored order, and returns the others.
+func (l *QueueLane) repeat(ctx context.Context, batch []Purchase, results []admitted, open []int) (rest []int) {
+	var keyed []KeyedPurchase
+	for _, i := range open {
+		if p := &batch[i]; p.Key != nil {
+			keyed = append(keyed, KeyedPurchase{UserID: p.UserID, Key: p.Key, At: p.At})
+		}
+	}
+	if len(keyed) == 0 {
+		return open
+	}
+	found, err := l.store.RepeatedOrders(ctx, keyed)
+	if err != nil {
+		return open
+	}
+	n := 0
+	for _, i := range open {
+		if batch[i].Key == nil {
+			rest = append(rest, i)
+			continue
+		}
+		earlier := found[n]
+		n++
+		switch {
+		case errors.Is(earlier.Err, ErrNotFound):
+			rest = append(rest, i)
+		case earlier.Err != nil:
+			results[i] = admitted{err: earlier.Err}
+		default:
+			if batch[i].Wait == 0 {
+				earlier.Order.Status = OrderQueued // as it was answered
+			}
+			results[i] = admitted{order: earlier.Order, replayed: true}
+		}
+	}
+	return rest
 }
 
 func (a *admitted) close() {

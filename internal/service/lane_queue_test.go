@@ -79,7 +79,7 @@ func TestQueueLaneLoadsAColdGate(t *testing.T) {
 	}
 	counter := &ids{}
 	lane := NewQueueLane(g, counter, &gateStore{}, nil)
-	o, err := lane.Place(t.Context(), queuePurchase(0))
+	o, _, err := lane.Place(t.Context(), queuePurchase(0))
 	require.NoError(t, err)
 	require.Equal(t, OrderQueued, o.Status)
 	require.Equal(t, int64(1), o.ID)
@@ -88,7 +88,7 @@ func TestQueueLaneLoadsAColdGate(t *testing.T) {
 	require.Empty(t, g.expected, "who does not wait costs no message")
 
 	g.reserve = func([]Admission) ([]error, error) { return nil, ErrGateCold }
-	_, err = lane.Place(t.Context(), queuePurchase(0))
+	_, _, err = lane.Place(t.Context(), queuePurchase(0))
 	require.ErrorIs(t, err, ErrUnavailable)
 }
 
@@ -127,7 +127,7 @@ func TestQueueLaneTellsTheOutcome(t *testing.T) {
 				store: store{active: func() (int, int64, error) { return 1, 99, nil }},
 				order: func() (Order, error) { return Order{Status: OrderPendingPayment}, nil },
 			}
-			o, err := NewQueueLane(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
+			o, _, err := NewQueueLane(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
 			tc.check(t, o, err)
 			require.Equal(t, 1, g.closed)
 		})
@@ -138,7 +138,7 @@ func TestQueueLaneTellsTheOutcome(t *testing.T) {
 func TestQueueLaneOutcomeOfAnother(t *testing.T) {
 	g := &fakeGate{reserve: admitAll, outcome: func(context.Context) (Outcome, error) { return Outcome{}, nil }}
 	st := &gateStore{order: func() (Order, error) { return Order{}, ErrNotFound }}
-	o, err := NewQueueLane(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
+	o, _, err := NewQueueLane(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
 	require.NoError(t, err)
 	require.Equal(t, OrderQueued, o.Status)
 }
@@ -148,7 +148,10 @@ func TestQueueLaneLooksItself(t *testing.T) {
 	g := &fakeGate{reserve: admitAll}
 	st := &gateStore{}
 	lane := NewQueueLane(g, &ids{}, st, nil)
-	place := func() (Order, error) { return lane.Place(t.Context(), queuePurchase(time.Second)) }
+	place := func() (Order, error) {
+		o, _, err := lane.Place(t.Context(), queuePurchase(time.Second))
+		return o, err
+	}
 
 	g.ticket = func() (Ticket, error) { return Ticket{}, nil }
 	o, err := place()
@@ -172,11 +175,11 @@ func TestQueueLaneLooksItself(t *testing.T) {
 func TestQueueLaneRefusals(t *testing.T) {
 	g := &fakeGate{reserve: func([]Admission) ([]error, error) { return []error{ErrSoldOut}, nil }}
 	lane := NewQueueLane(g, &ids{}, &gateStore{}, nil)
-	_, err := lane.Place(t.Context(), queuePurchase(time.Second))
+	_, _, err := lane.Place(t.Context(), queuePurchase(time.Second))
 	require.ErrorIs(t, err, ErrSoldOut)
 	require.Equal(t, 1, g.closed)
 	g.reserve = func([]Admission) ([]error, error) { return nil, ErrUnavailable }
-	_, err = lane.Place(t.Context(), queuePurchase(time.Second))
+	_, _, err = lane.Place(t.Context(), queuePurchase(time.Second))
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.Equal(t, 2, g.closed)
 }

@@ -102,7 +102,7 @@ type Purchase struct {
 	ExpiresAt time.Time
 	Deadline  time.Time     // when the buyer must have an answer
 	Wait      time.Duration // how long the buyer is willing to wait for the outcome, in the lane queue
-	Claim     *Claim        // of a request with an Idempotency-Key; its resource is the order
+	Key       *RequestKey   // of a request with an Idempotency-Key
 	// Fence is the context of the user's lock, in the lane lock: the order must not be committed after its end.
 	Fence context.Context
 }

@@ -2,8 +2,12 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"strconv"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // placeTimeout bounds one purchase or one cancellation. Of the 5 s within which a buyer has an answer while a
@@ -24,6 +28,9 @@ type OrderStore interface {
 	// ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrIdempotencyMismatch, ErrUnavailable. An order that was stored by
 	// an earlier call succeeds again, and takes nothing.
 	PlaceOrders(ctx context.Context, orders []NewOrder) []Placed
+	// RepeatedOrders finds what earlier requests with the same keys placed within KeyLife: of each purchase the order as
+	// it was placed, Replayed; or, in Err, ErrNotFound or ErrIdempotencyMismatch.
+	RepeatedOrders(ctx context.Context, purchases []KeyedPurchase) ([]Placed, error)
 	// MoveOrder makes a move, with what follows from it: the unit returns, the audit log knows.
 	// Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
 	MoveOrder(ctx context.Context, m OrderMove) (Order, error)
@@ -48,8 +55,30 @@ type NewOrder struct {
 
 // RequestKey recognises a request that places an order, when it is sent again.
 type RequestKey struct {
-	Key     string   // its Idempotency-Key
+	Name    string   // its Idempotency-Key; empty where only the hash is known
+	Hash    [16]byte // of Name
 	Request [16]byte // a hash of its method, path and body
+}
+
+// NewRequestKey makes the key of a request; fingerprint is of its method, path and body.
+func NewRequestKey(name string, fingerprint [32]byte) *RequestKey {
+	k := &RequestKey{Name: name, Hash: KeyHash(name)}
+	copy(k.Request[:], fingerprint[:])
+	return k
+}
+
+// KeyHash is what an order keeps of an Idempotency-Key: of a fixed, small size.
+func KeyHash(name string) (hash [16]byte) {
+	sum := sha256.Sum256([]byte(name))
+	copy(hash[:], sum[:])
+	return hash
+}
+
+// KeyedPurchase is a purchase as far as its key goes.
+type KeyedPurchase struct {
+	UserID int64
+	Key    *RequestKey
+	At     time.Time
 }
 
 // Placed is what became of one order of PlaceOrders.
@@ -61,10 +90,11 @@ type Placed struct {
 }
 
 // Lane is a way from a purchase to a committed order. Place returns the order only after its row is durable, or
-// OrderQueued. It ends at about the purchase's deadline; its context does not end before that.
-// Errors: ErrSoldOut, *DuplicateOrderError, ErrOrderInProgress, ErrOverloaded, ErrUnavailable.
+// OrderQueued; replayed says that an earlier request with the same key placed it. It ends at about the purchase's
+// deadline; its context does not end before that.
+// Errors: ErrSoldOut, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
 type Lane interface {
-	Place(ctx context.Context, p Purchase) (Order, error)
+	Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error)
 }
 
 // OrderObserver is told the outcome of every purchase. It must be safe for concurrent use and quick.
@@ -82,13 +112,17 @@ type OrdersConfig struct {
 	Codes       RedeemCodes
 	Moved       func(orderID int64) // as in Returns
 	Observe     OrderObserver       // may be nil
+	// ObserveKey receives how each purchase with a key went: "new", "replayed", "mismatch", "in_progress",
+	// "unavailable". It may be nil, and must be safe for concurrent use and quick.
+	ObserveKey func(outcome string)
 }
 
 // Orders is the voucher-order service: it places, shows and cancels orders. It is safe for concurrent use.
 type Orders struct {
 	cfg   OrdersConfig
-	room  chan struct{} // one element per purchase in flight
-	looks chan struct{} // one element per buyer of whom the store is asked although nothing is left
+	room  chan struct{}      // one element per purchase in flight
+	twins singleflight.Group // purchases with a key that are under way
+	looks chan struct{}      // one element per buyer of whom the store is asked although nothing is left
 }
 
 // Queue is what the service must know of the lane queue: admissions that are not orders in the database (yet).
@@ -110,93 +144,128 @@ func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.Observe == nil {
 		cfg.Observe = func(error, time.Duration) {}
 	}
+	if cfg.ObserveKey == nil {
+		cfg.ObserveKey = func(string) {}
+	}
 	return &Orders{cfg: cfg, room: make(chan struct{}, cfg.MaxInFlight), looks: make(chan struct{}, maxLooks)}
 }
 
-// Place buys one unit for the user. When it returns an order, the order is committed, whatever dies next; in the lane
-// queue it may also be OrderQueued: then it will be committed, or fail with a reason, and wait is how long the buyer
-// wants to wait for that (at most about 3 s). A buyer who hangs up does not stop a purchase that has begun: its outcome is found in the user's orders.
-// With a claim (ClaimOf), the order of an earlier run of the request is returned again.
-//
-// Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
-// *DuplicateOrderError, ErrOrderInProgress, ErrOverloaded, ErrUnavailable.
+// Place is PlaceOnce for a request without a key.
 func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.Duration) (Order, error) {
-	start := time.Now()
-	p := Purchase{UserID: userID, VoucherID: voucherID, Wait: wait, Claim: ClaimOf(ctx)}
-	deadline := start.Add(placeTimeout)
-	if end, ok := ctx.Deadline(); ok {
-		deadline = earlier(deadline, end)
-	}
-	o, err := s.place(ctx, p, deadline)
-	s.cfg.Observe(err, time.Since(start))
+	o, _, err := s.PlaceOnce(ctx, userID, voucherID, wait, nil)
 	return o, err
 }
 
-func (s *Orders) place(ctx context.Context, p Purchase, deadline time.Time) (Order, error) {
-	if p.Claim != nil && p.Claim.Again {
-		if o, err := s.placedBefore(ctx, &p); !errors.Is(err, ErrNotFound) {
-			return o, err
-		}
+// PlaceOnce buys one unit for the user. When it returns an order, the order is committed, whatever dies next; in the
+// lane queue it may also be OrderQueued: then it will be committed, or fail with a reason, and wait is how long the
+// buyer wants to wait for that (at most about 3 s). A buyer who hangs up does not stop a purchase that has begun: its
+// outcome is found in the user's orders.
+//
+// With a key (which may be nil), the request has one effect however often, wherever and however concurrently it is sent
+// within KeyLife: replayed says that the order was placed by an earlier one, and then the order is as it was placed. A
+// refusal is decided anew each time. While the sale is sold out by the snapshot, the key is looked up only for users who
+// may hold an order.
+//
+// Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
+// *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
+func (s *Orders) PlaceOnce(
+	ctx context.Context, userID, voucherID int64, wait time.Duration, key *RequestKey,
+) (o Order, replayed bool, err error) {
+	start := time.Now()
+	p := Purchase{UserID: userID, VoucherID: voucherID, Wait: wait, Key: key, Deadline: start.Add(placeTimeout)}
+	if end, ok := ctx.Deadline(); ok {
+		p.Deadline = earlier(p.Deadline, end)
 	}
+	if key == nil {
+		o, _, err = s.place(ctx, p)
+	} else {
+		o, replayed, err = s.placeKeyed(ctx, p)
+	}
+	s.cfg.Observe(err, time.Since(start))
+	return o, replayed, err
+}
+
+// placeKeyed shares one run among the requests that are the same and under way in this process.
+func (s *Orders) placeKeyed(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
+	type outcome struct {
+		order    Order
+		replayed bool
+	}
+	mine := false
+	same := strconv.FormatInt(p.UserID, 10) + string(p.Key.Request[:]) + p.Key.Name
+	v, err, _ := s.twins.Do(same, func() (any, error) {
+		mine = true
+		o, replayed, err := s.place(context.WithoutCancel(ctx), p)
+		return outcome{o, replayed}, err
+	})
+	result, _ := v.(outcome)
+	replayed = result.replayed || !mine && err == nil
+	switch {
+	case replayed:
+		s.cfg.ObserveKey("replayed")
+	case errors.Is(err, ErrIdempotencyMismatch):
+		s.cfg.ObserveKey("mismatch")
+	case errors.Is(err, ErrOrderInProgress):
+		s.cfg.ObserveKey("in_progress")
+	case errors.Is(err, ErrUnavailable):
+		s.cfg.ObserveKey("unavailable")
+	default:
+		s.cfg.ObserveKey("new")
+	}
+	return result.order, replayed, err
+}
+
+func (s *Orders) place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
-		return Order{}, err
+		return Order{}, false, err
 	}
-	now := Moment(s.cfg.Now())
-	p.At = now
-	if c := p.Claim; c != nil && c.ResourceID != 0 {
-		if p.At = c.ResourceAt; !c.Again {
-			now = p.At
+	p.At = Moment(s.cfg.Now())
+	if err := checkOpen(&v, p.At); err != nil {
+		if p.Key != nil && !errors.Is(err, ErrSaleNotStarted) {
+			return s.repeated(ctx, &p, err)
 		}
-	}
-	if err := checkOpen(&v, now); err != nil {
-		return Order{}, err
+		return Order{}, false, err
 	}
 	if v.Sale.Stock <= 0 {
-		return Order{}, s.soldOut(ctx, p.UserID, &v, deadline)
+		return s.soldOut(ctx, &p, &v)
 	}
-	p.Amount, p.Currency, p.Limit, p.ExpiresAt = v.PayValue, v.Currency, v.Sale.LimitPerUser, now.Add(s.cfg.PayTimeout)
+	p.Amount, p.Currency, p.Limit, p.ExpiresAt = v.PayValue, v.Currency, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
 	p.Window = Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 	select {
 	case s.room <- struct{}{}:
 		defer func() { <-s.room }()
 	default:
-		return Order{}, ErrOverloaded
+		return Order{}, false, ErrOverloaded
 	}
-	p.Deadline = deadline
-	o, err := s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
+	o, replayed, err = s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
 	switch {
 	case err == nil:
 		s.cfg.Sales.bought(p.VoucherID, p.UserID)
 	case errors.Is(err, ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
-	return o, err
+	return o, replayed, err
 }
 
-// placedBefore returns the order that an earlier run of the request placed, before anybody asks whether the sale still
-// goes on. ErrNotFound: there is none so far; if one is under way, placing it again under its id is the same order.
-func (s *Orders) placedBefore(ctx context.Context, p *Purchase) (Order, error) {
-	c := p.Claim
-	if c.ResourceID == 0 {
-		return Order{}, ErrNotFound
+// repeated answers a purchase that is refused now, unless it is the repetition of one that was not.
+func (s *Orders) repeated(ctx context.Context, p *Purchase, refused error) (o Order, replayed bool, err error) {
+	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
+	defer cancel()
+	select {
+	case s.looks <- struct{}{}:
+		defer func() { <-s.looks }()
+	case <-ctx.Done():
+		return Order{}, false, ErrOverloaded
 	}
-	o, err := c.store.ClaimedOrder(ctx, c)
-	switch {
-	case errors.Is(err, ErrIDTaken): // by another buyer: the counter was lost, and this request needs a fresh one
-		c.ResourceID = 0
-		return Order{}, ErrNotFound
-	case !errors.Is(err, ErrNotFound) || s.cfg.Queue == nil:
-		return o, err
-	}
-	t, err := s.cfg.Queue.Ticket(ctx, p.UserID, c.ResourceID)
+	found, err := s.cfg.Store.RepeatedOrders(ctx, []KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
 	switch {
 	case err != nil:
-		return Order{}, err
-	case t.Failed != "" || t.VoucherID != p.VoucherID || !t.At.Equal(c.ResourceAt):
-		return Order{}, ErrNotFound // it failed, and nobody was told: it may be tried again
+		return Order{}, false, err
+	case errors.Is(found[0].Err, ErrNotFound):
+		return Order{}, false, refused
 	}
-	return t.order(s.cfg.PayTimeout), nil
+	return found[0].Order, true, found[0].Err
 }
 
 // checkOpen says why nobody can buy v at now, sold out aside.
@@ -213,34 +282,45 @@ func checkOpen(v *Voucher, now time.Time) error {
 	return nil
 }
 
-// soldOut answers a buyer of whom only the snapshot was asked: one who holds as many orders as allowed hears of them,
-// everybody else that nothing is left. Whether somebody holds one is known without asking the store, except of those
-// who do; where it cannot be found out, the shortage is the truth that is known.
-func (s *Orders) soldOut(ctx context.Context, userID int64, v *Voucher, deadline time.Time) error {
+// soldOut answers a purchase for which the snapshot has no unit: with the user's order if this request placed it before,
+// *DuplicateOrderError if the user holds as many as allowed, else ErrSoldOut. The store is read only for users who may
+// hold an order; where the answer cannot be found out, it is ErrSoldOut, which is true.
+func (s *Orders) soldOut(ctx context.Context, p *Purchase, v *Voucher) (o Order, replayed bool, err error) {
 	var store HolderStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
 	}
-	may, sure := s.cfg.Sales.mayHold(ctx, store, v.ID, userID)
+	may, sure := s.cfg.Sales.mayHold(ctx, store, v.ID, p.UserID)
 	if !may {
-		return ErrSoldOut
+		return Order{}, false, ErrSoldOut
+	}
+	if p.Key != nil && sure {
+		if o, replayed, err = s.repeated(ctx, p, ErrSoldOut); !errors.Is(err, ErrSoldOut) {
+			return o, replayed, err
+		}
 	}
 	if !sure {
 		select {
 		case s.looks <- struct{}{}:
 			defer func() { <-s.looks }()
 		default:
-			return ErrSoldOut
+			return Order{}, false, ErrSoldOut
 		}
 	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
+	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
-	count, newest, err := store.ActiveOrders(ctx, userID, v.ID)
+	if p.Key != nil && !sure {
+		found, err := s.cfg.Store.RepeatedOrders(ctx, []KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
+		if err == nil && !errors.Is(found[0].Err, ErrNotFound) {
+			return found[0].Order, true, found[0].Err
+		}
+	}
+	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)
 	switch {
 	case err != nil && sure:
-		return err
+		return Order{}, false, err
 	case count >= v.Sale.LimitPerUser:
-		return &DuplicateOrderError{OrderID: newest}
+		return Order{}, false, &DuplicateOrderError{OrderID: newest}
 	}
-	return ErrSoldOut
+	return Order{}, false, ErrSoldOut
 }

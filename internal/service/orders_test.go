@@ -98,7 +98,7 @@ func TestLockLane(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lane := NewLockLane(tc.locks, NewBatchLane(&tc.ids, &store{place: tc.place}, nil))
-			o, err := lane.Place(t.Context(), Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute)})
+			o, _, err := lane.Place(t.Context(), Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute)})
 			if tc.want != nil {
 				require.ErrorIs(t, err, tc.want)
 				return
@@ -117,7 +117,7 @@ func TestLockLaneTakesAFreshID(t *testing.T) {
 		}
 		return o, nil
 	}}, nil))
-	o, err := lane.Place(t.Context(), Purchase{UserID: 7, Deadline: time.Now().Add(time.Minute)})
+	o, _, err := lane.Place(t.Context(), Purchase{UserID: 7, Deadline: time.Now().Add(time.Minute)})
 	require.NoError(t, err)
 	require.Equal(t, int64(1002), o.ID)
 	require.Equal(t, []int64{1}, g.skipped)
@@ -126,7 +126,10 @@ func TestLockLaneTakesAFreshID(t *testing.T) {
 // laneFunc is a Lane.
 type laneFunc func(ctx context.Context, p Purchase) (Order, error)
 
-func (f laneFunc) Place(ctx context.Context, p Purchase) (Order, error) { return f(ctx, p) }
+func (f laneFunc) Place(ctx context.Context, p Purchase) (Order, bool, error) {
+	o, err := f(ctx, p)
+	return o, false, err
+}
 
 func newOrders(t *testing.T, v Voucher, room int, lane laneFunc) *Orders {
 	return NewOrders(OrdersConfig{

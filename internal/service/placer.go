@@ -45,77 +45,30 @@ func (p placer) place(ctx context.Context, purchases []Purchase) []Placed {
 
 // try places the open purchases and returns those whose id was taken.
 func (p placer) try(ctx context.Context, purchases []Purchase, results []Placed, open []int) (again []int) {
-	ids, errs := number(ctx, p.ids, purchases, open)
-	orders, placing := make([]NewOrder, 0, len(open)), make([]int, 0, len(open))
-	for n, i := range open {
-		if errs[n] != nil {
-			results[i].Err = errs[n]
-			continue
+	ids, err := p.ids.NextN(ctx, len(open))
+	if err != nil {
+		for _, i := range open {
+			results[i].Err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
 		}
-		p := &purchases[i]
-		orders, placing = append(orders, NewOrder{Order: p.order(ids[n]), Limit: p.Limit, Fence: p.Fence}), append(placing, i)
-	}
-	if len(orders) == 0 {
 		return nil
 	}
+	orders := make([]NewOrder, len(open))
+	for n, i := range open {
+		p := &purchases[i]
+		orders[n] = NewOrder{Order: p.order(ids[n]), Limit: p.Limit, Key: p.Key, Fence: p.Fence}
+	}
 	for n, placed := range p.orders.PlaceOrders(ctx, orders) {
-		i := placing[n]
+		i := open[n]
 		results[i] = placed
-		claim := purchases[i].Claim
-		// A fresh id cannot have been stored before: the counter gave one of the same buyer's earlier clicks again.
-		collided := placed.Before && (claim == nil || !claim.Again)
-		if !collided && !errors.Is(placed.Err, ErrIDTaken) {
+		// Before: a fresh id cannot have been stored before, so the counter gave one of the same buyer's earlier orders again.
+		if !placed.Before && !errors.Is(placed.Err, ErrIDTaken) {
 			continue
 		}
-		if err := p.ids.Skip(ctx, orders[n].ID); err != nil {
+		if err := p.ids.Skip(ctx, ids[n]); err != nil {
 			results[i].Err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
 			continue
-		}
-		if claim != nil {
-			claim.ResourceID = 0
 		}
 		again = append(again, i)
 	}
 	return again
-}
-
-// number returns an order id for each of the open purchases: that of its claim, or a fresh one, which the claim notes
-// before anything happens under it. errs says of each why it has none.
-func number(ctx context.Context, ids IDs, purchases []Purchase, open []int) (numbers []int64, errs []error) {
-	numbers, errs = make([]int64, len(open)), make([]error, len(open))
-	var fresh []int
-	for n, i := range open {
-		if c := purchases[i].Claim; c != nil && c.ResourceID != 0 {
-			numbers[n] = c.ResourceID
-		} else {
-			fresh = append(fresh, n)
-		}
-	}
-	if len(fresh) == 0 {
-		return numbers, errs
-	}
-	block, err := ids.NextN(ctx, len(fresh))
-	if err != nil {
-		err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
-		for _, n := range fresh {
-			errs[n] = err
-		}
-		return numbers, errs
-	}
-	var claims []*Claim
-	var noted []int
-	for k, n := range fresh {
-		numbers[n] = block[k]
-		p := &purchases[open[n]]
-		if c := p.Claim; c != nil {
-			c.ResourceID, c.ResourceAt, c.Again = block[k], p.At, false // under this id nothing was tried
-			claims, noted = append(claims, c), append(noted, n)
-		}
-	}
-	if len(claims) > 0 {
-		for k, err := range claims[0].store.NoteResources(ctx, claims) {
-			errs[noted[k]] = err
-		}
-	}
-	return numbers, errs
 }

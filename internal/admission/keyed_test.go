@@ -1,0 +1,79 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// keyed is an admission of a request with a key, of a user who may hold several.
+func keyed(order, user int64, key, what string) service.Admission {
+	a := admission(order, user)
+	var fingerprint [32]byte
+	copy(fingerprint[:], what)
+	a.Limit, a.Key = 3, service.NewRequestKey(key, fingerprint)
+	return a
+}
+
+// TestRepeatedRequest: the gate recognises a request that it admitted, from the first script on until the order is in
+// the database, in the same batch and in another one, and admits the same order id again after a lost reply.
+func TestRepeatedRequest(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 10)
+		first, again, mismatch := keyed(1, 10, "k", "a"), &service.RepeatedError{OrderID: 1}, service.ErrIdempotencyMismatch
+		require.Equal(t, []error{nil, again, nil, mismatch, nil}, reserve(t, g,
+			first, keyed(2, 10, "k", "a"), keyed(3, 10, "l", "a"), keyed(4, 10, "k", "b"), keyed(5, 11, "k", "b")))
+		require.Equal(t, []error{nil, again, nil}, reserve(t, g, first, keyed(6, 10, "k", "a"), admission(7, 12)))
+		requireLevel(t, g, Level{Stock: 6, Held: 4, Queued: 4, Backlog: 2})
+
+		stored := queue(t, g, voucher)[0].Admissions[0]
+		require.Equal(t, first.Key.Hash, stored.Key.Hash)
+		require.Equal(t, first.Key.Request, stored.Key.Request)
+		require.Equal(t, "here", stored.ReplyTo)
+
+		// What is noted expires; the tickets know while the orders are queued.
+		notes, err := rdb.Keys(t.Context(), "seckill:{s7}:key:*").Result()
+		require.NoError(t, err)
+		require.Len(t, notes, 3)
+		require.Positive(t, rdb.TTL(t.Context(), notes[0]).Val())
+		require.NoError(t, rdb.Del(t.Context(), notes...).Err())
+		require.Equal(t, []error{again, mismatch, nil}, reserve(t, g,
+			keyed(8, 10, "k", "a"), keyed(9, 10, "l", "b"), keyed(10, 10, "m", "a")))
+	})
+}
+
+// TestRepeatedRequestsRaced: of the same request, sent through several gates at once while the orders are settled, one
+// is admitted.
+func TestRepeatedRequestsRaced(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 1000)
+		const users, gates = 40, 4
+		var admitted [users]atomic.Int64
+		var wg sync.WaitGroup
+		for gate := range int64(gates) {
+			wg.Go(func() {
+				for user := range int64(users) {
+					errs, err := g.Reserve(context.Background(), voucher, service.Window{End: noon.Add(100 * 365 * 24 * time.Hour)},
+						[]service.Admission{keyed(1+gate*1000+user, 1+user, "k", "a")})
+					if err != nil {
+						t.Error(err)
+					} else if errs[0] == nil {
+						admitted[user].Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for user := range admitted {
+			require.EqualValues(t, 1, admitted[user].Load())
+		}
+	})
+}
