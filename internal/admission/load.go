@@ -115,7 +115,7 @@ func (g *Gate) share(ctx context.Context, key loadKey, read service.GateReader) 
 	if r == nil {
 		r = &running{done: make(chan struct{})}
 		g.loads[key] = r
-		g.done.Go(func() {
+		g.done.Go(func() { //nolint:contextcheck // its callers do not end it
 			ctx, cancel := context.WithTimeout(g.working, loadTimeout)
 			defer cancel()
 			r.err = g.load(ctx, key, read)
