@@ -48,20 +48,28 @@ type ticketLook struct {
 // look returns the ticket of an order.
 func (d *desk) look(ctx context.Context, h service.Holder) (service.Ticket, error) {
 	l := &ticketLook{Holder: h, done: make(chan struct{})}
-	d.mu.Lock()
-	l.voucherID = d.hint(h)
-	d.waiting = append(d.waiting, l)
-	if !d.reading {
-		d.reading = true
-		d.gate.done.Go(d.serve)
+	if !d.join(l) {
+		return service.Ticket{}, unavailable(redis.ErrClosed, "read ticket %d", h.OrderID)
 	}
-	d.mu.Unlock()
 	select {
 	case <-l.done:
 		return l.ticket, l.err
 	case <-ctx.Done():
 		return service.Ticket{}, unavailable(ctx.Err(), "read ticket %d", h.OrderID)
 	}
+}
+
+// join has a look answered by the next read, unless the gate is closed.
+func (d *desk) join(l *ticketLook) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.reading && !d.gate.spawn(d.serve) {
+		return false
+	}
+	d.reading = true
+	l.voucherID = d.hint(l.Holder)
+	d.waiting = append(d.waiting, l)
+	return true
 }
 
 // hint returns the voucher of an order, or 0.

@@ -44,6 +44,8 @@ type Gate struct {
 	working context.Context // of the loads and the desk; ends with Close
 	stop    context.CancelFunc
 	done    sync.WaitGroup // of their goroutines
+	closing sync.Mutex     // guards closed, and done from growing afterwards
+	closed  bool
 }
 
 // New makes a gate. It does not talk to Redis. The caller must Close it if it loads gates or reads tickets.
@@ -63,7 +65,20 @@ func New(cfg Config) *Gate {
 // Close ends the loads and the reads of tickets that are under way and waits for them. Other processes, or the next one, begin them again.
 func (g *Gate) Close() {
 	g.stop()
+	g.closing.Lock()
+	g.closed = true
+	g.closing.Unlock()
 	g.done.Wait()
+}
+
+// spawn runs f in the background, unless the gate is closed.
+func (g *Gate) spawn(f func()) bool {
+	g.closing.Lock()
+	defer g.closing.Unlock()
+	if !g.closed {
+		g.done.Go(f)
+	}
+	return !g.closed
 }
 
 // Instance is the name under which buyers of this process hear of their outcome: what Admission.ReplyTo must be.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"seckill/internal/service"
 )
 
@@ -114,8 +116,7 @@ func (g *Gate) share(ctx context.Context, key loadKey, read service.GateReader) 
 	r := g.loads[key]
 	if r == nil {
 		r = &running{done: make(chan struct{})}
-		g.loads[key] = r
-		g.done.Go(func() {
+		begun := g.spawn(func() { //nolint:contextcheck // its callers do not end it
 			ctx, cancel := context.WithTimeout(g.working, loadTimeout)
 			defer cancel()
 			r.err = g.load(ctx, key, read)
@@ -124,6 +125,11 @@ func (g *Gate) share(ctx context.Context, key loadKey, read service.GateReader) 
 			g.mu.Unlock()
 			close(r.done)
 		})
+		if !begun {
+			g.mu.Unlock()
+			return unavailable(redis.ErrClosed, "load voucher %d", key.voucherID)
+		}
+		g.loads[key] = r
 	}
 	g.mu.Unlock()
 	select {

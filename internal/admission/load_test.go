@@ -294,3 +294,25 @@ func TestRenewalEndsAStaleLoad(t *testing.T) {
 		require.False(t, kept)
 	})
 }
+
+// A gate that is closed ends its loads, waits for them and begins nothing new.
+func TestCloseEndsTheLoads(t *testing.T) {
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, reading := newGate(rdb), make(chan struct{})
+		loaded := make(chan error, 1)
+		go func() {
+			loaded <- g.Load(t.Context(), voucher, func(ctx context.Context, _ int64, _ []int64) (service.GateState, error) {
+				close(reading)
+				<-ctx.Done()
+				return service.GateState{}, ctx.Err()
+			})
+		}()
+		<-reading
+		g.Close()
+		require.ErrorIs(t, <-loaded, context.Canceled)
+		requireKeys(t, rdb)
+		require.ErrorIs(t, g.Load(t.Context(), voucher, nil), service.ErrUnavailable)
+		_, err := g.Ticket(t.Context(), 1, 1)
+		require.ErrorIs(t, err, service.ErrUnavailable)
+	})
+}
