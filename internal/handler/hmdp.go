@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/maypok86/otter/v2"
 
 	"seckill/internal/service"
 )
@@ -26,6 +27,8 @@ type hmdpHandler struct {
 	demo     bool
 	now      func() time.Time
 	lists    snapshots[int64, *service.Catalog] // by shop
+
+	shopPages *otter.Cache[shopQuery, []byte]
 }
 
 // hmdpPatience is how long these pages may wait: they give up after 2 s, and then cannot say what was wrong.

@@ -1,10 +1,15 @@
 package handler
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/maypok86/otter/v2"
 
 	"seckill/internal/service"
 )
@@ -60,14 +65,48 @@ func (h *hmdpHandler) shop(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := h.shops.Shop(c.Request.Context(), id)
-	if errors.Is(err, service.ErrNotFound) {
-		return hmdpError("店铺不存在！")
+	return h.writeShops(c, shopQuery{id: id}, func(ctx context.Context) (any, error) {
+		s, err := h.shops.Shop(ctx, id)
+		if errors.Is(err, service.ErrNotFound) {
+			return nil, hmdpError("店铺不存在！")
+		}
+		return newHmdpShop(&s), err
+	})
+}
+
+// shopQuery is what a page of shops shows: a shop, or some of a type.
+type shopQuery struct {
+	id, typeID int64
+	skip       int
+}
+
+// Bodies of pages of shops are shared for shopsKept; maxShopPages bounds their number.
+const shopsKept, maxShopPages = time.Second, 1000
+
+func newShopPages() *otter.Cache[shopQuery, []byte] {
+	return otter.Must(&otter.Options[shopQuery, []byte]{
+		MaximumSize: maxShopPages, ExpiryCalculator: otter.ExpiryWriting[shopQuery, []byte](shopsKept),
+	})
+}
+
+// writeShops answers with what read returns, or has returned less than shopsKept ago. Callers share the read, so it does
+// not end with the one who began it.
+func (h *hmdpHandler) writeShops(c *gin.Context, q shopQuery, read func(context.Context) (any, error)) error {
+	load := func(ctx context.Context, _ shopQuery) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hmdpPatience)
+		defer cancel()
+		data, err := read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(hmdpOut{Success: true, Data: data})
 	}
+	body, err := h.shopPages.Get(c.Request.Context(), q, otter.LoaderFunc[shopQuery, []byte](load))
 	if err != nil {
 		return err
 	}
-	return h.write(c, newHmdpShop(&s))
+	writeBody(c, http.StatusOK, jsonType, body)
+	return nil
 }
 
 // shopsOfType shows a page of the shops of a type, the nearest first if the page says where it is.
@@ -86,9 +125,20 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	if f.Near, err = position(c); err != nil {
 		return err
 	}
-	shops, err := h.shops.ListShops(c.Request.Context(), f)
+	if f.Near == nil {
+		return h.writeShops(c, shopQuery{typeID: f.TypeID, skip: f.Skip}, func(ctx context.Context) (any, error) { return h.listShops(ctx, f) })
+	}
+	out, err := h.listShops(c.Request.Context(), f)
 	if err != nil {
 		return err
+	}
+	return h.write(c, out)
+}
+
+func (h *hmdpHandler) listShops(ctx context.Context, f service.ShopFilter) ([]hmdpShop, error) {
+	shops, err := h.shops.ListShops(ctx, f)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]hmdpShop, len(shops))
 	for i := range shops {
@@ -98,7 +148,7 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 			out[i].Distance = &d
 		}
 	}
-	return h.write(c, out)
+	return out, nil
 }
 
 // position reads where the caller is; nil if he does not say.

@@ -165,7 +165,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
-			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](),
+			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(),
 		},
 	}
 }

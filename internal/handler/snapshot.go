@@ -15,11 +15,11 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// A snapshot is an answer that is the same for every caller, encoded once and sent many times: everybody reloads the
-// page of a sale before it begins. Only server_time differs from answer to answer, so the encoded form is cut there.
+// A snapshot is an answer that is the same for every caller, encoded once and sent many times. Only server_time differs
+// from answer to answer, so the encoded form is cut there.
 //
-// Snapshots are cached by callers with no-cache and an ETag over everything but the time: a cache may keep them, and
-// asks each time. A max-age would save more, and would hand out an old server_time, by which buyers count down.
+// Snapshots have Cache-Control: no-cache and an ETag over everything but the time, so that caches may keep them and must
+// revalidate them. A max-age would save more requests, but would hand out an old time, by which buyers count down.
 type snapshot struct {
 	pieces [][]byte // of JSON; between two of them comes the time
 	size   int
@@ -32,7 +32,7 @@ type snapshot struct {
 }
 
 const (
-	// minPacked is the size from which compression spares a packet.
+	// minPacked is the size from which compression saves a packet.
 	minPacked = 1400
 	// packedFor is how long a compressed answer is repeated, with its server_time.
 	packedFor = 20 * time.Millisecond
@@ -46,7 +46,7 @@ var (
 	gzipped   = []string{"gzip"}
 )
 
-// newSnapshot takes pieces, which it keeps.
+// newSnapshot makes a snapshot of its pieces, which must not change afterwards.
 func newSnapshot(pieces ...[]byte) *snapshot {
 	d := &snapshot{pieces: pieces}
 	hash := sha256.New()
@@ -58,7 +58,7 @@ func newSnapshot(pieces ...[]byte) *snapshot {
 	return d
 }
 
-// weight is about the memory of a snapshot in a cache.
+// weight approximates the memory of a snapshot in a cache.
 func (d *snapshot) weight() uint32 { return uint32(d.size + d.size/4) } //nolint:gosec // far below 2^32
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}

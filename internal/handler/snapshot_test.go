@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,4 +177,20 @@ func TestReadsAreShedFirst(t *testing.T) {
 		require.Equal(t, http.StatusOK, <-answers)
 	}
 	buyer.get(order.path()).want(http.StatusOK)
+}
+
+// TestShopPagesShareReads: a page of shops costs a query a second at most, however often it is asked for.
+func TestShopPagesShareReads(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.shops(3)
+	var queries atomic.Int64
+	e.db.fail(func() error { queries.Add(1); return nil })
+	start := time.Now()
+	for range 50 {
+		for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1"} {
+			require.Contains(t, e.fetch(path, nil).Body.String(), `"success":true`)
+		}
+	}
+	require.LessOrEqual(t, queries.Load(), 2*(1+int64(time.Since(start)/time.Second)))
 }

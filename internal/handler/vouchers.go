@@ -136,23 +136,23 @@ func (h *voucherHandler) list(c *gin.Context) error {
 // voucherList makes the snapshot of a page, in the form of list[voucherOut].
 func voucherList(p service.Page, vouchers []*service.Voucher, now time.Time) *snapshot {
 	var pieces [][]byte
-	head, tail := []byte(`{"items":[`), []byte(nil)
+	rest := []byte(`{"items":[`)
 	for i, v := range vouchers {
 		if i > 0 {
-			head = append(head, ',')
+			rest = append(rest, ',')
 		}
-		head, tail = appendVoucher(head, v, now)
-		pieces, head = append(pieces, head), tail
+		head, tail := appendVoucher(rest, v, now)
+		pieces, rest = append(pieces, head), tail
 	}
-	head = append(head, `],"next_cursor":`...)
+	rest = append(rest, `],"next_cursor":`...)
 	if n := len(vouchers); n > 0 && n == p.Limit {
-		head = append(head, '"')
-		head = strconv.AppendInt(head, vouchers[n-1].ID, 10)
-		head = append(head, `"}`...)
+		rest = append(rest, '"')
+		rest = strconv.AppendInt(rest, vouchers[n-1].ID, 10)
+		rest = append(rest, `"}`...)
 	} else {
-		head = append(head, `null}`...)
+		rest = append(rest, `null}`...)
 	}
-	return newSnapshot(append(pieces, head)...)
+	return newSnapshot(append(pieces, rest)...)
 }
 
 // voucherFields are what both bodies, the one that creates a voucher and the one that changes it, can hold.

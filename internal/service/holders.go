@@ -14,7 +14,7 @@ const (
 	maxHolders = 2_000_000
 	// holdersTimeout bounds the reading of the list.
 	holdersTimeout = 10 * time.Second
-	// holdersWait is how long a buyer waits for the first list before he is answered without it.
+	// holdersWait bounds the time that a purchase waits for the first list. Then it is answered without one.
 	holdersWait = 300 * time.Millisecond
 	// A list is read again after holdersPause, and after holdersShare times as long as it took to read: a sale of
 	// 1,000,000 orders, from which units come back all the time, then costs 2 % of a processor.
@@ -42,12 +42,12 @@ type HolderStore interface {
 // ErrTooMany says that a list is longer than its reader can bear.
 var ErrTooMany = errors.New("too many")
 
-// holders are the users who bought in a sale that is sold out: after the end most of the crowd comes once more, and this
-// tells the few who hold an order from the many who can be answered at once.
+// holders is the list of users with active orders in a sale that is sold out. Users outside the list are answered
+// sold_out without a query; for users on it the order is looked up, and the answer is duplicate_order.
 //
-// The list outlives units that come back. Who buys them here is added to it. Who buys them in another process is found
-// when the list is read again, or by one of looksPerSecond queries, and until then the answer to him is sold_out. Who
-// gave a unit back stays on the list, and costs a query when he comes again. The zero value is ready.
+// The list outlives units that come back. Purchases of this process are added to it. Buyers of another process are found
+// when the list is read again, or by one of looksPerSecond queries; until then they are answered sold_out. Users who
+// gave their unit back stay on the list, which costs a query when they return. The zero value is ready.
 type holders struct {
 	mu      sync.Mutex
 	users   []int64             // sorted; it does not change, but is replaced

@@ -168,8 +168,8 @@ func (s *Sales) Get(ctx context.Context, id int64) (Voucher, error) {
 }
 
 // Fresh returns the voucher as it was less than a second ago, and with every change that this process made before the
-// call. Where Get falls back on older knowledge, Fresh waits for the database or fails. The voucher does not change; a
-// later one with the same address is the same. Errors: ErrNotFound, ErrUnavailable, ErrOverloaded.
+// call. Where Get falls back on older knowledge, Fresh waits for the database or fails. The voucher is shared and
+// does not change; equal pointers mean equal vouchers. Errors: ErrNotFound, ErrUnavailable, ErrOverloaded.
 func (s *Sales) Fresh(ctx context.Context, id int64) (*Voucher, error) {
 	e, err := s.cache.Get(ctx, id, s.load)
 	if errors.Is(err, otter.ErrNotFound) {

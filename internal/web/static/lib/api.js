@@ -33,10 +33,10 @@ async function problemOf(response) {
   });
 }
 
-// send asks once. Options: body (JSON), key (Idempotency-Key), token, headers, signal, cache (as for fetch; "no-cache"
-// revalidates by ETag), and patience in milliseconds for the whole answer; of a `stream` for its beginning. It returns the Response of a success, which is here as a whole,
+// send asks once. Options: body (JSON), key (Idempotency-Key), token, headers, signal, and patience in milliseconds for
+// the whole answer; of a `stream` for its beginning. It returns the Response of a success, which is here as a whole,
 // unless it is a stream. Its `got` is when it began, by performance.now().
-export async function send(method, path, { body, key, token, headers, signal, patience = PATIENCE, cache = "no-store", keepalive, stream } = {}) {
+export async function send(method, path, { body, key, token, headers, signal, patience = PATIENCE, keepalive, stream } = {}) {
   const abort = new AbortController();
   const stop = () => abort.abort();
   signal?.addEventListener("abort", stop);
@@ -50,7 +50,7 @@ export async function send(method, path, { body, key, token, headers, signal, pa
   try {
     const response = await fetch(BASE + path, {
       method, headers: all, body: body === undefined ? undefined : JSON.stringify(body), signal: abort.signal,
-      cache, redirect: "error", keepalive,
+      cache: "no-store", redirect: "error", keepalive,
     });
     const got = performance.now();
     observeDate(response.headers.get("Date"), sent, got);
