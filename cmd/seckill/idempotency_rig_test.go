@@ -112,6 +112,16 @@ func (s *stack) lapse(t *testing.T) {
 	s.exec(t, "UPDATE idempotency_keys SET locked_until = created_at")
 }
 
+// ageOrders makes all orders older, as time would.
+func (s *stack) ageOrders(t *testing.T, by time.Duration) {
+	t.Helper()
+	if s.mariadb == nil {
+		s.exec(t, fmt.Sprintf("UPDATE voucher_orders SET created_at = created_at - %d", by.Milliseconds()))
+		return
+	}
+	s.exec(t, fmt.Sprintf("UPDATE voucher_orders SET created_at = created_at - INTERVAL %d SECOND", int(by.Seconds())))
+}
+
 // requireOrders requires that the buyer holds these orders of the sale, once the queue is empty.
 func requireOrders(t *testing.T, s *stack, p *process, token, sale string, ids ...string) {
 	t.Helper()

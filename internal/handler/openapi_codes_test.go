@@ -103,6 +103,7 @@ var elsewhere = map[string][]string{
 	"GET /api/v1/admin/reconcile":              {"unavailable"},
 	"POST /api/v1/admin/reconcile":             {"unavailable"},
 	"POST /api/v1/auth/refresh":                {"unavailable"},
+	"POST /api/v1/vouchers/{id}/orders":        {"idempotency_mismatch"}, // of a voucher that is there
 	"POST /api/v1/admin/redeem":                {"unavailable", "not_found"},
 	"POST /api/v1/admin/rush":                  {"unavailable"},
 	"POST /api/v1/payments/webhook/{provider}": {"not_found"}, // another provider's

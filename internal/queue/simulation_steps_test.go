@@ -42,7 +42,7 @@ func (s *simulation) buy(t *rapid.T) {
 func (s *simulation) buyOne(t *rapid.T, v simVoucher, user int64, poison bool) error {
 	p := service.Purchase{
 		UserID: user, VoucherID: v.id, Amount: 100, Limit: v.limit, Window: window, At: s.moment(),
-		ExpiresAt: noonOfSale.Add(time.Hour),
+		ExpiresAt: noonOfSale.Add(time.Hour), Deadline: time.Now().Add(time.Hour), // the gate gives up first
 	}
 	before := s.queued(t)
 	o, _, err := s.lane.Place(s.ctx, p)
