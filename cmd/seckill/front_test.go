@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,11 +26,28 @@ type front struct {
 
 	mu      sync.Mutex
 	down    bool
-	watched string   // where requests go that count as purchases
-	answers []string // codes that the next purchases hear instead of being passed on; "lost": passed on, and not answered; "half": answered in part
-	keys    []string // the Idempotency-Keys of all purchases
-	resumed []string // the Last-Event-IDs of all streams
+	watched string       // where requests go that count as purchases
+	answers []string     // codes that the next purchases hear instead of being passed on; "lost": passed on, and not answered; "half": answered in part
+	keys    []string     // the Idempotency-Keys of all purchases
+	resumed []string     // the Last-Event-IDs of all streams
+	events  atomic.Int64 // parts of streams that were passed on
 }
+
+// counting counts what is written.
+type counting struct {
+	http.ResponseWriter
+	writes *atomic.Int64
+}
+
+// Write implements http.ResponseWriter.
+func (c counting) Write(b []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(b)
+	c.writes.Add(1)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // before makes a front of a server.
 func (p *process) before(t *testing.T) *front {
@@ -83,6 +101,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
 		_, _ = fmt.Fprintf(w, `{"code":%q,"title":"No","status":%d,"request_id":"FROM-THE-FRONT"}`, code, status)
+	case strings.HasSuffix(r.URL.Path, "/events"):
+		f.proxy.ServeHTTP(counting{w, &f.events}, r)
 	default:
 		f.proxy.ServeHTTP(w, r)
 	}

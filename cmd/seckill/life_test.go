@@ -42,8 +42,13 @@ func (p *process) call(ctx context.Context, method, path, token string, body any
 // must is call for what must succeed.
 func (p *process) must(t *testing.T, method, path, token string, body any) map[string]any {
 	t.Helper()
-	a, err := p.call(t.Context(), method, path, token, body)
-	require.NoError(t, err)
+	var a answer
+	eventually(t, "an answer but 503, which asks to try again", func() bool {
+		var err error
+		a, err = p.call(t.Context(), method, path, token, body)
+		require.NoError(t, err)
+		return a.status != http.StatusServiceUnavailable
+	})
 	require.Less(t, a.status, 300, "%s %s: %v", method, path, a.body)
 	return a.body
 }

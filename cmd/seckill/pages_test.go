@@ -193,6 +193,8 @@ func connectionCut(t *testing.T, p *shop, visit func(url, language string) *visi
 	store.goTo("/")
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
+	eventually(t, "the stream has begun", func() bool { return f.events.Load() > 0 })
+	evaluate[int](v.tab, `new Promise((later) => setTimeout(() => later(1), 100))`) // the page reads what has arrived
 
 	f.cut()
 	store.reads(".banner", "No connection")
