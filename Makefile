@@ -18,7 +18,7 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
 test: deps ## all tests, on the embedded default and on real MariaDB, Redis and Chromium, which are installed if missing
-	SECKILL_TEST_REQUIRE=1 go test -race -timeout 30m ./...
+	SECKILL_TEST_REQUIRE=1 go test -race -parallel 4 -timeout 30m ./... # most tests wait for servers, not for processors
 
 check: lint test ## what CI runs: linters, then all tests
 

@@ -207,8 +207,6 @@ func requireBlocked(t *testing.T, s *Store, table string) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-func ref[T any](v T) *T { return &v }
-
 // TestKeysRaced: of many runs of one request, which several batches hold in different order, one has the key; none is
 // shut out by the others' deadlocks.
 func TestKeysRaced(t *testing.T) {

@@ -21,6 +21,11 @@ const (
 	// crowd is how many must wait at a key for a second batch to begin beside the first. While one transaction ends on
 	// disk, the next is prepared; that is worth a sixth of the throughput, and small batches are worth nothing.
 	crowd = 64
+	// A batch of at least gatherFrom is answered at once, and those who were answered come again in the next moment. The
+	// next batch waits for as many, but not longer than gatherFor: else its first commit alone and the others wait for
+	// them. It spares a sixth of the CPU time of an order at 64 connections. A lone buyer waits for nothing.
+	gatherFrom = 8
+	gatherFor  = 800 * time.Microsecond
 	// batchTimeout bounds one batch. Together with batchPatience it stays below the 4 s that a request has.
 	batchTimeout = 2 * time.Second
 	// batchPatience is how long a purchase waits for its batch to begin.
@@ -28,7 +33,7 @@ const (
 )
 
 // collector lets concurrent callers with the same key share the work: while one batch runs, the next one forms, and in
-// a crowd a second one runs beside it. There is no timer, so who comes alone waits for nobody. Callers with different
+// a crowd a second one runs beside it. A caller who comes alone waits for nothing. Callers with different
 // keys share a batch only when more keys are busy than batches may run. A key costs memory only while somebody waits
 // there. It is safe for concurrent use.
 type collector[T, R any] struct {
@@ -47,8 +52,10 @@ type collector[T, R any] struct {
 // queue holds those who wait at one key. It exists while goroutines serve it.
 type queue[T, R any] struct {
 	waiting []*waiter[T, R]
-	serving int // goroutines that serve it, at most two
-	running int // batches that are being decided
+	serving int           // goroutines that serve it, at most two
+	want    int           // how many must wait for full to be closed
+	full    chan struct{} // nil: no batch is being gathered
+	running int           // batches that are being decided
 }
 
 type waiter[T, R any] struct {
@@ -123,6 +130,9 @@ func (c *collector[T, R]) join(key int64, item T) *waiter[T, R] {
 		return nil
 	}
 	q.waiting = append(q.waiting, w)
+	if q.full != nil && len(q.waiting) == q.want {
+		close(q.full)
+	}
 	return w
 }
 
@@ -136,9 +146,14 @@ func (c *collector[T, R]) leave(w *waiter[T, R]) R {
 
 // serve runs batches until nobody waits any more.
 func (c *collector[T, R]) serve(key int64, q *queue[T, R]) {
+	last := 0
 	for {
+		if last >= gatherFrom {
+			c.gather(q, last)
+		}
 		c.permits <- struct{}{}
 		batch, queues := c.take(key, q)
+		last = len(batch)
 		if len(batch) > 0 {
 			c.decide(batch)
 		}
@@ -152,6 +167,27 @@ func (c *collector[T, R]) serve(key int64, q *queue[T, R]) {
 		}
 		c.mu.Unlock()
 	}
+}
+
+// gather waits a moment for the buyers of a batch that was just answered.
+func (c *collector[T, R]) gather(q *queue[T, R], last int) {
+	c.mu.Lock()
+	if q.full != nil || len(q.waiting) >= maxBatch {
+		c.mu.Unlock()
+		return
+	}
+	full := make(chan struct{})
+	q.full, q.want = full, len(q.waiting)+last*9/10
+	c.mu.Unlock()
+	timer := time.NewTimer(gatherFor)
+	defer timer.Stop()
+	select {
+	case <-full:
+	case <-timer.C:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q.full = nil
 }
 
 // take removes the next batch from the queue and returns it with the queues that it is of; no queue means that nobody

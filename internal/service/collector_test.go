@@ -84,6 +84,7 @@ func TestCollectorInACrowd(t *testing.T) {
 			<-more
 		}
 		require.EqualValues(t, 2, most.Load())
+		time.Sleep(gatherFor)
 		synctest.Wait()
 		require.Empty(t, c.queues)
 	})
@@ -100,6 +101,7 @@ func TestCollectorBoundsBatches(t *testing.T) {
 			sizes[(<-answers).size]++
 		}
 		require.Equal(t, map[int]int{maxBatch: maxBatch, 1: 1}, sizes)
+		time.Sleep(gatherFor)
 	})
 }
 
@@ -297,5 +299,39 @@ func TestPurchaseHasAnAnswerByItsDeadline(t *testing.T) {
 		o, _, err := lane.Place(t.Context(), Purchase{UserID: 3, VoucherID: 1, Deadline: time.Now().Add(3 * time.Second)})
 		require.NoError(t, err)
 		require.Equal(t, int64(3), o.UserID)
+	})
+}
+
+// TestCollectorGathersACrowd: after a batch of many the next one waits for as many, who come in the next moment, but not
+// for ever, and a lone caller waits for nothing.
+func TestCollectorGathersACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCollector(1, func([]int) { time.Sleep(time.Millisecond) })
+		size := func(answers <-chan answer) int { return (<-answers).size }
+		const many = 20
+		start := time.Now()
+		require.Equal(t, 1, size(ask(c, 1, 0)))
+		require.Equal(t, time.Millisecond, time.Since(start))
+
+		first, crowd := ask(c, 1, 0), ask(c, 1, make([]int, many)...)
+		require.Equal(t, 1, size(first))
+		require.Equal(t, many, size(crowd))
+		early := ask(c, 1, 0)
+		time.Sleep(gatherFor / 2)
+		later := ask(c, 1, make([]int, many)...)
+		require.Equal(t, many*9/10, size(early), "it begins as soon as there are enough")
+		require.Equal(t, many*9/10, size(later))
+
+		time.Sleep(time.Second)
+		first, crowd = ask(c, 1, 0), ask(c, 1, make([]int, many)...)
+		<-first
+		<-crowd
+		start = time.Now()
+		require.Equal(t, 1, size(ask(c, 1, 0)))
+		require.Equal(t, gatherFor+time.Millisecond, time.Since(start), "the others did not come")
+		time.Sleep(time.Second)
+		start = time.Now()
+		require.Equal(t, 1, size(ask(c, 1, 0)))
+		require.Equal(t, time.Millisecond, time.Since(start))
 	})
 }
