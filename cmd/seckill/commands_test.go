@@ -388,6 +388,13 @@ func TestLockNodes(t *testing.T) {
 	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
 	_, err := p.Place(t.Context(), tokens[0], sale)
 	require.NoError(t, err)
+	c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
+	wait := longRush(t, s, c)
+	nodes[0].Kill()
+	r := wait()
+	require.NoError(t, nodes[0].Restart()) // verify looks for locks on every node
+	requireSoldOut(t, s, c, r)
+	judge(t, s, c, r)
 	nodes[0].Kill()
 	requireReady(t, p)
 	_, err = p.Place(t.Context(), tokens[1], sale)

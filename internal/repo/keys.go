@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -182,45 +181,6 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 		states[i] = rows[keyID{c.UserID, c.Key}].state(c)
 	}
 	return s.refuseKeysOfOrders(ctx, claims, states)
-}
-
-// refuseKeysOfOrders takes back the claims of keys under which an order was placed: orders keep their own keys. The read
-// comes after the insert of the claim and waits for a transaction that is placing such an order, which in turn looks for
-// claims after its own insert: one of the two sees the other.
-func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
-	var users []int64
-	var keys [][]byte
-	for i, c := range claims {
-		if states[i].Err == nil && states[i].Answer == nil {
-			hash := service.KeyHash(c.Key)
-			users, keys = append(users, c.UserID), append(keys, hash[:])
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	var rows []orderRow
-	err := s.w.WithContext(ctx).Clauses(forUpdate).Select("user_id", "idem_key").
-		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-service.KeyLife)).Find(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return err
-	}
-	used := make(map[keyID]bool, len(rows))
-	for _, r := range rows {
-		used[keyID{r.UserID, string(r.IdemKey)}] = true
-	}
-	for i, c := range claims {
-		hash := service.KeyHash(c.Key)
-		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
-			continue
-		}
-		states[i] = service.KeyState{Err: service.ErrIdempotencyMismatch}
-		err := ofKeys(s.w.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // usersOfMaxKeys returns those users of the claims who have as many keys as they may.
@@ -504,36 +464,6 @@ func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID 
 	return s.settle(ctx, err, func(tx *gorm.DB) error {
 		return ofKeys(tx, []*service.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
 	})
-}
-
-// RepeatedOrders implements service.OrderStore.
-func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPurchase) ([]service.Placed, error) {
-	rows := make([]*placing, len(purchases))
-	for i, p := range purchases {
-		rows[i] = &placing{
-			row: orderRow{UserID: p.UserID, CreatedAt: p.At, IdemKey: p.Key.Hash[:], IdemRequest: p.Key.Request[:]},
-			key: p.Key, limit: math.MaxInt, result: &service.Placed{Err: service.ErrNotFound},
-		}
-	}
-	db := s.r.WithContext(ctx)
-	known, err := readUserOrders(db, rows, nil)
-	if err != nil {
-		return nil, s.translate(err)
-	}
-	elsewhere, err := s.keysElsewhere(db, rows)
-	if err != nil {
-		return nil, s.translate(err)
-	}
-	found := make([]service.Placed, len(rows))
-	for i, p := range rows {
-		if elsewhere[keyID{p.row.UserID, p.key.Name}] {
-			p.fail(service.ErrIdempotencyMismatch)
-		} else {
-			p.refusedBy(known[p.row.UserID])
-		}
-		found[i] = *p.result
-	}
-	return found, nil
 }
 
 // PurgeKeys implements service.KeyStore. The rows are read before the transaction, without locks, and deleted in one

@@ -186,31 +186,3 @@ func readUserOrders(tx *gorm.DB, of, except []*placing) (map[int64]userOrders, e
 	}
 	return known, err
 }
-
-// keysElsewhere returns the keys of the rows that another request used: an order keeps its own key, all other requests
-// keep theirs in idempotency_keys.
-func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error) {
-	var users []int64
-	var keys [][]byte
-	prints := map[keyID]string{}
-	for _, p := range of {
-		if p.key != nil && p.key.Name != "" {
-			users, keys = append(users, p.row.UserID), append(keys, []byte(p.key.Name))
-			prints[keyID{p.row.UserID, p.key.Name}] = string(p.row.IdemRequest)
-		}
-	}
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	var rows []keyRow
-	err := tx.Select("user_id", "idem_key", "fingerprint").
-		Where("user_id IN ? AND idem_key IN ? AND expires_at > "+s.dialect.keys.now, users, keys).Find(&rows).Error
-	used := map[keyID]bool{}
-	for _, r := range rows {
-		id := keyID{r.UserID, string(r.IdemKey)}
-		if of, asked := prints[id]; asked && string(r.Fingerprint[:len(of)]) != of {
-			used[id] = true
-		}
-	}
-	return used, err
-}

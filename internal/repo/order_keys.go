@@ -1,0 +1,111 @@
+package repo
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// An order keeps the key of its own request; all other requests keep theirs in idempotency_keys. A key is for one
+// request, so each side looks at the other one after it has written its own.
+
+// RepeatedOrders implements service.OrderStore.
+func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPurchase) ([]service.Placed, error) {
+	rows := make([]*placing, len(purchases))
+	for i, p := range purchases {
+		rows[i] = &placing{
+			row: orderRow{UserID: p.UserID, CreatedAt: p.At, IdemKey: p.Key.Hash[:], IdemRequest: p.Key.Request[:]},
+			key: p.Key, limit: math.MaxInt, result: &service.Placed{Err: service.ErrNotFound},
+		}
+	}
+	db := s.r.WithContext(ctx)
+	known, err := readUserOrders(db, rows, nil)
+	if err != nil {
+		return nil, s.translate(err)
+	}
+	elsewhere, err := s.keysElsewhere(db, rows)
+	if err != nil {
+		return nil, s.translate(err)
+	}
+	found := make([]service.Placed, len(rows))
+	for i, p := range rows {
+		if elsewhere[keyID{p.row.UserID, p.key.Name}] {
+			p.fail(service.ErrIdempotencyMismatch)
+		} else {
+			p.refusedBy(known[p.row.UserID])
+		}
+		found[i] = *p.result
+	}
+	return found, nil
+}
+
+// keysElsewhere returns the keys of the rows that another request used: an order keeps its own key, all other requests
+// keep theirs in idempotency_keys.
+func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error) {
+	var users []int64
+	var keys [][]byte
+	prints := map[keyID]string{}
+	for _, p := range of {
+		if p.key != nil && p.key.Name != "" {
+			users, keys = append(users, p.row.UserID), append(keys, []byte(p.key.Name))
+			prints[keyID{p.row.UserID, p.key.Name}] = string(p.row.IdemRequest)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	var rows []keyRow
+	err := tx.Select("user_id", "idem_key", "fingerprint").
+		Where("user_id IN ? AND idem_key IN ? AND expires_at > "+s.dialect.keys.now, users, keys).Find(&rows).Error
+	used := map[keyID]bool{}
+	for _, r := range rows {
+		id := keyID{r.UserID, string(r.IdemKey)}
+		if of, asked := prints[id]; asked && string(r.Fingerprint[:len(of)]) != of {
+			used[id] = true
+		}
+	}
+	return used, err
+}
+
+// refuseKeysOfOrders takes back the claims of keys under which an order was placed: orders keep their own keys. The read
+// comes after the insert of the claim and waits for a transaction that is placing such an order, which in turn looks for
+// claims after its own insert: one of the two sees the other.
+func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
+	var users []int64
+	var keys [][]byte
+	for i, c := range claims {
+		if states[i].Err == nil && states[i].Answer == nil {
+			hash := service.KeyHash(c.Key)
+			users, keys = append(users, c.UserID), append(keys, hash[:])
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	var rows []orderRow
+	err := s.w.WithContext(ctx).Clauses(forUpdate).Select("user_id", "idem_key").
+		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-service.KeyLife)).Find(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	used := make(map[keyID]bool, len(rows))
+	for _, r := range rows {
+		used[keyID{r.UserID, string(r.IdemKey)}] = true
+	}
+	for i, c := range claims {
+		hash := service.KeyHash(c.Key)
+		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
+			continue
+		}
+		states[i] = service.KeyState{Err: service.ErrIdempotencyMismatch}
+		err := ofKeys(s.w.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
