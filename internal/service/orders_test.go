@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -190,6 +191,28 @@ func TestSoldOutIsRemembered(t *testing.T) {
 		require.ErrorIs(t, err, ErrSoldOut)
 	}
 	require.Equal(t, 1, asked)
+}
+
+// TestPressesAfterAPurchase: a user who bought a moment ago is answered without the lane, by what the store says now; one
+// who may buy again reaches the lane, and so does everyone a while later.
+func TestPressesAfterAPurchase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		placed, active := 0, 0
+		orders := newOrders(t, openSale(100), 1, func(context.Context, Purchase) (Order, error) { placed++; active = 1; return Order{ID: 9}, nil })
+		orders.cfg.Store = &store{active: func() (int, int64, error) { return active, 9, nil }}
+		press := func() error { _, err := orders.Place(t.Context(), 7, 1, 0); return err }
+		require.NoError(t, press())
+		var dup *DuplicateOrderError
+		require.ErrorAs(t, press(), &dup)
+		require.Equal(t, int64(9), dup.OrderID)
+		require.Equal(t, 1, placed)
+		active = 0 // cancelled, on whatever server
+		require.NoError(t, press())
+		require.Equal(t, 2, placed)
+		time.Sleep(2*recentFor + time.Second)
+		require.NoError(t, press())
+		require.Equal(t, 3, placed)
+	})
 }
 
 // revocationRows is a RevocationStore.
