@@ -131,9 +131,13 @@ func (e *executor) deliver(ctx context.Context, c *call) bool {
 		return e.wait(ctx, e.post(c))
 	}
 	if e.line(c) {
-		e.ship(e.next())
-		if more := e.next(); len(more) > 0 {
-			go e.carry(more)
+		batch := e.next()
+		if len(batch) > 0 { // else another flight has taken the call
+			e.ship(batch)
+			batch = e.next()
+		}
+		if len(batch) > 0 {
+			go e.carry(batch)
 		} else {
 			e.landed.Done()
 		}

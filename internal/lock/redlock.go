@@ -134,7 +134,7 @@ func NewRedLocks(nodes []redis.UniversalClient, opts ...RedLockOption) (*RedLock
 	}
 	for _, n := range l.nodes {
 		n.exec = newExecutor(n.rdb)
-		n.exec.timeout = l.nodeTimeout
+		n.exec.rdb, n.exec.timeout = n.rdb, l.nodeTimeout
 	}
 	return &RedLocks{of: *l}, nil
 }

@@ -71,9 +71,9 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error
 	return used, err
 }
 
-// refuseKeysOfOrders takes back the claims of keys under which an order was placed: orders keep their own keys. The read
-// comes after the insert of the claim and waits for a transaction that is placing such an order, which in turn looks for
-// claims after its own insert: one of the two sees the other.
+// refuseKeysOfOrders takes back the claims of keys under which an order was placed. The read locks nothing, so that one
+// order in a slow transaction holds up no claims. An order whose transaction looked for claims just before this one was
+// stored, and is not committed yet, is not seen: then both requests have their effects, each once.
 func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
 	var users []int64
 	var keys [][]byte
@@ -87,7 +87,7 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		return nil
 	}
 	var rows []orderRow
-	err := s.w.WithContext(ctx).Clauses(forUpdate).Select("user_id", "idem_key").
+	err := s.w.WithContext(ctx).Select("user_id", "idem_key").
 		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-service.KeyLife)).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return err

@@ -168,6 +168,12 @@ func (b *batch) assign(tx *gorm.DB) error {
 	if err != nil {
 		return err
 	}
+	var elsewhere map[keyID]bool
+	if b.careful {
+		if elsewhere, err = b.store.keysElsewhere(tx, b.rows); err != nil {
+			return err
+		}
+	}
 	for _, p := range b.rows {
 		if p.fenced() {
 			p.fail(fmt.Errorf("%w: %w", service.ErrUnavailable, context.Cause(p.fence)))
@@ -179,6 +185,10 @@ func (b *batch) assign(tx *gorm.DB) error {
 				continue
 			}
 			*p.result = service.Placed{Order: e.order(), Before: true}
+			continue
+		}
+		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Name}] {
+			p.fail(service.ErrIdempotencyMismatch)
 			continue
 		}
 		of := known[p.row.UserID]

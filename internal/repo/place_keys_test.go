@@ -133,3 +133,21 @@ func TestRepeatedRequestsRaced(t *testing.T) {
 		}
 	})
 }
+
+// TestKeyOfAnotherRouteInABatch: a buyer whose key is refused, and who presses without it at the same moment, costs the
+// others of the batch nothing.
+func TestKeyOfAnotherRouteInABatch(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		require.NoError(t, s.claim(t, newClaim(10, "k", "cancel")).Err)
+		tries := &losing{Context: t.Context(), lose: func() {}, after: 1 << 30}
+		orders := []service.NewOrder{
+			keyedOrder(1, 10, v.ID, 1, "k", "order"), {Order: newOrder(2, 10, v.ID), Limit: 1}, {Order: newOrder(3, 11, v.ID), Limit: 1},
+			{Order: newOrder(4, 11, v.ID), Limit: 1}, {Order: newOrder(5, 12, v.ID), Limit: 1, Fence: tries},
+		}
+		require.Equal(t, []string{service.ErrIdempotencyMismatch.Error(), "order 2", "order 3", holds(3), "order 5"},
+			keyedOutcomes(s.PlaceOrders(t.Context(), orders)))
+		require.Less(t, 1<<30-tries.after, 10, "runs of the transaction, twice each")
+		requireBooks(t, s, v.ID, 7, 3)
+	})
+}

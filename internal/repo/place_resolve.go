@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -98,7 +99,7 @@ func (b *batch) compare(tx *gorm.DB, landed, missing []*placing) ([]*placing, er
 	if len(stay) == len(landed) {
 		return landed, nil
 	}
-	if len(b.followers) > 0 {
+	if slices.ContainsFunc(b.followers, func(f follower) bool { return refused[f.leader] }) {
 		return nil, b.lookAgain()
 	}
 	return stay, remove(tx, slices.DeleteFunc(slices.Clone(landed), func(p *placing) bool { return !refused[p] }))
@@ -112,15 +113,22 @@ func (of userOrders) has(id int64) bool {
 	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
 }
 
-// keyed returns the order that was placed under the Idempotency-Key of o within KeyLife; nil if there is none.
-func (of userOrders) keyed(o *orderRow) *orderRow {
+// keyed returns the order that was placed under the Idempotency-Key of o within KeyLife, by the same request if there is
+// one; nil if there is none.
+func (of userOrders) keyed(o *orderRow) (found *orderRow) {
+	if o.IdemKey == nil {
+		return nil
+	}
 	for i := range of {
 		r := &of[i]
-		if o.IdemKey != nil && string(r.IdemKey) == string(o.IdemKey) && o.CreatedAt.Sub(r.CreatedAt) < service.KeyLife {
-			return r
+		if !bytes.Equal(r.IdemKey, o.IdemKey) || o.CreatedAt.Sub(r.CreatedAt) >= service.KeyLife {
+			continue
+		}
+		if found = r; bytes.Equal(r.IdemRequest, o.IdemRequest) {
+			return found
 		}
 	}
-	return nil
+	return found
 }
 
 // holding returns those that hold a unit of the voucher.

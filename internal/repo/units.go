@@ -95,7 +95,7 @@ func (b *batch) refuse(dropped []*placing) {
 		p.fail(service.ErrSoldOut)
 	}
 	for _, f := range b.followers {
-		if slices.Contains(dropped, f.leader) {
+		if slices.Contains(dropped, f.leader) && f.row.row.VoucherID == f.leader.row.VoucherID {
 			f.row.fail(service.ErrSoldOut)
 		}
 	}

@@ -90,7 +90,12 @@ func (c *collector[T, R]) do(key int64, item T, deadline time.Time) R {
 		w.timer.Stop()
 		return c.leave(w)
 	case <-w.timer.C:
-		return c.failed(ErrUnavailable)
+		select {
+		case <-w.done: // both at once
+			return c.leave(w)
+		default:
+			return c.failed(ErrUnavailable)
+		}
 	}
 }
 
@@ -130,8 +135,9 @@ func (c *collector[T, R]) join(key int64, item T) *waiter[T, R] {
 		return nil
 	}
 	q.waiting = append(q.waiting, w)
-	if q.full != nil && len(q.waiting) == q.want {
+	if q.full != nil && len(q.waiting) >= q.want {
 		close(q.full)
+		q.full = nil
 	}
 	return w
 }
@@ -177,7 +183,7 @@ func (c *collector[T, R]) gather(q *queue[T, R], last int) {
 		return
 	}
 	full := make(chan struct{})
-	q.full, q.want = full, len(q.waiting)+last*9/10
+	q.full, q.want = full, min(len(q.waiting)+last*9/10, maxBatch)
 	c.mu.Unlock()
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
@@ -187,7 +193,9 @@ func (c *collector[T, R]) gather(q *queue[T, R], last int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q.full = nil
+	if q.full == full {
+		q.full = nil
+	}
 }
 
 // take removes the next batch from the queue and returns it with the queues that it is of; no queue means that nobody

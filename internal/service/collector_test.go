@@ -335,3 +335,20 @@ func TestCollectorGathersACrowd(t *testing.T) {
 		require.Equal(t, time.Millisecond, time.Since(start))
 	})
 }
+
+// TestCollectorGathersTwice: more callers come after there were enough, and before the batch is taken.
+func TestCollectorGathersTwice(t *testing.T) {
+	c := newTestCollector(1, func([]int) {})
+	q := &queue[int, answer]{serving: 2, full: make(chan struct{}), want: 2}
+	c.queues[1] = q
+	full := q.full
+	for range 2 {
+		require.NotNil(t, c.join(1, 0))
+	}
+	<-full
+	q.waiting = q.waiting[:0] // another batch has taken them
+	for range 4 {
+		require.NotNil(t, c.join(1, 0))
+	}
+	require.Len(t, q.waiting, 4)
+}

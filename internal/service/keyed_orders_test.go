@@ -186,3 +186,47 @@ func (s *sequence) RepeatedOrders(context.Context, []KeyedPurchase) ([]Placed, e
 	s.found = s.found[1:]
 	return []Placed{first}, nil
 }
+
+// TestQueuedOrderIsRepeatedAfterTheSale: a request whose order still waits in the queue gets its 202 again when the sale is
+// sold out or over.
+func TestQueuedOrderIsRepeatedAfterTheSale(t *testing.T) {
+	key := NewRequestKey("k", [32]byte{1})
+	queued := Ticket{Admission: Admission{OrderID: 6, UserID: 7, VoucherID: 1, Key: &RequestKey{Hash: key.Hash, Request: key.Request}}}
+	failed := queued
+	failed.OrderID, failed.Failed = 5, ReasonInternal
+	for name, over := range map[string]func(*Orders){
+		"ended": func(o *Orders) { o.cfg.Now = func() time.Time { return openSale(1).Sale.EndAt } },
+		"sold out": func(o *Orders) {
+			o.cfg.Sales = newSales(t, &loader{load: func(context.Context) (Voucher, error) { return openSale(0), nil }})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			orders := newOrders(t, openSale(1), 1, nil)
+			orders.cfg.Store = &keyStoreOfOrders{found: Placed{Err: ErrNotFound}}
+			orders.cfg.Queue = &ticketQueue{store: store{users: func() ([]int64, error) { return []int64{7}, nil }}, tickets: []Ticket{failed, queued}}
+			over(orders)
+			o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+			require.NoError(t, err)
+			require.True(t, replayed)
+			require.Equal(t, int64(6), o.ID)
+			require.Equal(t, OrderQueued, o.Status)
+			_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, NewRequestKey("k", [32]byte{2}))
+			require.ErrorIs(t, err, ErrIdempotencyMismatch)
+		})
+	}
+}
+
+// ticketQueue is a Queue with tickets of one user.
+type ticketQueue struct {
+	Queue
+	store
+	tickets []Ticket
+}
+
+func (q *ticketQueue) Tickets(context.Context, int64) ([]Ticket, error) { return q.tickets, nil }
+func (q *ticketQueue) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
+	return q.store.Holders(ctx, voucherID, most)
+}
+func (q *ticketQueue) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
+	return 1, 6, nil
+}

@@ -227,7 +227,8 @@ func (s *Orders) place(ctx context.Context, p Purchase) (o Order, replayed bool,
 	}
 	p.At = Moment(s.cfg.Now())
 	if err := checkOpen(&v, p.At); err != nil {
-		if p.Key != nil && !errors.Is(err, ErrSaleNotStarted) {
+		asked := p.Key != nil && !errors.Is(err, ErrSaleNotStarted)
+		if asked && (v.Sale == nil || p.At.Before(v.Sale.EndAt.Add(KeyLife))) {
 			return s.repeated(ctx, &p, err)
 		}
 		return Order{}, false, err
@@ -263,20 +264,51 @@ func (s *Orders) place(ctx context.Context, p Purchase) (o Order, replayed bool,
 func (s *Orders) repeated(ctx context.Context, p *Purchase, refused error) (o Order, replayed bool, err error) {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
+	timer := time.NewTimer(holdersWait)
+	defer timer.Stop()
 	select {
 	case s.looks <- struct{}{}:
 		defer func() { <-s.looks }()
-	case <-ctx.Done():
+	case <-timer.C:
 		return Order{}, false, ErrOverloaded
 	}
-	found, err := s.cfg.Store.RepeatedOrders(ctx, []KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
-	switch {
+	switch o, err = s.lookUp(ctx, p); {
+	case errors.Is(err, ErrNotFound):
+		return Order{}, false, refused
 	case err != nil:
 		return Order{}, false, err
-	case errors.Is(found[0].Err, ErrNotFound):
-		return Order{}, false, refused
 	}
-	return found[0].Order, true, found[0].Err
+	return o, true, nil
+}
+
+// lookUp returns the order that an earlier request with the same key placed, in the form in which it was answered: first
+// among those that are on their way to the database, then there. Errors: ErrNotFound, ErrIdempotencyMismatch,
+// ErrUnavailable.
+func (s *Orders) lookUp(ctx context.Context, p *Purchase) (Order, error) {
+	if s.cfg.Queue != nil {
+		tickets, err := s.cfg.Queue.Tickets(ctx, p.UserID)
+		if err != nil {
+			return Order{}, err
+		}
+		for i := range tickets {
+			t := &tickets[i]
+			switch {
+			case t.Key == nil || t.Key.Hash != p.Key.Hash || t.Failed != "":
+			case t.Key.Request != p.Key.Request:
+				return Order{}, ErrIdempotencyMismatch
+			default:
+				return t.order(s.cfg.PayTimeout), nil
+			}
+		}
+	}
+	found, err := s.cfg.Store.RepeatedOrders(ctx, []KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
+	if err != nil {
+		return Order{}, err
+	}
+	if s.cfg.Queue != nil && p.Wait == 0 {
+		found[0].Order.Status = OrderQueued
+	}
+	return found[0].Order, found[0].Err
 }
 
 // pressedAgain answers a user who bought a moment ago, without a lock and a place in a batch: by one or two indexed reads.
@@ -291,12 +323,13 @@ func (s *Orders) pressedAgain(ctx context.Context, p *Purchase, v *Voucher) (o O
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 	if p.Key != nil {
-		found, err := s.cfg.Store.RepeatedOrders(ctx, []KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
-		if err != nil || !errors.Is(found[0].Err, ErrNotFound) {
-			if err == nil {
-				return found[0].Order, found[0].Err == nil, found[0].Err
-			}
-			return Order{}, false, nil //nolint:nilerr // the lane says so, if it lasts
+		switch o, err = s.lookUp(ctx, p); {
+		case err == nil:
+			return o, true, nil
+		case errors.Is(err, ErrIdempotencyMismatch):
+			return Order{}, false, err
+		case !errors.Is(err, ErrNotFound):
+			return Order{}, false, nil // the lane reports the trouble, if it lasts
 		}
 	}
 	count, newest, err := s.cfg.Store.ActiveOrders(ctx, p.UserID, p.VoucherID)
@@ -348,9 +381,11 @@ func (s *Orders) soldOut(ctx context.Context, p *Purchase, v *Voucher) (o Order,
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 	if p.Key != nil && !sure {
-		found, err := s.cfg.Store.RepeatedOrders(ctx, []KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
-		if err == nil && !errors.Is(found[0].Err, ErrNotFound) {
-			return found[0].Order, true, found[0].Err
+		switch o, err = s.lookUp(ctx, p); {
+		case err == nil:
+			return o, true, nil
+		case errors.Is(err, ErrIdempotencyMismatch):
+			return Order{}, false, err
 		}
 	}
 	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)

@@ -1,15 +1,7 @@
 -- +goose Up
--- idem_key is a hash of the Idempotency-Key of the request that placed the order, idem_request one of what it said.
--- They need no index: a user has few orders, and the unique index begins with the user. That also makes idx_user
--- superfluous, which cost more than any other index because orders arrive in no order of users.
--- One statement, and no copy of the table: it works while orders are placed.
-ALTER TABLE voucher_orders
-    ADD COLUMN idem_key BINARY(16) NULL,
-    ADD COLUMN idem_request BINARY(16) NULL,
-    DROP KEY idx_user;
+-- idem_key is a hash of the Idempotency-Key of the request that placed the order, idem_request one of what it said. They
+-- need no index: a user has few orders, and the unique index begins with the user. Only metadata changes.
+ALTER TABLE voucher_orders ADD COLUMN idem_key BINARY(16) NULL, ADD COLUMN idem_request BINARY(16) NULL;
 
 -- +goose Down
-ALTER TABLE voucher_orders
-    DROP COLUMN idem_key,
-    DROP COLUMN idem_request,
-    ADD KEY idx_user (user_id, id);
+ALTER TABLE voucher_orders DROP COLUMN idem_key, DROP COLUMN idem_request;

@@ -1,0 +1,6 @@
+-- +goose Up
+-- uk_user_voucher_slot begins with the user, and a user has few orders.
+DROP INDEX idx_orders_user;
+
+-- +goose Down
+CREATE INDEX idx_orders_user ON voucher_orders (user_id, id);
