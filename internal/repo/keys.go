@@ -23,7 +23,9 @@ const maxKeptBytes = 2 << 20
 // the clocks of the servers need not agree.
 type keyDialect struct {
 	now string // the time now
-	in  string // the time in %d ms
+	// byPrimary, after the table's name, has the rows looked up by the primary key whatever the statistics say.
+	byPrimary string
+	in        string // the time in %d ms
 	// unlessThere ends an INSERT that leaves rows alone which are there already.
 	unlessThere string
 	// answer ends an INSERT of answers: where the row is there, which it is, it is answered, if the claim is the same
@@ -37,9 +39,10 @@ type keyDialect struct {
 const mysqlAnswered = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
 
 var mysqlKeys = keyDialect{
-	now: "NOW(3)", in: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", unlessThere: " ON DUPLICATE KEY UPDATE user_id = user_id",
-	answer:  " ON DUPLICATE KEY UPDATE " + assign(mysqlAnswered, "locked_until", "expires_at", "location", "content_type", "body", "status"),
-	changed: 2,
+	now: "NOW(3)", in: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", byPrimary: " FORCE INDEX (PRIMARY)",
+	unlessThere: " ON DUPLICATE KEY UPDATE user_id = user_id",
+	answer:      " ON DUPLICATE KEY UPDATE " + assign(mysqlAnswered, "locked_until", "expires_at", "location", "content_type", "body", "status"),
+	changed:     2,
 }
 
 var sqliteKeys = keyDialect{

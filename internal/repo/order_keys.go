@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"time"
@@ -23,7 +24,7 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPur
 		}
 	}
 	db := s.r.WithContext(ctx)
-	known, err := readUserOrders(db, rows, nil)
+	known, err := s.readUserOrders(db, rows, nil)
 	if err != nil {
 		return nil, s.translate(err)
 	}
@@ -44,27 +45,29 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPur
 }
 
 // keysElsewhere returns the keys of the rows that another request used: an order keeps its own key, all other requests
-// keep theirs in idempotency_keys.
+// keep theirs in idempotency_keys. It asks for pairs: of two lists MariaDB would look up every combination.
 func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error) {
-	var users []int64
-	var keys [][]byte
-	prints := map[keyID]string{}
+	prints := make(map[keyID][]byte, len(of))
+	q := &handwritten{}
+	q.add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.dialect.keys.byPrimary + " WHERE (")
 	for _, p := range of {
 		if p.key != nil && p.key.Name != "" {
-			users, keys = append(users, p.row.UserID), append(keys, []byte(p.key.Name))
-			prints[keyID{p.row.UserID, p.key.Name}] = string(p.row.IdemRequest)
+			if len(prints) > 0 {
+				q.add(" OR ")
+			}
+			q.add("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
+			prints[keyID{p.row.UserID, p.key.Name}] = p.row.IdemRequest
 		}
 	}
-	if len(keys) == 0 {
+	if len(prints) == 0 {
 		return nil, nil
 	}
-	var rows []keyRow
-	err := tx.Select("user_id", "idem_key", "fingerprint").
-		Where("user_id IN ? AND idem_key IN ? AND expires_at > "+s.dialect.keys.now, users, keys).Find(&rows).Error
-	used := map[keyID]bool{}
+	q.add(") AND expires_at > " + s.dialect.keys.now)
+	rows, err := find[keyRow](tx, q)
+	used := make(map[keyID]bool, len(rows))
 	for _, r := range rows {
 		id := keyID{r.UserID, string(r.IdemKey)}
-		if of, asked := prints[id]; asked && string(r.Fingerprint[:len(of)]) != of {
+		if print := prints[id]; !bytes.HasPrefix(r.Fingerprint, print) {
 			used[id] = true
 		}
 	}

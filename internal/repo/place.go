@@ -280,7 +280,7 @@ func (b *batch) known(tx *gorm.DB) (map[int64]userOrders, error) {
 			of = append(of, p)
 		}
 	}
-	return readUserOrders(tx, of, nil)
+	return b.store.readUserOrders(tx, of, nil)
 }
 
 // insert stores the rows in one statement and returns how many a unique index let in. It is written out because gorm's

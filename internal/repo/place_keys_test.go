@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"seckill/internal/service"
+	"seckill/internal/testenv"
 )
 
 // keyedOrder is an order of a request with an Idempotency-Key that says what.
@@ -150,4 +152,38 @@ func TestKeyOfAnotherRouteInABatch(t *testing.T) {
 		require.Less(t, 1<<30-tries.after, 10, "runs of the transaction, twice each")
 		requireBooks(t, s, v.ID, 7, 3)
 	})
+}
+
+// TestKeysOfABatchAreNotCombined: MariaDB neither looks for every key of a batch under every user of it nor reads the whole
+// table.
+func TestKeysOfABatchAreNotCombined(t *testing.T) {
+	s, err := OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	migrated(t, s)
+	const buyers = 60
+	rows := make([]*placing, buyers)
+	for i := range rows {
+		user := int64(i + 1)
+		rows[i] = &placing{
+			row: orderRow{UserID: user, IdemRequest: []byte{1}}, key: &service.RequestKey{Name: fmt.Sprint("order ", i)},
+		}
+	}
+	require.Equal(t, 1, s.claim(t, newClaim(1, "payment", "pay")).Runs)
+	require.NoError(t, s.w.Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
+		"content_type, locked_until, created_at, expires_at) SELECT seq, 'payment', fingerprint, seq, runs, done, status, location, "+
+		"content_type, locked_until, created_at, expires_at FROM idempotency_keys, seq_2_to_20000 WHERE user_id = 1").Error)
+	require.NoError(t, s.w.Exec("ANALYZE TABLE idempotency_keys").Error)
+	require.NoError(t, s.w.Transaction(func(tx *gorm.DB) error {
+		reads := func() (n int) {
+			require.NoError(t, tx.Raw("SELECT CAST(SUM(variable_value) AS SIGNED) FROM information_schema.session_status "+
+				"WHERE variable_name IN ('Handler_read_key', 'Handler_read_next', 'Handler_read_rnd_next')").Scan(&n).Error)
+			return n
+		}
+		before := reads()
+		used, err := s.keysElsewhere(tx, rows)
+		require.NoError(t, err)
+		require.Empty(t, used)
+		require.Less(t, reads()-before, 5*buyers)
+		return nil
+	}))
 }
