@@ -67,7 +67,7 @@ func OpenMySQL(dsn string) (*Store, error) {
 	open := func() (*sql.DB, error) { return mysqlPool(patient, mysqlConns) }
 	return &Store{w: w, r: r, dialect: dialect{
 		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, patient: open,
-		ordersByUser: " FORCE INDEX (uk_user_voucher_slot)", forUpdate: " FOR UPDATE",
+		ordersByUser: " FORCE INDEX (uk_user_voucher_slot)", ordersByKey: " FORCE INDEX (idx_user_idem_key)", forUpdate: " FOR UPDATE",
 		migrations: func(again *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(patient, again) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil

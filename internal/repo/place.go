@@ -273,14 +273,18 @@ func idsOf(rows []*placing) []int64 {
 
 // known reads the orders of the users whose slots cannot be guessed: of those who may hold several, and, in a careful
 // run, of all.
-func (b *batch) known(tx *gorm.DB) (map[int64]userOrders, error) {
+func (b *batch) known(tx *gorm.DB) (knownOrders, error) {
 	var of []*placing
 	for _, p := range b.rows {
 		if b.careful || p.limit > 1 {
 			of = append(of, p)
 		}
 	}
-	return b.store.readUserOrders(tx, of, nil)
+	known := knownOrders{}
+	if err := b.store.heldOrders(tx, of, known); err != nil {
+		return nil, err
+	}
+	return known, b.store.keyedOrders(tx, of, nil, known)
 }
 
 // insert stores the rows in one statement and returns how many a unique index let in. It is written out because gorm's

@@ -73,8 +73,11 @@ func (b *batch) compare(tx *gorm.DB, landed, missing []*placing) ([]*placing, er
 	if len(doubtful) == 0 {
 		return landed, nil
 	}
-	others, err := b.store.readUserOrders(tx, doubtful, landed)
-	if err != nil {
+	others := knownOrders{}
+	if err := b.store.heldOrders(tx, missing, others); err != nil {
+		return nil, err
+	}
+	if err := b.store.keyedOrders(tx, doubtful, landed, others); err != nil {
 		return nil, err
 	}
 	elsewhere, err := b.store.keysElsewhere(tx, doubtful)
@@ -107,6 +110,21 @@ func (b *batch) compare(tx *gorm.DB, landed, missing []*placing) ([]*placing, er
 
 // userOrders are orders of one user: those that hold a unit, and those with the Idempotency-Keys that were asked for.
 type userOrders []orderRow
+
+// knownOrders are orders by the id of their user.
+type knownOrders map[int64]userOrders
+
+// read adds the orders that a query returns.
+func (known knownOrders) read(tx *gorm.DB, q *handwritten) error {
+	rows, err := find[orderRow](tx, q)
+	for i := range rows {
+		r := &rows[i]
+		if of := known[r.UserID]; !of.has(r.ID) {
+			known[r.UserID] = append(of, *r)
+		}
+	}
+	return err
+}
 
 // has says whether an order with this id is among them.
 func (of userOrders) has(id int64) bool {
@@ -156,30 +174,42 @@ func freeSlot(held userOrders) int {
 	}
 }
 
-// readUserOrders reads what the users of the rows hold in their sales, and what was placed under their keys, by user.
-// It leaves out the rows in except. Without the index named, MariaDB sometimes scans a table that has just grown.
-func (s *Store) readUserOrders(tx *gorm.DB, of, except []*placing) (map[int64]userOrders, error) {
-	known := make(map[int64]userOrders, len(of))
+// heldOrders reads the active orders that the users of the rows have in the sales of the rows, and adds them to known.
+// The index is named because MariaDB sometimes scans a table that has just grown.
+func (s *Store) heldOrders(tx *gorm.DB, of []*placing, known knownOrders) error {
 	if len(of) == 0 {
-		return known, nil
+		return nil
 	}
-	users, vouchers, keys := make([]any, len(of)), []any(nil), []any(nil)
-	several := false
+	users, vouchers := make([]any, len(of)), []any(nil)
 	for i, p := range of {
 		users[i] = p.row.UserID
 		if !slices.Contains(vouchers, any(p.row.VoucherID)) {
 			vouchers = append(vouchers, p.row.VoucherID)
 		}
-		if p.key != nil {
-			keys = append(keys, p.row.IdemKey)
-			several = several || p.limit > 1
-		}
 	}
 	q := &handwritten{}
-	q.add("SELECT * FROM voucher_orders" + s.dialect.ordersByUser + " WHERE user_id").in(users)
-	q.add(" AND (slot IS NOT NULL AND voucher_id").in(vouchers)
-	if len(keys) > 0 {
-		q.add(" OR idem_key").in(keys)
+	q.add("SELECT * FROM voucher_orders" + s.dialect.ordersByUser + " WHERE slot IS NOT NULL AND user_id").in(users)
+	q.add(" AND voucher_id").in(vouchers)
+	return known.read(tx, q)
+}
+
+// keyedOrders reads the orders that were placed under the keys of the rows, those in except aside, and adds them to known.
+func (s *Store) keyedOrders(tx *gorm.DB, of, except []*placing, known knownOrders) error {
+	q := &handwritten{}
+	q.add("SELECT * FROM voucher_orders" + s.dialect.ordersByKey + " WHERE (")
+	keys, several := 0, false
+	for _, p := range of {
+		if p.key == nil {
+			continue
+		}
+		if keys > 0 {
+			q.add(" OR ")
+		}
+		q.add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
+		keys, several = keys+1, several || p.limit > 1
+	}
+	if keys == 0 {
+		return nil
 	}
 	q.add(")")
 	if len(except) > 0 {
@@ -192,9 +222,5 @@ func (s *Store) readUserOrders(tx *gorm.DB, of, except []*placing) (map[int64]us
 			q.add(s.dialect.forUpdate)
 		}
 	}
-	rows, err := find[orderRow](tx, q)
-	for _, r := range rows {
-		known[r.UserID] = append(known[r.UserID], r)
-	}
-	return known, err
+	return known.read(tx, q)
 }

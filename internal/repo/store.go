@@ -33,9 +33,9 @@ type dialect struct {
 	ping func(ctx context.Context, pool *sql.DB) error
 	// keys are the statements for idempotency keys.
 	keys keyDialect
-	// ordersByUser, after the table's name, has orders looked up by user whatever the statistics say; forUpdate ends a
-	// query that locks its rows.
-	ordersByUser, forUpdate string
+	// ordersByUser and ordersByKey, after the table's name, have orders looked up by user or key whatever the statistics
+	// say; forUpdate ends a query that locks its rows.
+	ordersByUser, ordersByKey, forUpdate string
 	// patient opens a connection of its own without the deadlines that buyers need, for schema changes and books.
 	patient func() (*sql.DB, error)
 	// migrations is patient for schema changes. While again is true, a statement that is in effect already is skipped.
