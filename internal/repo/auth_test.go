@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
@@ -18,25 +19,25 @@ func TestLoginCode(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		refuse := errors.New("refused")
-		require.ErrorIs(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
-			require.Equal(t, service.LoginCode{Phone: "138"}, *lc)
+		require.ErrorIs(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
+			require.Equal(t, auth.LoginCode{Phone: "138"}, *lc)
 			lc.Attempts = 9
 			return refuse
 		}), refuse)
-		want := service.LoginCode{
+		want := auth.LoginCode{
 			Phone: "138", Hash: []byte{1, 2, 3}, Attempts: 1, SentAt: now, ExpiresAt: now.Add(time.Minute), WindowStart: now, SentCount: 2,
 		}
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
 			require.Zero(t, lc.Attempts, "a refused change is not written")
 			*lc = want
 			return nil
 		}))
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
 			require.Equal(t, want, *lc)
 			lc.Hash = nil
 			return nil
 		}))
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
 			require.Empty(t, lc.Hash)
 			return nil
 		}))
@@ -50,7 +51,7 @@ func TestGuessesAreCounted(t *testing.T) {
 		var wg sync.WaitGroup
 		for range guesses {
 			wg.Go(func() {
-				if err := s.ChangeLoginCode(context.Background(), "138", func(lc *service.LoginCode) error {
+				if err := s.ChangeLoginCode(context.Background(), "138", func(lc *auth.LoginCode) error {
 					lc.Attempts++
 					lc.SentAt, lc.ExpiresAt, lc.WindowStart = now, now, now
 					return nil
@@ -60,7 +61,7 @@ func TestGuessesAreCounted(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.NoError(t, s.ChangeLoginCode(t.Context(), "138", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(t.Context(), "138", func(lc *auth.LoginCode) error {
 			require.Equal(t, guesses, lc.Attempts)
 			return nil
 		}))
@@ -68,19 +69,19 @@ func TestGuessesAreCounted(t *testing.T) {
 }
 
 // anyCode accepts whatever code there is.
-func anyCode(*service.LoginCode) bool { return true }
+func anyCode(*auth.LoginCode) bool { return true }
 
 // sendCode gives a phone a code.
 func sendCode(t *testing.T, s *Store, phone string) {
 	t.Helper()
-	require.NoError(t, s.ChangeLoginCode(t.Context(), phone, func(lc *service.LoginCode) error {
+	require.NoError(t, s.ChangeLoginCode(t.Context(), phone, func(lc *auth.LoginCode) error {
 		lc.Hash, lc.SentAt, lc.ExpiresAt, lc.WindowStart = []byte{1}, now, now, now
 		return nil
 	}))
 }
 
-func newSession(id string) service.Session {
-	return service.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+func newSession(id string) auth.Session {
+	return auth.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 }
 
 // TestFirstLogins races the first logins of one phone: one user, a session each.
@@ -115,13 +116,13 @@ func TestFirstLogins(t *testing.T) {
 func TestWrongGuess(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		newcomer := service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}
-		wrong := func(lc *service.LoginCode) bool { lc.Attempts++; return false }
+		wrong := func(lc *auth.LoginCode) bool { lc.Attempts++; return false }
 		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode)
 		require.ErrorIs(t, err, service.ErrWrongCode, "no code was ever sent")
 		sendCode(t, s, "1")
 		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong)
 		require.ErrorIs(t, err, service.ErrWrongCode)
-		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *auth.LoginCode) error {
 			require.Equal(t, 1, lc.Attempts)
 			return nil
 		}))
@@ -154,7 +155,7 @@ func TestRotateSession(t *testing.T) {
 }
 
 func rotate(s *Store, id string, generation int64, at time.Time, patience time.Duration) error {
-	_, err := s.RotateSession(context.Background(), service.Rotation{
+	_, err := s.RotateSession(context.Background(), auth.Rotation{
 		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Patience: patience,
 	})
 	return err
@@ -216,7 +217,7 @@ func TestRevocations(t *testing.T) {
 func TestRevocationsAfterAFailover(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		clock := now
-		r := service.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
+		r := auth.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
 		revoke := func(seq int64, id string) {
 			require.NoError(t, s.w.Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
 		}
