@@ -27,8 +27,8 @@ export const batch = (s) => (s.batches > 0 ? s.batch_rows / s.batches : null);
 
 const fact = (name) => (s) => s[name] ?? null;
 
-// plots of a sale. A series is {name, value(second)}. `stacked` series are drawn as areas on top of each other. `counts`
-// marks series of events, whose sums are described; of others the last value is.
+// The plots of a sale. A series is {name, value(second)}. `stacked` draws the series as stacked areas. `counts` means that
+// the series count events: the accessible name of the plot then gives their sums instead of their last values.
 export const plots = [
   { name: "orders", counts: true, series: [{ name: "durable", value: durable }, { name: "accepted", value: accepted }] },
   { name: "refusals", counts: true, stacked: true, series: codes.map((code) => ({ name: code, value: (s) => refused(s, code) })) },

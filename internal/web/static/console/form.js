@@ -30,7 +30,7 @@ function id(input) {
   return input;
 }
 
-const MOST = 100_000_000_000; // smallest units
+const MAX_AMOUNT = 100_000_000_000; // in the smallest unit
 
 // amount parses 9.90 as 990 if the currency has two decimals. It does not use fractional numbers.
 function amount(input, { currency }) {
@@ -38,7 +38,7 @@ function amount(input, { currency }) {
   const [, units, fraction = ""] = /^(\d{1,12})(?:[.,](\d+))?$/.exec(input) ?? reject("form.amount");
   if (fraction.length > places) reject("form.decimals", { places });
   const n = Number(units + fraction.padEnd(places, "0"));
-  if (n > MOST) reject("form.amount");
+  if (n > MAX_AMOUNT) reject("form.amount");
   return n;
 }
 

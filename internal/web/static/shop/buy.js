@@ -35,7 +35,7 @@ export const onChange = changes.on;
 //            the next press repeats the request
 export const purchase = (voucherID) => purchases.get(voucherID)?.state ?? { is: "idle" };
 
-// press buys one unit. It returns when the outcome is known, or known to be undeterminable for now.
+// press buys one unit. It returns when the outcome is known, or unknown with all retries used up.
 export async function press(voucherID) {
   let p = purchases.get(voucherID);
   if (p?.running) return;

@@ -22,7 +22,7 @@ export const onChange = changes.on;
 export const all = () => [...sales.values()];
 export const sale = (id) => sales.get(id);
 export const hasMore = () => cursor !== null;
-// error is the Problem of the last polls, once it is worth showing.
+// error is the Problem of the last failed poll; null after a success, and for a first failure that may be an accident.
 export let error = null;
 export let loaded = false;
 
