@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
 
@@ -38,7 +39,7 @@ SELECT COUNT(*) FROM (
 
 // CountSale implements service.MonitorStore. On MySQL it has, as Books, a connection of its own without the deadlines of
 // the others.
-func (s *Store) CountSale(ctx context.Context, voucherID int64) (c service.SaleCount, err error) {
+func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.SaleCount, err error) {
 	db, opts := s.Pools()["read"], (*sql.TxOptions)(nil)
 	if s.Dialect() == "mysql" {
 		if db, err = s.dialect.patient(); err != nil {
@@ -56,8 +57,8 @@ func (s *Store) CountSale(ctx context.Context, voucherID int64) (c service.SaleC
 	return c, s.translate(err)
 }
 
-func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c service.SaleCount, err error) {
-	c = service.SaleCount{Books: service.Books{VoucherID: voucherID}, ByStatus: map[service.OrderStatus]int64{}}
+func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.SaleCount, err error) {
+	c = salestats.SaleCount{Books: service.Books{VoucherID: voucherID}, ByStatus: map[service.OrderStatus]int64{}}
 	var limit int
 	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user FROM seckill_vouchers WHERE voucher_id = ?", voucherID).
 		Scan(&c.Books.InitialStock, &c.Books.Stock, &limit)
