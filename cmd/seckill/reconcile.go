@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"seckill/internal/idgen"
+	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 )
@@ -30,10 +31,10 @@ const (
 )
 
 // newReconciler completes a configuration. g may be nil.
-func newReconciler(e *env, g service.ReconcileGate, store *repo.Store, cfg service.ReconcilerConfig) *service.Reconciler {
+func newReconciler(e *env, g reconcile.Gate, store *repo.Store, cfg reconcile.Config) *reconcile.Reconciler {
 	cfg.Gate, cfg.Store, cfg.OrderTime, cfg.Log = g, store, idgen.Time, e.log
 	cfg.MinAge, cfg.Every = e.tuning.minAge, e.tuning.every
-	return service.NewReconciler(cfg)
+	return reconcile.New(cfg)
 }
 
 // reconcileCmd is for operators who have a shell and no admin's token. It does what the admin's routes do, for all sales.
@@ -60,7 +61,7 @@ func (r reconcileCmd) Run(e *env) (err error) {
 			return &exitError{exitUnchecked, fmt.Errorf("could not check the database: %w", err)}
 		}
 	}
-	var reports []service.Report
+	var reports []reconcile.Report
 	for len(ids) > 0 {
 		n := min(len(ids), reconcilePage)
 		some, err := reconciler.ReconcileAll(e.ctx, ids[:n], r.Apply)
@@ -73,8 +74,8 @@ func (r reconcileCmd) Run(e *env) (err error) {
 }
 
 // connect makes a reconciler beside the servers that are configured here.
-func (r reconcileCmd) connect(e *env, store *repo.Store) (*service.Reconciler, func(), error) {
-	cfg := service.ReconcilerConfig{Now: time.Now, Pause: cmp.Or(e.tuning.pause, reconcilePause)}
+func (r reconcileCmd) connect(e *env, store *repo.Store) (*reconcile.Reconciler, func(), error) {
+	cfg := reconcile.Config{Now: time.Now, Pause: cmp.Or(e.tuning.pause, reconcilePause)}
 	rdb, err := sharedRedis(e.cfg)
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +115,7 @@ func existingStore(e *env) (*repo.Store, error) {
 }
 
 // printReports writes the table, and says by its error what is left.
-func printReports(out io.Writer, reports []service.Report) error {
+func printReports(out io.Writer, reports []reconcile.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	left, repaired, busy := 0, 0, 0
 	heading := "voucher\tfinding\tcount\toldest\tstate\tdetail\n"
@@ -150,7 +151,7 @@ func age(oldest, now time.Time) string {
 	return now.Sub(oldest).Truncate(time.Second).String()
 }
 
-func state(f service.Finding) string {
+func state(f reconcile.Finding) string {
 	switch {
 	case f.Repaired:
 		return "repaired"
@@ -186,15 +187,15 @@ func (m *metrics) newReconcileMetrics() {
 	m.reconciles = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "When the background last could compare everything.",
 	})
-	for _, kind := range service.Kinds() { // a first event would else bring a counter into being at 1
+	for _, kind := range reconcile.Kinds() { // a first event would else bring a counter into being at 1
 		m.findings.WithLabelValues(string(kind))
 		m.repairs.WithLabelValues(string(kind))
 	}
 }
 
 // reconciled is told of every round of the reconciler.
-func (m *metrics) reconciled(r service.Round) {
-	for _, kind := range service.Kinds() {
+func (m *metrics) reconciled(r reconcile.Round) {
+	for _, kind := range reconcile.Kinds() {
 		m.findings.WithLabelValues(string(kind)).Set(float64(r.Findings[kind]))
 		m.repairs.WithLabelValues(string(kind)).Add(float64(r.Repaired[kind]))
 	}

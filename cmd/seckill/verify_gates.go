@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/admission"
+	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 )
@@ -90,14 +91,14 @@ func checkGates(e *env, rdb redis.UniversalClient, store *repo.Store, books []se
 
 // names tells the orders that the gate holds and that hold no unit, if they can be told.
 func (c *gateChecker) names(e *env, voucherID int64) string {
-	reconciler := newReconciler(e, c.gate, c.store, service.ReconcilerConfig{Queue: true, Now: time.Now})
+	reconciler := newReconciler(e, c.gate, c.store, reconcile.Config{Queue: true, Now: time.Now})
 	reports, err := reconciler.ReconcileAll(e.ctx, []int64{voucherID}, false)
 	if err != nil {
 		return "" // which orders it is about is a courtesy
 	}
 	var orders string
 	for _, f := range reports[0].Findings {
-		if f.Kind == service.KindPhantom || f.Kind == service.KindNotReleased {
+		if f.Kind == reconcile.KindPhantom || f.Kind == reconcile.KindNotReleased {
 			orders += fmt.Sprintf("; %s%s", f.Kind, orderList(f.Orders, f.Count))
 		}
 	}
@@ -178,7 +179,7 @@ func (c *gateChecker) view(ctx context.Context, voucherID int64) (gateView, erro
 
 // compareGate holds a gate against the units left and the active orders of the database. The gate has counted queued
 // admissions, of which nobody knows here how many are committed: they explain a difference of up to as many.
-func compareGate(g service.GateLevel, sale service.SaleLevel) gateView {
+func compareGate(g service.GateLevel, sale reconcile.SaleLevel) gateView {
 	v := gateView{level: g}
 	queued := g.Queued
 	if g.Backlog == 0 {

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/reconcile"
 	"seckill/internal/service"
 )
 
@@ -29,7 +30,7 @@ func TestCompareGate(t *testing.T) {
 		"sold by another lane":     {service.GateLevel{Stock: 7, Held: 3}, 6, 4, 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := compareGate(tc.gate, service.SaleLevel{Stock: tc.stock, Active: tc.active})
+			v := compareGate(tc.gate, reconcile.SaleLevel{Stock: tc.stock, Active: tc.active})
 			require.Len(t, v.wrong, tc.wrong, "%s", v)
 			require.Len(t, v.odd, tc.odd, "%s", v)
 			require.Equal(t, tc.wrong+tc.odd == 0, v.fits())

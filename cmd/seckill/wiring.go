@@ -13,6 +13,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/payment"
 	"seckill/internal/queue"
+	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -86,7 +87,7 @@ func newServer(e *env, p parts) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reconciler := newReconciler(e, gate, p.store, service.ReconcilerConfig{
+	reconciler := newReconciler(e, gate, p.store, reconcile.Config{
 		Queue: cfg.OrderLane == "queue", InUse: inUse, Now: now, Observe: m.reconciled,
 	})
 	s.background = append(s.background, reconciler.Run, func(ctx context.Context) { <-ctx.Done(); gate.Close() })

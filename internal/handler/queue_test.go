@@ -14,6 +14,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/handler"
+	"seckill/internal/reconcile"
 	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
@@ -63,7 +64,7 @@ func newQueueEnv(t *testing.T) *queueEnv {
 		s.change = func(cfg *handler.Config) {
 			cfg.DeadLetters = &service.DeadLetters{Store: gate, Reader: q.state}
 			cfg.Rush, cfg.LostAfter = &rusher{}, time.Second
-			cfg.Reconciler = service.NewReconciler(service.ReconcilerConfig{
+			cfg.Reconciler = reconcile.New(reconcile.Config{
 				Gate: gate, Store: db, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond,
 				OrderTime: func(int64) time.Time { return q.clock.now().Add(-time.Hour) }, // ids of these tests tell no time
 			})

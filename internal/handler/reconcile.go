@@ -6,10 +6,11 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/reconcile"
 	"seckill/internal/service"
 )
 
-type reconcileHandler struct{ reconciler *service.Reconciler }
+type reconcileHandler struct{ reconciler *reconcile.Reconciler }
 
 // reconcileOut is the answer of both routes.
 type reconcileOut struct {
@@ -39,7 +40,7 @@ type heldOrder struct {
 	UserID  ID `json:"user_id"`
 }
 
-func newReconcileOut(all service.Reconciliation) reconcileOut {
+func newReconcileOut(all reconcile.Reconciliation) reconcileOut {
 	out := reconcileOut{Reports: make([]reportOut, len(all.Reports)), LeftOut: all.LeftOut}
 	for i, r := range all.Reports {
 		report := reportOut{
@@ -53,7 +54,7 @@ func newReconcileOut(all service.Reconciliation) reconcileOut {
 	return out
 }
 
-func newFindingOut(f service.Finding) findingOut {
+func newFindingOut(f reconcile.Finding) findingOut {
 	out := findingOut{
 		Kind: string(f.Kind), Detail: f.Detail, Count: f.Count, Orders: make([]heldOrder, len(f.Orders)),
 		Repairable: f.Repairable, Repaired: f.Repaired,

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
+	"seckill/internal/reconcile"
 )
 
 const reconcilePath = "/api/v1/admin/reconcile"
@@ -121,7 +121,7 @@ func TestEveryFindingIsExplained(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reconcile.md")
 	require.NoError(t, err)
 	var words []any
-	for _, kind := range service.Kinds() {
+	for _, kind := range reconcile.Kinds() {
 		words = append(words, string(kind))
 		assert.Contains(t, string(page), "`"+string(kind)+"`")
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"seckill/internal/auth"
+	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
@@ -28,7 +29,7 @@ type Config struct {
 	Shops          service.ShopStore
 	AuditLog       service.AuditStore
 	Keys           *service.Idempotency
-	Reconciler     *service.Reconciler
+	Reconciler     *reconcile.Reconciler
 	Pulse          *salestats.Pulse    // counts the answers to buyers; may be nil
 	Monitor        *salestats.Monitor  // shows sales as they are now
 	SaleWatchers   *salestats.Watchers // of sales

@@ -15,6 +15,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/idgen"
+	"seckill/internal/reconcile"
 	"seckill/internal/service"
 	"seckill/internal/simtest"
 )
@@ -252,10 +253,10 @@ func (s *simulation) reconcile(t *rapid.T) {
 	ctx, cancel := context.WithTimeout(s.ctx, 11*time.Second)
 	defer cancel()
 	rounds := 0
-	service.NewReconciler(service.ReconcilerConfig{
+	reconcile.New(reconcile.Config{
 		Gate: laneGate{s.back}, Store: s.store, Queue: true, InUse: s.lane.InUse, OrderTime: idgen.Time,
 		Now: func() time.Time { return noonOfSale.AddDate(0, 0, 1) }, Log: slog.New(rebuilds{slog.DiscardHandler, s}),
-		Observe: func(r service.Round) {
+		Observe: func(r reconcile.Round) {
 			rounds++
 			require.True(t, r.OK)
 			s.found = r.Findings
@@ -263,7 +264,7 @@ func (s *simulation) reconcile(t *rapid.T) {
 	}).Run(ctx)
 	require.Equal(t, 2, rounds)
 	for kind := range s.found { // of the last round, in which what differed was repaired
-		require.Contains(t, []service.Kind{service.KindStuck, service.KindDeadLetters, service.KindUnpaid}, kind)
+		require.Contains(t, []reconcile.Kind{reconcile.KindStuck, reconcile.KindDeadLetters, reconcile.KindUnpaid}, kind)
 	}
 }
 

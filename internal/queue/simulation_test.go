@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/internal/service"
+	"seckill/internal/reconcile"
 	"seckill/internal/simtest"
 	"seckill/internal/testenv"
 )
@@ -32,7 +32,7 @@ type simulation struct {
 	gates    map[int64]*gateFacts
 	twice    map[int64]bool // order ids that were handed out twice, after Redis lost their counter
 	booked   *picture       // whose books were checked last
-	found    map[service.Kind]int
+	found    map[reconcile.Kind]int
 	seen     map[string]int // what happened how often, in all runs
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/reconcile"
 	"seckill/internal/service"
 )
 
@@ -48,15 +49,15 @@ func eachActive(tx *gorm.DB, voucherID int64, see func(h service.Holder, slotles
 }
 
 // SaleLevel implements service.GateStore.
-func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (service.SaleLevel, error) {
-	var level service.SaleLevel
+func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (reconcile.SaleLevel, error) {
+	var level reconcile.SaleLevel
 	err := s.census(ctx, func(tx *gorm.DB) error {
 		var sale saleRow
 		err := tx.Select("stock", "limit_per_user").Where("voucher_id = ?", voucherID).Take(&sale).Error
 		if err != nil {
 			return err
 		}
-		level = service.SaleLevel{Stock: sale.Stock, Limit: sale.LimitPerUser}
+		level = reconcile.SaleLevel{Stock: sale.Stock, Limit: sale.LimitPerUser}
 		level.Active, level.Sum, err = sumActive(tx, voucherID)
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/reconcile"
 	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
@@ -177,12 +178,12 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		requireBooks(t, s, c.ID, 3, 2)
 		level, err := s.SaleLevel(ctx, c.ID)
 		require.NoError(t, err)
-		require.Equal(t, service.SaleLevel{Stock: 3, Limit: 1, Active: 2, Sum: 1 + 3}, level)
+		require.Equal(t, reconcile.SaleLevel{Stock: 3, Limit: 1, Active: 2, Sum: 1 + 3}, level)
 		_, err = cancel(ctx, s, 10, 1, now)
 		require.NoError(t, err)
 		level, err = s.SaleLevel(ctx, c.ID)
 		require.NoError(t, err)
-		require.Equal(t, service.SaleLevel{Stock: 4, Limit: 1, Active: 1, Sum: 3}, level)
+		require.Equal(t, reconcile.SaleLevel{Stock: 4, Limit: 1, Active: 1, Sum: 3}, level)
 		_, err = s.SaleLevel(ctx, 999)
 		require.ErrorIs(t, err, service.ErrNotFound)
 		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, within(1, []service.Order{

@@ -14,6 +14,7 @@ import (
 	"seckill/internal/admission"
 	"seckill/internal/idgen"
 	"seckill/internal/queue"
+	"seckill/internal/reconcile"
 	"seckill/internal/service"
 	"seckill/internal/simtest"
 )
@@ -261,7 +262,7 @@ func (l *life) settleLate(t *rapid.T) {
 func (l *life) audit(at *shop) {
 	ctx, cancel := context.WithTimeout(l.ctx, 11*time.Second)
 	defer cancel()
-	service.NewReconciler(service.ReconcilerConfig{
+	reconcile.New(reconcile.Config{
 		Gate: l.gate, Store: l.real, Queue: true, InUse: at.lane.InUse, OrderTime: idgen.Time,
 		Now: func() time.Time { return time.Now().AddDate(0, 0, 1) }, Log: slog.New(rebuilds{slog.DiscardHandler, l}),
 	}).Run(ctx)

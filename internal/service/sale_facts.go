@@ -16,7 +16,8 @@ type Named struct {
 	Orders []Holder // at most MaxNamed
 }
 
-func named(hs []Holder) Named {
+// NewNamed counts the orders and names the first of them.
+func NewNamed(hs []Holder) Named {
 	return Named{Count: int64(len(hs)), Orders: hs[:min(len(hs), MaxNamed)]}
 }
 
@@ -81,11 +82,11 @@ func (f *SaleFacts) name(v *Violation) {
 	switch {
 	case v.rule == ruleOversold && f.Voucher.Sale == nil:
 		v.Detail += "; there is no such sale"
-		v.Orders = named(f.Holders)
+		v.Orders = NewNamed(f.Holders)
 		v.Orders.Count = f.Active
 	case v.rule == ruleOversold:
 		v.Detail += "; the newest are those beyond"
-		v.Orders = named(newest(f.Active - b.InitialStock - b.Additions))
+		v.Orders = NewNamed(newest(f.Active - b.InitialStock - b.Additions))
 	case v.rule == ruleOverLimit:
 		users := f.overLimit()
 		v.Detail += ": " + userList(users)
@@ -98,7 +99,7 @@ func (f *SaleFacts) name(v *Violation) {
 		v.Orders = f.BadSlots
 	case v.rule == ruleBalance && excess > 0:
 		v.Detail += "; an order took no unit, perhaps one of the newest, or a unit was added by nobody"
-		v.Orders = named(newest(MaxNamed))
+		v.Orders = NewNamed(newest(MaxNamed))
 	case v.rule == ruleBalance, v.rule == ruleUndersold:
 		v.Detail += "; an order did not give its unit back, perhaps one of these, or a unit was taken by nobody"
 		v.Orders = f.Returned

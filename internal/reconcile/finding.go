@@ -1,6 +1,9 @@
-package service
+package reconcile
 
-import "time"
+import (
+	"seckill/internal/service"
+	"time"
+)
 
 // Kind names what a finding is about. The words are part of the API and labels of the metrics; docs/reconcile.md tells
 // what each means and what to do.
@@ -46,10 +49,10 @@ func Kinds() []Kind {
 // Finding is a difference between what there is and what should be.
 type Finding struct {
 	Kind       Kind
-	Detail     string    // for a person
-	Count      int64     // orders; of a counter, by how much it is off
-	Orders     []Holder  // at most MaxNamed of them
-	Oldest     time.Time // when the oldest of these was made, by its id; zero if there is none
+	Detail     string           // for a person
+	Count      int64            // orders; of a counter, by how much it is off
+	Orders     []service.Holder // at most MaxNamed of them
+	Oldest     time.Time        // when the oldest of these was made, by its id; zero if there is none
 	Repairable bool
 	Repaired   bool
 }

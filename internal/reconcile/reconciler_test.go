@@ -1,7 +1,8 @@
-package service
+package reconcile
 
 import (
 	"context"
+	"seckill/internal/service"
 	"slices"
 	"testing"
 	"time"
@@ -53,9 +54,9 @@ func TestReconcileOfARepairThatDoesNotHelp(t *testing.T) {
 	w.loadIsBad = true
 	found := w.report(r, true)
 	require.Equal(t, 1, found.Left())
-	w.loadFails = ErrUnavailable
+	w.loadFails = service.ErrUnavailable
 	_, err := r.Reconcile(t.Context(), worldVoucher, true)
-	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorIs(t, err, service.ErrUnavailable)
 }
 
 // TestReconcileBelievesNothingOnce: what is there in one look only was under way.
@@ -80,7 +81,7 @@ func TestReconcileBelievesNothingOnce(t *testing.T) {
 			w.build()
 			w.view.Level.Stock += int64(look)
 			w.view.Level.Queued += int64(look)
-			w.view.Tickets = append(w.view.Tickets, Holder{OrderID: 500 + int64(look), UserID: 9})
+			w.view.Tickets = append(w.view.Tickets, service.Holder{OrderID: 500 + int64(look), UserID: 9})
 		}
 		require.Empty(t, w.report(w.reconciler(), true).Findings)
 	})
@@ -96,9 +97,9 @@ func TestReconcileWhileBuyersCancel(t *testing.T) {
 			w.before = func(look int) {
 				w.facts = base
 				w.build()
-				h := Holder{OrderID: first + int64(look), UserID: 9}
+				h := service.Holder{OrderID: first + int64(look), UserID: 9}
 				if cancels {
-					w.gone = []OrderFact{{Holder: h}}
+					w.gone = []service.OrderFact{{Holder: h}}
 					w.view.Buyers = append(w.view.Buyers, h)
 					w.view.Level.Stock, w.view.Level.Held, w.view.Level.Sum = 92, 8, w.facts.Sum+106+h.OrderID
 					return
@@ -118,7 +119,7 @@ func TestReconcileWhileBuyersCancel(t *testing.T) {
 	w := newWorld(t)
 	w.before = func(look int) {
 		w.build()
-		h := Holder{OrderID: int64(look), UserID: 9}
+		h := service.Holder{OrderID: int64(look), UserID: 9}
 		w.view.Buyers = append(w.view.Buyers, h)
 		w.view.Level.Stock -= 2
 		w.view.Level.Held++
@@ -135,10 +136,10 @@ func TestReconcileLeavesTheYoungAlone(t *testing.T) {
 	const young, old = 9, 11 // seconds
 	for _, age := range []int64{young, old} {
 		w := newWorld(t)
-		h := Holder{OrderID: age, UserID: 1}
+		h := service.Holder{OrderID: age, UserID: 1}
 		w.view.Buyers = append(w.view.Buyers, h)
 		w.view.Tickets = append(w.view.Tickets, h)
-		w.facts.Holders = append(w.facts.Holders, Holder{OrderID: age, UserID: 2})
+		w.facts.Holders = append(w.facts.Holders, service.Holder{OrderID: age, UserID: 2})
 		require.Len(t, w.report(w.reconciler(), false).Findings, map[int64]int{young: 0, old: 3}[age], "%d s", age)
 	}
 }
@@ -148,15 +149,15 @@ func TestReconcileLeavesTheYoungAlone(t *testing.T) {
 func TestReconcileOrdersOnTheirWay(t *testing.T) {
 	w := newWorld(t)
 	w.facts.Settled = []int64{106}
-	w.facts.Holders = append(w.facts.Holders, Holder{106, 1106})
+	w.facts.Holders = append(w.facts.Holders, held(106, 1106))
 	w.facts.Active++
 	w.facts.Sum += 106
 	w.facts.Voucher.Sale.Stock--
 	require.Empty(t, w.report(w.reconciler(), false).Findings)
 
 	w = newWorld(t)
-	w.view.Buyers = append(w.view.Buyers, Holder{300, 1300})
-	w.gone = []OrderFact{{Holder: Holder{300, 1300}, Active: true}}
+	w.view.Buyers = append(w.view.Buyers, held(300, 1300))
+	w.gone = []service.OrderFact{{Holder: held(300, 1300), Active: true}}
 	require.Empty(t, w.report(w.reconciler(), false).Findings)
 }
 
@@ -216,7 +217,7 @@ func TestReconcileWhereNobodyAsksTheGate(t *testing.T) {
 	for name, d := range gateDamage {
 		w := newWorld(t)
 		d.damage(w)
-		require.Empty(t, w.report(w.reconciler(func(c *ReconcilerConfig) { c.Queue = false }), true).Findings, name)
+		require.Empty(t, w.report(w.reconciler(func(c *Config) { c.Queue = false }), true).Findings, name)
 		w.facts.Voucher.Sale.EndAt = testNow.Add(-time.Minute)
 		want := 0
 		if d.kind == KindTicketStray || d.kind == KindTicketMissing {
@@ -225,27 +226,27 @@ func TestReconcileWhereNobodyAsksTheGate(t *testing.T) {
 		require.Len(t, w.report(w.reconciler(), false).Findings, want, name)
 	}
 	w := newWorld(t)
-	w.view = GateView{Cold: true}
+	w.view = service.GateView{Cold: true}
 	w.facts.Holders, w.facts.Active, w.facts.Voucher.Sale.Stock = nil, 0, 100
 	require.Empty(t, w.report(w.reconciler(), false).Findings, "nobody has bought yet")
-	w.view = GateView{Cold: true, Leftovers: true, Loading: true}
+	w.view = service.GateView{Cold: true, Leftovers: true, Loading: true}
 	require.Empty(t, w.report(w.reconciler(), false).Findings, "somebody is at work")
 
-	require.Empty(t, w.report(w.reconciler(func(c *ReconcilerConfig) { c.Gate = nil }), true).Findings)
+	require.Empty(t, w.report(w.reconciler(func(c *Config) { c.Gate = nil }), true).Findings)
 }
 
 // TestReconcileReports what it cannot repair.
 func TestReconcileReports(t *testing.T) {
-	orders := func(ids ...int64) Named {
-		var hs []Holder
+	orders := func(ids ...int64) service.Named {
+		var hs []service.Holder
 		for _, id := range ids {
-			hs = append(hs, Holder{OrderID: id, UserID: id + 1000})
+			hs = append(hs, service.Holder{OrderID: id, UserID: id + 1000})
 		}
-		return named(hs)
+		return service.NewNamed(hs)
 	}
 	for name, tc := range map[string]struct {
 		kind   Kind
-		orders []Holder
+		orders []service.Holder
 		damage func(w *world)
 	}{
 		"stuck":        {KindStuck, orders(106).Orders, func(w *world) { w.view.Queue[0].Since = testNow.Add(-2 * time.Minute) }},
@@ -282,25 +283,25 @@ func TestReconcileOfSeveral(t *testing.T) {
 	for id := int64(60); id > 30; id-- {
 		w.sales = append(w.sales, id)
 	}
-	r := w.reconciler(func(c *ReconcilerConfig) { c.InUse = func() []int64 { return []int64{500, 7} } })
+	r := w.reconciler(func(c *Config) { c.InUse = func() []int64 { return []int64{500, 7} } })
 	all, err := r.Reconcile(t.Context(), 0, false)
 	require.NoError(t, err)
 	require.Len(t, all.Reports, 20)
 	require.Equal(t, []int64{500, 7, 60, 59}, w.asked[:4])
 	require.Equal(t, int64(31-19), all.LeftOut)
 
-	w.facts = SaleFacts{}
-	w.view = GateView{}
+	w.facts = service.SaleFacts{}
+	w.view = service.GateView{}
 	_, err = r.Reconcile(t.Context(), 99, false)
-	require.ErrorIs(t, err, ErrNotFound)
-	w.storeFails = ErrUnavailable
+	require.ErrorIs(t, err, service.ErrNotFound)
+	w.storeFails = service.ErrUnavailable
 	_, err = r.Reconcile(t.Context(), 0, false)
-	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorIs(t, err, service.ErrUnavailable)
 
 	r.room <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = r.Reconcile(ctx, 99, false)
-	require.ErrorIs(t, err, ErrUnavailable, "somebody is at it for too long")
+	require.ErrorIs(t, err, service.ErrUnavailable, "somebody is at it for too long")
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -1,8 +1,9 @@
-package service
+package reconcile
 
 import (
 	"context"
 	"errors"
+	"seckill/internal/service"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ func TestRunGlances(t *testing.T) {
 func TestRunLooksOnceAMinute(t *testing.T) {
 	l := newRounds(t)
 	l.round()
-	l.view.Buyers[0], l.view.Buyers[1] = Holder{500, 9}, Holder{501, 9}
+	l.view.Buyers[0], l.view.Buyers[1] = held(500, 9), held(501, 9)
 	l.round()
 	require.Equal(t, 1, l.looks)
 	w := l.watches[worldVoucher]
@@ -122,7 +123,7 @@ func TestRunRests(t *testing.T) {
 // TestRunTellsOfTheBooks in every round, and forgets sales that nobody sells.
 func TestRunTellsOfTheBooks(t *testing.T) {
 	l := newRounds(t)
-	l.facts.BadSlots = named([]Holder{{103, 1103}})
+	l.facts.BadSlots = service.NewNamed([]service.Holder{held(103, 1103)})
 	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings)
 	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings, "it is there still, though nobody looked")
 	l.sales = nil
@@ -159,7 +160,7 @@ func TestRun(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	rounds := 0
-	r := w.reconciler(func(c *ReconcilerConfig) {
+	r := w.reconciler(func(c *Config) {
 		c.Every = time.Millisecond
 		c.Observe = func(round Round) {
 			require.Equal(t, testNow, round.At)

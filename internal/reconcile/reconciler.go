@@ -1,39 +1,41 @@
-package service
+// Package reconcile compares Redis with the database while the sale goes on, and repairs Redis.
+package reconcile
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"seckill/internal/service"
 	"slices"
 	"time"
 )
 
 // ReconcileGate is the gate as the reconciler sees it.
-type ReconcileGate interface {
+type Gate interface {
 	// Inspect reads all that Redis holds of a voucher; of more than most buyers only how many they are.
-	Inspect(ctx context.Context, voucherID int64, most int) (GateView, error)
+	Inspect(ctx context.Context, voucherID int64, most int) (service.GateView, error)
 	// Level reads the numbers, all of one moment. Errors: ErrGateCold, ErrGateBroken, ErrUnavailable.
-	Level(ctx context.Context, voucherID int64) (GateLevel, error)
+	Level(ctx context.Context, voucherID int64) (service.GateLevel, error)
 	// Unload makes the gate cold.
 	Unload(ctx context.Context, voucherID int64) error
 	// Rebuild loads the gate anew while it goes on admitting buyers, unless it was built at another time than built.
-	Rebuild(ctx context.Context, voucherID, built int64, read GateReader) error
+	Rebuild(ctx context.Context, voucherID, built int64, read service.GateReader) error
 	// Load makes sure that it is loaded, from what read says if need be.
-	Load(ctx context.Context, voucherID int64, read GateReader) error
+	Load(ctx context.Context, voucherID int64, read service.GateReader) error
 }
 
 // ReconcileStore is what the reconciler reads in the database. It writes nothing there.
-type ReconcileStore interface {
+type Store interface {
 	// GateState is a GateReader.
-	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
+	GateState(ctx context.Context, voucherID int64, inFlight []int64) (service.GateState, error)
 	// SaleLevel reads units and active orders, in one snapshot. Error: ErrNotFound.
 	SaleLevel(ctx context.Context, voucherID int64) (SaleLevel, error)
 	// SaleFacts reads all that must fit together, in one snapshot; of more than most active orders only how many. A
 	// voucher that is not there is no error.
-	SaleFacts(ctx context.Context, voucherID int64, inFlight []int64, most int, since OverdueSince) (SaleFacts, error)
+	SaleFacts(ctx context.Context, voucherID int64, inFlight []int64, most int, since service.OverdueSince) (service.SaleFacts, error)
 	// OrderFacts finds those of the ids that are orders of the voucher.
-	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]OrderFact, error)
+	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]service.OrderFact, error)
 	// Sales names the newest sales, at most most, of those that end after a moment, and counts these.
 	Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error)
 }
@@ -53,6 +55,8 @@ const (
 	// reconcileMinAge is how old an order must be, by its id, to count as missing or as too much: it is longer than
 	// anything that is under way takes.
 	reconcileMinAge = 10 * time.Second
+	// maxCompared is the largest number of active orders that are compared one by one. Of larger sales only the totals are.
+	maxCompared = 2_000_000
 	// reconcilePause is how long Reconcile waits between its two looks.
 	reconcilePause = time.Second
 	// reconcileMost is how many vouchers one request is about.
@@ -66,9 +70,9 @@ const (
 )
 
 // ReconcilerConfig is what a Reconciler needs.
-type ReconcilerConfig struct {
-	Gate      ReconcileGate // nil: there is none, and only the database is checked
-	Store     ReconcileStore
+type Config struct {
+	Gate      Gate // nil: there is none, and only the database is checked
+	Store     Store
 	OrderTime func(orderID int64) time.Time // when an id was made
 	Now       func() time.Time
 	// Queue says that buyers ask the gate: a server in the lane queue runs. In the other lanes what is left in the gate
@@ -110,12 +114,12 @@ type ReconcilerConfig struct {
 // worker that is about to commit one that was cut out of the stream meets the unique index and the stock in the database,
 // as always.
 type Reconciler struct {
-	cfg  ReconcilerConfig
+	cfg  Config
 	room chan struct{} // of one: a look at large sales costs as much as a load, and those who ask for more wait
 }
 
 // NewReconciler makes one. It talks to nobody yet.
-func NewReconciler(cfg ReconcilerConfig) *Reconciler {
+func New(cfg Config) *Reconciler {
 	for d, def := range map[*time.Duration]time.Duration{
 		&cfg.Every: reconcileEvery, &cfg.MinAge: reconcileMinAge, &cfg.Pause: reconcilePause,
 	} {
@@ -181,7 +185,7 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 	case r.room <- struct{}{}:
 		defer func() { <-r.room }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: reconcile: others are at it: %w", ErrUnavailable, ctx.Err())
+		return nil, fmt.Errorf("%w: reconcile: others are at it: %w", service.ErrUnavailable, ctx.Err())
 	}
 	first := make([]*look, len(ids))
 	doubts := false
@@ -191,7 +195,7 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 			return nil, err
 		}
 		if l.facts.Voucher.ID == 0 && l.facts.Active == 0 && len(l.view.Queue) == 0 {
-			return nil, fmt.Errorf("%w: voucher %d", ErrNotFound, id)
+			return nil, fmt.Errorf("%w: voucher %d", service.ErrNotFound, id)
 		}
 		first[i], doubts = l, doubts || l.doubtful()
 	}
@@ -218,7 +222,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: reconcile: %w", ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: reconcile: %w", service.ErrUnavailable, ctx.Err())
 	}
 }
 
@@ -295,9 +299,9 @@ func (r *Reconciler) glance(ctx context.Context, voucherID int64) (differs bool,
 	defer cancel()
 	before, err := r.cfg.Gate.Level(ctx, voucherID)
 	switch {
-	case errors.Is(err, ErrGateCold):
+	case errors.Is(err, service.ErrGateCold):
 		return false, nil
-	case errors.Is(err, ErrGateBroken):
+	case errors.Is(err, service.ErrGateBroken):
 		return true, nil
 	case err != nil:
 		return false, err
@@ -307,7 +311,7 @@ func (r *Reconciler) glance(ctx context.Context, voucherID int64) (differs bool,
 		return false, err
 	}
 	after, err := r.cfg.Gate.Level(ctx, voucherID)
-	if errors.Is(err, ErrGateCold) {
+	if errors.Is(err, service.ErrGateCold) {
 		return false, nil
 	}
 	if err != nil {

@@ -1,9 +1,10 @@
-package service
+package reconcile
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"seckill/internal/service"
 	"slices"
 	"time"
 )
@@ -18,23 +19,23 @@ const (
 // look is what gate and database said at about one moment, and what differed.
 type look struct {
 	at    time.Time
-	view  GateView
-	facts SaleFacts
+	view  service.GateView
+	facts service.SaleFacts
 
 	asked bool // buyers ask the gate about this sale now
 	exact bool // the gate did not change while everything was read
 
-	units              int64    // what the gate has too much of units and orders together
-	stock, held        int64    // what it has too much of each, if exact
-	sum, queued        int64    // likewise
-	heldLeast, heldMax int64    // between which held must be, if not exact
-	cold               bool     // it should be loaded
-	unknown, extra     []Holder // what buyers hold too little and too much, of whatever age
-	missing            []Holder // of these, those that are old enough
-	phantom            []Holder
-	notReleased        []Holder
-	stray              []Holder // tickets without an entry
-	ticketless         []Holder // entries without a ticket
+	units              int64            // what the gate has too much of units and orders together
+	stock, held        int64            // what it has too much of each, if exact
+	sum, queued        int64            // likewise
+	heldLeast, heldMax int64            // between which held must be, if not exact
+	cold               bool             // it should be loaded
+	unknown, extra     []service.Holder // what buyers hold too little and too much, of whatever age
+	missing            []service.Holder // of these, those that are old enough
+	phantom            []service.Holder
+	notReleased        []service.Holder
+	stray              []service.Holder // tickets without an entry
+	ticketless         []service.Holder // entries without a ticket
 }
 
 // doubtful says whether there is something that a second look must confirm.
@@ -66,7 +67,7 @@ func (r *Reconciler) look(ctx context.Context, voucherID int64) (*look, error) {
 func (r *Reconciler) lookOnce(ctx context.Context, voucherID int64) (_ *look, err error) {
 	l := &look{at: r.cfg.Now()}
 	if r.cfg.Gate != nil {
-		if l.view, err = r.cfg.Gate.Inspect(ctx, voucherID, maxHolders); err != nil {
+		if l.view, err = r.cfg.Gate.Inspect(ctx, voucherID, maxCompared); err != nil {
 			return nil, err
 		}
 	}
@@ -74,13 +75,13 @@ func (r *Reconciler) lookOnce(ctx context.Context, voucherID int64) (_ *look, er
 	for i, q := range l.view.Queue {
 		inFlight[i] = q.OrderID
 	}
-	since := OverdueSince{Expired: l.at.Add(-unpaidAfter), Refunding: l.at.Add(-refundingAfter)}
-	l.facts, err = r.cfg.Store.SaleFacts(ctx, voucherID, inFlight, maxHolders, since)
+	since := service.OverdueSince{Expired: l.at.Add(-unpaidAfter), Refunding: l.at.Add(-refundingAfter)}
+	l.facts, err = r.cfg.Store.SaleFacts(ctx, voucherID, inFlight, maxCompared, since)
 	if err != nil || r.cfg.Gate == nil || !r.cfg.Queue {
 		return l, err
 	}
 	if state := l.facts.Voucher.State(l.at); l.facts.Voucher.Sale != nil {
-		l.asked = state == StateOnSale || state == StateSoldOut
+		l.asked = state == service.StateOnSale || state == service.StateSoldOut
 	}
 	flying := l.flying()
 	if l.counted() {
@@ -98,12 +99,12 @@ func (r *Reconciler) lookOnce(ctx context.Context, voucherID int64) (_ *look, er
 }
 
 // flying are the admissions in the stream that are not in the database. Each order id counts once, as in a load.
-func (l *look) flying() []Holder {
+func (l *look) flying() []service.Holder {
 	known := make(map[int64]bool, len(l.facts.Settled)+len(l.view.Queue))
 	for _, id := range l.facts.Settled {
 		known[id] = true
 	}
-	var flying []Holder
+	var flying []service.Holder
 	for _, q := range l.view.Queue {
 		if !known[q.OrderID] {
 			known[q.OrderID] = true
@@ -114,15 +115,15 @@ func (l *look) flying() []Holder {
 }
 
 // count compares the gate's numbers with what they must be.
-func (r *Reconciler) count(ctx context.Context, l *look, flying []Holder) error {
+func (r *Reconciler) count(ctx context.Context, l *look, flying []service.Holder) error {
 	after, err := r.cfg.Gate.Level(ctx, l.facts.VoucherID)
-	if err != nil && !errors.Is(err, ErrGateCold) && !errors.Is(err, ErrGateBroken) {
+	if err != nil && !errors.Is(err, service.ErrGateCold) && !errors.Is(err, service.ErrGateBroken) {
 		return err
 	}
 	before, stock := l.view.Level, l.facts.Voucher.Sale.Stock
 	held, sum := l.facts.Active+int64(len(flying)), l.facts.Sum
 	for _, h := range flying {
-		sum += h.OrderID % LevelDigits
+		sum += h.OrderID % service.LevelDigits
 	}
 	l.exact = err == nil && after.Version == before.Version && !l.view.TooMany && !l.facts.TooMany
 	l.units = before.Stock + before.Held - stock - l.facts.Active
@@ -135,7 +136,7 @@ func (r *Reconciler) count(ctx context.Context, l *look, flying []Holder) error 
 }
 
 // compareBuyers finds who is missing among the buyers, and who should not be there.
-func (r *Reconciler) compareBuyers(ctx context.Context, l *look, flying []Holder) error {
+func (r *Reconciler) compareBuyers(ctx context.Context, l *look, flying []service.Holder) error {
 	if l.view.TooMany || l.facts.TooMany {
 		return nil
 	}
@@ -155,7 +156,7 @@ func (r *Reconciler) compareBuyers(ctx context.Context, l *look, flying []Holder
 	if err != nil {
 		return err
 	}
-	active := map[Holder]bool{} // of those that exist
+	active := map[service.Holder]bool{} // of those that exist
 	for _, f := range facts {
 		active[f.Holder] = f.Active
 	}
@@ -173,7 +174,7 @@ func (r *Reconciler) compareBuyers(ctx context.Context, l *look, flying []Holder
 
 // compareTickets compares what buyers see as queued with what is.
 func (r *Reconciler) compareTickets(l *look) {
-	queue := make([]Holder, len(l.view.Queue))
+	queue := make([]service.Holder, len(l.view.Queue))
 	for i, q := range l.view.Queue {
 		queue[i] = q.Holder
 	}
@@ -183,24 +184,24 @@ func (r *Reconciler) compareTickets(l *look) {
 }
 
 // old keeps those whose id was made long enough before the look.
-func (r *Reconciler) old(l *look, hs []Holder) []Holder {
+func (r *Reconciler) old(l *look, hs []service.Holder) []service.Holder {
 	until := l.at.Add(-r.cfg.MinAge)
-	return slices.DeleteFunc(slices.Clone(hs), func(h Holder) bool { return !r.cfg.OrderTime(h.OrderID).Before(until) })
+	return slices.DeleteFunc(slices.Clone(hs), func(h service.Holder) bool { return !r.cfg.OrderTime(h.OrderID).Before(until) })
 }
 
 // compareHolders orders by order id, then by user.
-func compareHolders(a, b Holder) int {
+func compareHolders(a, b service.Holder) int {
 	return cmp.Or(cmp.Compare(a.OrderID, b.OrderID), cmp.Compare(a.UserID, b.UserID))
 }
 
 // sorted sorts hs in place, and drops what is repeated.
-func sorted(hs []Holder) []Holder {
+func sorted(hs []service.Holder) []service.Holder {
 	slices.SortFunc(hs, compareHolders)
 	return slices.Compact(hs)
 }
 
 // split returns those of a that are in b, and those that are not. Both are sorted.
-func split(a, b []Holder) (in, out []Holder) {
+func split(a, b []service.Holder) (in, out []service.Holder) {
 	for _, h := range a {
 		for len(b) > 0 && compareHolders(b[0], h) < 0 {
 			b = b[1:]
@@ -214,12 +215,12 @@ func split(a, b []Holder) (in, out []Holder) {
 	return in, out
 }
 
-func without(a, b []Holder) []Holder {
+func without(a, b []service.Holder) []service.Holder {
 	_, out := split(a, b)
 	return out
 }
 
-func both(a, b []Holder) []Holder {
+func both(a, b []service.Holder) []service.Holder {
 	in, _ := split(a, b)
 	return in
 }

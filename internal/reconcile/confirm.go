@@ -1,6 +1,9 @@
-package service
+package reconcile
 
-import "fmt"
+import (
+	"fmt"
+	"seckill/internal/service"
+)
 
 // confirm returns what two looks agree about.
 func (r *Reconciler) confirm(a, b *look) []Finding {
@@ -27,7 +30,7 @@ func (r *Reconciler) confirm(a, b *look) []Finding {
 	}
 	for _, group := range []struct {
 		kind   Kind
-		orders []Holder
+		orders []service.Holder
 		detail string
 	}{
 		{KindBuyerMissing, missing, "the gate does not know these orders: it may admit their users again, and the database refuses them"},
@@ -37,7 +40,7 @@ func (r *Reconciler) confirm(a, b *look) []Finding {
 		{KindTicketMissing, both(a.ticketless, b.ticketless), "these orders wait in the stream, but their buyers cannot see them"},
 	} {
 		if len(group.orders) > 0 {
-			add(r.about(group.kind, group.detail, named(group.orders)))
+			add(r.about(group.kind, group.detail, service.NewNamed(group.orders)))
 		}
 	}
 	return found
@@ -48,12 +51,12 @@ type numbers struct{ stock, held, sum, queued int64 }
 
 // withoutOrders takes out what orders explain that the gate has too much or does not know: an order that it holds and
 // should not is one more that it holds, and a unit less that it offers.
-func (n numbers) withoutOrders(unknown, extra []Holder) numbers {
+func (n numbers) withoutOrders(unknown, extra []service.Holder) numbers {
 	for _, h := range extra {
-		n.stock, n.held, n.sum = n.stock+1, n.held-1, n.sum-h.OrderID%LevelDigits
+		n.stock, n.held, n.sum = n.stock+1, n.held-1, n.sum-h.OrderID%service.LevelDigits
 	}
 	for _, h := range unknown {
-		n.stock, n.held, n.sum = n.stock-1, n.held+1, n.sum+h.OrderID%LevelDigits
+		n.stock, n.held, n.sum = n.stock-1, n.held+1, n.sum+h.OrderID%service.LevelDigits
 	}
 	return n
 }
@@ -142,7 +145,7 @@ func (c *counters) findings() []Finding {
 // certain returns what one look is enough for.
 func (r *Reconciler) certain(l *look) []Finding {
 	var found []Finding
-	var waiting []Holder
+	var waiting []service.Holder
 	for _, q := range l.view.Queue {
 		if l.at.Sub(q.Since) > stuckAfter {
 			waiting = append(waiting, q.Holder)
@@ -153,10 +156,10 @@ func (r *Reconciler) certain(l *look) []Finding {
 		if !r.cfg.Queue {
 			detail += ", and no server in the lane queue runs to confirm them"
 		}
-		found = append(found, r.about(KindStuck, detail, named(waiting)))
+		found = append(found, r.about(KindStuck, detail, service.NewNamed(waiting)))
 	}
 	if n := len(l.view.Letters); n > 0 {
-		found = append(found, r.about(KindDeadLetters, "orders that could not be stored wait for a decision: replay or discard", named(l.view.Letters)))
+		found = append(found, r.about(KindDeadLetters, "orders that could not be stored wait for a decision: replay or discard", service.NewNamed(l.view.Letters)))
 	}
 	for _, v := range l.facts.Check() {
 		found = append(found, r.about(Kind(v.Invariant), v.Detail, v.Orders))
@@ -171,7 +174,7 @@ func (r *Reconciler) certain(l *look) []Finding {
 }
 
 // about makes a finding about orders.
-func (r *Reconciler) about(kind Kind, detail string, orders Named) Finding {
+func (r *Reconciler) about(kind Kind, detail string, orders service.Named) Finding {
 	f := Finding{Kind: kind, Detail: detail, Count: orders.Count, Orders: orders.Orders}
 	for _, h := range orders.Orders {
 		if made := r.cfg.OrderTime(h.OrderID); f.Oldest.IsZero() || made.Before(f.Oldest) {

@@ -1,8 +1,9 @@
-package service
+package reconcile
 
 import (
 	"context"
 	"log/slog"
+	"seckill/internal/service"
 	"slices"
 	"testing"
 	"time"
@@ -13,9 +14,9 @@ import (
 // world is a gate and a database in memory. Order ids are seconds before testNow, negated: 100 was made 100 s ago.
 type world struct {
 	t     *testing.T
-	facts SaleFacts
-	view  GateView
-	gone  []OrderFact // orders that do not hold a unit
+	facts service.SaleFacts
+	view  service.GateView
+	gone  []service.OrderFact // orders that do not hold a unit
 
 	looks, unloads, loads int
 	before                func(look int) // each look
@@ -33,26 +34,26 @@ const worldVoucher = 7
 // newWorld is a sale of 100 units in which all is well: orders 100 to 105 are committed, 106 waits in the stream.
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, sales: []int64{worldVoucher}}
-	w.facts = SaleFacts{
+	w.facts = service.SaleFacts{
 		VoucherID: worldVoucher, Active: 6,
-		Voucher: Voucher{ID: worldVoucher, Type: VoucherSeckill, Status: VoucherOn, Sale: &Sale{
+		Voucher: service.Voucher{ID: worldVoucher, Type: service.VoucherSeckill, Status: service.VoucherOn, Sale: &service.Sale{
 			InitialStock: 100, Stock: 94, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1,
 		}},
 	}
 	for id := int64(100); id < 106; id++ {
-		w.facts.Holders = append(w.facts.Holders, Holder{OrderID: id, UserID: id + 1000})
+		w.facts.Holders = append(w.facts.Holders, service.Holder{OrderID: id, UserID: id + 1000})
 		w.facts.Sum += id
 	}
-	w.view.Queue = []Queued{{Holder: Holder{106, 1106}, Since: testNow.Add(-20 * time.Second)}}
+	w.view.Queue = []service.Queued{{Holder: held(106, 1106), Since: testNow.Add(-20 * time.Second)}}
 	w.build()
 	return w
 }
 
 // build makes the gate what it should be.
 func (w *world) build() {
-	v := GateView{Queue: w.view.Queue, Letters: w.view.Letters}
+	v := service.GateView{Queue: w.view.Queue, Letters: w.view.Letters}
 	v.Buyers = slices.Clone(w.facts.Holders)
-	v.Level = GateLevel{Stock: w.facts.Voucher.Sale.Stock, Held: w.facts.Active, Sum: w.facts.Sum, Version: w.view.Level.Version + 1, Built: w.view.Level.Version + 1}
+	v.Level = service.GateLevel{Stock: w.facts.Voucher.Sale.Stock, Held: w.facts.Active, Sum: w.facts.Sum, Version: w.view.Level.Version + 1, Built: w.view.Level.Version + 1}
 	for _, q := range v.Queue {
 		v.Tickets = append(v.Tickets, q.Holder)
 		v.Level.Queued++
@@ -68,7 +69,7 @@ func (w *world) build() {
 	w.view = v
 }
 
-func (w *world) Inspect(context.Context, int64, int) (GateView, error) {
+func (w *world) Inspect(context.Context, int64, int) (service.GateView, error) {
 	w.looks++
 	if w.before != nil {
 		w.before(w.looks)
@@ -78,12 +79,12 @@ func (w *world) Inspect(context.Context, int64, int) (GateView, error) {
 	return v, nil
 }
 
-func (w *world) Level(context.Context, int64) (GateLevel, error) {
+func (w *world) Level(context.Context, int64) (service.GateLevel, error) {
 	switch {
 	case w.view.Cold:
-		return GateLevel{}, ErrGateCold
+		return service.GateLevel{}, service.ErrGateCold
 	case w.view.Broken:
-		return GateLevel{}, ErrGateBroken
+		return service.GateLevel{}, service.ErrGateBroken
 	}
 	if w.busy {
 		w.view.Level.Version++
@@ -93,12 +94,12 @@ func (w *world) Level(context.Context, int64) (GateLevel, error) {
 
 func (w *world) Unload(context.Context, int64) error { w.unloads++; return nil }
 
-func (w *world) Rebuild(ctx context.Context, v, built int64, read GateReader) error {
+func (w *world) Rebuild(ctx context.Context, v, built int64, read service.GateReader) error {
 	require.Equal(w.t, w.view.Level.Built, built)
 	return w.Load(ctx, v, read)
 }
 
-func (w *world) Load(ctx context.Context, v int64, read GateReader) error {
+func (w *world) Load(ctx context.Context, v int64, read service.GateReader) error {
 	require.NotNil(w.t, read)
 	w.loads++
 	if w.loadFails == nil && !w.loadIsBad {
@@ -107,8 +108,8 @@ func (w *world) Load(ctx context.Context, v int64, read GateReader) error {
 	return w.loadFails
 }
 
-func (w *world) GateState(context.Context, int64, []int64) (GateState, error) {
-	return GateState{}, nil
+func (w *world) GateState(context.Context, int64, []int64) (service.GateState, error) {
+	return service.GateState{}, nil
 }
 
 func (w *world) SaleLevel(context.Context, int64) (SaleLevel, error) {
@@ -117,7 +118,7 @@ func (w *world) SaleLevel(context.Context, int64) (SaleLevel, error) {
 	}, w.storeFails
 }
 
-func (w *world) SaleFacts(_ context.Context, v int64, _ []int64, _ int, since OverdueSince) (SaleFacts, error) {
+func (w *world) SaleFacts(_ context.Context, v int64, _ []int64, _ int, since service.OverdueSince) (service.SaleFacts, error) {
 	require.True(w.t, since.Expired.Before(testNow) && since.Refunding.Before(since.Expired))
 	w.asked = append(w.asked, v)
 	f := w.facts
@@ -126,8 +127,8 @@ func (w *world) SaleFacts(_ context.Context, v int64, _ []int64, _ int, since Ov
 	return f, w.storeFails
 }
 
-func (w *world) OrderFacts(_ context.Context, _ int64, ids []int64) ([]OrderFact, error) {
-	var facts []OrderFact
+func (w *world) OrderFacts(_ context.Context, _ int64, ids []int64) ([]service.OrderFact, error) {
+	var facts []service.OrderFact
 	for _, f := range w.gone {
 		if slices.Contains(ids, f.OrderID) {
 			facts = append(facts, f)
@@ -145,8 +146,8 @@ func (w *world) Sales(_ context.Context, endAfter time.Time, most int) ([]int64,
 }
 
 // reconciler makes one for the world, without patience.
-func (w *world) reconciler(change ...func(*ReconcilerConfig)) *Reconciler {
-	cfg := ReconcilerConfig{
+func (w *world) reconciler(change ...func(*Config)) *Reconciler {
+	cfg := Config{
 		Gate: w, Store: w, Queue: true, Now: func() time.Time { return testNow }, Pause: time.Nanosecond,
 		OrderTime: func(id int64) time.Time { return testNow.Add(-time.Duration(id) * time.Second) },
 		Log:       slog.New(slog.DiscardHandler),
@@ -154,7 +155,7 @@ func (w *world) reconciler(change ...func(*ReconcilerConfig)) *Reconciler {
 	for _, c := range change {
 		c(&cfg)
 	}
-	return NewReconciler(cfg)
+	return New(cfg)
 }
 
 func (w *world) report(r *Reconciler, apply bool) Report {
@@ -168,7 +169,7 @@ func (w *world) report(r *Reconciler, apply bool) Report {
 // gateDamage are the ways in which a gate can be wrong, by the one kind of finding that each must be.
 var gateDamage = map[string]struct {
 	kind   Kind
-	orders []Holder
+	orders []service.Holder
 	count  int64
 	damage func(w *world)
 }{
@@ -178,42 +179,42 @@ var gateDamage = map[string]struct {
 	"held down":        {KindHeldOff, nil, 3, func(w *world) { w.view.Level.Held -= 3 }},
 	"checksum":         {KindSumOff, nil, 9, func(w *world) { w.view.Level.Sum += 9 }},
 	"queued up":        {KindQueuedOff, nil, 2, func(w *world) { w.view.Level.Queued += 2 }},
-	"a buyer missing":  {KindBuyerMissing, []Holder{{103, 1103}}, 1, func(w *world) { w.remove(103) }},
-	"a queued missing": {KindBuyerMissing, []Holder{{106, 1106}}, 1, func(w *world) { w.remove(106) }},
-	"a phantom": {KindPhantom, []Holder{{500, 9}}, 1, func(w *world) {
-		w.view.Buyers = append(w.view.Buyers, Holder{500, 9})
+	"a buyer missing":  {KindBuyerMissing, []service.Holder{held(103, 1103)}, 1, func(w *world) { w.remove(103) }},
+	"a queued missing": {KindBuyerMissing, []service.Holder{held(106, 1106)}, 1, func(w *world) { w.remove(106) }},
+	"a phantom": {KindPhantom, []service.Holder{held(500, 9)}, 1, func(w *world) {
+		w.view.Buyers = append(w.view.Buyers, held(500, 9))
 	}},
-	"somebody else's order": {KindPhantom, []Holder{{103, 9}}, 1, func(w *world) {
-		w.view.Buyers = append(w.view.Buyers, Holder{103, 9})
+	"somebody else's order": {KindPhantom, []service.Holder{held(103, 9)}, 1, func(w *world) {
+		w.view.Buyers = append(w.view.Buyers, held(103, 9))
 	}},
-	"not released": {KindNotReleased, []Holder{{300, 1300}}, 1, func(w *world) {
-		w.gone = []OrderFact{{Holder: Holder{300, 1300}}}
-		w.view.Buyers = append(w.view.Buyers, Holder{300, 1300})
+	"not released": {KindNotReleased, []service.Holder{held(300, 1300)}, 1, func(w *world) {
+		w.gone = []service.OrderFact{{Holder: held(300, 1300)}}
+		w.view.Buyers = append(w.view.Buyers, held(300, 1300))
 	}},
-	"a release unheard": {KindNotReleased, []Holder{{103, 1103}}, 1, func(w *world) {
-		w.gone = []OrderFact{{Holder: Holder{103, 1103}}}
-		w.facts.Holders = slices.DeleteFunc(w.facts.Holders, func(h Holder) bool { return h.OrderID == 103 })
+	"a release unheard": {KindNotReleased, []service.Holder{held(103, 1103)}, 1, func(w *world) {
+		w.gone = []service.OrderFact{{Holder: held(103, 1103)}}
+		w.facts.Holders = slices.DeleteFunc(w.facts.Holders, func(h service.Holder) bool { return h.OrderID == 103 })
 		w.facts.Active--
 		w.facts.Sum -= 103
 		w.facts.Voucher.Sale.Stock++
 	}},
-	"sold by another lane": {KindBuyerMissing, []Holder{{200, 1200}}, 1, func(w *world) {
-		w.facts.Holders = append(w.facts.Holders, Holder{200, 1200})
+	"sold by another lane": {KindBuyerMissing, []service.Holder{held(200, 1200)}, 1, func(w *world) {
+		w.facts.Holders = append(w.facts.Holders, held(200, 1200))
 		w.facts.Active++
 		w.facts.Sum += 200
 		w.facts.Voucher.Sale.Stock--
 	}},
-	"a stream that was cut": {KindTicketStray, []Holder{{200, 5}}, 1, func(w *world) {
-		w.view.Tickets = append(w.view.Tickets, Holder{200, 5})
+	"a stream that was cut": {KindTicketStray, []service.Holder{held(200, 5)}, 1, func(w *world) {
+		w.view.Tickets = append(w.view.Tickets, held(200, 5))
 	}},
-	"a ticket missing": {KindTicketMissing, []Holder{{106, 1106}}, 1, func(w *world) { w.view.Tickets = nil }},
+	"a ticket missing": {KindTicketMissing, []service.Holder{held(106, 1106)}, 1, func(w *world) { w.view.Tickets = nil }},
 	"cold": {KindGateCold, nil, 0, func(w *world) {
-		w.view = GateView{Cold: true, Queue: w.view.Queue, Tickets: w.view.Tickets}
+		w.view = service.GateView{Cold: true, Queue: w.view.Queue, Tickets: w.view.Tickets}
 	}},
 	"broken":     {KindGateBroken, nil, 0, func(w *world) { w.view.Broken = true }},
 	"unreadable": {KindGateBroken, nil, 0, func(w *world) { w.view.Unreadable = 2 }},
 }
 
 func (w *world) remove(order int64) {
-	w.view.Buyers = slices.DeleteFunc(w.view.Buyers, func(h Holder) bool { return h.OrderID == order })
+	w.view.Buyers = slices.DeleteFunc(w.view.Buyers, func(h service.Holder) bool { return h.OrderID == order })
 }
