@@ -5,7 +5,7 @@ import (
 	_ "embed"
 )
 
-//go:embed fair_acquire.lua
+//go:embed lua/fair_acquire.lua
 var fairAcquire string
 
 // A fair lock differs from a mutex in who gets it, and in nothing else.

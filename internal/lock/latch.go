@@ -6,15 +6,15 @@ import (
 )
 
 var (
-	//go:embed latch_acquire.lua
+	//go:embed lua/latch_acquire.lua
 	latchAcquire string
-	//go:embed latch_leave.lua
+	//go:embed lua/latch_leave.lua
 	latchLeave string
-	//go:embed latch_set.lua
+	//go:embed lua/latch_set.lua
 	latchSet string
-	//go:embed latch_down.lua
+	//go:embed lua/latch_down.lua
 	latchDown string
-	//go:embed latch_count.lua
+	//go:embed lua/latch_count.lua
 	latchCount string
 )
 

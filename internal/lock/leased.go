@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	//go:embed leased.lua
+	//go:embed lua/leased.lua
 	leasedSource string
-	//go:embed leased_acquire.lua
+	//go:embed lua/leased_acquire.lua
 	leasedAcquire string
-	//go:embed leased_renew.lua
+	//go:embed lua/leased_renew.lua
 	leasedRenew string
-	//go:embed leased_release.lua
+	//go:embed lua/leased_release.lua
 	leasedRelease string
 )
 

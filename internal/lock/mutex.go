@@ -5,13 +5,13 @@ import (
 	_ "embed"
 )
 
-//go:embed mutex_acquire.lua
+//go:embed lua/mutex_acquire.lua
 var mutexAcquire string
 
-//go:embed mutex_renew.lua
+//go:embed lua/mutex_renew.lua
 var mutexRenew string
 
-//go:embed mutex_release.lua
+//go:embed lua/mutex_release.lua
 var mutexRelease string
 
 var mutexKind = &kind{

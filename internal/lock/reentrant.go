@@ -6,16 +6,16 @@ import (
 	_ "embed"
 )
 
-//go:embed reentrant.lua
+//go:embed lua/reentrant.lua
 var reentrantSource string
 
-//go:embed reentrant_acquire.lua
+//go:embed lua/reentrant_acquire.lua
 var reentrantAcquire string
 
-//go:embed reentrant_renew.lua
+//go:embed lua/reentrant_renew.lua
 var reentrantRenew string
 
-//go:embed reentrant_release.lua
+//go:embed lua/reentrant_release.lua
 var reentrantRelease string
 
 var reentrantKind = &kind{

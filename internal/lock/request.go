@@ -14,7 +14,7 @@ import (
 // socket, executes one twice.
 const repeatWindow = 10 * time.Second
 
-//go:embed request.lua
+//go:embed lua/request.lua
 var requestSource string
 
 // A request is a change that the server makes once, however often it is sent:

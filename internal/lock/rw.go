@@ -6,19 +6,19 @@ import (
 	"errors"
 )
 
-//go:embed rw.lua
+//go:embed lua/rw.lua
 var rwSource string
 
-//go:embed rw_read.lua
+//go:embed lua/rw_read.lua
 var rwRead string
 
-//go:embed rw_write.lua
+//go:embed lua/rw_write.lua
 var rwWrite string
 
-//go:embed rw_renew.lua
+//go:embed lua/rw_renew.lua
 var rwRenew string
 
-//go:embed rw_release.lua
+//go:embed lua/rw_release.lua
 var rwRelease string
 
 func newRWScript(source string) *script { return newScript(rwSource + source) }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-//go:embed rw_downgrade.lua
+//go:embed lua/rw_downgrade.lua
 var rwDowngrade string
 
 // A downgrade is a renewal that leaves a read hold.

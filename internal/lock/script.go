@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed common.lua
+//go:embed lua/common.lua
 var commonSource string
 
 // A script is one of the package's Lua scripts, with what they share before it.
@@ -34,7 +34,7 @@ func newJointScript(source string) *script {
 	return s
 }
 
-//go:embed joint.lua
+//go:embed lua/joint.lua
 var jointSource string
 
 func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }

@@ -18,21 +18,21 @@ const MaxPermits = 1 << 50
 const unleased = MaxLease
 
 var (
-	//go:embed semaphore.lua
+	//go:embed lua/semaphore.lua
 	semaphoreSource string
-	//go:embed semaphore_acquire.lua
+	//go:embed lua/semaphore_acquire.lua
 	semaphoreAcquire string
-	//go:embed semaphore_leave.lua
+	//go:embed lua/semaphore_leave.lua
 	semaphoreLeave string
-	//go:embed semaphore_release.lua
+	//go:embed lua/semaphore_release.lua
 	semaphoreRelease string
-	//go:embed semaphore_set.lua
+	//go:embed lua/semaphore_set.lua
 	semaphoreSet string
-	//go:embed semaphore_add.lua
+	//go:embed lua/semaphore_add.lua
 	semaphoreAdd string
-	//go:embed semaphore_drain.lua
+	//go:embed lua/semaphore_drain.lua
 	semaphoreDrain string
-	//go:embed semaphore_available.lua
+	//go:embed lua/semaphore_available.lua
 	semaphoreAvailable string
 )
 
