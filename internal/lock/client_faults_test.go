@@ -136,7 +136,7 @@ func TestClientRenewalsFail(t *testing.T) {
 func TestClientCancelWithACommandInFlight(t *testing.T) {
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		c, p := faulty(t, addr, k)
-		c.exec.timeout, c.exec.flights = 10*time.Second, soloFlights
+		c.exec.timeout, c.exec.maxInFlight = 10*time.Second, maxInFlightSolo
 		held, err := k.lock(c, "a").Lock(soon(t))
 		require.NoError(t, err)
 		l := k.lock(c, "b")
@@ -368,7 +368,7 @@ func TestARetryingClientSendsOnce(t *testing.T) {
 			for range batch {
 				calls = append(calls, &call{script: count, keys: []string{"n"}, args: args, done: make(chan struct{})})
 			}
-			e.trip(ctx, calls, true)
+			e.roundTrip(ctx, calls, true)
 			require.Equal(t, 1, p.broken())
 			for _, c := range calls {
 				require.Error(t, c.err)

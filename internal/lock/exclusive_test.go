@@ -188,7 +188,7 @@ func TestLeavingPassesTheWakeOn(t *testing.T) {
 			_, confirmed, err := other.hub.join(deaf.id, deaf.keys[0])
 			require.NoError(t, err)
 			<-confirmed
-			v, err := deaf.ask(ctx, modeWait)
+			v, err := deaf.acquireOnce(ctx, modeWait)
 			require.NoError(t, err)
 			require.False(t, v.ok)
 			got := background(ctx, l)
@@ -235,7 +235,7 @@ func TestDeadWaiterIsSkipped(t *testing.T) {
 		soonest(t, deadBound, func() time.Duration {
 			ctx := soon(t)
 			h := must(t)(l.Lock(ctx))
-			_, err := k.attempt(newLocks(t, addr), "a", time.Minute).ask(ctx, modeWait)
+			_, err := k.attempt(newLocks(t, addr), "a", time.Minute).acquireOnce(ctx, modeWait)
 			require.NoError(t, err)
 			died := time.Now()
 			got := background(ctx, l)
@@ -381,7 +381,7 @@ func TestWhoDoesNotHearIsPassedOver(t *testing.T) {
 		var asked []*claim
 		for range 3 {
 			deaf := k.attempt(newLocks(t, server.Addr), "a", time.Minute)
-			_, err = deaf.ask(ctx, modeWait)
+			_, err = deaf.acquireOnce(ctx, modeWait)
 			require.NoError(t, err)
 			asked = append(asked, deaf)
 		}

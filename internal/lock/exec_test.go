@@ -79,7 +79,7 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	rdb.AddHook(&sent)
 	e := newExecutor(rdb)
 	defer e.close()
-	e.flights, e.timeout = 1, patience
+	e.maxInFlight, e.timeout = 1, patience
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
 	before := sent.n.Load()
@@ -107,8 +107,8 @@ func TestPatientCallsGoWithOthers(t *testing.T) {
 	e := newExecutor(rdb)
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
-	post := func(patient bool) *call {
-		return e.post(&call{script: echo, keys: []string{"a"}, args: echoArgs("x"), patient: patient})
+	post := func(deferrable bool) *call {
+		return e.submit(&call{script: echo, keys: []string{"a"}, args: echoArgs("x"), deferrable: deferrable})
 	}
 	answered := func(calls ...*call) {
 		for _, c := range calls {
@@ -150,9 +150,9 @@ func TestBatchedCommandsAreApart(t *testing.T) {
 		for _, s := range []*script{echo, fail, unknown, echo, unknown} {
 			calls = append(calls, &call{script: s, keys: []string{"a"}, args: echoArgs("x"), done: make(chan struct{})})
 		}
-		missing := e.trip(soon(t), calls, true)
+		missing := e.roundTrip(soon(t), calls, true)
 		require.Len(t, missing, 3, "fail was never loaded either")
-		require.Empty(t, e.trip(soon(t), missing, false))
+		require.Empty(t, e.roundTrip(soon(t), missing, false))
 		assert.Equal(t, "x", calls[0].value)
 		require.ErrorContains(t, calls[1].err, "REFUSED")
 		assert.True(t, notExecuted(calls[1].err))
@@ -169,7 +169,7 @@ func TestExecutorWhileTheServerHangs(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	e := newTestExecutor(t, server.Addr)
-	e.flights, e.timeout = 1, 500*time.Millisecond
+	e.maxInFlight, e.timeout = 1, 500*time.Millisecond
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
 	require.NoError(t, server.Pause())
@@ -217,7 +217,7 @@ func TestJointScript(t *testing.T) {
 			for i := range n {
 				calls = append(calls, &call{script: add, keys: []string{fmt.Sprint("n:", i)}, args: []any{1000, i}, done: make(chan struct{})})
 			}
-			if missing := e.trip(ctx, calls, byHash); byHash {
+			if missing := e.roundTrip(ctx, calls, byHash); byHash {
 				require.Len(t, missing, n, "the joint script was not loaded yet")
 			} else {
 				require.Empty(t, missing)

@@ -98,7 +98,7 @@ func TestOnlyFollowersAreWoken(t *testing.T) {
 		following = append(following, background(me, newLocks(t, server.Addr).Reentrant("a")))
 		queued(t, rdb, reentrantKind.name, "a", int64(2*i+1))
 		stranger := c.newClaim(reentrantKind, c.Reentrant("a").keys, time.Minute, []string{"", "another"}[i%2])
-		_, err := stranger.ask(ctx, modeWait)
+		_, err := stranger.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 	}
 	release(t, h)

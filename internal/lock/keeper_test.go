@@ -132,8 +132,8 @@ func TestMarginAndBackoff(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, time.Second, margin(DefaultLease))
 	assert.Equal(t, 5*time.Millisecond, margin(MinLease))
-	assert.Equal(t, 10*time.Second, renewEvery(DefaultLease))
-	assert.Equal(t, time.Second, renewAgain(DefaultLease))
+	assert.Equal(t, 10*time.Second, renewInterval(DefaultLease))
+	assert.Equal(t, time.Second, renewRetryInterval(DefaultLease))
 	for try := range 100 {
 		d := backoff(try)
 		assert.GreaterOrEqual(t, d, 20*time.Millisecond)

@@ -103,12 +103,12 @@ func TestNotWokenByLeasesThatAreNotEnough(t *testing.T) {
 			require.NoError(t, err)
 		}
 		one, two := permitKinds[1].claim(c, "a", 1), permitKinds[1].claim(c, "a", 2)
-		v, err := two.ask(ctx, modeWait)
+		v, err := two.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 		require.False(t, v.ok)
 		require.Equal(t, recheck, v.retry)
 		require.ErrorIs(t, two.release(ctx), ErrNotHeld)
-		v, err = one.ask(ctx, modeWait)
+		v, err = one.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 		require.True(t, v.ok || v.retry < recheck)
 	})
@@ -138,7 +138,7 @@ func TestTheFirstIsToldWhenItsMomentChanges(t *testing.T) {
 
 		require.NoError(t, long.Extend(ctx, time.Second))
 		require.Equal(t, []string{first.id}, w.told(), "a shorter lease")
-		v, err := first.ask(ctx, modeWait)
+		v, err := first.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 		require.Less(t, v.retry, recheck)
 		require.NoError(t, b.Release(ctx))

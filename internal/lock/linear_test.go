@@ -76,7 +76,7 @@ func claimPermits(g *game, c *Client, lock string, _ time.Duration, _ string, rn
 }
 
 func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) error {
-	given, err := c.Semaphore(lock).request(g.gift, n).give(ctx)
+	given, err := c.Semaphore(lock).request(g.gift, n).doDetached(ctx)
 	if err == nil && given == 0 {
 		return ErrNotHeld
 	}

@@ -320,7 +320,7 @@ func TestMultiCancelWithACommandInFlight(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
 		c, far := newLocks(t, addr), newLocks(t, p.addr)
-		far.exec.timeout, far.exec.flights = 10*time.Second, soloFlights
+		far.exec.timeout, far.exec.maxInFlight = 10*time.Second, maxInFlightSolo
 		all := Multi(c.Mutex("a"), far.Mutex("b"))
 		require.NoError(t, Do(soon(t), all, nothing))
 		p.inject(muteReply, anyCmd, always)

@@ -106,7 +106,7 @@ func TestRWRenewalsFail(t *testing.T) {
 func TestRWCancelWithACommandInFlight(t *testing.T) {
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		c, p := rwFaulty(t, addr)
-		c.exec.timeout, c.exec.flights = 10*time.Second, soloFlights
+		c.exec.timeout, c.exec.maxInFlight = 10*time.Second, maxInFlightSolo
 		l := side.of(c.RW("a"))
 		p.inject(muteReply, anyCmd, always)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {

@@ -66,7 +66,7 @@ func (m *rwModel) can(a *rwActor) (yes, never bool) {
 func (m *rwModel) ask(a *rwActor, mode string) {
 	yes, never := m.can(a)
 	inside := slices.Contains(m.holds, a)
-	v, err := a.ask(context.Background(), mode)
+	v, err := a.acquireOnce(context.Background(), mode)
 	a.woken = false
 	switch {
 	case inside:
@@ -269,7 +269,7 @@ func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
 		}
 		elsewhere := newLocks(t, addr) // so that nothing is left to mine without its asking
 		ask := func(cl *claim, ok bool) {
-			v, err := cl.ask(ctx, modeWait)
+			v, err := cl.acquireOnce(ctx, modeWait)
 			require.NoError(t, err)
 			require.Equal(t, ok, v.ok)
 		}

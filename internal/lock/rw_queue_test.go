@@ -145,7 +145,7 @@ func TestWriterLeavesTheQueue(t *testing.T) {
 		soonest(t, deadBound, func() time.Duration {
 			ctx := soon(t)
 			dead := newLocks(t, addr).newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Minute, "")
-			v, err := dead.ask(ctx, modeWait)
+			v, err := dead.acquireOnce(ctx, modeWait)
 			require.NoError(t, err)
 			require.False(t, v.ok)
 			died := time.Now()

@@ -168,7 +168,7 @@ func TestPermitsCancelWithACommandInFlight(t *testing.T) {
 func leavePermits(t *testing.T, addr string, k permitKind) (latest time.Duration) {
 	require.NoError(t, newClient(t, addr).FlushAll(soon(t)).Err())
 	c, p := faultyPermits(t, addr, k, 3)
-	c.exec.flights = soloFlights
+	c.exec.maxInFlight = maxInFlightSolo
 	s, direct := k.of(c, "a"), k.of(newLocks(t, addr), "a")
 	giveBack, err := s.take(soon(t), 1, true)
 	require.NoError(t, err)

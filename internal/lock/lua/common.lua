@@ -101,8 +101,8 @@ local function take_successor()
   return first
 end
 
--- Wakes the first waiter if the lock becomes free in ms milliseconds, before that waiter rechecks by itself. The time it received
--- earlier may be longer.
+-- Wakes the first waiter if the lock becomes free in ms milliseconds, before that waiter rechecks by itself: the time
+-- that it received earlier may be longer.
 local function wake_first_before(ms)
   if ms < RECHECK then wake_next() end
 end

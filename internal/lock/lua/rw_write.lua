@@ -10,7 +10,8 @@ local _, mine = writer_state()
 if not mine then
   if last_deadline(READS) then return {-1, 0} end
   local first = live_waiters(1)[1]
-  local ends = math.max(last_deadline(LOCK) or 0, last_deadline(READERS) or 0, first and first.id ~= ID and first.deadline or 0)
+  local other = first and first.id ~= ID and first.deadline or 0
+  local ends = math.max(last_deadline(LOCK) or 0, last_deadline(READERS) or 0, other)
   if ends > 0 then return refuse(ends - now_ms, 'w') end
   new_token()
 end

@@ -15,8 +15,7 @@ local function create_counters(total)
   redis.call('HSET', LOCK, 'total', format_int(total), 'held', 0)
 end
 
--- Returns whether permits may expire, without a release that wakes a waiter, before the first waiter asks again by
--- itself.
+-- Returns whether permits may expire before the first waiter rechecks by itself. No release wakes a waiter then.
 local function expires_soon() return false end
 
 local function set_held(held)
