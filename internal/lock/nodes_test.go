@@ -34,7 +34,7 @@ func TestThreeNodesOneDead(t *testing.T) {
 	require.NoError(t, err)
 	first := h.ValidUntil()
 	_, err = l.TryLock(ctx)
-	require.ErrorIs(t, err, ErrNotAcquired, "two nodes of three say so")
+	require.ErrorIs(t, err, ErrNotAcquired, "two of three nodes agree")
 	eventually(t, "renewed by two", func() bool { return h.ValidUntil().After(first) })
 	require.NoError(t, h.Release(ctx))
 	keyGone(t, addrs[0], "a")
@@ -45,7 +45,7 @@ func TestThreeNodesOneDead(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			wait, cancel := context.WithTimeout(ctx, patience)
+			wait, cancel := context.WithTimeout(ctx, longTimeout)
 			defer cancel()
 			assert.NoError(t, Do(wait, l, func(context.Context) error { return nil }))
 		})
@@ -106,8 +106,7 @@ func TestSplitVote(t *testing.T) {
 	require.NoError(t, h.Release(ctx))
 }
 
-// A release that reached one node at the first attempt and the others at the
-// second is one release.
+// A release that reached one node at the first attempt and the others at the second is one release.
 func TestReleaseInParts(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -11,7 +11,7 @@
 -- ARGV[4]  "wait": enqueue the caller if the lock is taken; "try": do not; empty in scripts that do not acquire
 -- An acquire script returns
 --   {1, token}       granted; the token is 0 if the kind has none
---   {0, ms, place}   taken; ask again after ms unless woken before (negative: unknown); place is the position in the
+--   {0, ms, place}   taken; try again after ms unless woken before (negative: unknown); place is the position in the
 --                    queue, from 0
 -- and returns the same when it is repeated with the same id.
 local LOCK, QUEUE, WAITERS, FENCE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -76,7 +76,7 @@ end
 -- Returns the id of the client to which a waiter or hold belongs.
 local function client_of(id) return string.match(id, '^[^:]*') end
 
--- Sends a waiter the message to ask again. Returns whether a client received it; in a cluster, only subscribers of this
+-- Sends a waiter the message to try again. Returns whether a client received it; in a cluster, only subscribers of this
 -- node count.
 local function wake(id)
   return redis.call('PUBLISH', WAKE .. client_of(id), id) > 0

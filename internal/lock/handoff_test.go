@@ -14,19 +14,19 @@ import (
 	"seckill/internal/testenv"
 )
 
-// handingOver are the kinds whose release leaves the lock to a waiter of the same client.
+// handingOver are the kinds whose release hands the lock over to a waiter of the same client.
 var handingOver = append(slices.Clip(exclusiveKinds), exclusiveKind{rwWriteKind, func(c *Client, name string) Locker { return c.RW(name).Write() }})
 
-// A release leaves the lock to the first in the queue, if it is of the same client: with the answer of the release it
-// has the lock, without a message or another command, for its own lease and with its own token.
-func TestReleaseLeavesTheLockToAWaiterOfTheSameClient(t *testing.T) {
+// A release hands the lock over to the first waiter if that is of the same client. The waiter gets it with the reply of
+// the release, without a message or another command, with its own lease and its own token.
+func TestReleaseHandsOverToWaiterOfSameClient(t *testing.T) {
 	t.Parallel()
 	for _, k := range handingOver {
 		ctx := soon(t)
 		server := testenv.StartRedis(t)
 		rdb := newClient(t, server.Addr)
 		l := k.lock(newLocks(t, server.Addr), "a")
-		require.NoError(t, Do(ctx, l, nothing)) // so that the server knows the scripts
+		require.NoError(t, Do(ctx, l, nothing)) // loads the scripts
 		h, err := l.Lock(ctx)
 		require.NoError(t, err)
 		got := background(ctx, l, WithLease(time.Hour))
@@ -35,7 +35,7 @@ func TestReleaseLeavesTheLockToAWaiterOfTheSameClient(t *testing.T) {
 		require.NoError(t, h.Release(ctx))
 		next := <-got
 		require.NoError(t, next.err)
-		assert.LessOrEqual(t, calls(t, rdb, "evalsha")-before, 2, "one, and a re-check if the machine stood still")
+		assert.LessOrEqual(t, calls(t, rdb, "evalsha")-before, 2, "one, and a recheck if the machine stalled")
 		assert.Zero(t, calls(t, rdb, "publish"))
 		assert.Greater(t, next.hold.Token(), h.Token())
 		assert.Greater(t, rdb.PTTL(ctx, lockKey(k)).Val(), 30*time.Minute)
@@ -48,8 +48,8 @@ func TestReleaseLeavesTheLockToAWaiterOfTheSameClient(t *testing.T) {
 	}
 }
 
-// An inheritance that is heard of too late for its lease is no error: the waiter asks.
-func TestALateInheritanceIsAskedFor(t *testing.T) {
+// A handoff that arrives too late for its lease is not an error: the waiter acquires again.
+func TestLateHandoffIsConfirmedByAcquire(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -71,24 +71,24 @@ func TestALateInheritanceIsAskedFor(t *testing.T) {
 	})
 }
 
-// A waiter has gone, and a question of its own that was still on its way puts it back into the queue. What a release
-// leaves to it goes to the next at once, and not after its lease.
-func TestAGhostInheritsNothing(t *testing.T) {
+// A waiter has departed, and a request of it that was still in flight puts it into the queue again. A release that
+// hands the lock over to it passes it on to the next waiter at once, not after its lease.
+func TestHandoffToDepartedWaiterIsPassedOn(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		for _, k := range handingOver {
 			c := newLocks(t, addr)
-			h, err := k.lock(c, "ghost").Lock(ctx)
+			h, err := k.lock(c, "departed").Lock(ctx)
 			require.NoError(t, err)
-			ghost := k.attempt(c, "ghost", time.Hour)
-			_, _, err = c.hub.join(ghost.id, ghost.keys[0])
+			departed := k.attempt(c, "departed", time.Hour)
+			_, _, err = c.hub.join(departed.id, departed.keys[0])
 			require.NoError(t, err)
-			require.False(t, c.hub.leave(ghost.id, false))
-			_, err = ghost.acquireOnce(ctx, modeWait)
+			require.False(t, c.hub.leave(departed.id, false))
+			_, err = departed.acquireOnce(ctx, modeWait)
 			require.NoError(t, err)
-			got := background(ctx, k.lock(c, "ghost"))
-			queued(t, rdb, k.name, "ghost", 2)
+			got := background(ctx, k.lock(c, "departed"))
+			queued(t, rdb, k.name, "departed", 2)
 			require.NoError(t, h.Release(ctx))
 			next := <-got
 			require.NoError(t, next.err)
@@ -97,8 +97,8 @@ func TestAGhostInheritsNothing(t *testing.T) {
 	})
 }
 
-// An heir whose wait is cut short in the same moment gives the lock back.
-func TestAnHeirThatLeavesGivesBack(t *testing.T) {
+// A successor whose wait is cut short at that moment releases the lock.
+func TestDepartingSuccessorReleases(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		for _, k := range handingOver {
@@ -122,8 +122,8 @@ func TestAnHeirThatLeavesGivesBack(t *testing.T) {
 	})
 }
 
-// A question that the network delivers twice does not shorten a lease that was extended in between.
-func TestAnOldQuestionDoesNotShorten(t *testing.T) {
+// An acquire that the network delivers twice does not shorten a lease that was extended in between.
+func TestRepeatedAcquireDoesNotShortenLease(t *testing.T) {
 	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -142,8 +142,9 @@ func TestAnOldQuestionDoesNotShorten(t *testing.T) {
 	})
 }
 
-// Who waits has been told to come back when the lease of the one before ended, which is later: a short lease is news.
-func TestAShortLeaseIsTold(t *testing.T) {
+// A waiter received the end of the previous holder's lease. If the new holder's lease ends earlier, the waiter is
+// woken.
+func TestShortLeaseWakesNextWaiter(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
@@ -155,15 +156,15 @@ func TestAShortLeaseIsTold(t *testing.T) {
 		queued(t, rdb, k.name, "a", 2)
 		require.NoError(t, h.Release(ctx))
 		require.NoError(t, (<-short).err)
-		eventually(t, "the last is told as well", func() bool { return calls(t, rdb, "publish") == 2 })
+		eventually(t, "the last waiter is woken too", func() bool { return calls(t, rdb, "publish") == 2 })
 		next := <-last
 		require.NoError(t, next.err)
 		require.NoError(t, next.hold.Release(ctx))
 	})
 }
 
-// So is that of an heir.
-func TestAnHeirsShortLeaseIsTold(t *testing.T) {
+// The same holds for the lease of a successor.
+func TestSuccessorsShortLeaseWakesNextWaiter(t *testing.T) {
 	t.Parallel()
 	for _, k := range handingOver {
 		server := testenv.StartRedis(t)
@@ -171,19 +172,19 @@ func TestAnHeirsShortLeaseIsTold(t *testing.T) {
 		rdb := newClient(t, server.Addr)
 		c := newLocks(t, server.Addr)
 		h := must(t)(k.lock(c, "a").Lock(ctx))
-		heir := background(ctx, k.lock(c, "a"), WithLease(time.Second))
+		successor := background(ctx, k.lock(c, "a"), WithLease(time.Second))
 		queued(t, rdb, k.name, "a", 1)
 		last := background(ctx, k.lock(newLocks(t, server.Addr), "a"))
 		queued(t, rdb, k.name, "a", 2)
 		release(t, h)
-		arrived(t, heir)
-		eventually(t, "the last is told", func() bool { return calls(t, rdb, "publish") == 1 })
+		arrived(t, successor)
+		eventually(t, "the last waiter is woken", func() bool { return calls(t, rdb, "publish") == 1 })
 		release(t, arrived(t, last))
 	}
 }
 
-// Who gets a lock that it is left is followed by the others of its owner, as one who asked for it.
-func TestAnHeirIsFollowed(t *testing.T) {
+// A successor's owner is followed by its other waiters, as after an acquire.
+func TestWaitersOfSuccessorsOwnerFollow(t *testing.T) {
 	t.Parallel()
 	for _, k := range handingOver[2:] {
 		server := testenv.StartRedis(t)
@@ -191,12 +192,12 @@ func TestAnHeirIsFollowed(t *testing.T) {
 		rdb := newClient(t, server.Addr)
 		c := newLocks(t, server.Addr)
 		h := must(t)(k.lock(c, "a").Lock(ctx))
-		heir := background(me, k.lock(c, "a"))
+		successor := background(me, k.lock(c, "a"))
 		queued(t, rdb, k.name, "a", 1)
 		follower := background(me, k.lock(newLocks(t, server.Addr), "a"))
 		queued(t, rdb, k.name, "a", 2)
 		release(t, h)
-		in := []*Hold{arrived(t, heir), arrived(t, follower)}
+		in := []*Hold{arrived(t, successor), arrived(t, follower)}
 		assert.Equal(t, in[0].Token(), in[1].Token())
 		assert.Equal(t, 1, calls(t, rdb, "publish"), "to the follower")
 		release(t, in...)
@@ -204,19 +205,19 @@ func TestAnHeirIsFollowed(t *testing.T) {
 	}
 }
 
-// The answer to a release is lost that left the lock to a waiter: the waiter asks, and is in at once; nobody else is, and
-// the release that is repeated takes nothing from it.
-func TestTheAnswerThatLeavesTheLockIsLost(t *testing.T) {
+// The reply of a release that hands the lock over is lost: the waiter retries and gets in at once, no other caller
+// does, and the repeated release does not take the lock from it.
+func TestHandoffReplyLost(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		for _, k := range handingOver {
-			soonest(t, unasked, func() time.Duration {
+			requireOneWithin(t, belowRecheck, func() time.Duration {
 				ctx := soon(t)
 				rdb := newClient(t, addr)
 				p := startProxy(t, addr)
 				c := newLocks(t, p.addr)
-				require.NoError(t, Do(ctx, k.lock(c, "lost"), nothing)) // so that the server knows the scripts
+				require.NoError(t, Do(ctx, k.lock(c, "lost"), nothing)) // loads the scripts
 				h := must(t)(k.lock(c, "lost").Lock(ctx))
-				heir := background(ctx, k.lock(c, "lost"))
+				successor := background(ctx, k.lock(c, "lost"))
 				queued(t, rdb, k.name, "lost", 1)
 				second := background(ctx, k.lock(c, "lost"))
 				queued(t, rdb, k.name, "lost", 2)
@@ -224,12 +225,12 @@ func TestTheAnswerThatLeavesTheLockIsLost(t *testing.T) {
 				began := time.Now()
 				require.NoError(t, h.Release(ctx))
 				require.Equal(t, 1, p.broken())
-				next, other := <-heir, second
+				next, other := <-successor, second
 				took := time.Since(began)
 				require.NoError(t, next.err)
 				assert.Greater(t, next.hold.Token(), h.Token())
-				require.NoError(t, next.hold.Extend(ctx, time.Minute), "it is on the server, too")
-				assert.Empty(t, other, "two are in")
+				require.NoError(t, next.hold.Extend(ctx, time.Minute), "the server has the hold too")
+				assert.Empty(t, other, "two holders")
 				_, err := k.lock(newLocks(t, addr), "lost").TryLock(ctx)
 				require.ErrorIs(t, err, ErrNotAcquired)
 				release(t, next.hold)
@@ -241,18 +242,18 @@ func TestTheAnswerThatLeavesTheLockIsLost(t *testing.T) {
 	})
 }
 
-// A client is closed while one of its waiters is left the lock: either the waiter has it, and loses it as all that is
-// held then, or it is free.
-func TestCloseWithAnHeir(t *testing.T) {
+// A client is closed while a lock is handed over to one of its waiters: the waiter gets and then loses it, as every
+// hold of the client, or the lock is free.
+func TestCloseDuringHandoff(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		for _, k := range handingOver {
 			for range 10 {
 				ctx := soon(t)
 				c := newLocks(t, addr)
-				c.exec.timeout = patience // a busy machine is no fault
+				c.exec.timeout = longTimeout // tolerates a busy machine
 				h := must(t)(k.lock(c, "a").Lock(ctx))
-				heir := background(ctx, k.lock(c, "a"))
+				successor := background(ctx, k.lock(c, "a"))
 				queued(t, rdb, k.name, "a", 1)
 				closed := make(chan struct{})
 				go func() {
@@ -261,26 +262,26 @@ func TestCloseWithAnHeir(t *testing.T) {
 				}()
 				err := h.Release(ctx)
 				<-closed
-				next := <-heir
+				next := <-successor
 				switch {
 				case next.err == nil:
 					requireDone(t, next.hold.Context(), ErrLost)
 				case err == nil:
 					require.ErrorIs(t, next.err, ErrClosed)
-					require.Zero(t, rdb.Exists(ctx, lockKey(k)).Val(), "nobody has it, and nobody gets it")
+					require.Zero(t, rdb.Exists(ctx, lockKey(k)).Val(), "the key is left without a holder")
 				default:
 					require.ErrorIs(t, next.err, ErrClosed)
 					require.True(t, errors.Is(err, ErrLost) || errors.Is(err, ErrClosed), "Close was first: %v", err)
 				}
-				require.Zero(t, waiters(t, rdb, k.name, "a"), "somebody is left in the queue")
+				require.Zero(t, waiters(t, rdb, k.name, "a"), "a waiter is left in the queue")
 				require.NoError(t, rdb.FlushAll(ctx).Err())
 			}
 		}
 	})
 }
 
-// The waiters' connection is lost, again and again, while locks are left from one to the next.
-func TestPubSubKilledWhileLocksAreLeft(t *testing.T) {
+// The waiters' connection is lost again and again while locks are handed over.
+func TestPubSubKilledDuringHandoffs(t *testing.T) {
 	t.Parallel()
 	for _, k := range handingOver {
 		server := testenv.StartRedis(t)
@@ -295,7 +296,7 @@ func TestPubSubKilledWhileLocksAreLeft(t *testing.T) {
 			}
 		})
 		const each, contenders = 60, 8
-		inside := 0 // guarded by the lock: the race detector watches
+		inside := 0 // guarded by the lock: the race detector checks it
 		var wg sync.WaitGroup
 		for i := range contenders {
 			wg.Go(func() {
