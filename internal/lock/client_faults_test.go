@@ -330,10 +330,13 @@ func TestServerPausedBeyondLease(t *testing.T) {
 func TestClientOfDeadServerReturnsItsError(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
-		c := newLocks(t, server.Addr)
+		rdb, kill := newMortalClient(t, server)
+		c, err := New(rdb)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, c.Close()) }()
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
-		server.Kill()
+		kill()
 		_, _ = k.lock(c, "a").TryLock(ctx) // detects the dead connection
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){k.lock(c, "a").TryLock, k.lock(c, "a").Lock} {
 			_, err = lock(ctx)

@@ -302,19 +302,10 @@ func TestKindsAreIndependent(t *testing.T) {
 func TestManyContendedUses(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		const uses, contenders = 5000, 24
-		ctx, cancel := context.WithTimeout(context.Background(), 5*longTimeout)
-		defer cancel()
+		ctx := context.Background()
 		rdb := newClient(t, server.Addr)
-		var sent counter
-		var clients []*Client
-		for range 3 {
-			mine := newClient(t, server.Addr)
-			mine.AddHook(&sent)
-			c, err := New(mine)
-			require.NoError(t, err)
-			defer func() { assert.NoError(t, c.Close()) }()
-			clients = append(clients, c)
-		}
+		clients, sent := countedClients(t, server.Addr)
+		began := time.Now()
 		var left atomic.Int64
 		left.Store(uses)
 		var inside atomic.Int32
@@ -336,9 +327,7 @@ func TestManyContendedUses(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		perUse := float64(sent.sent()) / uses
-		t.Logf("%.2f commands per use", perUse)
-		assert.Less(t, perUse, 3.3, "three, and an occasional recheck")
+		requireFewCommands(t, sent, uses, contenders, 3.3, time.Since(began))
 		nothingLeft(t, rdb)
 	})
 }

@@ -234,10 +234,10 @@ func TestDeadServerReturnsItsError(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	var seen recorder
-	l := newLock(t, "a", []string{server.Addr}, WithRedLockObserver(seen.observe))
+	l, kill := newMortalLock(t, "a", []*testenv.Redis{server}, WithRedLockObserver(seen.observe))
 	h, err := l.TryLock(context.Background())
 	require.NoError(t, err)
-	server.Kill()
+	kill[0]()
 	_, err = l.TryLock(context.Background())
 	require.Error(t, err)
 	_, err = l.TryLock(context.Background())

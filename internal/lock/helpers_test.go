@@ -112,9 +112,23 @@ func (r *recorder) kinds() (kinds []EventKind) {
 	return kinds
 }
 
+// eventually fails unless ok becomes true, see poll.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, longTimeout, 5*time.Millisecond, what)
+	require.True(t, poll(5*time.Millisecond, ok), "not in %v: %s", longTimeout, what)
+}
+
+// poll calls ok until it returns true, and reports whether it did. It gives up after longTimeout, but not before ok was
+// called many times: on a busy machine one call may take seconds.
+func poll(interval time.Duration, ok func() bool) bool {
+	end := time.Now().Add(longTimeout)
+	for try := 0; try < 100 || time.Now().Before(end); try++ {
+		if ok() {
+			return true
+		}
+		time.Sleep(interval)
+	}
+	return false
 }
 
 const (

@@ -154,6 +154,32 @@ func (c *counter) add(cmds ...redis.Cmder) {
 	}
 }
 
+// countedClients returns three Clients, and a counter of the commands that they send. They tolerate a busy machine.
+func countedClients(t *testing.T, addr string) (clients []*Client, sent *counter) {
+	t.Helper()
+	sent = &counter{}
+	for range 3 {
+		rdb := newClient(t, addr)
+		rdb.AddHook(sent)
+		c, err := New(rdb)
+		require.NoError(t, err)
+		c.exec.timeout = longTimeout
+		t.Cleanup(func() { assert.NoError(t, c.Close()) })
+		clients = append(clients, c)
+	}
+	return clients, sent
+}
+
+// requireFewCommands fails if contenders that waited for all of took sent more than perUse commands for each use. Every
+// waiter may send one more per recheck: on a busy machine uses take longer, and waiters recheck more often.
+func requireFewCommands(t *testing.T, sent *counter, uses, contenders int, perUse float64, took time.Duration) {
+	t.Helper()
+	rechecks := float64(contenders) * took.Seconds() / recheck.Seconds()
+	n := float64(sent.sent())
+	t.Logf("%.2f commands per use; up to %.0f rechecks of %.0f commands in %v", n/float64(uses), rechecks, n, took)
+	assert.Less(t, n, perUse*float64(uses)+rechecks)
+}
+
 // sent returns the number of commands sent so far.
 func (c *counter) sent() int {
 	c.mu.Lock()
