@@ -71,6 +71,13 @@ func (o overCluster) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (o overCluster) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (o overCluster) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		pipe := o.rdb.Pipeline()
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, cmd) // only queues
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	}
 }

@@ -10,9 +10,9 @@
 //		// another holder has the lock
 //	}
 //
-// The product itself uses only [RedLocks], with [TryDo], [RedLockKey] and the events of [WithRedLockObserver]: lane
-// lock runs the purchases of one user one at a time. Everything else, [New] with the locks of a [Client] and [Multi],
-// is a library offered beside the product; no part of the product depends on it.
+// The product itself uses only the red locks ([NewRedLocks], [NewRedLock]), with [TryDo], [RedLockKey] and the events of
+// [WithRedLockObserver]: lane lock runs the purchases of one user one at a time. Everything else, [New] with the locks of
+// a [Client] and [Multi], is a library offered beside the product; no part of the product depends on it.
 //
 // # Which lock
 //

@@ -115,7 +115,9 @@ func (r *recorder) kinds() (kinds []EventKind) {
 // eventually fails unless ok becomes true, see poll.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	require.True(t, poll(5*time.Millisecond, ok), "not in %v: %s", longTimeout, what)
+	if !poll(5*time.Millisecond, ok) {
+		require.FailNow(t, "condition never satisfied", what)
+	}
 }
 
 // poll calls ok until it returns true, and reports whether it did. It gives up after longTimeout, but not before ok was

@@ -125,11 +125,12 @@ type taken struct {
 func onlyCountsLeft(t testing.TB, rdb *redis.Client, counts ...string) {
 	t.Helper()
 	var left []string
-	ok := poll(20*time.Millisecond, func() bool {
+	if !poll(20*time.Millisecond, func() bool {
 		left = keysLeft(t, rdb)
 		return slices.Equal(counts, left)
-	})
-	require.True(t, ok, "left: %q", left)
+	}) {
+		require.FailNow(t, "keys or channels are left", "%q, want %q", left, counts)
+	}
 }
 
 // keysLeft returns the subscribed channels and the keys on the server, sorted, without the replies remembered for
