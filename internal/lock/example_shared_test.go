@@ -55,13 +55,13 @@ func ExampleSemaphore() {
 		panic(err)
 	}
 	err = calls.TryAcquire(ctx, 3)
-	fmt.Println("three more:", errors.Is(err, lock.ErrNotAcquired))
+	fmt.Println("three more are refused:", errors.Is(err, lock.ErrNotAcquired))
 	_ = calls.Release(ctx, 8)
 	left, _ := calls.Available(ctx)
 	fmt.Println("left:", left)
 	// Output:
 	// set: true
-	// three more: true
+	// three more are refused: true
 	// left: 10
 }
 
@@ -74,7 +74,8 @@ func ExampleLeasedSemaphore() {
 	if _, err := workers.SetPermits(ctx, 2); err != nil {
 		panic(err)
 	}
-	p, err := workers.Acquire(ctx, 1, lock.WithLease(10*time.Minute)) // for 10 minutes at most; without the option, as long as the process lives
+	// For 10 minutes at most; without the option, for as long as the process lives.
+	p, err := workers.Acquire(ctx, 1, lock.WithLease(10*time.Minute))
 	if err != nil {
 		panic(err)
 	}

@@ -59,7 +59,7 @@ func TestMultiValidates(t *testing.T) {
 	_, err := Multi(l).Lock(ctx, WithLease(time.Nanosecond))
 	require.ErrorContains(t, err, "lease")
 	_, err = l.TryLock(ctx)
-	require.NoError(t, err, "parts of a failed Lock")
+	require.NoError(t, err, "a failed Lock kept a part")
 }
 
 // For each part that cannot be acquired, the earlier ones are released.
