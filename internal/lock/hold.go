@@ -91,8 +91,8 @@ func newHold(ctx context.Context, g grant) *Hold {
 }
 
 // Context returns a context with the values of the ctx passed to Lock, but not its end. It ends at the release (cause
-// [ErrReleased]), at a loss (cause [ErrLost]), and always before ValidUntil, by a twentieth of the lease but at most 1
-// s. Work under the lock should use it, or a context that ends with it.
+// [ErrReleased]), at a loss (cause [ErrLost]), and always before ValidUntil, by a twentieth of the lease but at most
+// 1 s. Work under the lock should use it, or a context that ends with it.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Token returns the fencing token. It increases with every new holder of the name, so that a store can refuse the
