@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// cancelGrace is how long a caller whose ctx has ended still waits for a
-// command in flight. A healthy Redis answers within it, and then the caller
-// gets the true outcome instead of ErrUncertain.
+// cancelGrace is how long a caller whose ctx has ended still waits for a command in flight. A healthy Redis answers
+// within it, so that the caller gets the true outcome instead of ErrUncertain.
 const cancelGrace = 20 * time.Millisecond
 
-// await runs work and returns its result and true. If ctx ends first, work goes
-// on by itself, late (if not nil) gets its result, and await returns false.
+// await runs work and returns its result and true. If ctx ends first, await returns false, work continues, and late (if
+// not nil) receives its result.
 //
-// It is needed because go-redis does not interrupt a command in flight when its
-// context is cancelled. work must be bounded and must not depend on ctx.
+// It is needed because go-redis does not interrupt a command in flight when its context is cancelled. work must be
+// bounded and must not depend on ctx.
 func await[T any](ctx context.Context, work func() T, late func(T)) (T, bool) {
 	if ctx.Done() == nil {
 		return work(), true
@@ -25,7 +24,7 @@ func await[T any](ctx context.Context, work func() T, late func(T)) (T, bool) {
 		result = work()
 		close(done)
 	}()
-	if inGrace(ctx, done) {
+	if waitWithGrace(ctx, done) {
 		return result, true
 	}
 	if late != nil {
@@ -38,9 +37,8 @@ func await[T any](ctx context.Context, work func() T, late func(T)) (T, bool) {
 	return zero, false
 }
 
-// inGrace waits for done until ctx has ended and cancelGrace is over. It returns
-// false if that was first.
-func inGrace(ctx context.Context, done <-chan struct{}) bool {
+// waitWithGrace waits for done. It returns false if ctx ends and cancelGrace passes before that.
+func waitWithGrace(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true

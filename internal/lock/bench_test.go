@@ -15,15 +15,15 @@ import (
 	"seckill/internal/testenv"
 )
 
-// workers is how many goroutines a benchmark runs.
+// workers is the number of goroutines of a benchmark.
 const workers = 64
 
 func nothing(context.Context) error { return nil }
 
-// BenchmarkCycle compares an uncontended lock and unlock, on 64 goroutines with
-// a name each, with the two commands that it consists of.
+// BenchmarkCycle compares an uncontended lock and unlock, on 64 goroutines with a name each, with the two commands that
+// they consist of.
 func BenchmarkCycle(b *testing.B) {
-	// As in a handler: the request can end.
+	// As in a handler, the request can end.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	rdb := newClient(b, testenv.StartRedis(b).Addr)
@@ -73,9 +73,8 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkContended has 64 goroutines that want the same lock and hold it for
-// 1 ms. It reports the commands that a cycle takes, the wait's 99th percentile,
-// and how many times as often as the laziest the busiest goroutine got in.
+// BenchmarkContended has 64 goroutines that acquire the same lock and hold it for 1 ms. It reports the commands per
+// cycle, the 99th percentile of the wait, and the ratio of the most to the fewest cycles of a goroutine.
 func BenchmarkContended(b *testing.B) {
 	rdb := newClient(b, testenv.StartRedis(b).Addr)
 	var commands counter

@@ -7,41 +7,39 @@ import (
 	"time"
 )
 
-// A kind is a kind of lock: the scripts that are all it does on the server.
-// common.lua says what they are given and what they return.
+// A kind is a kind of lock, defined by its scripts. lua/common.lua describes their arguments and replies.
 type kind struct {
 	name    string // in keys and events
 	acquire *script
 	renew   *script
-	release *script // ends whatever an id has: the hold, the place in the queue
-	refusal error   // what {-1, 0} from an acquire means: a no that waiting does not change
+	release *script // ends everything an id has: its hold and its place in the queue
+	refusal error   // the error for the reply {-1, 0} of an acquire: a refusal that waiting does not change
 }
 
-// A claim is one attempt to get a lock, from the first question until it is
-// granted or given up. Its id is that of the waiter, too, and of the hold, and
-// it is the hold's keeper. It is used by one goroutine at a time.
+// A claim is one attempt to acquire a lock, from the first command until it is granted or given up. Its id also
+// identifies the waiter and the hold, and the claim is the hold's keeper. It is used by one goroutine at a time.
 type claim struct {
 	c     *Client
 	kind  *kind
 	keys  []string
 	id    string
 	lease time.Duration
-	extra []any // the kind's own arguments, after those of common.lua
+	extra []any // the kind's own arguments, which follow those of common.lua
 
-	patient  bool  // the next question may wait a little
-	joined   bool  // the hub
-	inFlight *call // an acquire whose outcome we did not wait for
-	unheard  bool  // an acquire may have been executed, but its answer is lost
-	queued   bool  // the id may be in the queue
-	freed    bool  // a release may have been executed, but its answer is lost
+	deferrable   bool  // the next acquire may be delayed to share a round trip
+	joined       bool  // joined the hub
+	inFlight     *call // an acquire whose outcome was not awaited
+	mayHold      bool  // an acquire may have been executed, but its reply was lost
+	mayBeQueued  bool  // the id may be in the queue
+	mayHaveFreed bool  // a release may have been executed, but its reply was lost
 }
 
-// A verdict is what an acquire was told.
+// A verdict is the outcome of one acquire.
 type verdict struct {
 	ok         bool
-	token      uint64        // if ok; 0 for kinds without one
+	token      uint64        // if ok; 0 for kinds without tokens
 	validUntil time.Time     // if ok
-	retry      time.Duration // if not: when to ask again, unless woken
+	retry      time.Duration // if not ok: when to try again unless woken
 }
 
 // Modes of an acquire, the values of MODE in common.lua.
@@ -56,7 +54,7 @@ func (c *Client) newClaim(k *kind, keys []string, lease time.Duration, extra ...
 	return &claim{c: c, kind: k, keys: keys, id: c.newID(), lease: lease, extra: extra}
 }
 
-// scriptArgs are the arguments of every script.
+// scriptArgs returns the arguments of a script in the order of common.lua.
 func (c *Client) scriptArgs(id string, lease time.Duration, mode string, extra ...any) []any {
 	args := make([]any, 0, 4+len(extra))
 	args = append(args, wakePrefix(c.prefix), id, lease.Milliseconds(), mode)
@@ -67,8 +65,7 @@ func (cl *claim) args(lease time.Duration, mode string) []any {
 	return cl.c.scriptArgs(cl.id, lease, mode, cl.extra...)
 }
 
-// owned says whether the claim is of an owner: then it is the first of the kind's
-// own arguments.
+// owned reports whether the claim has an owner, which is then the first of the kind's own arguments.
 func (cl *claim) owned() bool {
 	if len(cl.extra) == 0 {
 		return false
@@ -77,61 +74,59 @@ func (cl *claim) owned() bool {
 	return ok && owner != ""
 }
 
-// ask asks for the lock once. An error leaves the claim's flags saying what may
-// have come of it.
-func (cl *claim) ask(ctx context.Context, mode string) (verdict, error) {
+// acquireOnce sends one acquire. After an error the claim's flags record what may have been executed.
+func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) {
 	began := time.Now()
-	call := &call{script: cl.kind.acquire, keys: cl.keys, args: cl.args(cl.lease, mode), patient: cl.patient}
-	cl.patient = false
-	if !cl.c.exec.deliver(ctx, call) {
-		cl.inFlight, cl.unheard, cl.queued = call, true, true
+	call := &call{script: cl.kind.acquire, keys: cl.keys, args: cl.args(cl.lease, mode), deferrable: cl.deferrable}
+	cl.deferrable = false
+	if !cl.c.exec.submitAndWait(ctx, call) {
+		cl.inFlight, cl.mayHold, cl.mayBeQueued = call, true, true
 		return verdict{}, waitEnded(ctx)
 	}
 	if call.err != nil {
 		if !notExecuted(call.err) {
-			cl.unheard, cl.queued = true, true
+			cl.mayHold, cl.mayBeQueued = true, true
 		}
 		return verdict{}, call.err
 	}
 	reply, err := ints(call.value, 2)
 	if err != nil {
-		cl.unheard = true
+		cl.mayHold = true
 		return verdict{}, err
 	}
 	if reply[0] == 1 {
 		return cl.granted(began, reply[1])
 	}
-	// An id that is not inside now either never was, or its lease has ended.
-	cl.unheard = false
+	// A refused id either never held the lock or its lease has ended.
+	cl.mayHold = false
 	if reply[0] < 0 {
 		return verdict{}, cl.kind.refusal
 	}
-	cl.queued = mode == modeWait
-	place := int64(0)
+	cl.mayBeQueued = mode == modeWait
+	position := int64(0)
 	if len(reply) > 2 {
-		place = reply[2]
+		position = reply[2]
 	}
-	return verdict{retry: retryIn(reply[1], place)}, nil
+	return verdict{retry: retryIn(reply[1], position)}, nil
 }
 
 func (cl *claim) granted(began time.Time, token int64) (verdict, error) {
 	a := verdict{ok: true, token: uint64(token), validUntil: began.Add(cl.lease - drift(cl.lease))} //nolint:gosec // not negative
 	if time.Until(a.validUntil) <= margin(cl.lease) {
-		cl.unheard = true // as good as
+		cl.mayHold = true // the lock was granted, but too late to use
 		return verdict{}, fmt.Errorf("%w of %v", errTooLate, cl.lease)
 	}
 	return a, nil
 }
 
-// withdraw ends whatever the claim may have on the server, after an acquire
-// that ended in err, and returns what to tell the caller. What the server does
-// not confirm at once goes on in the background; if a lock may have been taken,
-// the error then matches ErrUncertain.
+// withdraw ends everything that the claim may have on the server after an acquire failed with err, and returns the
+// error for the caller. What the server does not confirm at once continues in the background; if a lock may have been
+// taken, the error then matches ErrUncertain.
 func (cl *claim) withdraw(ctx context.Context, err error) error {
-	if !cl.unheard && !cl.queued {
+	if !cl.mayHold && !cl.mayBeQueued {
 		return err
 	}
-	last := cl.inFlight // which the release must not overtake
+	last := cl.inFlight // the release must not overtake it
 	if last == nil {
 		last = cl.sendRelease()
 		if last.wait(ctx) && last.err == nil {
@@ -139,42 +134,42 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 		}
 	}
 	cl.undoLater(last)
-	if cl.unheard {
+	if cl.mayHold {
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
 	return err
 }
 
-func (cl *claim) sendRelease() *call { return cl.c.exec.post(cl.releaseOf(cl.id)) }
+func (cl *claim) sendRelease() *call { return cl.c.exec.submit(cl.releaseOf(cl.id)) }
 
-// releaseOf is the release of an id, whose answer may leave the lock to a waiter
-// of this client: it is told at once, or, if it is gone, the lock goes to the
-// next. If the answer is lost, all waiters ask.
+// releaseOf returns the release of an id. Its reply may hand the lock over to a waiter of this client. That waiter is
+// woken at once; if it has departed, the lock is released again on its behalf. If the reply is lost, all waiters are
+// woken.
 func (cl *claim) releaseOf(id string) *call {
 	began := time.Now()
 	return &call{
 		script: cl.kind.release, keys: cl.keys, args: cl.c.scriptArgs(id, 0, "", cl.extra...),
-		heed: func(value any, err error) {
-			_, heir, token := readRelease(value)
+		onReply: func(value any, err error) {
+			_, successor, token := readRelease(value)
 			switch {
 			case err != nil && !notExecuted(err):
 				cl.c.hub.wakeAll()
-			case heir != "" && !cl.c.hub.leaveTo(heir, inheritance{since: began, token: token}):
-				cl.c.exec.post(cl.releaseOf(heir))
+			case successor != "" && !cl.c.hub.handOver(successor, handoff{since: began, token: token}):
+				cl.c.exec.submit(cl.releaseOf(successor))
 			}
 		},
 	}
 }
 
-// readRelease reads the answer of a release: whether it ended a hold, and to
-// whom it left the lock.
-func readRelease(value any) (held bool, heir string, token int64) {
+// readRelease parses the reply of a release: whether it ended a hold, and the successor's id and token if the lock was
+// handed over.
+func readRelease(value any) (held bool, successor string, token int64) {
 	if list, ok := value.([]any); ok && len(list) == 3 {
-		heir, _ = list[1].(string)
+		successor, _ = list[1].(string)
 		token, _ = list[2].(int64)
 		value = list[0]
 	}
-	return value == int64(1), heir, token
+	return value == int64(1), successor, token
 }
 
 // renew implements keeper.
@@ -196,23 +191,23 @@ func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) 
 // release implements keeper.
 func (cl *claim) release(ctx context.Context) error {
 	c := cl.releaseOf(cl.id)
-	if !cl.c.exec.deliver(ctx, c) {
-		cl.freed = true
+	if !cl.c.exec.submitAndWait(ctx, c) {
+		cl.mayHaveFreed = true
 		return waitEnded(ctx)
 	}
 	held, _, _ := readRelease(c.value)
 	switch {
 	case c.err != nil:
-		cl.freed = cl.freed || !notExecuted(c.err)
+		cl.mayHaveFreed = cl.mayHaveFreed || !notExecuted(c.err)
 		return c.err
-	case !held && !cl.freed:
+	case !held && !cl.mayHaveFreed:
 		return ErrNotHeld
-	default: // if nothing was there, we freed it and did not hear of it
+	default: // nothing was there because an earlier release, whose reply was lost, freed it
 		return nil
 	}
 }
 
-// ints reads a script's reply of at least n integers.
+// ints parses a script's reply of at least n integers.
 func ints(value any, n int) ([]int64, error) {
 	list, ok := value.([]any)
 	out := make([]int64, len(list))

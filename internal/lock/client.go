@@ -14,9 +14,9 @@ import (
 // DefaultPrefix begins the keys of a Client's locks.
 const DefaultPrefix = "lock"
 
-// A Client makes locks on one Redis, be it a server, a cluster or a ring. It
-// has at most one pub/sub connection, and only while somebody waits. A process
-// needs one Client per Redis; it is safe for concurrent use.
+// A Client creates locks on one Redis, which may be a server, a cluster or a ring. It has at most one pub/sub
+// connection, and only while there are waiters. A process needs one Client per Redis. A Client is safe for concurrent
+// use.
 type Client struct {
 	id      string // in the ids of its holds and waiters
 	prefix  string
@@ -32,31 +32,27 @@ type Client struct {
 // A ClientOption configures [New].
 type ClientOption func(*Client)
 
-// WithPrefix sets what the names of all keys and channels begin with, so that
-// several applications share a Redis without sharing locks. Default "lock"; it
-// may not contain braces.
+// WithPrefix sets the prefix of all key and channel names, so that several applications can share a Redis without
+// sharing locks. The default is "lock". The prefix must not be empty or contain braces.
 func WithPrefix(prefix string) ClientOption {
 	return func(c *Client) { c.prefix = prefix }
 }
 
-// WithWatchdog sets the lease of holds that are taken without [WithLease], from
-// MinLease to MaxLease; the watchdog renews it each third. Default 30 s,
-// renewed every 10 s. It is also how long a lock stays taken after its holder's
+// WithWatchdog sets the lease of holds acquired without [WithLease], from MinLease to MaxLease; the watchdog renews it
+// every third of it. The default is 30 s, renewed every 10 s. A lock stays taken for up to this long after its holder's
 // process died.
 func WithWatchdog(d time.Duration) ClientOption {
 	return func(c *Client) { c.lease = d.Truncate(time.Millisecond) }
 }
 
-// WithObserver calls fn for each [Event]; the default is not to. fn is called
-// from many goroutines, must return quickly, and must not call the methods of a
-// Hold or of the Client.
+// WithObserver calls fn for each [Event]. fn is called concurrently. It must return quickly, and must not call methods
+// of a Hold or of the Client. By default there is no observer.
 func WithObserver(fn func(Event)) ClientOption {
 	return func(c *Client) { c.observe = fn }
 }
 
-// New returns a Client. It does not talk to the server. rdb stays the caller's
-// and must outlive the Client; see the package documentation for how to
-// configure it.
+// New returns a Client. It sends no command. It returns an error if rdb is nil or an option is out of range. rdb stays
+// the caller's and must outlive the Client; see the package documentation for its configuration.
 func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 	c := &Client{id: rand.Text(), prefix: DefaultPrefix, lease: DefaultLease}
 	for _, opt := range opts {
@@ -74,11 +70,9 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the Client, and returns when nothing of it is left: within some
-// 5 s even if the server hangs. Waits end, and later calls fail, with
-// [ErrClosed]. What is still held is lost: its Context ends with cause ErrLost,
-// and its keys are left to their leases, so release first. The second call does
-// nothing. The error is always nil.
+// Close ends the Client. It returns when all its goroutines have ended: within some 5 s even if the server hangs. Waits
+// end, and later calls fail, with [ErrClosed]. Holds are lost: their Context ends with cause ErrLost, and their keys
+// expire with their leases, so release them first. A second call does nothing. The error is always nil.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
 	c.hub.close()
@@ -86,8 +80,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// newID names an attempt to get a lock, the waiter that it may become, and the
-// hold.
+// newID returns an id for an attempt, which also identifies the waiter and the hold that it may become.
 func (c *Client) newID() string {
 	return c.id + ":" + strconv.FormatUint(c.seq.Add(1), 10)
 }

@@ -14,13 +14,13 @@ import (
 	"seckill/internal/testenv"
 )
 
-// faulty is a Client behind a proxy. Its connection and the scripts are there,
-// so that the next requests are those of the test.
+// faulty returns a Client behind a proxy. Its connection is open and the scripts are loaded, so that the next requests
+// are those of the test.
 func faulty(t *testing.T, addr string, k exclusiveKind, opts ...ClientOption) (*Client, *proxy) {
 	t.Helper()
 	p := startProxy(t, addr)
 	c := newLocks(t, p.addr, opts...)
-	unhurried(c, func() {
+	withLongTimeout(c, func() {
 		h := must(t)(k.lock(c, "warm").Lock(soon(t)))
 		require.NoError(t, h.Extend(soon(t), time.Minute))
 		release(t, h)
@@ -28,7 +28,7 @@ func faulty(t *testing.T, addr string, k exclusiveKind, opts ...ClientOption) (*
 	return c, p
 }
 
-// lockKey is the key of the lock "a".
+// lockKey returns the key of the lock "a".
 func lockKey(k exclusiveKind) string { return keysOf(DefaultPrefix, k.name, "a")[0] }
 
 func TestClientAcquireReplyLost(t *testing.T) {
@@ -40,7 +40,7 @@ func TestClientAcquireReplyLost(t *testing.T) {
 			p.inject(dropReply, k.acquire.sha, 1)
 			_, err := lock(ctx)
 			require.ErrorIs(t, err, io.EOF)
-			require.NotErrorIs(t, err, ErrNotAcquired, "the server is in trouble, the lock is free")
+			require.NotErrorIs(t, err, ErrNotAcquired, "the server fails, but the lock is free")
 			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
 			require.Equal(t, 1, p.broken())
 			nothingLeft(t, newClient(t, addr))
@@ -48,7 +48,7 @@ func TestClientAcquireReplyLost(t *testing.T) {
 	})
 }
 
-// A waiter whose answers are lost asks again as the same, and so gets in once.
+// A waiter whose replies are lost repeats its attempt with the same id, and so gets in once.
 func TestWaiterReplyLost(t *testing.T) {
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
@@ -62,7 +62,7 @@ func TestWaiterReplyLost(t *testing.T) {
 		require.NoError(t, h.Release(ctx))
 		next := <-got
 		require.NoError(t, next.err)
-		assert.Positive(t, p.broken(), "no answer was lost")
+		assert.Positive(t, p.broken(), "no reply was lost")
 		assert.Greater(t, next.hold.Token(), h.Token())
 		assert.Zero(t, waiters(t, rdb, k.name, "a"))
 		require.NoError(t, next.hold.Release(ctx))
@@ -80,10 +80,10 @@ func TestClientReleaseReplyLost(t *testing.T) {
 		require.NoError(t, err)
 		p.inject(dropReply, k.release.sha, 2)
 		err = h.Release(ctx)
-		for errors.Is(err, ErrUncertain) { // the machine stood still for 1.5 s
+		for errors.Is(err, ErrUncertain) { // the machine stalled for 1.5 s
 			err = h.Release(ctx)
 		}
-		require.NoError(t, err, "we freed it, although the reply says that nothing was there")
+		require.NoError(t, err, "the first release freed it, although the reply found nothing")
 		require.Equal(t, 2, p.broken())
 		assert.Zero(t, seen.count(EventLost))
 		nothingLeft(t, newClient(t, addr))
@@ -106,9 +106,8 @@ func TestClientRenewReplyLost(t *testing.T) {
 	})
 }
 
-// No renewal is executed: the holder hears before the server lets go, and the
-// waiter gets in.
-func TestClientRenewalsFail(t *testing.T) {
+// No renewal is executed: the hold ends before the server frees the lock, and the waiter gets in.
+func TestClientFailedRenewalsEndHold(t *testing.T) {
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -118,7 +117,7 @@ func TestClientRenewalsFail(t *testing.T) {
 		got := background(ctx, k.lock(newLocks(t, addr), "a"))
 		p.inject(refuse, k.renew.sha, always)
 		requireDone(t, h.Context(), ErrLost)
-		assert.EqualValues(t, 1, rdb.Exists(ctx, lockKey(k)).Val(), "the server let go first")
+		assert.EqualValues(t, 1, rdb.Exists(ctx, lockKey(k)).Val(), "the server freed the lock first")
 		next := <-got
 		require.NoError(t, next.err)
 		p.heal()
@@ -130,13 +129,12 @@ func TestClientRenewalsFail(t *testing.T) {
 	})
 }
 
-// The caller leaves while the server is silent; a timeout far above the bound
-// shows that it is not the timeout that ends the call. A call that is tried
-// again is a call with another command in flight.
-func TestClientCancelWithACommandInFlight(t *testing.T) {
+// The caller's context ends while the server is silent. The timeout is far above the bound, so that it cannot be the
+// timeout that ends the call. A repeated call has another command in flight.
+func TestClientCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		c, p := faulty(t, addr, k)
-		c.exec.timeout, c.exec.flights = 10*time.Second, soloFlights
+		c.exec.timeout, c.exec.maxInFlight = 10*time.Second, maxInFlightSolo
 		held, err := k.lock(c, "a").Lock(soon(t))
 		require.NoError(t, err)
 		l := k.lock(c, "b")
@@ -160,8 +158,8 @@ func TestClientCancelWithACommandInFlight(t *testing.T) {
 	})
 }
 
-// The acquire is answered after the caller has left: the lock is given back.
-func TestClientCancelledAcquireIsGivenBack(t *testing.T) {
+// The acquire is answered after the caller has left: the lock is released.
+func TestClientCancelledAcquireIsReleased(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		c := newLocks(t, server.Addr)
 		require.NoError(t, Do(soon(t), k.lock(c, "a"), nothing))
@@ -176,8 +174,8 @@ func TestClientCancelledAcquireIsGivenBack(t *testing.T) {
 	})
 }
 
-// Waits that end with the queue's commands in flight leave nothing behind.
-func TestManyWaitsCutShort(t *testing.T) {
+// Waits that end while their queue commands are in flight leave nothing behind.
+func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		c := newLocks(t, server.Addr)
 		h, err := k.lock(c, "a").Lock(soon(t))
@@ -187,7 +185,7 @@ func TestManyWaitsCutShort(t *testing.T) {
 		for range 300 {
 			waits = append(waits, background(ctx, k.lock(c, "a")))
 		}
-		time.Sleep(10 * time.Millisecond) // some are queued, some on the way, some not even that
+		time.Sleep(10 * time.Millisecond) // some are queued, some are in flight, some are not sent yet
 		cancel()
 		for _, wait := range waits {
 			require.ErrorIs(t, (<-wait).err, ErrNotAcquired)
@@ -218,9 +216,8 @@ func TestScriptFlush(t *testing.T) {
 	})
 }
 
-// The waiters' connection dies: it is replaced, and the wake that may have been
-// lost meanwhile is made up for.
-func TestPubSubKilled(t *testing.T) {
+// The waiters' connection is killed: it is replaced, and a wake message lost meanwhile is made up for.
+func TestWaiterSurvivesKilledPubSub(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
@@ -244,8 +241,8 @@ func TestPubSubKilled(t *testing.T) {
 	})
 }
 
-// After a reconnect each waiter asks, whether or not it is woken.
-func TestReconnectMeansAskAgain(t *testing.T) {
+// After a reconnect every waiter retries, even without a wake message.
+func TestWaitersRetryAfterReconnect(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	ctx := soon(t)
@@ -267,7 +264,7 @@ func TestReconnectMeansAskAgain(t *testing.T) {
 	}
 }
 
-func TestKeyDeleted(t *testing.T) {
+func TestDeletedKeyEndsHold(t *testing.T) {
 	eachExclusive(t, onEachServer, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -286,9 +283,8 @@ func TestKeyDeleted(t *testing.T) {
 	})
 }
 
-// The server comes back without its data: the old holder hears, the waiter gets
-// in with a greater token, and is renewed.
-func TestRestartedEmpty(t *testing.T) {
+// The server restarts without its data: the hold is lost, and the waiter gets in with a greater token and is renewed.
+func TestServerRestartedWithoutData(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
@@ -309,8 +305,8 @@ func TestRestartedEmpty(t *testing.T) {
 	})
 }
 
-// The server stands still for longer than the lease.
-func TestClientPause(t *testing.T) {
+// The server is paused for longer than the lease.
+func TestServerPausedBeyondLease(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
@@ -319,7 +315,7 @@ func TestClientPause(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, rdb.Do(ctx, "client", "pause", "9000", "all").Err())
 		requireDone(t, h.Context(), ErrLost)
-		assert.WithinRange(t, time.Now(), time.Time{}, h.ValidUntil(), "it ends before the server's lease does")
+		assert.WithinRange(t, time.Now(), time.Time{}, h.ValidUntil(), "the hold ends before the server's lease")
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		next, err := k.lock(c, "a").Lock(ctx)
 		for ; err != nil && ctx.Err() == nil; next, err = k.lock(c, "a").Lock(ctx) { // still paused
@@ -331,18 +327,21 @@ func TestClientPause(t *testing.T) {
 	})
 }
 
-func TestClientOfADeadServer(t *testing.T) {
+func TestClientOfDeadServerReturnsItsError(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
-		c := newLocks(t, server.Addr)
+		rdb, kill := newMortalClient(t, server)
+		c, err := New(rdb)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, c.Close()) }()
 		h, err := k.lock(c, "a").Lock(ctx)
 		require.NoError(t, err)
-		server.Kill()
-		_, _ = k.lock(c, "a").TryLock(ctx) // finds that the connection is dead
+		kill()
+		_, _ = k.lock(c, "a").TryLock(ctx) // detects the dead connection
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){k.lock(c, "a").TryLock, k.lock(c, "a").Lock} {
 			_, err = lock(ctx)
 			require.Error(t, err)
-			require.NotErrorIs(t, err, ErrNotAcquired, "dead is not taken")
+			require.NotErrorIs(t, err, ErrNotAcquired, "a dead server is not a taken lock")
 			require.NotErrorIs(t, err, ErrUncertain, "a refused connection leaves nothing behind")
 		}
 		require.ErrorIs(t, h.Release(ctx), ErrUncertain)
@@ -350,7 +349,7 @@ func TestClientOfADeadServer(t *testing.T) {
 }
 
 // go-redis's own retries would count twice; a pipeline must not use them either.
-func TestARetryingClientSendsOnce(t *testing.T) {
+func TestRetryingClientSendsOnce(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		p := startProxy(t, addr)
@@ -368,7 +367,7 @@ func TestARetryingClientSendsOnce(t *testing.T) {
 			for range batch {
 				calls = append(calls, &call{script: count, keys: []string{"n"}, args: args, done: make(chan struct{})})
 			}
-			e.trip(ctx, calls, true)
+			e.roundTrip(ctx, calls, true)
 			require.Equal(t, 1, p.broken())
 			for _, c := range calls {
 				require.Error(t, c.err)
@@ -377,6 +376,6 @@ func TestARetryingClientSendsOnce(t *testing.T) {
 		}
 		n, err := newClient(t, addr).Get(ctx, "n").Int()
 		require.NoError(t, err)
-		assert.LessOrEqual(t, n, 6, "1 and 5 were sent, and none of them again")
+		assert.LessOrEqual(t, n, 6, "1 and 5 were sent, none of them twice")
 	})
 }

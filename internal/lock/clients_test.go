@@ -14,7 +14,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// newLocks is a Client on the given server, with connections of its own.
+// newLocks returns a Client on the given server, with connections of its own.
 func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 	t.Helper()
 	var rdb redis.UniversalClient = newClient(t, addr)
@@ -23,28 +23,28 @@ func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 	}
 	c, err := New(rdb, opts...)
 	require.NoError(t, err)
-	c.exec.timeout = 3 * commandTimeout // a machine that stands still for a moment is no fault
+	c.exec.timeout = 3 * commandTimeout // tolerates a machine that stalls for a moment
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	return c
 }
 
-// unhurried is for what a test does before the faults that it is about: only they
-// find the client as impatient as it is.
-func unhurried(c *Client, setUp func()) {
-	c.exec.timeout = patience
+// withLongTimeout runs the set-up of a test with a long command timeout, so that only the faults under test meet the normal
+// one.
+func withLongTimeout(c *Client, setUp func()) {
+	c.exec.timeout = longTimeout
 	setUp()
 	c.exec.timeout = commandTimeout
 }
 
-// soon bounds a call that should end long before.
+// soon returns a context for a call that should end long before it.
 func soon(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), longTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// An exclusiveKind is a kind of lock that lets one holder in at a time.
+// An exclusiveKind is a kind of lock with one holder at a time.
 type exclusiveKind struct {
 	*kind
 	lock func(c *Client, name string) Locker
@@ -56,7 +56,7 @@ var exclusiveKinds = []exclusiveKind{
 	{reentrantKind, func(c *Client, name string) Locker { return c.Reentrant(name) }},
 }
 
-// attempt is a claim of that lock, of nobody whose name is an owner's.
+// attempt returns a claim of that lock. Kinds with owners get an empty one.
 func (k exclusiveKind) attempt(c *Client, name string, lease time.Duration) *claim {
 	keys := keysOf(c.prefix, k.name, name, fenceKey)
 	if k.kind == rwWriteKind {
@@ -65,8 +65,7 @@ func (k exclusiveKind) attempt(c *Client, name string, lease time.Duration) *cla
 	return c.newClaim(k.kind, keys, lease, "")
 }
 
-// eachExclusive runs test for each of them on these servers. The server is the
-// test's own.
+// eachExclusive runs test for each kind on these servers. The server belongs to the test alone.
 func eachExclusive(t *testing.T, on servers, test func(t *testing.T, addr string, k exclusiveKind)) {
 	t.Helper()
 	on(t, func(t *testing.T, addr string) {
@@ -79,8 +78,7 @@ func eachExclusive(t *testing.T, on servers, test func(t *testing.T, addr string
 	})
 }
 
-// eachOnRedis is eachExclusive for what only a real Redis can do. The tests run
-// side by side.
+// eachOnRedis is eachExclusive for what only a real Redis supports. The tests run in parallel.
 func eachOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, k exclusiveKind)) {
 	t.Helper()
 	t.Parallel()
@@ -89,7 +87,7 @@ func eachOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, k 
 	}
 }
 
-// background takes the lock in a goroutine and sends the outcome.
+// background acquires the lock in a goroutine and sends the outcome.
 func background(ctx context.Context, l Locker, opts ...Option) <-chan outcome {
 	got := make(chan outcome, 1)
 	go func() {
@@ -104,12 +102,12 @@ type outcome struct {
 	err  error
 }
 
-// waiters is the number in the queue of a lock. Its two keys say the same, but
-// somebody may come or go between the looks at them.
+// waiters returns the length of a lock's queue. Both of its keys must agree; a waiter may come or go between the two
+// reads, so it repeats them.
 func waiters(t testing.TB, rdb *redis.Client, kind, name string) (n int64) {
 	t.Helper()
 	keys := keysOf(DefaultPrefix, kind, name)
-	eventually(t, "queue and waiters are as many", func() bool {
+	eventually(t, "queue and waiters have the same length", func() bool {
 		var err error
 		n, err = rdb.ZCard(context.Background(), keys[1]).Result()
 		require.NoError(t, err)
@@ -120,15 +118,14 @@ func waiters(t testing.TB, rdb *redis.Client, kind, name string) (n int64) {
 	return n
 }
 
-// queued waits until so many stand in the queue.
+// queued waits until n waiters are in the queue.
 func queued(t testing.TB, rdb *redis.Client, kind, name string, n int64) {
 	t.Helper()
 	key := keysOf(DefaultPrefix, kind, name)[1]
 	eventually(t, "queued", func() bool { return rdb.ZCard(context.Background(), key).Val() == n })
 }
 
-// nothingLeft waits until only fencing tokens are on the server, and nobody is
-// subscribed.
+// nothingLeft waits until only fencing tokens are on the server and no client is subscribed.
 func nothingLeft(t testing.TB, rdb *redis.Client) {
 	t.Helper()
 	ctx := context.Background()
@@ -142,10 +139,10 @@ func nothingLeft(t testing.TB, rdb *redis.Client) {
 		}
 		channels = rdb.PubSubChannels(ctx, "*").Val()
 		return len(keys) == 0 && len(channels) == 0
-	}, patience, 5*time.Millisecond, "left: %q, %q", keys, channels)
+	}, longTimeout, 5*time.Millisecond, "left: %q, %q", keys, channels)
 }
 
-// calls is how often the server executed a command, also from scripts.
+// calls returns how often the server has executed a command, including calls from scripts.
 func calls(t testing.TB, rdb *redis.Client, name string) int {
 	t.Helper()
 	stats, err := rdb.Info(context.Background(), "commandstats").Result()

@@ -11,11 +11,10 @@ import (
 	"seckill/internal/testenv"
 )
 
-// clusters that run, by the address of their first node.
+// clusters holds the running clusters by the address of their first node.
 var clusters sync.Map
 
-// startCluster returns an address at which newClient and newLocks find all of a
-// cluster.
+// startCluster returns an address at which newClient and newLocks reach the whole cluster.
 func startCluster(t *testing.T) string {
 	t.Helper()
 	c := testenv.StartRedisCluster(t)
@@ -25,8 +24,7 @@ func startCluster(t *testing.T) string {
 	return addr
 }
 
-// newClusterClient is a client of the cluster at that address, or nil if there
-// is none.
+// newClusterClient returns a client of the cluster at that address, or nil if there is none.
 func newClusterClient(t testing.TB, addr string) *redis.ClusterClient {
 	t.Helper()
 	c, ok := clusters.Load(addr)
@@ -36,8 +34,8 @@ func newClusterClient(t testing.TB, addr string) *redis.ClusterClient {
 	return c.(*testenv.RedisCluster).Client(t)
 }
 
-// overCluster is the hook that lets a client of one node speak to the cluster:
-// the tests look at a server through a *redis.Client.
+// overCluster is a hook that redirects a single-node client to the cluster, because the tests inspect a server through
+// a *redis.Client.
 type overCluster struct{ rdb *redis.ClusterClient }
 
 func (o overCluster) DialHook(next redis.DialHook) redis.DialHook {
@@ -73,6 +71,13 @@ func (o overCluster) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (o overCluster) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (o overCluster) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		pipe := o.rdb.Pipeline()
+		for _, cmd := range cmds {
+			_ = pipe.Process(ctx, cmd) // only queues
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	}
 }

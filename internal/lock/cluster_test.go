@@ -13,8 +13,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// The locks of many names lie on all nodes; waiters are woken wherever their
-// client is subscribed; a dead node concerns its own locks only.
+// Locks of many names are spread over all nodes. Waiters are woken on whichever node their client is subscribed. A dead
+// node affects only its own locks.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartRedisCluster(t)
@@ -28,9 +28,9 @@ func TestCluster(t *testing.T) {
 	for _, k := range exclusiveKinds {
 		t.Run(k.name, func(t *testing.T) {
 			const names, contenders = 12, 4
-			var inside [names]int // guarded by the locks: the race detector watches
+			var inside [names]int // guarded by the locks: the race detector checks it
 			tries := 0
-			soonest(t, unasked, func() time.Duration {
+			requireOneWithin(t, belowRecheck, func() time.Duration {
 				tries++
 				ctx := soon(t)
 				var wg sync.WaitGroup
@@ -66,7 +66,7 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// namesByNode finds a mutex that is not on the first node, and one that is.
+// namesByNode returns the name of a mutex that is not on the first node, and of one that is.
 func namesByNode(t *testing.T, cluster *testenv.RedisCluster) (elsewhere, first string) {
 	t.Helper()
 	rdb := cluster.Client(t)

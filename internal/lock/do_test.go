@@ -22,7 +22,7 @@ func TestDo(t *testing.T) {
 				inner = ctx
 				assert.NoError(t, ctx.Err())
 				assert.Equal(t, "trace", ctx.Value(ctxKey{}))
-				err := TryDo(ctx, l, func(context.Context) error { t.Error("two at once"); return nil })
+				err := TryDo(ctx, l, func(context.Context) error { t.Error("two holders at once"); return nil })
 				assert.ErrorIs(t, err, ErrNotAcquired)
 				return nil
 			}), name)
@@ -34,8 +34,8 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// The release must not depend on a ctx that ended during the work.
-func TestDoWhenTheCallerLeaves(t *testing.T) {
+// The release does not depend on a ctx that ended during the work.
+func TestDoReleasesAfterContextEnds(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		err := Do(ctx, newLock(t, "a", []string{addr}), func(ctx context.Context) error {
@@ -48,7 +48,7 @@ func TestDoWhenTheCallerLeaves(t *testing.T) {
 	})
 }
 
-func TestDoWhenTheLockIsLost(t *testing.T) {
+func TestDoReportsLostLock(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		l := newLock(t, "a", []string{addr})
@@ -60,7 +60,7 @@ func TestDoWhenTheLockIsLost(t *testing.T) {
 		}
 		var unlock *UnlockError
 		err := outlive(func(context.Context) error { return nil })
-		require.ErrorAs(t, err, &unlock, "the work is done, but others may have been at it")
+		require.ErrorAs(t, err, &unlock, "the work is done, but another holder may have worked too")
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrLost)
 
@@ -71,7 +71,7 @@ func TestDoWhenTheLockIsLost(t *testing.T) {
 	})
 }
 
-func TestDoWhenTheReleaseFails(t *testing.T) {
+func TestDoReportsFailedRelease(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		l, p := proxied(t, addr)
 		err := Do(context.Background(), l, func(context.Context) error {
@@ -81,6 +81,6 @@ func TestDoWhenTheReleaseFails(t *testing.T) {
 		var unlock *UnlockError
 		require.ErrorAs(t, err, &unlock)
 		require.ErrorIs(t, err, ErrUncertain)
-		require.NotErrorIs(t, err, ErrLost, "nobody else was let in")
+		require.NotErrorIs(t, err, ErrLost, "no other holder was admitted")
 	})
 }

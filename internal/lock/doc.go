@@ -1,142 +1,123 @@
-// Package lock holds locks in Redis: one holder at a time, over any number of
-// processes, with a lease that ends by itself when the holder dies.
+// Package lock provides distributed locks in Redis. A lock has one holder at a time, across any number of processes,
+// and a lease that frees it if the holder dies.
 //
-//	l, err := lock.NewRedLock("order:42", nodes)
+//	locks, err := lock.NewRedLocks(nodes)
 //	...
-//	err = lock.TryDo(ctx, l, func(ctx context.Context) error {
-//		return store.CreateOrder(ctx, order) // commits inside the lock
+//	err = lock.TryDo(ctx, locks.Lock("order:42"), func(ctx context.Context) error {
+//		return store.CreateOrder(ctx, order) // commits while the lock is held
 //	})
 //	if errors.Is(err, lock.ErrNotAcquired) {
-//		// somebody else is at it
+//		// another holder has the lock
 //	}
+//
+// The product itself uses only the red locks ([NewRedLocks], [NewRedLock]), with [TryDo], [RedLockKey] and the events of
+// [WithRedLockObserver]: lane lock runs the purchases of one user one at a time. Everything else, [New] with the locks of
+// a [Client] and [Multi], is a library offered beside the product; no part of the product depends on it.
 //
 // # Which lock
 //
-// [NewRedLock] makes a lock over one or more independent servers. It asks them
-// again and again until it gets in, and has no fencing token.
+// [NewRedLock] and [NewRedLocks] return locks over one or more independent servers. They poll while they wait, and have
+// no fencing token.
 //
-// A [Client] makes locks on one Redis, be it a server, a cluster or a ring. Who
-// waits for them stands in a queue on the server and is woken by message. Those
-// that let one holder in at a time give it a fencing token; of them take
+// A [Client] creates locks on one Redis, which may be a server, a cluster or a ring. Its waiters stand in a queue on
+// the server and are woken by a message. Its exclusive locks give every holder a fencing token:
 //
 //   - [Mutex], unless there is a reason for another;
-//   - [Fair], where those who came first must be served first;
-//   - [Reentrant], where code that holds the lock calls code that takes it.
+//   - [Fair], if waiters must be served strictly in order of arrival;
+//   - [Reentrant], if code that holds the lock calls code that acquires it.
 //
-// Of those that let in several:
+// The others admit several callers:
 //
-//   - [RWMutex], for many readers or one writer; a writer may go on as a reader,
-//     and the other way round is [ErrUpgrade];
-//   - [LeasedSemaphore], for so many at a time. The permits of a process that
-//     dies come back; those of a [Semaphore] do not, so it is for permits that
-//     are given back by somebody else than who took them;
-//   - [Latch], for waiting until so many things have happened.
+//   - [RWMutex], for many readers or one writer; a writer can downgrade to a reader, and an upgrade fails with
+//     [ErrUpgrade];
+//   - [LeasedSemaphore], for a limited number of concurrent users. The permits of a process that dies are returned when
+//     their lease ends. Those of a [Semaphore] are not, so it suits permits that are released by another process than
+//     the one that acquired them;
+//   - [Latch], for waiting until a number of events have happened.
 //
-// [Multi] takes several locks, of any kind and on any server, all or none.
+// [Multi] acquires several locks, of any kind and on any server, all or none.
 //
-// docs/locks.md tells step by step why they are as they are.
+// docs/locks.md explains the design step by step.
 //
 // # Locks and holds
 //
-// A [Locker] is a name on some Redis; it has no state and may be shared. Every
-// successful Lock or TryLock makes a [Hold], and everything that can go wrong
-// afterwards belongs to that hold: its owner value in Redis, its lease, its
-// renewals and its context. Two holds of one name, one after the other, never
-// touch each other. [Do] and [TryDo] wrap the whole cycle and are the usual way
-// to use a lock.
+// A [Locker] is a name on some Redis. It has no state and may be shared. Every successful Lock or TryLock returns a
+// [Hold], which owns everything that can fail afterwards: its owner value in Redis, its lease, its renewals and its
+// context. Consecutive holds of one name never affect each other. [Do] and [TryDo] wrap the whole cycle and are the
+// usual way to use a lock.
 //
-// The ctx that is passed to Lock or TryLock is the wait, nothing else: when it
-// ends, the wait ends, within some 50 ms, even if a command is in flight. It
-// does not end a hold. A hold ends by Release or by loss, and both end
-// [Hold.Context], with [ErrReleased] or [ErrLost] as the cause.
+// The ctx passed to Lock or TryLock bounds the wait only: when it ends, the call returns within some 50 ms, even if a
+// command is in flight. It does not end a hold. A hold ends by Release or by loss. Both end [Hold.Context], with
+// [ErrReleased] or [ErrLost] as the cause.
 //
 // # Leases
 //
-// Without [WithLease] a watchdog renews the lease (30 s unless configured) each
-// third of it, until the hold is released, lost, or the process dies. A renewal
-// that fails is repeated until it works or the lease is about to end; one lost
-// packet costs nothing. A renewal that proves that the key is somebody else's,
-// or gone, ends the hold at once.
+// Without [WithLease] a watchdog renews the lease (30 s by default) every third of it, until the hold is released or
+// lost, or the process dies. A failed renewal is retried until it succeeds or the lease is about to end, so a single
+// lost packet does no harm. A renewal that finds the key missing or owned by another holder ends the hold at once.
 //
 // With [WithLease] nothing is renewed: the hold ends with the lease.
 //
-// Either way the holder stops before the server lets go: [Hold.ValidUntil] is
-// the start of the last successful acquire or renewal, plus the lease, minus
-// 1 % for clocks that run at different speeds. [Hold.Context] ends before that,
-// by a further twentieth of the lease, at most 1 s.
+// In both cases the holder stops before the server frees the lock. [Hold.ValidUntil] is the start of the last
+// successful acquire or renewal, plus the lease, minus 1 % for clocks that run at different speeds. [Hold.Context] ends
+// earlier than that, by a twentieth of the lease but at most 1 s.
 //
 // # Waiting
 //
-// Who waits for a Client's lock asks, is queued by the same script, and asks
-// again when it is woken, when the holder's lease ends, and in any case after
-// 1.3 s, which also shows that it is alive: a waiter that has not been heard of
-// for 4 s is passed over. All waiters of a Client share one pub/sub connection,
-// which exists only while there are any. A contended cycle is three commands,
-// an uncontended one two, and a release publishes nothing when nobody waits.
-// A lock that becomes free while the first in the queue wants all of it, and is
-// of the Client that released it, is left to it by the answer to the release:
-// then no message is needed, and a cycle is two commands.
+// A waiter for a Client's lock is queued by the same script that tries to acquire it. It tries again when it is woken,
+// when the holder's lease ends, and at least every 1.3 s, which also proves that it is alive: a waiter that has sent
+// nothing for 4 s is skipped. All waiters of a Client share one pub/sub connection, which exists only while there are
+// waiters. A contended cycle takes three commands and an uncontended one two; a release publishes nothing when there
+// are no waiters. If a release leaves the lock free and the first waiter wants it exclusively and belongs to the same
+// Client, the reply of the release hands the lock over to that waiter. No message is needed then, and a cycle takes two
+// commands.
 //
-// When the owner of a [Reentrant] or [RWMutex] gets in, other waiters of that
-// owner, who may follow, are woken wherever they are in the queue.
+// When the owner of a [Reentrant] or [RWMutex] gets in, the other waiters of that owner, which may follow, are woken
+// wherever they are in the queue.
 //
-// A wait that is cut short leaves the queue before it returns, or in the
-// background if the server does not answer at once. While Redis is unreachable,
-// waiters go on asking for 10 s; then, or if the very first question fails, Lock
+// A wait that is cut short leaves the queue before it returns, or in the background if the server does not answer at
+// once. While Redis is unreachable, waiters retry for 10 s. After that, or if the very first command fails, Lock
 // returns Redis's error.
 //
-// The scripts of concurrent callers share round trips. Who comes to wait behind
-// others of the same Client is in no hurry, and asks up to 2 ms later, together
-// with whatever is sent meanwhile. The keys of a lock are
-// named prefix:kind:{name}, so that a cluster keeps them together, and vanish
-// with the lock; only the last token stays, for an hour. On a ring, the wakes of
-// a lock reach only the waiters whose channel is on the same shard; the others
-// find out by asking.
+// The scripts of concurrent callers share round trips. A caller that queues behind other waiters of the same Client may
+// be delayed by up to 2 ms, to travel with the commands sent meanwhile. The keys of a lock are named
+// prefix:kind:{name}, so that a cluster keeps them together. They disappear with the lock, except the last fencing
+// token, which is kept for an hour. On a ring, the wake messages of a lock reach only the waiters whose channel is on
+// the same shard; the others get in when they retry.
 //
 // # What a Redis lock cannot promise
 //
-// It keeps most of the others out most of the time. It does not prove that
-// nobody else is at work:
+// A lock keeps most other callers out most of the time. It does not prove that its holder is alone:
 //
-//   - A process that is paused (garbage collection, a stopped container, a
-//     swapped-out host) sees its context end only when it runs again. Its lease
-//     may have ended meanwhile, and a statement that it had already sent may
-//     arrive after the next holder began.
-//   - A Redis that fails over to a replica, or restarts without its data,
-//     forgets locks that were held. Redlock over several independent nodes
-//     makes this rarer; it does not end it, because a node that restarts empty
-//     votes again at once.
-//   - Leases are measured by several clocks. A clock that jumps on a node ends
-//     leases early.
+//   - A process that is paused (garbage collection, a stopped container, a swapped-out host) sees its context end only
+//     when it runs again. Its lease may have ended meanwhile, and a statement that it had already sent may arrive after
+//     the next holder began.
+//   - A Redis that fails over to a replica, or restarts without its data, loses the locks that were held. Redlock over
+//     several independent nodes makes this rarer but does not prevent it, because a node that restarts empty votes
+//     again at once.
+//   - Leases are measured by several clocks. A clock that jumps on a node ends leases early.
 //
-// So let the lock save work and give fast answers, and let the data decide: a
-// unique index, a conditional update whose affected rows are checked, or a
-// fencing token ([Hold.Token]) that the store compares. In this project the
-// database holds every invariant with all locks switched off, and the tests
-// check it in exactly that way.
+// Use a lock to save work and to answer fast, and let the data decide: a unique index, a conditional update whose
+// affected rows are checked, or a fencing token ([Hold.Token]) that the store compares. In this project the database
+// holds every invariant with all locks switched off, and the tests check exactly that.
 //
 // # Lost replies
 //
-// A command whose reply is lost may have been executed. This package sends
-// each command once, whatever retries the client is configured with, and then
-// acts on what it does not know: a failed acquire is undone (by the value that
-// only this attempt knows, so it can never free somebody else's lock), a waiter
-// asks again as the same, and is answered as it was the first time, a
-// failed release is repeated, and what stays unknown is reported as
-// [ErrUncertain]. The price of an undo that never arrives, or that overtakes its
-// acquire on the network, is a lock that nobody holds and nobody gets, for the
-// rest of one lease.
+// A command whose reply is lost may have been executed. This package sends each command once, regardless of the retries
+// configured in the client, and then handles the unknown outcome: a failed acquire is undone by the value that is
+// unique to the attempt, so the undo can never free another holder's lock; a waiter repeats its attempt with the same
+// id and gets the same answer; a failed release is repeated; and an outcome that stays unknown is reported as
+// [ErrUncertain]. If an undo never arrives, or overtakes its acquire on the network, the lock stays taken without a
+// holder for the rest of one lease.
 //
 // # Clients
 //
-// Every Redis client works. For short waits when a node is dead or hangs, give
-// the lock clients of their own, with
+// Every Redis client works. For short waits when a node is dead or hangs, give the locks clients of their own, with
 //
 //	redis.Options{ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1}
 //
-// Without the first, a *redis.Client is bounded through its WithTimeout, but a
-// cluster client keeps its own read timeout. The default DialerRetries of 5
-// makes a refused connection take half a second instead of none. MaxRetries
-// does not matter to the commands of this package, but scripts that other code
-// sends through the same client are executed twice when a reply is lost.
+// Without the first option, a *redis.Client is bounded through its WithTimeout, but a cluster client keeps its own read
+// timeout. The default DialerRetries of 5 makes a refused connection take half a second instead of none. MaxRetries
+// does not affect the commands of this package, but scripts that other code sends through the same client are executed
+// twice when a reply is lost.
 package lock

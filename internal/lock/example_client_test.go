@@ -11,7 +11,7 @@ import (
 	"seckill/internal/lock"
 )
 
-// newClient is a Client on a server of its own, and what ends both.
+// newClient returns a Client on a server of its own, and a function that closes both.
 func newClient() (c *lock.Client, done func()) {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -29,8 +29,7 @@ func newClient() (c *lock.Client, done func()) {
 	}
 }
 
-// A store that remembers the greatest token refuses those who lost the lock
-// without knowing.
+// A store that remembers the greatest token refuses the writes of a holder that has lost the lock without noticing.
 func ExampleMutex() {
 	locks, done := newClient()
 	defer done()
@@ -50,17 +49,17 @@ func ExampleMutex() {
 	if err != nil {
 		panic(err)
 	}
-	_ = first.Release(ctx) // or its lease ended while its process stood still
+	_ = first.Release(ctx) // or its lease ended while its process was paused
 	second, err := m.Lock(ctx)
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = second.Release(ctx) }()
 	fmt.Println("the holder writes:", write(second.Token()))
-	fmt.Println("the one before is refused:", !write(first.Token()))
+	fmt.Println("the previous holder is refused:", !write(first.Token()))
 	// Output:
 	// the holder writes: true
-	// the one before is refused: true
+	// the previous holder is refused: true
 }
 
 func ExampleFair() {
@@ -78,7 +77,7 @@ func ExampleFair() {
 	// <nil>
 }
 
-// What holds the lock calls what takes it.
+// Code that holds the lock calls code that acquires it.
 func ExampleReentrant() {
 	locks, done := newClient()
 	defer done()
@@ -90,16 +89,16 @@ func ExampleReentrant() {
 			return nil
 		})
 	}
-	ctx := lock.WithOwner(context.Background(), lock.NewOwner()) // once a request
+	ctx := lock.WithOwner(context.Background(), lock.NewOwner()) // once per request
 	err := lock.Do(ctx, r, func(ctx context.Context) error {
 		stranger := lock.WithOwner(ctx, lock.NewOwner())
 		_, err := r.TryLock(stranger)
-		fmt.Println("another request is told:", errors.Is(err, lock.ErrNotAcquired))
+		fmt.Println("another request is refused:", errors.Is(err, lock.ErrNotAcquired))
 		return pay(ctx)
 	})
 	fmt.Println(err)
 	// Output:
-	// another request is told: true
+	// another request is refused: true
 	// paid
 	// <nil>
 }

@@ -10,7 +10,7 @@ import (
 	"seckill/internal/lock"
 )
 
-// A writer goes on as a reader, without anybody getting in between: what it reads is what it wrote.
+// A writer continues as a reader without another writer in between, so it reads what it wrote.
 func ExampleRWMutex() {
 	locks, done := newClient()
 	defer done()
@@ -22,50 +22,50 @@ func ExampleRWMutex() {
 		panic(err)
 	}
 	_, err = price.Read().TryLock(ctx)
-	fmt.Println("nobody reads meanwhile:", errors.Is(err, lock.ErrNotAcquired))
+	fmt.Println("a reader is refused meanwhile:", errors.Is(err, lock.ErrNotAcquired))
 	reading, err := price.Downgrade(ctx, writing)
 	if err != nil {
 		panic(err)
 	}
 	other, err := price.Read().TryLock(ctx)
-	fmt.Println("others read as well:", err == nil)
+	fmt.Println("other readers are admitted:", err == nil)
 	_, err = price.Write().TryLock(ctx)
-	fmt.Println("nobody writes:", errors.Is(err, lock.ErrNotAcquired))
+	fmt.Println("a writer is refused:", errors.Is(err, lock.ErrNotAcquired))
 	_ = other.Release(ctx)
 	_ = reading.Release(ctx)
 	// Output:
-	// nobody reads meanwhile: true
-	// others read as well: true
-	// nobody writes: true
+	// a reader is refused meanwhile: true
+	// other readers are admitted: true
+	// a writer is refused: true
 }
 
-// A supplier takes ten calls at a time, from all our processes together.
+// A supplier accepts ten calls at a time, from all processes together.
 func ExampleSemaphore() {
 	locks, done := newClient()
 	defer done()
 	ctx := context.Background()
 	calls := locks.Semaphore("supplier")
-	first, err := calls.SetPermits(ctx, 10) // every process may say it, the first one counts
+	first, err := calls.SetPermits(ctx, 10) // every process may call it; the first call counts
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println("set:", first)
 
-	if err := calls.Acquire(ctx, 8); err != nil { // waits until eight are there
+	if err := calls.Acquire(ctx, 8); err != nil { // waits until eight permits are free
 		panic(err)
 	}
 	err = calls.TryAcquire(ctx, 3)
-	fmt.Println("three more:", errors.Is(err, lock.ErrNotAcquired))
+	fmt.Println("three more are refused:", errors.Is(err, lock.ErrNotAcquired))
 	_ = calls.Release(ctx, 8)
 	left, _ := calls.Available(ctx)
 	fmt.Println("left:", left)
 	// Output:
 	// set: true
-	// three more: true
+	// three more are refused: true
 	// left: 10
 }
 
-// The permits of a process that dies come back.
+// The permits of a process that dies are returned.
 func ExampleLeasedSemaphore() {
 	locks, done := newClient()
 	defer done()
@@ -74,7 +74,8 @@ func ExampleLeasedSemaphore() {
 	if _, err := workers.SetPermits(ctx, 2); err != nil {
 		panic(err)
 	}
-	p, err := workers.Acquire(ctx, 1, lock.WithLease(10*time.Minute)) // at the latest; without it, as long as we live
+	// For 10 minutes at most; without the option, for as long as the process lives.
+	p, err := workers.Acquire(ctx, 1, lock.WithLease(10*time.Minute))
 	if err != nil {
 		panic(err)
 	}
@@ -86,7 +87,7 @@ func ExampleLeasedSemaphore() {
 	// <nil>
 }
 
-// Everybody waits until three stations are ready.
+// The caller waits until three stations are ready.
 func ExampleLatch() {
 	locks, done := newClient()
 	defer done()
@@ -109,7 +110,7 @@ func ExampleLatch() {
 	// waited: true
 }
 
-// A transfer needs both accounts. Whatever order they are named in, no two transfers wait for each other.
+// A transfer needs both accounts. Transfers do not deadlock, whatever the order of the accounts.
 func ExampleMulti() {
 	locks, done := newClient()
 	defer done()

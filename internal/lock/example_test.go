@@ -28,15 +28,15 @@ func ExampleDo() {
 	err = lock.Do(ctx, l, func(ctx context.Context) error {
 		fmt.Println("committing the order")
 		again := lock.TryDo(ctx, l, func(context.Context) error { return nil })
-		fmt.Println("somebody else is told at once:", errors.Is(again, lock.ErrNotAcquired))
+		fmt.Println("another caller is refused at once:", errors.Is(again, lock.ErrNotAcquired))
 		return nil
 	})
 
-	// fn's success is never hidden behind what happened to the lock.
+	// The success of fn is never hidden by what happened to the lock.
 	var unlock *lock.UnlockError
 	fmt.Println("committed:", err == nil || errors.As(err, &unlock))
 	// Output:
 	// committing the order
-	// somebody else is told at once: true
+	// another caller is refused at once: true
 	// committed: true
 }

@@ -11,74 +11,71 @@ import (
 )
 
 const (
-	// commandTimeout bounds the wait of a command for its turn, and then its
-	// round trip.
+	// commandTimeout bounds the time that a command is queued, and then its round trip.
 	commandTimeout = time.Second
 
-	// maxBatch commands share a round trip at most, and maxQueued wait for one.
+	// maxBatch is the most commands that share a round trip, maxQueued the most that are queued.
 	maxBatch, maxQueued = 256, 1 << 14
 
-	// flights is how many batches may be under way: more than one, so that a
-	// connection that hangs does not stop the rest, and few, so that batches
-	// fill under load.
-	flights = 3
+	// maxInFlight is the most batches in flight: more than one, so that a connection that hangs does not stop the rest,
+	// and few, so that batches fill under load.
+	maxInFlight = 3
 
-	// lag is how long a call that can wait does so for others to go with.
-	lag = 2 * time.Millisecond
+	// batchDelay is how long a deferrable call may be delayed to share a round trip.
+	batchDelay = 2 * time.Millisecond
 
-	// soloFlights is the same where each command travels alone.
-	soloFlights = 128
+	// maxInFlightSolo replaces maxInFlight where each command has a round trip of its own.
+	maxInFlightSolo = 128
 )
 
 var errBusy = errors.New("too many commands are waiting for Redis")
 
-// An executor sends scripts to one Redis. Those of concurrent callers share
-// round trips: whatever was asked for while batches are under way is the next
-// batch. Nobody waits for a batch to fill, but those who say that they can.
+// An executor sends scripts to one Redis. Scripts of concurrent callers share round trips: the calls submitted while
+// batches are in flight form the next batch. Only deferrable calls are delayed to fill a batch.
 //
-// Commands are sent once, whatever retries the client is configured with: only
-// the scripts know whether they may be repeated.
+// Commands are sent once, regardless of the retries configured in the client, because only some scripts may be
+// repeated.
 //
-// go-redis has an AutoPipeline for this; it is experimental, and retries.
+// It replaces go-redis's AutoPipeline, which is experimental and retries.
 type executor struct {
-	rdb     redis.UniversalClient
-	timeout time.Duration // commandTimeout, but in tests
-	batch   int           // commands in a round trip
-	flights int
+	rdb         redis.UniversalClient
+	timeout     time.Duration // commandTimeout, except in tests
+	batch       int           // the most commands in a round trip
+	maxInFlight int
 
-	mu     sync.Mutex
-	queue  []*call
-	flying int
-	closed bool
-	landed sync.WaitGroup
-	late   *time.Timer // runs while only patient calls are queued
+	mu       sync.Mutex
+	queue    []*call
+	inFlight int
+	closed   bool
+	senders  sync.WaitGroup
+	delayed  *time.Timer // runs while only deferrable calls are queued
 }
 
 func newExecutor(rdb redis.UniversalClient) *executor {
-	e := &executor{rdb: bounded(rdb, commandTimeout), timeout: commandTimeout, batch: 1, flights: soloFlights}
-	e.late = time.AfterFunc(time.Hour, e.depart)
-	e.late.Stop()
+	e := &executor{rdb: bounded(rdb, commandTimeout), timeout: commandTimeout, batch: 1, maxInFlight: maxInFlightSolo}
+	e.delayed = time.AfterFunc(time.Hour, e.sendDelayed)
+	e.delayed.Stop()
 	// A pipeline over several nodes would be as slow as the slowest of them.
 	if _, ok := rdb.(*redis.Client); ok {
-		e.batch, e.flights = maxBatch, flights
+		e.batch, e.maxInFlight = maxBatch, maxInFlight
 	}
 	return e
 }
 
-// A call is one command on its way.
+// A call is one command from its submission to its reply.
 type call struct {
-	script *script // nil: the command is plain
-	keys   []string
-	args   []any
-	plain  []any // a command that is no script
-	asked  time.Time
+	script   *script // nil for a plain command
+	keys     []string
+	args     []any
+	plain    []any // a command that is not a script
+	queuedAt time.Time
 
-	patient bool // it may wait a little to go with others
+	deferrable bool // it may be delayed by batchDelay to share a round trip
 
-	heed  func(value any, err error) // told the outcome before done; may be nil, and must not block
-	done  chan struct{}              // closed when value and err are set
-	value any
-	err   error
+	onReply func(value any, err error) // called before done is closed; may be nil, and must not block
+	done    chan struct{}              // closed when value and err are set
+	value   any
+	err     error
 
 	sent    bool // guarded by the executor's mu
 	dropped bool
@@ -87,13 +84,13 @@ type call struct {
 // finish sets the outcome.
 func (c *call) finish(value any, err error) {
 	c.value, c.err = value, err
-	if c.heed != nil {
-		c.heed(value, err)
+	if c.onReply != nil {
+		c.onReply(value, err)
 	}
 	close(c.done)
 }
 
-// command is what goes over the wire: the script's hash, or all of it.
+// command returns the arguments of the Redis command: the script's hash, or its whole source.
 func (c *call) command(byHash bool) []any {
 	if c.script == nil {
 		return c.plain
@@ -111,44 +108,44 @@ func (c *call) command(byHash bool) []any {
 	return append(command, c.args...)
 }
 
-// send queues a command.
+// send submits a script call.
 func (e *executor) send(s *script, keys []string, args []any) *call {
-	return e.post(&call{script: s, keys: keys, args: args})
+	return e.submit(&call{script: s, keys: keys, args: args})
 }
 
-// post is send for a call that is made already.
-func (e *executor) post(c *call) *call {
-	if e.line(c) {
-		go e.fly()
+// submit queues a call and returns it at once.
+func (e *executor) submit(c *call) *call {
+	if e.enqueue(c) {
+		go e.sendQueued()
 	}
 	return c
 }
 
-// deliver is post and wait. Who waits in any case takes the flight itself: that
-// is sooner than to have another goroutine do it.
-func (e *executor) deliver(ctx context.Context, c *call) bool {
+// submitAndWait submits c and waits as wait does. A caller whose ctx has no end sends the batch itself, which is faster
+// than leaving it to another goroutine.
+func (e *executor) submitAndWait(ctx context.Context, c *call) bool {
 	if ctx.Done() != nil {
-		return e.wait(ctx, e.post(c))
+		return e.wait(ctx, e.submit(c))
 	}
-	if e.line(c) {
-		batch := e.next()
-		if len(batch) > 0 { // else another flight has taken the call
-			e.ship(batch)
-			batch = e.next()
+	if e.enqueue(c) {
+		batch := e.nextBatch()
+		if len(batch) > 0 { // otherwise another sender has taken the call
+			e.sendBatch(batch)
+			batch = e.nextBatch()
 		}
 		if len(batch) > 0 {
-			go e.carry(batch)
+			go e.sendFrom(batch)
 		} else {
-			e.landed.Done()
+			e.senders.Done()
 		}
 	}
 	<-c.done
 	return true
 }
 
-// line queues a call. If it returns true, the caller has to see to a flight.
-func (e *executor) line(c *call) bool {
-	c.asked, c.done = time.Now(), make(chan struct{})
+// enqueue queues a call. If it returns true, the caller has to run a sender.
+func (e *executor) enqueue(c *call) bool {
+	c.queuedAt, c.done = time.Now(), make(chan struct{})
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -158,101 +155,99 @@ func (e *executor) line(c *call) bool {
 		c.finish(nil, errBusy)
 	default:
 		e.queue = append(e.queue, c)
-		if c.patient && e.batch > 1 {
+		if c.deferrable && e.batch > 1 {
 			if len(e.queue) == 1 {
-				e.late.Reset(lag)
+				e.delayed.Reset(batchDelay)
 			}
 			return false
 		}
-		return e.claimFlight()
+		return e.addSender()
 	}
 	return false
 }
 
-// claimFlight says whether there is to be one more. The caller holds mu.
-func (e *executor) claimFlight() bool {
-	if e.flying == e.flights {
+// addSender reports whether another sender may start, and counts it. The caller holds mu.
+func (e *executor) addSender() bool {
+	if e.inFlight == e.maxInFlight {
 		return false
 	}
-	e.flying++
-	e.landed.Add(1)
+	e.inFlight++
+	e.senders.Add(1)
 	return true
 }
 
-// depart is the late timer's function.
-func (e *executor) depart() {
+// sendDelayed is the function of the delayed timer.
+func (e *executor) sendDelayed() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.queue) > 0 && e.claimFlight() {
-		go e.fly()
+	if len(e.queue) > 0 && e.addSender() {
+		go e.sendQueued()
 	}
 }
 
-// wait waits for c until ctx ends, and a little longer, since the true outcome
-// is worth it. It returns false if the command is still under way then. A
-// command that was not sent yet is taken back, which is an outcome.
+// wait waits for c until ctx ends, and up to cancelGrace longer because the true outcome is worth it. It returns false
+// if the command is still in flight then. A command that was not sent yet is cancelled, which is an outcome.
 func (e *executor) wait(ctx context.Context, c *call) bool {
 	select {
 	case <-c.done:
 		return true
 	case <-ctx.Done():
-		return e.drop(c) || c.wait(ctx)
+		return e.dropUnsent(c) || c.wait(ctx)
 	}
 }
 
-// wait is the executor's, but that it takes nothing back.
-func (c *call) wait(ctx context.Context) bool { return inGrace(ctx, c.done) }
+// wait is executor.wait without cancelling an unsent command.
+func (c *call) wait(ctx context.Context) bool { return waitWithGrace(ctx, c.done) }
 
-// run is send and wait, for callers that can do without knowing more than that
-// a command may have been executed.
+// run submits a script call and waits, for callers that need not distinguish how far an unanswered command got.
 func (e *executor) run(ctx context.Context, s *script, keys []string, args []any) (any, error) {
 	c := &call{script: s, keys: keys, args: args}
-	if !e.deliver(ctx, c) {
+	if !e.submitAndWait(ctx, c) {
 		return nil, waitEnded(ctx)
 	}
 	return c.value, c.err
 }
 
-// drop takes a call back that was not sent.
-func (e *executor) drop(c *call) bool {
+// dropUnsent cancels a call that was not sent yet. It returns false if the call was sent or dropped before.
+func (e *executor) dropUnsent(c *call) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c.sent || c.dropped {
 		return false
 	}
 	select {
-	case <-c.done: // refused
+	case <-c.done: // refused by enqueue
 	default:
 		c.dropped = true
-		c.finish(nil, fmt.Errorf("%w: its caller left", errNotSent))
+		c.finish(nil, fmt.Errorf("%w: its caller gave up", errNotSent))
 	}
 	return true
 }
 
-// fly sends batches as long as there are any.
-func (e *executor) fly() { e.carry(e.next()) }
+// sendQueued sends batches until the queue is empty.
+func (e *executor) sendQueued() { e.sendFrom(e.nextBatch()) }
 
-func (e *executor) carry(batch []*call) {
-	for ; len(batch) > 0; batch = e.next() {
-		e.ship(batch)
+func (e *executor) sendFrom(batch []*call) {
+	for ; len(batch) > 0; batch = e.nextBatch() {
+		e.sendBatch(batch)
 	}
-	e.landed.Done()
+	e.senders.Done()
 }
 
-// ship sends a batch and finishes its calls.
+// sendBatch sends a batch and finishes its calls.
 //
-//nolint:contextcheck // they are of many callers, and go on when these leave
-func (e *executor) ship(batch []*call) {
+//nolint:contextcheck // the calls belong to many callers and outlast them
+func (e *executor) sendBatch(batch []*call) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.timeout)
 	defer cancel()
-	if missing := e.trip(ctx, batch, true); len(missing) > 0 {
-		// These were refused, so that sending them again is their first execution.
-		e.trip(ctx, missing, false)
+	if missing := e.roundTrip(ctx, batch, true); len(missing) > 0 {
+		// The server refused these, so sending them again is their first execution.
+		e.roundTrip(ctx, missing, false)
 	}
 }
 
-// next takes a batch from the queue. An empty one ends the flight.
-func (e *executor) next() []*call {
+// nextBatch takes a batch from the queue. If it is empty, the sender ends.
+func (e *executor) nextBatch() []*call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	batch := make([]*call, 0, min(len(e.queue), e.batch))
@@ -264,7 +259,7 @@ func (e *executor) next() []*call {
 		taken++
 		switch {
 		case c.dropped:
-		case time.Since(c.asked) > e.timeout:
+		case time.Since(c.queuedAt) > e.timeout:
 			c.dropped = true
 			c.finish(nil, fmt.Errorf("%w in %v: %w", errNotSent, e.timeout, context.DeadlineExceeded))
 		default:
@@ -276,21 +271,21 @@ func (e *executor) next() []*call {
 	clear(e.queue[rest:])
 	e.queue = e.queue[:rest]
 	if len(e.queue) == 0 {
-		e.late.Stop()
+		e.delayed.Stop()
 	}
 	if len(batch) == 0 {
-		e.flying--
+		e.inFlight--
 	}
 	return batch
 }
 
-// trip is ship, but for the calls that name a script by a hash which the server
-// does not know: it returns them.
-func (e *executor) trip(ctx context.Context, batch []*call, byHash bool) (missing []*call) {
-	joints := join(batch)
-	cmds := make([]once, len(joints))
-	for i, calls := range joints {
-		cmds[i] = once{redis.NewCmd(ctx, command(calls, byHash)...)}
+// roundTrip sends a batch and finishes its calls, except those that name a script by a hash unknown to the server,
+// which it returns.
+func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) (missing []*call) {
+	groups := group(batch)
+	cmds := make([]noRetry, len(groups))
+	for i, calls := range groups {
+		cmds[i] = noRetry{redis.NewCmd(ctx, command(calls, byHash)...)}
 	}
 	if len(cmds) == 1 {
 		_ = e.rdb.Process(ctx, cmds[0]) // the same error as in the command
@@ -301,7 +296,7 @@ func (e *executor) trip(ctx context.Context, batch []*call, byHash bool) (missin
 		}
 		_, _ = pipe.Exec(ctx) // the first of the commands' errors
 	}
-	for i, calls := range joints {
+	for i, calls := range groups {
 		value, err := cmds[i].Result()
 		if byHash && noScript(err) {
 			missing = append(missing, calls...)
@@ -312,27 +307,27 @@ func (e *executor) trip(ctx context.Context, batch []*call, byHash bool) (missin
 	return missing
 }
 
-// join groups the calls that one command can execute: those of one script that
-// has a joint form. The order of the others stays.
-func join(batch []*call) [][]*call {
-	joints, of := make([][]*call, 0, len(batch)), map[*script]int{}
+// group groups the calls that one command can execute: those of one script that has a joint form. The order of the
+// others is kept.
+func group(batch []*call) [][]*call {
+	groups, of := make([][]*call, 0, len(batch)), map[*script]int{}
 	for _, c := range batch {
 		if c.script == nil || c.script.joint == nil {
-			joints = append(joints, []*call{c})
+			groups = append(groups, []*call{c})
 			continue
 		}
 		i, begun := of[c.script]
 		if !begun {
-			i = len(joints)
+			i = len(groups)
 			of[c.script] = i
-			joints = append(joints, nil)
+			groups = append(groups, nil)
 		}
-		joints[i] = append(joints[i], c)
+		groups[i] = append(groups[i], c)
 	}
-	return joints
+	return groups
 }
 
-// command is what goes over the wire for calls that travel together.
+// command returns the arguments of the Redis command for calls that travel together.
 func command(calls []*call, byHash bool) []any {
 	first := calls[0]
 	if len(calls) == 1 {
@@ -369,20 +364,19 @@ func finish(calls []*call, value any, err error) {
 	}
 }
 
-// scriptError is the error of one call of a joint script, as Redis would have
-// replied it to the call alone.
+// scriptError is the error of one call of a joint script, as Redis would have returned it for that call alone.
 type scriptError string
 
 func (e scriptError) Error() string { return string(e) }
 
-// RedisError marks it as a reply (redis.Error).
+// RedisError marks it as a Redis reply (redis.Error).
 func (scriptError) RedisError() {}
 
-// close refuses further commands and waits for those under way.
+// close refuses further commands and waits for those in flight.
 func (e *executor) close() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
-	e.depart() // with the patient
-	e.landed.Wait()
+	e.sendDelayed() // including deferrable calls
+	e.senders.Wait()
 }

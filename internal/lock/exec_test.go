@@ -20,7 +20,7 @@ var echo = newScript(`return ARGV[5]`)
 
 func echoArgs(text string) []any { return []any{"", "", 0, "", text} }
 
-// trips counts round trips with scripts; connections have others.
+// trips counts round trips with scripts; opening a connection has others.
 type trips struct{ n atomic.Int64 }
 
 func (h *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -50,8 +50,8 @@ func newTestExecutor(t *testing.T, addr string) *executor {
 	return e
 }
 
-// Each caller gets its own answer.
-func TestExecutor(t *testing.T) {
+// Each caller gets its own reply.
+func TestExecutorRepliesToEachCaller(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		e := newTestExecutor(t, addr)
 		const callers, each = 32, 20
@@ -70,7 +70,7 @@ func TestExecutor(t *testing.T) {
 	})
 }
 
-// What is asked for while a batch is under way is the next batch.
+// The calls submitted while a batch is in flight form the next batch.
 func TestCallersShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -79,7 +79,7 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	rdb.AddHook(&sent)
 	e := newExecutor(rdb)
 	defer e.close()
-	e.flights, e.timeout = 1, patience
+	e.maxInFlight, e.timeout = 1, longTimeout
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
 	before := sent.n.Load()
@@ -98,8 +98,8 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	assert.EqualValues(t, 2, sent.n.Load()-before)
 }
 
-// A patient call goes along with the next that is not, or alone if there is none, or if nothing comes after it.
-func TestPatientCallsGoWithOthers(t *testing.T) {
+// A deferrable call travels with the next one that is not, or alone if there is none, even if the executor is closed.
+func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, testenv.StartRedis(t).Addr)
 	var sent trips
@@ -107,8 +107,8 @@ func TestPatientCallsGoWithOthers(t *testing.T) {
 	e := newExecutor(rdb)
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
-	post := func(patient bool) *call {
-		return e.post(&call{script: echo, keys: []string{"a"}, args: echoArgs("x"), patient: patient})
+	post := func(deferrable bool) *call {
+		return e.submit(&call{script: echo, keys: []string{"a"}, args: echoArgs("x"), deferrable: deferrable})
 	}
 	answered := func(calls ...*call) {
 		for _, c := range calls {
@@ -118,7 +118,7 @@ func TestPatientCallsGoWithOthers(t *testing.T) {
 		}
 	}
 	together := false
-	for range 50 { // unless this is late for the flight
+	for range 50 { // unless the timer fires first
 		before := sent.n.Load()
 		answered(post(true), post(true), post(false))
 		together = together || sent.n.Load() == before+1
@@ -138,8 +138,8 @@ func TestPatientCallsGoWithOthers(t *testing.T) {
 	answered(last)
 }
 
-// One script of a batch fails, or is not there: the others are not concerned.
-func TestBatchedCommandsAreApart(t *testing.T) {
+// A script of a batch that fails or is not loaded does not affect the others.
+func TestBatchedCommandsFailSeparately(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		e := newTestExecutor(t, addr)
 		_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("known"))
@@ -150,9 +150,9 @@ func TestBatchedCommandsAreApart(t *testing.T) {
 		for _, s := range []*script{echo, fail, unknown, echo, unknown} {
 			calls = append(calls, &call{script: s, keys: []string{"a"}, args: echoArgs("x"), done: make(chan struct{})})
 		}
-		missing := e.trip(soon(t), calls, true)
+		missing := e.roundTrip(soon(t), calls, true)
 		require.Len(t, missing, 3, "fail was never loaded either")
-		require.Empty(t, e.trip(soon(t), missing, false))
+		require.Empty(t, e.roundTrip(soon(t), missing, false))
 		assert.Equal(t, "x", calls[0].value)
 		require.ErrorContains(t, calls[1].err, "REFUSED")
 		assert.True(t, notExecuted(calls[1].err))
@@ -162,14 +162,13 @@ func TestBatchedCommandsAreApart(t *testing.T) {
 	})
 }
 
-// While the server hangs: who leaves before the command is sent takes it back,
-// who waits too long for a turn is told that it was not sent, and who is one too
-// many hears at once.
-func TestExecutorWhileTheServerHangs(t *testing.T) {
+// While the server hangs, a caller that leaves before its command is sent cancels it, a command that is queued too long
+// fails as not sent, and a command beyond the queue's limit fails at once.
+func TestExecutorWhileServerHangs(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	e := newTestExecutor(t, server.Addr)
-	e.flights, e.timeout = 1, 500*time.Millisecond
+	e.maxInFlight, e.timeout = 1, 500*time.Millisecond
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
 	require.NoError(t, server.Pause())
@@ -182,7 +181,7 @@ func TestExecutorWhileTheServerHangs(t *testing.T) {
 	require.True(t, e.wait(left, dropped))
 	require.ErrorIs(t, dropped.err, errNotSent)
 	require.True(t, notExecuted(dropped.err))
-	require.False(t, e.wait(left, inFlight), "nobody knows what becomes of it")
+	require.False(t, e.wait(left, inFlight), "its outcome is unknown")
 
 	var queue []*call
 	for range maxQueued - 1 {
@@ -204,8 +203,7 @@ func TestExecutorWhileTheServerHangs(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// Calls of a joint script that travel together are one command, each with its
-// own key, arguments, reply and error.
+// Calls of a joint script that travel together are one command, each with its own key, arguments, reply and error.
 func TestJointScript(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		e := newTestExecutor(t, addr)
@@ -217,7 +215,7 @@ func TestJointScript(t *testing.T) {
 			for i := range n {
 				calls = append(calls, &call{script: add, keys: []string{fmt.Sprint("n:", i)}, args: []any{1000, i}, done: make(chan struct{})})
 			}
-			if missing := e.trip(ctx, calls, byHash); byHash {
+			if missing := e.roundTrip(ctx, calls, byHash); byHash {
 				require.Len(t, missing, n, "the joint script was not loaded yet")
 			} else {
 				require.Empty(t, missing)
@@ -237,7 +235,7 @@ func TestJointScript(t *testing.T) {
 	})
 }
 
-// Locks of many names on the same nodes, used at the same time, share round trips; and each is held by one holder.
+// Locks of many names on the same nodes that are used concurrently share round trips, and each is held by one holder.
 func TestRedLocksShareRoundTrips(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
@@ -268,7 +266,7 @@ func TestRedLocksShareRoundTrips(t *testing.T) {
 		}
 		wg.Wait()
 		require.NotZero(t, cycles.Load())
-		require.Less(t, sent.n.Load(), cycles.Load(), "fewer trips with releases than releases")
+		require.Less(t, sent.n.Load(), cycles.Load(), "releases share round trips")
 		require.Zero(t, rdb.DBSize(soon(t)).Val())
 		_, err = all.Lock("").TryLock(soon(t))
 		require.ErrorIs(t, err, errNoName)

@@ -15,7 +15,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// arrivals is the queue of the fair lock "a" as the server sees it.
+// arrivals returns the queue of the fair lock "a" on the server.
 func arrivals(t testing.TB, rdb *redis.Client) []string {
 	t.Helper()
 	ids, err := rdb.ZRange(context.Background(), keysOf(DefaultPrefix, fairKind.name, "a")[1], 0, -1).Result()
@@ -23,8 +23,7 @@ func arrivals(t testing.TB, rdb *redis.Client) []string {
 	return ids
 }
 
-// Hundreds of contenders of several clients get in exactly in the order in
-// which the server saw them come.
+// Hundreds of contenders of several clients get in exactly in the order of their arrival at the server.
 func TestFairOrder(t *testing.T) {
 	for server, contenders := range map[string]int{"miniredis": 60, "redis": 500} {
 		t.Run(server, func(t *testing.T) {
@@ -39,7 +38,7 @@ func TestFairOrder(t *testing.T) {
 }
 
 func testFairOrder(t *testing.T, addr string, contenders int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*longTimeout)
 	defer cancel()
 	rdb := newClient(t, addr)
 	clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
@@ -68,7 +67,7 @@ func testFairOrder(t *testing.T, addr string, contenders int) {
 	nothingLeft(t, rdb)
 }
 
-// Those who come one after the other are queued in that order.
+// Waiters that arrive one after the other are queued in that order.
 func TestFairQueuesInOrderOfArrival(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancel(soon(t))
@@ -86,7 +85,7 @@ func TestFairQueuesInOrderOfArrival(t *testing.T) {
 		}
 		before := arrivals(t, rdb)
 		time.Sleep(2 * recheck)
-		assert.Equal(t, before, arrivals(t, rdb), "a waiter that asks again keeps its place")
+		assert.Equal(t, before, arrivals(t, rdb), "a waiter that retries keeps its place")
 		cancel()
 		for _, wait := range waits {
 			require.ErrorIs(t, (<-wait).err, ErrNotAcquired)
@@ -95,8 +94,8 @@ func TestFairQueuesInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// Arrivals are strictly ordered though the server's clock goes back.
-func TestFairOrderSurvivesTheClock(t *testing.T) {
+// Arrivals are strictly ordered even if the server's clock is set back.
+func TestFairOrderSurvivesClockSetBack(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx, cancel := context.WithCancel(soon(t))
 		rdb := newClient(t, addr)
@@ -116,7 +115,7 @@ func TestFairOrderSurvivesTheClock(t *testing.T) {
 	})
 }
 
-// A try fails while somebody waits, though the lock is free.
+// TryLock fails while there are waiters, even if the lock is free.
 func TestFairTryRespectsTheQueue(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -125,15 +124,15 @@ func TestFairTryRespectsTheQueue(t *testing.T) {
 		h, err := c.Fair("a").Lock(ctx)
 		require.NoError(t, err)
 		slow := newLocks(t, addr).newClaim(fairKind, keysOf(DefaultPrefix, fairKind.name, "a", fenceKey), time.Minute)
-		_, err = slow.ask(ctx, modeWait)
+		_, err = slow.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 		require.NoError(t, h.Release(ctx))
 		_, err = c.Fair("a").TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired)
 		assert.EqualValues(t, 1, waiters(t, rdb, fairKind.name, "a"))
-		v, err := slow.ask(ctx, modeWait)
+		v, err := slow.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
-		require.True(t, v.ok, "it is its turn")
+		require.True(t, v.ok, "it is first")
 		require.NoError(t, slow.release(ctx))
 		nothingLeft(t, rdb)
 	})

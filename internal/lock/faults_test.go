@@ -17,8 +17,8 @@ import (
 
 const always = 1 << 30
 
-// proxied is a lock behind a proxy. The connection and the script are there, so
-// that the next requests are those of the lock.
+// proxied returns a lock behind a proxy. The connection is open and the script is loaded, so that the next requests are
+// those of the lock.
 func proxied(t *testing.T, addr string, opts ...RedLockOption) (Locker, *proxy) {
 	t.Helper()
 	p := startProxy(t, addr)
@@ -35,7 +35,7 @@ func TestAcquireReplyLost(t *testing.T) {
 			p.inject(dropReply, setCmd, 1)
 			_, err := lock(ctx)
 			require.ErrorIs(t, err, io.EOF)
-			require.NotErrorIs(t, err, ErrNotAcquired, "the server is in trouble, the lock is free")
+			require.NotErrorIs(t, err, ErrNotAcquired, "the server fails, but the lock is free")
 			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
 			require.Equal(t, 1, p.broken())
 			require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
@@ -43,8 +43,8 @@ func TestAcquireReplyLost(t *testing.T) {
 	})
 }
 
-// A client that retries would find its own key and call the lock taken.
-func TestAcquireReplyLostByARetryingClient(t *testing.T) {
+// A client that retries would find its own key and report the lock as taken.
+func TestAcquireReplyLostWithRetryingClient(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		p := startProxy(t, addr)
@@ -65,8 +65,8 @@ func TestAcquireReplyLostByARetryingClient(t *testing.T) {
 	})
 }
 
-// Neither the acquire nor its undo is answered: uncertain, and undone later.
-func TestUndoAfterTheServerHeals(t *testing.T) {
+// Neither the acquire nor its undo is answered: the error is ErrUncertain, and the lock is undone later.
+func TestUndoAfterServerRecovers(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
@@ -79,7 +79,7 @@ func TestUndoAfterTheServerHeals(t *testing.T) {
 		p.inject(muteReply, setCmd, 1)
 		h, err := l.TryLock(ctx)
 		require.Error(t, err, "%v", h)
-		require.NotErrorIs(t, err, ErrUncertain, "the undo went through on another connection")
+		require.NotErrorIs(t, err, ErrUncertain, "the undo succeeded on another connection")
 
 		p.inject(muteReply, anyCmd, always)
 		_, err = l.TryLock(ctx)
@@ -99,7 +99,7 @@ func TestReleaseReplyLost(t *testing.T) {
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
 		p.inject(dropReply, scriptCmd, 2)
-		require.NoError(t, h.Release(ctx), "it was deleted by us, although the reply says that nothing was there")
+		require.NoError(t, h.Release(ctx), "the first release deleted it, although the reply found nothing")
 		require.Equal(t, 2, p.broken())
 		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
 		assert.Equal(t, 2, seen.count(EventReleased))
@@ -124,9 +124,9 @@ func TestReleaseUnreachable(t *testing.T) {
 	})
 }
 
-// The caller leaves while the server is silent; a node timeout far above the
-// bound shows that it is not the timeout that ends the call.
-func TestCancelWithACommandInFlight(t *testing.T) {
+// The caller's context ends while the server is silent. The node timeout is far above the bound, so that it cannot be
+// the timeout that ends the call.
+func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		l, p := proxied(t, addr, WithNodeTimeout(MaxNodeTimeout))
 		h, err := l.TryLock(context.Background())
@@ -150,8 +150,8 @@ func TestCancelWithACommandInFlight(t *testing.T) {
 	})
 }
 
-// The acquire is answered after the caller has left: the lock is given back.
-func TestCancelledAcquireIsGivenBack(t *testing.T) {
+// The acquire is answered after the caller has left: the lock is released.
+func TestCancelledAcquireIsReleased(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	l := newLock(t, "a", []string{server.Addr}, WithNodeTimeout(MaxNodeTimeout))
@@ -171,7 +171,7 @@ func TestCancelledAcquireIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestContextEndsBeforeTheServerLetsGo(t *testing.T) {
+func TestContextEndsBeforeServerFreesLock(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		const lease = 4 * time.Second
@@ -184,7 +184,7 @@ func TestContextEndsBeforeTheServerLetsGo(t *testing.T) {
 		require.WithinRange(t, h.ValidUntil(), began, time.Now().Add(lease-drift(lease)))
 		p.inject(refuse, scriptCmd, always) // so no renewal is executed
 		requireDone(t, h.Context(), ErrLost)
-		assert.EqualValues(t, 1, direct.Exists(ctx, "redlock:{a}").Val(), "the server let go first")
+		assert.EqualValues(t, 1, direct.Exists(ctx, "redlock:{a}").Val(), "the server freed the lock first")
 		assert.Greater(t, seen.count(EventRenewFailed), 1, "a failed renewal is repeated")
 		eventually(t, "observed", func() bool { return seen.count(EventLost) == 1 })
 
@@ -195,8 +195,8 @@ func TestContextEndsBeforeTheServerLetsGo(t *testing.T) {
 	})
 }
 
-// A server that hangs, rather than refuses, delays no end of a lease.
-func TestContextEndsWhileTheServerHangs(t *testing.T) {
+// A server that hangs, rather than refuses, does not delay the end of a hold.
+func TestContextEndsWhileServerHangs(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	const lease = 2 * time.Second
@@ -210,7 +210,7 @@ func TestContextEndsWhileTheServerHangs(t *testing.T) {
 	keyGone(t, server.Addr, "a")
 }
 
-func TestFailedRenewalsHeal(t *testing.T) {
+func TestFailedRenewalsAreRetried(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		var seen recorder
@@ -230,20 +230,20 @@ func TestFailedRenewalsHeal(t *testing.T) {
 	})
 }
 
-func TestDeadServer(t *testing.T) {
+func TestDeadServerReturnsItsError(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	var seen recorder
-	l := newLock(t, "a", []string{server.Addr}, WithRedLockObserver(seen.observe))
+	l, kill := newMortalLock(t, "a", []*testenv.Redis{server}, WithRedLockObserver(seen.observe))
 	h, err := l.TryLock(context.Background())
 	require.NoError(t, err)
-	server.Kill()
+	kill[0]()
 	_, err = l.TryLock(context.Background())
 	require.Error(t, err)
 	_, err = l.TryLock(context.Background())
 	var op *net.OpError
 	require.ErrorAs(t, err, &op)
-	require.False(t, errors.Is(err, ErrNotAcquired), "dead is not taken: %v", err)
+	require.False(t, errors.Is(err, ErrNotAcquired), "a dead server is not a taken lock: %v", err)
 	require.False(t, errors.Is(err, ErrUncertain), "a refused connection leaves nothing behind: %v", err)
 	require.ErrorIs(t, h.Release(context.Background()), ErrUncertain)
 }

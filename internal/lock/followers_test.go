@@ -11,9 +11,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// Who waits as the same owner as somebody who gets in, follows, wherever it is in the queue and whatever client it is
-// of.
-func TestFollowersOfAnOwnerAreWoken(t *testing.T) {
+// When an owner gets in, its other waiters follow, wherever they are in the queue and whatever their client.
+func TestOtherWaitersOfOwnerAreWoken(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		first, second, third := newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)
@@ -28,14 +27,14 @@ func TestFollowersOfAnOwnerAreWoken(t *testing.T) {
 			{"readers", "rw", writeOf, readOf, writeOf, readOf},
 		} {
 			t.Run(test.name, func(t *testing.T) {
-				soonest(t, atOnce, func() time.Duration {
+				requireOneWithin(t, leaseEndBound, func() time.Duration {
 					ctx, me := soon(t), owned(t)
 					h := must(t)(test.hold(first).Lock(ctx))
 					leader := background(me, test.lead(first))
 					queued(t, rdb, test.kind, "a", 1)
 					wait, leave := context.WithCancel(ctx)
 					left := make(chan struct{})
-					go func() { // it may get in first, and then goes at once
+					go func() { // it may get in first, and then releases at once
 						defer close(left)
 						_ = Do(wait, test.stranger(third), nothing)
 					}()
@@ -62,12 +61,12 @@ func reentrantOf(c *Client) Locker { return c.Reentrant("a") }
 func readOf(c *Client) Locker      { return c.RW("a").Read() }
 func writeOf(c *Client) Locker     { return c.RW("a").Write() }
 
-// An owner who waits to write, and gets in to read, hears at once that it would wait for itself.
-func TestAFollowerHearsOfTheUpgrade(t *testing.T) {
+// An owner that waits to write, and gets in to read, receives ErrUpgrade at once.
+func TestFollowingWriterGetsErrUpgrade(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		a, b := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
-		soonest(t, atOnce, func() time.Duration {
+		requireOneWithin(t, leaseEndBound, func() time.Duration {
 			me := owned(t)
 			h := must(t)(a.Write().Lock(soon(t)))
 			reading := background(me, a.Read())
@@ -85,8 +84,9 @@ func TestAFollowerHearsOfTheUpgrade(t *testing.T) {
 	})
 }
 
-// Each follower gets one message, strangers and other owners none, and nobody one when the owner is in already.
-func TestOnlyFollowersAreWoken(t *testing.T) {
+// Each waiter of the owner gets one message; waiters without an owner or with another one get none, and no message is
+// sent if the owner was in already.
+func TestOnlyWaitersOfSameOwnerAreWoken(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	ctx, me := soon(t), owned(t)
@@ -98,7 +98,7 @@ func TestOnlyFollowersAreWoken(t *testing.T) {
 		following = append(following, background(me, newLocks(t, server.Addr).Reentrant("a")))
 		queued(t, rdb, reentrantKind.name, "a", int64(2*i+1))
 		stranger := c.newClaim(reentrantKind, c.Reentrant("a").keys, time.Minute, []string{"", "another"}[i%2])
-		_, err := stranger.ask(ctx, modeWait)
+		_, err := stranger.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 	}
 	release(t, h)
@@ -106,7 +106,7 @@ func TestOnlyFollowersAreWoken(t *testing.T) {
 	for _, got := range following[1:] {
 		holds = append(holds, arrived(t, got))
 	}
-	assert.Equal(t, 4, calls(t, rdb, "publish"), "one by the release, three by who got in first")
+	assert.Equal(t, 4, calls(t, rdb, "publish"), "one by the release, three by the first holder")
 	holds = append(holds, must(t)(c.Reentrant("a").Lock(me)))
 	release(t, holds[1:]...)
 	assert.Equal(t, 4, calls(t, rdb, "publish"))

@@ -16,20 +16,20 @@ import (
 	"seckill/internal/testenv"
 )
 
-// patience bounds waits for things that happen soon, on a machine that is busy.
-const patience = 20 * time.Second
+// longTimeout bounds waits for events that are expected soon, even on a busy machine.
+const longTimeout = 20 * time.Second
 
-// quiet drops go-redis's own log: servers die here on purpose.
+// quiet drops go-redis's own log, because tests stop servers on purpose.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
-	// Tests mostly wait, for leases to end and servers to start. -parallel overrides.
+	// Tests mostly wait, for leases to end and servers to start. -parallel overrides this value.
 	_ = flag.Set("test.parallel", "8")
 	testenv.Main(m, func() error {
-		// Undos of locks on dead servers go on for a while, by design.
+		// Undos of locks on dead servers continue for a while, by design.
 		for end := time.Now().Add(2 * undoWindow); len(undoSlots) > 0 && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -37,16 +37,15 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// onEachServer runs test against miniredis, a real Redis and a cluster. It is what
-// a test should use that can.
+// onEachServer runs test against miniredis, a real Redis and a cluster. Tests should use it wherever they can.
 func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	onSingleServers(t, test)
 	t.Run("cluster", func(t *testing.T) { t.Parallel(); test(t, startCluster(t)) })
 }
 
-// onSingleServers is onEachServer for tests that put a proxy before the server,
-// or need what only one server has: its commands, its channels, its clock.
+// onSingleServers is onEachServer for tests that put a proxy before the server, or that need what only a single server
+// has: its commands, its channels, its clock.
 func onSingleServers(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	t.Parallel()
@@ -54,7 +53,7 @@ func onSingleServers(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
 }
 
-// servers is one of the two.
+// servers is onEachServer or onSingleServers.
 type servers func(t *testing.T, test func(t *testing.T, addr string))
 
 // newClient connects as the package documentation advises.
@@ -68,7 +67,7 @@ func newClient(t testing.TB, addr string) *redis.Client {
 	return rdb
 }
 
-// newLock is a RedLock on the given servers, with a client each.
+// newLock returns a RedLock on the given servers, with a client each.
 func newLock(t testing.TB, name string, addrs []string, opts ...RedLockOption) Locker {
 	t.Helper()
 	nodes := make([]redis.UniversalClient, len(addrs))
@@ -80,7 +79,7 @@ func newLock(t testing.TB, name string, addrs []string, opts ...RedLockOption) L
 	return all.Lock(name)
 }
 
-// recorder keeps the events of a lock.
+// recorder stores the events of a lock.
 type recorder struct {
 	mu     sync.Mutex
 	events []Event
@@ -113,31 +112,45 @@ func (r *recorder) kinds() (kinds []EventKind) {
 	return kinds
 }
 
+// eventually fails unless ok becomes true, see poll.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, patience, 5*time.Millisecond, what)
+	if !poll(5*time.Millisecond, ok) {
+		require.FailNow(t, "condition never satisfied", what)
+	}
+}
+
+// poll calls ok until it returns true, and reports whether it did. It gives up after longTimeout, but not before ok was
+// called many times: on a busy machine one call may take seconds.
+func poll(interval time.Duration, ok func() bool) bool {
+	end := time.Now().Add(longTimeout)
+	for try := 0; try < 100 || time.Now().Before(end); try++ {
+		if ok() {
+			return true
+		}
+		time.Sleep(interval)
+	}
+	return false
 }
 
 const (
-	// atOnce is the bound for being in after a lease has ended. It is far
-	// sooner than a waiter asks by itself that came just now.
-	atOnce = 100 * time.Millisecond
+	// leaseEndBound is the required bound for acquiring after a lease has ended. It is far below the recheck interval of a
+	// waiter that has just been queued.
+	leaseEndBound = 100 * time.Millisecond
 
-	// unasked is also sooner than that, for what takes several commands.
-	unasked = recheck / 2
+	// belowRecheck is also below that interval, for actions of several commands.
+	belowRecheck = recheck / 2
 
-	// cancelBound is how soon a call must return whose ctx is cancelled while a
-	// command is in flight.
+	// cancelBound bounds a call whose ctx is cancelled while a command is in flight.
 	cancelBound = 50 * time.Millisecond
 
-	// deadBound is how soon a dead waiter must be passed over.
+	// deadBound bounds the delay that a dead waiter causes.
 	deadBound = 5 * time.Second
 )
 
-// soonest fails unless one of some tries took no longer than the bound. A machine
-// that stands still makes a try late; a waiter that was not woken, and finds out
-// by asking, makes each of them late.
-func soonest(t testing.TB, bound time.Duration, try func() time.Duration) {
+// requireOneWithin fails unless one of several tries takes no longer than bound. A machine that stalls makes some tries late; a
+// waiter that is not woken, and gets in by its recheck, makes every try late.
+func requireOneWithin(t testing.TB, bound time.Duration, try func() time.Duration) {
 	t.Helper()
 	var took []time.Duration
 	for range 6 {
@@ -147,14 +160,14 @@ func soonest(t testing.TB, bound time.Duration, try func() time.Duration) {
 			return
 		}
 	}
-	require.Failf(t, "late each time", "%v, want %v", took, bound)
+	require.Failf(t, "late in every try", "%v, want %v", took, bound)
 }
 
-// cancelled is the error of a call whose ctx is cancelled while its command is in
-// flight. It has to return within cancelBound in the best of several tries.
+// cancelled returns the error of a call whose ctx is cancelled while its command is in flight. The call has to return
+// within cancelBound in the best of several tries.
 func cancelled(t testing.TB, call func(context.Context) error) (err error) {
 	t.Helper()
-	soonest(t, cancelBound, func() (took time.Duration) {
+	requireOneWithin(t, cancelBound, func() (took time.Duration) {
 		took, err = cancelOnce(call)
 		require.ErrorIs(t, err, context.Canceled)
 		return took
@@ -162,7 +175,7 @@ func cancelled(t testing.TB, call func(context.Context) error) (err error) {
 	return err
 }
 
-// cancelOnce is how long after its ctx was cancelled a call returned, and what.
+// cancelOnce returns how long after the end of its ctx a call returned, and its error.
 func cancelOnce(call func(context.Context) error) (took time.Duration, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var at atomic.Int64
@@ -189,7 +202,7 @@ func requireDone(t testing.TB, ctx context.Context, cause error) {
 	select {
 	case <-ctx.Done():
 		require.ErrorIs(t, context.Cause(ctx), cause)
-	case <-time.After(patience):
+	case <-time.After(longTimeout):
 		require.FailNow(t, "context has not ended")
 	}
 }

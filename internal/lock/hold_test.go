@@ -59,7 +59,7 @@ func TestReleaseWithEndedContext(t *testing.T) {
 		require.NoError(t, err)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := h.Release(ended); err != nil { // on a machine that is very busy
+		if err := h.Release(ended); err != nil { // on a very busy machine
 			require.ErrorIs(t, err, ErrUncertain)
 			require.ErrorIs(t, err, context.Canceled)
 		}
@@ -67,12 +67,12 @@ func TestReleaseWithEndedContext(t *testing.T) {
 	})
 }
 
-// A key that vanished, or that is somebody else's: the next renewal notices.
-func TestWatchdogNoticesLoss(t *testing.T) {
+// The next renewal detects that the key vanished or has another holder's value.
+func TestWatchdogDetectsLoss(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
-		for _, thief := range []string{"", "somebody else"} {
+		for _, thief := range []string{"", "another holder"} {
 			var seen recorder
 			l := newLock(t, "a", []string{addr}, WithWatchdogLease(900*time.Millisecond), WithRedLockObserver(seen.observe))
 			h, err := l.Lock(ctx)
@@ -90,24 +90,24 @@ func TestWatchdogNoticesLoss(t *testing.T) {
 			require.ErrorIs(t, err, ErrNotHeld)
 			require.ErrorIs(t, err, ErrLost)
 			require.NoError(t, h.Release(ctx))
-			assert.Equal(t, thief, rdb.Get(ctx, "redlock:{a}").Val(), "somebody else's lock is left alone")
+			assert.Equal(t, thief, rdb.Get(ctx, "redlock:{a}").Val(), "another holder's lock is unchanged")
 			assert.Equal(t, 1, seen.count(EventLost))
 		}
 	})
 }
 
-// Without a renewal in between, the release itself finds out.
-func TestReleaseNoticesLoss(t *testing.T) {
+// Without a renewal in between, the release detects it.
+func TestReleaseDetectsLoss(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
 		h, err := newLock(t, "a", []string{addr}).Lock(ctx)
 		require.NoError(t, err)
-		require.NoError(t, rdb.Set(ctx, "redlock:{a}", "somebody else", 0).Err())
+		require.NoError(t, rdb.Set(ctx, "redlock:{a}", "another holder", 0).Err())
 		err = h.Release(ctx)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrLost)
-		assert.Equal(t, "somebody else", rdb.Get(ctx, "redlock:{a}").Val())
+		assert.Equal(t, "another holder", rdb.Get(ctx, "redlock:{a}").Val())
 	})
 }
 
@@ -165,7 +165,7 @@ func TestExtend(t *testing.T) {
 	})
 }
 
-func TestExtendChangesTheWatchdogsLease(t *testing.T) {
+func TestExtendChangesWatchdogLease(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		h, err := newLock(t, "a", []string{addr}).Lock(ctx)
@@ -178,7 +178,7 @@ func TestExtendChangesTheWatchdogsLease(t *testing.T) {
 	})
 }
 
-func TestExtendOfAStolenLock(t *testing.T) {
+func TestExtendOfLostLock(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)

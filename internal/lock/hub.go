@@ -10,78 +10,75 @@ import (
 )
 
 const (
-	// confirmTimeout bounds the wait for the subscription's confirmation. Who
-	// is not sure to be woken finds out by asking again, only later.
+	// confirmTimeout bounds the wait for the subscription's confirmation. A waiter without it may miss its wake message
+	// and then gets in when it retries.
 	confirmTimeout = time.Second
 
-	// remembered is how long a waiter that is gone may be left a lock: as long as
-	// the server keeps it in the queue, and a little longer.
-	remembered = 6 * time.Second
+	// departedTTL is how long a lock may still be handed over to a waiter that has departed: as long as the server
+	// keeps the waiter in the queue, plus a margin.
+	departedTTL = 6 * time.Second
 
-	// linger is how long a subscription outlives its last waiter: under
-	// contention the next one is about to come.
-	linger = 100 * time.Millisecond
+	// idleTimeout is how long a subscription is kept after its last waiter: under contention the next one arrives soon.
+	idleTimeout = 100 * time.Millisecond
 )
 
-// A hub wakes the waiters of one client. It has one connection and one channel,
-// and none of them while nobody waits.
+// A hub wakes the waiters of one client. It has one connection and one channel, and neither while there are no waiters.
 type hub struct {
 	rdb     redis.UniversalClient
 	channel string
 
-	mu      sync.Mutex
-	waiters map[string]*waiter // by id
-	lines   map[string]int     // how many of them wait for the lock of that key
-	gone    []gone             // who stopped waiting lately, the first first
-	sub     *subscription
-	closed  bool
+	mu       sync.Mutex
+	waiters  map[string]*waiter // by id
+	perLock  map[string]int     // number of waiters by the key of their lock
+	departed []departed         // waiters that left recently, oldest first
+	sub      *subscription
+	closed   bool
 
 	waiting   sync.WaitGroup // waiters
 	listening sync.WaitGroup // subscriptions
 }
 
-// A waiter is who has joined a hub.
+// A waiter is a claim that has joined a hub.
 type waiter struct {
-	lock  string // its key
-	woken chan struct{}
-	heir  *inheritance // what it was left, nil if nothing
+	lock    string // its key
+	woken   chan struct{}
+	handoff *handoff // the lock handed over to it; nil if none
 }
 
-// An inheritance is a lock that a release of the same client left to a waiter.
-type inheritance struct {
+// A handoff is a lock that a release of the same client has handed over to a waiter.
+type handoff struct {
 	since time.Time // before the lease began
 	token int64
 }
 
-// A gone waiter has released what its id has; a question of its own that was
-// still on its way may bring it back into the queue, and a release leave it the
-// lock.
-type gone struct {
+// departed records a waiter that left recently. A request of it that is still in flight can put it into the queue
+// again, and a release can then hand the lock over to it.
+type departed struct {
 	id string
 	at time.Time
 }
 
-// A subscription lives from the first waiter until some time after the last.
+// A subscription lasts from the first waiter until idleTimeout after the last.
 type subscription struct {
 	stop      context.CancelFunc
-	confirmed chan struct{} // closed when the server has said so
-	idle      *time.Timer   // ends it; nil while somebody waits
+	confirmed chan struct{} // closed when the server has confirmed it
+	idle      *time.Timer   // ends it; nil while there are waiters
 }
 
 func newHub(rdb redis.UniversalClient, channel string) *hub {
-	return &hub{rdb: rdb, channel: channel, waiters: map[string]*waiter{}, lines: map[string]int{}}
+	return &hub{rdb: rdb, channel: channel, waiters: map[string]*waiter{}, perLock: map[string]int{}}
 }
 
-// live says whether a waiter who joins now would be sure to be woken.
-func (h *hub) live() bool {
+// subscribed reports whether a waiter that joins now is certain to receive its wake messages.
+func (h *hub) subscribed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sub != nil && isClosed(h.sub.confirmed)
 }
 
-// join makes a waiter for the lock of that key. It receives from woken when it should ask again; wakes
-// that come meanwhile are one. The second channel is closed as soon as it is
-// sure to be woken. The caller leaves afterwards.
+// join adds a waiter for the lock with that key. woken receives when the waiter should try again; it holds at most one
+// message. confirmed is closed as soon as the waiter is certain to receive its messages. The caller must call leave
+// afterwards.
 func (h *hub) join(id, lock string) (woken, confirmed <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,50 +94,50 @@ func (h *hub) join(id, lock string) (woken, confirmed <-chan struct{}, err error
 	}
 	w := &waiter{lock: lock, woken: make(chan struct{}, 1)}
 	h.waiters[id] = w
-	h.lines[lock]++
+	h.perLock[lock]++
 	h.waiting.Add(1)
 	return w.woken, h.sub.confirmed, nil
 }
 
-// inLine is how many wait for the lock of that key.
-func (h *hub) inLine(lock string) int {
+// waitersFor returns the number of waiters for the lock with that key.
+func (h *hub) waitersFor(lock string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lines[lock]
+	return h.perLock[lock]
 }
 
-// leave ends what join began. got says whether the waiter has the lock. It
-// returns true if a lock was left to a waiter that does not want it any more.
+// leave removes a waiter; got reports whether it has the lock. It returns true if a lock was handed over to a waiter
+// that departs without using it.
 func (h *hub) leave(id string, got bool) (unwanted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.waiters[id]
-	if h.lines[w.lock]--; h.lines[w.lock] == 0 {
-		delete(h.lines, w.lock)
+	if h.perLock[w.lock]--; h.perLock[w.lock] == 0 {
+		delete(h.perLock, w.lock)
 	}
 	if !got {
-		unwanted = w.heir != nil
-		h.forgetGone()
-		h.gone = append(h.gone, gone{id: id, at: time.Now()})
+		unwanted = w.handoff != nil
+		h.forgetDeparted()
+		h.departed = append(h.departed, departed{id: id, at: time.Now()})
 	}
 	delete(h.waiters, id)
 	h.waiting.Done()
 	if sub := h.sub; len(h.waiters) == 0 && sub != nil {
-		sub.idle = time.AfterFunc(linger, func() { h.retire(sub) })
+		sub.idle = time.AfterFunc(idleTimeout, func() { h.retire(sub) })
 	}
 	return unwanted
 }
 
-// forgetGone forgets who is gone for long. The caller holds mu.
-func (h *hub) forgetGone() {
+// forgetDeparted drops records older than departedTTL. The caller holds mu.
+func (h *hub) forgetDeparted() {
 	old := 0
-	for old < len(h.gone) && time.Since(h.gone[old].at) > remembered {
+	for old < len(h.departed) && time.Since(h.departed[old].at) > departedTTL {
 		old++
 	}
-	h.gone = slices.Delete(h.gone, 0, old)
+	h.departed = slices.Delete(h.departed, 0, old)
 }
 
-// retire is the idle timer's function.
+// retire is the function of the idle timer.
 func (h *hub) retire(sub *subscription) {
 	h.mu.Lock()
 	wanted := len(h.waiters) > 0 || h.sub != sub
@@ -153,8 +150,7 @@ func (h *hub) retire(sub *subscription) {
 	}
 }
 
-// subscribe begins a subscription. It does not wait for the server. The caller
-// holds mu.
+// subscribe starts a subscription without waiting for the server. The caller holds mu.
 func (h *hub) subscribe() *subscription {
 	ctx, stop := context.WithCancel(context.Background())
 	sub := &subscription{stop: stop, confirmed: make(chan struct{})}
@@ -162,8 +158,7 @@ func (h *hub) subscribe() *subscription {
 	return sub
 }
 
-// listen passes wakes on until ctx ends. It connects again whenever the
-// connection is lost.
+// listen delivers wake messages until ctx ends. It reconnects whenever the connection is lost.
 func (h *hub) listen(ctx context.Context, confirmed chan struct{}) {
 	pubsub := h.rdb.Subscribe(ctx, h.channel)
 	defer func() { _ = pubsub.Close() }()
@@ -173,7 +168,7 @@ func (h *hub) listen(ctx context.Context, confirmed chan struct{}) {
 		case <-ctx.Done():
 			return
 		case msg, ok := <-messages:
-			if !ok { // the Redis client was closed before its time
+			if !ok { // the Redis client was closed too early
 				return
 			}
 			switch msg := msg.(type) {
@@ -181,7 +176,7 @@ func (h *hub) listen(ctx context.Context, confirmed chan struct{}) {
 				h.wake(msg.Payload)
 			case *redis.Subscription:
 				if isClosed(confirmed) {
-					h.wakeAll() // wakes may have been lost with the connection
+					h.wakeAll() // messages may have been lost with the connection
 				} else {
 					close(confirmed)
 				}
@@ -198,25 +193,25 @@ func (h *hub) wake(id string) {
 	}
 }
 
-// leaveTo tells a waiter that it has the lock. It returns false if the waiter is
-// gone without the lock; one that is not here either may have got it by asking.
-func (h *hub) leaveTo(id string, i inheritance) bool {
+// handOver gives a waiter the lock. It returns false if the waiter has departed without the lock. It returns true for
+// an id that is neither waiting nor departed, because that waiter may have acquired the lock itself.
+func (h *hub) handOver(id string, i handoff) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w, ok := h.waiters[id]; ok {
-		w.heir = &i
+		w.handoff = &i
 		notify(w.woken)
 	}
-	return !slices.ContainsFunc(h.gone, func(g gone) bool { return g.id == id })
+	return !slices.ContainsFunc(h.departed, func(g departed) bool { return g.id == id })
 }
 
-// inherited takes what a waiter was left, or nil.
-func (h *hub) inherited(id string) *inheritance {
+// takeHandoff returns the lock handed over to a waiter, once, or nil.
+func (h *hub) takeHandoff(id string) *handoff {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.waiters[id]
-	i := w.heir
-	w.heir = nil
+	i := w.handoff
+	w.handoff = nil
 	return i
 }
 
@@ -228,8 +223,7 @@ func (h *hub) wakeAll() {
 	}
 }
 
-// close refuses further waiters, waits for those that there are to leave, and
-// ends the subscription.
+// close refuses further waiters, waits until the present ones have left, and ends the subscription.
 func (h *hub) close() {
 	h.mu.Lock()
 	h.closed = true

@@ -13,7 +13,7 @@ import (
 
 var errNode = errors.New("node is down")
 
-// fakeKeeper is a server that does as the test says.
+// fakeKeeper replaces the server and behaves as the test prescribes.
 type fakeKeeper struct {
 	onRenew   func(d time.Duration) (time.Time, error)
 	onRelease func() error
@@ -52,8 +52,8 @@ func (k *fakeKeeper) hold(lease time.Duration) *Hold {
 	return newHold(context.Background(), grant{keeper: k, name: "a", token: 7, lease: lease, validUntil: time.Now().Add(lease)})
 }
 
-// The renewal in flight is joined before the release is sent, and none follows.
-func TestReleaseJoinsTheRenewal(t *testing.T) {
+// A release waits for the renewal in flight, and no renewal follows it.
+func TestReleaseWaitsForRenewal(t *testing.T) {
 	t.Parallel()
 	started, finish := make(chan struct{}), make(chan struct{})
 	k := &fakeKeeper{}
@@ -78,7 +78,7 @@ func TestReleaseJoinsTheRenewal(t *testing.T) {
 }
 
 // A renewal that succeeds after the context has ended does not revive the hold.
-func TestLateRenewalRevivesNothing(t *testing.T) {
+func TestLateRenewalDoesNotReviveHold(t *testing.T) {
 	t.Parallel()
 	finish := make(chan struct{})
 	k := &fakeKeeper{}
@@ -95,13 +95,13 @@ func TestLateRenewalRevivesNothing(t *testing.T) {
 }
 
 // An extension that may have shortened the lease counts as if it had.
-func TestFailedExtendIsTakenForTheWorse(t *testing.T) {
+func TestFailedExtendAssumesShorterLease(t *testing.T) {
 	t.Parallel()
 	k := &fakeKeeper{onRenew: func(time.Duration) (time.Time, error) { return time.Time{}, errNode }}
 	h := newHold(context.Background(), grant{keeper: k, name: "a", lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)})
 	before := h.ValidUntil()
 	require.ErrorIs(t, h.Extend(context.Background(), 2*time.Hour), errNode)
-	require.Equal(t, before, h.ValidUntil(), "a longer one may not have arrived")
+	require.Equal(t, before, h.ValidUntil(), "a longer lease may not have arrived")
 	require.ErrorIs(t, h.Extend(context.Background(), 200*time.Millisecond), errNode)
 	requireDone(t, h.Context(), ErrLost)
 	require.ErrorIs(t, h.Release(context.Background()), ErrNotHeld)
@@ -132,8 +132,8 @@ func TestMarginAndBackoff(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, time.Second, margin(DefaultLease))
 	assert.Equal(t, 5*time.Millisecond, margin(MinLease))
-	assert.Equal(t, 10*time.Second, renewEvery(DefaultLease))
-	assert.Equal(t, time.Second, renewAgain(DefaultLease))
+	assert.Equal(t, 10*time.Second, renewInterval(DefaultLease))
+	assert.Equal(t, time.Second, renewRetryInterval(DefaultLease))
 	for try := range 100 {
 		d := backoff(try)
 		assert.GreaterOrEqual(t, d, 20*time.Millisecond)

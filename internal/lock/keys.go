@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// keysOf are the keys of one lock, in the order in which its scripts know them:
-// the lock itself, the queue, the waiters, and what else the kind needs. They
-// share their hash tag, so that a cluster keeps them in one slot.
+// keysOf returns the keys of one lock in the order of its scripts: the lock itself, the queue, the waiters, and the
+// kind's other keys. They share a hash tag, so that a cluster keeps them in one slot.
 func keysOf(prefix, kind, name string, more ...string) []string {
 	base := prefix + ":" + kind + ":{" + escape.Replace(name) + "}"
 	keys := make([]string, 0, 3+len(more))
@@ -19,8 +18,8 @@ func keysOf(prefix, kind, name string, more ...string) []string {
 	return keys
 }
 
-// requestKeys are those of a lock and then the one that remembers what became of
-// an id: of a request, or of an attempt.
+// requestKeys returns the keys of a lock followed by the key that stores the outcome of an id, which belongs to a
+// request or an attempt.
 func requestKeys(keys []string, id string) []string {
 	return append(slices.Clip(keys), keys[0]+":done:"+id)
 }
@@ -28,21 +27,20 @@ func requestKeys(keys []string, id string) []string {
 // fenceKey is the suffix of the key of the last fencing token.
 const fenceKey = "fence"
 
-// holdersKey is the suffix of the key of who has permits of a leased semaphore.
+// holdersKey is the suffix of the key of a leased semaphore's holders.
 const holdersKey = "holders"
 
-// escape keeps braces out of hash tags: Redis takes a tag from the first { to
-// the first } after it, so that the keys of a lock named "}" would have no
-// common one. Names stay different, because the percent sign is encoded, too.
+// escape keeps braces out of hash tags. Redis takes the tag from the first { to the first } after it, so the keys of a
+// lock named "}" would have no common tag. Distinct names stay distinct, because the percent sign is encoded too.
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
-// wakePrefix begins the names of the channels on which clients hear that it is
-// a waiter's turn; the client's id follows. common.lua builds them as well.
+// wakePrefix returns the prefix of the names of the wake channels; the client's id follows it. common.lua builds the
+// same names.
 func wakePrefix(prefix string) string { return prefix + ":wake:" }
 
 func checkPrefix(prefix string) error {
 	if prefix == "" || strings.ContainsAny(prefix, "{}") {
-		return fmt.Errorf("lock: prefix of %q, want some text without braces", prefix)
+		return fmt.Errorf("lock: prefix of %q, want non-empty text without braces", prefix)
 	}
 	return nil
 }

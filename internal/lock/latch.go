@@ -6,15 +6,15 @@ import (
 )
 
 var (
-	//go:embed latch_acquire.lua
+	//go:embed lua/latch_acquire.lua
 	latchAcquire string
-	//go:embed latch_leave.lua
+	//go:embed lua/latch_leave.lua
 	latchLeave string
-	//go:embed latch_set.lua
+	//go:embed lua/latch_set.lua
 	latchSet string
-	//go:embed latch_down.lua
+	//go:embed lua/latch_down.lua
 	latchDown string
-	//go:embed latch_count.lua
+	//go:embed lua/latch_count.lua
 	latchCount string
 )
 
@@ -26,57 +26,50 @@ var (
 	latchCountScript = newScript(latchCount)
 )
 
-// A Latch is a count in Redis that goes down to zero, and lets go then all who
-// wait for that. It can be set again afterwards. A latch stays in Redis until
-// its count is zero; one whose key is deleted, or that Redis lost, is done.
+// A Latch is a count in Redis that is decremented to zero, and then admits all callers that wait for that. It can be
+// set again afterwards. A latch stays in Redis until its count is zero; one whose key is deleted or lost counts as
+// zero.
 //
-// Every change is made once, also if a reply is lost: it is then asked for
-// again, for at most 10 s.
+// Every change is executed once, even if its reply is lost and the request is repeated, for at most 10 s.
 type Latch struct{ named }
 
-// Latch returns the latch of that name, which may be any text but the empty
-// one. It does not talk to the server.
+// Latch returns the latch with that name, which must not be empty. It sends no command.
 func (c *Client) Latch(name string) *Latch {
 	return &Latch{named{c: c, kind: latchKind, name: name, keys: keysOf(c.prefix, latchKind.name, name)}}
 }
 
-// TrySetCount sets the count to n, from 1 to MaxPermits. It returns false, and
-// changes nothing, while there is a count above zero.
+// TrySetCount sets the count to n, from 1 to MaxPermits. It returns false and changes nothing if the count is above
+// zero.
 //
-// If ctx ends before the answer comes, the error matches ErrUncertain.
+// If ctx ends before the reply, the error matches ErrUncertain.
 func (l *Latch) TrySetCount(ctx context.Context, n int64) (bool, error) {
 	if err := l.checkCount(n); err != nil {
 		return false, err
 	}
-	set, err := l.request(latchSetScript, n).take(ctx)
+	set, err := l.request(latchSetScript, n).do(ctx)
 	return set == 1, err
 }
 
-// CountDown takes one from the count. At zero it does nothing, and neither does
-// it for a latch that was never set.
+// CountDown decrements the count. It does nothing if the count is zero or was never set.
 //
-// If ctx ends, or has ended before, it goes on in the background; if it is not
-// done within some 20 ms, the error matches ErrUncertain and ctx.Err().
-// ErrUncertain without the latter means that Redis did not answer for 10 s.
+// If ctx ends, or has ended before, the request continues in the background. If it is not done within some 20 ms, the
+// error matches ErrUncertain and ctx.Err(). ErrUncertain without ctx.Err() means that Redis did not answer for 10 s.
 func (l *Latch) CountDown(ctx context.Context) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	_, err := l.request(latchDownScript).give(ctx)
+	_, err := l.request(latchDownScript).doDetached(ctx)
 	return err
 }
 
-// Count is the count, 0 for a latch that was never set. It may have changed by
-// the time it is known.
-func (l *Latch) Count(ctx context.Context) (int64, error) { return l.ask(ctx, latchCountScript) }
+// Count returns the count, 0 for a latch that was never set. It may have changed since it was read.
+func (l *Latch) Count(ctx context.Context) (int64, error) { return l.query(ctx, latchCountScript) }
 
-// Wait waits for the count to reach zero, or for ctx to be done; the error then
-// matches both ErrNotAcquired and ctx.Err(). If the count is zero already, or
-// was never set, it returns at once. Other errors are those of [Locker]'s Lock.
+// Wait waits for the count to reach zero, or for ctx to be done; the error then matches both ErrNotAcquired and
+// ctx.Err(). It returns at once if the count is zero or was never set. Other errors are those of [Locker]'s Lock.
 //
-// Who stands in the queue when the count reaches zero need not wait for the next
-// time, however soon the latch is set again. ErrUncertain means nothing here, since
-// there is nothing to hold.
+// A waiter that is queued when the count reaches zero returns, however soon the latch is set again. ErrUncertain has no
+// consequence here, because a waiter holds nothing.
 func (l *Latch) Wait(ctx context.Context) error {
 	if err := l.check(); err != nil {
 		return err

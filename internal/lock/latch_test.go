@@ -18,7 +18,7 @@ func setCount(t testing.TB, l *Latch, n int64) {
 	t.Helper()
 	ok, err := l.TrySetCount(soon(t), n)
 	require.NoError(t, err)
-	require.True(t, ok, "it has a count")
+	require.True(t, ok, "the latch has a count")
 }
 
 func requireCount(t testing.TB, l *Latch, want int64) {
@@ -43,7 +43,7 @@ func TestLatch(t *testing.T) {
 		requireCount(t, l, 0)
 		require.NoError(t, l.CountDown(ctx))
 		requireCount(t, l, 0)
-		for range 2 { // it can be set again when it is done
+		for range 2 { // a latch at zero can be set again
 			setCount(t, l, 2)
 			again, err := other.TrySetCount(ctx, 5)
 			require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestLatch(t *testing.T) {
 			require.Zero(t, rdb.Exists(ctx, countKey(latchKind, "a")).Val())
 			require.NoError(t, l.CountDown(ctx))
 			requireCount(t, l, 0)
-			require.NoError(t, l.Wait(ctx), "it is done")
+			require.NoError(t, l.Wait(ctx), "the latch is at zero")
 		}
 		onlyCountsLeft(t, rdb)
 	})
@@ -85,7 +85,7 @@ func TestLatchBounds(t *testing.T) {
 	})
 }
 
-func TestAllWaitersOfALatchGo(t *testing.T) {
+func TestLatchAdmitsAllWaiters(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -105,7 +105,7 @@ func TestAllWaitersOfALatchGo(t *testing.T) {
 		wg.Wait()
 		requireCount(t, l, 1)
 		for _, wait := range waits {
-			require.Empty(t, wait, "one is missing")
+			require.Empty(t, wait, "one count is missing")
 		}
 		require.NoError(t, l.CountDown(ctx))
 		for _, wait := range waits {
@@ -115,9 +115,8 @@ func TestAllWaitersOfALatchGo(t *testing.T) {
 	})
 }
 
-// Everybody is told, once, at zero and not before. The latch may be set again
-// before they have heard.
-func TestALatchSetAgainLetsGo(t *testing.T) {
+// Every waiter is woken once, at zero and not before, even if the latch is set again before the waiters retry.
+func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
@@ -133,9 +132,9 @@ func TestALatchSetAgainLetsGo(t *testing.T) {
 			line, ids = append(line, cl), append(ids, cl.id)
 		}
 		require.NoError(t, l.CountDown(ctx))
-		require.Empty(t, w.told())
+		require.Empty(t, w.received())
 		require.NoError(t, l.CountDown(ctx))
-		require.Equal(t, ids, w.told())
+		require.Equal(t, ids, w.received())
 		setCount(t, l, 1)
 		late := c.newClaim(latchKind, l.keys, unleased)
 		requireIn(t, late, false)
@@ -143,18 +142,18 @@ func TestALatchSetAgainLetsGo(t *testing.T) {
 			requireIn(t, cl, true)
 		}
 		require.NoError(t, l.CountDown(ctx))
-		require.Equal(t, []string{late.id}, w.told())
+		require.Equal(t, []string{late.id}, w.received())
 		requireIn(t, late, true)
-		onlyCountsLeft(t, newClient(t, addr), "lock:wake:"+c.id) // the test's own ear
+		onlyCountsLeft(t, newClient(t, addr), "lock:wake:"+c.id) // the test's own subscription
 	})
 }
 
-func TestLatchWaitCutShort(t *testing.T) {
+func TestCancelledLatchWaitLeavesQueue(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		l := newLocks(t, addr).Latch("a")
 		setCount(t, l, 1)
-		why := errors.New("the buyer left")
+		why := errors.New("the caller left")
 		ctx, cancel := context.WithCancelCause(soon(t))
 		got := waitFor(ctx, l)
 		queued(t, rdb, latchKind.name, "a", 1)
@@ -168,7 +167,7 @@ func TestLatchWaitCutShort(t *testing.T) {
 	})
 }
 
-func TestNamesOfLatches(t *testing.T) {
+func TestLatchNames(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
@@ -187,7 +186,7 @@ func TestNamesOfLatches(t *testing.T) {
 	})
 }
 
-func TestLatchNothingIsPublishedWhenNobodyWaits(t *testing.T) {
+func TestLatchWithoutWaitersPublishesNothing(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	ctx := soon(t)
@@ -208,7 +207,7 @@ func TestLatchRepliesLost(t *testing.T) {
 		p := startProxy(t, addr)
 		l, direct := newLocks(t, p.addr).Latch("a"), newLocks(t, addr).Latch("a")
 		setCount(t, l, 1)
-		require.NoError(t, l.CountDown(ctx)) // all scripts are there
+		require.NoError(t, l.CountDown(ctx)) // loads all scripts
 		require.NoError(t, l.Wait(ctx))
 
 		p.inject(dropReply, latchSetScript.sha, 2)
@@ -233,9 +232,8 @@ func TestLatchRepliesLost(t *testing.T) {
 	})
 }
 
-// The one who counts down leaves while the server is silent: it counts all the
-// same, once.
-func TestCountDownGoesOnWithoutItsCaller(t *testing.T) {
+// The caller of CountDown leaves while the server is silent: the latch is still counted down, once.
+func TestCountDownContinuesAfterContextEnds(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
 		c := newLocks(t, p.addr)
@@ -272,8 +270,8 @@ func TestLatchFaults(t *testing.T) {
 		got := waitFor(ctx, l)
 		queued(t, rdb, latchKind.name, "a", 1)
 		require.NoError(t, fault(), name)
-		_ = rdb.Ping(ctx).Err()     // finds that the connection is dead
-		err := other.CountDown(ctx) // or this does
+		_ = rdb.Ping(ctx).Err()     // detects the dead connection
+		err := other.CountDown(ctx) // or this call does
 		if err != nil {
 			require.NotErrorIs(t, err, ErrUncertain, name)
 			require.NoError(t, other.CountDown(ctx), name)

@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	//go:embed leased.lua
+	//go:embed lua/leased.lua
 	leasedSource string
-	//go:embed leased_acquire.lua
+	//go:embed lua/leased_acquire.lua
 	leasedAcquire string
-	//go:embed leased_renew.lua
+	//go:embed lua/leased_renew.lua
 	leasedRenew string
-	//go:embed leased_release.lua
+	//go:embed lua/leased_release.lua
 	leasedRelease string
 )
 
@@ -26,31 +26,27 @@ var leasedKind = &kind{
 
 var leasedPool = newPoolScripts(semaphoreSource + leasedSource)
 
-// A LeasedSemaphore is a [Semaphore] whose permits have a lease, as a [Hold]
-// has: they come back by themselves when their holder has died. Its permits are
-// given back by who took them and by nobody else, and all at once.
+// A LeasedSemaphore is a [Semaphore] whose permits have a lease, as a [Hold] has: they are returned by themselves when
+// their holder has died. Permits are released only by the [Permits] of the Acquire that took them, all at once.
 //
-// Who waits when a lease ends gets in within 100 ms. If the semaphore's key is
-// deleted, all permits that are held are lost.
+// A waiter gets in within 100 ms after the leases that it needs have ended. If the semaphore's key is deleted, all
+// permits held are lost.
 type LeasedSemaphore struct{ pool }
 
-// LeasedSemaphore returns the leased semaphore of that name, which may be any
-// text but the empty one. It does not talk to the server.
+// LeasedSemaphore returns the leased semaphore with that name, which must not be empty. It sends no command.
 func (c *Client) LeasedSemaphore(name string) *LeasedSemaphore {
 	n := named{c: c, kind: leasedKind, name: name, keys: keysOf(c.prefix, leasedKind.name, name, holdersKey)}
 	return &LeasedSemaphore{pool{n, leasedPool}}
 }
 
-// Acquire waits until it has taken n permits, from 1 to MaxPermits, or ctx is
-// done. The error then matches both ErrNotAcquired and ctx.Err(), and nothing
-// is taken. Other errors are those of [Locker]'s Lock.
+// Acquire waits until it has taken n permits, from 1 to MaxPermits, or ctx is done. In the latter case the error
+// matches both ErrNotAcquired and ctx.Err(), and nothing is taken. Other errors are those of [Locker]'s Lock.
 func (s *LeasedSemaphore) Acquire(ctx context.Context, n int64, opts ...Option) (*Permits, error) {
 	return s.acquire(ctx, n, true, opts)
 }
 
-// TryAcquire takes n permits if that many are free beyond what those want who
-// wait already. Otherwise the error matches ErrNotAcquired. ctx bounds the
-// asking.
+// TryAcquire takes n permits if that many are free beyond those that earlier waiters want. Otherwise the error matches
+// ErrNotAcquired. ctx bounds the command.
 func (s *LeasedSemaphore) TryAcquire(ctx context.Context, n int64, opts ...Option) (*Permits, error) {
 	return s.acquire(ctx, n, false, opts)
 }
@@ -66,18 +62,16 @@ func (s *LeasedSemaphore) acquire(ctx context.Context, n int64, wait bool, opts 
 	return &Permits{h}, nil
 }
 
-// Permits are what one Acquire took. They are a [Hold] without a token, and
-// have its rules: a watchdog renews the lease unless [WithLease] fixed it, and
-// they end by Release or by loss. The methods are safe for concurrent use.
+// Permits are what one Acquire took. They follow the rules of a [Hold] without a token: a watchdog renews the lease
+// unless [WithLease] fixed it, and they end by Release or by loss. The methods are safe for concurrent use.
 type Permits struct{ hold *Hold }
 
-// Context is that of [Hold.Context].
+// Context returns the context of the permits; see [Hold.Context].
 func (p *Permits) Context() context.Context { return p.hold.Context() }
 
-// Extend is [Hold.Extend].
+// Extend makes the lease end d from now; see [Hold.Extend].
 func (p *Permits) Extend(ctx context.Context, d time.Duration) error { return p.hold.Extend(ctx, d) }
 
-// Release gives all of them back, with the rules of [Hold.Release]. After a
-// loss it gives nothing, since they came back by themselves, and the error
-// matches ErrNotHeld.
+// Release releases all permits; see [Hold.Release]. After a loss it changes nothing, because the permits were returned
+// already, and the error matches ErrNotHeld.
 func (p *Permits) Release(ctx context.Context) error { return p.hold.Release(ctx) }

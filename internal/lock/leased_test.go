@@ -35,7 +35,7 @@ func TestPermitsAreRenewed(t *testing.T) {
 	})
 }
 
-// Their holder is gone: the permits come back, once.
+// The permits of a holder that is gone are returned, once.
 func TestPermitsExpire(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -58,13 +58,13 @@ func TestPermitsExpire(t *testing.T) {
 	})
 }
 
-// Each waits for as many leases to end as it needs, and asks at that moment.
-func TestInSoonAfterTheLeasesThatItNeeds(t *testing.T) {
+// Each waiter waits for as many leases to end as it needs, and retries at that moment.
+func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c, try := newLocks(t, addr), 0
-		soonest(t, atOnce, func() (latest time.Duration) {
+		requireOneWithin(t, leaseEndBound, func() (latest time.Duration) {
 			try++
 			name := fmt.Sprint("a", try)
 			s := c.LeasedSemaphore(name)
@@ -77,7 +77,7 @@ func TestInSoonAfterTheLeasesThatItNeeds(t *testing.T) {
 			all := time.Now()
 			two := waiting(ctx, leasedPermits{s}, 2)
 			queued(t, rdb, leasedKind.name, name, 1)
-			one := waiting(ctx, leasedPermits{s}, 1) // was told to come back when the first one may be dead
+			one := waiting(ctx, leasedPermits{s}, 1) // retries when the first one counts as dead
 			for i, wait := range []<-chan taken{two, one} {
 				in := <-wait
 				require.NoError(t, in.err)
@@ -91,8 +91,8 @@ func TestInSoonAfterTheLeasesThatItNeeds(t *testing.T) {
 	})
 }
 
-// A lease that ends is no reason to ask if the permits are still too few then.
-func TestNotWokenByLeasesThatAreNotEnough(t *testing.T) {
+// A lease that ends does not wake a waiter for which there are still too few permits.
+func TestInsufficientExpiredLeasesWakeNoWaiter(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
@@ -103,20 +103,19 @@ func TestNotWokenByLeasesThatAreNotEnough(t *testing.T) {
 			require.NoError(t, err)
 		}
 		one, two := permitKinds[1].claim(c, "a", 1), permitKinds[1].claim(c, "a", 2)
-		v, err := two.ask(ctx, modeWait)
+		v, err := two.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 		require.False(t, v.ok)
 		require.Equal(t, recheck, v.retry)
 		require.ErrorIs(t, two.release(ctx), ErrNotHeld)
-		v, err = one.ask(ctx, modeWait)
+		v, err = one.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 		require.True(t, v.ok || v.retry < recheck)
 	})
 }
 
-// Whatever makes the first of the queue able to get in sooner than it was told
-// lets it ask again, if leases are about to end.
-func TestTheFirstIsToldWhenItsMomentChanges(t *testing.T) {
+// Every change by which the first waiter can get in earlier wakes it, if leases are about to end.
+func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
@@ -134,17 +133,17 @@ func TestTheFirstIsToldWhenItsMomentChanges(t *testing.T) {
 		requireIn(t, first, false)
 		requireIn(t, second, false)
 		require.NoError(t, a.Release(ctx))
-		require.Empty(t, w.told(), "no lease is about to end")
+		require.Empty(t, w.received(), "no lease is about to end")
 
 		require.NoError(t, long.Extend(ctx, time.Second))
-		require.Equal(t, []string{first.id}, w.told(), "a shorter lease")
-		v, err := first.ask(ctx, modeWait)
+		require.Equal(t, []string{first.id}, w.received(), "a shorter lease")
+		v, err := first.acquireOnce(ctx, modeWait)
 		require.NoError(t, err)
 		require.Less(t, v.retry, recheck)
 		require.NoError(t, b.Release(ctx))
-		require.Equal(t, []string{first.id}, w.told(), "it needs one permit less")
+		require.Equal(t, []string{first.id}, w.received(), "one permit less is needed")
 		require.ErrorIs(t, first.release(ctx), ErrNotHeld)
-		require.Equal(t, []string{second.id}, w.told(), "another is the first, and fits")
+		require.Equal(t, []string{second.id}, w.received(), "another waiter is first, and can get in")
 		requireIn(t, second, true)
 		require.NoError(t, second.release(ctx))
 		require.NoError(t, long.Release(ctx))
@@ -152,8 +151,8 @@ func TestTheFirstIsToldWhenItsMomentChanges(t *testing.T) {
 	})
 }
 
-// Who finds that leases are over wakes those whom that lets in.
-func TestWhoeverFindsExpiredPermitsWakes(t *testing.T) {
+// A command that finds expired leases wakes the waiters that can get in.
+func TestExpiredPermitsWakeWaiters(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
@@ -166,15 +165,15 @@ func TestWhoeverFindsExpiredPermitsWakes(t *testing.T) {
 		requireIn(t, first, false)
 		requireDone(t, p.Context(), ErrLost)
 		eventually(t, "over", func() bool { n, err := s.Available(ctx); return err == nil && n == 1 })
-		require.Equal(t, []string{first.id}, w.told(), "once")
+		require.Equal(t, []string{first.id}, w.received(), "once")
 		_, err = s.TryAcquire(ctx, 1)
-		require.ErrorIs(t, err, ErrNotAcquired, "it is the first one's")
+		require.ErrorIs(t, err, ErrNotAcquired, "the permits belong to the other hold")
 		requireIn(t, first, true)
 	})
 }
 
-// A set of permits is given back by who has it.
-func TestStrangersToPermits(t *testing.T) {
+// Only their holder can release permits.
+func TestOnlyTheHolderReleasesPermits(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
@@ -191,8 +190,8 @@ func TestStrangersToPermits(t *testing.T) {
 	})
 }
 
-// The holders' key alone is gone: what they had is free.
-func TestHoldersDeleted(t *testing.T) {
+// If only the holders' key is deleted, its permits are free.
+func TestDeletedHoldersKeyFreesPermits(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		s := newLocks(t, addr, WithWatchdog(900*time.Millisecond)).LeasedSemaphore("a")
@@ -207,9 +206,8 @@ func TestHoldersDeleted(t *testing.T) {
 	})
 }
 
-// The server stands still for longer than the lease: the holder hears before it
-// lets go.
-func TestPermitsOverAPause(t *testing.T) {
+// The server is paused for longer than the lease: the hold ends before the server frees the permits.
+func TestPermitsLostDuringServerPause(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	ctx := soon(t)

@@ -7,11 +7,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A question is what was asked of a lock or of a semaphore.
-type question struct {
+// An operation is one request to a lock or a semaphore.
+type operation struct {
 	what  string // one of those below
 	id    string // of the hold
-	owner string // of the hold; its id, for locks that know no owners
+	owner string // of the hold; its id, for locks without owners
 	read  bool   // the shared side
 	n     int64  // permits
 }
@@ -20,45 +20,45 @@ const (
 	take    = "take"
 	refresh = "refresh" // renew
 	free    = "free"
-	end     = "end"  // of the lease; nobody asks for that
-	undo    = "undo" // of a take that nobody heard of; a take that comes after it does nothing
+	end     = "end"  // of the lease; not a request of a player
+	undo    = "undo" // of a take whose reply was lost; a take that follows it does nothing
 )
 
-// A reply is what the asker heard.
+// A reply is the outcome that the player received.
 type reply struct {
 	said    string
-	token   uint64 // of a yes to a take
-	crowded bool   // somebody waited, so that a no to a try is no wonder
+	token   uint64 // of a successful take
+	crowded bool   // there were waiters, so a try may fail
 }
 
 const (
-	yes     = "yes"
-	no      = "no"
-	never   = "never"   // no, and waiting would not help
-	unheard = "unheard" // it may have been done; or it was done, or there was nothing to do
+	yes        = "yes"
+	no         = "no"
+	never      = "never"      // no, and waiting would not help
+	unanswered = "unanswered" // it may have been executed; or it was, or there was nothing to do
 )
 
-// A lockState is what there is to know about a read-write lock. A reentrant lock
-// is one that nobody reads, and a mutex is one whose owners never come twice.
+// A lockState is the state of a read-write lock. A reentrant lock is one without readers, and a mutex is one whose
+// owners are all different.
 type lockState struct {
-	writer string  // the owner, if somebody has the exclusive side
+	writer string  // the owner, if the exclusive side is held
 	writes holdSet // the writer's
 	reads  holdSet
-	undone holdSet // what was undone and is not taken yet
-	fence  uint64  // the last writer's token; 0 if nobody has heard it
-	last   uint64  // the greatest token that was heard
+	undone holdSet // undone and not taken yet
+	fence  uint64  // the last writer's token; 0 if it is unknown
+	last   uint64  // the greatest known token
 }
 
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, output any) (bool, any) {
-		return state.(lockState).step(input.(question), output.(reply))
+		return state.(lockState).step(input.(operation), output.(reply))
 	},
 	DescribeOperation: describe,
 }
 
 func describe(input, output any) string {
-	q, a := input.(question), output.(reply)
+	q, a := input.(operation), output.(reply)
 	side := ""
 	if q.read {
 		side = " shared"
@@ -66,8 +66,8 @@ func describe(input, output any) string {
 	return fmt.Sprintf("%s%s %s of %s (%d): %s %d crowded=%v", q.what, side, q.id, q.owner, q.n, a.said, a.token, a.crowded)
 }
 
-// step says whether that can be answered in this state, and what comes next.
-func (s lockState) step(q question, a reply) (bool, lockState) {
+// step reports whether the operation can have that reply in this state, and returns the next state.
+func (s lockState) step(q operation, a reply) (bool, lockState) {
 	had := s.writes.has(q.id) || s.reads.has(q.id)
 	switch {
 	case q.what == take && s.undone.has(q.id):
@@ -89,7 +89,7 @@ func (s lockState) step(q question, a reply) (bool, lockState) {
 	}
 }
 
-func (s lockState) take(q question, a reply) (bool, lockState) {
+func (s lockState) take(q operation, a reply) (bool, lockState) {
 	fits := s.writer == q.owner || s.writer == "" && (q.read || s.reads == "")
 	switch a.said {
 	case no:
@@ -98,7 +98,7 @@ func (s lockState) take(q question, a reply) (bool, lockState) {
 		return !q.read && s.writer != q.owner && s.reads.of(q.owner), s
 	case yes:
 		return s.enter(q, a.token, fits)
-	default: // unheard: it was done if it could be
+	default: // unanswered: it was executed if it could be
 		if !fits {
 			return true, s
 		}
@@ -106,15 +106,15 @@ func (s lockState) take(q question, a reply) (bool, lockState) {
 	}
 }
 
-// enter adds a hold. token is 0 if nobody heard it.
-func (s lockState) enter(q question, token uint64, fits bool) (bool, lockState) {
+// enter adds a hold. token is 0 if it is unknown.
+func (s lockState) enter(q operation, token uint64, fits bool) (bool, lockState) {
 	newWriter := !q.read && s.writer == ""
 	switch {
 	case !fits:
 		return false, s
 	case token == 0 && newWriter:
 		s.fence = 0
-	case token == 0: // whatever it is, it is no news
+	case token == 0: // any token is possible, and none is learned
 	case newWriter && token <= s.last, token < s.last, !newWriter && s.fence != 0 && token != s.fence:
 		return false, s
 	default:
@@ -136,25 +136,25 @@ func (s lockState) without(id string) lockState {
 	return s
 }
 
-// A permitState is what there is to know about a semaphore.
+// A permitState is the state of a semaphore.
 type permitState struct {
 	free   int64
 	held   holdSet
-	undone holdSet // what was undone and is not taken yet
+	undone holdSet // undone and not taken yet
 }
 
-// permitModel is of a semaphore that was set to n.
+// permitModel models a semaphore that was set to n.
 func permitModel(n int64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return permitState{free: n} },
 		Step: func(state, input, output any) (bool, any) {
-			return state.(permitState).step(input.(question), output.(reply))
+			return state.(permitState).step(input.(operation), output.(reply))
 		},
 		DescribeOperation: describe,
 	}
 }
 
-func (s permitState) step(q question, a reply) (bool, permitState) {
+func (s permitState) step(q operation, a reply) (bool, permitState) {
 	had, undone := s.held.has(q.id), s.undone.has(q.id)
 	fits := s.free >= q.n
 	switch {
@@ -175,11 +175,11 @@ func (s permitState) step(q question, a reply) (bool, permitState) {
 	return true, s
 }
 
-// A holdSet is the ids and owners of holds, each " id@owner;". It is a string
-// for states to be comparable, and sorted for equal ones to be equal.
+// A holdSet is the ids and owners of holds, each " id@owner;". It is a string so that states are comparable, and sorted
+// so that equal sets are equal.
 type holdSet string
 
-func (s holdSet) with(q question) holdSet {
+func (s holdSet) with(q operation) holdSet {
 	hold := " " + q.id + "@" + q.owner + ";"
 	rest := string(s)
 	var before strings.Builder

@@ -15,24 +15,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A history is what some players asked of one lock, and what they heard.
+// A history is what several players requested of one lock, and the replies.
 type history struct {
 	began time.Time
 
 	mu    sync.Mutex
 	ops   []porcupine.Operation
-	waits []porcupine.Operation // Call and Return only: somebody may have been in the queue
+	waits []porcupine.Operation // Call and Return only: the periods in which there may have been waiters
 }
 
-// open is the Return of what may have been done at any time since, or not at
-// all.
+// open is the Return of an operation that may have been executed at any later time, or never.
 const open = math.MaxInt64
 
 func (h *history) now() int64 { return h.at(time.Now()) }
 
 func (h *history) at(t time.Time) int64 { return t.Sub(h.began).Nanoseconds() }
 
-func (h *history) add(call int64, q question, a reply, back int64) {
+func (h *history) add(call int64, q operation, a reply, back int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, porcupine.Operation{ClientId: len(h.ops), Input: q, Call: call, Output: a, Return: back})
@@ -44,8 +43,7 @@ func (h *history) waited(call, back int64) {
 	h.waits = append(h.waits, porcupine.Operation{Call: call, Return: back})
 }
 
-// check asks porcupine. A no that was heard while somebody waited is one that a
-// lock with a queue gives to those who come later.
+// check verifies the history with porcupine. A refusal during another player's wait is legal for a lock with a queue.
 func (h *history) check(g *game, limit time.Duration) porcupine.CheckResult {
 	for i, op := range h.ops {
 		for _, w := range h.waits {
@@ -62,21 +60,19 @@ func (h *history) check(g *game, limit time.Duration) porcupine.CheckResult {
 type game struct {
 	name     string
 	model    porcupine.Model
-	queues   bool // a no may mean that others came first
-	reenters bool // who has it can wait for it
+	queues   bool // a refusal may be due to earlier waiters
+	reenters bool // a holder may wait for the lock again
 	kinds    []*kind
 
-	// claim is the next try of a player, whose team has the name of an owner,
-	// and what the model calls it.
-	claim func(g *game, c *Client, lock string, lease time.Duration, team string, rng *rand.Rand) (*claim, question)
+	// claim returns the next attempt of a player, whose team is the name of an owner, and its operation in the model.
+	claim func(g *game, c *Client, lock string, lease time.Duration, team string, rng *rand.Rand) (*claim, operation)
 
-	// setUp (if not nil) makes the lock ready to be taken.
+	// setUp (if not nil) prepares the lock.
 	setUp func(c *Client, lock string) error
 
-	// give (if not nil) says that there are no leases, and how to release. If
-	// the error is not ErrUncertain, nothing was done.
+	// give (if not nil) releases a lock without leases. If its error is not ErrUncertain, nothing was executed.
 	give func(ctx context.Context, g *game, c *Client, lock string, n int64) error
-	gift *script // that give sends
+	gift *script // the script that give sends
 }
 
 const (
@@ -84,8 +80,7 @@ const (
 	steps   = 14
 )
 
-// A table is where games are played: a server, and a client behind a proxy for
-// each player.
+// A table is a server, and a client behind a proxy for each player.
 type table struct {
 	clients []*Client
 	proxies []*proxy
@@ -104,9 +99,9 @@ func newTable(t testing.TB, addr string, crashes bool) *table {
 	return tb
 }
 
-// play is one round: all players at the same lock, whose name nobody else uses.
-// In half of them nothing is made to go wrong, in half of these only one player
-// waits, and in a further quarter nobody dies, so that a no has fewer excuses.
+// play runs one round: all players on the same lock, whose name is unique. Half of the rounds have no faults, half of
+// those have only one player that waits, and in a further quarter no player crashes, so that a refusal has fewer
+// explanations.
 func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	t.Helper()
 	lock := fmt.Sprintf("%s %d", t.Name(), seed)
@@ -116,9 +111,9 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	h := &history{began: time.Now()}
 	var wg sync.WaitGroup
 	for i := range players {
-		at := i // whose connections the player uses
+		at := i // the connections of the player
 		if seed/8%2 == 1 {
-			at = i % 2 // two share a client, one of each team, and leave each other the lock
+			at = i % 2 // two share a client, one of each team, so that locks are handed over between them
 		}
 		p := &player{
 			rng: rand.New(rand.NewPCG(seed, uint64(i))), calm: seed%2 == 0, hasty: seed%4 == 0, first: i == 0,
@@ -130,13 +125,13 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	return h
 }
 
-// A player takes the lock, uses it, is careless with it, and has bad luck.
+// A player acquires the lock, uses it, neglects it, and meets faults.
 type player struct {
 	rng      *rand.Rand
-	calm     bool // has no trouble
-	hasty    bool // never waits, but for the first, where there is a queue
+	calm     bool // has no faults
+	hasty    bool // never waits, except the first player of a lock with a queue
 	first    bool
-	careless bool // dies, and is late
+	careless bool // crashes and stalls
 	tb       *table
 	g        *game
 	h        *history
@@ -147,15 +142,15 @@ type player struct {
 
 	held  []*holding
 	freed []*holding
-	late  *time.Timer // trouble to come
+	late  *time.Timer // the fault that is scheduled
 }
 
-// A holding is a hold as its player knows it.
+// A holding is a hold from the view of its player.
 type holding struct {
-	cl       *claim
-	question question
-	until    time.Time // when the server may let it end
-	unsure   bool      // it may have been released
+	cl        *claim
+	operation operation
+	until     time.Time // when the server may end it
+	unsure    bool      // it may have been released
 }
 
 func (p *player) play() {
@@ -173,11 +168,11 @@ func (p *player) play() {
 		}
 	}
 	for _, hold := range p.held {
-		p.over(hold, open) // the process dies
+		p.over(hold, open) // the process crashes
 	}
 }
 
-// trouble strikes one of the next commands, or none.
+// trouble makes one of the next commands fail, or none.
 func (p *player) trouble() {
 	p.late.Stop()
 	p.proxy.inject(none, anyCmd, 0)
@@ -189,7 +184,7 @@ func (p *player) trouble() {
 	if late < 30*time.Millisecond {
 		strike()
 	} else {
-		p.late = time.AfterFunc(late, strike) // while it waits, perhaps
+		p.late = time.AfterFunc(late, strike) // perhaps while it waits
 	}
 }
 
@@ -211,9 +206,9 @@ func (p *player) step() {
 	case dice >= 16 && dice < 18 && p.careless:
 		p.forget(hold)
 		p.over(hold, open)
-	case dice == 18 && p.careless: // it stalls, and does not know that it is late
+	case dice == 18 && p.careless: // it stalls without noticing
 		time.Sleep(time.Until(hold.until) + 30*time.Millisecond)
-	case dice >= 18 && len(p.freed) > 0 && leased: // it renews or releases what it has released
+	case dice >= 18 && len(p.freed) > 0 && leased: // it renews or releases a hold that it has released
 		again := p.freed[p.rng.IntN(len(p.freed))]
 		p.held = append(p.held, again)
 		if dice == 18 {
@@ -226,7 +221,7 @@ func (p *player) step() {
 	}
 }
 
-// lease is short enough to end during the game, if it may.
+// lease returns a lease that is short enough to end during the game, if leases may end.
 func (p *player) lease() time.Duration {
 	if !p.tb.crashes {
 		return time.Minute
@@ -234,8 +229,7 @@ func (p *player) lease() time.Duration {
 	return time.Duration(60+p.rng.IntN(200)) * time.Millisecond
 }
 
-// ctx is what a player has of patience. Now and then it leaves before the
-// reply comes.
+// ctx returns the context of one call. Now and then it ends before the reply arrives.
 func (p *player) ctx() (context.Context, context.CancelFunc) {
 	d := 300 * time.Millisecond
 	switch {
@@ -261,26 +255,26 @@ func (p *player) take(wait bool) {
 	switch {
 	case err == nil:
 		p.h.add(call, q, reply{said: yes, token: v.token}, back)
-		p.held = append(p.held, &holding{cl: cl, question: q, until: v.validUntil})
-		if wait { // it may have had the lock before, without hearing of it until the lease was over
+		p.held = append(p.held, &holding{cl: cl, operation: q, until: v.validUntil})
+		if wait { // an earlier attempt may have held the lock, unnoticed until its lease ended
 			q.id += "?"
-			p.ghost(call, q, back)
+			p.addUndone(call, q, back)
 		}
 	case cl.kind.refusal != nil && errors.Is(err, cl.kind.refusal):
 		p.h.add(call, q, reply{said: never}, back)
 	case errors.Is(err, ErrUncertain):
-		p.ghost(call, q, open)
+		p.addUndone(call, q, open)
 	case !wait && !gaveUp && errors.Is(err, ErrNotAcquired):
 		p.h.add(call, q, reply{said: no}, back)
 	default:
-		p.ghost(call, q, back)
+		p.addUndone(call, q, back)
 	}
 	if wait {
 		p.h.waited(call, back)
 	}
 }
 
-// left is when a wait that failed is sure to have left the queue.
+// left returns the time at which a failed wait has certainly left the queue.
 func (p *player) left(cl *claim, err error) int64 {
 	for range 3 {
 		ctx, cancel := p.ctx()
@@ -293,12 +287,11 @@ func (p *player) left(cl *claim, err error) int64 {
 	return open
 }
 
-// ghost is a take that was undone, if it was done at all. The checker tries
-// them in the order of their calls.
-func (p *player) ghost(call int64, q question, back int64) {
-	p.h.add(call, q, reply{said: unheard}, back)
+// addUndone adds a take that was undone, if it was executed at all. The checker tries them in the order of their calls.
+func (p *player) addUndone(call int64, q operation, back int64) {
+	p.h.add(call, q, reply{said: unanswered}, back)
 	q.what = undo
-	p.h.add(call+1, q, reply{said: unheard}, back)
+	p.h.add(call+1, q, reply{said: unanswered}, back)
 }
 
 func (p *player) refresh(hold *holding) {
@@ -308,7 +301,7 @@ func (p *player) refresh(hold *holding) {
 	began := time.Now()
 	until, err := hold.cl.renew(ctx, d)
 	back := p.h.now()
-	q := hold.question
+	q := hold.operation
 	q.what = refresh
 	switch {
 	case err == nil:
@@ -318,7 +311,7 @@ func (p *player) refresh(hold *holding) {
 		p.h.add(p.h.at(began), q, reply{said: no}, back)
 		p.forget(hold)
 		p.over(hold, back)
-	default: // the lease may end with the old one or with the new one
+	default: // the old or the new lease may end
 		if sooner := began.Add(d - drift(d)); sooner.Before(hold.until) {
 			hold.until = sooner
 		}
@@ -331,15 +324,15 @@ func (p *player) free(hold *holding) {
 	call := p.h.now()
 	release := hold.cl.release
 	if p.g.give != nil {
-		release = func(ctx context.Context) error { return p.g.give(ctx, p.g, p.c, p.lock, hold.question.n) }
+		release = func(ctx context.Context) error { return p.g.give(ctx, p.g, p.c, p.lock, hold.operation.n) }
 	}
 	err := release(ctx)
 	back := p.h.now()
-	q := hold.question
+	q := hold.operation
 	q.what = free
 	switch {
-	case err != nil && p.g.give != nil && errors.Is(err, ErrUncertain): // it goes on without us
-		p.h.add(call, q, reply{said: unheard}, open)
+	case err != nil && p.g.give != nil && errors.Is(err, ErrUncertain): // it continues in the background
+		p.h.add(call, q, reply{said: unanswered}, open)
 		p.forget(hold)
 	case err != nil && p.g.give != nil && !errors.Is(err, ErrNotHeld):
 	case errors.Is(err, ErrNotHeld):
@@ -347,10 +340,10 @@ func (p *player) free(hold *holding) {
 		p.forget(hold)
 		p.over(hold, back)
 	case err != nil:
-		p.h.add(call, q, reply{said: unheard}, open)
+		p.h.add(call, q, reply{said: unanswered}, open)
 		hold.unsure = true
 	case hold.unsure:
-		p.h.add(call, q, reply{said: unheard}, back)
+		p.h.add(call, q, reply{said: unanswered}, back)
 		p.forget(hold)
 		p.over(hold, back)
 	default:
@@ -364,14 +357,13 @@ func (p *player) forget(hold *holding) {
 	p.held = slices.DeleteFunc(p.held, func(h *holding) bool { return h == hold })
 }
 
-// over says that the lease has ended by then, or, if it must not have ended
-// yet, will end.
+// over adds that the lease has ended by back or, if it must not have ended yet, will end.
 func (p *player) over(hold *holding, back int64) {
-	q := hold.question
+	q := hold.operation
 	q.what = end
 	call := p.h.at(hold.until)
 	if call > back {
 		back = open
 	}
-	p.h.add(call, q, reply{said: unheard}, back)
+	p.h.add(call, q, reply{said: unanswered}, back)
 }

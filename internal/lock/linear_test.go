@@ -18,8 +18,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// envSeed repeats a round of the linearizability tests. What the players do is
-// the same then, but for how fast.
+// envSeed repeats a round of the linearizability tests. The players then do the same, except for their speed.
 const envSeed = "SECKILL_LOCK_SEED"
 
 func games() []*game {
@@ -38,22 +37,22 @@ func games() []*game {
 	}
 }
 
-// permits of a semaphore that is played with.
+// permits is the number of permits of the semaphores under test.
 const permits = 4
 
-// claimExclusive is for locks that know no owners.
-func claimExclusive(g *game, c *Client, lock string, lease time.Duration, _ string, _ *rand.Rand) (*claim, question) {
+// claimExclusive is for locks without owners.
+func claimExclusive(g *game, c *Client, lock string, lease time.Duration, _ string, _ *rand.Rand) (*claim, operation) {
 	cl := c.newClaim(g.kinds[0], keysOf(c.prefix, g.kinds[0].name, lock, fenceKey), lease)
-	return cl, question{what: take, id: cl.id, owner: cl.id}
+	return cl, operation{what: take, id: cl.id, owner: cl.id}
 }
 
-func claimOwned(g *game, c *Client, lock string, lease time.Duration, team string, _ *rand.Rand) (*claim, question) {
+func claimOwned(g *game, c *Client, lock string, lease time.Duration, team string, _ *rand.Rand) (*claim, operation) {
 	cl := c.newClaim(g.kinds[0], keysOf(c.prefix, g.kinds[0].name, lock, fenceKey), lease, team)
-	return cl, question{what: take, id: cl.id, owner: team}
+	return cl, operation{what: take, id: cl.id, owner: team}
 }
 
-// claimSide reads more often than it writes, and is a stranger half of the time.
-func claimSide(g *game, c *Client, lock string, lease time.Duration, team string, rng *rand.Rand) (*claim, question) {
+// claimSide reads more often than it writes, and has no owner half of the time.
+func claimSide(g *game, c *Client, lock string, lease time.Duration, team string, rng *rand.Rand) (*claim, operation) {
 	k, read := g.kinds[0], true
 	if rng.IntN(5) < 2 {
 		k, read = g.kinds[1], false
@@ -65,32 +64,31 @@ func claimSide(g *game, c *Client, lock string, lease time.Duration, team string
 	if team == "" {
 		team = cl.id
 	}
-	return cl, question{what: take, id: cl.id, owner: team, read: read}
+	return cl, operation{what: take, id: cl.id, owner: team, read: read}
 }
 
-func claimPermits(g *game, c *Client, lock string, _ time.Duration, _ string, rng *rand.Rand) (*claim, question) {
+func claimPermits(g *game, c *Client, lock string, _ time.Duration, _ string, rng *rand.Rand) (*claim, operation) {
 	n := 1 + rng.Int64N(permits)
 	cl := c.newClaim(g.kinds[0], nil, unleased, n)
 	cl.keys = requestKeys(c.Semaphore(lock).keys, cl.id)
-	return cl, question{what: take, id: cl.id, n: n}
+	return cl, operation{what: take, id: cl.id, n: n}
 }
 
 func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) error {
-	given, err := c.Semaphore(lock).request(g.gift, n).give(ctx)
+	given, err := c.Semaphore(lock).request(g.gift, n).doDetached(ctx)
 	if err == nil && given == 0 {
 		return ErrNotHeld
 	}
 	return err
 }
 
-func claimLeased(g *game, c *Client, lock string, lease time.Duration, _ string, rng *rand.Rand) (*claim, question) {
+func claimLeased(g *game, c *Client, lock string, lease time.Duration, _ string, rng *rand.Rand) (*claim, operation) {
 	n := 1 + rng.Int64N(permits)
 	cl := c.newClaim(g.kinds[0], c.LeasedSemaphore(lock).keys, lease, n)
-	return cl, question{what: take, id: cl.id, n: n}
+	return cl, operation{what: take, id: cl.id, n: n}
 }
 
-// Whatever the players do, and whatever happens to their commands, there is an
-// order in which it makes sense.
+// Whatever the players do, and whatever faults they meet, their operations have an order that the model allows.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	rounds := 12
@@ -104,7 +102,7 @@ func TestLinearizable(t *testing.T) {
 		tb, unknown := newTable(t, addr, crashes), 0
 		for seed := first; seed != first+uint64(rounds); seed++ { //nolint:gosec // not negative
 			h := tb.play(t, g, seed)
-			switch h.check(g, patience) {
+			switch h.check(g, longTimeout) {
 			case porcupine.Illegal:
 				report(t, h)
 				require.Failf(t, "not linearizable", "%s=%d", envSeed, seed)
@@ -119,7 +117,7 @@ func TestLinearizable(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			t.Run("miniredis", func(t *testing.T) {
-				t.Parallel() // whose leases end when its clock is moved, much too soon or too late
+				t.Parallel() // its leases end when the test moves its clock, much too early or too late
 				run(t, testenv.StartMiniredis(t).Addr(), g, false)
 			})
 			t.Run("redis", func(t *testing.T) { t.Parallel(); run(t, testenv.StartRedis(t).Addr, g, true) })
@@ -127,7 +125,7 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// report writes a history to the log, in the order of the calls.
+// report logs a history in the order of the calls.
 func report(t *testing.T, h *history) {
 	t.Helper()
 	slices.SortFunc(h.ops, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
@@ -140,11 +138,11 @@ func report(t *testing.T, h *history) {
 	}
 }
 
-// A mutant is a script with a fault.
+// A mutant is a script with a planted fault.
 type mutant struct {
 	game, fault string
 	scripts     func(*kind) []**script // nil: the game's gift
-	what, with  string                 // replaced, by what
+	what, with  string                 // replaced text and its replacement
 }
 
 func acquiring(k *kind) []**script { return []**script{&k.acquire} }
@@ -155,42 +153,42 @@ func all(k *kind) []**script       { return []**script{&k.acquire, &k.renew, &k.
 var mutants = []mutant{
 	{"mutex", "a second holder is let in", acquiring, `'NX', `, ``},
 	{"mutex", "one token for all", acquiring, "  return token\n", "  return 1\n"},
-	{"mutex", "anybody renews", renewing, `if redis.call('GET', LOCK) ~= ID then return 0 end`, ``},
-	{"mutex", "anybody frees", freeing, `if holder then return 0 end`, ``},
-	{"mutex", "everybody is told to have freed", freeing, `if holder then return 0 end`, `if holder then return 1 end`},
-	{"mutex", "who is left the lock does not have it", freeing, `redis.call('SET', LOCK, heir.id, 'PX', LEASE)`, `redis.call('DEL', LOCK)`},
-	{"mutex", "who is left the lock has an old token", freeing, `return {held, heir.id, fence()}`, `return {held, heir.id, 1}`},
-	{"mutex", "nobody frees", freeing, `redis.call('DEL', LOCK)`, ``},
-	{"mutex", "the lease is not what was asked for", acquiring, `'PX', LEASE)`, `'PX', 20)`},
-	{"fair", "a try passes the holder", acquiring, `not holder and`, ``},
-	{"fair", "nobody leaves the queue", all, `forget(ID)`, ``},
-	{"reentrant", "any owner will do", acquiring, `owner ~= ME`, `false`},
+	{"mutex", "every caller can renew", renewing, `if redis.call('GET', LOCK) ~= ID then return 0 end`, ``},
+	{"mutex", "every caller can free", freeing, `if holder then return 0 end`, ``},
+	{"mutex", "every release reports success", freeing, `if holder then return 0 end`, `if holder then return 1 end`},
+	{"mutex", "the successor does not get the lock", freeing, `redis.call('SET', LOCK, successor.id, 'PX', LEASE)`, `redis.call('DEL', LOCK)`},
+	{"mutex", "the successor gets an old token", freeing, `return {held, successor.id, new_token()}`, `return {held, successor.id, 1}`},
+	{"mutex", "no release frees", freeing, `redis.call('DEL', LOCK)`, ``},
+	{"mutex", "the lease is shorter than requested", acquiring, `'PX', LEASE)`, `'PX', 20)`},
+	{"fair", "a try ignores the holder", acquiring, `not holder and`, ``},
+	{"fair", "no waiter leaves the queue", all, `dequeue(ID)`, ``},
+	{"reentrant", "any owner will do", acquiring, `owner ~= OWNER`, `false`},
 	{"reentrant", "each entry has a token of its own", acquiring, `if not owner then`, `if true then`},
 	{"reentrant", "one release frees all", freeing, `if next(holds) then`, `if false then`},
 	{"reentrant", "a release frees nothing while others hold", freeing, `redis.call('HDEL', LOCK, 'hold:' .. ID)`, ``},
-	{"reentrant", "holds are not told apart", acquiring, `'hold:' .. ID`, `'hold:' .. owner`},
-	{"reentrant", "the lock ends before its holds do", acquiring, `last = math.max(last, deadline)`, `last = at + (deadline - at) / 4`},
-	{"reentrant", "who is left the lock does not have it", freeing, `keep(owner ~= '' and owner or ID, token, holds)`, ``},
-	{"reentrant", "who is left the lock has an old token", freeing, `return {held, ID, token}`, `return {held, ID, 1}`},
-	{"reentrant", "it is left to another owner", freeing, `owner ~= '' and owner or ID`, `'somebody'`},
-	{"reentrant", "who was in renews", renewing, `if not holds[ID] then return 0 end`, `if not owner then return 0 end`},
+	{"reentrant", "holds are not distinguished", acquiring, `'hold:' .. ID`, `'hold:' .. owner`},
+	{"reentrant", "the lock ends before its holds do", acquiring, `last = math.max(last, deadline)`, `last = now_ms + (deadline - now_ms) / 4`},
+	{"reentrant", "the successor does not get the lock", freeing, `set_hold(owner ~= '' and owner or ID, token, holds)`, ``},
+	{"reentrant", "the successor gets an old token", freeing, `return {held, ID, token}`, `return {held, ID, 1}`},
+	{"reentrant", "the lock is handed over to another owner", freeing, `owner ~= '' and owner or ID`, `'another'`},
+	{"reentrant", "an expired hold renews", renewing, `if not holds[ID] then return 0 end`, `if not owner then return 0 end`},
 	{"rw", "readers do not see the writer", acquiring, `if taken and not mine then`, `if false then`},
-	{"rw", "writers do not see readers", acquiring, `latest(READERS) or 0`, `0`},
-	{"rw", "writers do not see writers", acquiring, `latest(LOCK) or 0`, `0`},
-	{"rw", "one reader less is none left", freeing, `hold(READERS, ms)`, `redis.call('DEL', READERS)`},
-	{"rw", "a new writer has the old token", acquiring, `fence()` + "\nend\nwrite", "end\nwrite"},
-	{"rw", "who is left the lock does not have it", freeing, `write(LEASE)`, ``},
-	{"rw", "it is left to a writer beside readers", freeing, `not latest(READERS) and`, ``},
-	{"rw", "it is left to another owner", freeing, `ME = owner ~= '' and owner or ID`, ``},
-	{"rw", "an owner may upgrade", acquiring, `return {-1, 0}`, `write(LEASE) return {1, token()}`},
-	{"semaphore", "permits are not counted", acquiring, `hold(held + n)`, ``},
-	{"semaphore", "one too many", acquiring, `if free < n then return false end`, `if free < n - 1 then return false end`},
-	{"semaphore", "who leaves gives what it did not take", freeing, `if taken then`, `if held >= n then`},
-	{"semaphore", "a release gives nothing", nil, `hold(held - n)`, ``},
-	{"semaphore", "a repeated release gives twice", nil, `if answered then`, `if false then`},
-	{"leased", "permits are not counted", acquiring, `hold(held + n)`, ``},
-	{"leased", "whoever releases gives", freeing, `if had then`, `if true then`},
-	{"leased", "who was in renews", renewing, `if not ends then return 0 end`, `ends = ends or 0`},
+	{"rw", "writers do not see readers", acquiring, `last_deadline(READERS) or 0`, `0`},
+	{"rw", "writers do not see writers", acquiring, `last_deadline(LOCK) or 0`, `0`},
+	{"rw", "one reader's release removes all readers", freeing, `set_hold(READERS, ms)`, `redis.call('DEL', READERS)`},
+	{"rw", "a new writer has the old token", acquiring, `new_token()` + "\nend\nset_write_hold", "end\nset_write_hold"},
+	{"rw", "the successor does not get the lock", freeing, `set_write_hold(LEASE)`, ``},
+	{"rw", "the lock is handed over to a writer beside readers", freeing, `not last_deadline(READERS) and`, ``},
+	{"rw", "the lock is handed over to another owner", freeing, `OWNER = owner ~= '' and owner or ID`, ``},
+	{"rw", "an owner can upgrade", acquiring, `return {-1, 0}`, `set_write_hold(LEASE) return {1, last_token()}`},
+	{"semaphore", "permits are not counted", acquiring, `set_held(held + n)`, ``},
+	{"semaphore", "one permit too many is granted", acquiring, `if free < n then return false end`, `if free < n - 1 then return false end`},
+	{"semaphore", "an undo releases permits that were not taken", freeing, `if taken then`, `if held >= n then`},
+	{"semaphore", "a release has no effect", nil, `set_held(held - n)`, ``},
+	{"semaphore", "a repeated release is executed twice", nil, `if answered then`, `if false then`},
+	{"leased", "permits are not counted", acquiring, `set_held(held + n)`, ``},
+	{"leased", "every release returns permits", freeing, `if had then`, `if true then`},
+	{"leased", "an expired hold renews", renewing, `if not ends then return 0 end`, `ends = ends or 0`},
 }
 
 // mutate returns the game with the fault in its scripts.
@@ -216,17 +214,17 @@ func (m mutant) mutate(t *testing.T) *game {
 			g.kinds[i] = &copied
 		}
 	}
-	require.True(t, found, "the script has changed, and the mutant must, too")
+	require.True(t, found, "the script has changed; update the mutant")
 	return g
 }
 
-// scriptOf is newScript for a source that has the common part already.
+// scriptOf is newScript for a source that includes common.lua.
 func scriptOf(source string) *script {
 	sum := sha1.Sum([]byte(source))
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// The checker would notice.
+// The checker detects every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
 	t.Parallel()
 	addr := testenv.SharedRedis(t).Addr
@@ -241,7 +239,7 @@ func TestMutantsAreCaught(t *testing.T) {
 					t.Logf("caught in round %d, with %s=%d", seed-first+1, envSeed, seed)
 					return
 				}
-				require.Less(t, seed-first, uint64(300), "nobody noticed")
+				require.Less(t, seed-first, uint64(300), "the checker found no violation")
 			}
 		})
 	}

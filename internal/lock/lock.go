@@ -7,24 +7,20 @@ import (
 	"time"
 )
 
-// Bounds of every lease. A shorter one than MinLease cannot be told from a slow
-// network; a longer one than MaxLease is a lock that a crash leaves behind for
-// days, where a renewed lease was meant.
+// Bounds of every lease. A lease shorter than MinLease is indistinguishable from a slow network. A lock with a lease
+// longer than MaxLease would survive a crash for days; use a renewed lease instead.
 const (
 	MinLease = 100 * time.Millisecond
 	MaxLease = 24 * time.Hour
 )
 
-// A Locker is a named lock. It keeps no state of its own: use it from any
-// number of goroutines, keep it or make a new one per use.
+// A Locker is a named lock. It has no state of its own and is safe for concurrent use; keep it or create one per use.
 type Locker interface {
-	// Lock waits for the lock until ctx is done, and then returns an error that
-	// matches both ErrNotAcquired and ctx.Err(). It returns other errors (Redis
-	// down, a bad option) at once.
+	// Lock waits for the lock until ctx is done, and then returns an error that matches both ErrNotAcquired and
+	// ctx.Err(). It returns other errors (Redis unreachable, an invalid option) at once.
 	Lock(ctx context.Context, opts ...Option) (*Hold, error)
 
-	// TryLock asks once. If somebody else has the lock, the error matches
-	// ErrNotAcquired. ctx bounds the asking.
+	// TryLock tries once. If another holder has the lock, the error matches ErrNotAcquired. ctx bounds the command.
 	TryLock(ctx context.Context, opts ...Option) (*Hold, error)
 }
 
@@ -36,9 +32,8 @@ type options struct {
 	fixed bool // no watchdog
 }
 
-// WithLease fixes the lease to d, from MinLease to MaxLease, and switches the
-// watchdog off: the hold ends with the lease, or when it is released.
-// [Hold.Extend] still works.
+// WithLease fixes the lease to d, from MinLease to MaxLease, and switches the watchdog off: the hold ends with the
+// lease, or at its release. [Hold.Extend] still works.
 func WithLease(d time.Duration) Option {
 	return func(o *options) { o.lease, o.fixed = d, true }
 }
@@ -63,22 +58,19 @@ func checkLease(d time.Duration) error {
 
 // Do waits for l, runs fn, and releases.
 //
-// fn's context is derived from ctx; it also ends when the lock is lost, with
-// cause [ErrLost]. fn should do nothing irrevocable after that, and return.
+// fn's context is derived from ctx; it also ends when the lock is lost, with cause [ErrLost]. fn should then do nothing
+// irrevocable and return.
 //
-// The result tells what became of fn:
+// Do returns
 //
 //   - nil: fn ran and returned nil, and the lock was held all the time;
-//   - an [*UnlockError]: fn ran and returned nil, but the lock had been lost by
-//     then, or could not be released. A loss is reported rather than swallowed,
-//     because only the caller knows whether anything else protects its data;
+//   - an [*UnlockError]: fn ran and returned nil, but the lock had been lost by then or could not be released. A loss
+//     is reported because only the caller can judge whether its data is protected otherwise;
 //   - an error of Lock: fn did not run;
 //   - otherwise fn's error, joined with the release's error if there is one.
 //
-// The release does not depend on ctx. It is bounded: failed attempts are
-// repeated for 1.5 s, and with the default node timeout the whole of it, a
-// renewal in flight included, ends within some 2 s. Do also releases when fn
-// panics.
+// The release does not depend on ctx. It is bounded: failed attempts are retried for 1.5 s, and with the default node
+// timeout the whole release, including a renewal in flight, ends within some 2 s. Do also releases when fn panics.
 func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) error {
 	h, err := l.Lock(ctx, opts...)
 	if err != nil {
@@ -87,8 +79,7 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 	return h.do(ctx, fn)
 }
 
-// TryDo is Do without the wait: if somebody else has the lock, fn does not run
-// and the error matches [ErrNotAcquired].
+// TryDo is Do without the wait: if another holder has the lock, fn does not run and the error matches [ErrNotAcquired].
 func TryDo(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) error {
 	h, err := l.TryLock(ctx, opts...)
 	if err != nil {
@@ -100,7 +91,7 @@ func TryDo(ctx context.Context, l Locker, fn func(context.Context) error, opts .
 // do runs fn under h and releases h.
 func (h *Hold) do(ctx context.Context, fn func(context.Context) error) (err error) {
 	fnCtx, cancel := context.WithCancelCause(ctx)
-	//nolint:contextcheck // fn's context ends with either of two, ctx and the hold's
+	//nolint:contextcheck // fn's context ends with ctx or the hold's, whichever is first
 	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
 	defer func() {
 		stop()

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A named is a lock of one name and kind: what Mutex, Fair and the like have in
-// common. It keeps no state.
+// A named is a lock of one name and kind, the common part of Mutex, Fair and the others. It has no state.
 type named struct {
 	c    *Client
 	kind *kind
@@ -16,12 +15,12 @@ type named struct {
 	keys []string
 }
 
-// newNamed returns the lock of that name, with a fencing token.
+// newNamed returns the lock with that name, with a fencing token.
 func (c *Client) newNamed(k *kind, name string) named {
 	return named{c: c, kind: k, name: name, keys: keysOf(c.prefix, k.name, name, fenceKey)}
 }
 
-// lock takes the lock and makes the hold. extra are the kind's own arguments.
+// lock acquires the lock and returns the hold. extra are the kind's own arguments.
 func (n *named) lock(ctx context.Context, opts []Option, wait bool, extra ...any) (*Hold, error) {
 	o, err := newOptions(n.c.lease, opts)
 	if err != nil {

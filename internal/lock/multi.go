@@ -8,31 +8,24 @@ import (
 	"time"
 )
 
-// Multi returns a lock that is had by whoever has all of ls, which may be of any
-// kind, on any server, and Multis themselves. All or nothing: a Lock or TryLock
-// that fails gives back what it had taken.
+// Multi returns a lock that is held while all of ls are held. They may be of any kind and on any server, including
+// Multis. It is all or nothing: a Lock or TryLock that fails releases what it had acquired.
 //
-// The locks are taken one after the other, in an order that depends on their
-// keys and then on their servers' addresses, not on that of ls; so Multis that
-// share some of their locks do not wait for each other in a circle, in whatever
-// processes, as long as all reach a server by the same address. Lockers that
-// this package did not make come last, in the order given. A lock that is named
-// twice is taken once.
+// The locks are acquired one after the other. The order depends on their keys and then on their servers' addresses, not
+// on the order of ls, so Multis that share locks do not deadlock, in whatever processes, as long as all processes reach
+// a server by the same address. Lockers of other packages come last, in the order given. A lock that is given twice is
+// acquired once.
 //
-// While it waits for one lock, Lock keeps those that it has already; they are
-// renewed, and ctx bounds the wait for all of them together.
+// While Lock waits for one lock, the locks that it has acquired are renewed. ctx bounds the wait for all of them
+// together.
 //
-// The hold is lost as soon as one of its parts is. ValidUntil is the earliest of
-// theirs; without [WithLease] they are renewed together, with the shortest of
-// the leases that their Clients have. Token is 0, as tokens of different locks
-// have nothing to do with each other: a store that compares tokens needs the
-// Hold of the one lock that guards it, taken by itself, after the Multi of the
-// others and always in that order. Extend and Release do the same to all
-// parts at the same time, whatever becomes of any of them, and join the errors.
-// Observers see the parts, each as a lock of its own.
+// The hold is lost as soon as one of its parts is. ValidUntil is the earliest of the parts'. Without [WithLease] the
+// parts are renewed together, with the shortest lease of their Clients. Token is 0, because tokens of different locks
+// are unrelated: if a store compares tokens, acquire the one lock that guards the store by itself, after the Multi of
+// the others and always in that order. Extend and Release act on all parts concurrently, regardless of the others'
+// errors, and join the errors. Observers receive the events of each part.
 //
-// Without locks, or with one that is nil, Multi returns a Locker that returns an
-// error.
+// If ls is empty or contains nil, the returned Locker returns an error.
 func Multi(ls ...Locker) Locker {
 	flat, err := flatten(ls)
 	if err == nil && len(flat) == 0 {
@@ -52,7 +45,7 @@ type multi struct {
 	err   error    // why it cannot be used
 }
 
-// multiKind is what a Multi's holds are called.
+// multiKind is the kind of a Multi's holds.
 const multiKind = "multi"
 
 // Lock implements Locker.
@@ -75,7 +68,7 @@ func (m *multi) lock(ctx context.Context, opts []Option, wait bool) (*Hold, erro
 		err = p.refresh(ctx, lease)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.giveBack(ctx))
+		return nil, errors.Join(err, p.releaseAll(ctx))
 	}
 	var o options
 	for _, opt := range opts {
@@ -85,7 +78,7 @@ func (m *multi) lock(ctx context.Context, opts []Option, wait bool) (*Hold, erro
 		keeper: p, kind: multiKind, name: m.name, lease: lease, fixed: o.fixed, validUntil: p.validUntil(),
 	})
 	for _, part := range p.holds {
-		//nolint:contextcheck // a part is lost whoever asked for the lock
+		//nolint:contextcheck // a part can be lost after the caller's context has ended
 		context.AfterFunc(part.ctx, func() { h.lose(context.Cause(part.ctx)) }) // does nothing after the release
 	}
 	return h, nil
@@ -93,8 +86,8 @@ func (m *multi) lock(ctx context.Context, opts []Option, wait bool) (*Hold, erro
 
 var errPartLost = fmt.Errorf("lock: %w while waiting for the others of a Multi", ErrLost)
 
-// take takes the locks until one cannot be had. The holds have watchdogs,
-// whatever opts say: nobody knows how long the wait for the rest will be.
+// take acquires the locks in order until one fails. The holds have watchdogs regardless of opts, because the wait for
+// the rest is unbounded.
 func (m *multi) take(ctx context.Context, opts []Option, wait bool) (*parts, error) {
 	opts = append(opts[:len(opts):len(opts)], func(o *options) { o.fixed = false })
 	ctx, stop := context.WithCancelCause(ctx)
@@ -106,12 +99,12 @@ func (m *multi) take(ctx context.Context, opts []Option, wait bool) (*parts, err
 			lock = l.Lock
 		}
 		h, err := lock(ctx, opts...)
-		if context.Cause(ctx) == errPartLost { //nolint:errorlint // the very one
+		if context.Cause(ctx) == errPartLost { //nolint:errorlint // identity is meant
 			err = errPartLost
 		}
 		if h != nil {
 			p.holds = append(p.holds, h)
-			// There is no point in waiting for the others then.
+			// If this part is lost, waiting for the others is pointless.
 			defer context.AfterFunc(h.ctx, func() { stop(errPartLost) })() //nolint:contextcheck // the hold's own context
 		}
 		if err != nil {
@@ -121,13 +114,13 @@ func (m *multi) take(ctx context.Context, opts []Option, wait bool) (*parts, err
 	return p, nil
 }
 
-// parts are the holds that make one of a Multi, and its keeper.
+// parts are the holds of a Multi, and the keeper of its own hold.
 type parts struct {
 	holds []*Hold
 	lost  error // of parts that were lost before their release
 }
 
-// each calls fn for all parts at the same time and returns their errors.
+// each calls fn for all parts concurrently and returns their errors.
 func (p *parts) each(fn func(*Hold) error) []error {
 	errs := make([]error, len(p.holds))
 	var wg sync.WaitGroup
@@ -138,7 +131,7 @@ func (p *parts) each(fn func(*Hold) error) []error {
 	return errs
 }
 
-// lease is the shortest of the parts'; 0 if there are none.
+// lease returns the shortest of the parts', 0 if there are none.
 func (p *parts) lease() (shortest time.Duration) {
 	for i, h := range p.holds {
 		h.mu.Lock()
@@ -150,7 +143,7 @@ func (p *parts) lease() (shortest time.Duration) {
 	return shortest
 }
 
-// validUntil is the earliest of the parts'.
+// validUntil returns the earliest of the parts'.
 func (p *parts) validUntil() (earliest time.Time) {
 	for i, h := range p.holds {
 		if until := h.ValidUntil(); i == 0 || until.Before(earliest) {
@@ -160,17 +153,16 @@ func (p *parts) validUntil() (earliest time.Time) {
 	return earliest
 }
 
-// refresh ends the parts' watchdogs, since the whole has one, and gives those a
-// full lease that have less than nine tenths of it left. It also finds out
-// which are lost.
+// refresh ends the parts' watchdogs, because the Multi has one, and extends the parts that have less than nine tenths
+// of the lease left. It also finds parts that are lost.
 func (p *parts) refresh(ctx context.Context, lease time.Duration) error {
 	err := errors.Join(p.each(func(h *Hold) error {
-		h.unwatch()
+		h.stopWatchdog()
 		if time.Until(h.ValidUntil()) < lease*9/10 {
 			return h.Extend(ctx, lease)
 		}
 		if h.ctx.Err() != nil {
-			return h.notHeld()
+			return h.notHeldError()
 		}
 		return nil
 	})...)
@@ -180,8 +172,8 @@ func (p *parts) refresh(ctx context.Context, lease time.Duration) error {
 	return err
 }
 
-// unwatch ends the watchdog. A renewal that is under way is harmless.
-func (h *Hold) unwatch() {
+// stopWatchdog ends the watchdog. A renewal in flight is harmless.
+func (h *Hold) stopWatchdog() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.renewal != nil {
@@ -190,13 +182,13 @@ func (h *Hold) unwatch() {
 	}
 }
 
-// giveBack releases what was taken in vain. If ctx has ended, that goes on in
-// the background. The error is what the caller of Lock should hear of it.
-func (p *parts) giveBack(ctx context.Context) error {
+// releaseAll releases the parts after a failed Lock. If ctx has ended, it continues in the background. It returns the
+// errors that concern the caller of Lock.
+func (p *parts) releaseAll(ctx context.Context) error {
 	return errors.Join(p.each(func(h *Hold) error {
 		err := h.Release(ctx)
 		if errors.Is(err, ErrNotHeld) {
-			return nil // it is gone, as it should be
+			return nil // it is free, which is the aim
 		}
 		return err
 	})...)
@@ -211,8 +203,7 @@ func (p *parts) renew(ctx context.Context, d time.Duration) (time.Time, error) {
 	return p.validUntil(), nil
 }
 
-// release implements keeper. A loss is an answer only when no part is
-// uncertain, for it ends the matter.
+// release implements keeper. A loss is reported only when no part is uncertain, because it ends the retries.
 func (p *parts) release(ctx context.Context) error {
 	var uncertain error
 	for _, err := range p.each(func(h *Hold) error { return h.release(ctx) }) {

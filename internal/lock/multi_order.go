@@ -11,40 +11,39 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A place is where a lock stands in the order in which Multis take locks. Two
-// locks of one key and server are the same; what is shared of it comes with the
-// whole.
-type place struct {
+// An identity is the key and the server of a lock, by which Multis order locks. Locks of the same key and server are
+// the same; the shared side of a read-write lock is included in the exclusive one.
+type identity struct {
 	key    string // of the lock, which begins with the prefix and the kind
-	server string // on which it is
+	server string // addresses of the servers that hold it
 	shared bool
 }
 
-// An ordered lock has a place.
-type ordered interface{ place() place }
+// identified is implemented by the locks of this package that have an identity.
+type identified interface{ identity() identity }
 
-func (n *named) place() place {
-	return place{key: n.keys[0], server: serverOf(n.c.hub.rdb)}
+func (n *named) identity() identity {
+	return identity{key: n.keys[0], server: serverOf(n.c.hub.rdb)}
 }
 
-func (s *rwSide) place() place {
-	return place{
+func (s *rwSide) identity() identity {
+	return identity{
 		key: keysOf(s.c.prefix, s.kind.name, s.name)[0], server: serverOf(s.c.hub.rdb), shared: s.kind == rwReadKind,
 	}
 }
 
-func (l *redLock) place() place {
+func (l *redLock) identity() identity {
 	servers := make([]string, len(l.nodes))
 	for i, rdb := range l.nodes {
 		servers[i] = serverOf(rdb.rdb)
 	}
 	slices.Sort(servers)
-	return place{key: RedLockKey(l.name), server: strings.Join(servers, " ")}
+	return identity{key: RedLockKey(l.name), server: strings.Join(servers, " ")}
 }
 
-func (p place) same(other place) bool { return p.key == other.key && p.server == other.server }
+func (p identity) same(other identity) bool { return p.key == other.key && p.server == other.server }
 
-func (p place) compare(other place) int {
+func (p identity) compare(other identity) int {
 	switch {
 	case !p.same(other):
 		return cmp.Or(cmp.Compare(p.key, other.key), cmp.Compare(p.server, other.server))
@@ -57,9 +56,8 @@ func (p place) compare(other place) int {
 	}
 }
 
-// serverOf names the Redis behind a client by its address. Clients that find
-// the address out by themselves, through a sentinel, are only the same as
-// themselves.
+// serverOf returns the address of the Redis behind a client. Clients that discover the address themselves, through a
+// sentinel, are identified by their pointer.
 func serverOf(rdb redis.UniversalClient) string {
 	switch c := rdb.(type) {
 	case *redis.Client:
@@ -102,30 +100,29 @@ func flatten(ls []Locker) ([]Locker, error) {
 	return flat, nil
 }
 
-// inOrder returns the locks in the order of their places, each place once, and
-// then those that have none.
+// inOrder returns the locks in the order of their identities, each identity once, followed by those that have none.
 func inOrder(ls []Locker) []Locker {
 	var known, foreign []Locker
 	for _, l := range ls {
-		if _, ok := l.(ordered); ok {
+		if _, ok := l.(identified); ok {
 			known = append(known, l)
 		} else {
 			foreign = append(foreign, l)
 		}
 	}
-	at := func(l Locker) place { return l.(ordered).place() }
+	at := func(l Locker) identity { return l.(identified).identity() }
 	slices.SortStableFunc(known, func(a, b Locker) int { return at(a).compare(at(b)) })
 	known = slices.CompactFunc(known, func(a, b Locker) bool { return at(a).same(at(b)) })
 	return append(known, foreign...)
 }
 
-// namesOf is what the locks are called together.
+// namesOf returns the name of all locks together.
 func namesOf(ls []Locker) string {
 	names := make([]string, len(ls))
 	for i, l := range ls {
 		names[i] = fmt.Sprintf("%T", l)
-		if o, ok := l.(ordered); ok {
-			names[i] = o.place().key
+		if o, ok := l.(identified); ok {
+			names[i] = o.identity().key
 		}
 	}
 	return strings.Join(names, ", ")

@@ -15,14 +15,14 @@ import (
 	"seckill/internal/testenv"
 )
 
-// mixed is a lock of each kind, on two servers.
+// mixed returns a lock of each kind, on two servers.
 func mixed(t testing.TB, first, second string) []Locker {
 	t.Helper()
 	here, there := newLocks(t, first), newLocks(t, second)
 	return []Locker{there.Fair("a"), newLock(t, "a", []string{first, second}, WithNodeTimeout(MaxNodeTimeout)), here.Reentrant("a"), there.Mutex("a"), here.Mutex("a")}
 }
 
-func TestMultiIsAllOfThem(t *testing.T) {
+func TestMultiHoldsAllLocks(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		second := testenv.StartMiniredis(t).Addr()
@@ -45,7 +45,7 @@ func TestMultiIsAllOfThem(t *testing.T) {
 	})
 }
 
-func TestMultiOfNothing(t *testing.T) {
+func TestMultiValidates(t *testing.T) {
 	t.Parallel()
 	ctx := soon(t)
 	l := newLocks(t, testenv.StartMiniredis(t).Addr()).Mutex("a")
@@ -59,11 +59,11 @@ func TestMultiOfNothing(t *testing.T) {
 	_, err := Multi(l).Lock(ctx, WithLease(time.Nanosecond))
 	require.ErrorContains(t, err, "lease")
 	_, err = l.TryLock(ctx)
-	require.NoError(t, err, "taken in vain")
+	require.NoError(t, err, "a failed Lock kept a part")
 }
 
-// Each part is taken in turn; whatever comes first is given back.
-func TestMultiGivesBackWhatItTook(t *testing.T) {
+// For each part that cannot be acquired, the earlier ones are released.
+func TestMultiReleasesAfterFailure(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb, second := newClient(t, addr), testenv.StartMiniredis(t).Addr()
 		for i := range mixed(t, addr, second) {
@@ -86,8 +86,8 @@ func TestMultiGivesBackWhatItTook(t *testing.T) {
 	})
 }
 
-// Multis over the same locks, named in any order, by several clients: they do
-// not wait for each other in a circle, and never are two inside.
+// Multis over the same locks, given in any order, by several clients: they do not deadlock, and there is one holder at
+// a time.
 func TestMultisDoNotDeadlock(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -112,15 +112,15 @@ func TestMultisDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// A noter is a foreign Locker that notes when it is asked.
-type noter struct {
+// A recordingLocker is a foreign Locker that records its calls.
+type recordingLocker struct {
 	Locker
 	name  string
-	asked *[]string
+	calls *[]string
 }
 
-func (n noter) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
-	*n.asked = append(*n.asked, n.name)
+func (n recordingLocker) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
+	*n.calls = append(*n.calls, n.name)
 	return n.Locker.TryLock(ctx, opts...)
 }
 
@@ -137,19 +137,19 @@ func TestMultiOrder(t *testing.T) {
 	assert.Equal(t, want, namesIn(c.Mutex("b"), c.Mutex("a"), c.Fair("b")))
 	assert.Equal(t, want, namesIn(Multi(other.Fair("b"), c.Mutex("b")), other.Mutex("b"), other.Mutex("a")), "each once")
 
-	var asked []string
-	second, first := noter{c.Mutex("y"), "second", &asked}, noter{c.Mutex("x"), "first", &asked}
+	var called []string
+	second, first := recordingLocker{c.Mutex("y"), "second", &called}, recordingLocker{c.Mutex("x"), "first", &called}
 	require.NoError(t, TryDo(soon(t), Multi(second, c.Mutex("z"), first), nothing))
-	assert.Equal(t, []string{"second", "first"}, asked, "foreign ones in the order given")
+	assert.Equal(t, []string{"second", "first"}, called, "foreign Lockers in the order given")
 	taken, err := c.Mutex("z").TryLock(soon(t))
 	require.NoError(t, err)
 	_, err = Multi(second, c.Mutex("z"), first).TryLock(soon(t))
 	require.ErrorIs(t, err, ErrNotAcquired)
-	assert.Len(t, asked, 2, "foreign ones come after ours")
+	assert.Len(t, called, 2, "foreign Lockers come after this package's")
 	require.NoError(t, taken.Release(soon(t)))
 }
 
-func TestServersHaveNames(t *testing.T) {
+func TestServerOf(t *testing.T) {
 	t.Parallel()
 	name := func(rdb redis.UniversalClient) string {
 		t.Cleanup(func() { assert.NoError(t, rdb.Close()) })
@@ -168,11 +168,11 @@ func TestServersHaveNames(t *testing.T) {
 	assert.Equal(t, cluster("a:1", "b:1"), cluster("b:1", "a:1"))
 	assert.Equal(t, ring("b:1"), ring("b:1"))
 	assert.NotEqual(t, ring("b:1"), ring("c:1"))
-	assert.NotEqual(t, failover(), failover(), "of two sentinels, perhaps, that watch two servers")
+	assert.NotEqual(t, failover(), failover(), "two sentinels may watch two servers")
 }
 
-// Reentrant locks of a Multi are taken by the owner in ctx.
-func TestMultiPassesTheOwnerOn(t *testing.T) {
+// Reentrant locks of a Multi are acquired by the owner in ctx.
+func TestMultiUsesContextOwner(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		c := newLocks(t, addr)
 		ctx := WithOwner(soon(t), NewOwner())
@@ -192,7 +192,7 @@ func TestMultiIsRenewed(t *testing.T) {
 		h, err := Multi(short.Mutex("a"), long.Mutex("b")).Lock(ctx)
 		require.NoError(t, err)
 		first := h.ValidUntil()
-		assert.Less(t, time.Until(first), 3*time.Second, "the earliest")
+		assert.Less(t, time.Until(first), 3*time.Second, "the earliest of the parts")
 		time.Sleep(time.Until(first.Add(300 * time.Millisecond))) // the first lease is over
 		require.NoError(t, h.Context().Err())
 		_, err = short.Mutex("a").TryLock(ctx)
@@ -208,8 +208,8 @@ func TestMultiIsRenewed(t *testing.T) {
 	})
 }
 
-// One part is lost, so all is, and the rest is given back at the release.
-func TestMultiLosesAPart(t *testing.T) {
+// If one part is lost, the whole is, and the other parts are freed by the release.
+func TestMultiIsLostWithItsPart(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -243,9 +243,8 @@ func TestMultiLosesAPart(t *testing.T) {
 	})
 }
 
-// A part that was had long ago is renewed while the others are waited for, and
-// is as good as new when they come.
-func TestLeasedMultiBeginsWithAFullLease(t *testing.T) {
+// A part that was acquired long ago is renewed during the wait for the others, and extended when they are acquired.
+func TestMultiStartsWithFullLease(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		const lease = 2 * time.Second
@@ -256,7 +255,7 @@ func TestLeasedMultiBeginsWithAFullLease(t *testing.T) {
 		queued(t, newClient(t, addr), "mutex", "b", 1)
 		time.Sleep(lease + lease/2)
 		_, err = c.Mutex("a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "it let go while it waited")
+		require.ErrorIs(t, err, ErrNotAcquired, "a was freed during the wait")
 		released := time.Now()
 		require.NoError(t, taken.Release(ctx))
 		all := <-got
@@ -267,7 +266,7 @@ func TestLeasedMultiBeginsWithAFullLease(t *testing.T) {
 	})
 }
 
-func TestMultiLosesAPartWhileItWaits(t *testing.T) {
+func TestMultiLosesPartWhileWaiting(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -279,15 +278,14 @@ func TestMultiLosesAPartWhileItWaits(t *testing.T) {
 		require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
 		all := <-got
 		require.ErrorIs(t, all.err, ErrLost)
-		require.NotErrorIs(t, all.err, context.Canceled, "nobody cancelled")
+		require.NotErrorIs(t, all.err, context.Canceled, "the context was not cancelled")
 		require.NoError(t, taken.Release(ctx))
 		nothingLeft(t, rdb)
 	})
 }
 
-// An uncertain part does not keep the others, and can be released once more; a
-// loss is not forgotten meanwhile.
-func TestMultiReleaseOfAnUncertainPart(t *testing.T) {
+// An uncertain part does not keep the others, and can be released once more; a loss is still reported.
+func TestMultiReleaseWithUncertainPart(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -314,24 +312,24 @@ func TestMultiReleaseOfAnUncertainPart(t *testing.T) {
 	})
 }
 
-// The caller leaves while the server of a later part is silent: what was taken
-// goes back without the caller.
-func TestMultiCancelWithACommandInFlight(t *testing.T) {
+// The caller's context ends while the server of a later part is silent: the parts that were acquired are released in
+// the background.
+func TestMultiCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
 		c, far := newLocks(t, addr), newLocks(t, p.addr)
-		far.exec.timeout, far.exec.flights = 10*time.Second, soloFlights
+		far.exec.timeout, far.exec.maxInFlight = 10*time.Second, maxInFlightSolo
 		all := Multi(c.Mutex("a"), far.Mutex("b"))
 		require.NoError(t, Do(soon(t), all, nothing))
 		p.inject(muteReply, anyCmd, always)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){all.Lock, all.TryLock} {
-			soonest(t, cancelBound, func() time.Duration {
+			requireOneWithin(t, cancelBound, func() time.Duration {
 				took, err := cancelOnce(func(ctx context.Context) error { _, err := lock(ctx); return err })
 				require.ErrorIs(t, err, context.Canceled)
 				require.ErrorIs(t, err, ErrNotAcquired)
 				eventually(t, "a is free", func() bool { return TryDo(soon(t), c.Mutex("a"), nothing) == nil })
 				if !errors.Is(err, ErrUncertain) {
-					return time.Hour // b was not asked for yet; now nobody knows of it
+					return time.Hour // b was not requested yet; try again
 				}
 				return took
 			})

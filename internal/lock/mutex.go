@@ -5,13 +5,13 @@ import (
 	_ "embed"
 )
 
-//go:embed mutex_acquire.lua
+//go:embed lua/mutex_acquire.lua
 var mutexAcquire string
 
-//go:embed mutex_renew.lua
+//go:embed lua/mutex_renew.lua
 var mutexRenew string
 
-//go:embed mutex_release.lua
+//go:embed lua/mutex_release.lua
 var mutexRelease string
 
 var mutexKind = &kind{
@@ -21,13 +21,11 @@ var mutexKind = &kind{
 	release: newScript(mutexRelease),
 }
 
-// A Mutex is the plain lock: one holder, the cheapest of the family. Those who
-// wait are woken in the order in which they came, but whoever comes at the
-// right moment gets in before them; see [Fair].
+// A Mutex is the plain lock: one holder, at the lowest cost of the family. Waiters are woken in order of arrival, but a
+// caller that arrives while the lock is free gets in before them; see [Fair].
 type Mutex struct{ named }
 
-// Mutex returns the mutex of that name, which may be any text but the empty
-// one. It does not talk to the server.
+// Mutex returns the mutex with that name, which must not be empty. It sends no command.
 func (c *Client) Mutex(name string) *Mutex { return &Mutex{c.newNamed(mutexKind, name)} }
 
 // Lock implements [Locker].
@@ -35,7 +33,7 @@ func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return m.lock(ctx, opts, true)
 }
 
-// TryLock implements [Locker]. It never waits, and never stands in the queue.
+// TryLock implements [Locker]. It never waits, and never enters the queue.
 func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return m.lock(ctx, opts, false)
 }

@@ -23,17 +23,17 @@ import (
 	"seckill/internal/testenv"
 )
 
-// envHolder makes TestHolderProcess a holder: the address of the Redis. What it writes goes to envStore.
+// envHolder, the address of the Redis, makes TestHolderProcess a holder. It writes to envStore.
 const (
 	envHolder = "LOCK_TEST_HOLDER"
 	envStore  = "LOCK_TEST_STORE"
 )
 
-// store is a store that fences: it refuses a write whose token is smaller than one that it has seen.
+// store is a store with fencing: it refuses a write whose token is smaller than an earlier one.
 type store struct {
 	mu     sync.Mutex
 	newest uint64
-	writes []string // in the order in which they came, refused ones with a "!"
+	writes []string // in order of arrival, refused ones with a "!"
 }
 
 func (s *store) write(token uint64, value string) bool {
@@ -55,8 +55,8 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestPausedHolder: a process that stands still cannot hear that its lease has ended. When it goes on, its next write is
-// later than that of the one who has the lock by now, and only the token can tell. It hears of the loss soon after.
+// A paused process cannot notice that its lease has ended. When it continues, its next write arrives after that of the
+// next holder, and only the token distinguishes them. It notices the loss soon afterwards.
 func TestPausedHolder(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -79,15 +79,15 @@ func TestPausedHolder(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("the holder ended before it said %q", want)
+		t.Fatalf("the holder ended before it printed %q", want)
 	}
 	until("held")
 
 	require.NoError(t, holder.Process.Signal(syscall.SIGSTOP))
 	h, err := newLocks(t, server.Addr).Mutex("a").Lock(soon(t))
-	require.NoError(t, err, "its lease ends although it does not release")
+	require.NoError(t, err, "the lease ends without a release")
 	require.True(t, s.write(h.Token(), "next"))
-	_, err = io.WriteString(in, "write\n") // as if it had been about to
+	_, err = io.WriteString(in, "write\n") // as if it had been about to write
 	require.NoError(t, err)
 	require.NoError(t, holder.Process.Signal(syscall.SIGCONT))
 	until("409 late")
@@ -108,7 +108,7 @@ func TestHolderProcess(t *testing.T) {
 	h, err := newLocks(t, addr, WithWatchdog(time.Second)).Mutex("a").TryLock(context.Background())
 	require.NoError(t, err)
 	write := func(value string) int {
-		// Without the hold's context: the request may have been on its way.
+		// Without the hold's context: the request may have been in flight already.
 		resp, err := http.PostForm(os.Getenv(envStore), url.Values{"token": {strconv.FormatUint(h.Token(), 10)}, "value": {value}}) //nolint:noctx // see above
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())

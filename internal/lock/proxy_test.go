@@ -25,7 +25,7 @@ type proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	match string // requests that contain it are broken
-	times int    // so many more of them
+	times int    // remaining number of faults
 	how   fault
 	hits  int
 }
@@ -62,7 +62,7 @@ func startProxy(t testing.TB, upstream string) *proxy {
 	return p
 }
 
-// inject breaks the next so many requests that contain match.
+// inject breaks the next `times` requests that contain match.
 func (p *proxy) inject(how fault, match string, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *proxy) heal() {
 	p.cut()
 }
 
-// broken is how many requests were broken since inject.
+// broken returns how many requests were broken since inject.
 func (p *proxy) broken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ func (p *proxy) serve(client net.Conn) {
 	p.track(server, true)
 	defer p.track(server, false)
 
-	// A broken request is the last of its connection, and clients do not
-	// pipeline, so a fault set before the request is sent hits its reply.
+	// A broken request is the last of its connection, and clients do not pipeline, so a fault set before the request is
+	// sent hits its reply.
 	var fate atomic.Int32
 	var replies sync.WaitGroup
 	replies.Go(func() { answer(client, server, &fate) })
@@ -146,7 +146,7 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// answer copies replies until the connection's fate is another.
+// answer copies replies until the connection's fate changes.
 func answer(client, server net.Conn, fate *atomic.Int32) {
 	defer func() { _ = client.Close() }()
 	buf := make([]byte, 64<<10)

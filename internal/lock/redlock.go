@@ -17,30 +17,26 @@ const (
 	MaxNodeTimeout     = 10 * time.Second
 )
 
-// A RedLockOption configures [NewRedLock].
+// A RedLockOption configures [NewRedLock] and [NewRedLocks].
 type RedLockOption func(*redLock)
 
-// WithWatchdogLease sets the lease of holds that are taken without [WithLease],
-// from MinLease to MaxLease; the watchdog renews it each third. Default 30 s,
-// renewed every 10 s. It is also how long a lock stays taken after its holder's
-// process died.
+// WithWatchdogLease sets the lease of holds acquired without [WithLease], from MinLease to MaxLease; the watchdog
+// renews it every third of it. The default is 30 s, renewed every 10 s. A lock stays taken for up to this long after
+// its holder's process died.
 func WithWatchdogLease(d time.Duration) RedLockOption {
 	return func(l *redLock) { l.lease = d.Truncate(time.Millisecond) }
 }
 
-// WithNodeTimeout bounds one command on one node, from MinNodeTimeout to
-// MaxNodeTimeout, default 500 ms; it is never more than a third of the lease.
-// All nodes are asked at the same time and all are waited for, so a node that
-// hangs, rather than refuses, makes each acquire and each release take this
-// long. The bound reaches the network only through a client with
-// ContextTimeoutEnabled or of the type *redis.Client.
+// WithNodeTimeout bounds one command on one node, from MinNodeTimeout to MaxNodeTimeout; the default is 500 ms. It is
+// never more than a third of the lease. Commands go to all nodes concurrently and all replies are awaited, so a node
+// that hangs, rather than refuses connections, delays each acquire and each release by this time. The bound reaches the
+// network only through a client with ContextTimeoutEnabled or of the type *redis.Client.
 func WithNodeTimeout(d time.Duration) RedLockOption {
 	return func(l *redLock) { l.nodeTimeout = d }
 }
 
-// WithRedLockObserver calls fn for each [Event]; the default is not to. fn is
-// called from many goroutines, must return quickly, and must not call the
-// methods of a Hold.
+// WithRedLockObserver calls fn for each [Event]. fn is called concurrently. It must return quickly, and must not call
+// methods of a Hold. By default there is no observer.
 func WithRedLockObserver(fn func(Event)) RedLockOption {
 	return func(l *redLock) { l.observe = fn }
 }
@@ -57,31 +53,26 @@ type redLock struct {
 // redLockKind is the kind of lock in events.
 const redLockKind = "redlock"
 
-// RedLockKey is the key that the RedLock of a name has on each of its nodes.
+// RedLockKey returns the key of a RedLock on each of its nodes.
 func RedLockKey(name string) string { return "redlock:{" + name + "}" }
 
-// NewRedLock returns the lock of that name over one or more independent Redis
-// servers, under the key [RedLockKey] on each. It is held by whoever has a
-// majority of them (1 of 1, 2 of 3, 3 of 5), and so survives the loss of the
-// others. Everybody who uses the name must use the same nodes. name may be any
-// text but the empty one.
+// NewRedLock returns the lock with that name over one or more independent Redis servers, under the key [RedLockKey] on
+// each. It is held by the caller that holds a majority of them (1 of 1, 2 of 3, 3 of 5), and so survives the loss of
+// the others. All users of a name must use the same nodes. The name must not be empty.
 //
-// On one node, an uncontended cycle is two commands, SET NX PX and EVALSHA, and
-// a TryLock of a taken lock is one. Lock polls, 20 to 200 ms apart, at random;
-// it is not fair. [Hold.Token] is 0: independent nodes have no common counter.
-// Where a store compares tokens, use a [Mutex], which is on one Redis and has
-// them; otherwise let a constraint of the database decide.
+// On one node an uncontended cycle takes two commands, SET NX PX and EVALSHA, and a TryLock of a taken lock takes one.
+// Lock polls at random intervals of 20 to 200 ms and is not fair. [Hold.Token] is 0, because independent nodes have no
+// common counter. If a store compares tokens, use a [Mutex], which is on one Redis and has tokens; otherwise let a
+// constraint of the database decide.
 //
-// TryLock and Lock return ErrNotAcquired when nodes answered and somebody else
-// has the lock, also when two contenders split the nodes between them. When too
-// few nodes answered, they return the nodes' errors, which match with errors.Is
-// and errors.As, after undoing what may have been done; if that could not be
-// confirmed on so many nodes that the lock may stay taken, the error also
-// matches ErrUncertain, and the undo goes on in the background for up to 5 s.
+// TryLock and Lock return ErrNotAcquired when nodes answered and another holder has the lock, even when two contenders
+// split the nodes between them. When too few nodes answered, they undo what may have been executed and return the
+// nodes' errors, which match with errors.Is and errors.As. If the undo could not be confirmed on so many nodes that the
+// lock may stay taken, the error also matches ErrUncertain, and the undo continues in the background for up to 5 s.
 //
-// The clients stay the caller's; see the package documentation for how to
-// configure them. NewRedLock does not talk to them and is cheap enough to be
-// called for every use.
+// The clients stay the caller's; see the package documentation for their configuration. NewRedLock sends no command and
+// is cheap enough to be called for every use. It returns an error if the name is empty, a node is nil or missing, or an
+// option is out of range.
 func NewRedLock(name string, nodes []redis.UniversalClient, opts ...RedLockOption) (Locker, error) {
 	l, err := newRedLock(name, nodes, opts)
 	if err != nil {
@@ -117,16 +108,14 @@ func newRedLock(name string, nodes []redis.UniversalClient, opts []RedLockOption
 
 var errNoName = errors.New("lock: a RedLock needs a name")
 
-// RedLocks are the RedLocks of all names on the same nodes. They differ from
-// those of [NewRedLock] in their cost only: the commands of locks that are used
-// at the same time share round trips to each node that is a single server, and
-// releases share one script call. A command that finds no other under way is
-// sent at once. It has no goroutines while no command is under way, and needs
-// no Close. It is safe for concurrent use.
+// RedLocks are the RedLocks of all names on the same nodes. They differ from those of [NewRedLock] only in their cost:
+// the commands of locks that are used concurrently share round trips to each node that is a single server, and their
+// releases share one script call. A command is sent at once if no other is in flight. RedLocks has no goroutines while
+// no command is in flight, and needs no Close. It is safe for concurrent use.
 type RedLocks struct{ of redLock }
 
-// NewRedLocks returns the locks on these nodes. Its arguments and errors are
-// those of NewRedLock. It does not talk to the nodes.
+// NewRedLocks returns the locks on these nodes. Its arguments and errors are those of [NewRedLock]. It sends no
+// command.
 func NewRedLocks(nodes []redis.UniversalClient, opts ...RedLockOption) (*RedLocks, error) {
 	l, err := newRedLock("all", nodes, opts)
 	if err != nil {
@@ -139,16 +128,15 @@ func NewRedLocks(nodes []redis.UniversalClient, opts ...RedLockOption) (*RedLock
 	return &RedLocks{of: *l}, nil
 }
 
-// Lock returns the lock of a name, which may be any text but the empty one: its
-// methods then return an error. It is cheap enough to be called for every use.
+// Lock returns the lock with a name. If the name is empty, the lock's methods return an error. Lock is cheap enough to
+// be called for every use.
 func (l *RedLocks) Lock(name string) Locker {
 	lock := l.of
 	lock.name = name
 	return &lock
 }
 
-// isNil also catches a nil pointer in the interface, the shape that a forgotten
-// client field usually has.
+// isNil also detects a nil pointer in the interface, the usual form of a client field that was never set.
 func isNil(rdb redis.UniversalClient) bool {
 	switch c := rdb.(type) {
 	case nil:
@@ -164,9 +152,8 @@ func isNil(rdb redis.UniversalClient) bool {
 	}
 }
 
-// bounded makes sure that d bounds a command on the network: a client without
-// ContextTimeoutEnabled ignores deadlines once a command is sent. The copy
-// shares the connections of the original and needs no Close.
+// bounded returns a client that bounds a command on the network by d: a client without ContextTimeoutEnabled ignores
+// deadlines once a command is sent. The copy shares the connections of the original and needs no Close.
 func bounded(rdb redis.UniversalClient, d time.Duration) redis.UniversalClient {
 	c, ok := rdb.(*redis.Client)
 	if !ok || c.Options().ContextTimeoutEnabled {
@@ -204,7 +191,7 @@ func (l *redLock) acquire(ctx context.Context, opts []Option, wait bool) (*Hold,
 	return h, err
 }
 
-// attempts tries once, or until ctx ends or it hears of trouble with the nodes.
+// attempts tries once or, if wait is set, until ctx ends or too many nodes fail.
 func (l *redLock) attempts(ctx context.Context, o options, wait bool) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
@@ -220,25 +207,24 @@ func (l *redLock) attempts(ctx context.Context, o options, wait bool) (*Hold, er
 	}
 }
 
-// attempt asks the nodes once. If ctx ends first, the attempt goes on without
-// the caller and is undone.
+// attempt sends one acquire to the nodes. If ctx ends first, the attempt continues in the background and is undone.
 func (l *redLock) attempt(ctx context.Context, o options) (*Hold, error) {
 	type outcome struct {
 		validUntil time.Time
 		err        error
 	}
 	s := newSession(l, o.lease)
-	ask := func() outcome {
+	acquire := func() outcome {
 		until, err := s.acquire(context.WithoutCancel(ctx))
 		return outcome{until, err}
 	}
-	giveBack := func(o outcome) {
+	undoLate := func(o outcome) {
 		if o.err == nil {
 			s.undo(ctx, 1)
-			s.undoGhosts(ctx)
+			s.undoInBackground(ctx)
 		}
 	}
-	out, ok := await(ctx, ask, giveBack)
+	out, ok := await(ctx, acquire, undoLate)
 	if !ok {
 		return nil, fmt.Errorf("%w: %w: %w", ErrNotAcquired, ErrUncertain, waitEnded(ctx))
 	}
@@ -246,6 +232,7 @@ func (l *redLock) attempt(ctx context.Context, o options) (*Hold, error) {
 		return nil, out.err
 	}
 	return newHold(ctx, grant{
-		keeper: s, kind: redLockKind, name: l.name, lease: o.lease, fixed: o.fixed, validUntil: out.validUntil, observe: l.observe,
+		keeper: s, kind: redLockKind, name: l.name, lease: o.lease, fixed: o.fixed, validUntil: out.validUntil,
+		observe: l.observe,
 	}), nil
 }

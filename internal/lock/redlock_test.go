@@ -19,7 +19,7 @@ func TestMutualExclusion(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		const workers, rounds = 6, 5
 		rdb := newClient(t, addr)
-		var inside, total int // unguarded: the race detector watches, too
+		var inside, total int // unguarded: the race detector checks them too
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for range workers {
@@ -77,7 +77,7 @@ func TestTryLockTaken(t *testing.T) {
 
 func TestLockWaitsForRelease(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), longTimeout)
 		defer cancel()
 		l := newLock(t, "a", []string{addr})
 		first, err := l.Lock(ctx)
@@ -100,7 +100,7 @@ func TestLockWaitsForRelease(t *testing.T) {
 	})
 }
 
-func TestLockCutShort(t *testing.T) {
+func TestCancelledLockReturns(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		l := newLock(t, "a", []string{addr})
 		h, err := l.Lock(context.Background())
@@ -112,7 +112,7 @@ func TestLockCutShort(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
-		why := errors.New("the buyer left")
+		why := errors.New("the caller left")
 		gone, leave := context.WithCancelCause(context.Background())
 		leave(why)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.Lock, l.TryLock} {
@@ -154,7 +154,33 @@ func (c *counter) add(cmds ...redis.Cmder) {
 	}
 }
 
-// sent is how many commands were sent so far.
+// countedClients returns three Clients, and a counter of the commands that they send. They tolerate a busy machine.
+func countedClients(t *testing.T, addr string) (clients []*Client, sent *counter) {
+	t.Helper()
+	sent = &counter{}
+	for range 3 {
+		rdb := newClient(t, addr)
+		rdb.AddHook(sent)
+		c, err := New(rdb)
+		require.NoError(t, err)
+		c.exec.timeout = longTimeout
+		t.Cleanup(func() { assert.NoError(t, c.Close()) })
+		clients = append(clients, c)
+	}
+	return clients, sent
+}
+
+// requireFewCommands fails if contenders that waited for all of took sent more than perUse commands for each use. Every
+// waiter may send one more per recheck: on a busy machine uses take longer, and waiters recheck more often.
+func requireFewCommands(t *testing.T, sent *counter, uses, contenders int, perUse float64, took time.Duration) {
+	t.Helper()
+	rechecks := float64(contenders) * took.Seconds() / recheck.Seconds()
+	n := float64(sent.sent())
+	t.Logf("%.2f commands per use; up to %.0f rechecks of %.0f commands in %v", n/float64(uses), rechecks, n, took)
+	assert.Less(t, n, perUse*float64(uses)+rechecks)
+}
+
+// sent returns the number of commands sent so far.
 func (c *counter) sent() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +211,7 @@ func TestCommandsOfACycle(t *testing.T) {
 	})
 }
 
-func TestNames(t *testing.T) {
+func TestRedLockNames(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := context.Background()
 		rdb := newClient(t, addr)
@@ -231,11 +257,11 @@ func TestNewRedLockValidates(t *testing.T) {
 	_, err = l.TryLock(context.Background(), WithLease(-time.Second))
 	require.ErrorContains(t, err, "lease")
 	var op *net.OpError
-	require.NotErrorAs(t, err, &op, "a bad lease is refused before the server is asked")
+	require.NotErrorAs(t, err, &op, "an invalid lease is refused before a command is sent")
 }
 
-// One cycle through each kind of client that go-redis has.
-func TestKindsOfClients(t *testing.T) {
+// One cycle through each type of go-redis client.
+func TestRedLockOnEveryClientType(t *testing.T) {
 	t.Parallel()
 	addr := testenv.StartMiniredis(t).Addr()
 	for name, rdb := range map[string]redis.UniversalClient{

@@ -6,16 +6,16 @@ import (
 	_ "embed"
 )
 
-//go:embed reentrant.lua
+//go:embed lua/reentrant.lua
 var reentrantSource string
 
-//go:embed reentrant_acquire.lua
+//go:embed lua/reentrant_acquire.lua
 var reentrantAcquire string
 
-//go:embed reentrant_renew.lua
+//go:embed lua/reentrant_renew.lua
 var reentrantRenew string
 
-//go:embed reentrant_release.lua
+//go:embed lua/reentrant_release.lua
 var reentrantRelease string
 
 var reentrantKind = &kind{
@@ -25,34 +25,29 @@ var reentrantKind = &kind{
 	release: newScript(reentrantSource + reentrantRelease),
 }
 
-// An Owner is who holds a reentrant lock: not a goroutine, which Go has no name
-// for, but whatever the program means by it, such as one request. It travels in
-// the context.
+// An Owner identifies the holder of a reentrant lock. It stands for a unit of work such as one request, not for a
+// goroutine, which has no identity in Go. It travels in the context.
 type Owner string
 
-// NewOwner returns an owner that nobody else is.
+// NewOwner returns a unique owner.
 func NewOwner() Owner { return Owner(rand.Text()) }
 
 type ownerKey struct{}
 
-// WithOwner returns a copy of ctx in which reentrant locks are taken for o, in
-// any process: whoever has the lock as the same owner is no obstacle. An empty
-// owner is none.
+// WithOwner returns a copy of ctx in which reentrant locks are acquired for o, in any process: a lock that o holds
+// already can be acquired again. An empty owner is the same as none.
 func WithOwner(ctx context.Context, o Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, o)
 }
 
-// A Reentrant lock is had by one owner at a time, any number of times. The owner
-// is the one in the ctx of Lock and TryLock; without one, the call is a stranger
-// to everybody, itself included, and the lock is a [Mutex].
+// A Reentrant lock is held by one owner at a time, any number of times. The owner is the one in the ctx of Lock and
+// TryLock. A call without an owner counts as a new owner each time, so the lock then behaves like a [Mutex].
 //
-// Each Lock is a hold of its own with a lease of its own, to be released once.
-// The lock is free when the last of them is released or has expired. All of them
-// have the same token.
+// Each Lock is a hold of its own, with a lease of its own, to be released once. The lock is free when the last of them
+// has been released or has expired. All of them have the same token.
 type Reentrant struct{ named }
 
-// Reentrant returns the reentrant lock of that name, which may be any text but
-// the empty one. It does not talk to the server.
+// Reentrant returns the reentrant lock with that name, which must not be empty. It sends no command.
 func (c *Client) Reentrant(name string) *Reentrant {
 	return &Reentrant{c.newNamed(reentrantKind, name)}
 }
@@ -62,13 +57,12 @@ func (r *Reentrant) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return r.lock(ctx, opts, true, ownerOf(ctx))
 }
 
-// TryLock implements [Locker]. It never waits, and never stands in the queue.
+// TryLock implements [Locker]. It never waits, and never enters the queue.
 func (r *Reentrant) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return r.lock(ctx, opts, false, ownerOf(ctx))
 }
 
-// ownerOf is the owner in ctx, or nothing: then the scripts make somebody new of
-// the caller.
+// ownerOf returns the owner in ctx, or "": the scripts then use the attempt's id as the owner.
 func ownerOf(ctx context.Context) string {
 	o, _ := ctx.Value(ownerKey{}).(Owner)
 	return string(o)

@@ -23,8 +23,8 @@ func TestReentry(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, outer.Token(), inner.Token())
 		assert.Equal(t, outer.Token(), third.Token())
-		for _, who := range []context.Context{stranger, WithOwner(stranger, NewOwner()), WithOwner(stranger, "")} {
-			_, err = l.TryLock(who)
+		for _, other := range []context.Context{stranger, WithOwner(stranger, NewOwner()), WithOwner(stranger, "")} {
+			_, err = l.TryLock(other)
 			require.ErrorIs(t, err, ErrNotAcquired)
 		}
 
@@ -49,7 +49,7 @@ func TestReentry(t *testing.T) {
 }
 
 // A shorter lease inside a longer one, and the other way round.
-func TestReentryHasLeasesOfItsOwn(t *testing.T) {
+func TestReentrantHoldsHaveOwnLeases(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := WithOwner(soon(t), NewOwner())
 		rdb := newClient(t, addr)
@@ -70,7 +70,7 @@ func TestReentryHasLeasesOfItsOwn(t *testing.T) {
 		require.NoError(t, err)
 		assert.Greater(t, ttl(), 30*time.Minute)
 		require.NoError(t, longer.Release(ctx))
-		assert.Less(t, ttl(), 2*time.Minute, "the lock outlasts its last hold")
+		assert.Less(t, ttl(), 2*time.Minute, "the key outlasts its last hold")
 
 		require.NoError(t, long.Extend(ctx, 10*time.Second))
 		assert.Less(t, ttl(), 11*time.Second)
@@ -79,7 +79,7 @@ func TestReentryHasLeasesOfItsOwn(t *testing.T) {
 	})
 }
 
-// A hold that has expired is over, though its owner still has the lock.
+// A hold that has expired is over, even though its owner still has the lock.
 func TestExpiredReentryIsNotRevived(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := WithOwner(soon(t), NewOwner())
@@ -87,7 +87,7 @@ func TestExpiredReentryIsNotRevived(t *testing.T) {
 		long, err := c.Reentrant("a").Lock(ctx)
 		require.NoError(t, err)
 		crashed := c.newClaim(reentrantKind, long.g.keeper.(*claim).keys, time.Second, ownerOf(ctx))
-		v, err := crashed.ask(ctx, modeTry)
+		v, err := crashed.acquireOnce(ctx, modeTry)
 		require.NoError(t, err)
 		require.True(t, v.ok)
 		time.Sleep(1100 * time.Millisecond)
@@ -99,15 +99,15 @@ func TestExpiredReentryIsNotRevived(t *testing.T) {
 	})
 }
 
-// An acquire that is repeated because its answer was lost is one hold.
-func TestRepeatedReentryIsOne(t *testing.T) {
+// An acquire that is repeated because its reply was lost is one hold.
+func TestRepeatedReentryIsOneHold(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		cl := c.newClaim(reentrantKind, c.Reentrant("a").keys, time.Minute, "me")
-		first, err := cl.ask(ctx, modeTry)
+		first, err := cl.acquireOnce(ctx, modeTry)
 		require.NoError(t, err)
-		again, err := cl.ask(ctx, modeTry)
+		again, err := cl.acquireOnce(ctx, modeTry)
 		require.NoError(t, err)
 		require.True(t, first.ok && again.ok)
 		assert.Equal(t, first.token, again.token)
@@ -116,7 +116,7 @@ func TestRepeatedReentryIsOne(t *testing.T) {
 	})
 }
 
-// The owner waits for nobody; whoever waits is woken by the last release.
+// The owner does not wait for the queue; the last release wakes the first waiter.
 func TestReentryPassesTheQueue(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -124,7 +124,7 @@ func TestReentryPassesTheQueue(t *testing.T) {
 		rdb := newClient(t, addr)
 		l, elsewhere := newLocks(t, addr).Reentrant("a"), newLocks(t, addr).Reentrant("a")
 		for _, waiting := range []*Reentrant{l, elsewhere} {
-			soonest(t, unasked, func() time.Duration {
+			requireOneWithin(t, belowRecheck, func() time.Duration {
 				outer := must(t)(l.Lock(owner))
 				got := background(ctx, waiting)
 				queued(t, rdb, reentrantKind.name, "a", 1)

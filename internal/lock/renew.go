@@ -8,44 +8,42 @@ import (
 	"time"
 )
 
-// driftFactor is the part of a lease that clocks of different speed may cost.
+// driftFactor is the fraction of a lease that is reserved for clocks of different speed.
 const driftFactor = 0.01
 
 var errLeaseOver = errors.New("the lease was about to end without a renewal")
 
-// renewEvery is how long after a renewal the next one begins.
-func renewEvery(lease time.Duration) time.Duration { return lease / 3 }
+// renewInterval returns the time between a renewal and the next one.
+func renewInterval(lease time.Duration) time.Duration { return lease / 3 }
 
-// renewAgain is how long after a failed renewal the next attempt begins: often
-// enough for some twenty attempts before the lease ends, seldom enough not to
-// press a server that is in trouble.
-func renewAgain(lease time.Duration) time.Duration {
+// renewRetryInterval returns the time between a failed renewal and the next attempt. It allows some twenty attempts
+// before the lease ends, without pressing a server that is in trouble.
+func renewRetryInterval(lease time.Duration) time.Duration {
 	return min(max(lease/30, 10*time.Millisecond), time.Second)
 }
 
-// margin is how long before ValidUntil a hold's context ends, to give the
-// holder time to hear of it and to stop.
+// margin returns how long before ValidUntil a hold's context ends, which gives the holder time to notice and stop.
 func margin(lease time.Duration) time.Duration { return min(lease/20, time.Second) }
 
-// backoff is the wait before the next try to acquire or to free: 20 to 40 ms at
-// first, 20 to 200 ms later, at random so that waiters do not march in step.
+// backoff returns the wait before the next attempt to acquire or to release: 20 to 40 ms at first, 20 to 200 ms later,
+// at random so that waiters do not synchronize.
 func backoff(try int) time.Duration {
 	const shortest, longest = 20 * time.Millisecond, 200 * time.Millisecond
 	limit := min(longest, shortest<<min(try+1, 4))
 	return shortest + rand.N(limit-shortest)
 }
 
-// setValid moves the end of the hold. The caller holds mu.
+// setValid sets the end of the hold. The caller holds mu.
 func (h *Hold) setValid(until time.Time, lease time.Duration) {
 	h.validUntil, h.contextEnd = until, until.Add(-margin(lease))
 	h.expiry.Reset(time.Until(h.contextEnd))
 }
 
-// expire is the expiry timer's function.
+// expire is the function of the expiry timer.
 func (h *Hold) expire() {
 	h.mu.Lock()
 	if left := time.Until(h.contextEnd); left > 0 && h.state == held {
-		// A renewal moved the end while this call was on its way.
+		// A renewal moved the end while the timer fired.
 		h.expiry.Reset(left)
 		h.mu.Unlock()
 		return
@@ -57,7 +55,7 @@ func (h *Hold) expire() {
 	}
 }
 
-// renew is the renewal timer's function.
+// renew is the function of the renewal timer.
 func (h *Hold) renew() {
 	h.op.Lock()
 	defer h.op.Unlock()
@@ -68,44 +66,43 @@ func (h *Hold) renew() {
 		return
 	}
 	validUntil, err := h.g.keeper.renew(h.ctx, lease)
-	_ = h.renewed(lease, validUntil, err) // the observer and the context have been told
+	_ = h.applyRenewal(lease, validUntil, err) // applyRenewal has notified the observer and ended the context
 }
 
-// extend is Extend without the wait for a context. ctx has no end.
+// extend is Extend for a ctx that has no end.
 func (h *Hold) extend(ctx context.Context, d time.Duration) error {
 	h.op.Lock()
 	defer h.op.Unlock()
 	h.mu.Lock()
 	if h.state != held {
 		h.mu.Unlock()
-		return h.notHeld()
+		return h.notHeldError()
 	}
-	// From the moment the command is sent the server may have shortened the
-	// lease, whatever we hear of it.
+	// Once the command is sent, the server may have shortened the lease even if the reply is lost.
 	if soonest := time.Now().Add(d - drift(d)); soonest.Before(h.validUntil) {
 		h.setValid(soonest, d)
 	}
 	h.mu.Unlock()
 	validUntil, err := h.g.keeper.renew(ctx, d)
-	return h.renewed(d, validUntil, err)
+	return h.applyRenewal(d, validUntil, err)
 }
 
-// renewed takes note of a renewal or an extension to the given lease.
-func (h *Hold) renewed(lease time.Duration, validUntil time.Time, err error) error {
+// applyRenewal applies the outcome of a renewal or an extension to the given lease.
+func (h *Hold) applyRenewal(lease time.Duration, validUntil time.Time, err error) error {
 	if errors.Is(err, ErrNotHeld) {
 		h.lose(err)
-		return h.notHeld()
+		return h.notHeldError()
 	}
 	h.mu.Lock()
-	if h.state != held { // it ended meanwhile, and nothing brings it back
+	if h.state != held { // it ended meanwhile and is not revived
 		h.mu.Unlock()
-		return h.notHeld()
+		return h.notHeldError()
 	}
-	next := renewAgain(h.lease)
+	next := renewRetryInterval(h.lease)
 	if err == nil {
 		h.lease = lease
 		h.setValid(validUntil, lease)
-		next = renewEvery(lease)
+		next = renewInterval(lease)
 	}
 	if h.renewal != nil {
 		h.renewal.Reset(next)

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// repeatWindow is how long a request is repeated whose outcome is not known.
-// The server remembers it for three times as long (REMEMBER in request.lua):
-// only a server that stands still for the difference, with a repetition in its
+// repeatWindow is how long a request with an unknown outcome is repeated. The server remembers its reply for three
+// times as long (REMEMBER in request.lua). Only a server that stalls for the difference, with a repetition in its
 // socket, executes one twice.
 const repeatWindow = 10 * time.Second
 
-//go:embed request.lua
+//go:embed lua/request.lua
 var requestSource string
 
-// A request is a change that the server makes once, however often it is sent:
-// it remembers the request's id. The answer is a number.
+// A request is a change that the server executes once, however often it is sent, because it remembers the reply by the
+// request's id. The reply is a number.
 type request struct {
 	n      *named
 	script *script
@@ -26,26 +25,24 @@ type request struct {
 	args   []any
 }
 
-// request makes one of a script that begins with request.lua.
+// request returns a request for a script that includes request.lua.
 func (n *named) request(s *script, extra ...any) *request {
 	id := n.c.newID()
 	return &request{n: n, script: s, keys: requestKeys(n.keys, id), args: n.c.scriptArgs(id, 0, "", extra...)}
 }
 
-// take runs the request. A lost reply is asked for again until it comes or ctx
-// ends; after repeatWindow, or the end of ctx, the error matches ErrUncertain.
-// If ctx has ended before, nothing is sent.
-func (r *request) take(ctx context.Context) (int64, error) {
+// do executes the request. It repeats the request after a lost reply until the reply arrives or ctx ends; after
+// repeatWindow, or the end of ctx, the error matches ErrUncertain. If ctx has ended before, nothing is sent.
+func (r *request) do(ctx context.Context) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, r.n.fail(waitEnded(ctx))
 	}
 	return r.repeat(ctx, notExecuted)
 }
 
-// give is take for what must not depend on ctx because others wait for it: if
-// ctx ends, or has ended, the request goes on in the background. Then it is
-// repeated after every error, since nobody else would.
-func (r *request) give(ctx context.Context) (int64, error) {
+// doDetached is do for a change on which other callers depend: if ctx ends, or has ended before, the request continues
+// in the background. It is then repeated after every error, because the caller no longer can.
+func (r *request) doDetached(ctx context.Context) (int64, error) {
 	type result struct {
 		v   int64
 		err error
@@ -61,10 +58,10 @@ func (r *request) give(ctx context.Context) (int64, error) {
 	return got.v, got.err
 }
 
-// repeat sends the request until it is answered, at most for repeatWindow. If
-// the first error is final, that is it.
+// repeat sends the request until it is answered, for at most repeatWindow. It returns the first error at once if that
+// is final.
 func (r *request) repeat(ctx context.Context, final func(error) bool) (int64, error) {
-	giveUp := time.Now().Add(repeatWindow)
+	deadline := time.Now().Add(repeatWindow)
 	v, err := r.send(ctx)
 	switch {
 	case err == nil:
@@ -72,7 +69,7 @@ func (r *request) repeat(ctx context.Context, final func(error) bool) (int64, er
 	case errors.Is(err, ErrClosed), final(err):
 		return 0, r.n.fail(err)
 	}
-	repeats, cancel := context.WithDeadline(ctx, giveUp)
+	repeats, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	for try := 0; !errors.Is(err, ErrClosed) && sleep(repeats, backoff(try)); try++ {
 		if v, err = r.send(ctx); err == nil {
@@ -89,9 +86,8 @@ func (r *request) send(ctx context.Context) (int64, error) {
 	return r.n.run(ctx, r.script, r.keys, r.args)
 }
 
-// ask runs a script that may be executed any number of times, and whose answer
-// is a number.
-func (n *named) ask(ctx context.Context, s *script) (int64, error) {
+// query runs a script that may be executed any number of times. Its reply is a number.
+func (n *named) query(ctx context.Context, s *script) (int64, error) {
 	if err := n.check(); err != nil {
 		return 0, err
 	}
@@ -102,7 +98,7 @@ func (n *named) ask(ctx context.Context, s *script) (int64, error) {
 	return v, nil
 }
 
-// fail says what lock an error is about.
+// fail adds the kind and name of the lock to an error.
 func (n *named) fail(err error) error {
 	return fmt.Errorf("lock: %s %q: %w", n.kind.name, n.name, err)
 }
@@ -114,7 +110,7 @@ func (n *named) check() error {
 	return nil
 }
 
-// checkCount checks a number of permits, or of counts of a latch.
+// checkCount checks a number of permits, or a count of a latch.
 func (n *named) checkCount(count int64) error {
 	if count < 1 || count > MaxPermits {
 		return n.fail(fmt.Errorf("a count of %d, want 1 to %d", count, int64(MaxPermits)))
@@ -122,7 +118,7 @@ func (n *named) checkCount(count int64) error {
 	return n.check()
 }
 
-// run runs a script whose answer is a number.
+// run runs a script that replies with a number.
 func (n *named) run(ctx context.Context, s *script, keys []string, args []any) (int64, error) {
 	value, err := n.c.exec.run(ctx, s, keys, args)
 	if errors.Is(err, errNotSent) && ctx.Err() != nil {

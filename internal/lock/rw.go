@@ -6,25 +6,25 @@ import (
 	"errors"
 )
 
-//go:embed rw.lua
+//go:embed lua/rw.lua
 var rwSource string
 
-//go:embed rw_read.lua
+//go:embed lua/rw_read.lua
 var rwRead string
 
-//go:embed rw_write.lua
+//go:embed lua/rw_write.lua
 var rwWrite string
 
-//go:embed rw_renew.lua
+//go:embed lua/rw_renew.lua
 var rwRenew string
 
-//go:embed rw_release.lua
+//go:embed lua/rw_release.lua
 var rwRelease string
 
 func newRWScript(source string) *script { return newScript(rwSource + source) }
 
-// The two sides of the lock differ in how they are taken. What an id has, if
-// anything, is found under either.
+// The two sides of the lock differ only in how they are acquired. Renewal and release find the hold of an id on either
+// side.
 var (
 	rwReadKind = &kind{
 		name:    "rw",
@@ -41,49 +41,41 @@ var (
 	}
 )
 
-// ErrUpgrade is returned at once to an [Owner] that asks for the write lock
-// while it has the read lock only: it would wait for itself. Release the read
-// lock first, and look again at what was read; or take the write lock from the
-// beginning, and use [RWMutex.Downgrade].
+// ErrUpgrade is returned at once when an [Owner] requests the write lock while it has only the read lock: it would wait
+// for itself. Release the read lock first and read the data again, or acquire the write lock from the beginning and use
+// [RWMutex.Downgrade].
 var ErrUpgrade = errors.New("a read lock cannot become a write lock")
 
-// An RWMutex is had by one writer, or by any number of readers. Who comes first
-// goes first, over all processes; readers with no writer between them go
-// together. So neither a stream of readers nor one of writers keeps the others
-// out, and TryLock fails, too, where Lock would stand behind somebody: a reader
-// behind a writer who waits, a writer behind anybody who does. A waiter whose
-// process died delays those behind it by 4 to 5 s once.
+// An RWMutex is held by one writer or by any number of readers. It is granted in order of arrival across all processes;
+// adjacent readers share it. Neither a stream of readers nor one of writers excludes the others. TryLock fails wherever
+// Lock would have to queue: a reader behind a waiting writer, a writer behind any waiter. A waiter whose process died
+// delays those behind it by 4 to 5 s once.
 //
-// An [Owner] in the ctx of Lock and TryLock makes the lock reentrant. A writer
-// may take either side again, and a reader may read again, whoever waits. A
-// reader that asks to write gets [ErrUpgrade]. Without an owner each call is a
-// stranger to everybody, itself included: to take one side while having the
-// other is to wait for oneself.
+// An [Owner] in the ctx of Lock and TryLock makes the lock reentrant. A writer may acquire either side again, and a
+// reader may read again, regardless of waiters. A reader that requests the write lock gets [ErrUpgrade]. A call without
+// an owner counts as a new owner each time: if it holds one side and waits for the other, it waits for itself.
 //
-// Each Lock is a hold of its own with a lease of its own. The lock is free for
-// writers when all read holds and all write holds have been released or have
-// expired, and for readers when all write holds have.
+// Each Lock is a hold of its own, with a lease of its own. The lock is free for writers when all holds have been
+// released or have expired, and for readers when all write holds have.
 //
-// Each new writer has a fencing token of its own; when it takes the lock again,
-// on either side, the token stays the same. A read hold has the token of the
-// last writer, all readers the same: what they read was written under that
-// token or an earlier one, and the next writer's is greater. If nobody wrote
-// for an hour, it is one between the two writers'.
+// Each new writer has a fencing token of its own; the token stays the same when that writer acquires either side again.
+// A read hold has the token of the last writer, the same for all readers: what they read was written under that token
+// or an earlier one, and the next writer's token is greater. After an hour without a writer, readers get a new token
+// between the two writers'.
 type RWMutex struct{ read, write rwSide }
 
-// RW returns the read-write lock of that name, which may be any text but the
-// empty one. It does not talk to the server.
+// RW returns the read-write lock with that name, which must not be empty. It sends no command.
 func (c *Client) RW(name string) *RWMutex {
 	return &RWMutex{rwSide{c, rwReadKind, name}, rwSide{c, rwWriteKind, name}}
 }
 
-// Read returns the side of the lock that is shared.
+// Read returns the shared side of the lock.
 func (m *RWMutex) Read() Locker { return &m.read }
 
-// Write returns the side of the lock that is exclusive.
+// Write returns the exclusive side of the lock.
 func (m *RWMutex) Write() Locker { return &m.write }
 
-// An rwSide is one of the two.
+// An rwSide is one of the two sides.
 type rwSide struct {
 	c    *Client
 	kind *kind
@@ -95,7 +87,7 @@ func (s *rwSide) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return s.take(ctx, opts, true)
 }
 
-// TryLock implements [Locker]. It never waits, and never stands in the queue.
+// TryLock implements [Locker]. It never waits, and never enters the queue.
 func (s *rwSide) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return s.take(ctx, opts, false)
 }
@@ -106,8 +98,7 @@ func (s *rwSide) take(ctx context.Context, opts []Option, wait bool) (*Hold, err
 	return n.lock(ctx, opts, wait, owner)
 }
 
-// rwKeys are the keys of a read-write lock, with those of an owner's if there is
-// one.
+// rwKeys returns the keys of a read-write lock, including those of the owner if there is one.
 func rwKeys(prefix, name string, owner Owner) []string {
 	more := []string{fenceKey, "readers", "writer"}
 	if owner != "" {

@@ -8,29 +8,27 @@ import (
 	"time"
 )
 
-//go:embed rw_downgrade.lua
+//go:embed lua/rw_downgrade.lua
 var rwDowngrade string
 
-// A downgrade is a renewal that leaves a read hold.
+// A downgrade is a renewal that turns a write hold into a read hold.
 var rwDowngradeKind = &kind{
 	name:    rwWriteKind.name,
 	renew:   newRWScript(rwDowngrade),
 	release: rwWriteKind.release,
 }
 
-// Downgrade makes a read hold of a write hold, without letting another writer
-// in between, and lets the waiting readers in unless the owner has further write
-// holds. h ends as by a release: its Context with cause [ErrReleased]; its
-// Release does nothing. The new hold has the same token, the same kind of lease
-// (a fixed one begins anew), and the values of ctx. It is to be released.
+// Downgrade turns a write hold into a read hold. No other writer gets in between, and the waiting readers get in unless
+// the owner has further write holds. h ends as by a release: its Context ends with cause [ErrReleased], and its Release
+// does nothing. The new hold has the same token, the same kind of lease (a fixed one starts anew) and the values of
+// ctx. It must be released.
 //
-// The error matches ErrNotHeld if h had ended, or if the server said just now
-// that it is lost. It matches ErrUncertain if the server may have done it but
-// gave no answer for 1.5 s: then h is lost, too, and what it may have left is
-// released in the background. After any other error h is what it was.
+// The error matches ErrNotHeld if h had ended or the server has just reported it lost. It matches ErrUncertain if the
+// server may have executed the downgrade but did not answer for 1.5 s: h is then lost, and what it may have left is
+// released in the background. After any other error h is unchanged.
 //
-// If ctx ends first, the error matches ctx.Err() and ErrUncertain; the downgrade
-// goes on in the background, and its hold is released at once.
+// If ctx ends first, the error matches ctx.Err() and ErrUncertain; the downgrade continues in the background, and its
+// hold is released at once.
 func (m *RWMutex) Downgrade(ctx context.Context, h *Hold) (*Hold, error) {
 	cl := m.writeClaim(h)
 	if cl == nil {
@@ -57,7 +55,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, h *Hold) (*Hold, error) {
 	return r.hold, r.err
 }
 
-// writeClaim is the claim of a write hold of m, or nil if h is something else.
+// writeClaim returns the claim of a write hold of m, or nil if h is another kind of hold.
 func (m *RWMutex) writeClaim(h *Hold) *claim {
 	if h == nil {
 		return nil
@@ -69,13 +67,13 @@ func (m *RWMutex) writeClaim(h *Hold) *claim {
 	return cl
 }
 
-// downgrade is Downgrade without the wait for a context. ctx has no end.
+// downgrade is Downgrade for a ctx that has no end.
 func (h *Hold) downgrade(ctx context.Context, cl *claim) (*Hold, error) {
-	h.op.Lock() // joins a renewal in flight
+	h.op.Lock() // waits for a renewal in flight
 	defer h.op.Unlock()
 	began := time.Now()
-	g, executed, err := h.askToDowngrade(ctx, cl)
-	if err == nil && h.replaced() {
+	g, executed, err := h.sendDowngrade(ctx, cl)
+	if err == nil && h.endReplaced() {
 		h.emit(EventReleased, nil)
 		if g.observe != nil {
 			g.observe(acquireEvent(g.kind, g.name, began, nil))
@@ -84,37 +82,35 @@ func (h *Hold) downgrade(ctx context.Context, cl *claim) (*Hold, error) {
 	}
 	switch {
 	case err == nil: // it ended meanwhile
-		err = h.notHeld()
+		err = h.notHeldError()
 	case executed && !errors.Is(err, ErrNotHeld):
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
 		h.lose(err)
 	}
 	if executed {
-		// Whichever of the two it is on the server; a Release that comes later
-		// may find nothing.
-		cl.freed = true
+		// The server has the write hold or the read hold; release either. A later Release of h may find nothing.
+		cl.mayHaveFreed = true
 		cl.undoLater(cl.sendRelease())
 	}
 	return nil, fmt.Errorf("lock: downgrading %q: %w", h.g.name, err)
 }
 
-// askToDowngrade asks again and again until there is an answer, h ends, or
-// releaseWindow is over. It returns what the new hold is to be, and whether the
-// server may have it, or h still.
-func (h *Hold) askToDowngrade(ctx context.Context, cl *claim) (g grant, executed bool, err error) {
+// sendDowngrade sends the downgrade, with retries, until it is answered, h ends, or releaseWindow is over. It returns
+// the grant of the new hold, and whether the server may have executed the downgrade.
+func (h *Hold) sendDowngrade(ctx context.Context, cl *claim) (g grant, executed bool, err error) {
 	as := func(k *kind) *claim {
 		return &claim{c: cl.c, kind: k, keys: cl.keys, id: cl.id, lease: cl.lease, extra: cl.extra}
 	}
-	asker := as(rwDowngradeKind)
-	giveUp := time.Now().Add(releaseWindow)
+	downgrader := as(rwDowngradeKind)
+	deadline := time.Now().Add(releaseWindow)
 	for try := 0; ; try++ {
 		h.mu.Lock()
 		stillHeld, lease := h.state == held, h.lease
 		h.mu.Unlock()
 		if !stillHeld {
-			return grant{}, executed, h.notHeld()
+			return grant{}, executed, h.notHeldError()
 		}
-		validUntil, err := asker.renew(ctx, lease)
+		validUntil, err := downgrader.renew(ctx, lease)
 		switch {
 		case err == nil:
 			g = h.g // name, token, observer and so on
@@ -122,19 +118,19 @@ func (h *Hold) askToDowngrade(ctx context.Context, cl *claim) (g grant, executed
 			return g, true, nil
 		case errors.Is(err, ErrNotHeld):
 			h.lose(err)
-			return grant{}, false, h.notHeld()
+			return grant{}, false, h.notHeldError()
 		}
 		executed = executed || !notExecuted(err)
 		pause := backoff(try)
-		if time.Now().Add(pause).After(giveUp) {
+		if time.Now().Add(pause).After(deadline) {
 			return grant{}, executed, err
 		}
 		time.Sleep(pause)
 	}
 }
 
-// replaced ends a hold that is still held, because another has taken its place.
-func (h *Hold) replaced() bool {
+// endReplaced ends a hold that is still held, because a read hold replaces it.
+func (h *Hold) endReplaced() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.state != held {

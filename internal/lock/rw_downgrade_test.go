@@ -51,7 +51,7 @@ func TestDowngrade(t *testing.T) {
 }
 
 // Others may read when the last write hold is gone.
-func TestDowngradeOfOneOfTwo(t *testing.T) {
+func TestDowngradeOfOneOfTwoWriteHolds(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		m, me := newLocks(t, addr).RW("a"), owned(t)
@@ -70,7 +70,7 @@ func TestDowngradeOfOneOfTwo(t *testing.T) {
 	})
 }
 
-func TestDowngradeOfSomethingElse(t *testing.T) {
+func TestDowngradeRejectsOtherHolds(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
@@ -97,7 +97,7 @@ func TestDowngradeOfSomethingElse(t *testing.T) {
 	})
 }
 
-func TestDowngradeKeepsTheKindOfLease(t *testing.T) {
+func TestDowngradeKeepsKindOfLease(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		const lease = 900 * time.Millisecond
@@ -121,7 +121,7 @@ func TestDowngradeKeepsTheKindOfLease(t *testing.T) {
 	})
 }
 
-func TestDowngradeOfALostHold(t *testing.T) {
+func TestDowngradeOfLostHold(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -132,7 +132,7 @@ func TestDowngradeOfALostHold(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrLost)
 
-		// The holder has not heard of it yet, and somebody else has it.
+		// The hold was lost without its holder noticing, and the lock has another holder.
 		w = must(t)(m.Write().Lock(ctx))
 		require.NoError(t, rdb.Del(ctx, rwKeys(DefaultPrefix, "a", "")[0]).Err())
 		next := must(t)(m.Write().Lock(ctx))
@@ -148,14 +148,14 @@ func TestDowngradeOfALostHold(t *testing.T) {
 	})
 }
 
-// rwFaulty is the lock "a" behind a proxy. The connection and the scripts are
-// there, so that the next requests are those of the test.
+// rwFaulty returns a Client behind a proxy. The connection is open and the scripts are loaded, so that the next
+// requests are those of the test.
 func rwFaulty(t *testing.T, addr string, opts ...ClientOption) (*Client, *proxy) {
 	t.Helper()
 	p := startProxy(t, addr)
 	c := newLocks(t, p.addr, opts...)
 	ctx, m := soon(t), c.RW("warm")
-	unhurried(c, func() {
+	withLongTimeout(c, func() {
 		r := must(t)(m.Downgrade(ctx, must(t)(m.Write().Lock(ctx))))
 		require.NoError(t, r.Extend(ctx, time.Minute))
 		release(t, r)
@@ -164,7 +164,7 @@ func rwFaulty(t *testing.T, addr string, opts ...ClientOption) (*Client, *proxy)
 	return c, p
 }
 
-// It was done, and is asked for again until that is heard.
+// The downgrade was executed, and is repeated until its reply arrives.
 func TestDowngradeReplyLost(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -186,8 +186,7 @@ func TestDowngradeReplyLost(t *testing.T) {
 	})
 }
 
-// It may have been done, and nobody ever says: nothing of it is relied upon, and
-// nothing is left.
+// The downgrade may have been executed, and no reply ever arrives: its hold is not used, and nothing is left behind.
 func TestDowngradeUnconfirmed(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -207,14 +206,14 @@ func TestDowngradeUnconfirmed(t *testing.T) {
 	})
 }
 
-// The caller leaves while the server is silent: the call ends at once, the
-// downgrade later, and the lock is free.
+// The caller's context ends while the server is silent: the call returns at once, the downgrade ends later, and the
+// lock is free.
 func TestDowngradeCancelled(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		c, p := rwFaulty(t, addr)
 		c.exec.timeout = 10 * time.Second
 		m := c.RW("a")
-		soonest(t, cancelBound, func() time.Duration {
+		requireOneWithin(t, cancelBound, func() time.Duration {
 			w := must(t)(m.Write().Lock(soon(t)))
 			p.inject(muteReply, anyCmd, always)
 			var left context.Context
@@ -227,7 +226,7 @@ func TestDowngradeCancelled(t *testing.T) {
 			require.ErrorIs(t, err, ErrUncertain)
 			_, err = m.Downgrade(left, w)
 			require.ErrorIs(t, err, context.Canceled)
-			require.NotErrorIs(t, err, ErrUncertain, "that was not even sent")
+			require.NotErrorIs(t, err, ErrUncertain, "the request was not sent")
 			p.heal()
 			<-w.Context().Done()
 			nothingLeft(t, newClient(t, addr))
@@ -236,7 +235,7 @@ func TestDowngradeCancelled(t *testing.T) {
 	})
 }
 
-// The server refuses: nothing was done, and the caller goes on writing.
+// The server refuses: nothing was executed, and the caller keeps the write hold.
 func TestDowngradeNotExecuted(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

@@ -22,7 +22,7 @@ func TestRWAcquireReplyLost(t *testing.T) {
 			p.inject(dropReply, side.kind.acquire.sha, 1)
 			_, err := lock(me)
 			require.ErrorIs(t, err, io.EOF)
-			require.NotErrorIs(t, err, ErrNotAcquired, "the server is in trouble, the lock is free")
+			require.NotErrorIs(t, err, ErrNotAcquired, "the server fails, but the lock is free")
 			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
 			require.Equal(t, 1, p.broken())
 			nothingLeft(t, newClient(t, addr))
@@ -30,7 +30,7 @@ func TestRWAcquireReplyLost(t *testing.T) {
 	})
 }
 
-// A waiter whose answers are lost asks again as the same, and so gets in once.
+// A waiter whose replies are lost repeats its attempt with the same id, and so gets in once.
 func TestRWWaiterReplyLost(t *testing.T) {
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
@@ -42,15 +42,14 @@ func TestRWWaiterReplyLost(t *testing.T) {
 		p.inject(dropReply, side.kind.acquire.sha, 2)
 		release(t, h)
 		next := arrived(t, got)
-		assert.Positive(t, p.broken(), "no answer was lost")
+		assert.Positive(t, p.broken(), "no reply was lost")
 		assert.Zero(t, waiters(t, rdb, "rw", "a"))
 		release(t, next)
 		nothingLeft(t, rdb)
 	})
 }
 
-// Whoever waits hears of a release whose answer is lost; the one who released
-// hears that it did.
+// A release whose reply is lost still wakes the waiters, and succeeds.
 func TestRWReleaseReplyLost(t *testing.T) {
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
@@ -83,9 +82,8 @@ func TestRWRenewReplyLost(t *testing.T) {
 	})
 }
 
-// No renewal is executed: the holder hears before the server lets go, and the
-// waiter gets in.
-func TestRWRenewalsFail(t *testing.T) {
+// No renewal is executed: the hold ends before the server frees the lock, and the waiter gets in.
+func TestRWFailedRenewalsEndHold(t *testing.T) {
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		c, p := rwFaulty(t, addr, WithWatchdog(4*time.Second))
@@ -93,7 +91,7 @@ func TestRWRenewalsFail(t *testing.T) {
 		got := background(ctx, newLocks(t, addr).RW("a").Write())
 		p.inject(refuse, side.kind.renew.sha, always)
 		requireDone(t, h.Context(), ErrLost)
-		assert.Empty(t, got, "the server let go first")
+		assert.Empty(t, got, "the server freed the lock first")
 		next := arrived(t, got)
 		p.heal()
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
@@ -103,10 +101,10 @@ func TestRWRenewalsFail(t *testing.T) {
 	})
 }
 
-func TestRWCancelWithACommandInFlight(t *testing.T) {
+func TestRWCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		c, p := rwFaulty(t, addr)
-		c.exec.timeout, c.exec.flights = 10*time.Second, soloFlights
+		c.exec.timeout, c.exec.maxInFlight = 10*time.Second, maxInFlightSolo
 		l := side.of(c.RW("a"))
 		p.inject(muteReply, anyCmd, always)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock} {
@@ -140,8 +138,8 @@ func TestRWScriptFlush(t *testing.T) {
 	})
 }
 
-// Somebody deletes the holds: their holders hear, and the waiter gets in.
-func TestRWKeyDeleted(t *testing.T) {
+// The keys of the holds are deleted: the holds are lost, and the waiter gets in.
+func TestRWDeletedKeysEndHolds(t *testing.T) {
 	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		ctx, me := soon(t), owned(t)
 		rdb := newClient(t, addr)
@@ -154,15 +152,15 @@ func TestRWKeyDeleted(t *testing.T) {
 		requireDone(t, h.Context(), ErrLost)
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		_, err := side.of(newLocks(t, addr).RW("a")).TryLock(me)
-		require.ErrorIs(t, err, ErrNotAcquired, "it thinks that it has it")
+		require.ErrorIs(t, err, ErrNotAcquired, "the hold is not lost")
 		require.NoError(t, next.Extend(ctx, time.Minute), "the loser freed the winner's lock")
 		release(t, next)
 		nothingLeft(t, rdb)
 	})
 }
 
-// Wakes are lost with the connection; after a reconnect all ask.
-func TestRWPubSubKilled(t *testing.T) {
+// Wake messages are lost with the connection; after a reconnect all waiters retry.
+func TestRWWaitersSurviveKilledPubSub(t *testing.T) {
 	eachSideOnRedis(t, func(t *testing.T, server *testenv.Redis, side rwSideOf) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)
@@ -186,9 +184,9 @@ func TestRWPubSubKilled(t *testing.T) {
 	})
 }
 
-// The server comes back without its data: the old holder hears, the waiter gets
-// in, a writer with a greater token, and is renewed.
-func TestRWRestartedEmpty(t *testing.T) {
+// The server restarts without its data: the hold is lost, and the waiter gets in, a writer with a greater token, and is
+// renewed.
+func TestRWServerRestartedWithoutData(t *testing.T) {
 	eachSideOnRedis(t, func(t *testing.T, server *testenv.Redis, side rwSideOf) {
 		ctx := soon(t)
 		old := must(t)(newLocks(t, server.Addr, WithWatchdog(3*time.Second)).RW("a").Write().Lock(ctx))
@@ -206,7 +204,7 @@ func TestRWRestartedEmpty(t *testing.T) {
 	})
 }
 
-// All keys of a lock are on one node, and wakes reach all.
+// All keys of a lock are on one node, and wake messages reach all waiters.
 func TestRWOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartRedisCluster(t)

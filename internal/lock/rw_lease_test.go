@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each hold has a lease of its own: the dead do not pin the lock, and what lasts
-// longest counts.
+// Each hold has a lease of its own: the hold of a dead process ends, and the longest lease counts.
 func TestRWLeases(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		const lease = 900 * time.Millisecond
@@ -17,9 +16,9 @@ func TestRWLeases(t *testing.T) {
 		rdb := newClient(t, addr)
 		dead, m := newLocks(t, addr).RW("a"), newLocks(t, addr).RW("a")
 
-		// The last reader is dead, and so is then the writer.
+		// The last reader is dead, and then so is the writer.
 		release(t, must(t)(dead.Read().Lock(ctx)))
-		soonest(t, atOnce, func() time.Duration {
+		requireOneWithin(t, leaseEndBound, func() time.Duration {
 			_ = must(t)(dead.Read().Lock(ctx, WithLease(lease)))
 			_ = must(t)(m.Write().Lock(ctx, WithLease(lease)))
 			var readers []<-chan outcome
@@ -36,7 +35,7 @@ func TestRWLeases(t *testing.T) {
 			return late
 		})
 
-		// A reader is dead, another is not.
+		// One reader is dead, another is not.
 		_ = must(t)(dead.Read().Lock(ctx, WithLease(lease)))
 		alive := must(t)(m.Read().Lock(ctx))
 		time.Sleep(lease + 10*time.Millisecond)
@@ -45,7 +44,7 @@ func TestRWLeases(t *testing.T) {
 		release(t, alive)
 		release(t, must(t)(m.Write().TryLock(ctx)))
 
-		// An owner's lease that ends does not end its others, nor shorten them.
+		// An owner's lease that ends neither ends nor shortens its others.
 		_ = must(t)(dead.Write().Lock(me, WithLease(lease)))
 		w := must(t)(m.Write().Lock(me))
 		_ = must(t)(m.Write().Lock(me, WithLease(lease)))
@@ -60,16 +59,15 @@ func TestRWLeases(t *testing.T) {
 	})
 }
 
-// A hold whose lease has ended is over, though others of its kind go on; and
-// what nobody releases goes by itself.
-func TestRWExpiredAmongOthers(t *testing.T) {
+// A hold whose lease has ended is over even if others of its kind continue. Holds that are never released expire.
+func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
 	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		me := owned(t)
 		c := newLocks(t, addr)
 		m := side.of(c.RW("a"))
 		long := must(t)(m.Lock(me, WithLease(10*time.Second)))
 		short := must(t)(m.Lock(me, WithLease(time.Second)))
-		ends := time.Now().Add(time.Second) // on the server, too, however long the answer was on its way
+		ends := time.Now().Add(time.Second) // on the server too, however long the reply took
 		requireDone(t, short.Context(), ErrLost)
 		time.Sleep(time.Until(ends.Add(MinLease)))
 		cl := short.g.keeper
@@ -109,8 +107,7 @@ func TestReadHoldOutlivesTheWrite(t *testing.T) {
 	})
 }
 
-// A read hold has the token of the last writer, for as long as anybody holds
-// the lock.
+// A read hold has the token of the last writer for as long as the lock is held.
 func TestRWTokens(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx, me := soon(t), owned(t)
@@ -121,7 +118,7 @@ func TestRWTokens(t *testing.T) {
 		ttl := func() time.Duration { return rdb.PTTL(ctx, fence).Val() }
 
 		early := must(t)(m.Read().Lock(me))
-		assert.Positive(t, early.Token(), "nobody has written yet")
+		assert.Positive(t, early.Token(), "there was no writer yet")
 		assert.Equal(t, early.Token(), must(t)(m.Read().Lock(ctx)).Token())
 		require.NoError(t, rdb.FlushAll(ctx).Err())
 
@@ -136,7 +133,7 @@ func TestRWTokens(t *testing.T) {
 			assert.Equal(t, last, two.Token())
 			release(t, one, two)
 		}
-		// The token lives as long as the holds do, whatever is renewed or taken.
+		// The token is kept as long as the holds, whatever is renewed or acquired.
 		h := must(t)(m.Read().Lock(me, WithLease(MaxLease)))
 		release(t, must(t)(m.Read().Lock(me, WithLease(time.Second))))
 		assert.Greater(t, ttl(), MaxLease)

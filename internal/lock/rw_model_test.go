@@ -12,17 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An rwActor is a claim as the model sees it.
+// An rwActor is a claim from the view of the model.
 type rwActor struct {
 	*claim
 	owner string // its id if it has none
 	write bool
 	token uint64 // if it is inside
-	woken bool   // since it asked last
+	woken bool   // since its last acquire
 }
 
-// rwModel is what the scripts should do, said in another way. It is given one
-// command after another, each of which may come twice, and no lease ends.
+// rwModel is an independent model of the scripts. It receives one command after another, each of which may be repeated,
+// and no lease ends.
 type rwModel struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -35,7 +35,7 @@ type rwModel struct {
 	history []string
 }
 
-// can says whether a may get in, and whether it will never.
+// can reports whether a may get in now, and whether it never will.
 func (m *rwModel) can(a *rwActor) (yes, never bool) {
 	reading, writing := false, false
 	for _, h := range m.holds {
@@ -62,11 +62,11 @@ func (m *rwModel) can(a *rwActor) (yes, never bool) {
 	return !writing && !slices.ContainsFunc(ahead, func(b *rwActor) bool { return b.write }), false
 }
 
-// ask lets a ask, and compares the answer.
-func (m *rwModel) ask(a *rwActor, mode string) {
+// acquire lets a acquire, and compares the reply.
+func (m *rwModel) acquire(a *rwActor, mode string) {
 	yes, never := m.can(a)
 	inside := slices.Contains(m.holds, a)
-	v, err := a.ask(context.Background(), mode)
+	v, err := a.acquireOnce(context.Background(), mode)
 	a.woken = false
 	switch {
 	case inside:
@@ -99,7 +99,7 @@ func (m *rwModel) enter(a *rwActor, token uint64) {
 	m.holds = append(m.holds, a)
 }
 
-// end releases a, or lets it leave, or does nothing to it.
+// end releases a, removes it from the queue, or has no effect.
 func (m *rwModel) end(a *rwActor) {
 	is := func(b *rwActor) bool { return b == a }
 	had := slices.Contains(m.holds, a)
@@ -118,7 +118,7 @@ func (m *rwModel) end(a *rwActor) {
 	}
 }
 
-// downgrade sends the downgrade of whatever a is.
+// downgrade sends the downgrade of a, whatever its state.
 func (m *rwModel) downgrade(a *rwActor) {
 	asker := *a.claim
 	asker.kind = rwDowngradeKind
@@ -127,16 +127,16 @@ func (m *rwModel) downgrade(a *rwActor) {
 		require.ErrorIs(m.t, err, ErrNotHeld)
 		return
 	}
-	require.NoError(m.t, err) // for the first time, or again
+	require.NoError(m.t, err) // the first time, or again
 	a.write, a.kind = false, rwReadKind
 }
 
-// step does something at random.
+// step runs one random command.
 func (m *rwModel) step() {
-	everybody := slices.Concat(m.holds, m.queue)
+	all := slices.Concat(m.holds, m.queue)
 	a := m.actor()
-	if len(everybody) > 0 && m.rng.IntN(3) > 0 {
-		a = everybody[m.rng.IntN(len(everybody))]
+	if len(all) > 0 && m.rng.IntN(3) > 0 {
+		a = all[m.rng.IntN(len(all))]
 	}
 	mode := modeWait
 	what := m.rng.IntN(10)
@@ -144,19 +144,19 @@ func (m *rwModel) step() {
 	case a.write && slices.Contains(m.holds, a) && what < 3, what == 9:
 		m.note("downgrade", a)
 		m.downgrade(a)
-	case what < 5 && len(everybody) > m.rng.IntN(8):
+	case what < 5 && len(all) > m.rng.IntN(8):
 		m.note("end", a)
 		m.end(a)
-	case what == 5 && !slices.Contains(everybody, a):
+	case what == 5 && !slices.Contains(all, a):
 		mode = modeTry
 		fallthrough
 	default:
-		m.note("ask "+mode, a)
-		m.ask(a, mode)
+		m.note("acquire "+mode, a)
+		m.acquire(a, mode)
 	}
 }
 
-// actor is somebody new: one of four owners, or of none.
+// actor returns a new actor with one of four owners, or none.
 func (m *rwModel) actor() *rwActor {
 	owner := ""
 	if o := m.rng.IntN(8); o < 4 {
@@ -178,23 +178,22 @@ func (m *rwModel) note(what string, a *rwActor) {
 	m.history = append(m.history, fmt.Sprintf("%-10s %s write=%v owner=%s", what, a.id[len(m.c.id):], a.write, a.owner))
 }
 
-// check compares the server with the model. Above all, no wake is lost: whoever
-// could get in, or will never, has been told since it asked last; and nobody
-// else has.
+// check compares the server with the model. Above all, no wake is lost: every waiter that could get in, or never will,
+// was woken since its last acquire, and no other was.
 func (m *rwModel) check() {
 	ctx := context.Background()
 	for _, id := range wokenBy(ctx, m.t, m.rdb, m.wakes, m.c.hub.channel) {
 		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == id })
-		require.GreaterOrEqual(m.t, i, 0, "woke somebody who does not wait")
+		require.GreaterOrEqual(m.t, i, 0, "an id that does not wait was woken")
 		yes, never := m.can(m.queue[i])
-		require.True(m.t, yes || never, "woke %s in vain", id)
+		require.True(m.t, yes || never, "%s was woken but cannot get in", id)
 		m.queue[i].woken = true
 	}
 	var queue []string
 	for _, a := range m.queue {
 		queue = append(queue, a.id)
 		yes, never := m.can(a)
-		require.True(m.t, !yes && !never || a.woken, "%s could get in, or need not wait, and sleeps", a.id)
+		require.True(m.t, !yes && !never || a.woken, "%s could get in, or never will, and was not woken", a.id)
 	}
 	keys := rwKeys(DefaultPrefix, "a", "")
 	require.Equal(m.t, queue, append([]string(nil), m.rdb.ZRange(ctx, keys[1], 0, -1).Val()...))
@@ -207,7 +206,7 @@ func (m *rwModel) check() {
 	require.Equal(m.t, count[false], m.rdb.ZCard(ctx, keys[4]).Val(), "readers")
 }
 
-// wokenBy are the ids that were published since it was called last.
+// wokenBy returns the ids published since its last call.
 func wokenBy(ctx context.Context, t *testing.T, rdb *redis.Client, wakes *redis.PubSub, channel string) (ids []string) {
 	t.Helper()
 	require.NoError(t, rdb.Publish(ctx, channel, "end").Err())
@@ -221,7 +220,7 @@ func wokenBy(ctx context.Context, t *testing.T, rdb *redis.Client, wakes *redis.
 	}
 }
 
-// One command at a time, at random, against the model.
+// One command at a time, at random, compared with the model.
 func TestRWModel(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		seed := rand.Uint64()
@@ -239,7 +238,7 @@ func TestRWModel(t *testing.T) {
 			}
 		}()
 		for range 40 {
-			// A waiter that does not ask for 4 s is dead, which the model does not know.
+			// A waiter that sends nothing for 4 s is dead, which the model does not represent.
 			for began, n := time.Now(), 0; n < 100 && time.Since(began) < 2*time.Second; n++ {
 				m.step()
 				m.check()
@@ -255,8 +254,8 @@ func TestRWModel(t *testing.T) {
 	})
 }
 
-// Who waits for a lease hears when an earlier end takes its place.
-func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
+// A waiter for a lease is woken if the lock becomes free earlier.
+func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		c, rdb := newLocks(t, addr), newClient(t, addr)
@@ -267,9 +266,9 @@ func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
 		attempt := func(k *kind, lease time.Duration, owner Owner) *claim {
 			return c.newClaim(k, rwKeys(DefaultPrefix, "a", owner), lease, string(owner))
 		}
-		elsewhere := newLocks(t, addr) // so that nothing is left to mine without its asking
-		ask := func(cl *claim, ok bool) {
-			v, err := cl.ask(ctx, modeWait)
+		elsewhere := newLocks(t, addr) // so that the lock is not handed over to mine
+		acquire := func(cl *claim, ok bool) {
+			v, err := cl.acquireOnce(ctx, modeWait)
 			require.NoError(t, err)
 			require.Equal(t, ok, v.ok)
 		}
@@ -279,12 +278,12 @@ func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
 				_, err := mine.renew(ctx, short)
 				require.NoError(t, err)
 			},
-			"the shorter one is left": func(mine *claim) {
-				ask(attempt(side.kind, short, "me"), true)
+			"the shorter hold is left": func(mine *claim) {
+				acquire(attempt(side.kind, short, "me"), true)
 				require.NoError(t, mine.release(ctx))
 			},
-			"the shorter one, to read, is left": func(mine *claim) {
-				ask(attempt(rwReadKind, short, "me"), true)
+			"the shorter read hold is left": func(mine *claim) {
+				acquire(attempt(rwReadKind, short, "me"), true)
 				require.NoError(t, mine.release(ctx))
 			},
 			"downgraded": func(mine *claim) {
@@ -297,14 +296,14 @@ func TestRWHeadHearsOfAnEarlierEnd(t *testing.T) {
 			require.NoError(t, rdb.FlushAll(ctx).Err())
 			first := elsewhere.newClaim(rwWriteKind, rwKeys(DefaultPrefix, "a", ""), time.Hour, "")
 			mine, waiter := attempt(side.kind, time.Hour, "me"), attempt(rwWriteKind, time.Hour, "")
-			ask(first, true)
-			ask(mine, false)
-			ask(waiter, false)
+			acquire(first, true)
+			acquire(mine, false)
+			acquire(waiter, false)
 			require.NoError(t, first.release(ctx))
 			if change == nil {
 				mine.lease = short
 			}
-			ask(mine, true)
+			acquire(mine, true)
 			if change != nil {
 				require.Equal(t, []string{mine.id}, wokenBy(ctx, t, rdb, wakes, c.hub.channel), name)
 				change(mine)

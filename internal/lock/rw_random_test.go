@@ -13,26 +13,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rwCrowd is who is inside, as those who are inside see it.
-type rwCrowd struct {
+// rwOccupancy records the holders inside, as observed by the players.
+type rwOccupancy struct {
 	t                *testing.T
 	readers, writers atomic.Int32
 	last             atomic.Uint64 // writer's token
 	uses, downgrades atomic.Int32
 	cut, crashed     atomic.Int32
-	together         atomic.Int32 // readers who met another
+	together         atomic.Int32 // readers that met another
 }
 
 // An rwPlayer uses one lock in all ways, and leaves at all moments.
 type rwPlayer struct {
-	*rwCrowd
+	*rwOccupancy
 	rng *rand.Rand
 	m   *RWMutex
 	ctx context.Context // of the whole test, with an owner
 }
 
-// play takes the lock once in some way. What is not cut short on purpose has to
-// succeed.
+// play acquires the lock once in some way. An attempt that is not cut short on purpose must succeed.
 func (p *rwPlayer) play() {
 	side, write := p.m.Read(), p.rng.IntN(3) == 0
 	if write {
@@ -45,13 +44,13 @@ func (p *rwPlayer) play() {
 		lock, cut = side.TryLock, true
 	}
 	var opts []Option
-	crash := p.rng.IntN(150) == 0 // 300 ms in which nobody gets in
+	crash := p.rng.IntN(150) == 0 // 300 ms in which the lock is blocked
 	if crash {
 		opts = append(opts, WithLease(300*time.Millisecond))
 	}
 	h, err := lock(ctx, opts...)
 	if crash && errors.Is(err, errTooLate) {
-		return // on a machine that stood still; it is not to work anyway
+		return // the machine stalled, and the hold must not be used
 	}
 	if err != nil {
 		p.cut.Add(1)
@@ -60,7 +59,7 @@ func (p *rwPlayer) play() {
 		return
 	}
 	p.uses.Add(1)
-	if crash { // it never works, nor releases
+	if crash { // it neither works nor releases
 		p.crashed.Add(1)
 		return
 	}
@@ -76,7 +75,7 @@ func (p *rwPlayer) play() {
 	p.release(h)
 }
 
-// wait is a ctx for one call, which may end soon.
+// wait returns a ctx for one call, which may end soon.
 func (p *rwPlayer) wait() (ctx context.Context, cut bool, cancel func()) {
 	if p.rng.IntN(4) > 0 {
 		return p.ctx, false, func() {}
@@ -85,7 +84,7 @@ func (p *rwPlayer) wait() (ctx context.Context, cut bool, cancel func()) {
 	return ctx, true, cancel
 }
 
-// writing is the work of a writer. It leaves nothing, or a read hold.
+// writing is the work of a writer. It returns nil or a read hold.
 func (p *rwPlayer) writing(h *Hold) *Hold {
 	assert.EqualValues(p.t, 1, p.writers.Add(1))
 	assert.Zero(p.t, p.readers.Load())
@@ -101,7 +100,7 @@ func (p *rwPlayer) writing(h *Hold) *Hold {
 		p.release(h)
 		return nil
 	}
-	p.readers.Add(1) // some may come before we hear of it
+	p.readers.Add(1) // some may get in before the downgrade returns
 	ctx, cut, cancel := p.wait()
 	defer cancel()
 	r, err := p.m.Downgrade(ctx, h)
@@ -119,7 +118,7 @@ func (p *rwPlayer) writing(h *Hold) *Hold {
 	return r
 }
 
-// reading is the work of a reader, who stays counted.
+// reading is the work of a reader, which stays counted.
 func (p *rwPlayer) reading(h *Hold) {
 	if p.readers.Add(1) > 1 {
 		p.together.Add(1)
@@ -135,7 +134,7 @@ func (p *rwPlayer) reading(h *Hold) {
 	assert.GreaterOrEqual(p.t, h.Token(), p.last.Load())
 }
 
-// again takes a side, or to read, inside h.
+// again acquires a side, or reads, inside h.
 func (p *rwPlayer) again(h *Hold, side Locker) {
 	if p.rng.IntN(2) == 0 {
 		side = p.m.Read()
@@ -149,7 +148,7 @@ func (p *rwPlayer) again(h *Hold, side Locker) {
 
 func (p *rwPlayer) pause() { time.Sleep(time.Duration(p.rng.IntN(300)) * time.Microsecond) }
 
-// release gives back, now and then without waiting for the answer.
+// release releases, now and then without waiting for the reply.
 func (p *rwPlayer) release(h *Hold) {
 	ctx, cut, cancel := p.wait()
 	defer cancel()
@@ -157,26 +156,26 @@ func (p *rwPlayer) release(h *Hold) {
 	assert.True(p.t, err == nil || cut && errors.Is(err, ErrUncertain), "%v", err)
 }
 
-// Thirty at once, for a while: at every moment the lock is as they think, and in
-// the end it is as if they had never been.
-func TestRWCrowd(t *testing.T) {
+// Thirty players for a while: at every moment the lock is in the state that they observe, and in the end nothing is
+// left.
+func TestRWRandomUse(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
 		for _, c := range clients {
-			c.exec.timeout = patience // a busy machine is no fault
+			c.exec.timeout = longTimeout // tolerates a busy machine
 		}
-		crowd := &rwCrowd{t: t}
-		all, cancel := context.WithTimeout(context.Background(), 3*patience)
+		crowd := &rwOccupancy{t: t}
+		all, cancel := context.WithTimeout(context.Background(), 3*longTimeout)
 		defer cancel()
 		stop := time.Now().Add(4 * time.Second)
 		var wg sync.WaitGroup
 		for i := range 30 {
-			p := &rwPlayer{rwCrowd: crowd, rng: rand.New(rand.NewPCG(seed, uint64(i))), m: clients[i%3].RW("a")}
+			p := &rwPlayer{rwOccupancy: crowd, rng: rand.New(rand.NewPCG(seed, uint64(i))), m: clients[i%3].RW("a")}
 			wg.Go(func() {
 				for time.Now().Before(stop) || crowd.uses.Load() < 200 {
-					p.ctx = WithOwner(all, NewOwner()) // not who crashed a moment ago
+					p.ctx = WithOwner(all, NewOwner()) // not the owner that crashed a moment ago
 					p.play()
 				}
 			})

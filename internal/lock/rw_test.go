@@ -21,8 +21,7 @@ type rwSideOf struct {
 
 var rwSides = []rwSideOf{{"read", rwReadKind, (*RWMutex).Read}, {"write", rwWriteKind, (*RWMutex).Write}}
 
-// eachSide runs test for each of them on these servers. The server is the test's
-// own.
+// eachSide runs test for both sides on these servers. The server belongs to the test alone.
 func eachSide(t *testing.T, on servers, test func(t *testing.T, addr string, side rwSideOf)) {
 	t.Helper()
 	on(t, func(t *testing.T, addr string) {
@@ -35,8 +34,7 @@ func eachSide(t *testing.T, on servers, test func(t *testing.T, addr string, sid
 	})
 }
 
-// eachSideOnRedis is eachSide for what only a real Redis can do. The tests run
-// side by side.
+// eachSideOnRedis is eachSide for what only a real Redis supports. The tests run in parallel.
 func eachSideOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, side rwSideOf)) {
 	t.Helper()
 	t.Parallel()
@@ -45,7 +43,7 @@ func eachSideOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis
 	}
 }
 
-// must is the hold of a Lock or a TryLock that has to succeed.
+// must returns the hold of a Lock or TryLock that must succeed.
 func must(t testing.TB) func(h *Hold, err error) *Hold {
 	t.Helper()
 	return func(h *Hold, err error) *Hold {
@@ -62,7 +60,7 @@ func release(t testing.TB, holds ...*Hold) {
 	}
 }
 
-// arrived is the hold of a background Lock that has to succeed.
+// arrived returns the hold of a background Lock that must succeed.
 func arrived(t testing.TB, got <-chan outcome) *Hold {
 	t.Helper()
 	o := <-got
@@ -125,20 +123,20 @@ func TestRWReentry(t *testing.T) {
 		}
 		release(t, h)
 		_, err := m.Read().TryLock(you)
-		require.ErrorIs(t, err, ErrNotAcquired, "it writes still")
+		require.ErrorIs(t, err, ErrNotAcquired, "the write hold is left")
 		release(t, again)
 		yours := must(t)(m.Read().TryLock(you))
 		assert.Equal(t, h.Token(), yours.Token())
 		_, err = m.Write().TryLock(soon(t))
-		require.ErrorIs(t, err, ErrNotAcquired, "two read still")
+		require.ErrorIs(t, err, ErrNotAcquired, "two readers are left")
 		release(t, reading, yours)
 		release(t, must(t)(m.Write().TryLock(you)))
 		nothingLeft(t, rdb)
 	})
 }
 
-// A reader reads again whoever waits: the one who waits, waits for it.
-func TestReaderReadsAgainBeforeAWriter(t *testing.T) {
+// A reader reads again regardless of the queue, because the waiters wait for it.
+func TestReaderReadsAgainBeforeWaitingWriter(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
@@ -149,10 +147,10 @@ func TestReaderReadsAgainBeforeAWriter(t *testing.T) {
 		again := []*Hold{must(t)(m.Read().TryLock(me)), must(t)(m.Read().Lock(me))}
 		assert.Equal(t, h.Token(), again[0].Token())
 		_, err := m.Read().TryLock(owned(t))
-		require.ErrorIs(t, err, ErrNotAcquired, "that is somebody else")
+		require.ErrorIs(t, err, ErrNotAcquired, "another owner")
 		release(t, h)
 		_, err = m.Write().TryLock(me)
-		require.ErrorIs(t, err, ErrUpgrade, "it reads twice still")
+		require.ErrorIs(t, err, ErrUpgrade, "two read holds are left")
 		release(t, again...)
 		release(t, arrived(t, writer))
 		nothingLeft(t, rdb)
@@ -188,7 +186,7 @@ func TestNoUpgrade(t *testing.T) {
 		refused("after having written")
 		release(t, r)
 
-		// Without an owner nobody can know, and it is a wait like any other.
+		// Without an owner the relation is unknown, and the call waits as any other.
 		h = must(t)(m.Read().Lock(soon(t)))
 		wait, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
@@ -200,7 +198,7 @@ func TestNoUpgrade(t *testing.T) {
 	})
 }
 
-// An owner who waits to write, and reads meanwhile, need not wait any longer.
+// An owner that waits to write, and reads meanwhile, gets ErrUpgrade at once.
 func TestUpgradeWhileWaiting(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
@@ -220,7 +218,7 @@ func TestUpgradeWhileWaiting(t *testing.T) {
 	})
 }
 
-func TestNamesOfRW(t *testing.T) {
+func TestRWNames(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)

@@ -8,31 +8,29 @@ import (
 	"time"
 )
 
-// MaxPermits bounds the permits of a semaphore, those that it lacks when
-// Available is negative, and the count of a latch: Redis scripts count exactly
-// no further than a little beyond.
+// MaxPermits bounds the permits of a semaphore, the permits missing when Available is negative, and the count of a
+// latch. Redis scripts count exactly only slightly beyond it.
 const MaxPermits = 1 << 50
 
-// unleased is the lease of a claim that takes something without one. A claim
-// drops what it gets later than that.
+// unleased is the lease of a claim for something without a lease. A claim drops a grant that arrives later than that.
 const unleased = MaxLease
 
 var (
-	//go:embed semaphore.lua
+	//go:embed lua/semaphore.lua
 	semaphoreSource string
-	//go:embed semaphore_acquire.lua
+	//go:embed lua/semaphore_acquire.lua
 	semaphoreAcquire string
-	//go:embed semaphore_leave.lua
+	//go:embed lua/semaphore_leave.lua
 	semaphoreLeave string
-	//go:embed semaphore_release.lua
+	//go:embed lua/semaphore_release.lua
 	semaphoreRelease string
-	//go:embed semaphore_set.lua
+	//go:embed lua/semaphore_set.lua
 	semaphoreSet string
-	//go:embed semaphore_add.lua
+	//go:embed lua/semaphore_add.lua
 	semaphoreAdd string
-	//go:embed semaphore_drain.lua
+	//go:embed lua/semaphore_drain.lua
 	semaphoreDrain string
-	//go:embed semaphore_available.lua
+	//go:embed lua/semaphore_available.lua
 	semaphoreAvailable string
 )
 
@@ -46,45 +44,38 @@ var (
 	semaphorePool   = newPoolScripts(semaphoreSource)
 	releaseScript   = newScript(semaphoreSource + requestSource + semaphoreRelease)
 	drainScript     = newScript(semaphoreSource + requestSource + semaphoreDrain)
-	errTooFewHeld   = fmt.Errorf("%w: fewer permits are taken than were to be released", ErrNotHeld)
-	errTooManyTotal = errors.New("that is more permits than MaxPermits, or lacks more")
+	errTooFewHeld   = fmt.Errorf("%w: fewer permits are held than were to be released", ErrNotHeld)
+	errTooManyTotal = errors.New("the total would exceed MaxPermits or fall below -MaxPermits")
 )
 
-// A Semaphore has a number of permits in Redis that anybody takes, any number
-// at a time, and gives back. It does not know who has them: what a process
-// took that died is lost until somebody releases it, and what is given back
-// need not have been taken by the same caller. Prefer [LeasedSemaphore] where
-// permits should come back by themselves.
+// A Semaphore is a number of permits in Redis, of which a caller takes any number at a time and releases it later. It
+// does not record holders: the permits of a process that died stay taken until another caller releases them, and a
+// caller may release permits that it did not take. Prefer [LeasedSemaphore] if permits should return by themselves.
 //
-// Those who wait are let in in the order in which they came. So one who wants
-// many is not overtaken for ever by those who want few; the few wait behind
-// it, although there may be enough for them. A waiter whose process died delays
-// those behind it by 4 to 5 s once.
+// Waiters are admitted in order of arrival. A request for many permits is therefore never starved by small ones, which
+// wait behind it even if there are enough permits for them. A waiter whose process died delays those behind it by 4 to
+// 5 s once.
 //
-// A semaphore stays in Redis until its key is deleted. Then it has no permits,
-// as one that was never set, and what was held of it is void.
+// A semaphore stays in Redis until its key is deleted. It then has no permits, like one that was never set, and the
+// permits held are void.
 //
-// Every change is made once, also if a reply is lost: it is then asked for
-// again, for at most 10 s. An Acquire is undone instead.
+// Every change is executed once, even if its reply is lost and the request is repeated, for at most 10 s. An Acquire is
+// undone instead.
 type Semaphore struct{ pool }
 
-// Semaphore returns the semaphore of that name, which may be any text but the
-// empty one. It does not talk to the server.
+// Semaphore returns the semaphore with that name, which must not be empty. It sends no command.
 func (c *Client) Semaphore(name string) *Semaphore {
 	n := named{c: c, kind: semaphoreKind, name: name, keys: keysOf(c.prefix, semaphoreKind.name, name)}
 	return &Semaphore{pool{n, semaphorePool}}
 }
 
-// Acquire waits until it has taken n permits, from 1 to MaxPermits, or ctx is
-// done. The error then matches both ErrNotAcquired and ctx.Err(), and nothing
-// is taken. Other errors are those of [Locker]'s Lock. After one that matches
-// ErrUncertain the permits may stay taken, for good if Redis could not be
-// reached for 5 s more.
+// Acquire waits until it has taken n permits, from 1 to MaxPermits, or ctx is done. In the latter case the error
+// matches both ErrNotAcquired and ctx.Err(), and nothing is taken. Other errors are those of [Locker]'s Lock. After one
+// that matches ErrUncertain the permits may stay taken, permanently if Redis could not be reached for 5 s more.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) error { return s.acquire(ctx, n, true) }
 
-// TryAcquire takes n permits if that many are free beyond what those want who
-// wait already. Otherwise the error matches ErrNotAcquired. ctx bounds the
-// asking.
+// TryAcquire takes n permits if that many are free beyond those that earlier waiters want. Otherwise the error matches
+// ErrNotAcquired. ctx bounds the command.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) error { return s.acquire(ctx, n, false) }
 
 func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
@@ -104,18 +95,16 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 	return err
 }
 
-// Release gives n permits back. If fewer are held, by anybody, it changes
-// nothing, and the error matches ErrNotHeld.
+// Release releases n permits. If fewer are held, by all callers together, it changes nothing and the error matches
+// ErrNotHeld.
 //
-// If ctx ends, or has ended before, the release goes on in the background; if
-// it is not done within some 20 ms, the error matches ErrUncertain and
-// ctx.Err(). ErrUncertain without the latter means that Redis did not answer
-// for 10 s.
+// If ctx ends, or has ended before, the release continues in the background. If it is not done within some 20 ms, the
+// error matches ErrUncertain and ctx.Err(). ErrUncertain without ctx.Err() means that Redis did not answer for 10 s.
 func (s *Semaphore) Release(ctx context.Context, n int64) error {
 	if err := s.checkCount(n); err != nil {
 		return err
 	}
-	given, err := s.request(releaseScript, n).give(ctx)
+	given, err := s.request(releaseScript, n).doDetached(ctx)
 	if err == nil && given == 0 {
 		err = s.fail(errTooFewHeld)
 	}
@@ -124,24 +113,22 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 		if err != nil {
 			kind = EventUncertain
 		}
-		s.c.observe(Event{Kind: kind, Lock: s.kind.name, Name: s.name, Err: err}) // nobody knows how long they were held
+		s.c.observe(Event{Kind: kind, Lock: s.kind.name, Name: s.name, Err: err}) // Held is not recorded
 	}
 	return err
 }
 
-// Drain takes all permits that are free, and returns how many these were. It
-// is not in anybody's turn: those who wait go on waiting.
+// Drain takes all free permits and returns their number. It ignores the queue: waiters keep waiting.
 //
-// If ctx ends before the answer comes, the error matches ErrUncertain.
+// If ctx ends before the reply, the error matches ErrUncertain.
 func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	if err := s.check(); err != nil {
 		return 0, err
 	}
-	return s.request(drainScript).take(ctx)
+	return s.request(drainScript).do(ctx)
 }
 
-// A pool is what both kinds of semaphore have in common: how many permits there
-// are.
+// A pool is the common part of both kinds of semaphore: the number of permits.
 type pool struct {
 	named
 	scripts *poolScripts
@@ -149,7 +136,7 @@ type pool struct {
 
 type poolScripts struct{ set, add, available *script }
 
-// newPoolScripts returns them for a kind that counts as source says.
+// newPoolScripts returns the scripts for a kind whose counters source defines.
 func newPoolScripts(source string) *poolScripts {
 	return &poolScripts{
 		set:       newScript(source + requestSource + semaphoreSet),
@@ -158,23 +145,22 @@ func newPoolScripts(source string) *poolScripts {
 	}
 }
 
-// SetPermits sets how many permits there are, from 1 to MaxPermits, once: it
-// returns false, and changes nothing, if they were set or added before.
+// SetPermits sets the number of permits, from 1 to MaxPermits, once: it returns false and changes nothing if the number
+// was set or changed before.
 //
-// If ctx ends before the answer comes, the error matches ErrUncertain.
+// If ctx ends before the reply, the error matches ErrUncertain.
 func (p *pool) SetPermits(ctx context.Context, n int64) (bool, error) {
 	if err := p.checkCount(n); err != nil {
 		return false, err
 	}
-	set, err := p.request(p.scripts.set, n).take(ctx)
+	set, err := p.request(p.scripts.set, n).do(ctx)
 	return set == 1, err
 }
 
-// AddPermits changes how many permits there are by delta. If there are then
-// fewer than are held, Available is negative, and nobody gets in until as many
-// have come back. Adding to a semaphore that was never set sets it.
+// AddPermits changes the number of permits by delta. If fewer remain than are held, Available is negative, and no
+// caller is admitted until enough have been released. A semaphore that was never set starts from 0.
 //
-// If ctx ends before the answer comes, the error matches ErrUncertain.
+// If ctx ends before the reply, the error matches ErrUncertain.
 func (p *pool) AddPermits(ctx context.Context, delta int64) error {
 	if delta == 0 {
 		return p.check()
@@ -185,15 +171,15 @@ func (p *pool) AddPermits(ctx context.Context, delta int64) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	added, err := p.request(p.scripts.add, delta).take(ctx)
+	added, err := p.request(p.scripts.add, delta).do(ctx)
 	if err == nil && added == 0 {
 		err = p.fail(errTooManyTotal)
 	}
 	return err
 }
 
-// Available is how many permits are free: 0 if they were never set, negative if
-// more are held than there are. It may have changed by the time it is known.
+// Available returns the number of free permits: 0 if they were never set, negative if more are held than exist. It may
+// have changed since it was read.
 func (p *pool) Available(ctx context.Context) (int64, error) {
-	return p.ask(ctx, p.scripts.available)
+	return p.query(ctx, p.scripts.available)
 }

@@ -13,23 +13,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Permits are neither lost nor made, whatever happens to callers and replies:
-// waits are cut short at random, replies are lost at random, and in the end as
-// many are available as were set.
+// Permits are neither lost nor created, whatever happens to callers and replies: waits are cut short at random, replies
+// are lost at random, and in the end as many are available as were set.
 func TestPermitsAreConserved(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		const permits, workers = 10, 30
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 		t.Logf("seed %d", seed)
-		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*longTimeout)
 		defer cancel()
 		direct := k.of(newLocks(t, addr), "a")
 		set(t, direct, permits)
 		proxies := []*proxy{startProxy(t, addr), startProxy(t, addr), startProxy(t, addr)}
 		var sources []permitSource
 		for _, p := range proxies {
-			// What cannot be given back in time comes back with the lease, where there is one.
-			sources = append(sources, k.of(newLocks(t, p.addr, WithWatchdog(patience/2)), "a"))
+			// Permits that cannot be released in time return with the lease, where there is one.
+			sources = append(sources, k.of(newLocks(t, p.addr, WithWatchdog(longTimeout/2)), "a"))
 		}
 
 		var broken int
@@ -44,7 +43,7 @@ func TestPermitsAreConserved(t *testing.T) {
 					n := 1 + rng.Int64N(4)
 					d := time.Duration(5+rng.IntN(200)) * time.Millisecond
 					if rng.IntN(4) == 0 {
-						d = patience
+						d = longTimeout
 					}
 					wait, leave := context.WithTimeout(ctx, d)
 					giveBack, err := sources[i%len(sources)].take(wait, n, rng.IntN(4) > 0)
@@ -58,7 +57,7 @@ func TestPermitsAreConserved(t *testing.T) {
 						continue
 					}
 					gotIn.Add(1)
-					assert.LessOrEqual(t, out.Add(n), int64(permits), "more are out than there are")
+					assert.LessOrEqual(t, out.Add(n), int64(permits), "more permits are out than exist")
 					time.Sleep(time.Duration(rng.IntN(10)) * time.Millisecond)
 					out.Add(-n)
 					release, leave := context.WithTimeout(ctx, time.Duration(rng.IntN(30))*time.Millisecond)
@@ -82,7 +81,7 @@ func TestPermitsAreConserved(t *testing.T) {
 			n, err := direct.Available(ctx)
 			return err == nil && n == permits
 		})
-		time.Sleep(100 * time.Millisecond) // whoever gives back more than once
+		time.Sleep(100 * time.Millisecond) // time for a second, faulty release to show
 		requireAvailable(t, direct, permits)
 		onlyCountsLeft(t, newClient(t, addr), countKey(k.kind, "a"))
 	})

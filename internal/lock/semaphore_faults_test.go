@@ -12,13 +12,13 @@ import (
 	"seckill/internal/testenv"
 )
 
-// faultyPermits is a Client behind a proxy. Its connection and the scripts are
-// there, and so are the permits of "a".
+// faultyPermits returns a Client behind a proxy. Its connection is open, the scripts are loaded, and the permits of "a"
+// are set.
 func faultyPermits(t *testing.T, addr string, k permitKind, permits int64) (*Client, *proxy) {
 	t.Helper()
 	p := startProxy(t, addr)
 	c := newLocks(t, p.addr)
-	unhurried(c, func() {
+	withLongTimeout(c, func() {
 		for _, name := range []string{"warm", "a"} {
 			s := k.of(c, name)
 			set(t, s, permits)
@@ -41,12 +41,12 @@ func TestPermitsAcquireReplyLost(t *testing.T) {
 			p.inject(dropReply, k.acquire.sha, 1)
 			_, err := k.of(c, "a").take(soon(t), 2, wait)
 			require.ErrorIs(t, err, io.EOF)
-			require.NotErrorIs(t, err, ErrNotAcquired, "the server is in trouble, the permits are free")
+			require.NotErrorIs(t, err, ErrNotAcquired, "the server fails, but the permits are free")
 			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
 			require.Equal(t, 1, p.broken())
 			requireAvailable(t, k.of(c, "a"), 3)
 		}
-		// Undone at the second try, and the first was executed: it gives back once.
+		// The undo succeeds at the second try, and the first was executed: the permits are released once.
 		p.inject(dropReply, "\r\n"+c.id+":", 2)
 		_, err := k.of(c, "a").take(soon(t), 2, false)
 		require.ErrorIs(t, err, ErrUncertain)
@@ -58,7 +58,7 @@ func TestPermitsAcquireReplyLost(t *testing.T) {
 	})
 }
 
-// A waiter whose answers are lost asks again as the same, and so gets in once.
+// A waiter whose replies are lost repeats its attempt with the same id, and so gets in once.
 func TestPermitsWaiterReplyLost(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
@@ -73,7 +73,7 @@ func TestPermitsWaiterReplyLost(t *testing.T) {
 		require.NoError(t, all(ctx))
 		in := <-got
 		require.NoError(t, in.err)
-		assert.Positive(t, p.broken(), "no answer was lost")
+		assert.Positive(t, p.broken(), "no reply was lost")
 		requireAvailable(t, direct, 1)
 		assert.Zero(t, waiters(t, rdb, k.name, "a"))
 		require.NoError(t, in.giveBack(ctx))
@@ -81,7 +81,7 @@ func TestPermitsWaiterReplyLost(t *testing.T) {
 	})
 }
 
-// Every change has its effect once, and the answer is that of the first time.
+// Every change is executed once, and its reply is that of the first execution.
 func TestPermitsRepliesLost(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
@@ -109,14 +109,14 @@ func TestPermitsRepliesLost(t *testing.T) {
 		requireAvailable(t, s, 3)
 
 		if k.kind == semaphoreKind {
-			n, err := c.Semaphore("a").Drain(ctx) // now its script is there
+			n, err := c.Semaphore("a").Drain(ctx) // loads its script
 			require.NoError(t, err)
 			require.NoError(t, c.Semaphore("a").Release(ctx, n-1))
 			lose(drainScript)
 			n, err = c.Semaphore("a").Drain(ctx)
 			require.NoError(t, err)
 			lost()
-			require.EqualValues(t, 2, n, "the answer is that of the first time")
+			require.EqualValues(t, 2, n, "the reply is that of the first execution")
 			requireAvailable(t, s, 0)
 			require.NoError(t, c.Semaphore("a").Release(ctx, 3))
 		}
@@ -129,9 +129,8 @@ func TestPermitsRepliesLost(t *testing.T) {
 	})
 }
 
-// A claim that is undone twice gives back once, and one that arrives after its
-// undo takes nothing.
-func TestUndoneTwice(t *testing.T) {
+// A claim that is undone twice releases once, and one that arrives after its undo takes nothing.
+func TestUndoIsIdempotent(t *testing.T) {
 	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
@@ -146,7 +145,7 @@ func TestUndoneTwice(t *testing.T) {
 		require.NoError(t, cl.release(ctx))
 		require.ErrorIs(t, cl.release(ctx), ErrNotHeld)
 		requireAvailable(t, s, 2)
-		if k.kind == semaphoreKind { // nobody would ever give them back
+		if k.kind == semaphoreKind { // they would never be released
 			requireIn(t, cl, false)
 			requireAvailable(t, s, 2)
 			require.Zero(t, waiters(t, newClient(t, addr), k.name, "a"))
@@ -156,19 +155,18 @@ func TestUndoneTwice(t *testing.T) {
 	})
 }
 
-// The caller leaves while the server is silent.
-func TestPermitsCancelWithACommandInFlight(t *testing.T) {
+// The caller's context ends while the server is silent.
+func TestPermitsCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
-		soonest(t, cancelBound, func() time.Duration { return leavePermits(t, addr, k) })
+		requireOneWithin(t, cancelBound, func() time.Duration { return leavePermits(t, addr, k) })
 	})
 }
 
-// leavePermits calls everything, each with a caller who leaves, and returns how
-// late the latest was.
+// leavePermits cancels one call of every method, and returns how late the latest returned.
 func leavePermits(t *testing.T, addr string, k permitKind) (latest time.Duration) {
 	require.NoError(t, newClient(t, addr).FlushAll(soon(t)).Err())
 	c, p := faultyPermits(t, addr, k, 3)
-	c.exec.flights = soloFlights
+	c.exec.maxInFlight = maxInFlightSolo
 	s, direct := k.of(c, "a"), k.of(newLocks(t, addr), "a")
 	giveBack, err := s.take(soon(t), 1, true)
 	require.NoError(t, err)
@@ -193,18 +191,17 @@ func leavePermits(t *testing.T, addr string, k permitKind) (latest time.Duration
 	require.ErrorIs(t, err, ErrUncertain)
 	p.heal()
 	var n int64
-	eventually(t, "given back", func() bool {
+	eventually(t, "permits released", func() bool {
 		n, err = direct.Available(soon(t))
 		return err == nil && (n == 3 || n == 8) // 5 were added if that was executed
 	})
-	time.Sleep(300 * time.Millisecond) // repetitions
+	time.Sleep(300 * time.Millisecond) // time for repetitions
 	requireAvailable(t, direct, n)
 	return latest
 }
 
-// A ctx that has ended does not keep permits from coming back, but nothing else
-// is done.
-func TestPermitsAfterTheCallerLeft(t *testing.T) {
+// A ctx that has ended does not stop a release, but every other change.
+func TestPermitsReleasedAfterContextEnds(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		s := k.of(newLocks(t, addr), "a")
 		set(t, s, 3)
@@ -226,8 +223,8 @@ func TestPermitsAfterTheCallerLeft(t *testing.T) {
 	})
 }
 
-// An error that is final for a caller who hears of it is not for one who left.
-func TestReleaseGoesOnAfterErrors(t *testing.T) {
+// An error that is final for a waiting caller is retried after the caller has left.
+func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
 		s := newLocks(t, addr).Semaphore("a")
@@ -247,7 +244,7 @@ func TestReleaseGoesOnAfterErrors(t *testing.T) {
 	})
 }
 
-// Close ends what is being repeated.
+// Close ends the repetition of requests.
 func TestCloseEndsRequests(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		p := startProxy(t, addr)
@@ -271,15 +268,15 @@ func TestCloseEndsRequests(t *testing.T) {
 	})
 }
 
-// serverFaults are what a waiter has to get over.
+// serverFaults are the faults that a waiter must survive.
 func serverFaults(t *testing.T, server *testenv.Redis, key string) map[string]func() error {
 	rdb, ctx := newClient(t, server.Addr), soon(t)
 	return map[string]func() error{
-		"scripts are gone":       func() error { return rdb.ScriptFlush(ctx).Err() },
-		"no connection to hear":  func() error { return rdb.Do(ctx, "client", "kill", "type", "pubsub").Err() },
-		"key is gone":            func() error { return rdb.Del(ctx, key).Err() },
-		"everything is gone":     func() error { return rdb.FlushAll(ctx).Err() },
-		"the server comes empty": server.Restart,
+		"scripts are flushed":   func() error { return rdb.ScriptFlush(ctx).Err() },
+		"no pub/sub connection": func() error { return rdb.Do(ctx, "client", "kill", "type", "pubsub").Err() },
+		"key is gone":           func() error { return rdb.Del(ctx, key).Err() },
+		"all keys are gone":     func() error { return rdb.FlushAll(ctx).Err() },
+		"server restarts empty": server.Restart,
 	}
 }
 
@@ -292,19 +289,19 @@ func TestPermitsFaultsWhileWaiting(t *testing.T) {
 		for name, fault := range serverFaults(t, server, countKey(k.kind, "a")) {
 			_, err := k.of(direct, "a").SetPermits(ctx, 2)
 			require.NoError(t, err)
-			cl := k.claim(direct, "a", 2) // nothing renews it, so that it hears of nothing
+			cl := k.claim(direct, "a", 2) // no watchdog renews it, so it does not notice
 			requireIn(t, cl, true)
 			got := waiting(ctx, s, 1)
 			queued(t, rdb, k.name, "a", 1)
 			require.NoError(t, fault(), name)
-			_ = rdb.Ping(ctx).Err() // finds that the connection is dead
+			_ = rdb.Ping(ctx).Err() // detects the dead connection
 			_, _ = s.Available(ctx) // and so does the waiter's client
 			again, err := k.of(direct, "a").SetPermits(ctx, 2)
 			if err != nil {
 				again, err = k.of(direct, "a").SetPermits(ctx, 2)
 			}
 			require.NoError(t, err, name)
-			if again { // it was gone, so nothing is held of it
+			if again { // its key was deleted, so none of its permits are held
 				require.Error(t, cl.release(ctx), name)
 			} else {
 				require.NoError(t, cl.release(ctx), name)
@@ -318,9 +315,8 @@ func TestPermitsFaultsWhileWaiting(t *testing.T) {
 	})
 }
 
-// Without the key nothing is held, and what is released of it is not counted
-// to what comes after it.
-func TestPermitsKeyDeleted(t *testing.T) {
+// Without the key nothing is held, and a release of earlier permits does not affect later ones.
+func TestPermitsDeletedKeyResetsCount(t *testing.T) {
 	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -346,7 +342,7 @@ func TestPermitsKeyDeleted(t *testing.T) {
 	})
 }
 
-// The holder hears that its permits are gone with the key.
+// A hold of permits is lost with the key.
 func TestPermitsAreLostWithTheKey(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -367,7 +363,7 @@ func TestPermitsAreLostWithTheKey(t *testing.T) {
 	})
 }
 
-// All keys of a name are in one slot, those of requests included.
+// All keys of a name are in one slot, including those of requests.
 func TestPermitsAndLatchInACluster(t *testing.T) {
 	t.Parallel()
 	ctx := soon(t)

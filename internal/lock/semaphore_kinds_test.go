@@ -69,8 +69,7 @@ var permitKinds = []permitKind{
 	},
 }
 
-// eachSemaphore runs test for both of them on these servers. The server is the
-// test's own.
+// eachSemaphore runs test for both kinds on these servers. The server belongs to the test alone.
 func eachSemaphore(t *testing.T, on servers, test func(t *testing.T, addr string, k permitKind)) {
 	t.Helper()
 	on(t, func(t *testing.T, addr string) {
@@ -83,7 +82,7 @@ func eachSemaphore(t *testing.T, on servers, test func(t *testing.T, addr string
 	})
 }
 
-// eachSemaphoreOnRedis is the same for what only a real Redis can do.
+// eachSemaphoreOnRedis is eachSemaphore for what only a real Redis supports.
 func eachSemaphoreOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, k permitKind)) {
 	t.Helper()
 	t.Parallel()
@@ -106,7 +105,7 @@ func requireAvailable(t testing.TB, s permitSource, want int64) {
 	require.Equal(t, want, n, "available")
 }
 
-// waiting takes permits in a goroutine, and sends how that ended.
+// waiting takes permits in a goroutine and sends the outcome.
 func waiting(ctx context.Context, s permitSource, n int64) <-chan taken {
 	got := make(chan taken, 1)
 	go func() {
@@ -121,31 +120,47 @@ type taken struct {
 	err      error
 }
 
-// onlyCountsLeft waits until nothing but the given keys is on the server and
-// nobody is subscribed. What is remembered of requests expires.
+// onlyCountsLeft waits until no keys except the given ones are on the server and no client is subscribed. The replies
+// remembered for requests expire.
 func onlyCountsLeft(t testing.TB, rdb *redis.Client, counts ...string) {
 	t.Helper()
-	ctx := context.Background()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		left := rdb.PubSubChannels(ctx, "*").Val()
-		for _, key := range rdb.Keys(ctx, "*").Val() {
-			ttl := rdb.PTTL(ctx, key).Val()
-			remembered := strings.Contains(key, "}:done:") && ttl > 0 && ttl <= 3*repeatWindow || ttl == -2
-			if !remembered {
-				left = append(left, key)
-			}
-		}
-		slices.Sort(left)
-		if slices.Equal(counts, left) {
-			return
-		}
-		require.Less(t, time.Now(), end, "left: %q", left)
+	var left []string
+	if !poll(20*time.Millisecond, func() bool {
+		left = keysLeft(t, rdb)
+		return slices.Equal(counts, left)
+	}) {
+		require.FailNow(t, "keys or channels are left", "%q, want %q", left, counts)
 	}
+}
+
+// keysLeft returns the subscribed channels and the keys on the server, sorted, without the replies remembered for
+// requests. Thousands of these may exist, so their expiry is read in one round trip.
+func keysLeft(t testing.TB, rdb *redis.Client) []string {
+	t.Helper()
+	ctx := context.Background()
+	left := rdb.PubSubChannels(ctx, "*").Val()
+	keys := rdb.Keys(ctx, "*").Val()
+	pipe := rdb.Pipeline()
+	ttls := make([]*redis.DurationCmd, len(keys))
+	for i, key := range keys {
+		ttls[i] = pipe.PTTL(ctx, key)
+	}
+	_, _ = pipe.Exec(ctx) // the first of the commands' errors
+	for i, key := range keys {
+		ttl, err := ttls[i].Result()
+		expired := ttl == -2
+		remembered := strings.Contains(key, "}:done:") && ttl >= 0 && ttl <= 3*repeatWindow // 0 in its last ms
+		if err != nil || !expired && !remembered {
+			left = append(left, key)
+		}
+	}
+	slices.Sort(left)
+	return left
 }
 
 func countKey(k *kind, name string) string { return keysOf(DefaultPrefix, k.name, name)[0] }
 
-// wakes listens to what a client's waiters are told.
+// wakes receives the wake messages of a client's waiters.
 type wakes struct {
 	t   testing.TB
 	rdb *redis.Client
@@ -163,8 +178,8 @@ func listenTo(t testing.TB, addr string, c *Client) *wakes {
 	return &wakes{t, rdb, sub, c.hub.channel}
 }
 
-// told are the ids that were woken since the last time.
-func (w *wakes) told() (ids []string) {
+// received returns the ids that were woken since its last call.
+func (w *wakes) received() (ids []string) {
 	w.t.Helper()
 	const end = "end"
 	require.NoError(w.t, w.rdb.Publish(soon(w.t), w.to, end).Err())
@@ -178,10 +193,10 @@ func (w *wakes) told() (ids []string) {
 	}
 }
 
-// requireIn asks for a claim, and requires the answer.
+// requireIn acquires once for a claim, and requires the reply.
 func requireIn(t testing.TB, cl *claim, want bool) {
 	t.Helper()
-	v, err := cl.ask(soon(t), modeWait)
+	v, err := cl.acquireOnce(soon(t), modeWait)
 	require.NoError(t, err)
 	require.Equal(t, want, v.ok, "granted")
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A line is a semaphore's queue as it should be, and who of it was told to ask.
+// A line models a semaphore's queue, and which of its waiters were woken.
 type line struct {
-	t     *testing.T
-	k     permitKind
-	c     *Client
-	s     permitSource
-	heard *wakes
-	held  []*claim
-	queue []*claim
-	told  map[string]bool // since it asked last
-	asked map[string]time.Time
+	t       *testing.T
+	k       permitKind
+	c       *Client
+	s       permitSource
+	wakes   *wakes
+	held    []*claim
+	queue   []*claim
+	woken   map[string]bool // since its last acquire
+	retried map[string]time.Time
 }
 
 func wants(cl *claim) int64 { return cl.extra[0].(int64) }
 
-// come asks, and is let in or not as the model says.
+// come acquires for a claim, and compares the reply with the model.
 func (l *line) come(cl *claim) {
 	l.t.Helper()
 	free, err := l.s.Available(soon(l.t))
@@ -39,7 +39,7 @@ func (l *line) come(cl *claim) {
 		fits = fits && free >= wants(cl)
 	}
 	requireIn(l.t, cl, fits)
-	delete(l.told, cl.id)
+	delete(l.woken, cl.id)
 	at := slices.Index(l.queue, cl)
 	switch {
 	case fits && at >= 0:
@@ -48,14 +48,14 @@ func (l *line) come(cl *claim) {
 	case fits:
 		l.held = append(l.held, cl)
 	default:
-		l.asked[cl.id] = time.Now()
+		l.retried[cl.id] = time.Now()
 		if at < 0 {
 			l.queue = append(l.queue, cl)
 		}
 	}
 }
 
-// end gives back, or leaves.
+// end releases a claim or removes it from the queue.
 func (l *line) end(from *[]*claim, at int) {
 	cl := (*from)[at]
 	*from = slices.Delete(*from, at, at+1)
@@ -67,10 +67,10 @@ func (l *line) end(from *[]*claim, at int) {
 	}
 }
 
-// check requires that everybody was told who could get in now, and nobody else.
+// check requires that every waiter that could get in was woken, and no other.
 func (l *line) check(step int) {
 	l.t.Helper()
-	now := l.heard.told()
+	now := l.wakes.received()
 	free, err := l.s.Available(soon(l.t))
 	require.NoError(l.t, err)
 	var fit []string
@@ -81,35 +81,34 @@ func (l *line) check(step int) {
 		fit = append(fit, cl.id)
 	}
 	for _, id := range now {
-		require.Contains(l.t, fit, id, "step %d: told in vain", step)
-		l.told[id] = true
+		require.Contains(l.t, fit, id, "step %d: woken but cannot get in", step)
+		l.woken[id] = true
 	}
 	for _, id := range fit {
-		require.True(l.t, l.told[id], "step %d: %s could get in, and was not told", step, id)
+		require.True(l.t, l.woken[id], "step %d: %s could get in and was not woken", step, id)
 	}
 }
 
-// After any sequence of changes, whoever can get in has been told since it asked
-// last.
+// After any sequence of changes, every waiter that can get in was woken since its last acquire.
 func TestNoWakeIsLost(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 		t.Logf("seed %d", seed)
 		for round := 0; !walk(t, addr, k, fmt.Sprint("walk ", round), seed); round++ {
-			require.Less(t, round, 20, "the machine stands still again and again")
+			require.Less(t, round, 20, "the machine stalls again and again")
 		}
 	})
 }
 
-// walk makes random changes, and returns false if the machine stood still meanwhile, so that waiters died, of which the
-// model knows nothing.
+// walk makes random changes. It returns false if the machine stalled so long that waiters died, which the model does
+// not represent.
 func walk(t *testing.T, addr string, k permitKind, name string, seed uint64) bool {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible
 	c := newLocks(t, addr)
 	l := &line{
-		t: t, k: k, c: c, s: k.of(c, name), heard: listenTo(t, addr, c),
-		told: map[string]bool{}, asked: map[string]time.Time{},
+		t: t, k: k, c: c, s: k.of(c, name), wakes: listenTo(t, addr, c),
+		woken: map[string]bool{}, retried: map[string]time.Time{},
 	}
 	for step := range 500 {
 		switch rng.IntN(8) {
@@ -136,7 +135,7 @@ func walk(t *testing.T, addr string, k permitKind, name string, seed uint64) boo
 		}
 		l.check(step)
 		for _, cl := range slices.Clone(l.queue) {
-			switch age := time.Since(l.asked[cl.id]); {
+			switch age := time.Since(l.retried[cl.id]); {
 			case age > 3*time.Second:
 				return false
 			case age > time.Second:

@@ -87,9 +87,8 @@ func TestSemaphoreBounds(t *testing.T) {
 	})
 }
 
-// A semaphore that was never set has no permits, and whoever gives it some lets
-// the waiters in.
-func TestSemaphoreThatWasNeverSet(t *testing.T) {
+// A semaphore that was never set has no permits; adding some admits the waiters.
+func TestUnsetSemaphoreHasNoPermits(t *testing.T) {
 	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -117,7 +116,7 @@ func TestSemaphoreThatWasNeverSet(t *testing.T) {
 	})
 }
 
-func TestShrinkingBelowWhatIsHeld(t *testing.T) {
+func TestSemaphoreShrunkBelowHeld(t *testing.T) {
 	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		s := k.of(newLocks(t, addr), "a")
@@ -145,7 +144,7 @@ func TestShrinkingBelowWhatIsHeld(t *testing.T) {
 	})
 }
 
-func TestNamesOfSemaphores(t *testing.T) {
+func TestSemaphoreNames(t *testing.T) {
 	eachSemaphore(t, onEachServer, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -167,8 +166,8 @@ func TestNamesOfSemaphores(t *testing.T) {
 	})
 }
 
-// The plain one counts what is held, not by whom.
-func TestReleaseOfWhatIsNotHeld(t *testing.T) {
+// A plain semaphore counts permits without recording their holders.
+func TestReleaseOfPermitsNotHeld(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
 		s := newLocks(t, addr).Semaphore("a")
@@ -206,7 +205,7 @@ func TestDrain(t *testing.T) {
 		require.NoError(t, s.AddPermits(ctx, -1))
 		drain(0)
 		requireAvailable(t, plainPermits{s}, -1)
-		require.NoError(t, s.Release(ctx, 5), "what was drained is held")
+		require.NoError(t, s.Release(ctx, 5), "drained permits count as held")
 		requireAvailable(t, plainPermits{s}, 4)
 		_, err := newLocks(t, addr).Semaphore("").Drain(ctx)
 		require.ErrorContains(t, err, "name")

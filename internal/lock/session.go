@@ -11,27 +11,25 @@ import (
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 )
 
-// A session is one attempt to get a RedLock and, if it succeeds, the keeper of
-// its hold. It lets redsync count votes and validity, and keeps what redsync
-// does not: what is known of each node. At most one method runs at a time.
+// A session is one attempt to acquire a RedLock and, if it succeeds, the keeper of its hold. redsync counts votes and
+// validity; the session records what redsync does not: the state of each node. At most one method runs at a time.
 //
-// Traps of redsync 4.18.1 that this answers:
+// Traps of redsync 4.18.1 that it avoids:
 //
-//   - Errors of the release that follows a failed acquire are dropped, and a
-//     quorum of "taken" hides the errors of the other nodes: seats keep both.
-//   - A release whose first reply was lost finds nothing the second time, and
-//     redsync says "not held": a seat remembers that it may have deleted.
-//   - A failed acquire sends the release to every node: a seat knows which
-//     nodes have nothing of ours and answers for them.
-//   - WithSetNXOnExtend takes a lock again that was lost: it stays off.
-//   - WithFailFast returns while commands are in flight, and a release may
-//     overtake the acquire on a slow node: it stays off.
+//   - Errors of the release that follows a failed acquire are dropped, and a quorum of "taken" hides the errors of the
+//     other nodes: a nodeState keeps both.
+//   - A release whose first reply was lost finds nothing the second time, and redsync reports "not held": a nodeState
+//     records that it may have deleted the key.
+//   - A failed acquire sends the release to every node: a nodeState answers for a node that does not have the key.
+//   - WithSetNXOnExtend acquires a lost lock again: it stays off.
+//   - WithFailFast returns while commands are in flight, and a release may overtake the acquire on a slow node: it
+//     stays off.
 type session struct {
 	lease   time.Duration
 	timeout time.Duration // of one command on one node
-	value   string        // in the key while it is ours; unique to this attempt
+	value   string        // the key's value while the session holds it; unique to this attempt
 	key     string
-	seats   []seat
+	states  []nodeState
 	sync    *redsync.Redsync
 	mutex   *redsync.Mutex
 }
@@ -43,19 +41,19 @@ func newSession(l *redLock, lease time.Duration) *session {
 		timeout: min(l.nodeTimeout, lease/3),
 		value:   rand.Text(),
 		key:     RedLockKey(l.name),
-		seats:   make([]seat, len(l.nodes)),
+		states:  make([]nodeState, len(l.nodes)),
 	}
 	pools := make([]redsyncredis.Pool, len(l.nodes))
 	for i, n := range l.nodes {
-		s.seats[i].node = n
-		pools[i] = &s.seats[i]
+		s.states[i].node = n
+		pools[i] = &s.states[i]
 	}
 	s.sync = redsync.New(pools...)
 	s.mutex = s.newMutex(lease)
 	return s
 }
 
-// newMutex returns redsync's view of this session, with a lease of d.
+// newMutex returns redsync's form of this session, with a lease of d.
 func (s *session) newMutex(d time.Duration) *redsync.Mutex {
 	return s.sync.NewMutex(s.key,
 		redsync.WithExpiry(d),
@@ -67,70 +65,67 @@ func (s *session) newMutex(d time.Duration) *redsync.Mutex {
 	)
 }
 
-// acquire asks every node once. After an error nothing is left on the nodes, or
-// an undo is under way in the background.
+// acquire tries every node once. After an error nothing is left on the nodes, or an undo is running in the background.
 func (s *session) acquire(ctx context.Context) (validUntil time.Time, err error) {
 	if err := s.mutex.TryLockContext(ctx); err == nil {
 		return s.mutex.Until(), nil
 	}
-	// redsync has sent the release already, where a seat let it.
-	err = s.refusal()
-	s.undoGhosts(ctx)
+	// redsync has sent the release already, except to nodes that are clear.
+	err = s.acquireError()
+	s.undoInBackground(ctx)
 	return time.Time{}, err
 }
 
-// spare is how many nodes may be missing from a quorum.
-func (s *session) spare() int { return (len(s.seats) - 1) / 2 }
+// tolerated returns how many nodes may be missing from a quorum.
+func (s *session) tolerated() int { return (len(s.states) - 1) / 2 }
 
-// ghosts counts the nodes on which our key may be, though we do not hold the
-// lock.
-func (s *session) ghosts() int {
+// uncleared counts the nodes that may have the session's key although the lock is not held.
+func (s *session) uncleared() int {
 	n := 0
-	for i := range s.seats {
-		if !s.seats[i].clear {
+	for i := range s.states {
+		if !s.states[i].clear {
 			n++
 		}
 	}
 	return n
 }
 
-// refusal says why acquire failed.
-func (s *session) refusal() error {
-	taken, failed, faults := s.count(func(s *seat) vote { return s.acquired })
+// acquireError returns the reason why acquire failed.
+func (s *session) acquireError() error {
+	taken, failed, faults := s.count(func(n *nodeState) vote { return n.acquired })
 	var err error
 	switch {
-	case taken > s.spare(), taken > 0 && failed <= s.spare():
+	case taken > s.tolerated(), taken > 0 && failed <= s.tolerated():
 		err = ErrNotAcquired
-	case failed > s.spare():
+	case failed > s.tolerated():
 		err = faults
 	default:
 		err = fmt.Errorf("%w of %v", errTooLate, s.lease)
 	}
-	if s.ghosts() > s.spare() { // as many as can deny a quorum to others
+	if s.uncleared() > s.tolerated() { // as many as can deny others a quorum
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
 	return err
 }
 
-// denial says why a renewal or a release found no quorum: ErrNotHeld if so many
-// nodes said no that a quorum is out of reach, else what went wrong.
-func (s *session) denial(err error) error {
-	no, _, faults := s.count(func(s *seat) vote { return s.last })
+// quorumError returns the reason why a renewal or a release found no quorum: ErrNotHeld if so many nodes voted no that
+// a quorum is out of reach, otherwise the nodes' errors.
+func (s *session) quorumError(err error) error {
+	no, _, faults := s.count(func(n *nodeState) vote { return n.last })
 	switch {
-	case no > s.spare():
+	case no > s.tolerated():
 		return ErrNotHeld
 	case faults != nil:
 		return faults
-	default: // a quorum said yes, but too late
+	default: // a quorum voted yes, but too late
 		return err
 	}
 }
 
-// count counts the votes that are no, and those that are errors, and joins the
-// errors.
-func (s *session) count(of func(*seat) vote) (no, failed int, faults error) {
-	for i := range s.seats {
-		switch v := of(&s.seats[i]); {
+// count counts the votes that are no and those that are errors, and joins the errors.
+func (s *session) count(of func(*nodeState) vote) (no, failed int, faults error) {
+	for i := range s.states {
+		switch v := of(&s.states[i]); {
 		case v.err != nil:
 			failed++
 			faults = errors.Join(faults, s.nodeError(i, v.err))
@@ -143,7 +138,7 @@ func (s *session) count(of func(*seat) vote) (no, failed int, faults error) {
 
 // nodeError names the node, if there are several.
 func (s *session) nodeError(i int, err error) error {
-	if len(s.seats) == 1 {
+	if len(s.states) == 1 {
 		return err
 	}
 	return fmt.Errorf("node %d: %w", i, err)
@@ -155,22 +150,22 @@ func (s *session) renew(ctx context.Context, d time.Duration) (time.Time, error)
 	defer cancel()
 	mutex := s.newMutex(d)
 	if ok, err := mutex.ExtendContext(ctx); !ok {
-		return time.Time{}, s.denial(err)
+		return time.Time{}, s.quorumError(err)
 	}
 	return mutex.Until(), nil
 }
 
-// release implements keeper. A minority of nodes that could not be reached is
-// cleared in the background, so that it does not weigh on the next holders.
+// release implements keeper. If a minority of nodes could not be reached, they are cleared in the background, so that
+// they do not hinder the next holders.
 func (s *session) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	ok, err := s.mutex.UnlockContext(ctx)
 	if ok {
 		err = nil
-	} else if err = s.denial(err); !errors.Is(err, ErrNotHeld) {
+	} else if err = s.quorumError(err); !errors.Is(err, ErrNotHeld) {
 		return err // the hold may call again
 	}
-	s.undoGhosts(ctx)
+	s.undoInBackground(ctx)
 	return err
 }

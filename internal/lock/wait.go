@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	// recheck is the longest that a waiter sleeps. It also shows the others that
-	// the waiter is alive, so it is less than a third of PATIENCE in common.lua.
+	// recheck is the longest time that a waiter sleeps. Rechecking also proves that the waiter is alive, so recheck is
+	// less than a third of WAITER_TTL in common.lua.
 	recheck = 1300 * time.Millisecond
 
-	// faultWindow is how long a waiter puts up with nothing but errors.
+	// faultWindow is how long a waiter retries while it receives only errors.
 	faultWindow = 10 * time.Second
 )
 
-// acquire asks once or, if wait is set, until the lock is granted, ctx ends, or
-// there is trouble. After an error nothing is left on the server, or an undo is
-// under way.
+// acquire tries once or, if wait is set, until the lock is granted, ctx ends, or Redis fails. After an error nothing is
+// left on the server, or an undo is running in the background.
 func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 	if cl.c.life.Err() != nil {
 		return verdict{}, ErrClosed
@@ -27,7 +26,7 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 		return verdict{}, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 	}
 	a, err := cl.attempts(ctx, wait)
-	defer func() { cl.leaveHub(err == nil) }() // last, since Close waits for it
+	defer func() { cl.leaveHub(err == nil) }() // last, because Close waits for it
 	if err == nil {
 		return a, nil
 	}
@@ -37,12 +36,12 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 	return verdict{}, cl.withdraw(ctx, err)
 }
 
-// attempts is acquire without what follows an error.
+// attempts is acquire without the clean-up after an error.
 func (cl *claim) attempts(ctx context.Context, wait bool) (verdict, error) {
-	// Registering costs the server more than asking does, and needs the hub;
-	// but where others wait already, this is probably going to wait, too.
-	if !wait || !cl.c.hub.live() {
-		a, err := cl.ask(ctx, modeTry)
+	// Queueing costs the server more than a try, and needs the hub. But if the hub has waiters already, this caller
+	// will probably have to wait too.
+	if !wait || !cl.c.hub.subscribed() {
+		a, err := cl.acquireOnce(ctx, modeTry)
 		if err != nil || a.ok {
 			return a, err
 		}
@@ -53,31 +52,30 @@ func (cl *claim) attempts(ctx context.Context, wait bool) (verdict, error) {
 	return cl.await(ctx)
 }
 
-// await asks whenever there is hope.
+// await queues the claim and retries whenever it may succeed.
 func (cl *claim) await(ctx context.Context) (verdict, error) {
-	woken, confirmed, err := cl.c.hub.join(cl.id, cl.keys[0]) //nolint:contextcheck // the subscription serves others, too
+	woken, confirmed, err := cl.c.hub.join(cl.id, cl.keys[0]) //nolint:contextcheck // the subscription serves other waiters too
 	if err != nil {
 		return verdict{}, err
 	}
 	cl.joined = true
-	// Behind others of this client there is no hurry to be queued, unless as an
-	// owner, who may pass them.
-	cl.patient = cl.c.hub.inLine(cl.keys[0]) > 1 && !cl.owned()
+	// Behind other waiters of this client, being queued is not urgent, except for an owner, which may pass them.
+	cl.deferrable = cl.c.hub.waitersFor(cl.keys[0]) > 1 && !cl.owned()
 	if !isClosed(confirmed) {
 		if err := cl.sleep(ctx, confirmed, confirmTimeout); err != nil {
 			return verdict{}, err
 		}
 	}
-	heard := time.Time{} // when the last answer came
+	lastReply := time.Time{} // time of the last reply
 	for try := 0; ; {
-		a, err := cl.ask(ctx, modeWait)
+		a, err := cl.acquireOnce(ctx, modeWait)
 		switch {
 		case err == nil && a.ok:
 			return a, nil
 		case err == nil:
-			heard, try = time.Now(), 0
+			lastReply, try = time.Now(), 0
 		case errors.Is(err, cl.kind.refusal), ctx.Err() != nil,
-			time.Since(heard) > faultWindow: // which includes the first
+			time.Since(lastReply) > faultWindow: // includes the first attempt
 			return verdict{}, err
 		default:
 			a.retry = backoff(try)
@@ -86,8 +84,8 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 		if err := cl.sleep(ctx, woken, a.retry); err != nil {
 			return verdict{}, err
 		}
-		if i := cl.c.hub.inherited(cl.id); i != nil {
-			// Heard too late for a short lease, it is still ours: asking makes it so.
+		if i := cl.c.hub.takeHandoff(cl.id); i != nil {
+			// If it arrived too late for a short lease, the lock is still this claim's: the next acquire confirms that.
 			if a, err := cl.granted(i.since, i.token); err == nil {
 				return a, nil
 			}
@@ -95,14 +93,14 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 	}
 }
 
-// leaveHub ends what await began. got says that the claim has the lock.
+// leaveHub undoes the join of await. got reports whether the claim has the lock.
 func (cl *claim) leaveHub(got bool) {
 	if cl.joined && cl.c.hub.leave(cl.id, got) {
 		cl.sendRelease()
 	}
 }
 
-// sleep ends when woken, or after d. It returns an error if the wait is over.
+// sleep waits until woken or for d. It returns an error if the wait is over.
 func (cl *claim) sleep(ctx context.Context, woken <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -118,9 +116,8 @@ func (cl *claim) sleep(ctx context.Context, woken <-chan struct{}, d time.Durati
 	}
 }
 
-// retryIn is when to ask again after having been told to wait for ms (negative:
-// nobody knows), at a place in the queue. Waiters that are told the same do not
-// rush in together.
+// retryIn returns when to try again after a refusal with this ms (negative: unknown) and place in the queue. The place
+// spreads waiters with the same ms.
 func retryIn(ms, place int64) time.Duration {
 	if ms < 0 || ms >= recheck.Milliseconds() {
 		return recheck

@@ -21,23 +21,22 @@ import (
 const (
 	lease = 30 * time.Second
 
-	// poll is how often the libraries that poll do so: theirs is the choice
-	// between load and delay. Their own defaults are 50 to 250 ms (redsync) and
-	// 100 ms (redislock's examples), too slow for locks that are held for 1 ms.
+	// poll is the interval of the libraries that poll; it trades load for delay. Their own defaults are 50 to 250 ms
+	// (redsync) and 100 ms (redislock's examples), too slow for locks that are held for 1 ms.
 	poll = 10 * time.Millisecond
 )
 
-// A contender is a lock: acquire waits for it until ctx ends.
+// A contender is a lock under test. acquire waits for it until ctx ends, if it can wait.
 type contender struct {
 	name    string
 	acquire func(ctx context.Context, name string) (release func() error, err error)
-	waits   bool // it can
+	canWait bool
 }
 
 // A field is all contenders, with a client for each library.
 type field struct {
 	contenders []contender
-	requests   *atomic.Int64 // that were sent by them
+	requests   *atomic.Int64 // sent by all of them
 	closers    []func()
 }
 
@@ -47,8 +46,8 @@ func (f *field) close() {
 	}
 }
 
-// newField connects everybody to a Redis. Each library has a client of its own,
-// made as its documentation says.
+// newField connects all contenders to a Redis. Each library has a client of its own, configured as its documentation
+// advises. The caller must close the field even after an error.
 func newField(addr string) (*field, error) {
 	f := &field{requests: &atomic.Int64{}}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -65,7 +64,7 @@ func newField(addr string) (*field, error) {
 		return f, err
 	}
 	f.closers = append([]func(){func() { _ = locks.Close() }}, f.closers...)
-	ours := func(of func(name string) lock.Locker) func(context.Context, string) (func() error, error) {
+	internalLock := func(of func(name string) lock.Locker) func(context.Context, string) (func() error, error) {
 		return func(ctx context.Context, name string) (func() error, error) {
 			h, err := of(name).Lock(ctx)
 			if err != nil {
@@ -86,9 +85,9 @@ func newField(addr string) (*field, error) {
 	f.closers = append(f.closers, waiter.Close)
 	f.contenders = []contender{
 		{"two raw commands", raw(goRedis()), false},
-		{"Mutex", ours(func(name string) lock.Locker { return locks.Mutex(name) }), true},
-		{"Reentrant", ours(func(name string) lock.Locker { return locks.Reentrant(name) }), true},
-		{"Fair", ours(func(name string) lock.Locker { return locks.Fair(name) }), true},
+		{"Mutex", internalLock(func(name string) lock.Locker { return locks.Mutex(name) }), true},
+		{"Reentrant", internalLock(func(name string) lock.Locker { return locks.Reentrant(name) }), true},
+		{"Fair", internalLock(func(name string) lock.Locker { return locks.Fair(name) }), true},
 		{"redsync 4.18.1", viaRedsync(goRedis()), true},
 		{"redislock 0.9.4", viaRedislock(goRedis()), true},
 		{"rueidislock 1.0.79", func(ctx context.Context, name string) (func() error, error) {
@@ -99,12 +98,12 @@ func newField(addr string) (*field, error) {
 	return f, nil
 }
 
-// raw is what a lock cannot do without.
+// raw sends only the two commands that every lock needs, without waiting.
 func raw(rdb *redis.Client) func(context.Context, string) (func() error, error) {
 	free := redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
 	return func(ctx context.Context, name string) (func() error, error) {
-		err := rdb.SetArgs(ctx, name, "me", redis.SetArgs{Mode: "NX", TTL: lease}).Err()
-		return func() error { return free.Run(context.WithoutCancel(ctx), rdb, []string{name}, "me").Err() }, err
+		err := rdb.SetArgs(ctx, name, "owner", redis.SetArgs{Mode: "NX", TTL: lease}).Err()
+		return func() error { return free.Run(context.WithoutCancel(ctx), rdb, []string{name}, "owner").Err() }, err
 	}
 }
 
@@ -125,9 +124,9 @@ func viaRedislock(rdb *redis.Client) func(context.Context, string) (func() error
 	}
 }
 
-// counted counts the requests that go out through a connection. Each begins
-// with an asterisk on a line of its own, and clients write whole ones or, if
-// they are long, parts that end anywhere else.
+// counted counts the requests sent through a connection. A request begins with an asterisk at the start of a line.
+// A write holds whole requests or a part of a long one. Such a part never ends between a line break and an asterisk, so
+// every request is counted once.
 type counted struct {
 	net.Conn
 	requests *atomic.Int64

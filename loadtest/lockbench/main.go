@@ -1,11 +1,10 @@
-// Lockbench compares the locks of internal/lock with other libraries on one
-// Redis of its own, and prints two Markdown tables. It is a module of its own,
-// so that the product does not carry the others.
+// Command lockbench compares the locks of internal/lock with other libraries on a Redis of its own, and prints two Markdown
+// tables. It is a separate module, so that the product does not depend on the other libraries.
 //
 //	cd loadtest/lockbench && go run .          # some three minutes
-//	cd loadtest/lockbench && go run . -quick   # does it work?
+//	cd loadtest/lockbench && go run . -quick   # checks that it works
 //
-// loadtest/bench runs it, too, and takes the numbers from the file of -json.
+// loadtest/bench runs it too, and reads the results from the file named by -json.
 package main
 
 import (
@@ -25,10 +24,10 @@ import (
 )
 
 func main() {
-	quick := flag.Bool("quick", false, "one short round, whose numbers mean little")
-	rounds := flag.Int("rounds", 5, "rounds, in which everybody takes a turn")
-	length := flag.Duration("length", 2*time.Second, "length of a turn")
-	numbers := flag.String("json", "", "write the numbers to this file, too")
+	quick := flag.Bool("quick", false, "one short round; its numbers are not meaningful")
+	rounds := flag.Int("rounds", 5, "number of rounds; every lock is measured in each")
+	length := flag.Duration("length", 2*time.Second, "length of a run")
+	numbers := flag.String("json", "", "also write the results as JSON to this file")
 	flag.Parse()
 	if *quick {
 		*rounds, *length = 1, 200*time.Millisecond
@@ -39,10 +38,10 @@ func main() {
 	}
 }
 
-// A table is what everybody did, by name and round.
+// A table has the results of every lock, by name and round.
 type table map[string][]result
 
-// compare measures everybody in turn, so many times, and prints the medians.
+// compare measures all locks in turn, rounds times, and prints the medians.
 func compare(out io.Writer, rounds int, length time.Duration, numbers string) (err error) {
 	server, err := testenv.RunRedis(context.Background())
 	if err != nil {
@@ -57,39 +56,39 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 	info := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer func() { _ = info.Close() }()
 
-	apart, together := table{}, table{}
+	uncontended, contended := table{}, table{}
 	for round := range rounds {
 		for _, c := range f.contenders {
-			r, err := run(f, c, info, round, true, length)
+			r, err := run(f, c, info, round, false, length)
 			if err != nil {
 				return err
 			}
-			apart[c.name] = append(apart[c.name], r)
-			if !c.waits {
+			uncontended[c.name] = append(uncontended[c.name], r)
+			if !c.canWait {
 				continue
 			}
-			if r, err = run(f, c, info, round, false, length); err != nil {
+			if r, err = run(f, c, info, round, true, length); err != nil {
 				return err
 			}
-			together[c.name] = append(together[c.name], r)
+			contended[c.name] = append(contended[c.name], r)
 		}
 	}
 	fmt.Fprintf(out, "%d rounds of %v each, medians; %d CPUs, %s. CPU time is that of the client and Redis.\n\n", rounds, length, runtime.NumCPU(), runtime.Version())
-	printApart(out, f, apart)
-	printTogether(out, f, together)
+	printUncontended(out, f, uncontended)
+	printContended(out, f, contended)
 	if numbers == "" {
 		return nil
 	}
-	text, err := json.Marshal(map[string]table{"uncontended": apart, "contended": together})
+	text, err := json.Marshal(map[string]table{"uncontended": uncontended, "contended": contended})
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(numbers, text, 0o600)
 }
 
-func printApart(out io.Writer, f *field, results table) {
-	fmt.Fprintf(out, "Uncontended: %d goroutines, a name each.\n\n", workers)
-	fmt.Fprintln(out, "| lock | cycles/s | / raw | requests a cycle | server commands a cycle | CPU µs a cycle | p50 | p99 |")
+func printUncontended(out io.Writer, f *field, results table) {
+	fmt.Fprintf(out, "Uncontended: %d goroutines with a name each.\n\n", workers)
+	fmt.Fprintln(out, "| lock | cycles/s | / raw | requests per cycle | server commands per cycle | CPU µs per cycle | p50 | p99 |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|")
 	base := median(results[f.contenders[0].name]).Cycles
 	for _, c := range f.contenders {
@@ -99,13 +98,13 @@ func printApart(out io.Writer, f *field, results table) {
 	}
 }
 
-func printTogether(out io.Writer, f *field, results table) {
-	fmt.Fprintf(out, "\nContended: %d goroutines, one name, held for %v; those that poll do so each %v.\n\n", workers, hold, poll)
-	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | requests a cycle | server commands a cycle | CPU µs a cycle | wait p50 | wait p99 | busiest / laziest |")
+func printContended(out io.Writer, f *field, results table) {
+	fmt.Fprintf(out, "\nContended: %d goroutines, one name, held for %v; polling libraries poll every %v.\n\n", workers, hold, poll)
+	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | requests per cycle | server commands per cycle | CPU µs per cycle | wait p50 | wait p99 | most / fewest cycles |")
 	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")
 	base := median(results[f.contenders[1].name]).Cycles
 	for _, c := range f.contenders {
-		if !c.waits {
+		if !c.canWait {
 			continue
 		}
 		r := median(results[c.name])

@@ -19,24 +19,24 @@ const (
 	hold    = time.Millisecond
 )
 
-// A result is what one contender did in one run.
+// A result describes one run of one contender.
 type result struct {
-	Cycles   float64       `json:"cycles"`   // a second
-	Requests float64       `json:"requests"` // a cycle, over the network
-	Commands float64       `json:"commands"` // a cycle, executed by the server, also inside scripts
-	CPU      float64       `json:"cpu"`      // a cycle, of this process and Redis, in microseconds
+	Cycles   float64       `json:"cycles"`   // per second
+	Requests float64       `json:"requests"` // per cycle, over the network
+	Commands float64       `json:"commands"` // per cycle, executed by the server, including those of scripts
+	CPU      float64       `json:"cpu"`      // per cycle, of this process and Redis, in microseconds
 	P50      time.Duration `json:"p50"`      // of the wait, ns
 	P99      time.Duration `json:"p99"`
-	Unfair   float64       `json:"unfair"` // cycles of the busiest worker to those of the laziest, at least one
+	Unfair   float64       `json:"unfair"` // ratio of the most to the fewest cycles of a worker, counting at least one
 }
 
-// run makes 64 workers take a lock each (apart) or all the same one, for the given time.
-func run(f *field, c contender, info *redis.Client, round int, apart bool, length time.Duration) (result, error) {
+// run lets 64 workers acquire and release a lock for the given time: the same one if contended, otherwise one each.
+func run(f *field, c contender, info *redis.Client, round int, contended bool, length time.Duration) (result, error) {
 	name := func(worker int) string {
-		if apart {
-			return fmt.Sprintf("%s:%d:%d", c.name, round, worker)
+		if contended {
+			return fmt.Sprintf("%s:%d", c.name, round)
 		}
-		return fmt.Sprintf("%s:%d", c.name, round)
+		return fmt.Sprintf("%s:%d:%d", c.name, round, worker)
 	}
 	if release, err := c.acquire(context.Background(), "warm"); err != nil {
 		return result{}, err
@@ -57,17 +57,17 @@ func run(f *field, c contender, info *redis.Client, round int, apart bool, lengt
 	for w := range workers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				asked := time.Now()
+				requested := time.Now()
 				release, err := c.acquire(ctx, name(w))
-				waits[w] = append(waits[w], time.Since(asked)) // also one that never ended: who starves counts
+				waits[w] = append(waits[w], time.Since(requested)) // even a wait that failed: starvation counts
 				if err == nil {
 					cycles[w]++
-					if !apart {
+					if contended {
 						time.Sleep(hold)
 					}
 					err = release()
 				}
-				// Connections give up at the deadline, too, and may be a little ahead of ctx.
+				// Connections time out at the deadline too, perhaps slightly before ctx.
 				if err != nil && time.Since(began) < length*9/10 {
 					failed.Store(&err)
 					return
@@ -99,7 +99,7 @@ func run(f *field, c contender, info *redis.Client, round int, apart bool, lengt
 	}, nil
 }
 
-// spent returns how many commands the server has executed, and the CPU time that it and this process have used.
+// spent returns the number of commands that the server has executed, and the CPU time used by it and this process.
 func spent(rdb *redis.Client) (commands int64, cpu time.Duration, err error) {
 	if commands, err = executed(rdb); err != nil {
 		return 0, 0, err
@@ -126,7 +126,7 @@ func spent(rdb *redis.Client) (commands int64, cpu time.Duration, err error) {
 	return commands, cpu + time.Duration(self.Utime.Nano()+self.Stime.Nano()), nil
 }
 
-// executed returns how many commands the server has executed, without INFO.
+// executed returns the number of commands that the server has executed, except INFO.
 func executed(rdb *redis.Client) (int64, error) {
 	stats, err := rdb.Info(context.Background(), "commandstats").Result()
 	if err != nil {
@@ -148,7 +148,7 @@ func executed(rdb *redis.Client) (int64, error) {
 	return sum, nil
 }
 
-// median of each number by itself, over the rounds.
+// median returns the median of each number over the rounds.
 func median(rounds []result) result {
 	return result{
 		Cycles:   mid(rounds, func(r result) float64 { return r.Cycles }),

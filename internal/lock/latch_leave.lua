@@ -1,3 +1,0 @@
--- Takes ID from the queue of a latch. Returns 0: it holds nothing.
-forget(ID)
-return 0

@@ -1,0 +1,190 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/redis/go-redis/v9"
+)
+
+// A nodeState is the state of one node in one session, and the redsync pool through which the session's commands reach
+// the node. redsync uses it from one goroutine per command and joins them all.
+type nodeState struct {
+	node *node
+
+	acquired vote // the reply to SET NX
+	last     vote // the reply to the last script
+	clear    bool // the session's key is certainly not on the node
+	deleted  bool // the session's key was on the node and was deleted by the session
+
+	// mayHaveDeleted is set when a delete may have been executed although its reply was lost. A later delete that finds
+	// nothing then counts as successful.
+	mayHaveDeleted bool
+
+	// pending is a command whose outcome was not awaited. A delete must not overtake it.
+	pending *call
+}
+
+// A node is one Redis of a RedLock.
+type node struct {
+	rdb  redis.UniversalClient
+	exec *executor // shares round trips; nil if each command has its own
+
+	mu      sync.Mutex
+	scripts map[*redsyncredis.Script]*script // redsync's scripts in the executor's form
+}
+
+// script returns the form of redsync's script that the executor sends. All of redsync's scripts have one key and reply
+// with a number.
+func (n *node) script(s *redsyncredis.Script) *script {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known := n.scripts[s]
+	if known == nil {
+		if n.scripts == nil {
+			n.scripts = map[*redsyncredis.Script]*script{}
+		}
+		known = newJointScript(s.Src)
+		n.scripts[s] = known
+	}
+	return known
+}
+
+// A vote is a node's reply: yes, no, or an error instead of one.
+type vote struct {
+	yes bool
+	err error
+}
+
+// Get implements redsync's Pool.
+func (s *nodeState) Get(ctx context.Context) (redsyncredis.Conn, error) {
+	return &conn{ctx: ctx, state: s}, nil
+}
+
+// conn implements the methods of redsync's Conn that redsync.Mutex uses: SetNX to acquire, Eval to renew and to
+// release.
+type conn struct {
+	redsyncredis.Conn // nil: no other method is called
+	ctx               context.Context
+	state             *nodeState
+}
+
+// Close implements Conn; there is nothing to close.
+func (c *conn) Close() error { return nil }
+
+// noRetry is a command that go-redis never repeats, regardless of the client's MaxRetries: a repeated SET NX would be
+// refused because of the first.
+type noRetry struct{ *redis.Cmd }
+
+// NoRetry implements the interface that go-redis checks before a retry.
+func (noRetry) NoRetry() bool { return true }
+
+func (c *conn) send(args ...any) (any, error) {
+	if c.state.node.exec != nil {
+		return c.submitAndWait(&call{plain: args})
+	}
+	cmd := noRetry{redis.NewCmd(c.ctx, args...)}
+	_ = c.state.node.rdb.Process(c.ctx, cmd) // the same error as in cmd
+	v, err := cmd.Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return v, err
+}
+
+// submitAndWait sends a command that shares its round trip with others, after the pending command of this node, if
+// there is one.
+func (c *conn) submitAndWait(sent *call) (any, error) {
+	if last := c.state.pending; last != nil {
+		select {
+		case <-last.done:
+			c.state.pending = nil
+		case <-c.ctx.Done():
+			return nil, fmt.Errorf("%w: %w", errNotSent, c.ctx.Err())
+		}
+	}
+	if !c.state.node.exec.submitAndWait(c.ctx, sent) {
+		c.state.pending = sent
+		return nil, c.ctx.Err()
+	}
+	v, err := sent.value, sent.err
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return v, err
+}
+
+// SetNX implements Conn.
+func (c *conn) SetNX(key, value string, lease time.Duration) (bool, error) {
+	s := c.state
+	v, err := c.send("set", key, value, "px", lease.Milliseconds(), "nx")
+	s.acquired = vote{yes: v != nil, err: err}
+	s.clear = !s.acquired.yes && (err == nil || notExecuted(err))
+	return s.acquired.yes, err
+}
+
+// Eval implements Conn. redsync has two scripts: the delete has one argument, the value; the renewal has two, the value
+// and the lease.
+func (c *conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error) {
+	s := c.state
+	isDelete := len(keysAndArgs) == 2
+	if isDelete && s.clear {
+		return s.reply(s.deleted), nil
+	}
+	v, err := c.evalSha(script, keysAndArgs)
+	s.last = vote{yes: v == int64(1), err: err}
+	if !isDelete {
+		return v, err
+	}
+	if err != nil {
+		s.mayHaveDeleted = s.mayHaveDeleted || !notExecuted(err)
+		return nil, err
+	}
+	s.clear, s.deleted = true, s.last.yes || s.mayHaveDeleted
+	return s.reply(s.deleted), nil
+}
+
+// reply records the vote of a script and returns it as the script's reply.
+func (s *nodeState) reply(yes bool) any {
+	s.last = vote{yes: yes}
+	if yes {
+		return int64(1)
+	}
+	return int64(0)
+}
+
+func (c *conn) evalSha(script *redsyncredis.Script, keysAndArgs []any) (any, error) {
+	if c.state.node.exec != nil {
+		key, _ := keysAndArgs[0].(string) // redsync's name of the mutex
+		return c.submitAndWait(&call{script: c.state.node.script(script), keys: []string{key}, args: keysAndArgs[1:]})
+	}
+	args := make([]any, 0, 6)
+	args = append(args, "evalsha", script.Hash, script.KeyCount)
+	args = append(args, keysAndArgs...)
+	v, err := c.send(args...)
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		args[0], args[1] = "eval", script.Src
+		v, err = c.send(args...)
+	}
+	return v, err
+}
+
+// notExecuted reports whether err proves that the server did not execute the command, because it refused or never
+// received it.
+func notExecuted(err error) bool {
+	if err == nil {
+		return false
+	}
+	var refused redis.Error
+	var op *net.OpError
+	return errors.As(err, &refused) ||
+		errors.As(err, &op) && op.Op == "dial" ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed) ||
+		errors.Is(err, errNotSent) || errors.Is(err, errBusy) || errors.Is(err, ErrClosed)
+}

@@ -1,3 +1,0 @@
--- Returns how many permits are free.
-local total, held = state()
-return (total or 0) - held
