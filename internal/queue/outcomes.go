@@ -10,37 +10,39 @@ import (
 	"seckill/internal/service"
 )
 
-// maxReason is how much of an error a dead letter tells, in bytes.
+// maxReason bounds the error text in a dead letter, in bytes.
 const maxReason = 500
 
-// end says what becomes of the admissions of a parcel after the answers of Commit.
-func (r *reader) end(ctx context.Context, p service.Parcel, errs []error) service.Parcel {
+// withEnds returns the entry with its tries incremented and its Ends set from the results of Commit.
+func (r *reader) withEnds(ctx context.Context, p service.Parcel, errs []error) service.Parcel {
 	p.Tries++
 	p.Ends = make([]service.End, len(errs))
 	for i, err := range errs {
-		failed, final := reason(err)
+		failed, final := refusalCode(err)
 		switch {
 		case final:
 			p.Ends[i].Failed = failed
 		case p.Tries >= r.w.cfg.MaxTries:
-			p.Ends[i].Dead = shortened(err)
+			p.Ends[i].Dead = truncated(err)
 		default:
 			p.Ends[i].Again = true
-			r.log.WarnContext(ctx, "queue: an admission failed and will be tried again", slog.String("entry", p.Entry),
-				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.Any("error", err))
+			r.log.WarnContext(ctx, "queue: admission failed and will be retried", slog.String("entry", p.Entry),
+				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.Any("err", err))
 		}
 	}
 	return p
 }
 
-// shortened is what a dead letter tells of an error. It is never empty, for that would be the end of a committed order.
-func shortened(err error) string {
-	text := cmp.Or(err.Error(), "an error without words")
+// truncated returns the text of an error for a dead letter. It is never empty: an empty reason would mean a committed
+// order.
+func truncated(err error) string {
+	text := cmp.Or(err.Error(), "error without text")
 	return text[:min(len(text), maxReason)]
 }
 
-// reason turns the final answers of Commit into the codes of the API. Empty and final: the order is committed.
-func reason(err error) (failed string, final bool) {
+// refusalCode converts a final result of Commit to an error code of the API. The code is empty if the order is
+// committed.
+func refusalCode(err error) (failed string, final bool) {
 	var duplicate *service.DuplicateOrderError
 	switch {
 	case err == nil:
@@ -55,15 +57,15 @@ func reason(err error) (failed string, final bool) {
 	return "", false
 }
 
-// temporary says whether err says nothing about the admission.
-func temporary(err error) bool {
+// isTemporary reports whether err is independent of the admission: the database was unavailable or too slow.
+func isTemporary(err error) bool {
 	return err != nil && (errors.Is(err, service.ErrUnavailable) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 
-// firstTemporary is the first error that says nothing about its admission.
+// firstTemporary returns the first temporary error, or nil.
 func firstTemporary(errs []error) error {
-	if i := slices.IndexFunc(errs, temporary); i >= 0 {
+	if i := slices.IndexFunc(errs, isTemporary); i >= 0 {
 		return errs[i]
 	}
 	return nil

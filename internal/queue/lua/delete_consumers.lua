@@ -1,10 +1,10 @@
--- Deletes consumers that are gone: nothing is pending with them, and nobody has used their name for long.
--- One script, because what a consumer has pending is lost to the group when the consumer is deleted.
+-- Deletes consumers that have nothing pending and have been idle for long. It is one script because the group loses the
+-- pending entries of a consumer that is deleted.
 -- KEYS[1]  stream
 -- ARGV[1]  group
--- ARGV[2]  for how long a consumer must have been idle, in ms
--- Returns how many were deleted: none in miniredis, which says -1 for the idle time.
--- Fails with NOGROUP if there is no such group, and if there is no such stream.
+-- ARGV[2]  time in ms that a consumer must have been idle
+-- Returns the number of deleted consumers: always 0 on miniredis, which reports an idle time of -1.
+-- Fails if the stream or the group does not exist (NOGROUP for the group).
 local deleted = 0
 for _, info in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
   local consumer = {}
