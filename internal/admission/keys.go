@@ -19,7 +19,7 @@ const Group = "workers"
 type shard int
 
 // shardOf returns the shard with a voucher's keys.
-func shardOf(voucherID int64) shard { return shard(uint64(voucherID) % shards) } //nolint:gosec // only the rest matters
+func shardOf(voucherID int64) shard { return shard(uint64(voucherID) % shards) } //nolint:gosec // only the remainder matters
 
 // prefix begins the keys of a shard. The text between the braces determines the slot.
 func (s shard) prefix() string { return "seckill:{s" + strconv.Itoa(int(s)) + "}:" }

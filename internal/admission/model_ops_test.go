@@ -329,8 +329,8 @@ func (m *model) addStock(v int64) {
 	}
 }
 
-// anyLetter returns the id of a random dead letter and its admission.
-func (m *model) anyLetter() (string, service.Admission) {
+// anyDeadLetter returns the id of a random dead letter and its admission.
+func (m *model) anyDeadLetter() (string, service.Admission) {
 	letters, err := m.g.DeadLetters(m.t.Context(), "", 500)
 	require.NoError(m.t, err)
 	require.Len(m.t, letters, len(m.letters))
@@ -343,7 +343,7 @@ func (m *model) anyLetter() (string, service.Admission) {
 }
 
 func (m *model) replay(int64) {
-	id, a := m.anyLetter()
+	id, a := m.anyDeadLetter()
 	if id == "" {
 		return
 	}
@@ -365,7 +365,7 @@ func (m *model) replay(int64) {
 }
 
 func (m *model) discard(int64) {
-	if id, a := m.anyLetter(); id != "" {
+	if id, a := m.anyDeadLetter(); id != "" {
 		require.NoError(m.t, m.g.Discard(m.t.Context(), id))
 		require.ErrorIs(m.t, m.g.Discard(m.t.Context(), id), service.ErrNotFound)
 		delete(m.letters, a.OrderID)

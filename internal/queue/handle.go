@@ -10,7 +10,7 @@ import (
 	"seckill/internal/service"
 )
 
-// maxDeliveries bounds the deliveries of an entry that crashes the process, so that its tries are never counted.
+// maxDeliveries is the limit for an entry that crashes every process before its tries are counted.
 const maxDeliveries = 100
 
 // handle commits and settles entries. It returns early only if ctx ends; then the rest stays pending.
@@ -22,7 +22,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 	start := time.Now()
 	todo := r.triage(ctx, entries, b)
 	var pause backoff
-	for kept := start; len(todo) > 0; {
+	for renewed := start; len(todo) > 0; {
 		n := countWithin(todo, r.w.cfg.BatchSize)
 		again, unavailable := r.commitEntries(ctx, todo[:n], b)
 		todo = append(again, todo[n:]...)
@@ -35,9 +35,9 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 				break
 			}
 		}
-		if time.Since(kept) > r.w.cfg.MinIdle/4 {
+		if time.Since(renewed) > r.w.cfg.MinIdle/4 {
 			todo = r.renewClaims(ctx, todo)
-			kept = time.Now()
+			renewed = time.Now()
 		}
 	}
 	b.Took = time.Since(start)

@@ -51,7 +51,7 @@ func (s *simulation) promised(a service.Admission, poison bool) {
 	for _, p := range s.promises {
 		if p.OrderID == a.OrderID {
 			s.twice[a.OrderID] = true
-			s.seen["id twice"]++
+			s.seen["id repeated"]++
 		}
 	}
 	p := &promise{Admission: a, standing: queued, poison: poison}
@@ -74,7 +74,7 @@ func (s *simulation) noteCommitted(a service.Admission) {
 func (s *simulation) noteEnd(by *simWorker, entryID string, a service.Admission) {
 	p := s.byMoment[a.At.UnixMilli()]
 	if len(s.rdb.XRange(s.ctx, s.stream, entryID, entryID).Val()) == 0 {
-		s.seen["ended twice"]++
+		s.seen["settled twice"]++
 		return
 	}
 	for _, w := range s.workers {
@@ -87,7 +87,7 @@ func (s *simulation) noteEnd(by *simWorker, entryID string, a service.Admission)
 
 // excuse permits the gate of a promise to be wrong about its order.
 func (s *simulation) excuse(p *promise) {
-	s.seen["gate off"]++
+	s.seen["gate may differ"]++
 	s.gates[p.VoucherID].excused[p.OrderID] = true
 }
 

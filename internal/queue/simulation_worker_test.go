@@ -161,7 +161,7 @@ func (w *simWorker) settleNow(ctx context.Context, done []service.Parcel) error 
 		for i, end := range p.Ends {
 			switch {
 			case end.Again:
-				w.sim.seen["put back"]++
+				w.sim.seen["retried"]++
 			case end != service.End{}:
 				w.sim.noteEnd(w, p.Entry, p.Admissions[i])
 			}
