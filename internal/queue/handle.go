@@ -160,8 +160,8 @@ func (r *reader) deadLetter(ctx context.Context, e entry, cause error, b *Batch)
 		slog.Int64("tries", e.deliveries), slog.Any("err", cause))
 }
 
-// persist calls do, which changes the gate, until it succeeds or ctx ends. After a failure the entry is delivered
-// again.
+// persist calls do, which changes the gate, until it succeeds. It returns an error if ctx ends first; then the entry is
+// delivered again.
 func (r *reader) persist(ctx context.Context, do func() error) error {
 	var pause backoff
 	for {
