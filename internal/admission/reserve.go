@@ -155,7 +155,7 @@ func refusal(answer string) error {
 	return duplicateError(answer)
 }
 
-// duplicateError returns the error for a user who already holds order, an id in decimal digits.
+// duplicateError returns the error for a user that already holds order, an id in decimal digits.
 func duplicateError(order string) error {
 	id, err := strconv.ParseInt(order, 10, 64)
 	if err != nil {

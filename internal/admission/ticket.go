@@ -100,7 +100,8 @@ func setAhead(t *service.Ticket, counters *redis.SliceCmd) {
 	if t.Failed != "" || t.Place == 0 || counters.Scan(&line) != nil || line.Queued == 0 {
 		return
 	}
-	// After the gate was lost or unloaded, positions begin at 1 again. Older tickets then show too many ahead, never too few.
+	// After the gate was lost or unloaded, positions begin at 1 again. Older tickets then show too many ahead, never
+	// too few.
 	ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
 	t.Ahead = &ahead
 }

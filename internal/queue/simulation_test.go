@@ -36,8 +36,8 @@ type simulation struct {
 	seen     map[string]int // number of events by name, in all runs
 }
 
-// TestSimulation does about 2,000 steps on miniredis and a few hundred on Redis. -rapid.seed repeats a run, -rapid.checks
-// and -rapid.steps extend it.
+// TestSimulation does about 2,000 steps on miniredis and a few hundred on Redis. -rapid.seed repeats a run,
+// -rapid.checks and -rapid.steps extend it.
 func TestSimulation(t *testing.T) {
 	seed := rand.Uint64()
 	setRapid(t, "checks", 25)

@@ -120,7 +120,7 @@ local function add_tickets(users, rows)
   for i, user in ipairs(users) do
     local old = tickets[user]
     tickets[user] = old and old .. '\n' .. rows[i] or rows[i]
-    args[2 * i - 1], args[2 * i] = user, tickets[user] -- HSET keeps the last value of a user who appears twice
+    args[2 * i - 1], args[2 * i] = user, tickets[user] -- HSET keeps the last value of a repeated user
   end
   redis.call('HSET', QUEUED, unpack(args))
 end

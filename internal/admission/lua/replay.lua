@@ -10,7 +10,7 @@
 --   "gone"       there is no such dead letter
 --   "cold"       the gate is not loaded
 --   "sold_out"   no unit is left
---   an order id  the newest order of the user, who holds as many as the limit
+--   an order id  the newest of the user's orders, whose number has reached the limit
 -- Unless it returns "ok", nothing changed.
 local letter, order, user, limit, row = unpack(ARGV)
 if #redis.call('XRANGE', DEAD, letter, letter) == 0 then return 'gone' end

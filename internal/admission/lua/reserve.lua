@@ -7,7 +7,7 @@
 -- Returns nil if the gate is cold, and then nothing changed. Otherwise it returns {number, answer, number, answer, ...}
 -- with the number (from 1) of each purchase that is not admitted, and one of
 --   "not_started"  "ended"  "sold_out"  "overloaded"
---   an order id    the newest order of the user, who holds as many as the limit
+--   an order id    the newest of the user's orders, whose number has reached the limit
 --   "same <id>"    the order that an earlier request with the same key placed
 --   "mismatch"     a different request used the key
 -- All others are admitted, by this call or by an earlier one with the same order id.
