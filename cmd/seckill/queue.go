@@ -81,7 +81,7 @@ func (m *metrics) workerBatch(b queue.Batch) {
 	for reason, n := range b.Failed {
 		m.settled.WithLabelValues(reason).Add(float64(n))
 	}
-	m.settled.WithLabelValues("dead_letter").Add(float64(b.Buried))
+	m.settled.WithLabelValues("dead_letter").Add(float64(b.DeadLettered))
 }
 
 // queueLag shows how far the workers are behind.

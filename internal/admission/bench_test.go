@@ -11,8 +11,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// BenchmarkOrder takes 200 buyers at a time from the click to the settlement, the transaction left out. One op is one
-// buyer; on Redis its processor time is reported, which is what a busy machine does not change.
+// BenchmarkOrder reserves, reads and settles admissions of 200 buyers at a time, without a transaction. One op is one
+// buyer. On Redis it also reports the server's CPU time, which does not depend on the load of the machine.
 func BenchmarkOrder(b *testing.B) {
 	servers := map[string]func() string{
 		"miniredis": func() string { return testenv.StartMiniredis(b).Addr() },
@@ -54,7 +54,7 @@ func BenchmarkOrder(b *testing.B) {
 	}
 }
 
-// processorTime is what Redis has used, in seconds. Miniredis does not know.
+// processorTime returns the CPU time that Redis has used, in seconds. Miniredis does not report it.
 func processorTime(b *testing.B, rdb *redis.Client) (total float64) {
 	b.Helper()
 	info, err := rdb.InfoMap(b.Context(), "cpu").Result()
@@ -66,7 +66,7 @@ func processorTime(b *testing.B, rdb *redis.Client) (total float64) {
 	return total
 }
 
-// drain reads what is queued and settles it.
+// drain reads all queued admissions and settles them as committed.
 func drain(b *testing.B, g *Gate, stream string) {
 	b.Helper()
 	read, err := g.cfg.Redis.XReadGroup(b.Context(), &redis.XReadGroupArgs{

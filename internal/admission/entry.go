@@ -12,14 +12,15 @@ import (
 	"seckill/internal/service"
 )
 
-// The row of an admission is the same text wherever Redis holds it: in an entry of the stream, in a ticket, in a dead
-// letter. It has order, user, voucher, limit, amount, time in ms, currency, the instance that waits and the place in the
-// line, with spaces between. After the instance come # and the request key, if there is one: 22 characters of its hash
-// and 22 of what the request said. An earlier release takes them for a part of the instance.
+// The row of an admission is the same text in a stream entry, a ticket and a dead letter: order, user, voucher, limit,
+// amount, time in ms, currency, waiting instance and queue position, separated by spaces. A request key follows the
+// instance, after a "#": 22 characters of the key's hash and 22 of the request's hash. An earlier release parses them
+// as part of the instance.
 
-// rowSeparator stands between the rows of an entry, and of a user.
+// rowSeparator separates the rows of an entry, and the rows of a user.
 const rowSeparator = "\n"
 
+// appendRow appends the row of an admission. It omits the queue position if that is 0: then a script assigns it.
 func appendRow(b []byte, a *service.Admission) []byte {
 	for _, n := range [...]int64{a.OrderID, a.UserID, a.VoucherID, int64(a.Limit), a.Amount, a.At.UnixMilli()} {
 		b = strconv.AppendInt(b, n, 10)
@@ -33,7 +34,7 @@ func appendRow(b []byte, a *service.Admission) []byte {
 		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Hash[:])
 		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Request[:])
 	}
-	if a.Place == 0 { // the script gives it
+	if a.Place == 0 {
 		return b
 	}
 	b = append(b, ' ')
@@ -42,10 +43,10 @@ func appendRow(b []byte, a *service.Admission) []byte {
 
 func rowOf(a *service.Admission) string { return string(appendRow(nil, a)) }
 
-// rowsOf writes many rows into one piece of memory.
+// rowsOf formats many rows with a few allocations: the rows share one string.
 func rowsOf(as []service.Admission) []string {
-	const usual = 64
-	text, ends := make([]byte, 0, usual*len(as)), make([]int, len(as))
+	const typicalRow = 64 // bytes
+	text, ends := make([]byte, 0, typicalRow*len(as)), make([]int, len(as))
 	for i := range as {
 		text = appendRow(text, &as[i])
 		ends[i] = len(text)
@@ -70,15 +71,15 @@ func parseRow(row string) (service.Admission, error) {
 		numbers[i], rest = n, after
 	}
 	currency, replyTo, found := strings.Cut(rest, " ")
-	if !found { // written before there were currencies
+	if !found { // an earlier release wrote no currency
 		currency, replyTo = service.DefaultCurrency, rest
 	}
 	replyTo, number, found := strings.Cut(replyTo, " ")
 	place := int64(0)
-	if found { // else written before there were places
+	if found { // an earlier release wrote no queue position
 		var err error
 		if place, err = strconv.ParseInt(number, 10, 64); err != nil {
-			return service.Admission{}, fmt.Errorf("admission: row %q: place: %w", row, err)
+			return service.Admission{}, fmt.Errorf("admission: row %q: queue position: %w", row, err)
 		}
 	}
 	replyTo, keyText, found := strings.Cut(replyTo, "#")
@@ -99,7 +100,7 @@ func parseKey(text string) (*service.RequestKey, error) {
 	const half = 22
 	var k service.RequestKey
 	if len(text) != 2*half {
-		return nil, errors.New("of another length")
+		return nil, fmt.Errorf("%d characters instead of %d", len(text), 2*half)
 	}
 	for i, into := range [][]byte{k.Hash[:], k.Request[:]} {
 		if _, err := base64.RawURLEncoding.Decode(into, []byte(text[i*half:(i+1)*half])); err != nil {
@@ -121,10 +122,10 @@ func parseRows(text string) ([]service.Admission, error) {
 	return as, nil
 }
 
-var errNotOurs = errors.New("admission: it has rows of several vouchers, or of another stream")
+var errForeignRows = errors.New("admission: the entry has rows of several vouchers, or of a voucher of another stream")
 
-// Parse reads an entry of one of the Streams. It is an error if any of its rows cannot be read or does not belong
-// there: nobody but the gate should write.
+// Parse parses an entry of one of the Streams. It returns an error if a row is malformed or does not belong into this
+// stream; the gate writes no such entry.
 func (g *Gate) Parse(stream, entry string, fields map[string]any) (service.Parcel, error) {
 	text, _ := fields["rows"].(string)
 	as, err := parseRows(text)
@@ -134,7 +135,7 @@ func (g *Gate) Parse(stream, entry string, fields map[string]any) (service.Parce
 	voucher := as[0].VoucherID
 	if shardOf(voucher).stream() != stream ||
 		slices.ContainsFunc(as, func(a service.Admission) bool { return a.VoucherID != voucher }) {
-		return service.Parcel{}, errNotOurs
+		return service.Parcel{}, errForeignRows
 	}
 	p := service.Parcel{Entry: entry, Admissions: as}
 	if tries, ok := fields["tries"].(string); ok {

@@ -12,43 +12,44 @@ import (
 	"seckill/internal/service"
 )
 
-// maxRows bounds one script call, during which Redis serves nobody else.
+// maxRows bounds the rows of one script call, which blocks Redis while it runs.
 const maxRows = 500
 
-// defaultBacklog is some seconds of work for the workers of a shard.
+// defaultBacklog takes the workers of a shard some seconds.
 const defaultBacklog = 10_000
 
-// Config is what a Gate needs.
+// Config configures a Gate.
 type Config struct {
-	// Redis must not retry commands by itself (MaxRetries -1) and should let deadlines end a command
+	// Redis must not retry commands by itself (MaxRetries -1), and should end commands at the deadline of their context
 	// (ContextTimeoutEnabled).
 	Redis redis.UniversalClient
-	// Instance names this process's channel of outcomes, in one line. No other process may have the same.
+	// Instance names the outcome channel of this process. It must be unique among all processes, and a single line.
 	Instance string
-	// MaxBacklog is how many users with unsettled admissions a shard may have; who comes then is refused with
-	// ErrOverloaded. Counting users costs nothing, and few have more than one. Default 10,000.
+	// MaxBacklog is the most users of a shard with unsettled admissions. Further buyers are refused with ErrOverloaded.
+	// It counts users because their number is one cheap command; few users have more than one admission. Default
+	// 10,000.
 	MaxBacklog int
 	Log        *slog.Logger // default: slog.Default()
 }
 
-// Gate admits buyers to the queue. It is safe for concurrent use, and any number of them, in any number of
-// processes, share what is in Redis. Errors of Redis are wrapped service.ErrUnavailable.
+// Gate admits buyers to the queue. It is safe for concurrent use. Any number of gates, in any number of processes,
+// share the data in Redis. Errors of Redis are wrapped in service.ErrUnavailable.
 type Gate struct {
 	cfg Config
 
 	mu      sync.Mutex
 	waiting map[int64][]*Expectation // by order id
-	loads   map[loadKey]*running
-	desk    *desk
+	loads   map[loadKey]*backgroundLoad
+	tickets *ticketReader
 
-	working context.Context // of the loads and the desk; ends with Close
+	working context.Context // of loads and ticket reads; canceled by Close
 	stop    context.CancelFunc
 	done    sync.WaitGroup // of their goroutines
-	closing sync.Mutex     // guards closed, and done from growing afterwards
+	closing sync.Mutex     // guards closed, and done.Go against done.Wait
 	closed  bool
 }
 
-// New makes a gate. It does not talk to Redis. The caller must Close it if it loads gates or reads tickets.
+// New returns a gate without connecting to Redis. The caller must Close it after loading a gate or reading tickets.
 func New(cfg Config) *Gate {
 	if cfg.MaxBacklog <= 0 {
 		cfg.MaxBacklog = defaultBacklog
@@ -56,13 +57,14 @@ func New(cfg Config) *Gate {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	g := &Gate{cfg: cfg, waiting: map[int64][]*Expectation{}, loads: map[loadKey]*running{}}
-	g.desk = &desk{gate: g}
+	g := &Gate{cfg: cfg, waiting: map[int64][]*Expectation{}, loads: map[loadKey]*backgroundLoad{}}
+	g.tickets = &ticketReader{gate: g}
 	g.working, g.stop = context.WithCancel(context.Background())
 	return g
 }
 
-// Close ends the loads and the reads of tickets that are under way and waits for them. Other processes, or the next one, begin them again.
+// Close cancels running loads and ticket reads, and waits for them to end. Another process can start a canceled load
+// again.
 func (g *Gate) Close() {
 	g.stop()
 	g.closing.Lock()
@@ -71,7 +73,7 @@ func (g *Gate) Close() {
 	g.done.Wait()
 }
 
-// spawn runs f in the background, unless the gate is closed.
+// spawn runs f in a goroutine that Close waits for. It returns false, without running f, if the gate is closed.
 func (g *Gate) spawn(f func()) bool {
 	g.closing.Lock()
 	defer g.closing.Unlock()
@@ -81,21 +83,22 @@ func (g *Gate) spawn(f func()) bool {
 	return !g.closed
 }
 
-// Instance is the name under which buyers of this process hear of their outcome: what Admission.ReplyTo must be.
+// Instance returns the name of this process's outcome channel. Admission.ReplyTo must have it for an Expectation of
+// this process to receive the outcome.
 func (g *Gate) Instance() string { return g.cfg.Instance }
 
-//go:embed common.lua
+//go:embed lua/common.lua
 var commonSource string
 
-// script puts what the scripts share before one of them.
+// script prepends common.lua to the source of a script.
 func script(source string) *redis.Script { return redis.NewScript(commonSource + source) }
 
-// unavailable wraps an error of Redis.
+// unavailable wraps an error of Redis in service.ErrUnavailable.
 func unavailable(err error, format string, args ...any) error {
 	return fmt.Errorf("%w: gate: %s: %w", service.ErrUnavailable, fmt.Sprintf(format, args...), err)
 }
 
-// run executes a script on the keys of a voucher.
+// run executes a script.
 func (g *Gate) run(ctx context.Context, s *redis.Script, keys []string, args ...any) *redis.Cmd {
 	return s.Run(ctx, g.cfg.Redis, keys, args...)
 }

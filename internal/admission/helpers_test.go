@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, func() error { return goleak.Find() })
 }
 
-// voucher is the one of most tests; neighbour is in the same shard, stranger in another.
+// voucher is the voucher of most tests. neighbour is in the same shard, stranger in another one.
 const (
 	voucher   int64 = 7
 	neighbour int64 = 23
@@ -33,12 +33,12 @@ func newGate(rdb redis.UniversalClient) *Gate {
 	return New(Config{Redis: rdb, Instance: "here", Log: slog.New(slog.DiscardHandler)})
 }
 
-// onSale is a window that is open.
+// onSale returns a sale window that is open now.
 func onSale() service.Window {
 	return service.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
 }
 
-// noon is when the tests' admissions were made.
+// noon is the time of the tests' admissions.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func admission(order, user int64) service.Admission {
@@ -47,13 +47,13 @@ func admission(order, user int64) service.Admission {
 	}
 }
 
-// at is an admission with the place that the gate has given it.
+// at returns an admission with the queue position that the gate assigned.
 func at(place int64, a service.Admission) service.Admission {
 	a.Place = place
 	return a
 }
 
-// database is what the gate is rebuilt from: a model of the one and only truth.
+// database is a model of the database, from which gates are rebuilt.
 type database struct {
 	stock  map[int64]int64
 	orders map[int64]dbOrder
@@ -82,7 +82,7 @@ func (d *database) read(_ context.Context, voucherID int64, inFlight []int64) (s
 	return state, nil
 }
 
-// commit makes an order as the real one would: with a unit and within the limit.
+// commit stores an order if a unit is left and the user is within the limit. Otherwise it returns the error code.
 func (d *database) commit(a service.Admission) (failed string) {
 	if _, ok := d.orders[a.OrderID]; ok {
 		return ""
@@ -104,7 +104,7 @@ func (d *database) commit(a service.Admission) (failed string) {
 	return ""
 }
 
-// cancel says whether there was something to cancel.
+// cancel ends an active order and returns its unit. It reports whether the order was active.
 func (d *database) cancel(order int64) bool {
 	o := d.orders[order]
 	if !o.active {
@@ -116,7 +116,7 @@ func (d *database) cancel(order int64) bool {
 	return true
 }
 
-// withStock is a gate loaded with units for voucher, and the database behind it.
+// withStock returns a gate that is loaded with units of voucher, and its database.
 func withStock(t *testing.T, rdb redis.UniversalClient, units int64) (*Gate, *database) {
 	t.Helper()
 	g, db := newGate(rdb), newDatabase()
@@ -125,7 +125,7 @@ func withStock(t *testing.T, rdb redis.UniversalClient, units int64) (*Gate, *da
 	return g, db
 }
 
-// reserve returns what each got.
+// reserve returns the result of each admission.
 func reserve(t *testing.T, g *Gate, as ...service.Admission) []error {
 	t.Helper()
 	results, err := g.Reserve(t.Context(), as[0].VoucherID, onSale(), as)
@@ -141,7 +141,8 @@ func level(t *testing.T, g *Gate, voucherID int64) Level {
 	return l
 }
 
-// requireLevel compares all but the version, and the sum with the buyers that there are.
+// requireLevel compares the level of voucher with want, except for Version and Built. It computes the expected Sum and
+// Users from the table of buyers.
 func requireLevel(t *testing.T, g *Gate, want Level) {
 	t.Helper()
 	table := buyers(t, g, voucher)
@@ -151,7 +152,7 @@ func requireLevel(t *testing.T, g *Gate, want Level) {
 	require.Equal(t, want, got)
 }
 
-// sumOf is what the sum must be for a table of buyers.
+// sumOf returns the sum that a gate must have for a table of buyers.
 func sumOf(t require.TestingT, table map[string]string) (sum int64) {
 	for _, list := range table {
 		for order := range strings.SplitSeq(list, ",") {
@@ -163,7 +164,7 @@ func sumOf(t require.TestingT, table map[string]string) (sum int64) {
 	return sum
 }
 
-// listOf is what the buyers' table has of a user with these orders.
+// listOf formats orders as in the table of buyers.
 func listOf(orders []int64) string {
 	hs := make([]service.Holder, len(orders))
 	for i, id := range orders {
@@ -172,7 +173,7 @@ func listOf(orders []int64) string {
 	return joinIDs(hs)
 }
 
-// reserveApart queues each in an entry of its own.
+// reserveApart queues each admission in an entry of its own.
 func reserveApart(t *testing.T, g *Gate, as ...service.Admission) {
 	t.Helper()
 	for _, a := range as {
@@ -180,7 +181,7 @@ func reserveApart(t *testing.T, g *Gate, as ...service.Admission) {
 	}
 }
 
-// queue reads a voucher's parcels as a worker would, oldest first, as if all of it were committed.
+// queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed.
 func queue(t *testing.T, g *Gate, voucherID int64) []service.Parcel {
 	t.Helper()
 	stream := shardOf(voucherID).stream()
@@ -198,7 +199,7 @@ func queue(t *testing.T, g *Gate, voucherID int64) []service.Parcel {
 	return all
 }
 
-// queued are the admissions of queue.
+// queued returns a voucher's admissions in the stream.
 func queued(t *testing.T, g *Gate, voucherID int64) []service.Admission {
 	t.Helper()
 	var all []service.Admission
@@ -208,7 +209,7 @@ func queued(t *testing.T, g *Gate, voucherID int64) []service.Admission {
 	return all
 }
 
-// settle ends a parcel in ways that are the test's; none: all of it is committed.
+// settle settles an entry with the given ends, or with those that it has.
 func settle(t *testing.T, g *Gate, p service.Parcel, ends ...service.End) {
 	t.Helper()
 	if ends != nil {
@@ -217,7 +218,7 @@ func settle(t *testing.T, g *Gate, p service.Parcel, ends ...service.End) {
 	require.NoError(t, g.Settle(t.Context(), []service.Parcel{p}))
 }
 
-// requireTickets: what the shard's tickets say is queued, in the stream or not.
+// requireTickets compares the queued tickets of a voucher's shard with the stream: they must have the same rows.
 func requireTickets(t *testing.T, g *Gate, voucherID int64) {
 	t.Helper()
 	want := []string{}
@@ -237,7 +238,7 @@ func requireTickets(t *testing.T, g *Gate, voucherID int64) {
 	require.ElementsMatch(t, want, got)
 }
 
-// buyers reads the table of a voucher.
+// buyers returns a voucher's table of buyers.
 func buyers(t *testing.T, g *Gate, voucherID int64) map[string]string {
 	t.Helper()
 	m, err := g.cfg.Redis.HGetAll(t.Context(), keysOf(voucherID).buyers).Result()
@@ -245,7 +246,7 @@ func buyers(t *testing.T, g *Gate, voucherID int64) map[string]string {
 	return m
 }
 
-// requireKeys says which keys there are, without those that are always there.
+// requireKeys compares all keys in Redis with want.
 func requireKeys(t *testing.T, rdb *redis.Client, want ...string) {
 	t.Helper()
 	keys, err := rdb.Keys(t.Context(), "*").Result()

@@ -11,10 +11,10 @@ import (
 	"seckill/internal/service"
 )
 
-// scanCount is how many buyers are read at a time: a list is long, and Redis serves nobody else meanwhile.
+// scanCount is the page size for hashes. A page blocks Redis while it is read.
 const scanCount = 1000
 
-// Holders implements service.HolderStore, with the buyers who are still queued. It is no snapshot.
+// Holders implements service.HolderStore. It includes buyers with queued admissions. The result is not a snapshot.
 func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	k := keysOf(voucherID)
 	var loaded, count *redis.IntCmd
@@ -42,14 +42,14 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 	return users, nil
 }
 
-// ActiveOrders implements service.HolderStore, with admissions that are still queued.
+// ActiveOrders implements service.HolderStore. It includes queued admissions.
 func (g *Gate) ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error) {
 	held, err := g.cfg.Redis.HGet(ctx, keysOf(voucherID).buyers, strconv.FormatInt(userID, 10)).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return 0, 0, nil
 	case err != nil:
-		return 0, 0, unavailable(err, "read what user %d holds of voucher %d", userID, voucherID)
+		return 0, 0, unavailable(err, "read the orders of user %d for voucher %d", userID, voucherID)
 	}
 	ids := strings.Split(held, ",")
 	newest, err = strconv.ParseInt(ids[len(ids)-1], 10, 64)

@@ -12,18 +12,18 @@ import (
 	"seckill/internal/service"
 )
 
-// inspectLetters is how many dead letters of a shard Inspect looks through, the newest.
-const inspectLetters = 1000
+// inspectDeadLetters is the number of dead letters of a shard that Inspect reads, newest first.
+const inspectDeadLetters = 1000
 
-// Inspect reads all that Redis holds of a voucher, page by page while buyers buy: it is no snapshot. The level is read
-// first, then the buyers, then the tickets, the stream last: an admission that was in all of them before it began, and
-// stays, is seen in all of them. Of more than most buyers only their number is told.
+// Inspect reads all data of a voucher in Redis, page by page while buyers buy: the result is not a snapshot. It reads
+// the level, the buyers, the tickets and the stream, in this order. An admission that is in all of them from begin to
+// end is found in all of them. If there are more than most buyers, it returns their number only.
 //
-// What cannot be read is told in the view and is no error; nor is a gate that is cold. Error: service.ErrUnavailable.
+// Broken keys and a cold gate are reported in the view, and are not errors. Error: service.ErrUnavailable.
 func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (service.GateView, error) {
 	i := &inspection{gate: g, voucherID: voucherID, keys: keysOf(voucherID)}
 	for _, read := range []func(context.Context) error{
-		i.readLevel, func(ctx context.Context) error { return i.readBuyers(ctx, most) }, i.readTickets, i.readStream, i.readLetters,
+		i.readLevel, func(ctx context.Context) error { return i.readBuyers(ctx, most) }, i.readTickets, i.readStream, i.readDeadLetters,
 	} {
 		err := read(ctx)
 		switch {
@@ -36,7 +36,7 @@ func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (service.
 	return i.view, nil
 }
 
-// inspection is one call of Inspect. Its methods return errors of Redis as they are.
+// inspection is one call of Inspect. Its methods return errors of Redis unwrapped.
 type inspection struct {
 	gate      *Gate
 	voucherID int64
@@ -64,7 +64,7 @@ func (i *inspection) readLevel(ctx context.Context) (err error) {
 		return err
 	}
 	token, _ := loader.Val()[0].(string)
-	i.view.Leftovers, i.view.Loading = left.Val() > 0, time.Since(loadingSince(token)) < loadPatience
+	i.view.Leftovers, i.view.Loading = left.Val() > 0, time.Since(loadingSince(token)) < maxLoadingAge
 	return nil
 }
 
@@ -111,8 +111,8 @@ func (i *inspection) readStream(ctx context.Context) error {
 	return err
 }
 
-func (i *inspection) readLetters(ctx context.Context) error {
-	found, err := i.gate.cfg.Redis.XRevRangeN(ctx, i.keys.shard.dead(), "+", "-", inspectLetters).Result()
+func (i *inspection) readDeadLetters(ctx context.Context) error {
+	found, err := i.gate.cfg.Redis.XRevRangeN(ctx, i.keys.shard.dead(), "+", "-", inspectDeadLetters).Result()
 	for _, m := range found {
 		row, _ := m.Values["row"].(string)
 		if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {
@@ -122,22 +122,23 @@ func (i *inspection) readLetters(ctx context.Context) error {
 	return err
 }
 
-// entryTime reads when an entry was added out of its id, "<ms>-<seq>", by the clock of Redis.
+// entryTime returns the time at which an entry was added, by the clock of Redis, from its id "<ms>-<seq>".
 func entryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
-	n, _ := strconv.ParseInt(ms, 10, 64) // Redis wrote it
+	n, _ := strconv.ParseInt(ms, 10, 64) // ids of Redis are well-formed
 	return time.UnixMilli(n).UTC()
 }
 
-// scan reads a hash by pages. A field that stays there all the time is seen, possibly more than once.
-func (g *Gate) scan(ctx context.Context, key string, see func(field, value string)) error {
+// scan calls visit for the fields of a hash, which it reads in pages. A field that exists from begin to end is visited
+// at least once.
+func (g *Gate) scan(ctx context.Context, key string, visit func(field, value string)) error {
 	for cursor := uint64(0); ; {
 		page, next, err := g.cfg.Redis.HScan(ctx, key, cursor, "", scanCount).Result()
 		if err != nil {
 			return err
 		}
 		for n := 0; n+1 < len(page); n += 2 { // field, value, field, value ...
-			see(page[n], page[n+1])
+			visit(page[n], page[n+1])
 		}
 		if cursor = next; cursor == 0 {
 			return nil
@@ -145,16 +146,16 @@ func (g *Gate) scan(ctx context.Context, key string, see func(field, value strin
 	}
 }
 
-// entries reads a shard's stream by pages, from the entry after the given one (empty: from the first). It returns the
-// last that it saw, or the given one.
-func (g *Gate) entries(ctx context.Context, s shard, last string, see func(redis.XMessage)) (string, error) {
+// entries calls visit for the entries of a shard's stream after the entry last (empty: for all), which it reads in
+// pages. It returns the id of the last entry visited, or last if there was none.
+func (g *Gate) entries(ctx context.Context, s shard, last string, visit func(redis.XMessage)) (string, error) {
 	for {
 		page, err := g.cfg.Redis.XRangeN(ctx, s.stream(), after(last), "+", streamPage).Result()
 		if err != nil {
 			return last, err
 		}
 		for _, entry := range page {
-			see(entry)
+			visit(entry)
 			last = entry.ID
 		}
 		if len(page) < streamPage {
@@ -163,7 +164,7 @@ func (g *Gate) entries(ctx context.Context, s shard, last string, see func(redis
 	}
 }
 
-// after is the beginning of a range of the entries after one; of all if it is empty.
+// after returns the start of the range of entries after one, or of all entries if it is empty.
 func after(entry string) string {
 	if entry == "" {
 		return "-"

@@ -19,11 +19,12 @@ func inspect(t *testing.T, g *Gate, voucherID int64) service.GateView {
 	return view
 }
 
-// held is a Holder in short.
+// held returns a service.Holder.
 func held(order, user int64) service.Holder { return service.Holder{OrderID: order, UserID: user} }
 
-// TestInspect sees what buyers hold, what is queued, and what died, of one voucher and not of its neighbours.
-func TestInspect(t *testing.T) {
+// Inspect returns the buyers, the queue and the dead letters of one voucher, and nothing of another voucher in its
+// shard.
+func TestInspectShowsOneVoucher(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 10)
 		reserveApart(t, g, admission(1, 10), admission(2, 20), admission(3, 30))
@@ -52,8 +53,7 @@ func TestInspect(t *testing.T) {
 	})
 }
 
-// TestInspectManyPages reads more than a page of everything.
-func TestInspectManyPages(t *testing.T) {
+func TestInspectReadsAllPages(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 2500
 		g, _ := withStock(t, rdb, n)
@@ -74,8 +74,8 @@ func TestInspectManyPages(t *testing.T) {
 	})
 }
 
-// TestInspectOfACold gate says whether it was there, and whether somebody makes it.
-func TestInspectOfACold(t *testing.T) {
+// The view of a cold gate reports whether other keys of the gate exist, and whether a load is running.
+func TestInspectColdGate(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 10)
 		reserve(t, g, admission(1, 10))
@@ -98,17 +98,17 @@ func TestInspectOfACold(t *testing.T) {
 	})
 }
 
-// TestInspectOfBrokenKeys: what somebody else wrote is told, and a load after Unload gets rid of it.
-func TestInspectOfBrokenKeys(t *testing.T) {
+// Inspect reports keys of the wrong type or content. A load after Unload repairs them.
+func TestInspectReportsBrokenKeys(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 10)
 		k := keysOf(voucher)
 		for name, breakIt := range map[string]func() error{
-			"stock is no number":       func() error { return rdb.Set(t.Context(), k.stock, "many", 0).Err() },
-			"a counter is no number":   func() error { return rdb.HSet(t.Context(), k.meta, "held", "many").Err() },
-			"stock of another kind":    func() error { rdb.Del(t.Context(), k.stock); return rdb.LPush(t.Context(), k.stock, 1).Err() },
-			"counters of another kind": func() error { rdb.Del(t.Context(), k.meta); return rdb.Set(t.Context(), k.meta, 1, 0).Err() },
-			"buyers of another kind":   func() error { rdb.Del(t.Context(), k.buyers); return rdb.Set(t.Context(), k.buyers, 1, 0).Err() },
+			"stock is not a number":   func() error { return rdb.Set(t.Context(), k.stock, "many", 0).Err() },
+			"counter is not a number": func() error { return rdb.HSet(t.Context(), k.meta, "held", "many").Err() },
+			"stock of wrong type":     func() error { rdb.Del(t.Context(), k.stock); return rdb.LPush(t.Context(), k.stock, 1).Err() },
+			"counters of wrong type":  func() error { rdb.Del(t.Context(), k.meta); return rdb.Set(t.Context(), k.meta, 1, 0).Err() },
+			"buyers of wrong type":    func() error { rdb.Del(t.Context(), k.buyers); return rdb.Set(t.Context(), k.buyers, 1, 0).Err() },
 		} {
 			require.NoError(t, breakIt())
 			require.True(t, inspect(t, g, voucher).Broken, name)
@@ -119,15 +119,15 @@ func TestInspectOfBrokenKeys(t *testing.T) {
 			require.False(t, inspect(t, g, voucher).Broken, name)
 			requireExact(t, g, db)
 		}
-		require.NoError(t, rdb.HSet(t.Context(), k.buyers, "77", "what,1", "nobody", "2").Err())
+		require.NoError(t, rdb.HSet(t.Context(), k.buyers, "77", "junk,1", "junk", "2").Err())
 		view := inspect(t, g, voucher)
 		require.Equal(t, 2, view.Unreadable)
 		require.Equal(t, []service.Holder{held(1, 77)}, view.Buyers)
 	})
 }
 
-// TestLoadRestoresTickets that somebody took away, of admissions that still wait and of no others.
-func TestLoadRestoresTickets(t *testing.T) {
+// A load restores missing tickets, but only of admissions that are still in the stream.
+func TestLoadRestoresMissingTickets(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		k := keysOf(voucher)
@@ -138,12 +138,12 @@ func TestLoadRestoresTickets(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, tickets, 1)
 
-		// An entry that left the stream meanwhile needs none, and who lost his load changes nothing.
+		// A load that lost its lease changes nothing, and an entry that has left the stream gets no tickets.
 		l := &load{gate: g, voucherID: voucher, keys: k, token: "mine"}
-		require.ErrorIs(t, l.restore(t.Context(), waiting{q[0].Entry: q[0].Admissions}, nil), errStale)
+		require.ErrorIs(t, l.restoreTickets(t.Context(), queuedEntries{q[0].Entry: q[0].Admissions}, nil), errStale)
 		require.NoError(t, rdb.Set(t.Context(), k.loading, l.token, 0).Err())
 		settle(t, g, q[0])
-		require.NoError(t, l.restore(t.Context(), waiting{q[0].Entry: q[0].Admissions, q[1].Entry: q[1].Admissions}, nil))
+		require.NoError(t, l.restoreTickets(t.Context(), queuedEntries{q[0].Entry: q[0].Admissions, q[1].Entry: q[1].Admissions}, nil))
 		requireTickets(t, g, voucher)
 	})
 }

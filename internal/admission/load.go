@@ -16,33 +16,34 @@ import (
 )
 
 const (
+	// loadPoll is the pause before the next attempt to load a gate, or to see the load of another process complete.
 	loadPoll = 20 * time.Millisecond
-	// loadLease is how long others wait for a loader that died. It is renewed three times within it.
+	// loadLease is the time after which another process replaces a loader that died. It is renewed every quarter of it.
 	loadLease = 10 * time.Second
 	// loadTimeout bounds a load. One of 1,000,000 orders takes some seconds.
 	loadTimeout = 5 * time.Minute
-	// loadPatience is after which time a cold gate counts as cold although a loader is at work.
-	loadPatience = time.Minute
-	// tableTTL is how long an unfinished table stays.
+	// maxLoadingAge is the age from which a running load does not excuse a cold gate any more.
+	maxLoadingAge = time.Minute
+	// tableTTL is the time to live of an unfinished table.
 	tableTTL = time.Minute
-	// cleanupTimeout bounds what is done after the load's context may have ended.
+	// cleanupTimeout bounds the cleanup after a failed load, whose context may have ended.
 	cleanupTimeout = time.Second
 )
 
 var (
-	//go:embed load_take.lua
+	//go:embed lua/load_take.lua
 	loadTakeSource string
-	//go:embed load_mark.lua
+	//go:embed lua/load_mark.lua
 	loadMarkSource string
-	//go:embed load_sweep.lua
+	//go:embed lua/load_sweep.lua
 	loadSweepSource string
-	//go:embed load_restore.lua
+	//go:embed lua/load_restore.lua
 	loadRestoreSource string
-	//go:embed load_renew.lua
+	//go:embed lua/load_renew.lua
 	loadRenewSource string
-	//go:embed load_finish.lua
+	//go:embed lua/load_finish.lua
 	loadFinishSource string
-	//go:embed load_drop.lua
+	//go:embed lua/load_drop.lua
 	loadDropSource string
 
 	loadTakeScript    = script(loadTakeSource)
@@ -54,69 +55,71 @@ var (
 	loadDropScript    = script(loadDropSource)
 )
 
-// errStale says that a load is not its loader's any more: Redis lost it, the lease ran out, or the stock was changed
-// in the meantime. The load begins again.
+// errStale reports that a load lost its token: Redis lost the data, the lease expired, or the stock changed since the
+// load began. The load starts over.
 var errStale = errors.New("admission: the load is stale")
 
-// Load makes sure that the gate of a voucher is loaded. If it is not, one process reads the database through read,
-// and the others wait for it.
+// Load ensures that the gate of a voucher is loaded. If it is cold, one process reads the database through read, and
+// the others wait for that process.
 //
-// The work is done in the background, once per process and voucher, for at most 5 minutes. When ctx ends, only the caller
-// stops waiting for it: the next one finds it further along, or done. Errors: those of read, and service.ErrUnavailable.
+// The load runs in the background, once per process and voucher, for at most 5 minutes. The end of ctx ends only the
+// caller's wait; a later call joins the running load. Errors: those of read, and service.ErrUnavailable.
 //
-// What it builds is exact although nothing stands still meanwhile:
+// The result is exact although orders keep changing during the load:
 //
-//  1. Take the load (the key "loading"). From here on, scripts append notes to a list: which orders buyers came to hold,
+//  1. Take the load (the key "loading"). From now on, scripts append notes to a list: which orders buyers came to hold,
 //     which were released, which entries left the stream, and how many rows were queued.
 //  2. Read the entries of this voucher in the stream, page by page.
 //  3. Mark, in one script: read the entries that were added to the stream since, take the notes and clear them. The
-//     entries that were read, less those that left according to the notes, are exactly those in the stream at this moment;
-//     their admissions: A. Tickets that say otherwise are dropped, and those that are missing put back.
-//  4. Read the database in one snapshot, later than the mark: stock S, holders H, and E, those of A that exist there.
-//     A release noted before the mark was committed before it too, so that the snapshot has it.
+//     entries that were read, less those that left according to the notes, are exactly those in the stream at this
+//     moment; their admissions are A. Tickets of other admissions are removed, and missing ones restored.
+//  4. Read the database in one snapshot, later than the mark: stock S, active orders H, and E, the part of A that
+//     exists in the database. A release noted before the mark was also committed before it, so the snapshot contains
+//     it.
 //  5. A - E is in flight: it holds units that S still counts. stock = S - |A - E|, buyers = H + (A - E), queued = |A|.
-//  6. Finish: apply the notes since the mark to that, in their order, and put it in place, in one script. (Where there are
-//     many notes, all but the last are applied by scripts before it.) An order that a buyer came to hold after the mark
-//     takes a unit, unless it is in the table: then the snapshot has both. A released order is in the table if it held a
-//     unit at the snapshot or since, and gives it back; else S has its unit already. An order that was committed and
-//     ended between mark and snapshot does both: it is not in the table, so its first note takes a unit which its second
-//     gives back, now or by the release that follows.
+//  6. Finish: apply the notes since the mark in their order, and put the result in place, in one script. (If there are
+//     many notes, earlier calls of the script apply all but the last.) An order that a buyer came to hold after the
+//     mark takes a unit, unless it is in the table: then the snapshot contains both. A released order is in the table
+//     if it held a unit at the snapshot or later, and returns it; otherwise S already contains its unit. An order that
+//     was committed and ended between mark and snapshot does both: it is not in the table, so its first note takes a
+//     unit which its second note returns, now or with the release that follows.
 //
-// Nothing of this needs the gate to be cold. On a cold gate nobody is admitted meanwhile; beside a loaded one buyers are,
-// and the finish swaps the tables (see Rebuild).
+// None of this requires a cold gate. A cold gate admits no buyer during the load. A loaded one goes on admitting, and
+// the finish swaps the tables (see Rebuild).
 //
-// Whatever spoils this (the data of Redis lost, the lease run out, AddStock, Unload) also takes the token away, and
-// without it neither the mark nor the finish succeeds.
+// Every event that would make the result wrong (data loss in Redis, expiry of the lease, AddStock, Unload) also removes
+// the token, without which neither the mark nor the finish succeeds.
 func (g *Gate) Load(ctx context.Context, voucherID int64, read service.GateReader) error {
-	return g.share(ctx, loadKey{voucherID, ""}, read)
+	return g.joinLoad(ctx, loadKey{voucherID, ""}, read)
 }
 
-// Rebuild loads the gate of a voucher anew beside the one that is loaded, which goes on admitting buyers until the new
-// one takes its place. A gate that is cold is loaded; one that was built at another time than built (GateLevel.Built) is
-// left alone, since somebody else has rebuilt it. Like Load it works in the background, and ctx bounds the waiting only.
+// Rebuild replaces the loaded gate of a voucher by a new one. The old one admits buyers until then. Rebuild does
+// nothing if the loaded gate is not the one that was built at built (GateLevel.Built): another process has already
+// replaced it. A cold gate is loaded. Like Load, it works in the background, and ctx bounds only the wait. Errors:
+// those of read, and service.ErrUnavailable.
 func (g *Gate) Rebuild(ctx context.Context, voucherID, built int64, read service.GateReader) error {
-	return g.share(ctx, loadKey{voucherID, strconv.FormatInt(built, 10)}, read)
+	return g.joinLoad(ctx, loadKey{voucherID, strconv.FormatInt(built, 10)}, read)
 }
 
-// loadKey says what is loaded, and, for a rebuild, when the gate to be replaced was built.
+// loadKey identifies a load: the voucher and, for a rebuild, when the gate to be replaced was built.
 type loadKey struct {
 	voucherID int64
 	built     string
 }
 
-// running is a load in the background.
-type running struct {
-	done chan struct{} // closed when err is set
+// backgroundLoad is a load that runs in a goroutine.
+type backgroundLoad struct {
+	done chan struct{} // closed after err is set
 	err  error
 }
 
-// share waits for a load, which it begins if this process is not at it.
-func (g *Gate) share(ctx context.Context, key loadKey, read service.GateReader) error {
+// joinLoad waits for the load with a key. It starts it if this process is not running it.
+func (g *Gate) joinLoad(ctx context.Context, key loadKey, read service.GateReader) error {
 	g.mu.Lock()
 	r := g.loads[key]
 	if r == nil {
-		r = &running{done: make(chan struct{})}
-		begun := g.spawn(func() { //nolint:contextcheck // its callers do not end it
+		r = &backgroundLoad{done: make(chan struct{})}
+		begun := g.spawn(func() { //nolint:contextcheck // it outlives the caller's context
 			ctx, cancel := context.WithTimeout(g.working, loadTimeout)
 			defer cancel()
 			r.err = g.load(ctx, key, read)
@@ -140,7 +143,7 @@ func (g *Gate) share(ctx context.Context, key loadKey, read service.GateReader) 
 	}
 }
 
-// load loads a gate, from the beginning as often as it has to.
+// load loads a gate. It starts over when the load becomes stale.
 func (g *Gate) load(ctx context.Context, key loadKey, read service.GateReader) error {
 	for {
 		l := newLoad(g, key, read)
@@ -155,9 +158,9 @@ func (g *Gate) load(ctx context.Context, key loadKey, read service.GateReader) e
 			if err := l.run(ctx); !errors.Is(err, errStale) {
 				return err
 			}
-			g.cfg.Log.WarnContext(ctx, "gate: the load is stale and begins again", slog.Int64("voucher_id", key.voucherID))
+			g.cfg.Log.WarnContext(ctx, "gate: load is stale, starting over", slog.Int64("voucher_id", key.voucherID))
 		}
-		if err := wait(ctx, loadPoll); err != nil {
+		if err := sleep(ctx, loadPoll); err != nil {
 			return unavailable(err, "wait for the gate of voucher %d", key.voucherID)
 		}
 	}
@@ -169,17 +172,17 @@ type load struct {
 	voucherID int64
 	keys      gateKeys
 	token     string
-	built     string // of the gate to be replaced; empty: a cold gate is loaded
+	built     string // when the gate to be replaced was built; empty: load a cold gate only
 	read      service.GateReader
 }
 
-// newLoad gives a load its token, which begins with the time, in milliseconds.
+// newLoad returns an attempt with a new token, which begins with the time in milliseconds.
 func newLoad(g *Gate, key loadKey, read service.GateReader) *load {
 	token := strconv.FormatInt(time.Now().UnixMilli(), 10) + "-" + rand.Text()
 	return &load{gate: g, voucherID: key.voucherID, keys: keysOf(key.voucherID), token: token, built: key.built, read: read}
 }
 
-// loadingSince returns when the load with a token began; the zero time if there is none.
+// loadingSince returns when the load with a token began, or the zero time for an empty token.
 func loadingSince(token string) time.Time {
 	ms, err := strconv.ParseInt(strings.SplitN(token, "-", 2)[0], 10, 64)
 	if err != nil {
@@ -191,13 +194,13 @@ func loadingSince(token string) time.Time {
 func (l *load) take(ctx context.Context) (string, error) {
 	state, err := l.gate.run(ctx, loadTakeScript, l.keys.list(), l.token, loadLease.Milliseconds(), l.built).Text()
 	if err != nil {
-		l.drop(ctx) // it may be taken without our having heard of it
+		l.drop(ctx) // the reply may be lost after the script took the load
 		return "", unavailable(err, "load voucher %d", l.voucherID)
 	}
 	return state, nil
 }
 
-// run does the work while the lease is kept up beside it.
+// run does the work of a load, and renews its lease meanwhile.
 func (l *load) run(ctx context.Context) error {
 	start := time.Now()
 	working, stop := context.WithCancelCause(ctx)
@@ -208,7 +211,7 @@ func (l *load) run(ctx context.Context) error {
 	}()
 	t, err := l.rebuild(working)
 	if errors.Is(context.Cause(working), errStale) && err != nil {
-		err = errStale // whatever broke because of it
+		err = errStale // rebuild failed because its context was canceled
 	}
 	stop(nil)
 	<-renewed
@@ -222,10 +225,10 @@ func (l *load) run(ctx context.Context) error {
 	return nil
 }
 
-// renew keeps the lease until ctx ends or the load turns out to be stale. An error is no proof of that; the next
-// try or the finish will know.
+// renew renews the lease until ctx ends. It stops the load if the load has become stale. An error does not prove that,
+// so the next renewal or the finish decides.
 func (l *load) renew(ctx context.Context, stop context.CancelCauseFunc) {
-	for wait(ctx, loadLease/4) == nil {
+	for sleep(ctx, loadLease/4) == nil {
 		kept, err := l.gate.run(ctx, loadRenewScript, l.keys.list(l.keys.table(l.token)),
 			l.token, loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
 		if err == nil && !kept {
@@ -235,13 +238,13 @@ func (l *load) renew(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// drop lets others begin. If it fails they wait for the lease to end.
+// drop abandons the load, so that another one can begin at once. If it fails, the lease has to expire first.
 func (l *load) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	err := l.gate.run(ctx, loadDropScript, l.keys.list(l.keys.table(l.token)), l.token).Err()
 	if err != nil {
-		l.gate.cfg.Log.WarnContext(ctx, "gate: an abandoned load stays until its lease ends",
-			slog.Int64("voucher_id", l.voucherID), slog.Any("error", err))
+		l.gate.cfg.Log.WarnContext(ctx, "gate: cannot abandon a failed load; its lease has to expire",
+			slog.Int64("voucher_id", l.voucherID), slog.Any("err", err))
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"seckill/internal/testenv"
 )
 
-// Everything that may happen while a load is between its mark and its finish, before and after its snapshot.
-func TestRacesWithALoad(t *testing.T) {
+// A load is exact although the gate and the database change between its mark and its finish, before or after its
+// snapshot.
+func TestLoadIsExactDuringChanges(t *testing.T) {
 	type world struct {
 		g  *Gate
 		db *database
@@ -31,43 +32,43 @@ func TestRacesWithALoad(t *testing.T) {
 		}
 	}
 	races := map[string]func(w world) error{
-		"a holder cancels": func(w world) error {
+		"order is canceled": func(w world) error {
 			return errors.Join(release(w, 10, 1), release(w, 10, 1))
 		},
-		"an admission is committed": func(w world) error {
+		"admission is committed": func(w world) error {
 			commit(w, 0)
 			return nil
 		},
-		"an admission is committed and settled": func(w world) error {
+		"admission is committed and settled": func(w world) error {
 			commit(w, 0)
 			return errors.Join(w.g.Settle(ctx, w.q[:1]), w.g.Settle(ctx, w.q[:1]))
 		},
-		"an admission fails": func(w world) error {
+		"admission is rejected": func(w world) error {
 			w.q[1].Ends[0] = failed
 			return errors.Join(w.g.Settle(ctx, w.q[1:2]), w.g.Settle(ctx, w.q[1:2]))
 		},
-		"an admission is committed, settled and cancelled": func(w world) error {
+		"admission is committed, settled and canceled": func(w world) error {
 			commit(w, 2)
 			return errors.Join(w.g.Settle(ctx, w.q[2:3]), release(w, 40, 4))
 		},
-		"an admission is committed and cancelled, and settled later": func(w world) error {
+		"admission is committed, canceled and settled": func(w world) error {
 			commit(w, 2)
 			return errors.Join(release(w, 40, 4), w.g.Settle(ctx, w.q[2:3]))
 		},
-		"an admission is buried": func(w world) error {
+		"admission is dead-lettered": func(w world) error {
 			w.q[0].Ends[0].Dead = "poison"
 			return w.g.Settle(ctx, w.q[:1])
 		},
-		"a parcel is committed": func(w world) error {
+		"entry of two is committed": func(w world) error {
 			commit(w, 3)
 			return errors.Join(w.g.Settle(ctx, w.q[3:]), w.g.Settle(ctx, w.q[3:]))
 		},
-		"one of a parcel is committed, and one fails": func(w world) error {
+		"entry of two is half committed, half rejected": func(w world) error {
 			w.db.commit(w.q[3].Admissions[0])
 			w.q[3].Ends[1] = failed
 			return errors.Join(w.g.Settle(ctx, w.q[3:]), w.g.Settle(ctx, w.q[3:]))
 		},
-		"the queue runs empty": func(w world) error {
+		"queue becomes empty": func(w world) error {
 			for i := range w.q {
 				commit(w, i)
 			}
@@ -79,32 +80,32 @@ func TestRacesWithALoad(t *testing.T) {
 		q := queue(t, w.g, voucher)
 		return q[len(q)-1]
 	}
-	// What only happens beside a loaded gate.
+	// Changes that need a loaded gate.
 	beside := map[string]func(w world) error{
-		"a buyer is admitted": func(w world) error {
+		"buyer is admitted": func(w world) error {
 			admit(w)
 			return nil
 		},
-		"a buyer is admitted and fails": func(w world) error {
+		"buyer is admitted and rejected": func(w world) error {
 			p := admit(w)
 			p.Ends[0] = failed
 			return w.g.Settle(ctx, []service.Parcel{p})
 		},
-		"an admission of now is committed": func(w world) error {
+		"new admission is committed": func(w world) error {
 			w.db.commit(admit(w).Admissions[0])
 			return nil
 		},
-		"an admission of now is committed and settled": func(w world) error {
+		"new admission is committed and settled": func(w world) error {
 			p := admit(w)
 			w.db.commit(p.Admissions[0])
 			return w.g.Settle(ctx, []service.Parcel{p})
 		},
-		"an admission of now is committed and cancelled": func(w world) error {
+		"new admission is committed and canceled": func(w world) error {
 			p := admit(w)
 			w.db.commit(p.Admissions[0])
 			return errors.Join(release(w, 70, 7), w.g.Settle(ctx, []service.Parcel{p}))
 		},
-		"an admission of now is put back and then committed": func(w world) error {
+		"new admission is retried and committed": func(w world) error {
 			p := admit(w)
 			p.Ends[0].Again = true
 			err := w.g.Settle(ctx, []service.Parcel{p})
@@ -112,18 +113,18 @@ func TestRacesWithALoad(t *testing.T) {
 			w.db.commit(p.Admissions[0])
 			return errors.Join(err, w.g.Settle(ctx, q[len(q)-1:]))
 		},
-		"a dead letter is replayed": func(w world) error {
+		"dead letter is replayed": func(w world) error {
 			w.q[1].Ends[0].Dead = "poison"
 			err := w.g.Settle(ctx, w.q[1:2])
 			letters, _ := w.g.DeadLetters(ctx, "", 1)
 			_, replayed := w.g.Replay(ctx, letters[0].ID)
 			return errors.Join(err, replayed)
 		},
-		"a user who is unknown buys again": func(w world) error {
+		"user missing from the gate buys again": func(w world) error {
 			require.Equal(t, []error{nil}, reserve(t, w.g, admission(8, 20)))
 			return nil
 		},
-		"more happens than one script may apply": func(w world) error {
+		"more notes than one call applies": func(w world) error {
 			for user := range int64(loadNotes) {
 				admitted := admission(1000+user, 1000+user)
 				reserve(t, w.g, admitted)
@@ -155,9 +156,9 @@ func TestRacesWithALoad(t *testing.T) {
 						read, reads = during(db, nil, happens)
 					}
 					require.NoError(t, g.Rebuild(ctx, voucher, built, read))
-					require.EqualValues(t, 1, reads.Load(), "nothing was spoiled")
+					require.EqualValues(t, 1, reads.Load(), "the load did not start over")
 					requireExact(t, g, db)
-					require.NoError(t, g.Rebuild(ctx, voucher, built, nil), "it is another gate now, and is left alone")
+					require.NoError(t, g.Rebuild(ctx, voucher, built, nil), "the gate was replaced already")
 				}
 			})
 		})
@@ -174,7 +175,7 @@ func TestRacesWithALoad(t *testing.T) {
 						read, reads = during(db, nil, happens)
 					}
 					require.NoError(t, g.Load(ctx, voucher, read))
-					require.EqualValues(t, 1, reads.Load(), "nothing was spoiled")
+					require.EqualValues(t, 1, reads.Load(), "the load did not start over")
 					requireExact(t, g, db)
 				}
 			})
@@ -182,8 +183,8 @@ func TestRacesWithALoad(t *testing.T) {
 	}
 }
 
-// What happens between the take and the mark is in the snapshot, and must not be counted a second time.
-func TestRacesBeforeTheMark(t *testing.T) {
+// Changes between the take and the mark are in the snapshot, and must not be counted twice.
+func TestLoadIsExactWithChangesBeforeMark(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}
@@ -191,7 +192,7 @@ func TestRacesBeforeTheMark(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "taken", state)
 		require.Empty(t, db.commit(q[0].Admissions[0]))
-		require.NoError(t, g.Settle(t.Context(), q[:1])) // before the stream is read
+		require.NoError(t, g.Settle(t.Context(), q[:1])) // before the load reads the stream
 
 		found, last, err := l.readStream(t.Context())
 		require.NoError(t, err)
@@ -216,8 +217,9 @@ func TestRacesBeforeTheMark(t *testing.T) {
 	})
 }
 
-// An admission that is put back between the two looks of a loader, at the stream and at the notes, is in a new entry.
-func TestPutBackBeforeTheMark(t *testing.T) {
+// An admission that is retried after the load has read the stream and before its mark is in a new entry, which the mark
+// reads.
+func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine", read: db.read}

@@ -18,7 +18,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// during makes a reader that lets something happen at the first read, before the snapshot or after it.
+// during returns a reader of db that calls before and after, if not nil, around its first snapshot. reads counts its
+// calls.
 func during(db *database, before, after func()) (read service.GateReader, reads *atomic.Int64) {
 	reads = &atomic.Int64{}
 	return func(ctx context.Context, v int64, inFlight []int64) (service.GateState, error) {
@@ -34,7 +35,7 @@ func during(db *database, before, after func()) (read service.GateReader, reads 
 	}, reads
 }
 
-// requireExact: the gate is what the database and the stream make of it.
+// requireExact checks that the gate of voucher matches the database and the stream.
 func requireExact(t *testing.T, g *Gate, db *database) {
 	t.Helper()
 	want := Level{Stock: db.stock[voucher]}
@@ -64,8 +65,8 @@ func requireExact(t *testing.T, g *Gate, db *database) {
 	requireTickets(t, g, voucher)
 }
 
-// cold leaves a gate cold that has an order 1 of user 10, and in the stream admissions 2 to 4 of users 20, 30 and 40,
-// each in an entry of its own, and 5 and 6 of users 50 and 60 in one.
+// cold returns a cold gate. Its database has order 1 of user 10. Its stream has admissions 2 to 4 of users 20, 30 and
+// 40 in an entry each, and 5 and 6 of users 50 and 60 in one entry.
 func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.Parcel) {
 	t.Helper()
 	g, db := withStock(t, rdb, 10)
@@ -78,18 +79,18 @@ func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.
 	return g, db, queue(t, g, voucher)
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadRebuildsGate(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
-		require.Empty(t, db.commit(q[1].Admissions[0])) // its worker died before he settled
-		require.Empty(t, db.commit(q[2].Admissions[0])) // likewise, and the buyer has cancelled since
+		require.Empty(t, db.commit(q[1].Admissions[0])) // committed and not settled: its worker died
+		require.Empty(t, db.commit(q[2].Admissions[0])) // likewise, and canceled since
 		db.cancel(q[2].Admissions[0].OrderID)
 		require.Empty(t, db.commit(q[3].Admissions[1]))
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
 		requireLevel(t, g, Level{Stock: 5, Held: 5, Queued: 5, Backlog: 4})
 		requireExact(t, g, db)
 
-		// Loaded is loaded: nobody reads the database again.
+		// A loaded gate is not loaded again, and the database is not read.
 		require.NoError(t, g.Load(t.Context(), voucher, nil))
 		keys, err := rdb.Keys(t.Context(), "*:7:*").Result()
 		require.NoError(t, err)
@@ -97,14 +98,15 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// Somebody cut the stream by hand. Tickets of what is gone would count as backlog for ever; those of others stay.
-func TestLoadDropsTicketsOfAStreamThatWasCut(t *testing.T) {
+// After the stream was cut from outside, a load removes the tickets of lost admissions, which would count as backlog
+// for ever. Other tickets stay.
+func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		db.stock[neighbour], db.stock[stranger] = 9, 9
 		for i, v := range []int64{neighbour, stranger} {
 			require.NoError(t, g.Load(t.Context(), v, db.read))
-			a := admission(int64(7+i), 20) // a user of whom something else is lost
+			a := admission(int64(7+i), 20) // user 20 loses another admission
 			a.VoucherID = v
 			reserve(t, g, a)
 		}
@@ -121,14 +123,14 @@ func TestLoadDropsTicketsOfAStreamThatWasCut(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2, n, "users 20 and 40")
 
-		// A loader who lost his load drops nothing.
+		// A load that lost its lease removes nothing.
 		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
-		require.ErrorIs(t, l.sweep(t.Context(), nil, "9999999999999-0"), errStale)
+		require.ErrorIs(t, l.repairTickets(t.Context(), nil, "9999999999999-0"), errStale)
 		requireTickets(t, g, voucher)
 	})
 }
 
-func TestLoadOfNothing(t *testing.T) {
+func TestLoadOfEmptySale(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 0)
 		requireExact(t, g, db)
@@ -137,7 +139,7 @@ func TestLoadOfNothing(t *testing.T) {
 	})
 }
 
-func TestLoadOfManyPages(t *testing.T) {
+func TestLoadReadsAllPages(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5000)
 		as := make([]service.Admission, 2500)
@@ -147,7 +149,7 @@ func TestLoadOfManyPages(t *testing.T) {
 				db.commit(as[i])
 			}
 		}
-		for some := range slices.Chunk(as, 9) { // so that no page ends where a script did
+		for some := range slices.Chunk(as, 9) { // pages do not end where a script call ended
 			reserve(t, g, some...)
 		}
 		require.NoError(t, g.Unload(t.Context(), voucher))
@@ -156,33 +158,33 @@ func TestLoadOfManyPages(t *testing.T) {
 		requireExact(t, g, db)
 		ttl, err := rdb.TTL(t.Context(), keysOf(voucher).buyers).Result()
 		require.NoError(t, err)
-		require.Negative(t, ttl, "the buyers do not expire")
+		require.Negative(t, ttl, "the table of buyers has no expiry")
 	})
 }
 
-// What makes a load stale, between its snapshot and its finish: it begins again and is right in the end.
-func TestStaleLoadsBeginAgain(t *testing.T) {
+// A load that becomes stale between its snapshot and its finish starts over, and the result is exact.
+func TestStaleLoadStartsOver(t *testing.T) {
 	ctx := context.Background()
 	spoils := map[string]func(g *Gate, db *database, rdb *redis.Client) error{
 		"stock is added": func(g *Gate, db *database, _ *redis.Client) error {
 			db.stock[voucher] += 5
 			return g.AddStock(ctx, voucher, 5)
 		},
-		"stock is taken away": func(g *Gate, db *database, _ *redis.Client) error {
+		"stock is removed": func(g *Gate, db *database, _ *redis.Client) error {
 			db.stock[voucher] -= 2
 			return g.AddStock(ctx, voucher, -2)
 		},
-		"the gate is unloaded": func(g *Gate, db *database, _ *redis.Client) error {
+		"gate is unloaded": func(g *Gate, db *database, _ *redis.Client) error {
 			db.stock[voucher]++
 			return g.Unload(ctx, voucher)
 		},
-		"Redis loses everything": func(_ *Gate, _ *database, rdb *redis.Client) error {
+		"Redis is flushed": func(_ *Gate, _ *database, rdb *redis.Client) error {
 			return rdb.FlushDB(ctx).Err()
 		},
-		"the lease runs out": func(_ *Gate, _ *database, rdb *redis.Client) error {
+		"lease expires": func(_ *Gate, _ *database, rdb *redis.Client) error {
 			return rdb.Del(ctx, keysOf(voucher).loading).Err()
 		},
-		"another loader was faster": func(g *Gate, db *database, rdb *redis.Client) error {
+		"another process loads the gate": func(g *Gate, db *database, rdb *redis.Client) error {
 			return errors.Join(rdb.Del(ctx, keysOf(voucher).loading).Err(), newGate(rdb).Load(ctx, voucher, db.read))
 		},
 	}
@@ -195,14 +197,14 @@ func TestStaleLoadsBeginAgain(t *testing.T) {
 				requireExact(t, g, db)
 				keys, err := rdb.Keys(ctx, "*:7:*").Result()
 				require.NoError(t, err)
-				require.Len(t, keys, 3, "nothing of the stale load is left: %v", keys)
+				require.Len(t, keys, 3, "the stale load left no key behind: %v", keys)
 			})
 		})
 	}
 }
 
-// A loader that lost its lease must not take the notes away from the one who has it now.
-func TestStaleLoaderLeavesTheNotesAlone(t *testing.T) {
+// A loader that lost its lease must not clear the notes of the load that runs now.
+func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		old := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "old"}
@@ -217,13 +219,13 @@ func TestStaleLoaderLeavesTheNotesAlone(t *testing.T) {
 			old.drop(t.Context())
 		})
 		require.NoError(t, g.Load(t.Context(), voucher, read))
-		require.EqualValues(t, 1, reads.Load(), "nor the load itself")
+		require.EqualValues(t, 1, reads.Load(), "the running load did not start over")
 		requireExact(t, g, db)
 	})
 }
 
-// The table of a load that was away for too long has expired.
-func TestLoadWithoutItsTable(t *testing.T) {
+// The table of a load that was suspended for too long has expired, so the load must fail.
+func TestLoadFailsAfterTableExpired(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
@@ -238,8 +240,9 @@ func TestLoadWithoutItsTable(t *testing.T) {
 	})
 }
 
-// The load goes on without the caller that began it.
-func TestOneLoaderReadsAndTheOthersWait(t *testing.T) {
+// Concurrent callers, in one process or several, share one read of the database. The load continues after the context
+// of the caller that started it ended.
+func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := newGate(rdb), newDatabase()
 		db.stock[voucher] = 5
@@ -251,7 +254,7 @@ func TestOneLoaderReadsAndTheOthersWait(t *testing.T) {
 		go func() { first <- g.Load(hasty, voucher, read) }()
 		<-reading
 		giveUp()
-		require.ErrorIs(t, <-first, service.ErrUnavailable, "a caller waits until its context ends")
+		require.ErrorIs(t, <-first, service.ErrUnavailable, "a caller stops waiting when its context ends")
 		other := newGate(rdb) // of another process
 		for i := range 10 {
 			loaders.Go(func() error { return []*Gate{g, other}[i%2].Load(t.Context(), voucher, read) })
@@ -262,7 +265,7 @@ func TestOneLoaderReadsAndTheOthersWait(t *testing.T) {
 	})
 }
 
-func TestFailedLoadLetsOthersBegin(t *testing.T) {
+func TestFailedLoadReleasesLease(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := newGate(rdb), newDatabase()
 		gone := func(context.Context, int64, []int64) (service.GateState, error) {
@@ -274,7 +277,7 @@ func TestFailedLoadLetsOthersBegin(t *testing.T) {
 	})
 }
 
-func TestRenewalEndsAStaleLoad(t *testing.T) {
+func TestRenewDetectsStaleLoad(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		l := &load{gate: g, voucherID: voucher, keys: keysOf(voucher), token: "mine"}
@@ -295,8 +298,8 @@ func TestRenewalEndsAStaleLoad(t *testing.T) {
 	})
 }
 
-// A gate that is closed ends its loads, waits for them and begins nothing new.
-func TestCloseEndsTheLoads(t *testing.T) {
+// Close cancels running loads and waits for them. Afterwards the gate starts neither loads nor ticket reads.
+func TestCloseCancelsLoads(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, reading := newGate(rdb), make(chan struct{})
 		loaded := make(chan error, 1)

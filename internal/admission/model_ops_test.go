@@ -16,9 +16,9 @@ func (m *model) reserve(v int64) {
 			OrderID: m.nextID, UserID: 1 + m.rnd.Int64N(6), VoucherID: v, Amount: m.rnd.Int64N(1000),
 			Currency: []string{"CNY", "EUR"}[m.rnd.IntN(2)], Limit: 1 + m.rnd.IntN(2), At: noon, ReplyTo: "here",
 		}
-		if len(m.past) > 0 && m.rnd.IntN(6) == 0 { // the reply was lost, and somebody asks again
-			if again := m.past[m.rnd.IntN(len(m.past))]; again.VoucherID == v && !m.everSettled(again.OrderID) {
-				as[i] = again
+		if len(m.past) > 0 && m.rnd.IntN(6) == 0 { // a repeated call, as after a lost reply
+			if repeated := m.past[m.rnd.IntN(len(m.past))]; repeated.VoucherID == v && !m.everSettled(repeated.OrderID) {
+				as[i] = repeated
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func (m *model) reserve(v int64) {
 	m.readQueue()
 }
 
-// everSettled says whether an order id has had its end: nobody asks for it again.
+// everSettled reports whether an order has been settled. Calls for it are not repeated.
 func (m *model) everSettled(order int64) bool {
 	_, committed := m.db.orders[order]
 	_, dead := m.letters[order]
@@ -47,7 +47,7 @@ func (m *model) everSettled(order int64) bool {
 	return committed || dead || failed
 }
 
-// decide is what the script decides for one row.
+// decide models reserve.lua for one row.
 func (gate *modelGate) decide(a service.Admission, m *model) error {
 	held := gate.buyers[a.UserID]
 	switch {
@@ -69,7 +69,7 @@ func (gate *modelGate) take(a service.Admission) {
 	gate.changed = true
 }
 
-// release is the model of release in common.lua. A cold gate has nothing to release.
+// release models release_order in common.lua. The receiver is nil for a cold gate.
 func (gate *modelGate) release(user, order int64) {
 	if gate == nil {
 		return
@@ -94,7 +94,7 @@ func (m *model) ticket(a service.Admission, failed string) {
 	m.tickets[a.UserID][a.OrderID] = failed
 }
 
-// readQueue learns the entries' ids. What is in the queue is compared by check.
+// readQueue updates m.queue from the stream, whose entry ids the model cannot predict. check compares its content.
 func (m *model) readQueue() {
 	m.queue = nil
 	for _, v := range modelVouchers {
@@ -102,7 +102,7 @@ func (m *model) readQueue() {
 	}
 }
 
-// pick takes a few random entries out of the queue.
+// pick removes a few random entries from m.queue.
 func (m *model) pick() []service.Parcel {
 	m.rnd.Shuffle(len(m.queue), func(i, j int) { m.queue[i], m.queue[j] = m.queue[j], m.queue[i] })
 	n := min(len(m.queue), 1+m.rnd.IntN(4))
@@ -111,7 +111,7 @@ func (m *model) pick() []service.Parcel {
 	return picked
 }
 
-// commit is a worker who dies before he settles.
+// commit models a worker that dies after the transaction and before it settles.
 func (m *model) commit(int64) {
 	picked := m.pick()
 	for _, p := range picked {
@@ -139,8 +139,8 @@ func (m *model) settle(int64) {
 	m.end(done)
 }
 
-// bury gives entries up.
-func (m *model) bury(int64) {
+// deadLetter settles all admissions of some entries as dead letters.
+func (m *model) deadLetter(int64) {
 	done := m.pick()
 	for _, p := range done {
 		for i := range p.Ends {
@@ -150,7 +150,7 @@ func (m *model) bury(int64) {
 	m.end(done)
 }
 
-// end settles parcels, once or twice, in the model and in Redis.
+// end settles entries in the model and, once or twice, in Redis.
 func (m *model) end(done []service.Parcel) {
 	for n := range done {
 		p := &done[n]
@@ -164,7 +164,7 @@ func (m *model) end(done []service.Parcel) {
 		}
 	}
 	require.NoError(m.t, m.g.Settle(m.t.Context(), done))
-	m.requirePutBack(done)
+	m.requireRetried(done)
 	if m.rnd.IntN(3) == 0 {
 		require.NoError(m.t, m.g.Settle(m.t.Context(), done))
 	}
@@ -173,7 +173,7 @@ func (m *model) end(done []service.Parcel) {
 
 func (m *model) endOne(gate *modelGate, a service.Admission, end service.End) {
 	switch {
-	case end.Again: // its ticket stays, and what it holds
+	case end.Again: // it keeps its ticket and unit
 	case end.Dead != "":
 		gate.release(a.UserID, a.OrderID)
 		m.ticket(a, "internal")
@@ -186,8 +186,8 @@ func (m *model) endOne(gate *modelGate, a service.Admission, end service.End) {
 	}
 }
 
-// requirePutBack: what was put back is alone in its entry, and knows its tries.
-func (m *model) requirePutBack(done []service.Parcel) {
+// requireRetried checks that each retried admission is alone in its entry, which has the number of tries.
+func (m *model) requireRetried(done []service.Parcel) {
 	want, got := map[int64]int64{}, map[int64]int64{}
 	for _, p := range done {
 		for i, a := range p.Admissions {
@@ -198,7 +198,7 @@ func (m *model) requirePutBack(done []service.Parcel) {
 	}
 	for _, v := range modelVouchers {
 		for _, p := range queue(m.t, m.g, v) {
-			if _, ours := want[p.Admissions[0].OrderID]; ours && len(p.Admissions) == 1 {
+			if _, retried := want[p.Admissions[0].OrderID]; retried && len(p.Admissions) == 1 {
 				got[p.Admissions[0].OrderID] = p.Tries
 			}
 		}
@@ -206,7 +206,7 @@ func (m *model) requirePutBack(done []service.Parcel) {
 	require.Equal(m.t, want, got)
 }
 
-// settleAgain is a worker who comes late with an entry that is gone.
+// settleAgain models a late worker: it settles an entry that is not in the stream any more.
 func (m *model) settleAgain(int64) {
 	if len(m.past) == 0 {
 		return
@@ -217,7 +217,7 @@ func (m *model) settleAgain(int64) {
 	require.NoError(m.t, m.g.Settle(m.t.Context(), []service.Parcel{late}))
 }
 
-// cut loses entries of a voucher. Who loads its gate finds out, and takes the tickets away.
+// cut deletes entries of a voucher, and loads its gate again, which removes their tickets.
 func (m *model) cut(v int64) {
 	var rest []service.Parcel
 	for _, p := range m.queue {
@@ -250,7 +250,7 @@ func (m *model) cancel(v int64) {
 	}
 }
 
-func (m *model) releaseNothing(v int64) {
+func (m *model) releaseUnknown(v int64) {
 	require.NoError(m.t, m.g.Release(m.t.Context(), v, service.Holder{OrderID: 12345, UserID: 1 + m.rnd.Int64N(6)}))
 }
 
@@ -261,7 +261,7 @@ func (m *model) load(v int64) {
 	}
 }
 
-// loaded makes the model of a gate what the database and the stream make of it.
+// loaded computes the model of a gate from the database and the stream.
 func (m *model) loaded(v int64) {
 	gate := &modelGate{stock: m.db.stock[v], buyers: map[int64][]int64{}, changed: true}
 	for id, o := range m.db.orders {
@@ -282,7 +282,7 @@ func (m *model) loaded(v int64) {
 	m.gates[v] = gate
 }
 
-// rebuild damages the gate and repairs it beside.
+// rebuild damages a loaded gate and repairs it by Rebuild.
 func (m *model) rebuild(v int64) {
 	if m.gates[v] == nil {
 		return
@@ -318,7 +318,7 @@ func (m *model) addStock(v int64) {
 	case gate == nil:
 		require.NoError(m.t, err)
 	case delta < 0 && gate.stock+delta < 0:
-		// What is on its way holds the units that the database has no more.
+		// Admissions in flight hold units that the database does not have any more.
 		require.ErrorIs(m.t, err, service.ErrInvalidState)
 		m.unload(v)
 		m.load(v)
@@ -329,8 +329,8 @@ func (m *model) addStock(v int64) {
 	}
 }
 
-// anyLetter returns the id of a random dead letter and its admission.
-func (m *model) anyLetter() (string, service.Admission) {
+// anyDeadLetter returns the id of a random dead letter and its admission.
+func (m *model) anyDeadLetter() (string, service.Admission) {
 	letters, err := m.g.DeadLetters(m.t.Context(), "", 500)
 	require.NoError(m.t, err)
 	require.Len(m.t, letters, len(m.letters))
@@ -343,7 +343,7 @@ func (m *model) anyLetter() (string, service.Admission) {
 }
 
 func (m *model) replay(int64) {
-	id, a := m.anyLetter()
+	id, a := m.anyDeadLetter()
 	if id == "" {
 		return
 	}
@@ -359,13 +359,13 @@ func (m *model) replay(int64) {
 	}
 	require.NoError(m.t, err)
 	m.ticket(a, "")
-	gate.changed = true // also where it is an order since, and takes no unit
+	gate.changed = true // even if the order was committed since and takes no unit
 	delete(m.letters, a.OrderID)
 	m.readQueue()
 }
 
 func (m *model) discard(int64) {
-	if id, a := m.anyLetter(); id != "" {
+	if id, a := m.anyDeadLetter(); id != "" {
 		require.NoError(m.t, m.g.Discard(m.t.Context(), id))
 		require.ErrorIs(m.t, m.g.Discard(m.t.Context(), id), service.ErrNotFound)
 		delete(m.letters, a.OrderID)

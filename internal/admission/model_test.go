@@ -16,7 +16,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// model is the gate as it should be, in Go, beside the gate as it is. Both go through the same random operations.
+// model is a model of the gate in Go. It and the real gate go through the same random operations.
 type model struct {
 	t   *testing.T
 	rnd *rand.Rand
@@ -29,7 +29,7 @@ type model struct {
 	letters  map[int64]service.Admission // by order id
 	tickets  map[int64]map[int64]string  // user -> order -> failed
 	versions map[int64]int64
-	past     []service.Admission // that ever were reserved
+	past     []service.Admission // all that were passed to Reserve
 	nextID   int64
 }
 
@@ -41,13 +41,13 @@ type modelGate struct {
 
 var modelVouchers = []int64{voucher, neighbour, stranger}
 
-func TestModel(t *testing.T) {
+func TestGateMatchesModel(t *testing.T) {
 	steps := 4000
 	if testing.Short() {
 		steps = 500
 	}
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+		seed := uint64(time.Now().UnixNano()) //nolint:gosec // an arbitrary number
 		t.Logf("seed %d", seed)
 		m := newModel(t, rdb, seed)
 		for step := range steps {
@@ -69,7 +69,7 @@ func newModel(t *testing.T, rdb *redis.Client, seed uint64) *model {
 	return m
 }
 
-// step does one random operation and says which.
+// step does one random operation and returns its name.
 func (m *model) step() string {
 	v := modelVouchers[m.rnd.IntN(len(modelVouchers))]
 	ops := []struct {
@@ -82,12 +82,12 @@ func (m *model) step() string {
 		{"settle", 28, m.settle},
 		{"settle again", 5, m.settleAgain},
 		{"cancel", 15, m.cancel},
-		{"release nothing", 5, m.releaseNothing},
+		{"release unknown order", 5, m.releaseUnknown},
 		{"load", 15, m.load},
 		{"unload", 3, m.unload},
 		{"rebuild", 5, m.rebuild},
 		{"add stock", 8, m.addStock},
-		{"bury", 4, m.bury},
+		{"dead-letter", 4, m.deadLetter},
 		{"cut the stream", 2, m.cut},
 		{"replay", 6, m.replay},
 		{"discard", 1, m.discard},
@@ -107,7 +107,7 @@ func (m *model) step() string {
 	panic("unreachable")
 }
 
-// check compares everything that the gate shows with the model.
+// check compares the level, the queue, the buyers and a user's tickets with the model.
 func (m *model) check(after string) {
 	backlog := map[shard]int64{}
 	waiting := map[int64][]service.Admission{}
@@ -140,7 +140,7 @@ func (m *model) check(after string) {
 	m.checkTickets(after)
 }
 
-// checkVersion: it grows if and only if something changed, also over a lost Redis.
+// checkVersion checks that the version grows if and only if the gate changed, even after Redis lost all data.
 func (m *model) checkVersion(v int64, gate *modelGate, got int64, after string) {
 	if gate.changed {
 		require.Greater(m.t, got, m.versions[v], after)
@@ -174,6 +174,6 @@ func (m *model) checkTickets(after string) {
 	}
 	require.Equal(m.t, want, failed, after)
 	if _, err := m.g.Ticket(m.t.Context(), user, 1); !errors.Is(err, service.ErrNotFound) {
-		require.Fail(m.t, "a ticket that nobody has", after)
+		require.Fail(m.t, "an unknown order has a ticket", after)
 	}
 }

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// recheck is how long a lost message may cost a buyer at first; it doubles up to maxRecheck.
+	// recheck is the first pause between two checks of Wait, which bounds the delay after a lost message. It doubles up
+	// to maxRecheck.
 	recheck    = 250 * time.Millisecond
 	maxRecheck = time.Second
-	// outcomesAhead is how many messages may wait for Run. Each has the outcomes of a batch.
-	outcomesAhead = 1000
+	// outcomeBuffer is the number of messages that are buffered for Run. A message has the outcomes of a batch.
+	outcomeBuffer = 1000
 )
 
-// Expectation is somebody's interest in how an admission ends.
+// Expectation is a subscription to the outcome of one admission.
 type Expectation struct {
 	gate    *Gate
 	orderID int64
-	outcome chan service.Outcome // holds one
+	outcome chan service.Outcome // buffers one
 }
 
-// Expect registers interest in an admission of this instance, before it is reserved; else its outcome may come
-// before anybody listens. The caller must Close it.
+// Expect subscribes to the outcome of an admission of this instance. Call it before Reserve: an outcome that is
+// published earlier is missed. The caller must Close the subscription.
 func (g *Gate) Expect(orderID int64) *Expectation {
 	e := &Expectation{gate: g, orderID: orderID, outcome: make(chan service.Outcome, 1)}
 	g.mu.Lock()
@@ -39,7 +40,7 @@ func (g *Gate) Expect(orderID int64) *Expectation {
 	return e
 }
 
-// Close ends the interest. It may be called more than once.
+// Close ends the subscription. It may be called more than once.
 func (e *Expectation) Close() {
 	e.gate.mu.Lock()
 	defer e.gate.mu.Unlock()
@@ -51,9 +52,8 @@ func (e *Expectation) Close() {
 	e.gate.waiting[e.orderID] = rest
 }
 
-// Wait returns the outcome when a message brings it, or when check, which runs at least once a second because messages
-// get lost, says that it is known. Errors of check are not the end: as long as ctx allows there is hope.
-// When ctx ends, its error is returned.
+// Wait returns the outcome as soon as a message delivers it or check finds it. Because messages may be lost, it calls
+// check once a second, more often at first. It ignores errors of check. It returns the error of ctx when ctx ends.
 func (e *Expectation) Wait(
 	ctx context.Context, check func(context.Context) (o service.Outcome, known bool, err error),
 ) (service.Outcome, error) {
@@ -66,7 +66,7 @@ func (e *Expectation) Wait(
 			return o, nil
 		case <-ctx.Done():
 			select {
-			case o := <-e.outcome: // both at once
+			case o := <-e.outcome: // both are ready: prefer the outcome
 				return o, nil
 			default:
 				return service.Outcome{}, ctx.Err()
@@ -81,17 +81,17 @@ func (e *Expectation) Wait(
 	}
 }
 
-// Run hands the outcomes that are published for this instance to those who expect them, until ctx ends; then it
-// returns nil. It connects again by itself, and what it misses meanwhile the waiting find out by their checks. It is an
-// error to close the client first.
+// Run delivers the outcomes that are published for this instance to its Expectations. It returns nil when ctx ends, and
+// an error if the Redis client is closed before. After a lost connection it reconnects by itself; Wait's checks make up
+// for the messages it missed.
 func (g *Gate) Run(ctx context.Context) error {
-	sub := g.cfg.Redis.Subscribe(ctx, outcomes(g.cfg.Instance))
-	messages := sub.Channel(redis.WithChannelSize(outcomesAhead))
+	sub := g.cfg.Redis.Subscribe(ctx, outcomeChannel(g.cfg.Instance))
+	messages := sub.Channel(redis.WithChannelSize(outcomeBuffer))
 	for {
 		select {
 		case <-ctx.Done():
 			err := sub.Close()
-			for range messages { // its goroutine ends by closing the channel
+			for range messages { // the client's goroutine closes the channel when it ends
 			}
 			return err
 		case m, open := <-messages:
@@ -103,7 +103,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// deliver reads a message as publish writes it.
+// deliver hands the outcomes of a message to their Expectations. The format is that of publish.
 func (g *Gate) deliver(message string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,25 +111,25 @@ func (g *Gate) deliver(message string) {
 		order, failed, _ := strings.Cut(word, ":")
 		id, err := strconv.ParseInt(order, 10, 64)
 		if err != nil {
-			continue // the channel is open to everybody
+			continue // any Redis client can publish on this channel
 		}
 		for _, e := range g.waiting[id] {
 			select {
 			case e.outcome <- service.Outcome{OrderID: id, Failed: failed}:
-			default: // told already
+			default: // it has an outcome already
 			}
 		}
 	}
 }
 
-// publish tells the instances whose buyers wait, one message for each: "order" or "order:reason", separated by
-// spaces. A message that cannot be sent is a message lost, for which those who wait are prepared.
+// publish sends the outcomes to the instances with waiting buyers, one message per instance: "order" or "order:reason",
+// separated by spaces. It does not return errors: Wait copes with lost messages.
 func (g *Gate) publish(ctx context.Context, done []service.Parcel) {
 	messages := map[string][]string{}
 	for _, p := range done {
 		for i, end := range p.Ends {
 			if to := p.Admissions[i].ReplyTo; to != "" && !end.Again {
-				messages[to] = append(messages[to], outcome(p.Admissions[i].OrderID, end))
+				messages[to] = append(messages[to], outcomeText(p.Admissions[i].OrderID, end))
 			}
 		}
 	}
@@ -138,16 +138,17 @@ func (g *Gate) publish(ctx context.Context, done []service.Parcel) {
 	}
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for to, words := range messages {
-			p.Publish(ctx, outcomes(to), strings.Join(words, " "))
+			p.Publish(ctx, outcomeChannel(to), strings.Join(words, " "))
 		}
 		return nil
 	})
 	if err != nil {
-		g.cfg.Log.DebugContext(ctx, "gate: outcomes were not published", slog.Any("error", err))
+		g.cfg.Log.DebugContext(ctx, "gate: cannot publish outcomes", slog.Any("err", err))
 	}
 }
 
-func outcome(orderID int64, end service.End) string {
+// outcomeText formats one outcome for publish.
+func outcomeText(orderID int64, end service.End) string {
 	word := strconv.FormatInt(orderID, 10)
 	switch {
 	case end.Dead != "":

@@ -15,10 +15,11 @@ import (
 	"seckill/internal/testenv"
 )
 
-// never is a check that knows nothing.
+// never is a check that does not find the outcome.
 func never(context.Context) (service.Outcome, bool, error) { return service.Outcome{}, false, nil }
 
-// listening runs a gate of its own instance and waits until it hears. Channels know no database numbers.
+// listening runs a gate of an instance named after the test, and waits until it is subscribed. Redis channels are not
+// separated by database number.
 func listening(t *testing.T, rdb *redis.Client) *Gate {
 	t.Helper()
 	g := newGate(rdb)
@@ -31,13 +32,13 @@ func listening(t *testing.T, rdb *redis.Client) *Gate {
 		require.NoError(t, <-ended)
 	})
 	require.Eventually(t, func() bool {
-		n, err := rdb.PubSubNumSub(ctx, outcomes(g.Instance())).Result()
-		return err == nil && n[outcomes(g.Instance())] == 1
+		n, err := rdb.PubSubNumSub(ctx, outcomeChannel(g.Instance())).Result()
+		return err == nil && n[outcomeChannel(g.Instance())] == 1
 	}, 10*time.Second, time.Millisecond)
 	return g
 }
 
-func TestOutcomesAreTold(t *testing.T) {
+func TestOutcomesReachWaitingBuyers(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := listening(t, rdb), newDatabase()
 		db.stock[voucher] = 5
@@ -54,7 +55,7 @@ func TestOutcomesAreTold(t *testing.T) {
 		as[2].ReplyTo = "elsewhere"
 		reserve(t, g, as...)
 		settle(t, g, queue(t, g, voucher)[0],
-			service.End{}, failed, service.End{}, service.End{Dead: "it is poison"}, service.End{Again: true})
+			service.End{}, failed, service.End{}, service.End{Dead: "poison"}, service.End{Again: true})
 		wants := map[int]service.Outcome{
 			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 5: {OrderID: 1},
 		}
@@ -63,7 +64,7 @@ func TestOutcomesAreTold(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}
-		for i, why := range map[int]string{2: "it was told to another instance", 4: "it has not ended"} {
+		for i, why := range map[int]string{2: "published to another instance", 4: "not settled yet"} {
 			select {
 			case o := <-waiting[i].outcome:
 				require.Fail(t, why, "%v", o)
@@ -73,27 +74,27 @@ func TestOutcomesAreTold(t *testing.T) {
 	})
 }
 
-// Messages get lost; who waits finds out by himself, and an error on the way is not the end.
-func TestWaitWithoutMessages(t *testing.T) {
+// Wait finds the outcome by its checks if the message is lost, and goes on after an error of a check.
+func TestWaitPollsWithoutMessages(t *testing.T) {
 	g := newGate(nil)
 	e := g.Expect(1)
 	defer e.Close()
-	asked := 0
+	checks := 0
 	o, err := e.Wait(t.Context(), func(context.Context) (service.Outcome, bool, error) {
-		switch asked++; asked {
+		switch checks++; checks {
 		case 1:
 			return service.Outcome{}, false, nil
 		case 2:
-			return service.Outcome{}, true, errors.New("the database is away")
+			return service.Outcome{}, true, errors.New("database unavailable")
 		}
 		return service.Outcome{OrderID: 1, Failed: "sold_out"}, true, nil
 	})
 	require.NoError(t, err)
 	require.Equal(t, service.Outcome{OrderID: 1, Failed: "sold_out"}, o)
-	require.Equal(t, 3, asked)
+	require.Equal(t, 3, checks)
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWaitReturnsContextError(t *testing.T) {
 	e := newGate(nil).Expect(1)
 	defer e.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -102,8 +103,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// An outcome that is known is told, though the time is over.
-func TestWaitPrefersTheOutcome(t *testing.T) {
+// Wait returns an outcome that has arrived even if the context has ended.
+func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
@@ -116,22 +117,22 @@ func TestWaitPrefersTheOutcome(t *testing.T) {
 	}
 }
 
-func TestRunWithoutItsClient(t *testing.T) {
+func TestRunFailsAfterClientIsClosed(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		g.cfg.Instance = t.Name()
 		ended := make(chan error)
 		go func() { ended <- g.Run(t.Context()) }()
 		require.Eventually(t, func() bool {
-			n, err := rdb.PubSubNumSub(t.Context(), outcomes(g.Instance())).Result()
-			return err == nil && n[outcomes(g.Instance())] == 1
+			n, err := rdb.PubSubNumSub(t.Context(), outcomeChannel(g.Instance())).Result()
+			return err == nil && n[outcomeChannel(g.Instance())] == 1
 		}, 10*time.Second, time.Millisecond)
 		require.NoError(t, rdb.Close())
 		require.Error(t, <-ended)
 	})
 }
 
-func TestClosedExpectationsAreForgotten(t *testing.T) {
+func TestCloseRemovesExpectation(t *testing.T) {
 	g := newGate(nil)
 	a, b := g.Expect(1), g.Expect(1)
 	a.Close()
@@ -139,12 +140,12 @@ func TestClosedExpectationsAreForgotten(t *testing.T) {
 	g.deliver("1 garbage 2:sold_out")
 	require.Empty(t, a.outcome)
 	require.Len(t, b.outcome, 1)
-	g.deliver("1") // it is told once
+	g.deliver("1") // a second outcome is dropped
 	b.Close()
 	require.Empty(t, g.waiting)
 }
 
-// A subscription outlives a Redis that went away.
+// Run reconnects after a restart of Redis.
 func TestRunReconnects(t *testing.T) {
 	server := testenv.StartRedis(t)
 	rdb := server.Client(t)
@@ -160,7 +161,7 @@ func TestRunReconnects(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-// counted counts the commands that a client sends to read.
+// counted counts the HMGET commands of a client.
 type counted struct{ commands atomic.Int64 }
 
 func (c *counted) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -179,7 +180,7 @@ func (c *counted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// count leaves out what a new connection sends of itself.
+// count ignores other commands, such as those of a new connection.
 func (c *counted) count(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
 		if cmd.Name() == "hmget" {
@@ -188,9 +189,9 @@ func (c *counted) count(cmds ...redis.Cmder) {
 	}
 }
 
-// TestWaitingBuyersShareTheirReads: 5,000 buyers of one sale, whose workers stand still, all get their answer, for some
-// hundred commands. Each read has one command for 500 of them, and there are at most 20 reads a second.
-func TestWaitingBuyersShareTheirReads(t *testing.T) {
+// 5,000 buyers of one sale poll their tickets while no worker runs. Together they need fewer than 200 commands per
+// second: each read has one command per 500 buyers, and there are at most 20 reads per second.
+func TestWaitingBuyersShareReads(t *testing.T) {
 	rdb := testenv.StartRedis(t).Client(t)
 	const n = 5000
 	g, _ := withStock(t, rdb, n)
@@ -206,14 +207,14 @@ func TestWaitingBuyersShareTheirReads(t *testing.T) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	var looks, wrong atomic.Int64
+	var checks, wrong atomic.Int64
 	var buyers sync.WaitGroup
 	for id := range int64(n) {
 		buyers.Go(func() {
 			e := g.Expect(id + 1)
 			defer e.Close()
 			_, err := e.Wait(ctx, func(ctx context.Context) (service.Outcome, bool, error) {
-				looks.Add(1)
+				checks.Add(1)
 				ticket, err := g.Ticket(ctx, id+1, id+1)
 				if err == nil && (ticket.OrderID != id+1 || ticket.Ahead == nil) {
 					wrong.Add(1)
@@ -226,14 +227,14 @@ func TestWaitingBuyersShareTheirReads(t *testing.T) {
 		})
 	}
 	buyers.Wait()
-	t.Log(looks.Load(), "looks,", hook.commands.Load(), "commands")
+	t.Log(checks.Load(), "checks,", hook.commands.Load(), "commands")
 	require.Zero(t, wrong.Load())
-	require.GreaterOrEqual(t, looks.Load(), int64(n))
+	require.GreaterOrEqual(t, checks.Load(), int64(n))
 	require.Less(t, hook.commands.Load(), int64(200*time.Since(start).Seconds()))
 }
 
-// TestTicketsOfOtherProcesses are searched for in all shards once, and then in their own.
-func TestTicketsOfOtherProcesses(t *testing.T) {
+// The first request for a ticket that another process admitted searches all shards. Later ones read its own shard.
+func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5)
 		db.stock[stranger] = 5

@@ -17,12 +17,12 @@ import (
 	"seckill/internal/service"
 )
 
-//go:embed reserve.lua
+//go:embed lua/reserve.lua
 var reserveSource string
 
 var reserveScript = script(reserveSource)
 
-// refusals are the answers of the script that are words.
+// refusals maps the fixed answers of reserve.lua and replay.lua to errors.
 var refusals = map[string]error{
 	"ok":          nil,
 	"not_started": service.ErrSaleNotStarted,
@@ -32,17 +32,16 @@ var refusals = map[string]error{
 	"mismatch":    service.ErrIdempotencyMismatch,
 }
 
-// Reserve decides for buyers of one voucher, as if they had come one after the other: results[i] is nil if as[i] was
-// admitted, or service.ErrSoldOut, *service.DuplicateOrderError (with the newest order that the user holds),
-// *service.RepeatedError, ErrIdempotencyMismatch,
-// ErrSaleNotStarted, ErrSaleEnded, ErrOverloaded (the backlog is full). The voucher of the admissions is voucherID,
-// their limit at least 1, and they have no place yet.
+// Reserve decides about purchases of one voucher in their order. results[i] is nil if as[i] was admitted. Otherwise it
+// is service.ErrSoldOut, *service.DuplicateOrderError (with the newest order that the user holds),
+// *service.RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded or ErrOverloaded (the backlog is
+// full). All admissions must be of voucherID, with a limit of at least 1 and no queue position (Place).
 //
-// An order id that its user holds already is admitted again, and nothing changes; so a call may be repeated, and
-// Reserve repeats it by itself while ctx allows if a reply got lost. More than 500 buyers are several scripts.
+// An order id that its user holds already is admitted again without any change, so a call may be repeated. Reserve
+// itself repeats it after a lost reply until ctx ends. It runs one script per 500 admissions.
 //
-// With an error there are no results: service.ErrGateCold (Load, and ask again with the same order ids) or
-// service.ErrUnavailable.
+// If it returns an error, there are no results: service.ErrGateCold (call Load, then Reserve again with the same order
+// ids) or service.ErrUnavailable.
 func (g *Gate) Reserve(
 	ctx context.Context, voucherID int64, w service.Window, as []service.Admission,
 ) ([]error, error) {
@@ -54,22 +53,22 @@ func (g *Gate) Reserve(
 			return nil, service.ErrGateCold
 		}
 		if err == nil {
-			err = readRefused(refused, rest)
+			err = applyRefusals(refused, rest)
 		}
 		if err != nil {
 			return nil, unavailable(err, "reserve units of voucher %d", voucherID)
 		}
-		g.desk.remember(voucherID, holdersOf(buyers, rest)...)
+		g.tickets.remember(voucherID, admittedOrders(buyers, rest)...)
 		rest = rest[len(buyers):]
 	}
 	return results, nil
 }
 
-// holdersOf returns the admissions that were not refused.
-func holdersOf(as []service.Admission, refused []error) []service.Holder {
+// admittedOrders returns the orders of the admissions whose result is nil.
+func admittedOrders(as []service.Admission, results []error) []service.Holder {
 	hs := make([]service.Holder, 0, len(as))
 	for i := range as {
-		if refused[i] == nil {
+		if results[i] == nil {
 			hs = append(hs, service.Holder{OrderID: as[i].OrderID, UserID: as[i].UserID})
 		}
 	}
@@ -87,7 +86,7 @@ func reserveKeys(voucherID int64, buyers []service.Admission) []string {
 	return keys
 }
 
-// reserveArgs passes numbers by reference: of so many, each would be an allocation.
+// reserveArgs passes numbers by pointer: converting each value to an interface would allocate.
 func (g *Gate) reserveArgs(w service.Window, buyers []service.Admission) []any {
 	rows := rowsOf(buyers)
 	args := make([]any, 0, 3+4*len(buyers))
@@ -99,49 +98,49 @@ func (g *Gate) reserveArgs(w service.Window, buyers []service.Admission) []any {
 	return args
 }
 
-// readRefused puts the answers of the script, a number and a text in turn, where they belong.
-func readRefused(refused []any, results []error) error {
+// applyRefusals stores the script's answers, alternating numbers (from 1) and texts, in results.
+func applyRefusals(refused []any, results []error) error {
 	for i := 0; i+1 < len(refused); i += 2 {
 		number, _ := refused[i].(int64)
 		answer, ok := refused[i+1].(string)
 		if !ok || number < 1 || number > int64(len(results)) {
-			return fmt.Errorf("reserve.lua answered %v", refused)
+			return fmt.Errorf("reserve.lua returned %v", refused)
 		}
 		results[number-1] = refusal(answer)
 	}
 	return nil
 }
 
-// reserve runs the script until an answer is heard. Where nothing can have been executed it gives up at once: there
-// is nothing to find out, and whoever waits should hear soon that Redis is down.
+// reserve runs the script until it gets a reply or ctx ends. It fails at once if the script was certainly never
+// executed: then nothing has to be found out, and the caller gets the error early.
 func (g *Gate) reserve(ctx context.Context, keys []string, args []any) ([]any, error) {
-	lost := false // an earlier try may have been executed
+	lost := false // an earlier attempt may have been executed
 	for {
 		answers, err := g.run(ctx, reserveScript, keys, args...).Slice()
-		if err == nil || answered(err) || !lost && notSent(err) {
+		if err == nil || isReply(err) || !lost && notExecuted(err) {
 			return answers, err
 		}
 		lost = true
-		if wait(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) != nil {
+		if sleep(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) != nil {
 			return nil, err
 		}
 	}
 }
 
-// answered says whether err is what Redis replied.
-func answered(err error) bool {
+// isReply reports whether err is a reply of Redis.
+func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
 
-// notSent says whether err proves that the server did not get the command.
-func notSent(err error) bool {
+// notExecuted reports whether err proves that the server did not receive the command.
+func notExecuted(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
 }
 
-// refusal reads one answer of the script.
+// refusal converts one answer of reserve.lua or replay.lua to an error.
 func refusal(answer string) error {
 	if err, ok := refusals[answer]; ok {
 		return err
@@ -153,11 +152,11 @@ func refusal(answer string) error {
 		}
 		return &service.RepeatedError{OrderID: id}
 	}
-	return duplicate(answer)
+	return duplicateError(answer)
 }
 
-// duplicate makes the error of a user who holds order, as a script wrote it.
-func duplicate(order string) error {
+// duplicateError returns the error for a user that already holds order, an id in decimal digits.
+func duplicateError(order string) error {
 	id, err := strconv.ParseInt(order, 10, 64)
 	if err != nil {
 		return err
@@ -165,8 +164,8 @@ func duplicate(order string) error {
 	return &service.DuplicateOrderError{OrderID: id}
 }
 
-// wait sleeps for d, or less if ctx ends, and then says why.
-func wait(ctx context.Context, d time.Duration) error {
+// sleep waits for d. It returns the cause of ctx if that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

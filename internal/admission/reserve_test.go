@@ -16,7 +16,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-func TestReserve(t *testing.T) {
+func TestReserveRespectsStockAndLimit(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 2)
 		results := reserve(t, g, admission(1, 10), admission(2, 10), admission(3, 11), admission(4, 12))
@@ -33,8 +33,8 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// These are what operators see in redis-cli, and what a new version must still understand.
-func TestKeysAndTexts(t *testing.T) {
+// Operators see these keys and formats in redis-cli, and later releases must be able to parse them.
+func TestKeysAndFormatsAreStable(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 2)
 		reserve(t, g, admission(1, 10), admission(2, 11))
@@ -53,10 +53,10 @@ func TestKeysAndTexts(t *testing.T) {
 		require.Equal(t, map[string]any{"rows": first + "\n" + second}, fields("seckill:{s7}:orders", 0))
 		p := queue(t, g, voucher)[0]
 		p.Tries = 2
-		settle(t, g, p, service.End{Again: true}, service.End{Dead: "it is poison"})
+		settle(t, g, p, service.End{Again: true}, service.End{Dead: "poison"})
 		require.Equal(t, map[string]any{"rows": first, "tries": "2"}, fields("seckill:{s7}:orders", 0))
 		require.Equal(t, map[string]any{
-			"dead_entry": p.Entry, "dead_reason": "it is poison", "dead_tries": "2", "row": second,
+			"dead_entry": p.Entry, "dead_reason": "poison", "dead_tries": "2", "row": second,
 		}, fields("seckill:{s7}:dead", 0))
 		text, err = rdb.HGet(t.Context(), "seckill:{s7}:user:11", "2").Result()
 		require.NoError(t, err)
@@ -64,8 +64,8 @@ func TestKeysAndTexts(t *testing.T) {
 	})
 }
 
-// A call that admits more than an entry holds fills several.
-func TestParcels(t *testing.T) {
+// A call that admits more than 64 buyers adds several entries.
+func TestReserveSplitsEntriesAt64Rows(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 1000)
 		as := make([]service.Admission, 130)
@@ -89,20 +89,20 @@ func TestParcels(t *testing.T) {
 	})
 }
 
-// What nobody but the gate writes must not be taken for what it wrote.
-func TestParse(t *testing.T) {
+// Parse rejects entries that the gate cannot have written, and accepts those of earlier releases.
+func TestParseRejectsMalformedEntries(t *testing.T) {
 	g, stream := newGate(nil), shardOf(voucher).stream()
 	for name, fields := range map[string]map[string]any{
-		"nothing":              {},
-		"no row":               {"rows": ""},
-		"too few words":        {"rows": "1 10 7 1 100"},
-		"no number":            {"rows": "1 10 7 1 hundred 1000 "},
-		"an empty row":         {"rows": "1 10 7 1 100 1000 \n"},
-		"two vouchers":         {"rows": "1 10 7 1 100 1000 \n2 11 23 1 100 1000 "},
-		"of another stream":    {"rows": "1 10 8 1 100 1000 "},
-		"no number of tries":   {"rows": "1 10 7 1 100 1000 ", "tries": "some"},
-		"fields of old":        {"order": "1", "user": "10", "voucher": "7"},
-		"a number that is big": {"rows": "9223372036854775808 10 7 1 100 1000 "},
+		"nothing":             {},
+		"no row":              {"rows": ""},
+		"too few words":       {"rows": "1 10 7 1 100"},
+		"not a number":        {"rows": "1 10 7 1 hundred 1000 "},
+		"an empty row":        {"rows": "1 10 7 1 100 1000 \n"},
+		"two vouchers":        {"rows": "1 10 7 1 100 1000 \n2 11 23 1 100 1000 "},
+		"another stream":      {"rows": "1 10 8 1 100 1000 "},
+		"tries not a number":  {"rows": "1 10 7 1 100 1000 ", "tries": "some"},
+		"unknown fields":      {"order": "1", "user": "10", "voucher": "7"},
+		"number out of range": {"rows": "9223372036854775808 10 7 1 100 1000 "},
 	} {
 		_, err := g.Parse(stream, "1-1", fields)
 		require.Error(t, err, name)
@@ -113,7 +113,7 @@ func TestParse(t *testing.T) {
 		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, Currency: "CNY", At: time.UnixMilli(1000).UTC(),
 	}
 	require.Equal(t, service.Parcel{Entry: "1-1", Tries: 3, Admissions: []service.Admission{want}}, p)
-	p, err = g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000 here"}) // of an old version
+	p, err = g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000 here"}) // written by an earlier release
 	require.NoError(t, err)
 	want.ReplyTo = "here"
 	require.Equal(t, []service.Admission{want}, p.Admissions)
@@ -132,29 +132,29 @@ func TestReserveIsIdempotentByOrder(t *testing.T) {
 		require.Equal(t, []error{nil}, reserve(t, g, a))
 		require.Equal(t, before, level(t, g, voucher))
 		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
-		// Somebody else's order id is not his.
+		// The same order id of another user is a different admission.
 		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 11)))
 		requireLevel(t, g, Level{Stock: 3, Held: 2, Queued: 2, Backlog: 2})
 		requireTickets(t, g, voucher)
 	})
 }
 
-// Ids do not fit into Lua's numbers, and neighbours there are different orders.
-func TestBigIDs(t *testing.T) {
+// Adjacent ids beyond the precision of Lua's numbers are different orders.
+func TestIDsAbove53BitsStayDistinct(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const order, user = int64(1)<<62 + 1, int64(1)<<53 + 1
 		g, _ := withStock(t, rdb, 5)
 		require.Equal(t, []error{nil}, reserve(t, g, admission(order, user)))
 		require.Equal(t, []error{&service.DuplicateOrderError{OrderID: order}}, reserve(t, g, admission(order+1, user)))
 		require.Equal(t, []error{nil}, reserve(t, g, admission(order+1, user-1)))
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: order + 1, UserID: user})) // not his
+		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: order + 1, UserID: user})) // another user's
 		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: order, UserID: user}))
 		require.Equal(t, map[string]string{strconv.FormatInt(user-1, 10): strconv.FormatInt(order+1, 10)},
 			buyers(t, g, voucher))
 	})
 }
 
-func TestLimitAndNewestOrder(t *testing.T) {
+func TestDuplicateNamesNewestOrder(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		rows := []service.Admission{admission(1, 10), admission(2, 10), admission(3, 10), admission(4, 10)}
@@ -169,7 +169,7 @@ func TestLimitAndNewestOrder(t *testing.T) {
 	})
 }
 
-func TestWindow(t *testing.T) {
+func TestReserveOutsideWindowIsRefused(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		now := time.Now()
@@ -185,8 +185,8 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// The bounds, at the very millisecond, by a clock that stands still.
-func TestWindowBounds(t *testing.T) {
+// The bounds of the window are exact to the millisecond. The server's clock stands still.
+func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
 	m := testenv.StartMiniredis(t)
 	m.SetTime(noon)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
@@ -203,7 +203,7 @@ func TestWindowBounds(t *testing.T) {
 	require.ErrorIs(t, at(-time.Hour, 0), service.ErrSaleEnded)
 }
 
-func TestBacklogBoundsTheShard(t *testing.T) {
+func TestBacklogLimitsUsersOfShard(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 3)
 		g.cfg.MaxBacklog = 2
@@ -218,9 +218,10 @@ func TestBacklogBoundsTheShard(t *testing.T) {
 		require.Equal(t, []error{nil, service.ErrOverloaded},
 			reserve(t, g, of(neighbour, admission(2, 10)), of(neighbour, admission(3, 11))))
 		require.Equal(t, []error{nil}, reserve(t, g, of(stranger, admission(4, 10))))
-		// User 10, who has two, counts once; a call counts its buyers.
+		// User 10 has two tickets and counts once. The buyers of one call count one by one.
 		require.Equal(t, []error{nil, service.ErrOverloaded}, reserve(t, g, admission(8, 12), admission(9, 13)))
-		// Who holds an order hears of it, and who finds nothing left hears that, though the backlog is full.
+		// With a full backlog, buyers with an active order still get DuplicateOrderError, and a sold-out sale
+		// ErrSoldOut.
 		require.Equal(t, []error{&service.DuplicateOrderError{OrderID: 1}, service.ErrOverloaded},
 			reserve(t, g, admission(5, 10), admission(6, 11)))
 		require.NoError(t, g.AddStock(t.Context(), voucher, -1))
@@ -229,11 +230,11 @@ func TestBacklogBoundsTheShard(t *testing.T) {
 		for _, p := range queue(t, g, voucher) {
 			settle(t, g, p)
 		}
-		require.Equal(t, []error{nil}, reserve(t, g, admission(7, 11)), "there is room again")
+		require.Equal(t, []error{nil}, reserve(t, g, admission(7, 11)), "the backlog is settled")
 	})
 }
 
-func TestManyBuyersAreSeveralScripts(t *testing.T) {
+func TestReserveSplitsLargeCalls(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 1200)
 		as := make([]service.Admission, 1300)
@@ -268,8 +269,8 @@ func TestColdGateDecidesNothing(t *testing.T) {
 	})
 }
 
-// Reserving and settling must stay cheap: one buyer more costs no command of Redis.
-func TestCommandsPerBuyer(t *testing.T) {
+// The number of commands inside the scripts grows with the entries, and not with the buyers.
+func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 	rdb := testenv.StartRedis(t).Client(t)
 	g, _ := withStock(t, rdb, 1000)
 	calls := func() int64 {
@@ -295,19 +296,19 @@ func TestCommandsPerBuyer(t *testing.T) {
 	for i := range as {
 		as[i] = admission(int64(i+1), int64(i+1))
 	}
-	reserve(t, g, admission(1000, 1000)) // the script is known from here on
+	reserve(t, g, admission(1000, 1000)) // loads the script into Redis
 	before := calls()
 	reserve(t, g, as...)
-	require.LessOrEqual(t, calls()-before, int64(len(as)/64+17), "it does not grow with the buyers, but for the entries")
+	require.LessOrEqual(t, calls()-before, int64(len(as)/64+17), "one command per entry and a constant number of others")
 	done := queue(t, g, voucher)
 	before = calls()
 	require.NoError(t, g.Settle(t.Context(), done))
 	require.LessOrEqual(t, calls()-before, int64(len(done)+12))
 }
 
-// lossy executes commands and then loses the replies of some.
+// lossy is a hook that executes commands and drops the replies of some.
 type lossy struct {
-	lose atomic.Int64 // how many more
+	lose atomic.Int64 // replies still to drop
 }
 
 func (l *lossy) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -327,7 +328,7 @@ func (l *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestReserveFindsOutWhatALostReplySaid(t *testing.T) {
+func TestReserveRepeatsAfterLostReply(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(9, 9))
@@ -345,8 +346,8 @@ func TestReserveFindsOutWhatALostReplySaid(t *testing.T) {
 	})
 }
 
-// Where Redis is not there at all nobody waits for it.
-func TestReserveWithoutRedis(t *testing.T) {
+// Reserve does not retry if Redis refuses the connection.
+func TestReserveFailsAtOnceWithoutRedis(t *testing.T) {
 	server := testenv.StartRedis(t)
 	g, _ := withStock(t, server.Client(t), 5)
 	server.Kill()

@@ -8,77 +8,82 @@ import (
 )
 
 var (
-	//go:embed settle.lua
+	//go:embed lua/settle.lua
 	settleSource string
-	//go:embed bury.lua
-	burySource string
+	//go:embed lua/dead_letter.lua
+	deadLetterSource string
 
-	settleScript = script(settleSource)
-	buryScript   = script(burySource)
+	settleScript     = script(settleSource)
+	deadLetterScript = script(deadLetterSource)
 )
 
-// Settle ends the admissions of parcels after their transaction, with one script for each voucher: the entries leave
-// the stream; the ticket of a committed order is dropped; an admission that failed gives back its unit and gets a
-// ticket that says so; so does one that is dead, of which a dead letter remains; one that is to be tried again gets an
-// entry of its own. Then the instances whose buyers wait are told. Repeating it does no harm, and is the thing to do
-// after an error.
+// Settle ends the admissions of stream entries after their transaction. It runs one script per voucher, which removes
+// the entries from the stream. What else happens depends on the service.End of each admission:
 //
-// The parcels of a voucher should have some hundred admissions together: Redis serves nobody else meanwhile.
+//	committed (the zero End)  the ticket is deleted
+//	rejected (Failed)         the unit is returned; the ticket becomes a failed ticket with the reason
+//	dead-lettered (Dead)      as rejected, with the reason "internal"; a dead letter is added
+//	retry (Again)             the admission keeps its unit and ticket, and gets a stream entry of its own
+//
+// Then Settle publishes the outcomes, except for retries, to the instances with waiting buyers.
+//
+// Settle is idempotent; call it again after an error (service.ErrUnavailable). The entries of one voucher should have a
+// few hundred admissions at most, because a script blocks Redis while it runs.
 func (g *Gate) Settle(ctx context.Context, done []service.Parcel) error {
 	vouchers := make(map[int64][]service.Parcel, 1)
 	for _, p := range done {
 		id := p.Admissions[0].VoucherID
 		vouchers[id] = append(vouchers[id], p)
 	}
-	for id, parcels := range vouchers {
-		keys, args := settleArgs(id, parcels)
+	for id, entries := range vouchers {
+		keys, args := settleArgs(id, entries)
 		if err := g.run(ctx, settleScript, keys, args...).Err(); err != nil {
-			return unavailable(err, "settle %d entries of voucher %d", len(parcels), id)
+			return unavailable(err, "settle %d entries of voucher %d", len(entries), id)
 		}
 	}
 	g.publish(ctx, done)
 	return nil
 }
 
-// settleArgs passes numbers by reference: of so many, each would be an allocation.
-func settleArgs(voucherID int64, parcels []service.Parcel) (keys []string, args []any) {
+// settleArgs passes numbers by pointer: converting each value to an interface would allocate.
+func settleArgs(voucherID int64, entries []service.Parcel) (keys []string, args []any) {
 	rows := 0
-	for i := range parcels {
-		rows += len(parcels[i].Admissions)
+	for i := range entries {
+		rows += len(entries[i].Admissions)
 	}
 	k := keysOf(voucherID)
-	keys, args = k.list(), make([]any, 0, 1+3*(len(parcels)+rows))
+	keys, args = k.list(), make([]any, 0, 1+3*(len(entries)+rows))
 	args = append(args, voucherID)
-	for i := range parcels {
-		p := &parcels[i]
+	for i := range entries {
+		p := &entries[i]
 		args = append(args, &p.Entry, &p.Tries, len(p.Admissions))
 		for n := range p.Admissions {
 			a, end := &p.Admissions[n], p.Ends[n]
 			args = append(args, &a.OrderID, &a.UserID)
 			switch {
 			case end.Again:
-				args = append(args, "again", "", rowOf(a))
+				args = append(args, "retry", "", rowOf(a))
 			case end.Dead != "":
 				keys, args = append(keys, k.shard.failed(a.UserID)), append(args, "dead", end.Dead, rowOf(a))
 			case end.Failed != "":
-				keys, args = append(keys, k.shard.failed(a.UserID)), append(args, "failed", end.Failed, rowOf(a))
+				keys, args = append(keys, k.shard.failed(a.UserID)), append(args, "rejected", end.Failed, rowOf(a))
 			default:
-				args = append(args, "ok")
+				args = append(args, "committed")
 			}
 		}
 	}
 	return keys, args
 }
 
-// Bury moves an entry that cannot be read to the dead letters, with its fields as they are. Of what it was the gate
-// knows nothing that could be undone. Repeating it does no harm.
+// Bury moves an unparsable entry of one of the Streams to the dead letters, with its fields unchanged. It releases no
+// unit, because the entry does not say which one. Bury is idempotent. Error: service.ErrUnavailable.
 func (g *Gate) Bury(ctx context.Context, stream, entry, reason string, tries int64) error {
 	s, err := shardOfStream(stream)
 	if err != nil {
 		return err
 	}
-	if err := g.run(ctx, buryScript, keysIn(s, 0).list(), entry, reason, tries).Err(); err != nil {
-		return unavailable(err, "bury entry %s of %s", entry, stream)
+	if err := g.run(ctx, deadLetterScript, keysIn(s, 0).list(), entry, reason, tries).Err(); err != nil {
+		return unavailable(err, "dead-letter entry %s of %s", entry, stream)
 	}
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 	"seckill/internal/testenv"
 )
 
-// failed is an end for a reason of the sale.
+// failed is the End of a rejected admission.
 var failed = service.End{Failed: "sold_out"}
 
-func TestSettle(t *testing.T) {
+func TestSettleIsIdempotent(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10), admission(2, 11))
@@ -42,20 +42,20 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// The admissions of one parcel end in all the ways there are, twice.
-func TestSettleAParcel(t *testing.T) {
+// The admissions of one entry have all possible ends. Settling the entry twice has the same effect as once.
+func TestSettleHandlesEveryEnd(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 9)
 		db.stock[neighbour] = 9
 		require.NoError(t, g.Load(t.Context(), neighbour, db.read))
-		other := admission(9, 10) // of the same user, and in the same shard
+		other := admission(9, 10) // the same user, in the same shard
 		other.VoucherID = neighbour
 		reserve(t, g, other)
 		reserve(t, g, admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13))
 		p := queue(t, g, voucher)[0]
 		p.Tries = 3
 		for range 2 {
-			settle(t, g, p, service.End{}, failed, service.End{Again: true}, service.End{Dead: "it is poison"})
+			settle(t, g, p, service.End{}, failed, service.End{Again: true}, service.End{Dead: "poison"})
 			requireLevel(t, g, Level{Stock: 7, Held: 2, Queued: 1, Backlog: 2})
 			require.Equal(t, map[string]string{"10": "1", "12": "3"}, buyers(t, g, voucher))
 			requireTickets(t, g, voucher)
@@ -64,7 +64,7 @@ func TestSettleAParcel(t *testing.T) {
 		require.Len(t, again, 1)
 		require.EqualValues(t, 3, again[0].Tries)
 		require.Equal(t, []service.Admission{at(3, admission(3, 12))}, again[0].Admissions)
-		require.Len(t, letters(t, g), 1)
+		require.Len(t, deadLetters(t, g), 1)
 		for user, want := range map[int64]string{10: "", 11: "sold_out", 12: "", 13: "internal"} {
 			tickets, err := g.Tickets(t.Context(), user)
 			require.NoError(t, err)
@@ -77,8 +77,8 @@ func TestSettleAParcel(t *testing.T) {
 	})
 }
 
-// A user's tickets are told apart by voucher and order, whatever he has beside them.
-func TestSettleTakesTheRightTicket(t *testing.T) {
+// Settling removes exactly the ticket of the order, even if other ids contain the same digits.
+func TestSettleRemovesOnlyItsTicket(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 9)
 		as := []service.Admission{admission(11, 10), admission(1, 10), admission(111, 10), admission(1, 1)}
@@ -95,8 +95,8 @@ func TestSettleTakesTheRightTicket(t *testing.T) {
 	})
 }
 
-// What left the stream is pending with nobody.
-func TestSettleAndBuryAcknowledge(t *testing.T) {
+// Entries that leave the stream do not stay pending in the group.
+func TestSettleAndBuryAcknowledgeEntries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserveApart(t, g, admission(1, 10), admission(2, 11))
@@ -110,20 +110,20 @@ func TestSettleAndBuryAcknowledge(t *testing.T) {
 		require.NoError(t, g.Bury(t.Context(), stream, junk, "junk", 1))
 		q := queue(t, g, voucher)
 		settle(t, g, q[0])
-		bury(t, g, q[1])
+		deadLetterAll(t, g, q[1])
 		pending, err := rdb.XPending(t.Context(), stream, Group).Result()
 		require.NoError(t, err)
 		require.Zero(t, pending.Count)
 	})
 }
 
-// A worker who is late must not take away what a replay has reserved again.
-func TestLateSettlementLeavesAReplayAlone(t *testing.T) {
+// A late worker must not release a unit that a replay has reserved again.
+func TestLateSettleDoesNotAffectReplay(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10))
 		late := queue(t, g, voucher)[0]
-		bury(t, g, late)
+		deadLetterAll(t, g, late)
 		letters, err := g.DeadLetters(t.Context(), "", 10)
 		require.NoError(t, err)
 		_, err = g.Replay(t.Context(), letters[0].ID)
@@ -139,7 +139,7 @@ func TestLateSettlementLeavesAReplayAlone(t *testing.T) {
 	})
 }
 
-func TestSettleOfAColdGate(t *testing.T) {
+func TestSettleWithColdGate(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10), admission(2, 11))
@@ -150,7 +150,7 @@ func TestSettleOfAColdGate(t *testing.T) {
 	})
 }
 
-func TestReleaseIsExactlyOnce(t *testing.T) {
+func TestReleaseReturnsUnitOnce(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10))
@@ -160,19 +160,19 @@ func TestReleaseIsExactlyOnce(t *testing.T) {
 		}
 		requireLevel(t, g, Level{Stock: 5, Queued: 1, Backlog: 1})
 		require.Empty(t, buyers(t, g, voucher))
-		// Nor does an id that looks alike take anything away.
+		// An id that is a part of the held id releases nothing.
 		reserve(t, g, admission(2123, 12))
 		for _, id := range []int64{2, 3, 12, 21, 23, 212, 123} {
 			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: id, UserID: 12}))
 		}
 		require.Equal(t, map[string]string{"12": "2123"}, buyers(t, g, voucher))
 		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 2, Backlog: 2})
-		// He may buy again at once, although the first admission is not settled.
+		// User 10 may buy again at once, although the first admission is not settled.
 		require.Equal(t, []error{nil}, reserve(t, g, admission(2, 10)))
 	})
 }
 
-func TestAddStock(t *testing.T) {
+func TestAddStockRefusesNegativeStock(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		require.NoError(t, g.AddStock(t.Context(), voucher, 3))
@@ -183,9 +183,9 @@ func TestAddStock(t *testing.T) {
 	})
 }
 
-// The database lost units that were on their way. Those admissions fail and give them back, and nobody is admitted on
-// units that are not there.
-func TestStockBelowZeroIsPaidBack(t *testing.T) {
+// The database lost units that admissions in flight hold. The stock of the gate is negative until these admissions
+// fail, and no buyer is admitted meanwhile.
+func TestNegativeStockRecovers(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 3)
 		reserve(t, g, admission(1, 10), admission(2, 11), admission(3, 12))
@@ -204,8 +204,8 @@ func TestStockBelowZeroIsPaidBack(t *testing.T) {
 	})
 }
 
-// TestLine: a buyer sees how many are before him, and sees them go.
-func TestLine(t *testing.T) {
+// A ticket shows the number of admissions ahead of it, which falls as they are settled.
+func TestTicketShowsQueuePosition(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 100)
 		const buyers = 10
@@ -229,7 +229,7 @@ func TestLine(t *testing.T) {
 		reserve(t, g, admission(11, 11), admission(12, 12))
 		require.Zero(t, *ahead(11))
 		require.EqualValues(t, 1, *ahead(12))
-		// A gate that is gone knows no line; one that was rebuilt lets nobody see more before him than there are.
+		// A cold gate has no positions. After a load, a ticket shows no more admissions ahead than are queued.
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		require.Nil(t, ahead(12))
 		for order := range int64(buyers) {
@@ -241,11 +241,11 @@ func TestLine(t *testing.T) {
 		require.EqualValues(t, 2, *ahead(13))
 		fail := queue(t, g, voucher)[1]
 		settle(t, g, fail, service.End{Failed: "sold_out"})
-		require.Nil(t, ahead(13), "it is out")
+		require.Nil(t, ahead(13), "a failed ticket has no position")
 	})
 }
 
-func TestTickets(t *testing.T) {
+func TestTicketsOfAllShards(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5)
 		db.stock[stranger] = 5

@@ -13,19 +13,20 @@ import (
 )
 
 var (
-	//go:embed release.lua
+	//go:embed lua/release.lua
 	releaseSource string
-	//go:embed add_stock.lua
+	//go:embed lua/add_stock.lua
 	addStockSource string
 
 	releaseScript  = script(releaseSource)
 	addStockScript = script(addStockSource)
 )
 
-// Level is what the gate of a voucher holds at one moment.
+// Level is the state of a voucher's gate at one moment.
 type Level = service.GateLevel
 
-// Level reads the gate of a voucher. Errors: service.ErrGateCold, ErrGateBroken, ErrUnavailable.
+// Level reads the counters of a voucher's gate in one transaction. Errors: service.ErrGateCold, ErrGateBroken (a key
+// has the wrong type or is not a number), ErrUnavailable.
 func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	k := keysOf(voucherID)
 	var stock *redis.StringCmd
@@ -53,7 +54,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		Version int64 `redis:"version"`
 		Sum     int64 `redis:"sum"`
 		Built   int64 `redis:"built"`
-		Line    int64 `redis:"line"` // read to see that it is a number
+		Line    int64 `redis:"line"` // unused; Scan fails if it is not a number
 	}{}
 	if err := meta.Scan(&counters); err != nil {
 		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", service.ErrGateBroken, voucherID, err)
@@ -68,20 +69,21 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	}, nil
 }
 
-// Unload makes the gate of a voucher cold: it admits nobody until it is loaded. It is for a gate that cannot be read; any
-// other is repaired by Rebuild. A load that is under way begins again. Tickets and the stream stay. Repeating it does no
-// harm.
+// Unload makes the gate of a voucher cold: it admits no buyer until it is loaded. Use it for a broken gate, and Rebuild
+// for any other. A running load starts over. Tickets and the stream stay. Unload is idempotent. Error:
+// service.ErrUnavailable.
 func (g *Gate) Unload(ctx context.Context, voucherID int64) error {
 	k := keysOf(voucherID)
-	// One command, so that the parts never disagree.
+	// One command keeps the keys consistent with each other.
 	if err := g.cfg.Redis.Unlink(ctx, k.stock, k.buyers, k.meta, k.loading, k.notes).Err(); err != nil {
 		return unavailable(err, "unload voucher %d", voucherID)
 	}
 	return nil
 }
 
-// Release gives back the units of orders of a voucher whose end is committed, and forgets their buyers. It does so once
-// however often it is called, and nothing while the gate is cold: who loads it will see that they have ended.
+// Release returns the units of orders that have ended in the database, and removes the orders from their buyers. Each
+// order is released at most once, even if the call is repeated. On a cold gate Release does nothing: the next load
+// reads from the database that they have ended. Error: service.ErrUnavailable.
 func (g *Gate) Release(ctx context.Context, voucherID int64, held ...service.Holder) error {
 	for some := range slices.Chunk(held, maxRows) {
 		args := make([]any, 0, 2*len(some))
@@ -95,13 +97,13 @@ func (g *Gate) Release(ctx context.Context, voucherID int64, held ...service.Hol
 	return nil
 }
 
-// AddStock takes over a change of the stock that is committed in the database; delta may be negative. A cold gate
-// needs nothing, and a load that is going on begins again. It is service.ErrInvalidState to take away more than
-// there is to admit, and nothing changes.
+// AddStock applies a change of the stock that is committed in the database; delta may be negative. A cold gate does not
+// change, and a running load starts over. Errors: service.ErrInvalidState (fewer than -delta units are left to admit,
+// and nothing changed), ErrUnavailable.
 //
-// A change cannot be recognised as the same one. After service.ErrUnavailable it may have happened or not, and if
-// a load began and ended between the commit and this call, it is counted twice. The gate is then off by delta, which
-// costs no promise, until Rebuild; the audit sees it.
+// AddStock is not idempotent. After service.ErrUnavailable the change may or may not have been applied, and if a load
+// began and ended between the commit and this call, it is applied twice. The gate is then off by delta until Rebuild.
+// This breaks no guarantee, and the audit detects it.
 func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
 	answer, err := g.run(ctx, addStockScript, keysOf(voucherID).list(), delta).Text()
 	if err != nil {

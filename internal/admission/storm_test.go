@@ -16,7 +16,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// storm is a database that buyers, a worker, cancellations and loaders use at once.
+// storm is a gate and its database under concurrent changes.
 type storm struct {
 	g  *Gate
 	mu sync.Mutex
@@ -29,7 +29,7 @@ func (s *storm) read(ctx context.Context, v int64, inFlight []int64) (service.Ga
 	return s.db.read(ctx, v, inFlight)
 }
 
-// buy reserves for a random user, and loads the gate whenever it is cold.
+// buy reserves two orders of random users. It loads the gate whenever it is cold.
 func (s *storm) buy(ctx context.Context, order int64) error {
 	as := []service.Admission{admission(order, 1+rand.Int64N(50)), admission(order+1, 1+rand.Int64N(50))}
 	for {
@@ -43,7 +43,8 @@ func (s *storm) buy(ctx context.Context, order int64) error {
 	}
 }
 
-// work commits what is in the stream, now and then not all of it, and settles, now and then twice.
+// work commits the first entries of the stream and settles them. At random it retries admissions, leaves entries
+// unsettled, and settles twice.
 func (s *storm) work(ctx context.Context) error {
 	stream := shardOf(voucher).stream()
 	entries, err := s.g.cfg.Redis.XRangeN(ctx, stream, "-", "+", 20).Result()
@@ -77,7 +78,7 @@ func (s *storm) work(ctx context.Context) error {
 	return nil
 }
 
-// cancel gives up an order, if there is one.
+// cancel ends an active order, if there is one.
 func (s *storm) cancel(ctx context.Context) error {
 	s.mu.Lock()
 	var order, user int64
@@ -92,18 +93,18 @@ func (s *storm) cancel(ctx context.Context) error {
 	return s.g.Release(ctx, voucher, service.Holder{OrderID: order, UserID: user})
 }
 
-// rebuild replaces the gate while everything else goes on.
+// rebuild replaces the gate, unless it is cold.
 func (s *storm) rebuild(ctx context.Context) error {
 	level, err := s.g.Level(ctx, voucher)
 	if err != nil {
-		return nil //nolint:nilerr // it is cold
+		return nil //nolint:nilerr // the gate is cold
 	}
 	return s.g.Rebuild(ctx, voucher, level.Built, s.read)
 }
 
-// TestStorm lets everything happen at once, Redis losing its gate or all its data included. However it comes, in the
-// end the gate is what the database and the stream make of it.
-func TestStorm(t *testing.T) {
+// Buyers, a worker, cancellations, rebuilds, unloads and flushes run concurrently. Afterwards the gate matches the
+// database and the stream.
+func TestGateIsExactAfterConcurrentChanges(t *testing.T) {
 	rounds := 400
 	if testing.Short() {
 		rounds = 100

@@ -14,20 +14,21 @@ import (
 	"seckill/internal/service"
 )
 
-// Ticket shows an admission of the user that is not an order in the database: it is queued, or it failed less than
-// 24 hours ago. Callers share reads; of an order that this process did not admit, the first one searches all shards.
-// Errors: service.ErrNotFound (also for another user's), ErrUnavailable.
+// Ticket returns an admission of the user that is not an order in the database: it is queued, or it failed in the last
+// 24 hours. Concurrent callers share reads. The first call for an order that another process admitted searches all
+// shards. Errors: service.ErrNotFound (even if another user has the order), ErrUnavailable.
 func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (service.Ticket, error) {
-	return g.desk.look(ctx, service.Holder{OrderID: orderID, UserID: userID})
+	return g.tickets.get(ctx, service.Holder{OrderID: orderID, UserID: userID})
 }
 
-// first is what HMGET of one field found, or empty.
+// first returns the value of an HMGET of one field, or the empty string.
 func first(cmd *redis.SliceCmd) string {
 	text, _ := cmd.Val()[0].(string)
 	return text
 }
 
-// Tickets shows all admissions of the user that are not orders in the database, the newest order id first.
+// Tickets returns all admissions of the user that are not orders in the database, the highest order id first.
+// Error: service.ErrUnavailable.
 func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, error) {
 	user := strconv.FormatInt(userID, 10)
 	var queued [shards]*redis.SliceCmd
@@ -58,17 +59,16 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, err
 			tickets = append(tickets, t)
 		}
 	}
-	// Of an id that was handed out twice, after Redis lost the counter, the one that is queued is shown.
+	// An id can repeat after Redis lost its counter. The queued ticket then hides the failed one.
 	slices.SortStableFunc(tickets, func(a, b service.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
 	tickets = slices.CompactFunc(tickets, func(a, b service.Ticket) bool { return a.OrderID == b.OrderID })
-	g.findPlaces(ctx, tickets)
+	g.fillAhead(ctx, tickets)
 	return tickets, nil
 }
 
-// findPlaces sets Ahead of the tickets that are queued. The queue of a voucher is left in the order in which it was
-// entered, so what is still in it has the last of the places that were given. It says nothing where Redis says nothing:
-// the tickets are worth showing without it.
-func (g *Gate) findPlaces(ctx context.Context, tickets []service.Ticket) {
+// fillAhead sets Ahead of the queued tickets. A voucher's queue is first in, first out, so the admissions still in it
+// have the last positions that were assigned. If Redis fails, Ahead stays unset: the tickets are useful without it.
+func (g *Gate) fillAhead(ctx context.Context, tickets []service.Ticket) {
 	lines := make(map[int64]*redis.SliceCmd, 1) // by voucher
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range tickets {
@@ -86,12 +86,12 @@ func (g *Gate) findPlaces(ctx context.Context, tickets []service.Ticket) {
 	}
 }
 
-// readLine reads how many places of a voucher's line were given, and how many of them are in the queue.
+// readLine reads the last queue position that was assigned for a voucher, and the number of admissions in its queue.
 func readLine(ctx context.Context, p redis.Pipeliner, voucherID int64) *redis.SliceCmd {
 	return p.HMGet(ctx, keysOf(voucherID).meta, "line", "queued")
 }
 
-// setAhead sets Ahead of a ticket that is queued, if the gate is not cold.
+// setAhead sets Ahead of a queued ticket, unless the gate is cold. counters is the reply to readLine.
 func setAhead(t *service.Ticket, counters *redis.SliceCmd) {
 	line := struct {
 		Last   int64 `redis:"line"`
@@ -100,12 +100,13 @@ func setAhead(t *service.Ticket, counters *redis.SliceCmd) {
 	if t.Failed != "" || t.Place == 0 || counters.Scan(&line) != nil || line.Queued == 0 {
 		return
 	}
-	// A gate that was rebuilt gives places from 1 again; a ticket from before shows too many ahead at most.
+	// After the gate was lost or unloaded, positions begin at 1 again. Older tickets then show too many ahead, never
+	// too few.
 	ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
 	t.Ahead = &ahead
 }
 
-// queuedTickets reads the rows of a user.
+// queuedTickets parses the rows of a user.
 func queuedTickets(rows string) ([]service.Ticket, error) {
 	if rows == "" {
 		return nil, nil
@@ -116,13 +117,13 @@ func queuedTickets(rows string) ([]service.Ticket, error) {
 	}
 	tickets := make([]service.Ticket, len(as))
 	for i, a := range as {
-		a.ReplyTo = "" // it says where to tell the outcome, not what it is
+		a.ReplyTo = "" // internal: where the outcome is published
 		tickets[i].Admission = a
 	}
 	return tickets, nil
 }
 
-// failedTicket reads what settle.lua writes: reason, time in ms and row.
+// failedTicket parses a failed ticket as settle.lua writes it: reason, time in ms and row.
 func failedTicket(text string) (service.Ticket, error) {
 	reason, rest, _ := strings.Cut(text, " ")
 	ms, row, _ := strings.Cut(rest, " ")

@@ -11,17 +11,19 @@ const (
 	longestPause  = time.Second
 )
 
-// backoff spaces the tries of something that fails, and logs when that begins and when it ends, but not each time.
+// backoff spaces the attempts of a failing operation. It logs the first failure and the recovery.
 type backoff struct {
-	pause time.Duration // the last one; 0: nothing fails
+	pause time.Duration // the last pause; 0 after a success
 }
 
+// failed logs the error if it is the first one since a success.
 func (b *backoff) failed(ctx context.Context, log *slog.Logger, message string, err error) {
 	if b.pause == 0 {
-		log.ErrorContext(ctx, message, slog.Any("error", err))
+		log.ErrorContext(ctx, message, slog.Any("err", err))
 	}
 }
 
+// reset logs the message if the operation failed before.
 func (b *backoff) reset(ctx context.Context, log *slog.Logger, message string) {
 	if b.pause != 0 {
 		log.InfoContext(ctx, message)
@@ -29,7 +31,7 @@ func (b *backoff) reset(ctx context.Context, log *slog.Logger, message string) {
 	b.pause = 0
 }
 
-// wait pauses longer than the last time. It returns the error of ctx when that ends.
+// wait pauses for twice the last pause, within 100 ms and 1 s. It returns the error of ctx if that ends first.
 func (b *backoff) wait(ctx context.Context) error {
 	b.pause = min(max(shortestPause, 2*b.pause), longestPause)
 	timer := time.NewTimer(b.pause)

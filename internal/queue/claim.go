@@ -11,19 +11,19 @@ import (
 )
 
 var (
-	//go:embed claim.lua
+	//go:embed lua/claim.lua
 	claimSource string
-	//go:embed keep.lua
-	keepSource string
-	//go:embed sweep.lua
-	sweepSource string
+	//go:embed lua/renew.lua
+	renewSource string
+	//go:embed lua/delete_consumers.lua
+	deleteConsumersSource string
 
-	claimScript = redis.NewScript(claimSource)
-	keepScript  = redis.NewScript(keepSource)
-	sweepScript = redis.NewScript(sweepSource)
+	claimScript           = redis.NewScript(claimSource)
+	renewScript           = redis.NewScript(renewSource)
+	deleteConsumersScript = redis.NewScript(deleteConsumersSource)
 )
 
-// claim takes over entries that have been pending for long, and tidies up after consumers that are gone.
+// claim claims entries that have been pending for Config.MinIdle, and deletes consumers of processes that are gone.
 func (r *reader) claim(ctx context.Context) ([]entry, error) {
 	cfg := &r.w.cfg
 	found, err := claimScript.Run(ctx, cfg.Redis, []string{r.stream},
@@ -37,19 +37,19 @@ func (r *reader) claim(ctx context.Context) ([]entry, error) {
 			return nil, err
 		}
 	}
-	// That a name which nobody uses stays in the group is no reason to leave the entries alone.
-	err = sweepScript.Run(ctx, cfg.Redis, []string{r.stream}, cfg.Group, cfg.ConsumerIdle.Milliseconds()).Err()
+	// A failure to delete consumers is harmless, so the claimed entries are handled all the same.
+	err = deleteConsumersScript.Run(ctx, cfg.Redis, []string{r.stream}, cfg.Group, cfg.ConsumerIdle.Milliseconds()).Err()
 	if err != nil {
-		r.log.WarnContext(ctx, "queue: consumers that are gone were not deleted", slog.Any("error", err))
+		r.log.WarnContext(ctx, "queue: cannot delete idle consumers", slog.Any("err", err))
 	}
 	return entries, nil
 }
 
-// parseClaimed reads {id, deliveries, {field, value, ...}}.
+// parseClaimed parses {id, deliveries, {field, value, ...}}.
 func parseClaimed(item any) (entry, error) {
 	parts, _ := item.([]any)
 	if len(parts) != 3 {
-		return entry{}, fmt.Errorf("queue: claim.lua answered %v", item)
+		return entry{}, fmt.Errorf("queue: claim.lua returned %v", item)
 	}
 	e := entry{fields: map[string]any{}}
 	e.Entry, _ = parts[0].(string)
@@ -62,22 +62,23 @@ func parseClaimed(item any) (entry, error) {
 	return e, nil
 }
 
-// keep renews the claim on entries in hand and returns those that are still in the stream. The others were settled, or
-// Redis lost them: their buyers are told after a while that they failed, so that they must not be committed later. If
-// keep fails, another consumer may try the entries too, which is harmless.
-func (r *reader) keep(ctx context.Context, entries []entry) []entry {
+// renewClaims renews the claim on entries that the reader keeps in memory, and returns those that are still in the
+// stream. The others were settled, or Redis lost them. Lost admissions must not be committed later, because their
+// buyers see them as failed after a while. If the renewal fails, another consumer may handle the entries too, which is
+// harmless.
+func (r *reader) renewClaims(ctx context.Context, entries []entry) []entry {
 	args := make([]any, 0, 2+len(entries))
 	args = append(args, r.w.cfg.Group, r.w.cfg.Consumer)
 	for _, e := range entries {
 		args = append(args, e.Entry)
 	}
-	gone, err := keepScript.Run(ctx, r.w.cfg.Redis, []string{r.stream}, args...).StringSlice()
+	gone, err := renewScript.Run(ctx, r.w.cfg.Redis, []string{r.stream}, args...).StringSlice()
 	if err != nil {
-		r.log.DebugContext(ctx, "queue: the claim on entries in hand was not renewed", slog.Any("error", err))
+		r.log.DebugContext(ctx, "queue: cannot renew the claim on entries", slog.Any("err", err))
 		return entries
 	}
 	if len(gone) > 0 {
-		r.log.WarnContext(ctx, "queue: entries in hand are not in the stream any more and are dropped", slog.Int("entries", len(gone)))
+		r.log.WarnContext(ctx, "queue: dropping entries that are not in the stream any more", slog.Int("entries", len(gone)))
 	}
 	return slices.DeleteFunc(entries, func(e entry) bool { return slices.Contains(gone, e.Entry) })
 }

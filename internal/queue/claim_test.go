@@ -12,7 +12,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// readerOf is a reader without its loop.
+// readerOf returns a reader that is not running.
 func readerOf(r *rig, consumer string) *reader {
 	cfg := r.config(consumer, r.commit)
 	cfg.MinIdle = time.Millisecond
@@ -20,7 +20,7 @@ func readerOf(r *rig, consumer string) *reader {
 	return &reader{w: w, stream: r.stream(), log: cfg.Log}
 }
 
-// entriesOf are those that are pending.
+// entriesOf returns the pending entries.
 func entriesOf(r *rig) []entry {
 	var entries []entry
 	for _, p := range r.pending() {
@@ -52,7 +52,7 @@ func TestClaimCountsDeliveries(t *testing.T) {
 	})
 }
 
-func TestClaimLeavesYoungEntriesAlone(t *testing.T) {
+func TestClaimSkipsRecentEntries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		r.reserveApart(1, 3)
@@ -66,8 +66,8 @@ func TestClaimLeavesYoungEntriesAlone(t *testing.T) {
 	})
 }
 
-// Somebody deleted an entry that was pending: Redis 6.2 and 7 tell of that in different ways.
-func TestClaimForgetsDeletedEntries(t *testing.T) {
+// A pending entry was deleted from the stream. Redis 6.2 and 7 report that in different ways.
+func TestClaimAcknowledgesDeletedEntries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		r.reserveApart(1, 3)
@@ -81,20 +81,20 @@ func TestClaimForgetsDeletedEntries(t *testing.T) {
 	})
 }
 
-func TestEntriesThatComeForEverAreBuriedWithoutATry(t *testing.T) {
+func TestEntryIsDeadLetteredAfterMaxDeliveries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
-		r.reserve(1, 2) // one parcel
+		r.reserve(1, 2) // one entry
 		r.reserve(3, 1)
 		messages := r.deliver("dead")
 		require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "dead", 0, messages[0].ID,
 			"RETRYCOUNT", maxDeliveries).Err())
 		r.start(r.config("a", r.commit))
 		r.settled()
-		require.Zero(t, r.asked(1))
-		require.Zero(t, r.asked(2))
-		require.Equal(t, 1, r.asked(3))
-		letters := r.letters()
+		require.Zero(t, r.commitCalls(1))
+		require.Zero(t, r.commitCalls(2))
+		require.Equal(t, 1, r.commitCalls(3))
+		letters := r.deadLetters()
 		require.Len(t, letters, 2)
 		for i, l := range letters {
 			require.EqualValues(t, maxDeliveries+1, l.Tries)
@@ -104,8 +104,8 @@ func TestEntriesThatComeForEverAreBuriedWithoutATry(t *testing.T) {
 	})
 }
 
-// Not in miniredis, which does not know how long a consumer has been idle.
-func TestConsumersThatAreGoneAreDeleted(t *testing.T) {
+// Miniredis does not report how long a consumer has been idle.
+func TestClaimDeletesIdleConsumers(t *testing.T) {
 	rdb := testenv.StartRedis(t).Client(t)
 	r := newRig(t, rdb, 10)
 	ctx := t.Context()
@@ -113,7 +113,7 @@ func TestConsumersThatAreGoneAreDeleted(t *testing.T) {
 	messages := r.deliver("gone")
 	require.NoError(t, rdb.XAck(ctx, r.stream(), admission.Group, messages[0].ID).Err())
 	r.reserve(2, 1)
-	r.deliver("stuck") // idle as well, but with an entry
+	r.deliver("stuck") // idle too, but with a pending entry
 	names := func() []string {
 		consumers, err := rdb.XInfoConsumers(ctx, r.stream(), admission.Group).Result()
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestConsumersThatAreGoneAreDeleted(t *testing.T) {
 	require.ElementsMatch(t, []string{"gone", "stuck"}, names(), "not idle for an hour")
 
 	a.w.cfg.ConsumerIdle = time.Millisecond
-	r.until("only the one with an entry is left", func() bool {
+	r.until("only the consumer with a pending entry is left", func() bool {
 		_, err := a.claim(ctx)
 		require.NoError(t, err)
 		return len(names()) == 1
@@ -139,7 +139,7 @@ func TestConsumersThatAreGoneAreDeleted(t *testing.T) {
 	require.Len(t, r.pending(), 1)
 }
 
-func TestLag(t *testing.T) {
+func TestLagCountsUnsettledAndDead(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		w := New(r.config("a", r.commit))
@@ -151,7 +151,7 @@ func TestLag(t *testing.T) {
 		require.NoError(t, err)
 		lag, err = w.Lag(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, 1, lag.Unsettled, "what it is nobody knows")
+		require.EqualValues(t, 1, lag.Unsettled, "an entry without a ticket counts")
 		r.reserve(1, 3)
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
 			Stream: admission.DeadStreams()[3], Values: []string{"a", "b"},

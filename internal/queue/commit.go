@@ -10,8 +10,13 @@ import (
 	"seckill/internal/service"
 )
 
-// commit answers for each admission. Those that fail for a reason of their own, as it seems, are tried again in halves:
-// one that spoils a transaction for all must not take the others with it.
+// commit returns the result of each admission. It tries admissions that failed for an unknown reason again in halves,
+// so that one of them cannot fail the others.
+//
+// The database layer halves a batch, too, but only after an error of its transaction. It does not isolate an admission
+// that makes Config.Commit panic or return too few results, for which try reports one error for the whole batch.
+// Without the halving here, the admissions of that batch would be retried together and dead-lettered together, because
+// a reader claims many entries at once and commits them as one batch.
 func (r *reader) commit(ctx context.Context, as []service.Admission) []error {
 	errs := r.try(ctx, as)
 	if len(as) == 1 {
@@ -19,7 +24,7 @@ func (r *reader) commit(ctx context.Context, as []service.Admission) []error {
 	}
 	var suspects []int
 	for i, err := range errs {
-		if _, final := reason(err); !final && !temporary(err) {
+		if _, final := refusalCode(err); !final && !isTemporary(err) {
 			suspects = append(suspects, i)
 		}
 	}
@@ -35,7 +40,7 @@ func (r *reader) commit(ctx context.Context, as []service.Admission) []error {
 	return errs
 }
 
-// try calls Commit once. A panic is an error of all.
+// try calls Config.Commit once. A panic, or a wrong number of results, is an error of all admissions.
 func (r *reader) try(ctx context.Context, as []service.Admission) (errs []error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -47,7 +52,7 @@ func (r *reader) try(ctx context.Context, as []service.Admission) (errs []error)
 	defer cancel()
 	errs = r.w.cfg.Commit(ctx, as)
 	if len(errs) != len(as) {
-		err := fmt.Errorf("queue: %d answers for %d admissions", len(errs), len(as))
+		err := fmt.Errorf("queue: %d results for %d admissions", len(errs), len(as))
 		return slices.Repeat([]error{err}, len(as))
 	}
 	return errs

@@ -10,10 +10,10 @@ import (
 	"seckill/internal/service"
 )
 
-// maxDeliveries is for an entry that kills every process before it can say why.
+// maxDeliveries is the limit for an entry that crashes every process before its tries are counted.
 const maxDeliveries = 100
 
-// handle brings entries to their end. It returns early only when ctx ends; then the rest stays pending.
+// handle commits and settles entries. It returns early only if ctx ends; then the rest stays pending.
 func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 	if len(entries) == 0 {
 		return
@@ -22,29 +22,29 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool) {
 	start := time.Now()
 	todo := r.triage(ctx, entries, b)
 	var pause backoff
-	for kept := start; len(todo) > 0; {
-		n := fitting(todo, r.w.cfg.BatchSize)
-		again, unavailable := r.conclude(ctx, todo[:n], b)
+	for renewed := start; len(todo) > 0; {
+		n := countWithin(todo, r.w.cfg.BatchSize)
+		again, unavailable := r.commitEntries(ctx, todo[:n], b)
 		todo = append(again, todo[n:]...)
 		if unavailable == nil {
-			pause.reset(ctx, r.log, "queue: the database is back")
+			pause.reset(ctx, r.log, "queue: database available again")
 		} else {
-			pause.failed(ctx, r.log, "queue: the database is unavailable, the batch is kept in hand", unavailable)
+			pause.failed(ctx, r.log, "queue: database unavailable, keeping the batch", unavailable)
 			if pause.wait(ctx) != nil {
 				b.Pending += admissions(todo)
 				break
 			}
 		}
-		if time.Since(kept) > r.w.cfg.MinIdle/4 {
-			todo = r.keep(ctx, todo)
-			kept = time.Now()
+		if time.Since(renewed) > r.w.cfg.MinIdle/4 {
+			todo = r.renewClaims(ctx, todo)
+			renewed = time.Now()
 		}
 	}
 	b.Took = time.Since(start)
 	r.w.cfg.Observe(*b)
 }
 
-// admissions counts what is in entries.
+// admissions returns the number of admissions in entries.
 func admissions(entries []entry) int {
 	n := 0
 	for i := range entries {
@@ -53,8 +53,8 @@ func admissions(entries []entry) int {
 	return n
 }
 
-// fitting says how many of the first entries have no more than most admissions together; at least one.
-func fitting(entries []entry, most int) int {
+// countWithin returns how many of the first entries have at most most admissions together, but at least one.
+func countWithin(entries []entry, most int) int {
 	for i := range entries {
 		if most -= len(entries[i].Admissions); most < 0 {
 			return max(i, 1)
@@ -63,15 +63,15 @@ func fitting(entries []entry, most int) int {
 	return len(entries)
 }
 
-// triage parses entries and returns those to be committed. What cannot be read is buried, what was delivered too often
-// is dead, and what was put back has its pause.
+// triage parses entries and returns those to be committed. It dead-letters entries that cannot be parsed or were
+// delivered too often, and leaves retried admissions pending until they are claimed.
 func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry {
 	todo := make([]entry, 0, len(entries))
 	var dead []service.Parcel
 	for _, e := range entries {
 		p, err := r.w.cfg.Gate.Parse(r.stream, e.Entry, e.fields)
 		if err != nil {
-			r.bury(ctx, e, err, b)
+			r.deadLetter(ctx, e, err, b)
 			continue
 		}
 		e.Parcel = p
@@ -90,9 +90,9 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 	return todo
 }
 
-// conclude tries to commit entries and does what has to be done about their admissions. It returns the entries for
-// which the database was unavailable, and one of the errors.
-func (r *reader) conclude(ctx context.Context, entries []entry, b *Batch) (again []entry, unavailable error) {
+// commitEntries commits and settles entries. It returns the entries for which the database was unavailable, and the
+// error of the last one.
+func (r *reader) commitEntries(ctx context.Context, entries []entry, b *Batch) (again []entry, unavailable error) {
 	as := make([]service.Admission, 0, admissions(entries))
 	for i := range entries {
 		as = append(as, entries[i].Admissions...)
@@ -104,7 +104,7 @@ func (r *reader) conclude(ctx context.Context, entries []entry, b *Batch) (again
 		if err := firstTemporary(errs[:n]); err != nil {
 			again, unavailable = append(again, e), err
 		} else {
-			done = append(done, r.end(ctx, e.Parcel, errs[:n]))
+			done = append(done, r.withEnds(ctx, e.Parcel, errs[:n]))
 		}
 		errs = errs[n:]
 	}
@@ -112,6 +112,7 @@ func (r *reader) conclude(ctx context.Context, entries []entry, b *Batch) (again
 	return again, unavailable
 }
 
+// settle settles entries in the gate. It retries until ctx ends; then the entries stay pending.
 func (r *reader) settle(ctx context.Context, done []service.Parcel, b *Batch) {
 	if len(done) == 0 {
 		return
@@ -126,7 +127,7 @@ func (r *reader) settle(ctx context.Context, done []service.Parcel, b *Batch) {
 	}
 }
 
-// count notes how the admissions of a parcel ended.
+// count adds the outcomes of a settled entry to b.
 func (r *reader) count(ctx context.Context, p service.Parcel, b *Batch) {
 	r.w.cfg.Settled(p)
 	for i, end := range p.Ends {
@@ -134,9 +135,9 @@ func (r *reader) count(ctx context.Context, p service.Parcel, b *Batch) {
 		case end.Again:
 			b.Pending++
 		case end.Dead != "":
-			b.Buried++
-			r.log.ErrorContext(ctx, "queue: an admission was buried", slog.String("entry", p.Entry),
-				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.String("error", end.Dead))
+			b.DeadLettered++
+			r.log.ErrorContext(ctx, "queue: admission dead-lettered", slog.String("entry", p.Entry),
+				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.String("err", end.Dead))
 		case end.Failed != "":
 			b.Failed[end.Failed]++
 		default:
@@ -145,33 +146,33 @@ func (r *reader) count(ctx context.Context, p service.Parcel, b *Batch) {
 	}
 }
 
-// bury gives up an entry that cannot be read.
-func (r *reader) bury(ctx context.Context, e entry, why error, b *Batch) {
+// deadLetter moves an entry that cannot be parsed to the dead letters.
+func (r *reader) deadLetter(ctx context.Context, e entry, cause error, b *Batch) {
 	err := r.persist(ctx, func() error {
-		return r.w.cfg.Gate.Bury(ctx, r.stream, e.Entry, shortened(why), e.deliveries)
+		return r.w.cfg.Gate.Bury(ctx, r.stream, e.Entry, truncated(cause), e.deliveries)
 	})
 	if err != nil {
 		b.Pending++
 		return
 	}
-	b.Buried++
-	r.log.ErrorContext(ctx, "queue: an entry that cannot be read was buried", slog.String("entry", e.Entry),
-		slog.Int64("tries", e.deliveries), slog.Any("error", why))
+	b.DeadLettered++
+	r.log.ErrorContext(ctx, "queue: unparsable entry dead-lettered", slog.String("entry", e.Entry),
+		slog.Int64("tries", e.deliveries), slog.Any("err", cause))
 }
 
-// persist repeats what the gate has to do until it is done or ctx ends. The transaction is committed; if the gate does
-// not hear of it now, the entry will be delivered again.
+// persist calls do, which changes the gate, until it succeeds. It returns an error if ctx ends first; then the entry is
+// delivered again.
 func (r *reader) persist(ctx context.Context, do func() error) error {
 	var pause backoff
 	for {
 		err := do()
 		if err == nil {
-			pause.reset(ctx, r.log, "queue: the gate is back")
+			pause.reset(ctx, r.log, "queue: gate available again")
 			return nil
 		}
-		pause.failed(ctx, r.log, "queue: the gate cannot be told how admissions ended", err)
+		pause.failed(ctx, r.log, "queue: cannot settle admissions in the gate", err)
 		if pause.wait(ctx) != nil {
-			return fmt.Errorf("queue: given up: %w", err)
+			return fmt.Errorf("queue: stopped before the gate was changed: %w", err)
 		}
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"seckill/internal/service"
 )
 
-// Lag is how far the workers are behind, over all streams.
+// Lag is the backlog of the workers, over all streams.
 type Lag struct {
-	// Unsettled is how many users have admissions that are not settled, or how many entries there are, if those are
-	// more. That is the number of admissions unless a user has several.
+	// Unsettled is the number of users with unsettled admissions, or the number of entries if that is greater. It
+	// equals the number of admissions unless a user has several.
 	Unsettled int64
 	Oldest    time.Duration // age of the oldest entry, by the clock of Redis; 0 if there is none
 	Dead      int64         // dead letters
 }
 
-// Lag asks Redis, in one round trip to each node. Errors are wrapped service.ErrUnavailable.
+// Lag reads the backlog from Redis, in one round trip to each node. Error: service.ErrUnavailable.
 func (w *Workers) Lag(ctx context.Context) (Lag, error) {
 	var clock *redis.TimeCmd
 	var entries, users, dead []*redis.IntCmd
@@ -60,9 +60,9 @@ func sum(cmds []*redis.IntCmd) int64 {
 	return n
 }
 
-// addedAt reads the time out of an entry's id, "<ms>-<seq>".
+// addedAt returns the time in an entry's id, "<ms>-<seq>".
 func addedAt(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
-	n, _ := strconv.ParseInt(ms, 10, 64) // Redis wrote it
+	n, _ := strconv.ParseInt(ms, 10, 64) // ids of Redis are well-formed
 	return time.UnixMilli(n)
 }

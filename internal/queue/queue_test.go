@@ -15,12 +15,12 @@ import (
 	"seckill/internal/testenv"
 )
 
-func TestAdmissionsBecomeOrders(t *testing.T) {
+func TestWorkersCommitAdmissions(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1000)
 		r.reserve(1, 300) // before the workers run
 		r.start(r.config("a", r.commit))
-		r.reserve(301, 200) // and while they do
+		r.reserve(301, 200) // while they run
 		r.settled()
 		r.requireOrders(1, 500)
 		r.requireLevel(admission.Level{Stock: 500, Held: 500})
@@ -31,17 +31,18 @@ func TestAdmissionsBecomeOrders(t *testing.T) {
 	})
 }
 
-func TestFinalAnswers(t *testing.T) {
+// Admissions that the database refuses for good are tried once and end as failed tickets.
+func TestRefusalsAreSettled(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 4)
-		answers := map[int64]error{
+		results := map[int64]error{
 			1: nil, 2: service.ErrSoldOut, 3: &service.DuplicateOrderError{OrderID: 9}, 4: service.ErrIDTaken,
 		}
 		r.start(r.config("a", func(_ context.Context, as []service.Admission) []error {
 			errs := r.refuse(as, nil)
 			for i, a := range as {
-				errs[i] = answers[a.OrderID]
+				errs[i] = results[a.OrderID]
 			}
 			return errs
 		}))
@@ -50,16 +51,16 @@ func TestFinalAnswers(t *testing.T) {
 			ticket, err := r.gate.Ticket(t.Context(), order, order)
 			require.NoError(t, err)
 			require.Equal(t, failed, ticket.Failed)
-			require.Equal(t, 1, r.asked(order))
+			require.Equal(t, 1, r.commitCalls(order))
 		}
 		require.EqualValues(t, 1, r.level().Held)
 		require.EqualValues(t, 9, r.level().Stock)
-		require.Empty(t, r.letters())
+		require.Empty(t, r.deadLetters())
 	})
 }
 
-// A worker who dies after the entries were delivered and before he did anything.
-func TestAnotherWorkerTakesOverWhatWasRead(t *testing.T) {
+// A worker dies after the delivery and before the commit.
+func TestTakeoverOfUnhandledEntries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
@@ -67,12 +68,12 @@ func TestAnotherWorkerTakesOverWhatWasRead(t *testing.T) {
 		r.start(r.config("b", r.commit))
 		r.settled()
 		r.requireOrders(1, 20)
-		require.Empty(t, r.letters())
+		require.Empty(t, r.deadLetters())
 	})
 }
 
-// The reply of a read was lost: the entries are pending for the very worker who runs.
-func TestWorkerTakesOverFromItself(t *testing.T) {
+// The reply of a read was lost, so the entries are pending for the worker that is running.
+func TestWorkerClaimsItsOwnLostEntries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
@@ -83,20 +84,20 @@ func TestWorkerTakesOverFromItself(t *testing.T) {
 	})
 }
 
-// A worker who dies between the transaction and the settlement.
-func TestAnotherWorkerTakesOverWhatWasCommitted(t *testing.T) {
+// A worker dies after the commit and before it settles.
+func TestTakeoverOfCommittedEntries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
-		asked := make(chan struct{}, 100)
+		called := make(chan struct{}, 100)
 		cfg := r.config("a", r.commit)
 		cfg.ShutdownTimeout = time.Millisecond
-		cfg.Gate = slowGate{r.gate, func(context.Context, []service.Parcel) error {
-			asked <- struct{}{}
-			return errors.New("the network is gone")
+		cfg.Gate = gateWithSettle{r.gate, func(context.Context, []service.Parcel) error {
+			called <- struct{}{}
+			return errors.New("network unreachable")
 		}}
 		stop := r.start(cfg)
-		<-asked
+		<-called
 		stop()
 		r.requireOrders(1, 20)
 		require.Len(t, r.pending(), 1)
@@ -109,14 +110,14 @@ func TestAnotherWorkerTakesOverWhatWasCommitted(t *testing.T) {
 	})
 }
 
-func TestSettlementIsRepeatedUntilTheGateHears(t *testing.T) {
+func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 5)
 		var tries atomic.Int64
 		cfg := r.config("a", r.commit)
-		cfg.MinIdle = time.Hour // nothing comes again: it is the same settlement
-		cfg.Gate = slowGate{r.gate, func(ctx context.Context, done []service.Parcel) error {
+		cfg.MinIdle = time.Hour // no entry is delivered again: the same call is retried
+		cfg.Gate = gateWithSettle{r.gate, func(ctx context.Context, done []service.Parcel) error {
 			if tries.Add(1) < 3 {
 				return service.ErrUnavailable
 			}
@@ -125,24 +126,24 @@ func TestSettlementIsRepeatedUntilTheGateHears(t *testing.T) {
 		r.start(cfg)
 		r.settled()
 		require.EqualValues(t, 3, tries.Load())
-		require.Equal(t, 1, r.asked(1))
+		require.Equal(t, 1, r.commitCalls(1))
 	})
 }
 
-// While the database is away nothing is given up, nothing counts as a try, and nothing looks abandoned.
-func TestUnavailableDatabaseIsWaitedFor(t *testing.T) {
+// While the database is unavailable, attempts do not count as tries, and the worker renews its claim.
+func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		var back atomic.Bool
-		away := func(ctx context.Context, as []service.Admission) []error {
+		commit := func(ctx context.Context, as []service.Admission) []error {
 			if !back.Load() {
 				return r.refuse(as, service.ErrUnavailable)
 			}
 			return r.commit(ctx, as)
 		}
-		stop := r.start(r.config("a", away))
-		r.until("more tries than poison gets", func() bool { return r.asked(1) > 6 })
+		stop := r.start(r.config("a", commit))
+		r.until("there are more attempts than MaxTries", func() bool { return r.commitCalls(1) > 6 })
 		for _, p := range r.pending() {
 			require.EqualValues(t, 1, p.RetryCount)
 			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, p.ID,
@@ -152,15 +153,15 @@ func TestUnavailableDatabaseIsWaitedFor(t *testing.T) {
 		back.Store(true)
 		r.settled()
 		r.requireOrders(1, 20)
-		require.Empty(t, r.letters())
+		require.Empty(t, r.deadLetters())
 		stop()
 		require.Len(t, r.batches, 1)
 		require.Equal(t, 20, r.batches[0].Committed)
 	})
 }
 
-// A batch that is kept in hand does not look abandoned.
-func TestKeepRenewsTheClaim(t *testing.T) {
+// renewClaims resets the idle time of the reader's entries, and drops entries that left the stream.
+func TestRenewKeepsClaims(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserveApart(1, 3)
@@ -171,27 +172,27 @@ func TestKeepRenewsTheClaim(t *testing.T) {
 			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, e.Entry,
 				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 4).Err())
 		}
-		a.keep(t.Context(), entries)
+		a.renewClaims(t.Context(), entries)
 		for _, p := range r.pending() {
 			require.Less(t, p.Idle, time.Hour)
 			require.EqualValues(t, 4, p.RetryCount)
 		}
-		// What somebody else has taken stays with him.
-		readerOf(r, "b").keep(t.Context(), entries)
+		// Another consumer cannot renew them, and does not take them over.
+		readerOf(r, "b").renewClaims(t.Context(), entries)
 		for _, p := range r.pending() {
 			require.Equal(t, "a", p.Consumer)
 		}
-		// What was settled or lost meanwhile is not in hand any more.
+		// Entries that were settled or lost are dropped.
 		require.NoError(t, rdb.XDel(t.Context(), r.stream(), entries[1].Entry).Err())
-		entries = a.keep(t.Context(), entries)
+		entries = a.renewClaims(t.Context(), entries)
 		require.Len(t, entries, 2)
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		require.Empty(t, a.keep(t.Context(), entries))
+		require.Empty(t, a.renewClaims(t.Context(), entries))
 	})
 }
 
-// An order whose admission Redis lost is shown as failed: a worker that still holds it does not commit it later.
-func TestLostAdmissionsAreNotCommittedLater(t *testing.T) {
+// An order whose admission Redis lost is shown as failed, so a worker that still has it in memory must not commit it.
+func TestLostAdmissionsAreNotCommitted(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		var back, dropped atomic.Bool
@@ -204,7 +205,7 @@ func TestLostAdmissionsAreNotCommittedLater(t *testing.T) {
 		cfg.MinIdle, cfg.Observe = 400*time.Millisecond, func(Batch) { dropped.Store(true) }
 		r.start(cfg)
 		r.reserve(1, 20)
-		r.until("the batch is in hand", func() bool { return r.asked(1) > 0 })
+		r.until("the worker has the batch", func() bool { return r.commitCalls(1) > 0 })
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
 		r.until("the batch is dropped", dropped.Load)
 		back.Store(true)
@@ -215,42 +216,43 @@ func TestLostAdmissionsAreNotCommittedLater(t *testing.T) {
 	})
 }
 
-func TestFlushInTheMiddle(t *testing.T) {
+func TestWorkersContinueAfterFlush(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1000)
 		r.start(r.config("a", r.commit))
 		r.reserve(1, 50)
-		r.until("some are committed", func() bool { return r.asked(1) > 0 })
+		r.until("some are committed", func() bool { return r.commitCalls(1) > 0 })
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
 		r.load(1000)
 		r.reserve(101, 50)
 		r.settled()
 		for id := int64(101); id <= 150; id++ {
-			require.Equal(t, 1, r.asked(id))
+			require.Equal(t, 1, r.commitCalls(id))
 		}
 		require.EqualValues(t, 50, r.level().Held)
 		require.EqualValues(t, 950, r.level().Stock)
 	})
 }
 
-// Redis dies, and comes back with nothing.
-func TestRedisRestarts(t *testing.T) {
+// Redis is killed and restarts empty.
+func TestWorkersContinueAfterRedisRestart(t *testing.T) {
 	server := testenv.StartRedis(t)
 	r := newRig(t, server.Client(t), 1000)
 	r.start(r.config("a", r.commit))
 	r.reserve(1, 50)
-	r.until("some are committed", func() bool { return r.asked(1) > 0 })
+	r.until("some are committed", func() bool { return r.commitCalls(1) > 0 })
 	server.Kill()
 	require.NoError(t, server.Restart())
 	r.load(1000)
 	r.reserve(101, 50)
 	r.settled()
-	require.Equal(t, 1, r.asked(150))
+	require.Equal(t, 1, r.commitCalls(150))
 	require.EqualValues(t, 950, r.level().Stock)
 }
 
-// An entry of which one admission met an unavailable database stays in hand as a whole, and others do not.
-func TestParcelsAreKeptAsAWhole(t *testing.T) {
+// If the database was unavailable for one admission of an entry, the whole entry is tried again. Other entries are
+// settled.
+func TestEntryIsRetriedAsWhole(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 5)
@@ -270,9 +272,9 @@ func TestParcelsAreKeptAsAWhole(t *testing.T) {
 		})
 		cfg.MinIdle = time.Hour
 		r.start(cfg)
-		r.until("it is tried again", func() bool { return r.asked(3) > 2 })
-		require.Equal(t, r.asked(3), r.asked(1))
-		require.Equal(t, 1, r.asked(6))
+		r.until("the entry is tried again", func() bool { return r.commitCalls(3) > 2 })
+		require.Equal(t, r.commitCalls(3), r.commitCalls(1))
+		require.Equal(t, 1, r.commitCalls(6))
 		r.requireLevel(admission.Level{Stock: 90, Held: 10, Queued: 5, Backlog: 1})
 		back.Store(true)
 		r.settled()
@@ -280,14 +282,15 @@ func TestParcelsAreKeptAsAWhole(t *testing.T) {
 	})
 }
 
-// What is read at once may be more than a transaction should have.
-func TestBatchesAreBounded(t *testing.T) {
+// Entries that are read together are committed in batches of at most BatchSize admissions. Only a single entry may
+// exceed it.
+func TestBatchSizeIsBounded(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1000)
 		for i, n := range []int{3, 4, 3, 9, 64, 1, 1, 8, 2} {
 			r.reserve(int64(100*i), n)
 		}
-		var sizes []int // one reader: one at a time
+		var sizes []int // one reader commits one batch at a time
 		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
 			sizes = append(sizes, len(as))
 			return r.commit(ctx, as)
@@ -301,7 +304,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	})
 }
 
-func TestShutdownFinishesTheBatch(t *testing.T) {
+func TestShutdownFinishesBatch(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
@@ -314,7 +317,7 @@ func TestShutdownFinishesTheBatch(t *testing.T) {
 			}
 			return r.commit(ctx, as)
 		})
-		cfg.MinIdle, cfg.ShutdownTimeout = time.Hour, patience
+		cfg.MinIdle, cfg.ShutdownTimeout = time.Hour, waitLimit
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- New(cfg).Run(ctx) }()
@@ -322,7 +325,7 @@ func TestShutdownFinishesTheBatch(t *testing.T) {
 		cancel()
 		select {
 		case err := <-ended:
-			require.Fail(t, "it does not wait for the batch", "%v", err)
+			require.Fail(t, "Run returned before the batch was finished", "%v", err)
 		case <-time.After(50 * time.Millisecond):
 		}
 		close(goOn)
@@ -332,7 +335,7 @@ func TestShutdownFinishesTheBatch(t *testing.T) {
 	})
 }
 
-// What shutdown cannot finish is not lost.
+// Run ends after ShutdownTimeout. Another worker finishes the batch.
 func TestShutdownIsBounded(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
@@ -354,7 +357,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	})
 }
 
-func TestTwoWorkersShare(t *testing.T) {
+func TestWorkersShareStream(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 1000)
 		var first [2]atomic.Bool
@@ -364,7 +367,7 @@ func TestTwoWorkersShare(t *testing.T) {
 				if !first[i].Swap(true) && first[1-i].Load() {
 					close(both)
 				}
-				<-both // each waits in its first batch until the other has one, too
+				<-both // each waits in its first batch until the other has one
 				return r.commit(ctx, as)
 			})
 			cfg.ReadSize, cfg.MinIdle = 7, time.Hour
@@ -376,7 +379,7 @@ func TestTwoWorkersShare(t *testing.T) {
 		r.settled()
 		r.requireOrders(1, 400)
 		for id := int64(1); id <= 400; id++ {
-			require.Equal(t, 1, r.asked(id), id)
+			require.Equal(t, 1, r.commitCalls(id), id)
 		}
 	})
 }

@@ -12,41 +12,41 @@ import (
 	"seckill/internal/service"
 )
 
-// entry is an entry of a stream as it was delivered. Of its parcel nothing but the id is known before it is parsed.
+// entry is a stream entry as it was delivered. Until triage has parsed it, its Parcel has only the id.
 type entry struct {
 	service.Parcel
 	fields     map[string]any
 	deliveries int64
 }
 
-// reader is the one who reads one stream.
+// reader reads one stream and handles its entries.
 type reader struct {
 	w       *Workers
 	stream  string
 	log     *slog.Logger
-	claimAt time.Time // when to look for stale entries again
+	claimAt time.Time // time of the next claim of stale entries
 }
 
-// run reads until reading ends. What it reads it still handles, until working ends.
+// run reads until reading ends. It handles the entries that it has read until working ends.
 func (r *reader) run(reading, working context.Context) {
 	var pause backoff
 	for reading.Err() == nil {
-		err := r.turn(reading, working)
+		err := r.cycle(reading, working)
 		if noGroup(err) {
 			err = r.createGroup(reading)
 		}
 		switch {
 		case err == nil:
-			pause.reset(reading, r.log, "queue: the stream can be read again")
+			pause.reset(reading, r.log, "queue: stream readable again")
 		case reading.Err() == nil:
-			pause.failed(reading, r.log, "queue: the stream cannot be read", err)
-			_ = pause.wait(reading) // the loop sees its end
+			pause.failed(reading, r.log, "queue: cannot read the stream", err)
+			_ = pause.wait(reading) // the loop checks reading
 		}
 	}
 }
 
-// turn claims stale entries if it is time, and reads new ones.
-func (r *reader) turn(reading, working context.Context) error {
+// cycle handles stale entries if a claim is due, and then new entries.
+func (r *reader) cycle(reading, working context.Context) error {
 	if now := time.Now(); !now.Before(r.claimAt) {
 		stale, err := r.claim(reading)
 		if err != nil {
@@ -65,19 +65,19 @@ func (r *reader) turn(reading, working context.Context) error {
 	return nil
 }
 
-// readGrace is how much longer than Config.Block the reply of a read may take. What comes too late is pending for this
-// consumer, and claimed when it is stale.
+// readGrace is the time beyond Config.Block that the reply of a read may take. Entries of a reply that comes later are
+// pending for this consumer, and are claimed when they are stale.
 const readGrace = 3 * time.Second
 
-// read waits for new entries, but not beyond the next claim. The end of ctx does not interrupt a read in flight,
-// which therefore is short.
+// read waits for new entries, at most until the next claim is due. The client does not interrupt a blocking read when
+// ctx ends, so the read must be short.
 func (r *reader) read(ctx context.Context) ([]entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.w.cfg.Block+readGrace)
 	defer cancel()
 	streams, err := r.w.cfg.Redis.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: r.w.cfg.Group, Consumer: r.w.cfg.Consumer, Streams: []string{r.stream, ">"},
 		Count: int64(r.w.cfg.ReadSize),
-		Block: max(min(r.w.cfg.Block, time.Until(r.claimAt)), time.Millisecond), // 0 would be for ever
+		Block: max(min(r.w.cfg.Block, time.Until(r.claimAt)), time.Millisecond), // 0 would block for ever
 	}).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -94,17 +94,18 @@ func (r *reader) read(ctx context.Context) ([]entry, error) {
 	return entries, nil
 }
 
-// createGroup begins at the start of the stream: what is in it has not been settled.
+// createGroup creates the group, and the stream if necessary. The group starts at the first entry, because all entries
+// in the stream are unsettled.
 func (r *reader) createGroup(ctx context.Context) error {
 	err := r.w.cfg.Redis.XGroupCreateMkStream(ctx, r.stream, r.w.cfg.Group, "0").Err()
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
-		return nil // somebody else was faster
+		return nil // another reader has created it
 	}
 	return err
 }
 
-// noGroup says whether Redis complains that it does not know the stream or the group. Redis 6.2 wraps the errors of
-// scripts into its own words.
+// noGroup reports whether err means that the stream or the group does not exist. It searches the text because Redis 6.2
+// wraps the errors of scripts.
 func noGroup(err error) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {

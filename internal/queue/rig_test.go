@@ -22,12 +22,12 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, func() error { return goleak.Find() })
 }
 
-const voucher = 7 // of the stream that most tests read
+const voucher = 7 // its stream is the one that most tests read
 
-// patience is how long a test waits for what must come. Nothing depends on how long it takes.
-const patience = 30 * time.Second
+// waitLimit bounds the wait for an expected event. No test depends on how long the event takes.
+const waitLimit = 30 * time.Second
 
-// rig is a gate with units, a database in memory, and what the workers did.
+// rig is a gate with units, a database in memory, and a record of what the workers did.
 type rig struct {
 	t    *testing.T
 	rdb  *redis.Client
@@ -35,7 +35,7 @@ type rig struct {
 
 	mu      sync.Mutex
 	orders  map[int64]service.Admission // committed
-	commits map[int64]int               // order id -> how often Commit was asked for it
+	commits map[int64]int               // order id -> number of commits that contained it
 	batches []Batch
 }
 
@@ -48,7 +48,7 @@ func newRig(t *testing.T, rdb *redis.Client, units int64) *rig {
 	return r
 }
 
-// load makes the gate warm. The database of these tests never runs out.
+// load loads the gate with units. The database of these tests does not count units.
 func (r *rig) load(units int64) {
 	require.NoError(r.t, r.gate.Load(r.t.Context(), voucher,
 		func(context.Context, int64, []int64) (service.GateState, error) {
@@ -56,7 +56,7 @@ func (r *rig) load(units int64) {
 		}))
 }
 
-// reserve queues orders first..first+n-1, of users with the same numbers.
+// reserve queues orders first..first+n-1 in one call. The user ids equal the order ids.
 func (r *rig) reserve(first int64, n int) {
 	as := make([]service.Admission, n)
 	for i := range as {
@@ -78,7 +78,7 @@ func (r *rig) reserveApart(first int64, n int) {
 	}
 }
 
-// commit is the database: it stores whatever it gets.
+// commit is the database. It stores all admissions.
 func (r *rig) commit(_ context.Context, as []service.Admission) []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +89,7 @@ func (r *rig) commit(_ context.Context, as []service.Admission) []error {
 	return make([]error, len(as))
 }
 
-// refuse counts the tries of admissions and has the same answer for all.
+// refuse counts the admissions and returns err for all of them.
 func (r *rig) refuse(as []service.Admission, err error) []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +99,7 @@ func (r *rig) refuse(as []service.Admission, err error) []error {
 	return slices.Repeat([]error{err}, len(as))
 }
 
-// config makes workers that are quick to take over.
+// config returns a configuration of workers that claim stale entries quickly.
 func (r *rig) config(consumer string, commit CommitFunc) Config {
 	return Config{
 		Redis: r.rdb, Streams: admission.Streams()[voucher : voucher+1],
@@ -115,7 +115,7 @@ func (r *rig) config(consumer string, commit CommitFunc) Config {
 	}
 }
 
-// start runs workers until the test ends or stop is called. stop returns when Run has.
+// start runs workers until the test ends or stop is called. stop returns after Run has returned.
 func (r *rig) start(cfg Config) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -125,20 +125,21 @@ func (r *rig) start(cfg Config) (stop func()) {
 		select {
 		case err := <-ended:
 			require.NoError(r.t, err)
-		case <-time.After(patience):
-			require.Fail(r.t, "the workers do not end")
+		case <-time.After(waitLimit):
+			require.Fail(r.t, "the workers did not stop")
 		}
 	})
 	r.t.Cleanup(stop)
 	return stop
 }
 
-// until waits for a condition.
+// until waits until a condition holds.
 func (r *rig) until(what string, condition func() bool) {
 	r.t.Helper()
-	require.Eventually(r.t, condition, patience, 5*time.Millisecond, what)
+	require.Eventually(r.t, condition, waitLimit, 5*time.Millisecond, what)
 }
 
+// settled waits until the stream is empty.
 func (r *rig) settled() {
 	r.t.Helper()
 	r.until("everything is settled", func() bool { return r.level().Backlog == 0 })
@@ -152,7 +153,7 @@ func (r *rig) level() admission.Level {
 	return l
 }
 
-// requireLevel compares what is counted, not the version, the sum and the users.
+// requireLevel compares the level with want, except for Version, Sum, Users and Built.
 func (r *rig) requireLevel(want admission.Level) {
 	r.t.Helper()
 	got := r.level()
@@ -160,14 +161,14 @@ func (r *rig) requireLevel(want admission.Level) {
 	require.Equal(r.t, want, got)
 }
 
-// asked says how often Commit was asked for an order.
-func (r *rig) asked(order int64) int {
+// commitCalls returns the number of commits that contained an order.
+func (r *rig) commitCalls(order int64) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.commits[order]
 }
 
-// requireOrders compares the database with first..first+n-1.
+// requireOrders checks that the database has the orders first..first+n-1 and no others.
 func (r *rig) requireOrders(first int64, n int) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -178,10 +179,10 @@ func (r *rig) requireOrders(first int64, n int) {
 	}
 }
 
-// stream is the one that the tests read.
+// stream returns the key of the stream that the tests read.
 func (r *rig) stream() string { return admission.Streams()[voucher] }
 
-// deliver hands the entries of the stream to a consumer who never comes back.
+// deliver reads all new entries of the stream as a consumer that does not handle them.
 func (r *rig) deliver(consumer string) []redis.XMessage {
 	ctx := r.t.Context()
 	err := r.rdb.XGroupCreateMkStream(ctx, r.stream(), admission.Group, "0").Err()
@@ -203,18 +204,18 @@ func (r *rig) pending() []redis.XPendingExt {
 	return p
 }
 
-func (r *rig) letters() []admission.DeadLetter {
+func (r *rig) deadLetters() []admission.DeadLetter {
 	letters, err := r.gate.DeadLetters(r.t.Context(), "", 500)
 	require.NoError(r.t, err)
 	return letters
 }
 
-// slowGate lets a test stand between the workers and the gate.
-type slowGate struct {
+// gateWithSettle is a gate whose Settle a test replaces.
+type gateWithSettle struct {
 	*admission.Gate
 	settle func(ctx context.Context, done []service.Parcel) error
 }
 
-func (g slowGate) Settle(ctx context.Context, done []service.Parcel) error {
+func (g gateWithSettle) Settle(ctx context.Context, done []service.Parcel) error {
 	return g.settle(ctx, done)
 }

@@ -13,45 +13,45 @@ import (
 	"seckill/internal/service"
 )
 
-// standing is where a promise is.
+// standing is the state of a promise.
 type standing string
 
 const (
 	queued    standing = "queued"
 	committed standing = "committed"
 	failed    standing = "failed"
-	dead      standing = "dead" // a dead letter
-	lost      standing = "lost" // with everything else in Redis
+	dead      standing = "dead" // dead-lettered
+	lost      standing = "lost" // with all other data in Redis
 )
 
-// promise is an admission that a buyer was told of, or may have been.
+// promise is an admission that was confirmed to a buyer, or may have been.
 type promise struct {
 	service.Admission
 	standing  standing
 	poison    bool
-	committed bool // a worker was told so by the database
+	committed bool // the database has confirmed the commit to a worker
 	cancelled bool
-	// contested says that somebody else had the entry in hand when it was ended: he may commit it all the same.
+	// contested means that another worker had the entry in memory when it was settled, and may still commit it.
 	contested bool
 }
 
-// GoString is how rapid shows it.
+// GoString formats the promise for rapid.
 func (p *promise) GoString() string {
 	return fmt.Sprintf("order %d of user %d, voucher %d, %s", p.OrderID, p.UserID, p.VoucherID, p.standing)
 }
 
-// gateFacts are what the model knows of the gate of a voucher.
+// gateFacts is the model's data about the gate of a voucher.
 type gateFacts struct {
-	// excused are orders of which the gate need not know the truth until it is loaded again.
+	// excused are orders for which the gate may be wrong until it is loaded again.
 	excused map[int64]bool
 }
 
-// promised notes what a buyer was told.
+// promised records an admission that was confirmed to a buyer.
 func (s *simulation) promised(a service.Admission, poison bool) {
 	for _, p := range s.promises {
 		if p.OrderID == a.OrderID {
 			s.twice[a.OrderID] = true
-			s.seen["id twice"]++
+			s.seen["id repeated"]++
 		}
 	}
 	p := &promise{Admission: a, standing: queued, poison: poison}
@@ -64,38 +64,40 @@ func (s *simulation) poisonous(a service.Admission) bool {
 	return p != nil && p.poison
 }
 
-// noteCommitted: a worker was told that an order is in the database.
+// noteCommitted records that the database confirmed an order to a worker.
 func (s *simulation) noteCommitted(a service.Admission) {
 	s.byMoment[a.At.UnixMilli()].committed = true
 }
 
-// noteEnd: a worker is about to end an admission without an order. If somebody ended it before, that changes nothing.
+// noteEnd records that a worker is about to settle an admission without an order. It does nothing if the entry was
+// settled before.
 func (s *simulation) noteEnd(by *simWorker, entryID string, a service.Admission) {
 	p := s.byMoment[a.At.UnixMilli()]
 	if len(s.rdb.XRange(s.ctx, s.stream, entryID, entryID).Val()) == 0 {
-		s.seen["ended twice"]++
+		s.seen["settled twice"]++
 		return
 	}
 	for _, w := range s.workers {
 		p.contested = p.contested || w != by && w.inHand(entryID)
 	}
-	if p.committed { // by somebody else: the gate forgets an order that exists
+	if p.committed { // by another worker: the gate releases an order that exists
 		s.excuse(p)
 	}
 }
 
+// excuse permits the gate of a promise to be wrong about its order.
 func (s *simulation) excuse(p *promise) {
-	s.seen["gate off"]++
+	s.seen["gate may differ"]++
 	s.gates[p.VoucherID].excused[p.OrderID] = true
 }
 
-// is says whether the row is the order that was promised.
+// is reports whether the row is the order that was promised.
 func (o dbOrder) is(p *promise) bool {
 	return o.user == p.UserID && o.voucher == p.VoucherID && o.moment == p.At.UnixMilli()
 }
 
-// picture is the state of everything after a step.
-type picture struct {
+// snapshot is the state of the database, the stream and the dead letters after a step.
+type snapshot struct {
 	orders  map[int64]dbOrder
 	stocks  map[int64]int64
 	queue   []service.Admission
@@ -103,56 +105,55 @@ type picture struct {
 	letters []service.Admission
 }
 
-func (s *simulation) look(t *rapid.T) *picture {
-	now := &picture{orders: s.orders(t), stocks: s.stocks(t), letters: s.buried(t)}
-	for _, p := range s.parcels(t) {
+func (s *simulation) readSnapshot(t *rapid.T) *snapshot {
+	now := &snapshot{orders: s.orders(t), stocks: s.stocks(t), letters: s.deadAdmissions(t)}
+	for _, p := range s.entries(t) {
 		now.queue = append(now.queue, p.Admissions...)
 		now.entries++
 	}
 	return now
 }
 
-// check is what must hold after every step.
+// check checks what must hold after every step.
 func (s *simulation) check(t *rapid.T) {
-	now := s.look(t)
+	now := s.readSnapshot(t)
 	s.seen["step"]++
-	s.checkBooks(t, now)
+	s.checkLedger(t, now)
 	for _, p := range s.promises {
 		s.follow(t, p, now)
 	}
-	s.checkNobodyUninvited(t, now)
+	s.checkOrdersWerePromised(t, now)
 	s.checkTickets(t, now)
 	for _, v := range s.vouchers {
 		s.checkGate(t, v, now)
 	}
 }
 
-// checkBooks: I1, I2 and I3 of the design, whenever the database has changed.
-func (s *simulation) checkBooks(t *rapid.T, now *picture) {
-	if maps.Equal(now.orders, s.booked.orders) && maps.Equal(now.stocks, s.booked.stocks) {
+// checkLedger checks the invariants I1, I2 and I3 if the database has changed.
+func (s *simulation) checkLedger(t *rapid.T, now *snapshot) {
+	if maps.Equal(now.orders, s.checked.orders) && maps.Equal(now.stocks, s.checked.stocks) {
 		return
 	}
-	s.booked = now
+	s.checked = now
 	books, err := s.store.Books(s.ctx)
 	require.NoError(t, err)
 	require.Len(t, books, len(s.vouchers))
 	for _, b := range books {
-		require.Empty(t, b.Check(), "books of voucher %d", b.VoucherID)
+		require.Empty(t, b.Check(), "invariants of voucher %d", b.VoucherID)
 	}
 }
 
-// checkNobodyUninvited: every order was promised, and so has one promise at the least; the primary key sees to it
-// that it has one at the most.
-func (s *simulation) checkNobodyUninvited(t *rapid.T, now *picture) {
+// checkOrdersWerePromised checks that every order has a promise. The primary key ensures that it has only one.
+func (s *simulation) checkOrdersWerePromised(t *rapid.T, now *snapshot) {
 	for id, o := range now.orders {
 		p := s.byMoment[o.moment]
 		require.NotNil(t, p, "order %d was never admitted", id)
-		require.True(t, p.OrderID == id && o.is(p), "order %d is not what was promised: %+v, %+v", id, o, p)
+		require.True(t, p.OrderID == id && o.is(p), "order %d differs from its promise: %+v, %+v", id, o, p)
 	}
 }
 
-// follow finds out where a promise is now, and whether it may have come there from where it was.
-func (s *simulation) follow(t *rapid.T, p *promise, now *picture) {
+// follow updates the standing of a promise, and checks that the transition is permitted.
+func (s *simulation) follow(t *rapid.T, p *promise, now *snapshot) {
 	was := p.standing
 	p.standing = s.find(t, p, now)
 	if p.standing == was {
@@ -163,22 +164,22 @@ func (s *simulation) follow(t *rapid.T, p *promise, now *picture) {
 	case committed:
 		require.Fail(t, "a committed order was lost", "%+v", p)
 	case lost:
-		require.Equal(t, committed, p.standing, "only a worker who had it in hand can have saved %+v", p)
+		require.Equal(t, committed, p.standing, "only a worker that had the entry in memory can commit %+v", p)
 	case failed, dead:
-		require.Equal(t, committed, p.standing, "%+v had ended", p)
-		require.True(t, p.contested, "%+v had ended as %s", p, was)
+		require.Equal(t, committed, p.standing, "%+v was settled", p)
+		require.True(t, p.contested, "%+v was settled as %s", p, was)
 	}
 	if p.standing == committed && was != queued {
-		s.excuse(p) // the gate had given its unit back
+		s.excuse(p) // the gate had returned its unit
 	}
 }
 
-// find looks everywhere for a promise.
-func (s *simulation) find(t *rapid.T, p *promise, now *picture) standing {
+// find determines the standing of a promise from the database, the stream, the dead letters and its ticket.
+func (s *simulation) find(t *rapid.T, p *promise, now *snapshot) standing {
 	if o, ok := now.orders[p.OrderID]; ok && o.is(p) {
 		return committed
 	}
-	require.False(t, p.committed, "a worker was told that it is committed: %+v", p)
+	require.False(t, p.committed, "the database had confirmed %+v", p)
 	here := func(a service.Admission) bool { return a.At.Equal(p.At) }
 	if slices.ContainsFunc(now.queue, here) {
 		return queued
@@ -191,23 +192,23 @@ func (s *simulation) find(t *rapid.T, p *promise, now *picture) standing {
 	}
 	ticket, err := s.back.Ticket(s.ctx, p.UserID, p.OrderID)
 	if s.twice[p.OrderID] && (errors.Is(err, service.ErrNotFound) || ticket.Failed == "") {
-		return failed // the ticket was that of the other order with its id
+		return failed // the ticket belonged to the other order with its id
 	}
-	require.NoError(t, err, "nothing is known of %+v", p)
-	require.NotEmpty(t, ticket.Failed, "the ticket says queued, but it is not: %+v", p)
+	require.NoError(t, err, "no trace of %+v", p)
+	require.NotEmpty(t, ticket.Failed, "the ticket is queued, and the stream has no entry: %+v", p)
 	s.seen["ticket "+ticket.Failed]++
 	return failed
 }
 
-// checkTickets: the tickets say queued of what is in the stream, and of nothing else. Their number is the backlog.
-func (s *simulation) checkTickets(t *rapid.T, now *picture) {
+// checkTickets checks that exactly the admissions in the stream have queued tickets.
+func (s *simulation) checkTickets(t *rapid.T, now *snapshot) {
 	want := map[int64][]int64{}
 	for _, a := range now.queue {
 		want[a.UserID] = append(want[a.UserID], a.OrderID)
 	}
 	tickets, err := s.rdb.HLen(s.ctx, admission.QueuedTickets()[voucher]).Result()
 	require.NoError(t, err)
-	require.EqualValues(t, len(want), tickets, "users with something queued")
+	require.EqualValues(t, len(want), tickets, "users with queued tickets")
 	for user, orders := range want {
 		all, err := s.back.Tickets(s.ctx, user)
 		require.NoError(t, err)
@@ -223,18 +224,18 @@ func (s *simulation) checkTickets(t *rapid.T, now *picture) {
 	}
 }
 
-// checkGate compares the gate with database and stream.
-func (s *simulation) checkGate(t *rapid.T, v simVoucher, now *picture) {
+// checkGate compares the gate of a voucher with the database and the stream.
+func (s *simulation) checkGate(t *rapid.T, v simVoucher, now *snapshot) {
 	level, err := s.back.Level(s.ctx, v.id)
 	facts := s.gates[v.id]
 	if errors.Is(err, service.ErrGateCold) {
 		s.seen["gate cold"]++
-		clear(facts.excused) // who loads it will see everything
+		clear(facts.excused) // the next load is exact
 		return
 	}
 	require.NoError(t, err)
 	got := s.heldInGate(t, v)
-	require.EqualValues(t, len(got), level.Held, "voucher %d: the count of what is held", v.id)
+	require.EqualValues(t, len(got), level.Held, "voucher %d: held", v.id)
 	require.Equal(t, v.units, level.Stock+level.Held, "voucher %d: units in the gate", v.id)
 	waiting, want := 0, now.holders(v)
 	for _, a := range now.queue {
@@ -246,19 +247,19 @@ func (s *simulation) checkGate(t *rapid.T, v simVoucher, now *picture) {
 			want[service.Holder{OrderID: a.OrderID, UserID: a.UserID}] = true
 		}
 	}
-	require.EqualValues(t, waiting, level.Queued, "voucher %d: the count of what is queued", v.id)
+	require.EqualValues(t, waiting, level.Queued, "voucher %d: queued", v.id)
 	require.EqualValues(t, now.entries, level.Backlog, "voucher %d: entries", v.id)
 	explained := func(h service.Holder, _ bool) bool { return facts.excused[h.OrderID] || s.twice[h.OrderID] }
 	maps.DeleteFunc(want, explained)
 	maps.DeleteFunc(got, explained)
-	require.Equal(t, want, got, "voucher %d: who holds what in the gate", v.id)
+	require.Equal(t, want, got, "voucher %d: orders held in the gate", v.id)
 }
 
-// holders are the orders that users hold of a voucher.
+// holders is a set of the orders that users hold of a voucher.
 type holders map[service.Holder]bool
 
-// holders are those in the database.
-func (now *picture) holders(v simVoucher) holders {
+// holders returns the active orders of a voucher in the database.
+func (now *snapshot) holders(v simVoucher) holders {
 	active := holders{}
 	for _, o := range now.orders {
 		if o.voucher == v.id && o.active {
@@ -268,7 +269,7 @@ func (now *picture) holders(v simVoucher) holders {
 	return active
 }
 
-// heldInGate reads the table of a gate.
+// heldInGate returns the orders in the gate's table of buyers.
 func (s *simulation) heldInGate(t *rapid.T, v simVoucher) holders {
 	table, err := s.rdb.HGetAll(s.ctx, gateKey(v.id, "buyers")).Result()
 	require.NoError(t, err)
@@ -281,18 +282,18 @@ func (s *simulation) heldInGate(t *rapid.T, v simVoucher) holders {
 	return held
 }
 
-// conclude ends a run: everybody who is still there works until nothing is left to do, and then all must be as if
-// nothing had ever failed.
+// conclude ends a run: the workers finish all work, the reconciler runs, and then the state must be as if there had
+// been no fault.
 func (s *simulation) conclude(t *rapid.T) {
 	s.newSecond()
-	for i, v := range s.vouchers { // so that the lane knows all of them, and loads those that are cold
+	for i, v := range s.vouchers { // the lane uses every voucher, and loads cold gates
 		_ = s.buyOne(t, v, simUsers+1+int64(i), false)
 	}
 	s.drain(t)
 	s.reconcile(t)
 	s.checkExact(t)
 	for _, p := range s.promises {
-		require.NotEqual(t, queued, p.standing, "%+v never ended", p)
+		require.NotEqual(t, queued, p.standing, "%+v was never settled", p)
 	}
 	for _, v := range s.vouchers {
 		s.sellOut(t, v)
@@ -300,24 +301,23 @@ func (s *simulation) conclude(t *rapid.T) {
 	s.checkExact(t)
 }
 
-// drain lets a worker who has just been started do all that there is.
+// drain settles what workers owe, and lets a new worker handle all entries.
 func (s *simulation) drain(t *rapid.T) {
 	for _, w := range s.workers {
 		w.hand = nil
 		w.settleOwed(t)
 	}
-	w := newSimWorker(s, "the last")
+	w := newSimWorker(s, "last")
 	s.workers = append(s.workers, w)
 	for turns := 0; s.rdb.XLen(s.ctx, s.stream).Val() > 0; turns++ {
-		require.Less(t, turns, 100, "the workers do not come to an end")
+		require.Less(t, turns, 100, "the stream does not become empty")
 		w.claimAt = noonOfSale.AddDate(-100, 0, 0)
-		require.NoError(t, w.withGroup(s.ctx, func() error { return w.turn(s.ctx, s.ctx) }))
+		require.NoError(t, w.withGroup(s.ctx, func() error { return w.cycle(s.ctx, s.ctx) }))
 	}
 	s.check(t)
 }
 
-// checkExact: the gate has the numbers of the database and knows who holds what, without excuses: the reconciler has seen to
-// it.
+// checkExact checks that every gate matches the database, without excused orders: the reconciler has repaired it.
 func (s *simulation) checkExact(t *rapid.T) {
 	for _, facts := range s.gates {
 		clear(facts.excused)
@@ -333,7 +333,7 @@ func (s *simulation) checkExact(t *rapid.T) {
 	}
 }
 
-// sellOut: every unit that nobody holds can be bought, and not one more.
+// sellOut checks that exactly the free units of a voucher can be bought.
 func (s *simulation) sellOut(t *rapid.T, v simVoucher) {
 	sale, err := s.store.SaleLevel(s.ctx, v.id)
 	require.NoError(t, err)

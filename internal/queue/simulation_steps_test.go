@@ -28,12 +28,12 @@ func anyUser(t *rapid.T) int64 { return simtest.Evenly[int64](t, "user", 1, 2, 3
 
 func anyPoison(t *rapid.T) bool { return simtest.Evenly(t, "poison", 0, 1, 2, 3) == 3 }
 
-// drawLosses: of every fifth call a reply gets lost, or so many that the caller gives up.
+// drawLosses loses replies in about a quarter of the calls: one, two, or so many that the caller gives up.
 func (s *simulation) drawLosses(t *rapid.T) {
 	s.loser.left = simtest.Evenly(t, "lost replies", 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1000)
 }
 
-// buy is a click: one purchase through the lane.
+// buy makes one purchase through the lane.
 func (s *simulation) buy(t *rapid.T) {
 	s.drawLosses(t)
 	_ = s.buyOne(t, s.anyVoucher(t), anyUser(t), anyPoison(t))
@@ -49,10 +49,10 @@ func (s *simulation) buyOne(t *rapid.T, v simVoucher, user int64, poison bool) e
 	o, _, err := s.lane.Place(s.ctx, p)
 	a := service.Admission{OrderID: o.ID, UserID: user, VoucherID: v.id, Amount: 100, Limit: v.limit, At: p.At}
 	if errors.Is(err, service.ErrUnavailable) {
-		// He may be admitted all the same, and then he will find his order.
+		// The purchase may be admitted in spite of the error.
 		if after := s.queued(t); len(after) > len(before) {
 			s.promised(after[len(after)-1], poison)
-			s.seen["admitted, but told unavailable"]++
+			s.seen["admitted in spite of unavailable"]++
 		}
 		return err
 	}
@@ -60,12 +60,12 @@ func (s *simulation) buyOne(t *rapid.T, v simVoucher, user int64, poison bool) e
 	return err
 }
 
-// answered looks at the answer to a purchase, and notes what it promised.
+// answered checks the result of a purchase, and records a promise.
 func (s *simulation) answered(t *rapid.T, a service.Admission, err error, poison bool) {
 	var duplicate *service.DuplicateOrderError
 	switch {
 	case err == nil && s.holds(t, a):
-		s.twice[a.OrderID] = true // an id that was lost came to its very owner again, who is told of his order
+		s.twice[a.OrderID] = true // the same user got a lost id again, and the result is the earlier order
 	case err == nil:
 		s.promised(a, poison)
 	case errors.As(err, &duplicate):
@@ -77,7 +77,7 @@ func (s *simulation) answered(t *rapid.T, a service.Admission, err error, poison
 	}
 }
 
-// holds says whether the user had this very order id before.
+// holds reports whether the user had the same order id before.
 func (s *simulation) holds(t *rapid.T, a service.Admission) bool {
 	if slices.ContainsFunc(s.queued(t), func(q service.Admission) bool { return q.At.Equal(a.At) }) {
 		return false
@@ -87,7 +87,7 @@ func (s *simulation) holds(t *rapid.T, a service.Admission) bool {
 	})
 }
 
-// buyTogether is what the lane does with purchases that come at once: one call of the gate. It may be repeated, which
+// buyTogether makes several purchases in one call of the gate, as the lane does. At random it repeats the call, which
 // must change nothing.
 func (s *simulation) buyTogether(t *rapid.T) {
 	v := s.anyVoucher(t)
@@ -110,14 +110,14 @@ func (s *simulation) buyTogether(t *rapid.T) {
 	if rapid.Bool().Draw(t, "again") {
 		again, err := s.shop.Reserve(s.ctx, v.id, window, as)
 		require.NoError(t, err)
-		require.Equal(t, answers, again, "the same buyers, asked again")
+		require.Equal(t, answers, again, "a repeated call has the same results")
 	}
 	for i, a := range as {
 		s.answered(t, a, answers[i], anyPoison(t))
 	}
 }
 
-// sellElsewhere is a process that is still in another lane: it asks the database alone.
+// sellElsewhere makes a purchase in a process with another lane, which uses the database without the gate.
 func (s *simulation) sellElsewhere(t *rapid.T) {
 	v := s.anyVoucher(t)
 	id, err := s.ids.Next(s.ctx)
@@ -132,12 +132,12 @@ func (s *simulation) sellElsewhere(t *rapid.T) {
 		s.promised(a, false)
 		s.noteCommitted(a)
 		s.excuse(s.byMoment[a.At.UnixMilli()])
-	case !errors.Is(err, service.ErrIDTaken): // then that lane takes another id
+	case !errors.Is(err, service.ErrIDTaken): // the other lane would retry with a new id
 		s.answered(t, a, err, false)
 	}
 }
 
-// some returns those of all that fit.
+// some returns the elements for which fits is true.
 func some[T any](all []T, fits func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !fits(one) })
 }
@@ -157,19 +157,19 @@ func (s *simulation) anyOrder(t *rapid.T, fits func(*promise) bool) *promise {
 
 func cancellable(p *promise) bool { return p.standing == committed && !p.cancelled }
 func isCancelled(p *promise) bool { return p.cancelled }
-func buried(p *promise) bool      { return p.standing == dead }
+func isDead(p *promise) bool      { return p.standing == dead }
 
 func (s *simulation) read(t *rapid.T) { require.NoError(t, s.anyWorker(t, free).take(false)) }
 
-// claim takes over what others have not settled: they died, or are slow.
+// claim lets a worker claim entries of workers that died or are slow.
 func (s *simulation) claim(t *rapid.T) { require.NoError(t, s.anyWorker(t, free).take(true)) }
 
 func (s *simulation) handle(t *rapid.T) { s.anyWorker(t, busy).handleHand(drawFate(t)) }
 
-// loseHand: a worker died after he read and before he did anything.
+// loseHand lets a worker die after it has read entries and before it handles them.
 func (s *simulation) loseHand(t *rapid.T) { s.anyWorker(t, busy).hand = nil }
 
-// settleLate: a worker was held up for as long as others pleased, and goes on.
+// settleLate lets a suspended worker settle what it has committed.
 func (s *simulation) settleLate(t *rapid.T) {
 	s.anyWorker(t, owing).settleOwed(t)
 }
@@ -181,13 +181,14 @@ func (w *simWorker) settleOwed(t *rapid.T) {
 	w.owed = nil
 }
 
+// settleAgain repeats an earlier settlement.
 func (s *simulation) settleAgain(t *rapid.T) {
 	w := s.anyWorker(t, experienced)
 	i := rapid.IntRange(0, len(w.settled)-1).Draw(t, "settlement")
 	require.NoError(t, s.back.Settle(s.ctx, w.settled[i]))
 }
 
-// cancel is a buyer who changes his mind. The gate hears of it, once or twice, or does not.
+// cancel cancels an order. The gate is notified once, twice, or never.
 func (s *simulation) cancel(t *rapid.T) {
 	p := s.anyOrder(t, cancellable)
 	_, err := s.store.MoveOrder(s.ctx, service.OrderMove{
@@ -195,35 +196,35 @@ func (s *simulation) cancel(t *rapid.T) {
 	})
 	require.NoError(t, err)
 	p.cancelled = true
-	heard := simtest.Evenly(t, "heard", 1, 1, 1, 2, 0)
-	if heard == 0 {
+	releases := simtest.Evenly(t, "releases", 1, 1, 1, 2, 0)
+	if releases == 0 {
 		s.excuse(p)
 	}
-	for range heard {
+	for range releases {
 		require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, service.Holder{OrderID: p.OrderID, UserID: p.UserID}))
 	}
 }
 
-// releaseAgain is a release that is repeated, or one that comes late.
+// releaseAgain repeats a release, or delivers a late one.
 func (s *simulation) releaseAgain(t *rapid.T) {
 	p := s.anyOrder(t, isCancelled)
 	require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, service.Holder{OrderID: p.OrderID, UserID: p.UserID}))
 }
 
-func (s *simulation) anyLetter(t *rapid.T) (admission.DeadLetter, *promise) {
+func (s *simulation) anyDeadLetter(t *rapid.T) (admission.DeadLetter, *promise) {
 	letters, err := s.back.DeadLetters(s.ctx, "", 500)
 	require.NoError(t, err)
 	l := letters[rapid.IntRange(0, len(letters)-1).Draw(t, "letter")]
 	return l, s.byMoment[l.Admission.At.UnixMilli()]
 }
 
-// replay is an operator who may have found out what was wrong.
+// replay replays a dead letter, whose fault an operator may have fixed.
 func (s *simulation) replay(t *rapid.T) {
-	l, p := s.anyLetter(t)
-	if rapid.Bool().Draw(t, "healed") {
+	l, p := s.anyDeadLetter(t)
+	if rapid.Bool().Draw(t, "fixed") {
 		p.poison = false
 	}
-	letters := service.DeadLetters{Store: letterStore{s.back}, Reader: s.store.GateState}
+	letters := service.DeadLetters{Store: deadLetterStore{s.back}, Reader: s.store.GateState}
 	_, err := letters.Replay(s.ctx, l.ID)
 	var duplicate *service.DuplicateOrderError
 	if errors.As(err, &duplicate) || errors.Is(err, service.ErrSoldOut) {
@@ -238,17 +239,17 @@ func (s *simulation) replay(t *rapid.T) {
 	s.seen["replayed"]++
 }
 
-// discard is an operator who gives up.
+// discard deletes a dead letter.
 func (s *simulation) discard(t *rapid.T) {
-	l, p := s.anyLetter(t)
+	l, p := s.anyDeadLetter(t)
 	require.NoError(t, s.back.Discard(s.ctx, l.ID))
 	if p.standing == dead {
 		p.standing = failed
 	}
 }
 
-// reconcile is what servers do in the background, for as long as it takes to see a difference twice. Its clock is so
-// late that no order is too young, and so that all that waits is late.
+// reconcile runs the reconciler for two rounds, which it needs to confirm a difference. Its clock is a day late, so
+// that no order is too young to be compared, and every waiting one is overdue.
 func (s *simulation) reconcile(t *rapid.T) {
 	ctx, cancel := context.WithTimeout(s.ctx, 11*time.Second)
 	defer cancel()
@@ -263,12 +264,12 @@ func (s *simulation) reconcile(t *rapid.T) {
 		},
 	}).Run(ctx)
 	require.Equal(t, 2, rounds)
-	for kind := range s.found { // of the last round, in which what differed was repaired
-		require.Contains(t, []reconcile.Kind{reconcile.KindStuck, reconcile.KindDeadLetters, reconcile.KindUnpaid}, kind)
+	for kind := range s.found { // of the last round, which repaired the differences
+		require.Contains(t, []service.Kind{service.KindStuck, service.KindDeadLetters, service.KindUnpaid}, kind)
 	}
 }
 
-// rebuilds reads in the log of a reconciler which gates it rebuilt.
+// rebuilds is a log handler that records which gates a reconciler rebuilt.
 type rebuilds struct {
 	slog.Handler
 	sim *simulation
@@ -279,7 +280,7 @@ func (rebuilds) Enabled(context.Context, slog.Level) bool { return true }
 func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
 	record.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
-		case "voucher":
+		case "voucher", "voucher_id":
 			r.sim.seen["gate rebuilt"]++
 			clear(r.sim.gates[a.Value.Int64()].excused)
 		case "findings":
@@ -290,19 +291,19 @@ func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// jump: back and forth, and so into seconds in which ids were made before.
+// jump moves the clock of the ids forwards or backwards, even into seconds in which ids were generated before.
 func (s *simulation) jump(t *rapid.T) {
 	s.idClock = s.idClock.Add(simtest.Evenly[time.Duration](t, "seconds", -2, -1, 1, 2) * time.Second)
 }
 
-// newSecond is one in which no id was ever made.
+// newSecond moves the clock of the ids to a second in which no id was generated.
 func (s *simulation) newSecond() { s.idClock = noonOfSale.Add(6 * time.Hour) }
 
 func gateKey(voucherID int64, name string) string {
 	return strings.TrimSuffix(admission.Streams()[voucher], "orders") + fmt.Sprintf("%d:%s", voucherID, name)
 }
 
-// loseGate: without its stock a gate is cold, whatever else is left.
+// loseGate deletes the stock key of a gate, and at random its other keys. The gate is then cold.
 func (s *simulation) loseGate(t *rapid.T) {
 	v := s.anyVoucher(t)
 	keys := []string{gateKey(v.id, "stock")}
@@ -312,21 +313,21 @@ func (s *simulation) loseGate(t *rapid.T) {
 	require.NoError(t, s.rdb.Del(s.ctx, keys...).Err())
 }
 
-// loseGroup loses who has read what; the entries stay.
+// loseGroup deletes the consumer group. The entries stay.
 func (s *simulation) loseGroup(t *rapid.T) {
 	err := s.rdb.XGroupDestroy(s.ctx, s.stream, admission.Group).Err()
 	if err != nil {
-		require.ErrorContains(t, err, "key", "there is no stream yet")
+		require.ErrorContains(t, err, "key", "the only permitted error is a missing stream")
 	}
 }
 
-// loseMore is what ruins much, and therefore happens seldom: with ids that are handed out twice, less can be checked.
+// loseMore loses all data, or the id counters. It is a rare step, because less can be checked once ids repeat.
 func (s *simulation) loseMore(t *rapid.T) {
 	steps := map[string]func(*rapid.T){"all": s.loseAll, "the ids": s.loseIDs}
 	steps[simtest.Evenly(t, "more", "all", "the ids")](t)
 }
 
-// loseIDs loses the counters, so that ids are handed out twice.
+// loseIDs deletes the id counters, so that ids can repeat.
 func (s *simulation) loseIDs(t *rapid.T) {
 	counters, err := s.rdb.Keys(s.ctx, "icr:*").Result()
 	require.NoError(t, err)
@@ -335,7 +336,7 @@ func (s *simulation) loseIDs(t *rapid.T) {
 	}
 }
 
-// loseAll is a Redis that comes back empty. Workers still have in hand what they had.
+// loseAll deletes all data in Redis. Workers keep the entries that they have read.
 func (s *simulation) loseAll(t *rapid.T) {
 	require.NoError(t, s.rdb.FlushDB(s.ctx).Err())
 	for _, p := range s.promises {
@@ -343,7 +344,7 @@ func (s *simulation) loseAll(t *rapid.T) {
 			p.standing = lost
 		}
 	}
-	// A server needs more than a millisecond to start; within one it could give an entry the id of another.
+	// A restart takes more than a millisecond. Within the same millisecond, a new entry could get the id of a lost one.
 	begin := s.rdb.Time(s.ctx).Val()
 	for s.rdb.Time(s.ctx).Val().Sub(begin) < 2*time.Millisecond {
 	}

@@ -19,10 +19,10 @@ import (
 	"seckill/internal/testenv"
 )
 
-// simulation is the lane queue from a click to the database: the real lane, gate, workers, committer and store, but
-// in one thread, on a clock that moves only when somebody waits, with faults wherever a process or Redis may fail.
-// Beside it runs a model of what buyers were promised. Every run has a fresh database and an empty Redis; nothing
-// in it is random but what rapid draws, so that a seed repeats a failure and rapid can make it short.
+// simulation runs the queue lane from a purchase to the database: the real lane, gate, workers, committer and store, in
+// one thread, on a clock that moves only while a goroutine sleeps, with faults wherever a process or Redis can fail. A
+// model of the confirmed admissions runs beside it. Every run has a fresh database and an empty Redis. Only rapid's
+// draws are random, so that a seed repeats a failure and rapid can shrink it.
 type simulation struct {
 	*world
 	workers []*simWorker
@@ -30,20 +30,20 @@ type simulation struct {
 	promises []*promise
 	byMoment map[int64]*promise // by Admission.At, which no two have in common
 	gates    map[int64]*gateFacts
-	twice    map[int64]bool // order ids that were handed out twice, after Redis lost their counter
-	booked   *picture       // whose books were checked last
-	found    map[reconcile.Kind]int
-	seen     map[string]int // what happened how often, in all runs
+	twice    map[int64]bool // order ids that were generated twice, after Redis lost their counter
+	checked  *snapshot      // the last one that checkLedger has checked
+	found    map[service.Kind]int
+	seen     map[string]int // number of events by name, in all runs
 }
 
-// TestSimulation does some 2,000 steps on miniredis and some hundred on Redis. -rapid.seed repeats a run,
-// -rapid.checks and -rapid.steps make it longer.
+// TestSimulation does about 2,000 steps on miniredis and a few hundred on Redis. -rapid.seed repeats a run,
+// -rapid.checks and -rapid.steps extend it.
 func TestSimulation(t *testing.T) {
 	seed := rand.Uint64()
 	setRapid(t, "checks", 25)
 	setRapid(t, "steps", 80)
-	setRapid(t, "nofailfile", true) // the seed is enough
-	setRapid(t, "shrinktime", "1h") // on the clock of the simulation: some hundred runs
+	setRapid(t, "nofailfile", true) // the seed repeats a failure
+	setRapid(t, "shrinktime", "1h") // by the clock of the simulation: a few hundred runs
 	setRapid(t, "seed", seed)
 	template := migrated(t)
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -59,11 +59,11 @@ func TestSimulation(t *testing.T) {
 				s.run(rt)
 			})
 		})
-		t.Logf("promises by what became of them, and other events: %v", seen)
+		t.Logf("transitions of promises, and other events: %v", seen)
 	})
 }
 
-// setRapid changes a default of rapid for this test. What the command line says stays.
+// setRapid changes a default of rapid for this test, unless the flag is set on the command line.
 func setRapid(t *testing.T, name string, value any) {
 	t.Helper()
 	name = "rapid." + name
@@ -78,13 +78,13 @@ func setRapid(t *testing.T, name string, value any) {
 	t.Cleanup(func() { _ = f.Set(before) })
 }
 
-// noDeadline hides from rapid the deadline of a test, for which nobody may ask where time stands still.
+// noDeadline hides the deadline of a test from rapid: a synctest bubble must not read it.
 type noDeadline struct{ testing.TB }
 
 func newSimulation(t *rapid.T, w *world, seen map[string]int) *simulation {
 	s := &simulation{
 		world: w, byMoment: map[int64]*promise{}, gates: map[int64]*gateFacts{}, twice: map[int64]bool{},
-		booked: &picture{}, seen: seen,
+		checked: &snapshot{}, seen: seen,
 	}
 	for _, v := range w.vouchers {
 		s.gates[v.id] = &gateFacts{excused: map[int64]bool{}}
@@ -95,7 +95,7 @@ func newSimulation(t *rapid.T, w *world, seen map[string]int) *simulation {
 	return s
 }
 
-// run is random steps with a check after each, and then the end that every run must come to.
+// run does random steps with a check after each, and then concludes.
 func (s *simulation) run(t *rapid.T) {
 	steps := s.steps()
 	t.Repeat(map[string]func(*rapid.T){
@@ -125,8 +125,8 @@ func (s *simulation) steps() map[string]simtest.Step {
 		"settle again":        step(2, worker(experienced), s.settleAgain),
 		"cancel":              step(5, order(cancellable), s.cancel),
 		"release again":       step(1, order(isCancelled), s.releaseAgain),
-		"replay":              step(4, order(buried), s.replay),
-		"discard":             step(1, order(buried), s.discard),
+		"replay":              step(4, order(isDead), s.replay),
+		"discard":             step(1, order(isDead), s.discard),
 		"reconcile":           step(1, nil, s.reconcile),
 		"the id clock jumps":  step(2, nil, s.jump),
 		"Redis loses a gate":  step(2, nil, s.loseGate),

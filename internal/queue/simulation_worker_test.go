@@ -15,7 +15,7 @@ import (
 	"seckill/internal/simtest"
 )
 
-// simWorker is the real reader of a stream, driven step by step, between a gate and a database at which he may die.
+// simWorker drives the real reader of a stream step by step. It can die at every call of the gate and the database.
 type simWorker struct {
 	*reader
 	sim       *simulation
@@ -23,7 +23,7 @@ type simWorker struct {
 
 	hand    []entry // read, and not handled yet
 	claimed bool
-	owed    [][]service.Parcel // committed; he was held up before he could settle
+	owed    [][]service.Parcel // committed, and not settled because the worker was suspended
 	settled [][]service.Parcel
 
 	fate fate
@@ -31,19 +31,19 @@ type simWorker struct {
 	dead bool
 }
 
-// fate is what happens to a worker while he handles a batch.
+// fate is what happens to a worker while it handles a batch.
 type fate struct {
-	commits   int  // admissions that he commits before he dies
-	settles   int  // entries that he settles before he dies
-	heldUp    bool // between commit and settlement
-	noReply   bool // the gate does as he says, but he hears nothing, and says it again
-	noStorage bool // the database is down at first
-	confused  bool // he cannot commit anything, and takes it for the fault of the orders
+	commits   int  // admissions that it commits before it dies
+	settles   int  // entries that it settles before it dies
+	heldUp    bool // suspended between commit and settlement
+	noReply   bool // the gate settles, the reply is lost, and the worker repeats the call
+	noStorage bool // the database is unavailable at first
+	confused  bool // every commit fails with an error that blames the admissions
 }
 
 var unharmed = fate{commits: math.MaxInt, settles: math.MaxInt}
 
-// errHarm is whatever a worker sees of his own death and of a reply that got lost.
+// errHarm is the error of a call that is interrupted by the worker's death or has lost its reply.
 var errHarm = errors.Join(service.ErrUnavailable, errors.New("simulated"))
 
 func newSimWorker(s *simulation, name string) *simWorker {
@@ -53,16 +53,16 @@ func newSimWorker(s *simulation, name string) *simWorker {
 	w.reader = &reader{stream: s.stream, log: slog.New(slog.DiscardHandler), w: New(Config{
 		Redis: s.rdb, Streams: []string{s.stream}, Group: admission.Group, Consumer: name, Gate: w, Commit: w.commit,
 		ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond,
-		// Whatever is pending may be claimed: how long a worker was away is up to the simulation.
+		// All pending entries may be claimed: the simulation decides how long a worker is suspended.
 		MinIdle: time.Nanosecond, ClaimEvery: time.Nanosecond,
 	})}
 	return w
 }
 
-// GoString is how rapid shows him.
+// GoString formats the worker for rapid.
 func (w *simWorker) GoString() string { return w.w.cfg.Consumer }
 
-// withGroup does what a reader does when the group is missing.
+// withGroup creates the group if do fails because it is missing, and repeats do, as a reader would.
 func (w *simWorker) withGroup(ctx context.Context, do func() error) error {
 	err := do()
 	if noGroup(err) {
@@ -84,7 +84,7 @@ func (w *simWorker) take(claim bool) error {
 	})
 }
 
-// handleHand lets the reader handle what he has in hand.
+// handleHand lets the reader handle the entries in hand.
 func (w *simWorker) handleHand(f fate) {
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(w.sim.ctx)
@@ -101,7 +101,7 @@ func (w *simWorker) die() {
 	w.stop()
 }
 
-// commit is the database: poison spoils a transaction for all.
+// commit is the database. Poison fails the whole transaction.
 func (w *simWorker) commit(ctx context.Context, as []service.Admission) []error {
 	harmed := slices.Repeat([]error{errHarm}, len(as))
 	switch {
@@ -161,7 +161,7 @@ func (w *simWorker) settleNow(ctx context.Context, done []service.Parcel) error 
 		for i, end := range p.Ends {
 			switch {
 			case end.Again:
-				w.sim.seen["put back"]++
+				w.sim.seen["retried"]++
 			case end != service.End{}:
 				w.sim.noteEnd(w, p.Entry, p.Admissions[i])
 			}
@@ -171,12 +171,12 @@ func (w *simWorker) settleNow(ctx context.Context, done []service.Parcel) error 
 	return w.sim.back.Settle(context.WithoutCancel(ctx), done)
 }
 
-// Bury implements Settler. Nobody but the gate writes here.
+// Bury implements Settler. The streams of a simulation have no unparsable entries.
 func (w *simWorker) Bury(_ context.Context, _, entry, reason string, _ int64) error {
-	panic("entry " + entry + " cannot be read: " + reason)
+	panic("entry " + entry + " cannot be parsed: " + reason)
 }
 
-// reply is what a worker hears of what the gate did.
+// reply returns the worker's view of a successful call of the gate.
 func (w *simWorker) reply() error {
 	if w.dead {
 		return errHarm
@@ -192,7 +192,7 @@ func (w *simWorker) inHand(entryID string) bool {
 	return slices.ContainsFunc(w.hand, func(e entry) bool { return e.Entry == entryID })
 }
 
-// drawFate: every second worker survives.
+// drawFate draws a fate. About half of them are unharmed.
 func drawFate(t *rapid.T) fate {
 	f := unharmed
 	switch simtest.Evenly(t, "fate", "", "", "", "", "", "", "held up", "no commit", "no settlement", "held up", "no reply", "no storage", "confused") {

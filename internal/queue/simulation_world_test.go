@@ -22,24 +22,24 @@ import (
 	"seckill/internal/simtest"
 )
 
-// simUsers is how many buyers there are until the end: few, so that they meet themselves.
+// simUsers is the number of buyers before conclude. It is small, so that users buy repeatedly.
 const simUsers = 5
 
-// world is what is real in a simulation.
+// world has the real parts of a simulation.
 type world struct {
 	ctx    context.Context
-	rdb    *redis.Client // answers always
+	rdb    *redis.Client // loses no reply
 	loser  *replyLoser
 	stream string
-	shop   *admission.Gate // of the process that sells; its replies get lost
-	back   *admission.Gate // of the processes that work
+	shop   *admission.Gate // of the selling process; its replies may be lost
+	back   *admission.Gate // of the workers and the checks
 	store  *repo.Store
 	ids    *idgen.Generator
 	lane   *service.QueueLane
 
 	vouchers []simVoucher
-	moments  int64     // purchases so far, each a millisecond after the one before
-	idClock  time.Time // jumps
+	moments  int64     // purchases so far; each is one millisecond after the previous one
+	idClock  time.Time // see jump
 }
 
 type simVoucher struct {
@@ -47,15 +47,15 @@ type simVoucher struct {
 	limit     int
 }
 
-// laneGate is the gate in the form that the lane wants.
+// laneGate adapts the gate to service.Gate.
 type laneGate struct{ *admission.Gate }
 
 func (g laneGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
 
-// letterStore is the gate in the form that the operator's service wants.
-type letterStore struct{ *admission.Gate }
+// deadLetterStore adapts the gate to service.DeadLetterStore.
+type deadLetterStore struct{ *admission.Gate }
 
-func (g letterStore) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
+func (g deadLetterStore) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
 	found, err := g.Gate.DeadLetters(ctx, before, limit)
 	letters := make([]service.DeadLetter, len(found))
 	for i, l := range found {
@@ -64,27 +64,28 @@ func (g letterStore) DeadLetters(ctx context.Context, before string, limit int) 
 	return letters, err
 }
 
-func (g letterStore) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
+func (g deadLetterStore) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
 	l, err := g.Gate.DeadLetter(ctx, id)
 	return service.DeadLetter(l), err
 }
 
-// noonOfSale is when a simulation begins. The clocks of databases and ids do not reach back to that of a bubble.
+// noonOfSale is the time at which a simulation begins. The clock of a synctest bubble is too early for the database and
+// the ids.
 var noonOfSale = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// migrated makes a database with the schema and nothing in it, for the runs to copy.
+// migrated makes an empty database with the schema, which the runs copy.
 func migrated(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "template")
 	store, err := repo.OpenSQLite(file)
 	require.NoError(t, err)
 	_, err = store.MigrateUp(t.Context())
-	require.NoError(t, errors.Join(err, store.Close())) // closing brings the log into the file
+	require.NoError(t, errors.Join(err, store.Close())) // closing writes the write-ahead log into the file
 	return file
 }
 
 func newWorld(t *rapid.T, rdb *redis.Client, template, file string) *world {
-	vouchers := drawVouchers(t) // first: if rapid ends the run here, nothing is open
+	vouchers := drawVouchers(t) // first: rapid may end the run here, before anything is open
 	data, err := os.ReadFile(template)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, data, 0o600))
@@ -111,7 +112,7 @@ func newWorld(t *rapid.T, rdb *redis.Client, template, file string) *world {
 	return w
 }
 
-// another makes a client of the same database that belongs to the simulation and its clock.
+// another returns a client of the same database that belongs to the simulation's bubble.
 func another(rdb *redis.Client) *redis.Client {
 	o := rdb.Options()
 	return redis.NewClient(&redis.Options{
@@ -120,7 +121,7 @@ func another(rdb *redis.Client) *redis.Client {
 	})
 }
 
-// drawVouchers makes two or three that are in one shard.
+// drawVouchers draws two or three vouchers of one shard.
 func drawVouchers(t *rapid.T) []simVoucher {
 	vouchers := make([]simVoucher, simtest.Evenly(t, "vouchers", 2, 3))
 	for i := range vouchers {
@@ -131,7 +132,7 @@ func drawVouchers(t *rapid.T) []simVoucher {
 	return vouchers
 }
 
-// createVoucher puts one on sale.
+// createVoucher stores a voucher that is on sale.
 func (w *world) createVoucher(t *rapid.T, v simVoucher) {
 	require.NoError(t, w.store.CreateVoucher(w.ctx, &service.Voucher{
 		ID: v.id, ShopID: 1, Title: "simulated", PayValue: 100, ActualValue: 200, Type: service.VoucherSeckill,
@@ -149,25 +150,25 @@ func (w *world) close() {
 	_ = w.rdb.Close()
 }
 
-// window is open by the clock of any server, and by that of a bubble.
+// window is open by the clock of the server and by that of a bubble.
 var window = service.Window{
 	Begin: time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC), End: time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC),
 }
 
-// moment is when the next purchase is made.
+// moment returns the time of the next purchase, which is unique.
 func (w *world) moment() time.Time {
 	w.moments++
 	return noonOfSale.Add(time.Duration(w.moments) * time.Millisecond)
 }
 
-// dbOrder is a row of the database, as far as the simulation looks at it.
+// dbOrder has the columns of an order that the simulation checks.
 type dbOrder struct {
 	id, user, voucher, moment int64
 	status                    int
 	active                    bool
 }
 
-// orders reads all orders by their ids.
+// orders returns all orders by their ids.
 func (w *world) orders(t *rapid.T) map[int64]dbOrder {
 	rows, err := w.store.Pools()["read"].QueryContext(w.ctx,
 		"SELECT id, user_id, voucher_id, CAST(created_at AS INTEGER), status, slot IS NOT NULL FROM voucher_orders")
@@ -183,8 +184,8 @@ func (w *world) orders(t *rapid.T) map[int64]dbOrder {
 	return orders
 }
 
-// parcels reads the stream, the oldest entry first.
-func (w *world) parcels(t *rapid.T) []service.Parcel {
+// entries returns the entries of the stream, oldest first.
+func (w *world) entries(t *rapid.T) []service.Parcel {
 	entries, err := w.rdb.XRange(w.ctx, w.stream, "-", "+").Result()
 	require.NoError(t, err)
 	queue := make([]service.Parcel, len(entries))
@@ -195,17 +196,17 @@ func (w *world) parcels(t *rapid.T) []service.Parcel {
 	return queue
 }
 
-// queued are the admissions in the stream.
+// queued returns the admissions in the stream.
 func (w *world) queued(t *rapid.T) []service.Admission {
 	var queue []service.Admission
-	for _, p := range w.parcels(t) {
+	for _, p := range w.entries(t) {
 		queue = append(queue, p.Admissions...)
 	}
 	return queue
 }
 
-// buried are the admissions in the dead letters.
-func (w *world) buried(t *rapid.T) []service.Admission {
+// deadAdmissions returns the admissions of the dead letters.
+func (w *world) deadAdmissions(t *rapid.T) []service.Admission {
 	letters, err := w.back.DeadLetters(w.ctx, "", 500)
 	require.NoError(t, err)
 	dead := make([]service.Admission, len(letters))
@@ -215,7 +216,7 @@ func (w *world) buried(t *rapid.T) []service.Admission {
 	return dead
 }
 
-// stocks reads the units left of all vouchers.
+// stocks returns the units left of all vouchers.
 func (w *world) stocks(t *rapid.T) map[int64]int64 {
 	rows, err := w.store.Pools()["read"].QueryContext(w.ctx, "SELECT voucher_id, stock FROM seckill_vouchers")
 	require.NoError(t, err)
@@ -230,7 +231,7 @@ func (w *world) stocks(t *rapid.T) map[int64]int64 {
 	return stocks
 }
 
-// replyLoser lets scripts be executed and their replies get lost.
+// replyLoser is a hook that executes scripts and loses their replies.
 type replyLoser struct {
 	client *redis.Client
 	left   int // replies to lose

@@ -11,66 +11,68 @@ import (
 	"seckill/internal/service"
 )
 
-// Settler is the gate that filled the streams.
+// Settler is the gate that fills the streams.
 type Settler interface {
-	// Parse reads an entry of a stream.
+	// Parse parses an entry of a stream.
 	Parse(stream, entry string, fields map[string]any) (service.Parcel, error)
-	// Settle ends the admissions of parcels after their transaction and takes the entries out of the stream.
+	// Settle ends the admissions of entries after their transaction, and removes the entries from the stream.
 	Settle(ctx context.Context, done []service.Parcel) error
-	// Bury moves an entry that cannot be read out of the stream to the dead letters.
+	// Bury moves an entry that cannot be parsed to the dead letters.
 	Bury(ctx context.Context, stream, entry, reason string, tries int64) error
 }
 
-// CommitFunc makes orders of admissions. Each has its own answer: nil if the order is in the database, now or from
-// before; service.ErrSoldOut, *service.DuplicateOrderError, ErrIDTaken if there never will be one;
-// service.ErrUnavailable if it is worth trying again; anything else is the fault of the admission.
+// CommitFunc turns admissions into orders. It returns one result per admission: nil if the order is in the database,
+// from this call or an earlier one; service.ErrSoldOut, *service.DuplicateOrderError or ErrIDTaken if the order is
+// refused for good; service.ErrUnavailable if another attempt may succeed. Any other error counts as a try of the
+// admission.
 type CommitFunc func(ctx context.Context, as []service.Admission) []error
 
-// Config is what Workers need. Zero values stand for the defaults.
+// Config configures Workers. Zero values select the defaults.
 type Config struct {
-	// Redis must not retry commands by itself (MaxRetries -1). Each stream keeps one connection of its pool busy.
+	// Redis must not retry commands by itself (MaxRetries -1). Each stream occupies one connection of its pool.
 	Redis       redis.UniversalClient
 	Streams     []string // one reader each
-	Tickets     []string // hashes whose fields are the users with something in the streams; counted by Lag
+	Tickets     []string // hashes with one field per user with admissions in the streams; counted by Lag
 	DeadStreams []string // counted by Lag
 	Group       string
-	Consumer    string // names this process in the group; no other process may have the same
+	Consumer    string // name of this process in the group, unique among all processes
 	Gate        Settler
 	Commit      CommitFunc
 
-	ReadSize        int           // entries that are read at once at most; default 32, of up to 64 admissions each
-	BatchSize       int           // admissions that are committed at once, unless one entry has more; default 500
-	CommitTimeout   time.Duration // bounds one Commit, and should be less than MinIdle; default 5 s
-	MaxTries        int64         // tries after which poison is buried; default 5
-	Block           time.Duration // how long a read waits for entries, and Run for a read; default 1 s
-	MinIdle         time.Duration // how long an entry is pending before it is taken for abandoned; default 10 s
-	ClaimEvery      time.Duration // how often to look for those; default 3 s
-	ConsumerIdle    time.Duration // how long a consumer is idle before it is taken for gone; default 1 h
-	ShutdownTimeout time.Duration // how long Run works on what it has in hand after its ctx ended; default 5 s
+	ReadSize        int           // most entries per read, of up to 64 admissions each; default 32
+	BatchSize       int           // most admissions per Commit, unless a single entry has more; default 500
+	CommitTimeout   time.Duration // bounds one Commit; should be less than MinIdle; default 5 s
+	MaxTries        int64         // tries after which an admission is dead-lettered; default 5
+	Block           time.Duration // how long a read waits for entries, and delays the end of Run; default 1 s
+	MinIdle         time.Duration // pending time after which an entry counts as abandoned; default 10 s
+	ClaimEvery      time.Duration // pause between claims of abandoned entries; default 3 s
+	ConsumerIdle    time.Duration // idle time after which a consumer is deleted; default 1 h
+	ShutdownTimeout time.Duration // how long Run continues unfinished batches after its ctx ended; default 5 s
 
-	Observe func(Batch)          // told of every batch; must be quick and safe for concurrent use; default: nobody
-	Settled func(service.Parcel) // told of every parcel whose ends the gate has heard; likewise
+	Observe func(Batch)          // called after every batch; must be fast and safe for concurrent use; optional
+	Settled func(service.Parcel) // called after every settled entry; must be fast and safe for concurrent use; optional
 	Log     *slog.Logger         // default: slog.Default()
 }
 
-// Batch is what became of the admissions in entries that were delivered together.
+// Batch is the outcome of entries that were delivered together. Its numbers count admissions, unless noted.
 type Batch struct {
-	Stream    string
-	Entries   int
-	Claimed   bool // they had been delivered before
-	Committed int
-	Failed    map[string]int // refused for good, by reason
-	Buried    int            // an entry that cannot be read is one
-	Pending   int            // left to be delivered again, or put back
-	Took      time.Duration  // from the delivery on
+	Stream       string
+	Entries      int
+	Claimed      bool // the entries had been delivered before
+	Committed    int
+	Failed       map[string]int // refused for good, by error code
+	DeadLettered int            // an unparsable entry counts as one
+	Pending      int            // to be delivered again, or retried; an unparsable entry counts as one
+	Took         time.Duration  // since the delivery
 }
 
-// Workers read the streams. Any number of them, in any number of processes, share the work.
+// Workers turn the admissions in the streams into orders. Any number of them, in any number of processes, share the
+// work.
 type Workers struct {
 	cfg Config
 }
 
-// New makes workers. It does not talk to Redis.
+// New returns workers without connecting to Redis.
 func New(cfg Config) *Workers {
 	setDefault(&cfg.ReadSize, 32)
 	setDefault(&cfg.BatchSize, 500)
@@ -99,9 +101,9 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	}
 }
 
-// Run works until ctx ends, and then until the batches in hand are done, for at most Config.ShutdownTimeout; what is
-// not done by then is delivered again, to whoever claims it. It creates the group where it is missing, also when
-// Redis lost it meanwhile, and outlives any failure of Redis and of the database. It returns nil.
+// Run works until ctx ends. Then it finishes the batches that it has read, for at most Config.ShutdownTimeout;
+// unfinished entries are claimed by another worker. It creates the group whenever it is missing, even after Redis lost
+// it, and retries after any failure of Redis or the database. It returns nil.
 func (w *Workers) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -1,10 +1,10 @@
--- Moves an entry that cannot be read to the dead letters, with its fields as they are.
--- KEYS     common.lua
--- ARGV[1]  entry
+-- Moves an unreadable entry to the dead letters, with its fields unchanged.
+-- KEYS     those of common.lua
+-- ARGV[1]  entry id
 -- ARGV[2]  reason
 -- ARGV[3]  tries
--- Returns 1, or 0 if the entry is not there (any more), and nothing was done.
--- Repeating it does no harm.
+-- Returns 1, or 0 if the entry is not in the stream (any more); then nothing was moved.
+-- Idempotent.
 local entry, reason, tries = unpack(ARGV)
 redis.call('XACK', STREAM, GROUP, entry)
 local found = redis.call('XRANGE', STREAM, entry, entry)

@@ -15,62 +15,63 @@ import (
 	"seckill/internal/service"
 )
 
-//go:embed replay.lua
+//go:embed lua/replay.lua
 var replaySource string
 
 var replayScript = script(replaySource)
 
-// maxLetters bounds one page of dead letters.
-const maxLetters = 500
+// maxDeadLetters bounds one page of dead letters.
+const maxDeadLetters = 500
 
-// DeadLetter is an admission that was given up, or an entry that could not be read.
+// DeadLetter is an admission whose processing was given up, or a stream entry that could not be parsed.
 type DeadLetter struct {
 	ID        string             // "<shard>-<ms>-<seq>"
-	Admission *service.Admission // nil if the entry cannot be read; such a letter cannot be replayed
-	Fields    map[string]string  // of the admission; else of the entry, as they were
-	Entry     string             // which it was in the stream
+	Admission *service.Admission // nil if the entry could not be parsed; then it cannot be replayed
+	Fields    map[string]string  // of the admission, or the unchanged fields of an unparsable entry
+	Entry     string             // its id in the stream
 	Reason    string
 	Tries     int64
 	BuriedAt  time.Time
 }
 
-// letterID is where a dead letter is: a shard, and the id in its stream.
-type letterID struct {
+// deadLetterID locates a dead letter: its shard, and its id in the shard's stream of dead letters.
+type deadLetterID struct {
 	shard   shard
 	ms, seq uint64
 }
 
-func (id letterID) entry() string { return fmt.Sprintf("%d-%d", id.ms, id.seq) }
+func (id deadLetterID) entry() string { return fmt.Sprintf("%d-%d", id.ms, id.seq) }
 
-func (id letterID) String() string { return fmt.Sprintf("%d-%s", id.shard, id.entry()) }
+func (id deadLetterID) String() string { return fmt.Sprintf("%d-%s", id.shard, id.entry()) }
 
-// compare orders letters by time, over all shards.
-func (id letterID) compare(other letterID) int {
+// compare orders dead letters of all shards by time.
+func (id deadLetterID) compare(other deadLetterID) int {
 	return cmp.Or(cmp.Compare(id.ms, other.ms), cmp.Compare(id.seq, other.seq), cmp.Compare(id.shard, other.shard))
 }
 
-// parseLetterID reads what String writes. What it cannot have written names no letter.
-func parseLetterID(text string) (letterID, error) {
+// parseDeadLetterID parses the output of String. It returns service.ErrNotFound for any other text.
+func parseDeadLetterID(text string) (deadLetterID, error) {
 	parts := strings.Split(text, "-")
 	if len(parts) != 3 {
-		return letterID{}, service.ErrNotFound
+		return deadLetterID{}, service.ErrNotFound
 	}
 	s, err := strconv.ParseUint(parts[0], 10, 8)
 	ms, errMs := strconv.ParseUint(parts[1], 10, 64)
 	seq, errSeq := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil || errMs != nil || errSeq != nil || s >= shards {
-		return letterID{}, service.ErrNotFound
+		return deadLetterID{}, service.ErrNotFound
 	}
-	return letterID{shard: shard(s), ms: ms, seq: seq}, nil
+	return deadLetterID{shard: shard(s), ms: ms, seq: seq}, nil
 }
 
-// DeadLetters shows at most limit (1 to 500) letters of all shards, the newest first; before is empty, or the id of
-// the last letter of the page before. Errors: service.ErrNotFound (before is no id), ErrUnavailable.
+// DeadLetters returns a page of at most limit (1 to 500) dead letters of all shards, newest first. before is empty for
+// the first page, and the id of the previous page's last dead letter for any other.
+// Errors: service.ErrNotFound (before is not an id), ErrUnavailable.
 func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]DeadLetter, error) {
-	limit = min(max(limit, 1), maxLetters)
-	var end *letterID
+	limit = min(max(limit, 1), maxDeadLetters)
+	var end *deadLetterID
 	if before != "" {
-		id, err := parseLetterID(before)
+		id, err := parseDeadLetterID(before)
 		if err != nil {
 			return nil, err
 		}
@@ -79,19 +80,19 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 	cmds := make([]*redis.XMessageSliceCmd, shards)
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for s := range shards {
-			cmds[s] = p.XRevRangeN(ctx, shard(s).dead(), upTo(end, shard(s)), "-", int64(limit))
+			cmds[s] = p.XRevRangeN(ctx, shard(s).dead(), pageStart(end, shard(s)), "-", int64(limit))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, unavailable(err, "read the dead letters")
 	}
-	return newest(cmds, limit)
+	return mergeDeadLetters(cmds, limit)
 }
 
-// DeadLetter shows one letter. Errors: service.ErrNotFound, ErrUnavailable.
+// DeadLetter returns one dead letter. Errors: service.ErrNotFound, ErrUnavailable.
 func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
-	at, err := parseLetterID(id)
+	at, err := parseDeadLetterID(id)
 	if err != nil {
 		return DeadLetter{}, err
 	}
@@ -102,31 +103,32 @@ func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
 	if len(found) == 0 {
 		return DeadLetter{}, service.ErrNotFound
 	}
-	return letter(at, found[0]), nil
+	return newDeadLetter(at, found[0]), nil
 }
 
-// upTo is where the letters of a shard that come after end begin, in the order from the newest to the oldest.
-func upTo(end *letterID, s shard) string {
+// pageStart returns the upper bound, for XREVRANGE, of the dead letters of a shard that follow end from newest to
+// oldest.
+func pageStart(end *deadLetterID, s shard) string {
 	switch {
 	case end == nil:
 		return "+"
 	case s < end.shard:
-		return end.entry() // of the same moment, and behind it
+		return end.entry() // the same id in a lower shard comes after end
 	default:
 		return "(" + end.entry()
 	}
 }
 
-// newest merges the shards' letters.
-func newest(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, error) {
+// mergeDeadLetters returns the newest dead letters of all shards, at most limit.
+func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, error) {
 	type found struct {
-		id      letterID
+		id      deadLetterID
 		message redis.XMessage
 	}
 	var all []found
 	for s, cmd := range cmds {
 		for _, m := range cmd.Val() {
-			id, err := parseLetterID(fmt.Sprintf("%d-%s", s, m.ID))
+			id, err := parseDeadLetterID(fmt.Sprintf("%d-%s", s, m.ID))
 			if err != nil {
 				return nil, fmt.Errorf("admission: dead letter %s: %w", m.ID, err)
 			}
@@ -136,32 +138,32 @@ func newest(cmds []*redis.XMessageSliceCmd, limit int) ([]DeadLetter, error) {
 	slices.SortFunc(all, func(a, b found) int { return b.id.compare(a.id) })
 	letters := make([]DeadLetter, 0, min(len(all), limit))
 	for _, f := range all[:min(len(all), limit)] {
-		letters = append(letters, letter(f.id, f.message))
+		letters = append(letters, newDeadLetter(f.id, f.message))
 	}
 	return letters, nil
 }
 
-// letter reads a dead letter. It never fails: what is buried is there to be looked at.
-func letter(id letterID, m redis.XMessage) DeadLetter {
-	values := texts(m.Values)
+// newDeadLetter makes a DeadLetter of its entry. It accepts any content, so that an operator can see every dead letter.
+func newDeadLetter(id deadLetterID, m redis.XMessage) DeadLetter {
+	values := stringValues(m.Values)
 	d := DeadLetter{
 		ID: id.String(), Entry: values["dead_entry"], Reason: values["dead_reason"],
 		BuriedAt: time.UnixMilli(int64(id.ms)).UTC(), //nolint:gosec // a time
 	}
 	d.Tries, _ = strconv.ParseInt(values["dead_tries"], 10, 64)
 	if a, err := parseRow(values["row"]); err == nil {
-		d.Admission, d.Fields = &a, named(&a)
+		d.Admission, d.Fields = &a, admissionFields(&a)
 		return d
 	}
-	for _, ours := range []string{"dead_entry", "dead_reason", "dead_tries"} {
-		delete(values, ours)
+	for _, added := range []string{"dead_entry", "dead_reason", "dead_tries"} {
+		delete(values, added)
 	}
 	d.Fields = values
 	return d
 }
 
-// texts is the client's map as what it is.
-func texts(values map[string]any) map[string]string {
+// stringValues converts the fields of an entry, which are all strings.
+func stringValues(values map[string]any) map[string]string {
 	m := make(map[string]string, len(values))
 	for name, v := range values {
 		m[name], _ = v.(string)
@@ -169,8 +171,8 @@ func texts(values map[string]any) map[string]string {
 	return m
 }
 
-// named is a row as an operator wants to see it.
-func named(a *service.Admission) map[string]string {
+// admissionFields returns an admission as named fields, for operators.
+func admissionFields(a *service.Admission) map[string]string {
 	m := map[string]string{}
 	for name, n := range map[string]int64{
 		"order": a.OrderID, "user": a.UserID, "voucher": a.VoucherID, "limit": int64(a.Limit), "amount": a.Amount,
@@ -181,14 +183,14 @@ func named(a *service.Admission) map[string]string {
 	return m
 }
 
-// Replay sends a dead letter back into the queue: its unit and its buyer are reserved again, under the same order id.
-// The window of the sale does not count, for the buyer came in time; limit and stock do.
+// Replay admits a dead letter again, under the same order id, and queues it. It checks the limit and the stock, but not
+// the sale window, in which the purchase was made.
 //
-// Errors: service.ErrNotFound, ErrInvalidState (the letter cannot be read), ErrGateCold (the admission returned with it
-// says which voucher to Load), ErrSoldOut, *DuplicateOrderError: then the letter stays. After ErrUnavailable,
-// ErrNotFound means that it was replayed.
+// Errors: service.ErrNotFound, ErrInvalidState (it cannot be parsed), ErrGateCold (the returned admission has the
+// voucher to Load), ErrSoldOut, *DuplicateOrderError, ErrUnavailable. After ErrUnavailable the dead letter may or may
+// not have been replayed; ErrNotFound from a repeated call means that it was. After any other error it is unchanged.
 func (g *Gate) Replay(ctx context.Context, id string) (service.Admission, error) {
-	at, err := parseLetterID(id)
+	at, err := parseDeadLetterID(id)
 	if err != nil {
 		return service.Admission{}, err
 	}
@@ -202,14 +204,14 @@ func (g *Gate) Replay(ctx context.Context, id string) (service.Admission, error)
 	row, _ := found[0].Values["row"].(string)
 	a, err := parseRow(row)
 	if err != nil || shardOf(a.VoucherID) != at.shard {
-		return service.Admission{}, fmt.Errorf("%w: the dead letter cannot be read", service.ErrInvalidState)
+		return service.Admission{}, fmt.Errorf("%w: the dead letter cannot be parsed", service.ErrInvalidState)
 	}
-	a.ReplyTo = "" // whoever waited has gone
-	a.Place = 0    // it goes to the end of the line
+	a.ReplyTo = "" // no buyer waits for the outcome any more
+	a.Place = 0    // it is queued last
 	return a, g.replay(ctx, at, a)
 }
 
-func (g *Gate) replay(ctx context.Context, id letterID, a service.Admission) error {
+func (g *Gate) replay(ctx context.Context, id deadLetterID, a service.Admission) error {
 	answer, err := g.run(ctx, replayScript, keysOf(a.VoucherID).list(id.shard.failed(a.UserID)), id.entry(),
 		a.OrderID, a.UserID, a.Limit, rowOf(&a)).Text()
 	if err != nil {
@@ -227,7 +229,7 @@ func (g *Gate) replay(ctx context.Context, id letterID, a service.Admission) err
 
 // Discard deletes a dead letter. Errors: service.ErrNotFound, ErrUnavailable.
 func (g *Gate) Discard(ctx context.Context, id string) error {
-	at, err := parseLetterID(id)
+	at, err := parseDeadLetterID(id)
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 	"seckill/internal/service"
 )
 
-// streamPage is how many entries are read at once: Redis serves nobody else meanwhile.
+// streamPage is the page size for streams. A page blocks Redis while it is read.
 const streamPage = 100
 
-// waiting are the admissions of the voucher by their entries.
-type waiting map[string][]service.Admission
+// queuedEntries maps the entries of a voucher in the stream to their admissions.
+type queuedEntries map[string][]service.Admission
 
-func (queue waiting) orderIDs() []int64 {
+func (queue queuedEntries) orderIDs() []int64 {
 	var ids []int64
 	for _, as := range queue {
 		for i := range as {
@@ -28,33 +28,34 @@ func (queue waiting) orderIDs() []int64 {
 	return slices.Compact(ids)
 }
 
-// readStream returns what is in the stream, and the id of the last entry that it saw, if any. An entry that cannot be
-// read has no admissions: it holds nothing.
-func (l *load) readStream(ctx context.Context) (queue waiting, last string, err error) {
-	queue = waiting{}
+// readStream returns the voucher's entries in the stream, and the id of the last entry of the stream, if any. It skips
+// entries that cannot be parsed: they hold no units.
+func (l *load) readStream(ctx context.Context) (queue queuedEntries, last string, err error) {
+	queue = queuedEntries{}
 	last, err = l.readFrom(ctx, queue, "")
 	return queue, last, err
 }
 
-// readFrom adds to queue the entries of the voucher after the entry last, and returns the last one that it saw.
-func (l *load) readFrom(ctx context.Context, queue waiting, last string) (string, error) {
-	last, err := l.gate.entries(ctx, l.keys.shard, last, func(entry redis.XMessage) { l.see(queue, entry) })
+// readFrom adds to queue the voucher's entries after the entry last. It returns the last entry of the stream.
+func (l *load) readFrom(ctx context.Context, queue queuedEntries, last string) (string, error) {
+	last, err := l.gate.entries(ctx, l.keys.shard, last, func(entry redis.XMessage) { l.add(queue, entry) })
 	if err != nil {
 		return "", unavailable(err, "read the queue of voucher %d", l.voucherID)
 	}
 	return last, nil
 }
 
-func (l *load) see(queue waiting, entry redis.XMessage) {
+// add adds an entry to queue if it is one of the voucher.
+func (l *load) add(queue queuedEntries, entry redis.XMessage) {
 	p, err := l.gate.Parse(l.keys.shard.stream(), entry.ID, entry.Values)
 	if err == nil && p.Admissions[0].VoucherID == l.voucherID {
 		queue[entry.ID] = p.Admissions
 	}
 }
 
-// mark adds to queue the entries after last, and takes out what left the stream until this moment. It returns the last
-// entry that it saw.
-func (l *load) mark(ctx context.Context, queue waiting, last string) (string, error) {
+// mark adds to queue the entries after last, and removes those that have left the stream. It returns the last entry of
+// the stream at the mark.
+func (l *load) mark(ctx context.Context, queue queuedEntries, last string) (string, error) {
 	for {
 		reply, err := l.gate.run(ctx, loadMarkScript, l.keys.list(), l.token, after(last), streamPage).Slice()
 		switch {
@@ -69,7 +70,7 @@ func (l *load) mark(ctx context.Context, queue waiting, last string) (string, er
 			continue
 		}
 		for _, entry := range entriesOf(reply[1]) {
-			l.see(queue, entry)
+			l.add(queue, entry)
 			last = entry.ID
 		}
 		notes, _ := reply[0].([]any)
@@ -83,7 +84,8 @@ func (l *load) mark(ctx context.Context, queue waiting, last string) (string, er
 	}
 }
 
-// entriesOf reads entries of a stream as a script returns them: each an id and a list of fields and values in turn.
+// entriesOf converts stream entries as a script returns them: each is an id and a list of alternating fields and
+// values.
 func entriesOf(reply any) []redis.XMessage {
 	found, _ := reply.([]any)
 	entries := make([]redis.XMessage, 0, len(found))
@@ -105,10 +107,11 @@ func entriesOf(reply any) []redis.XMessage {
 	return entries
 }
 
-// sweep makes the tickets those of the admissions in the stream. It drops those of admissions that are in no entry,
-// because somebody cut the stream: nothing else would, and they count as backlog. And it puts back those that are
-// missing: without them buyers cannot see their orders. last is the last entry that is in queue, or was.
-func (l *load) sweep(ctx context.Context, queue waiting, last string) error {
+// repairTickets makes the tickets match the admissions in the stream. It removes tickets of admissions that are in no
+// entry, which happens after the stream was cut from outside: nothing else removes them, and they count as backlog. It
+// restores missing tickets, without which buyers do not see their orders. last is the last entry of the stream at the
+// mark.
+func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last string) error {
 	inStream, ticketed := map[string]bool{}, map[string]bool{}
 	for _, as := range queue {
 		for _, row := range rowsOf(as) {
@@ -116,7 +119,7 @@ func (l *load) sweep(ctx context.Context, queue waiting, last string) error {
 		}
 	}
 	type ticket struct{ user, row string }
-	var stray []ticket
+	var suspects []ticket // without an entry in queue
 	err := l.gate.scan(ctx, l.keys.shard.queued(), func(user, rows string) {
 		for row := range strings.SplitSeq(rows, rowSeparator) {
 			a, err := parseRow(row)
@@ -124,15 +127,15 @@ func (l *load) sweep(ctx context.Context, queue waiting, last string) error {
 			case inStream[row]:
 				ticketed[row] = true
 			case err == nil && a.VoucherID == l.voucherID:
-				stray = append(stray, ticket{user, row})
+				suspects = append(suspects, ticket{user, row})
 			}
 		}
 	})
 	if err != nil {
 		return unavailable(err, "read the tickets of voucher %d", l.voucherID)
 	}
-	if len(stray) > 0 { // or of admissions that came after the mark; their entries were there before these tickets
-		later := waiting{}
+	if len(suspects) > 0 { // they may be newer than the mark; a script adds an entry together with its tickets
+		later := queuedEntries{}
 		if _, err := l.readFrom(ctx, later, last); err != nil {
 			return err
 		}
@@ -142,23 +145,23 @@ func (l *load) sweep(ctx context.Context, queue waiting, last string) error {
 			}
 		}
 	}
-	var drop []any // users and their rows in turn
-	for _, t := range stray {
+	var orphans []any // alternating users and rows
+	for _, t := range suspects {
 		if !inStream[t.row] {
-			drop = append(drop, t.user, t.row)
+			orphans = append(orphans, t.user, t.row)
 		}
 	}
-	for some := range slices.Chunk(drop, 2*maxRows) {
-		if err := l.ask(ctx, loadSweepScript, some); err != nil {
+	for some := range slices.Chunk(orphans, 2*maxRows) {
+		if err := l.changeTickets(ctx, loadSweepScript, some); err != nil {
 			return err
 		}
 	}
-	return l.restore(ctx, queue, ticketed)
+	return l.restoreTickets(ctx, queue, ticketed)
 }
 
-// restore puts back the tickets that are missing.
-func (l *load) restore(ctx context.Context, queue waiting, ticketed map[string]bool) error {
-	var missing []any // entries, users and rows in turn
+// restoreTickets restores the tickets of rows in queue that are not in ticketed.
+func (l *load) restoreTickets(ctx context.Context, queue queuedEntries, ticketed map[string]bool) error {
+	var missing []any // entry, user and row of each
 	for entry, as := range queue {
 		for i, row := range rowsOf(as) {
 			if !ticketed[row] {
@@ -167,15 +170,15 @@ func (l *load) restore(ctx context.Context, queue waiting, ticketed map[string]b
 		}
 	}
 	for some := range slices.Chunk(missing, 3*maxRows) {
-		if err := l.ask(ctx, loadRestoreScript, some); err != nil {
+		if err := l.changeTickets(ctx, loadRestoreScript, some); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ask runs a script that changes tickets while the load is this loader's.
-func (l *load) ask(ctx context.Context, s *redis.Script, args []any) error {
+// changeTickets runs a script that changes tickets. It returns errStale if the load has lost its lease.
+func (l *load) changeTickets(ctx context.Context, s *redis.Script, args []any) error {
 	done, err := l.gate.run(ctx, s, l.keys.list(), append([]any{l.token}, args...)...).Bool()
 	if err != nil {
 		return unavailable(err, "change tickets of voucher %d", l.voucherID)

@@ -14,7 +14,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// keyed is an admission of a request with a key, of a user who may hold several.
+// keyed returns an admission with a request key, for a user with a limit of 3. what is the content of the request.
 func keyed(order, user int64, key, what string) service.Admission {
 	a := admission(order, user)
 	var fingerprint [32]byte
@@ -23,9 +23,9 @@ func keyed(order, user int64, key, what string) service.Admission {
 	return a
 }
 
-// TestRepeatedRequest: the gate recognises a request that it admitted, from the first script on until the order is in
-// the database, in the same batch and in another one, and admits the same order id again after a lost reply.
-func TestRepeatedRequest(t *testing.T) {
+// Until the order is in the database, the gate recognizes a request that it has admitted, in the same batch and in a
+// later one. The order id itself is admitted again, as after a lost reply.
+func TestReserveRecognizesRepeatedRequest(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 10)
 		first, again, mismatch := keyed(1, 10, "k", "a"), &service.RepeatedError{OrderID: 1}, service.ErrIdempotencyMismatch
@@ -39,7 +39,7 @@ func TestRepeatedRequest(t *testing.T) {
 		require.Equal(t, first.Key.Request, stored.Key.Request)
 		require.Equal(t, "here", stored.ReplyTo)
 
-		// What is noted expires; the tickets know while the orders are queued.
+		// The keys' records expire. While the orders are queued, their tickets have the keys.
 		notes, err := rdb.Keys(t.Context(), "seckill:{s7}:key:*").Result()
 		require.NoError(t, err)
 		require.Len(t, notes, 3)
@@ -50,9 +50,8 @@ func TestRepeatedRequest(t *testing.T) {
 	})
 }
 
-// TestRepeatedRequestsRaced: of the same request, sent through several gates at once while the orders are settled, one
-// is admitted.
-func TestRepeatedRequestsRaced(t *testing.T) {
+// One request that is sent through several gates at once is admitted once.
+func TestConcurrentRepeatedRequestsAdmitOne(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 1000)
 		const users, gates = 40, 4

@@ -14,34 +14,34 @@ import (
 	"seckill/internal/testenv"
 )
 
-// bury makes dead letters of all that a parcel has.
-func bury(t *testing.T, g *Gate, p service.Parcel) {
+// deadLetterAll settles all admissions of an entry as dead letters.
+func deadLetterAll(t *testing.T, g *Gate, p service.Parcel) {
 	t.Helper()
 	p.Tries = 5
-	settle(t, g, p, slices.Repeat([]service.End{{Dead: "it is poison"}}, len(p.Admissions))...)
+	settle(t, g, p, slices.Repeat([]service.End{{Dead: "poison"}}, len(p.Admissions))...)
 }
 
-func letters(t *testing.T, g *Gate) []DeadLetter {
+func deadLetters(t *testing.T, g *Gate) []DeadLetter {
 	t.Helper()
-	all, err := g.DeadLetters(t.Context(), "", maxLetters)
+	all, err := g.DeadLetters(t.Context(), "", maxDeadLetters)
 	require.NoError(t, err)
 	return all
 }
 
-func TestBury(t *testing.T) {
+func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10))
 		entry := queue(t, g, voucher)[0]
 		for range 2 {
-			bury(t, g, entry)
+			deadLetterAll(t, g, entry)
 			requireLevel(t, g, Level{Stock: 5})
 		}
-		all := letters(t, g)
+		all := deadLetters(t, g)
 		require.Len(t, all, 1)
 		l := all[0]
 		require.Equal(t, at(1, admission(1, 10)), *l.Admission)
-		require.Equal(t, "it is poison", l.Reason)
+		require.Equal(t, "poison", l.Reason)
 		require.EqualValues(t, 5, l.Tries)
 		require.Equal(t, entry.Entry, l.Entry)
 		require.WithinDuration(t, time.Now(), l.BuriedAt, time.Minute)
@@ -55,7 +55,7 @@ func TestBury(t *testing.T) {
 	})
 }
 
-func TestBuryWhatCannotBeRead(t *testing.T) {
+func TestBuryKeepsFieldsOfUnparsableEntry(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		stream := shardOf(voucher).stream()
@@ -65,13 +65,13 @@ func TestBuryWhatCannotBeRead(t *testing.T) {
 			return id
 		}
 		junk := add("order", "seven")
-		id := add("rows", "1 10 8 1 100 1000 ") // it is astray
+		misplaced := add("rows", "1 10 8 1 100 1000 ") // a row of another shard
 		for range 2 {
 			require.NoError(t, g.Bury(t.Context(), stream, junk, "junk", 1))
-			require.NoError(t, g.Bury(t.Context(), stream, id, "astray", 1))
+			require.NoError(t, g.Bury(t.Context(), stream, misplaced, "misplaced", 1))
 		}
 		requireLevel(t, g, Level{Stock: 5})
-		all := letters(t, g)
+		all := deadLetters(t, g)
 		require.Len(t, all, 2)
 		require.Nil(t, all[0].Admission)
 		require.Equal(t, map[string]string{"rows": "1 10 8 1 100 1000 "}, all[0].Fields)
@@ -84,26 +84,26 @@ func TestBuryWhatCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestReplay(t *testing.T) {
+func TestReplayQueuesAdmissionAgain(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 1)
 		reserve(t, g, admission(1, 10))
-		bury(t, g, queue(t, g, voucher)[0])
-		id := letters(t, g)[0].ID
+		deadLetterAll(t, g, queue(t, g, voucher)[0])
+		id := deadLetters(t, g)[0].ID
 		meta := keysOf(voucher).meta
 		require.NoError(t, rdb.HSet(t.Context(), meta, "line", "many").Err())
 		_, err := g.Replay(t.Context(), id)
 		require.ErrorIs(t, err, service.ErrUnavailable)
 		require.NoError(t, rdb.HSet(t.Context(), meta, "line", "1").Err())
 		requireLevel(t, g, Level{Stock: 1})
-		require.Empty(t, buyers(t, g, voucher), "nothing changed")
+		require.Empty(t, buyers(t, g, voucher), "a failed replay changes nothing")
 		refused := func(want error) {
 			t.Helper()
 			before := level(t, g, voucher)
 			_, err := g.Replay(t.Context(), id)
 			require.Equal(t, want, err)
 			require.Equal(t, before, level(t, g, voucher))
-			require.Len(t, letters(t, g), 1)
+			require.Len(t, deadLetters(t, g), 1)
 		}
 		reserve(t, g, admission(2, 11))
 		refused(service.ErrSoldOut)
@@ -120,7 +120,7 @@ func TestReplay(t *testing.T) {
 		requireLevel(t, g, Level{Held: 1, Queued: 3, Backlog: 3})
 		require.Equal(t, at(4, want), queued(t, g, voucher)[2])
 		requireTickets(t, g, voucher)
-		require.Zero(t, rdb.Exists(t.Context(), shardOf(voucher).failed(10)).Val(), "it has not failed any more")
+		require.Zero(t, rdb.Exists(t.Context(), shardOf(voucher).failed(10)).Val(), "the failed ticket is deleted")
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
 		require.Empty(t, ticket.Failed)
@@ -129,31 +129,31 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-func TestReplayIntoAColdGate(t *testing.T) {
+func TestReplayIntoColdGateFails(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 1)
 		reserve(t, g, admission(1, 10))
-		bury(t, g, queue(t, g, voucher)[0])
+		deadLetterAll(t, g, queue(t, g, voucher)[0])
 		require.NoError(t, g.Unload(t.Context(), voucher))
-		a, err := g.Replay(t.Context(), letters(t, g)[0].ID)
+		a, err := g.Replay(t.Context(), deadLetters(t, g)[0].ID)
 		require.ErrorIs(t, err, service.ErrGateCold)
-		require.Equal(t, voucher, a.VoucherID, "it says what to load")
-		require.Len(t, letters(t, g), 1)
+		require.Equal(t, voucher, a.VoucherID, "the result has the voucher to load")
+		require.Len(t, deadLetters(t, g), 1)
 	})
 }
 
-func TestDeadLettersByPages(t *testing.T) {
+func TestDeadLettersAreNewestFirst(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		var want []string
-		for ms := 3; ms > 0; ms-- { // the same moments in several shards
+		for ms := 3; ms > 0; ms-- { // equal times in several shards
 			for _, s := range []shard{15, 7, 0} {
 				id := fmt.Sprintf("%d-0", ms)
 				want = append(want, fmt.Sprintf("%d-%s", s, id))
 			}
 		}
 		for i := len(want) - 1; i >= 0; i-- {
-			id, err := parseLetterID(want[i])
+			id, err := parseDeadLetterID(want[i])
 			require.NoError(t, err)
 			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
 				Stream: id.shard.dead(), ID: id.entry(), Values: []string{"a", "b"},
@@ -177,7 +177,7 @@ func TestDeadLettersByPages(t *testing.T) {
 	})
 }
 
-func TestLetterIDsThatAreNone(t *testing.T) {
+func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		for _, id := range []string{"x", "1-2", "16-1-1", "-1-1-1", "1-x-1", "1-1-x", "1-1-1-1", "7-1-1"} {

@@ -1,20 +1,20 @@
--- Decides for buyers of one voucher, in their order, and queues those who are admitted.
--- KEYS     common.lua; then, for each buyer whose row has a request key, where the order of that key is noted
+-- Decides about purchases of one voucher in their order, and queues those that it admits.
+-- KEYS     those of common.lua; then, for each row with a request key, the key's record
 -- ARGV[1]  begin of the sale in ms, inclusive
 -- ARGV[2]  end of the sale in ms, exclusive
--- ARGV[3]  how many users of the shard may have tickets
--- ARGV     then for each buyer: order, user, limit, row without a place
--- Returns nil if the gate is cold, and nothing was decided; else, for each buyer who is not admitted, his number (from
--- 1) and the answer:
+-- ARGV[3]  most users of the shard with tickets
+-- ARGV     then for each purchase: order, user, limit, row without a queue position
+-- Returns nil if the gate is cold, and then nothing changed. Otherwise it returns {number, answer, number, answer, ...}
+-- with the number (from 1) of each purchase that is not admitted, and one of
 --   "not_started"  "ended"  "sold_out"  "overloaded"
---   an order id    the newest of the orders of this user, who holds as many as the limit
+--   an order id    the newest of the user's orders, whose number has reached the limit
 --   "same <id>"    the order that an earlier request with the same key placed
---   "mismatch"     another request used the key
--- The others are admitted, now or by an earlier call with the same order.
--- Repeating it with the same orders changes nothing.
+--   "mismatch"     a different request used the key
+-- All others are admitted, by this call or by an earlier one with the same order id.
+-- Idempotent for the same order ids.
 local HEAD, WORDS = 3, 4
-local PARCEL = 64 -- rows in an entry at most
-local KEY_TTL = 10 -- seconds; longer than the call that looked for the key in the database before this one
+local ENTRY_ROWS = 64 -- most rows in one entry
+local KEY_TTL = 10 -- seconds; longer than the call whose database lookup of the key came before this one
 if not loaded then return false end
 
 local buyers, refused = (#ARGV - HEAD) / WORDS, {}
@@ -23,7 +23,7 @@ local function refuse(i, answer)
   refused[#refused + 1] = answer
 end
 
-local time = tonumber(now())
+local time = tonumber(server_time_ms())
 local closed = time < tonumber(ARGV[1]) and 'not_started' or time >= tonumber(ARGV[2]) and 'ended'
 if closed then
   for i = 1, buyers do refuse(i, closed) end
@@ -34,23 +34,23 @@ local users, lists = {}, {}
 for i = 1, buyers do users[i] = ARGV[HEAD + (i - 1) * WORDS + 2] end
 for i, list in ipairs(redis.call('HMGET', BUYERS, unpack(users))) do lists[users[i]] = list or '' end
 
--- The order that was placed under the request key of a row, and whether by the same request; nil if there is none. It is
--- noted for a moment, and stands in the ticket while the order is queued. After that the database has it.
-local function earlier(noted, user, key, request)
-  local order, was = string.match(redis.call('GET', noted) or '', '^(%d+) (.*)$')
+-- Returns the order that was placed under a request key, and whether the same request placed it; nil if there is none.
+-- The key's record covers the first seconds, and the ticket the time in the queue. After that the database has the key.
+local function find_keyed_order(record, user, key, request)
+  local order, earlier = string.match(redis.call('GET', record) or '', '^(%d+) (.*)$')
   if not order then
     for line in string.gmatch(redis.call('HGET', QUEUED, user) or '', '[^\n]+') do
       local from = string.find(line, '#' .. key, 1, true)
       if from then
-        order, was = string.match(line, '^%d+'), string.sub(line, from + 1 + #key, from + #key + #request)
+        order, earlier = string.match(line, '^%d+'), string.sub(line, from + 1 + #key, from + #key + #request)
       end
     end
   end
-  return order, was == request
+  return order, earlier == request
 end
 
 local units = tonumber(redis.call('GET', STOCK))
-local room = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
+local free_tickets = tonumber(ARGV[3]) - redis.call('HLEN', QUEUED)
 local admitted, rows, notes, sum, keyed = {}, {}, {}, 0, 0
 for i = 1, buyers do
   local order, user, limit, row = unpack(ARGV, HEAD + (i - 1) * WORDS + 1, HEAD + i * WORDS)
@@ -59,42 +59,42 @@ for i = 1, buyers do
   local before, same
   if key then
     keyed = keyed + 1
-    before, same = earlier(KEYS[COMMON + keyed], user, key, request)
+    before, same = find_keyed_order(KEYS[COMMON + keyed], user, key, request)
   end
-  if not has(list, order) then
+  if not has_order(list, order) then
     if before and before ~= order then
       refuse(i, same and 'same ' .. before or 'mismatch')
-    elseif count(list) >= tonumber(limit) then
-      refuse(i, newest(list))
+    elseif count_orders(list) >= tonumber(limit) then
+      refuse(i, newest_order(list))
     elseif #rows >= units then
       refuse(i, 'sold_out')
-    elseif #rows >= room then
+    elseif #rows >= free_tickets then
       refuse(i, 'overloaded')
     else
-      lists[user] = append(list, order)
+      lists[user] = append_order(list, order)
       admitted[#admitted + 1] = user
       rows[#rows + 1] = row
       notes[#notes + 1] = '+ ' .. user .. ' ' .. order
-      sum = sum + digits(order)
+      sum = sum + checksum_part(order)
       if key then redis.call('SET', KEYS[COMMON + keyed], order .. ' ' .. request, 'EX', KEY_TTL) end
     end
   end
 end
 
 if #rows > 0 then
-  placed(rows)
+  assign_positions(rows)
   local held = {}
   for i, user in ipairs(admitted) do held[2 * i - 1], held[2 * i] = user, lists[user] end
   redis.call('HSET', BUYERS, unpack(held))
-  enqueue(admitted, rows)
-  for i = 1, #rows, PARCEL do
-    redis.call('XADD', STREAM, '*', 'rows', table.concat(rows, '\n', i, math.min(i + PARCEL - 1, #rows)))
+  add_tickets(admitted, rows)
+  for i = 1, #rows, ENTRY_ROWS do
+    redis.call('XADD', STREAM, '*', 'rows', table.concat(rows, '\n', i, math.min(i + ENTRY_ROWS - 1, #rows)))
   end
   redis.call('DECRBY', STOCK, #rows)
   redis.call('HINCRBY', META, 'held', #rows)
   redis.call('HINCRBY', META, 'sum', sum)
   redis.call('HINCRBY', META, 'queued', #rows)
-  if loading then note('in ' .. #rows, unpack(notes)) end
-  changed()
+  if loading then add_notes('in ' .. #rows, unpack(notes)) end
+  increment_version()
 end
 return refused

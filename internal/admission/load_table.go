@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// loadPage is how many users are sent at once, and loadWriters how many such pages are under way: Redis serves others
-	// between them.
+	// loadPage is the number of users that one command writes, and loadWriters the number of concurrent writers. Redis
+	// serves other clients between the pages.
 	loadPage    = 1000
 	loadWriters = 4
-	// loadNotes is how many notes one call of the finish works off.
+	// loadNotes is the most notes that one call of the finish applies.
 	loadNotes = 500
 )
 
-// table is what a load builds.
+// table is the gate that a load builds.
 type table struct {
 	stock   int64
 	queued  int64
 	sum     int64
 	held    int64
 	users   int64
-	holders []service.Holder // by user, and of each by order id: ids grow with time, so that the newest is the last
+	holders []service.Holder // sorted by user and order id: ids grow with time, so a user's newest order comes last
 }
 
-// rebuild is the work of a load, step by step as Load tells.
+// rebuild does steps 2 to 6 of Load.
 func (l *load) rebuild(ctx context.Context) (*table, error) {
 	queue, last, err := l.readStream(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (l *load) rebuild(ctx context.Context) (*table, error) {
 	if last, err = l.mark(ctx, queue, last); err != nil {
 		return nil, err
 	}
-	if err := l.sweep(ctx, queue, last); err != nil {
+	if err := l.repairTickets(ctx, queue, last); err != nil {
 		return nil, err
 	}
 	state, err := l.read(ctx, l.voucherID, queue.orderIDs())
@@ -55,8 +55,8 @@ func (l *load) rebuild(ctx context.Context) (*table, error) {
 	return t, l.finish(ctx, t)
 }
 
-// newTable makes the holders of state its own.
-func newTable(queue waiting, state service.GateState) *table {
+// newTable computes the gate from the stream and the database. It takes over state.Holders.
+func newTable(queue queuedEntries, state service.GateState) *table {
 	t := &table{stock: state.Stock, holders: state.Holders}
 	known := make(map[int64]bool, len(state.Settled))
 	for _, id := range state.Settled {
@@ -85,7 +85,7 @@ func newTable(queue waiting, state service.GateState) *table {
 	return t
 }
 
-// pages yields the fields of the table, loadPage users at a time: a user and what the user holds in turn.
+// pages yields the fields of the table, loadPage users at a time: alternating users and lists of order ids.
 func (t *table) pages(yield func([]any) bool) {
 	page := make([]any, 0, 2*loadPage)
 	for rest := t.holders; len(rest) > 0; {
@@ -103,7 +103,7 @@ func (t *table) pages(yield func([]any) bool) {
 	}
 }
 
-// joinIDs writes the orders of one user as the scripts have them.
+// joinIDs returns the orders of one user in the format of the scripts.
 func joinIDs(hs []service.Holder) string {
 	text := strconv.AppendInt(make([]byte, 0, 20), hs[0].OrderID, 10)
 	for _, h := range hs[1:] {
@@ -112,7 +112,7 @@ func joinIDs(hs []service.Holder) string {
 	return string(text)
 }
 
-// write stores the buyers under the load's own name.
+// write stores the buyers under the load's own key.
 func (l *load) write(ctx context.Context, t *table) error {
 	key := l.keys.table(l.token)
 	writers, ctx := errgroup.WithContext(ctx)
@@ -136,7 +136,7 @@ func (l *load) write(ctx context.Context, t *table) error {
 	return nil
 }
 
-// finish puts the table in place, with as many calls as there are notes to apply.
+// finish puts the table in place. It calls the script repeatedly if there are many notes to apply.
 func (l *load) finish(ctx context.Context, t *table) error {
 	for {
 		more, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token)),

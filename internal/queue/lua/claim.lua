@@ -1,12 +1,12 @@
--- Claims what has been pending for long, whoever had it.
+-- Claims entries that have been pending for long, with any consumer.
 -- KEYS[1]  stream
 -- ARGV[1]  group
--- ARGV[2]  consumer who claims
--- ARGV[3]  for how long an entry must have been pending, in ms
--- ARGV[4]  how many entries at most
--- Returns a list of {id, how often it was delivered, this time included, {field, value, ...}}, the oldest first.
--- Entries that were deleted from the stream are acknowledged: nobody can do anything about them.
--- Fails with NOGROUP if there is no such stream or group.
+-- ARGV[2]  consumer that claims
+-- ARGV[3]  time in ms that an entry must have been pending
+-- ARGV[4]  most entries
+-- Returns a list of {id, deliveries including this one, {field, value, ...}}, oldest first.
+-- Entries that were deleted from the stream are acknowledged: their content is lost.
+-- Fails with NOGROUP if the stream or the group does not exist.
 local stream, group, consumer, idle, most = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local claimed = {}
 for _, pending in ipairs(redis.call('XPENDING', stream, group, 'IDLE', idle, '-', '+', most)) do

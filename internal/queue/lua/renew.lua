@@ -1,9 +1,9 @@
--- Renews a consumer's claim on entries, so that nobody takes them for abandoned. Entries that somebody else has
--- taken meanwhile stay with him, and the count of deliveries stays as it is.
+-- Resets the idle time of entries that a consumer is still working on, so that no other consumer claims them. Entries
+-- that another consumer has claimed stay with it. The number of deliveries does not change.
 -- KEYS[1]  stream
 -- ARGV[1]  group
 -- ARGV[2]  consumer
--- ARGV     then the entries
+-- ARGV     then the entry ids
 -- Returns the entries that are not in the stream any more: they were settled, or Redis lost them.
 local stream, group, consumer = KEYS[1], ARGV[1], ARGV[2]
 local gone = {}

@@ -1,0 +1,257 @@
+package admission
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/service"
+)
+
+const (
+	// ticketPause is the pause before the next read for each request of the last read beyond the first, at most
+	// maxTicketPause. It lets many callers share a read; a single caller never waits.
+	ticketPause    = 2 * time.Millisecond
+	maxTicketPause = 50 * time.Millisecond
+	// ticketTimeout bounds one read.
+	ticketTimeout = 2 * time.Second
+	// maxHints is the number of orders in each of the two generations of the voucher cache.
+	maxHints = 100_000
+)
+
+// ticketReader reads tickets for all callers of a process: requests that arrive during a read share the next one. It
+// caches the vouchers of orders, so that only the first request for an order that another process admitted searches all
+// shards. It is safe for concurrent use.
+type ticketReader struct {
+	gate *Gate
+
+	mu      sync.Mutex
+	waiting []*ticketRequest
+	reading bool                     // serve runs
+	young   map[service.Holder]int64 // order and user -> voucher
+	old     map[service.Holder]int64 // the previous generation of young
+}
+
+// ticketRequest is a caller's request for a ticket.
+type ticketRequest struct {
+	service.Holder
+	voucherID int64 // 0: unknown
+	done      chan struct{}
+	ticket    service.Ticket
+	err       error
+}
+
+// get returns the ticket of an order.
+func (t *ticketReader) get(ctx context.Context, h service.Holder) (service.Ticket, error) {
+	r := &ticketRequest{Holder: h, done: make(chan struct{})}
+	if !t.enqueue(r) {
+		return service.Ticket{}, unavailable(redis.ErrClosed, "read ticket %d", h.OrderID)
+	}
+	select {
+	case <-r.done:
+		return r.ticket, r.err
+	case <-ctx.Done():
+		return service.Ticket{}, unavailable(ctx.Err(), "read ticket %d", h.OrderID)
+	}
+}
+
+// enqueue adds a request to the next read. It returns false if the gate is closed.
+func (t *ticketReader) enqueue(r *ticketRequest) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.reading && !t.gate.spawn(t.serve) {
+		return false
+	}
+	t.reading = true
+	r.voucherID = t.cachedVoucher(r.Holder)
+	t.waiting = append(t.waiting, r)
+	return true
+}
+
+// cachedVoucher returns the voucher of an order, or 0. The caller holds t.mu.
+func (t *ticketReader) cachedVoucher(h service.Holder) int64 {
+	if voucherID, ok := t.young[h]; ok {
+		return voucherID
+	}
+	return t.old[h]
+}
+
+// remember caches the voucher of orders. When the cache is full, it drops the older generation.
+func (t *ticketReader) remember(voucherID int64, hs ...service.Holder) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, h := range hs {
+		if t.young == nil || len(t.young) >= maxHints {
+			t.young, t.old = make(map[service.Holder]int64), t.young
+		}
+		t.young[h] = voucherID
+	}
+}
+
+// serve reads tickets until no request is waiting.
+func (t *ticketReader) serve() {
+	for {
+		t.mu.Lock()
+		requests := t.waiting
+		t.waiting = nil
+		t.reading = len(requests) > 0
+		t.mu.Unlock()
+		if len(requests) == 0 {
+			return
+		}
+		t.read(requests)
+		for _, r := range requests {
+			close(r.done)
+		}
+		if n := len(requests) - 1; n > 0 {
+			// An error means that the gate was closed. Then the next read fails at once.
+			_ = sleep(t.gate.working, min(time.Duration(n)*ticketPause, maxTicketPause))
+		}
+	}
+}
+
+// read completes requests. Those with a known voucher cost one command per 500 requests of a shard, and one per
+// voucher. The others are looked up together in all shards.
+func (t *ticketReader) read(requests []*ticketRequest) {
+	ctx, cancel := context.WithTimeout(t.gate.working, ticketTimeout)
+	defer cancel()
+	err := t.readQueued(ctx, requests)
+	if err == nil {
+		err = t.readFailed(ctx, slices.DeleteFunc(slices.Clone(requests), (*ticketRequest).completed))
+	}
+	if err != nil {
+		for _, r := range requests {
+			r.ticket, r.err = service.Ticket{}, unavailable(err, "read ticket %d", r.OrderID)
+		}
+	}
+}
+
+// completed reports whether the request has a ticket or an error.
+func (r *ticketRequest) completed() bool { return r.ticket.OrderID != 0 || r.err != nil }
+
+// shards returns the shards that may have the ticket.
+func (r *ticketRequest) shards() []shard {
+	if r.voucherID != 0 {
+		return []shard{shardOf(r.voucherID)}
+	}
+	return allShards
+}
+
+var allShards = func() (all []shard) {
+	for s := range shard(shards) {
+		all = append(all, s)
+	}
+	return all
+}()
+
+// readQueued completes requests for queued admissions.
+func (t *ticketReader) readQueued(ctx context.Context, requests []*ticketRequest) error {
+	inShard := map[shard][]*ticketRequest{}
+	lines := map[int64]*redis.SliceCmd{}
+	type page struct {
+		requests []*ticketRequest
+		rows     *redis.SliceCmd
+	}
+	var pages []page
+	_, err := t.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, r := range requests {
+			for _, s := range r.shards() {
+				inShard[s] = append(inShard[s], r)
+			}
+			if r.voucherID != 0 && lines[r.voucherID] == nil {
+				lines[r.voucherID] = readLine(ctx, p, r.voucherID)
+			}
+		}
+		for s, requests := range inShard {
+			for some := range slices.Chunk(requests, maxRows) {
+				users := make([]string, len(some))
+				for i, r := range some {
+					users[i] = strconv.FormatInt(r.UserID, 10)
+				}
+				pages = append(pages, page{some, p.HMGet(ctx, s.queued(), users...)})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		for i, rows := range page.rows.Val() {
+			text, _ := rows.(string)
+			page.requests[i].find(text)
+		}
+	}
+	t.fillAhead(ctx, requests, lines)
+	return nil
+}
+
+// find completes the request if the rows of its user contain the order.
+func (r *ticketRequest) find(rows string) {
+	tickets, err := queuedTickets(rows)
+	if err != nil {
+		r.err = err
+		return
+	}
+	if i := slices.IndexFunc(tickets, func(t service.Ticket) bool { return t.OrderID == r.OrderID }); i >= 0 {
+		r.ticket = tickets[i]
+	}
+}
+
+// fillAhead sets Ahead of the tickets that were found, and caches their vouchers. lines has the replies to readLine for
+// the vouchers that were known before.
+func (t *ticketReader) fillAhead(ctx context.Context, requests []*ticketRequest, lines map[int64]*redis.SliceCmd) {
+	var found []service.Ticket
+	for _, r := range requests {
+		switch {
+		case r.ticket.OrderID == 0:
+		case r.voucherID == 0:
+			t.remember(r.ticket.VoucherID, r.Holder)
+			found = append(found, r.ticket)
+		default:
+			setAhead(&r.ticket, lines[r.voucherID])
+		}
+	}
+	if len(found) == 0 {
+		return
+	}
+	t.gate.fillAhead(ctx, found)
+	for _, r := range requests {
+		if r.ticket.OrderID != 0 && r.voucherID == 0 {
+			r.ticket, found = found[0], found[1:]
+		}
+	}
+}
+
+// readFailed completes requests for failed admissions, or sets service.ErrNotFound.
+func (t *ticketReader) readFailed(ctx context.Context, requests []*ticketRequest) error {
+	if len(requests) == 0 {
+		return nil
+	}
+	cmds := make([][]*redis.SliceCmd, len(requests))
+	_, err := t.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, r := range requests {
+			for _, s := range r.shards() {
+				cmds[i] = append(cmds[i], p.HMGet(ctx, s.failed(r.UserID), strconv.FormatInt(r.OrderID, 10)))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, r := range requests {
+		r.err = service.ErrNotFound
+		for _, cmd := range cmds[i] {
+			if text := first(cmd); text != "" {
+				r.ticket, r.err = failedTicket(text)
+				break
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"seckill/internal/service"
+)
+
+// maxReason bounds the error text in a dead letter, in bytes.
+const maxReason = 500
+
+// withEnds returns the entry with its tries incremented and its Ends set from the results of Commit.
+func (r *reader) withEnds(ctx context.Context, p service.Parcel, errs []error) service.Parcel {
+	p.Tries++
+	p.Ends = make([]service.End, len(errs))
+	for i, err := range errs {
+		failed, final := refusalCode(err)
+		switch {
+		case final:
+			p.Ends[i].Failed = failed
+		case p.Tries >= r.w.cfg.MaxTries:
+			p.Ends[i].Dead = truncated(err)
+		default:
+			p.Ends[i].Again = true
+			r.log.WarnContext(ctx, "queue: admission failed and will be retried", slog.String("entry", p.Entry),
+				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.Any("err", err))
+		}
+	}
+	return p
+}
+
+// truncated returns the text of an error for a dead letter. It is never empty: an empty reason would mean a committed
+// order.
+func truncated(err error) string {
+	text := cmp.Or(err.Error(), "error without text")
+	return text[:min(len(text), maxReason)]
+}
+
+// refusalCode converts a final result of Commit to an error code of the API. The code is empty if the order is
+// committed.
+func refusalCode(err error) (failed string, final bool) {
+	var duplicate *service.DuplicateOrderError
+	switch {
+	case err == nil:
+		return "", true
+	case errors.Is(err, service.ErrSoldOut):
+		return service.ReasonSoldOut, true
+	case errors.As(err, &duplicate):
+		return service.ReasonDuplicate, true
+	case errors.Is(err, service.ErrIDTaken):
+		return service.ReasonInternal, true
+	}
+	return "", false
+}
+
+// isTemporary reports whether err is independent of the admission: the database was unavailable or too slow.
+func isTemporary(err error) bool {
+	return err != nil && (errors.Is(err, service.ErrUnavailable) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
+}
+
+// firstTemporary returns the first temporary error, or nil.
+func firstTemporary(errs []error) error {
+	if i := slices.IndexFunc(errs, isTemporary); i >= 0 {
+		return errs[i]
+	}
+	return nil
+}
