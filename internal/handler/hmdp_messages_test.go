@@ -15,7 +15,7 @@ func TestEveryOutcomeHasAMessage(t *testing.T) {
 			ErrorMsg string
 		}
 		p, _ := o.problem(nil)
-		require.NoError(t, json.Unmarshal(hmdpRefusal(&p), &got), o.code)
+		require.NoError(t, json.Unmarshal(hmdpBody(&p), &got), o.code)
 		require.NotNil(t, got.Success, o.code)
 		require.False(t, *got.Success, o.code)
 		require.NotEmpty(t, got.ErrorMsg, o.code)

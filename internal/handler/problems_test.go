@@ -30,7 +30,7 @@ func TestEveryCodeHasAPage(t *testing.T) {
 		assert.Equal(t, m[1], m[2], "an example's type is the page of its code")
 		documented[m[1]] = true
 	}
-	routes, err := answeredBy(openAPI)
+	routes, err := routesByCode(openAPI)
 	require.NoError(t, err)
 	for code := range routes {
 		documented[code] = true
@@ -70,10 +70,10 @@ func TestPagesSayEverything(t *testing.T) {
 	}
 }
 
-// TestAnsweredBy follows references and alternatives.
-func TestAnsweredBy(t *testing.T) {
+// TestRoutesByCode follows references and alternatives.
+func TestRoutesByCode(t *testing.T) {
 	t.Parallel()
-	routes, err := answeredBy([]byte(`{
+	routes, err := routesByCode([]byte(`{
 		"paths": {"/b": {"parameters": [], "post": {"responses": {"200": {}, "409": {"$ref": "#/components/responses/No"}}}},
 			"/a": {"get": {"responses": {"409": {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/One"}}}}}}}},
 		"components": {
@@ -84,7 +84,7 @@ func TestAnsweredBy(t *testing.T) {
 	assert.Equal(t, map[string][]string{"one": {"GET /a", "POST /b"}, "x": {"POST /b"}, "y": {"POST /b"}}, routes)
 	for _, bad := range []string{`[]`, `{"paths": {"/a": {"get": []}}}`, `{"paths": {"/a": {"get": {"responses": {"409":
 		{"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/None"}}}}}}}}}`} {
-		_, err := answeredBy([]byte(bad))
+		_, err := routesByCode([]byte(bad))
 		require.Error(t, err, bad)
 	}
 }
