@@ -202,7 +202,7 @@ func page(c *gin.Context) (service.Page, error) {
 	if s := c.Query("cursor"); s != "" {
 		id, ok := parseID(s)
 		if !ok {
-			return p, service.Invalid("cursor", "must be a next_cursor from this list")
+			return p, service.Invalid("cursor", "must be a next_cursor of this list")
 		}
 		p.Before = id
 	}
