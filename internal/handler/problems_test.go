@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryCodeHasAPage compares the pages with the table of errors and with the document, both ways.
+// TestEveryCodeHasAPage: the table of errors, the document and the pages have the same codes.
 func TestEveryCodeHasAPage(t *testing.T) {
 	t.Parallel()
 	pages, err := Problems()
 	require.NoError(t, err)
 	paged := map[string]int{}
 	for _, p := range pages {
-		assert.NotContains(t, paged, p.Code, "a code has one page")
+		assert.NotContains(t, paged, p.Code, "two pages for one code")
 		paged[p.Code] = p.Status
 	}
 	for _, o := range outcomes {
@@ -43,8 +43,8 @@ func TestEveryCodeHasAPage(t *testing.T) {
 	}
 }
 
-// TestPagesSayEverything: in both languages, and each code is answered by some route.
-func TestPagesSayEverything(t *testing.T) {
+// TestProblemPagesAreComplete: every page has its texts in both languages and at least one route.
+func TestProblemPagesAreComplete(t *testing.T) {
 	t.Parallel()
 	pages, err := Problems()
 	require.NoError(t, err)
@@ -65,12 +65,12 @@ func TestPagesSayEverything(t *testing.T) {
 			assert.True(t, strings.ContainsFunc(zh, func(r rune) bool { return unicode.Is(unicode.Han, r) }), p.Code)
 		}
 		for _, text := range []string{p.Means, p.Do, p.MeansZH, p.DoZH} {
-			assert.Zero(t, strings.Count(text, "`")%2, "%s: a backquote too many", p.Code)
+			assert.Zero(t, strings.Count(text, "`")%2, "%s: unbalanced backquotes", p.Code)
 		}
 	}
 }
 
-// TestRoutesByCode follows references and alternatives.
+// TestRoutesByCode covers references and alternatives.
 func TestRoutesByCode(t *testing.T) {
 	t.Parallel()
 	routes, err := routesByCode([]byte(`{
@@ -89,8 +89,8 @@ func TestRoutesByCode(t *testing.T) {
 	}
 }
 
-// TestForbiddenExplainsBoth: the code has two causes, and one is no fault of who asks.
-func TestForbiddenExplainsBoth(t *testing.T) {
+// TestForbiddenExplainsBothCauses: the causes are a missing role and a server outside demo mode.
+func TestForbiddenExplainsBothCauses(t *testing.T) {
 	t.Parallel()
 	pages, err := Problems()
 	require.NoError(t, err)
