@@ -85,7 +85,7 @@ func Outcome(err error) string {
 	return p.Code
 }
 
-// problemOf translates an error into an answer. retryAfter is zero if a repeated request would fail again.
+// problemOf translates an error into an answer. retryAfter is zero if waiting does not help.
 func problemOf(err error) (p problem, retryAfter time.Duration) {
 	if o := exactOutcome(err); o != nil {
 		return o.problem(err)

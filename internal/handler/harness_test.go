@@ -27,7 +27,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return goleak.Find() })
+	testenv.Main(m, func() error {
+		// The caches of a handler live as long as the process. otter ends their goroutine after they are collected.
+		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
+	})
 }
 
 const (

@@ -34,8 +34,7 @@ type hmdpHandler struct {
 // hmdpTimeout bounds a request of these pages. They time out after 2 s and then cannot display the reason.
 const hmdpTimeout = 1700 * time.Millisecond
 
-// routes registers each route with and without the prefix /api, because not every proxy in front of the pages strips
-// it.
+// routes registers each route with and without the prefix /api, which only some proxies in front of the pages strip.
 func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, countAnswer gin.HandlerFunc) {
 	user, admin, visitor := h.wrap(h.authenticate), h.wrap(h.admin), h.wrap(h.visitor)
 	reads := limitConcurrency(maxReads, h.fail)
@@ -154,8 +153,7 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 	}
 }
 
-// hmdpBody returns the body for a problem of the API. A code without a message in hmdpMessages gets the problem's
-// title.
+// hmdpBody returns the body for a problem of the API. A code that is not in hmdpMessages gets the problem's title.
 func hmdpBody(p *problem) []byte {
 	if body, ok := hmdpFailures[p.Code]; ok {
 		return body

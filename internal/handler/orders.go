@@ -129,7 +129,7 @@ func (h *orderHandler) redeemCode(c *gin.Context) error {
 	return writeOrder(c, http.StatusOK, &o)
 }
 
-// orderAction reads or changes the order id on behalf of a user, who may be an admin.
+// orderAction reads or changes the order id on behalf of a buyer or an admin.
 type orderAction func(ctx context.Context, userID, id int64) (service.Order, error)
 
 // writeResult calls do with the caller and the path's id, and writes the order that it returns.

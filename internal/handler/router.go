@@ -15,7 +15,7 @@ import (
 	"seckill/internal/service"
 )
 
-// Config holds the dependencies and settings of the HTTP layer. Fields are required unless noted.
+// Config holds the dependencies and settings of the HTTP layer.
 type Config struct {
 	Auth           *service.Auth
 	Vouchers       *service.Vouchers
@@ -37,7 +37,7 @@ type Config struct {
 	Log            *slog.Logger
 	Now            func() time.Time
 	Demo           bool           // return login codes in the X-Demo-Code header
-	RateLimit      bool           // see limit.go
+	RateLimit      bool           // limit requests per address, session or user (limit.go)
 	TrustedProxies []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
 	Zone           *time.Location // of times without a zone, which the hm-dianping pages use
 
