@@ -19,10 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const (
-	apiFile       = "../../docs/api.http"
-	jetBrainsFile = "../../docs/api.jetbrains.http"
-)
+const apiFile = "../../docs/api.http"
 
 // httpFile is a file of requests: variables, and what stands between two lines with ###.
 type httpFile struct {
@@ -256,62 +253,4 @@ func (p *shop) routes(t *testing.T) []*regexp.Regexp {
 		all[i] = regexp.MustCompile("^" + pathParam.ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`) + "$")
 	}
 	return all
-}
-
-// jetBrains writes a file for the HTTP client of JetBrains, which does not know {{name.response...}}: what is taken out of
-// an answer is kept by a script behind the request.
-func jetBrains(text string) string {
-	kept := map[string][]string{} // the lines of the scripts by request
-	text = reference.ReplaceAllStringFunc(text, func(ref string) string {
-		m := fromAnswer.FindStringSubmatch(ref[2 : len(ref)-2])
-		if m == nil {
-			return ref
-		}
-		name, value := m[1]+"_"+strings.ReplaceAll(m[2], ".", "_"), "response.body."+m[2]
-		if m[3] != "" {
-			name, value = m[1]+"_"+strings.ReplaceAll(m[3], "-", "_"), fmt.Sprintf("response.headers.valueOf(%q)", m[3])
-		}
-		line := fmt.Sprintf("    client.global.set(%q, %s);", name, value)
-		if !slices.Contains(kept[m[1]], line) {
-			kept[m[1]] = append(kept[m[1]], line)
-		}
-		return "{{" + name + "}}"
-	})
-	blocks := strings.Split(text, "\n### ")
-	for i, block := range blocks {
-		_, rest, named := strings.Cut(block, "# @name ")
-		name, _, _ := strings.Cut(rest, "\n")
-		if lines := kept[name]; named && lines != nil {
-			blocks[i] = strings.TrimRight(block, "\n") + "\n\n> {%\n" + strings.Join(lines, "\n") + "\n%}\n"
-		}
-	}
-	made := "# Made of api.http by `go test ./cmd/seckill -run TestAPIFileForJetBrains -update`.\n"
-	return made + strings.Replace(strings.Join(blocks, "\n### "), jetBrainsNote, "", 1)
-}
-
-const jetBrainsNote = "# This file is for REST Client (VS Code), httpyac and Kulala; api.jetbrains.http, made of it, is for the IDEs of JetBrains.\n"
-
-// TestAPIFileForJetBrains compares the two files; with -update the second one is made anew.
-func TestAPIFileForJetBrains(t *testing.T) {
-	text, err := os.ReadFile(apiFile)
-	require.NoError(t, err)
-	require.Contains(t, string(text), jetBrainsNote)
-	made := jetBrains(string(text))
-	if *update {
-		require.NoError(t, os.WriteFile(jetBrainsFile, []byte(made), 0o644))
-	}
-	kept, err := os.ReadFile(jetBrainsFile)
-	require.NoError(t, err)
-	require.Equal(t, made, string(kept), "made of docs/api.http with -update")
-
-	known := parseHTTP(t, string(text)).vars
-	set := regexp.MustCompile(`client\.global\.set\("(\w+)"`)
-	for line := range strings.SplitSeq(made, "\n") { // whatever is used was set above
-		if m := set.FindStringSubmatch(line); m != nil {
-			known[m[1]] = ""
-		}
-		for _, m := range reference.FindAllStringSubmatch(line, -1) {
-			require.Contains(t, known, m[1], line)
-		}
-	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "make what is generated anew: the screenshots of the documentation, docs/api.jetbrains.http")
+var update = flag.Bool("update", false, "take the screenshots of the documentation again")
 
 const (
 	pictures   = "../../docs/img"

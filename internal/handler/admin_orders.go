@@ -8,14 +8,14 @@ import (
 	"seckill/internal/service"
 )
 
-// adminOrderHandler is what an admin may do with everybody's orders. A code for redeeming is not shown to him: it proves
-// that somebody is the owner.
+// adminOrderHandler serves the orders of all users to admins. Its answers omit the redeem code, which proves ownership
+// of the order.
 type adminOrderHandler struct {
 	orders   *service.Orders
 	payments *service.Payments
 }
 
-// adminOrderOut is an order as an admin sees it.
+// adminOrderOut is an order in answers to admins.
 type adminOrderOut struct {
 	orderOut
 
@@ -27,7 +27,7 @@ func newAdminOrderOut(o *service.FoundOrder) adminOrderOut {
 	return adminOrderOut{orderOut: newOrderOut(&o.Order), Phone: o.Phone, Moves: service.AdminMoves(o.Status)}
 }
 
-// list finds orders.
+// list searches orders by the filters of the query.
 func (h *adminOrderHandler) list(c *gin.Context) error {
 	f := service.OrderSearch{Phone: c.Query("phone")}
 	var err error
@@ -52,7 +52,7 @@ func (h *adminOrderHandler) list(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, newList(f.Page, orders, newAdminOrderOut, func(o *service.FoundOrder) int64 { return o.ID }))
 }
 
-// show answers with an order and its payments.
+// show returns an order and its payments.
 func (h *adminOrderHandler) show(c *gin.Context) error {
 	id, err := pathID(c)
 	if err != nil {
@@ -84,9 +84,9 @@ func (h *adminOrderHandler) show(c *gin.Context) error {
 }
 
 func (h *adminOrderHandler) cancel(c *gin.Context) error {
-	return (&orderHandler{h.orders}).one(c, h.orders.CancelFor)
+	return (&orderHandler{h.orders}).writeResult(c, h.orders.CancelFor)
 }
 
 func (h *adminOrderHandler) refund(c *gin.Context) error {
-	return (&orderHandler{h.orders}).one(c, h.payments.RefundFor)
+	return (&orderHandler{h.orders}).writeResult(c, h.payments.RefundFor)
 }

@@ -35,128 +35,136 @@ func (c client) find(query string) (ids []string) {
 	return ids
 }
 
-// TestOrdersAreFound by everything that an admin may know of one, and by all of it together.
-func TestOrdersAreFound(t *testing.T) {
+// TestAdminSearchesOrders searches by each filter and by combinations of filters.
+func TestAdminSearchesOrders(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	first, second := e.sale(9), e.sale(9)
-	ann, bob := e.buyer(1), e.buyer(2)
-	a1, a2, b1 := ann.place(first), ann.place(second), bob.place(first)
-	bob.post(b1.path()+"/cancel", nil).want(http.StatusOK)
-	e.clock.advance(1)
-	b2 := bob.paid(first).Order
-	admin := e.admin()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		first, second := e.sale(9), e.sale(9)
+		ann, bob := e.buyer(1), e.buyer(2)
+		a1, a2, b1 := ann.place(first), ann.place(second), bob.place(first)
+		bob.post(b1.path()+"/cancel", nil).want(http.StatusOK)
+		e.clock.advance(1)
+		b2 := bob.paid(first).Order
+		admin := e.admin()
 
-	for query, want := range map[string][]string{
-		"":                        {b2.ID, b1.ID, a2.ID, a1.ID},
-		"?id=" + b1.ID:            {b1.ID},
-		"?voucher_id=" + first.ID: {b2.ID, b1.ID, a1.ID},
-		"?voucher_id=" + first.ID + "&status=paid":                   {b2.ID},
-		"?user_id=" + ann.login.User.ID:                              {a2.ID, a1.ID},
-		"?phone=" + url.QueryEscape("+8613800000001"):                {a2.ID, a1.ID},
-		"?phone=13800000002&status=cancelled":                        {b1.ID},
-		"?phone=13800000002&user_id=" + ann.login.User.ID:            nil,
-		"?phone=13800000002&id=" + a1.ID:                             nil,
-		"?phone=13800000099":                                         nil,
-		"?phone=10000000001":                                         nil,
-		"?status=pending_payment":                                    {a2.ID, a1.ID},
-		"?status=queued":                                             nil,
-		"?user_id=" + bob.login.User.ID + "&voucher_id=" + second.ID: nil,
-	} {
-		assert.Equal(t, want, admin.find(query), query)
-	}
-	for _, query := range []string{
-		"?id=x", "?voucher_id=0", "?user_id=-1", "?phone=12", "?status=lost", "?cursor=x", "?limit=0", "?status=paid&cursor=77",
-	} {
-		admin.bad().get("/api/v1/admin/orders"+query).problem(http.StatusBadRequest, "invalid_request")
-	}
-}
-
-// TestAdminSeesAnOrder with its payments, its buyer's phone and what may be done, but not the code that proves that somebody
-// is its owner.
-func TestAdminSeesAnOrder(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	c := e.buyer(1)
-	p := c.paid(e.sale(9))
-	for _, o := range []adminOrderView{
-		decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)),
-		decode[listView[adminOrderView]](e.admin().get("/api/v1/admin/orders?id=" + p.Order.ID).want(http.StatusOK)).Items[0],
-	} {
-		assert.Equal(t, "paid", o.Status)
-		assert.Equal(t, "13800000001", o.Phone)
-		assert.Equal(t, []string{"redeem", "refund"}, o.Moves)
-		assert.Empty(t, o.RedeemCode)
-	}
-	payments := decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)).Payments
-	require.Len(t, payments, 1)
-	assert.Equal(t, "succeeded", payments[0].Status)
-	e.admin().get("/api/v1/admin/orders/77").problem(http.StatusNotFound, "not_found")
-	e.admin().bad().get("/api/v1/admin/orders/x").problem(http.StatusBadRequest, "invalid_request")
-}
-
-// TestAdminMovesAreHis: the audit log names the admin, the unit comes back once, and who watches is told.
-func TestAdminMovesAreHis(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v := e.sale(9)
-	unpaid, paid := e.buyer(1).place(v), e.buyer(2).paid(v).Order
-	admin := e.admin()
-	watch, err := e.watchers.Watch(int64Of(t, unpaid.UserID), int64Of(t, unpaid.ID))
-	require.NoError(t, err)
-	cancel := admin.with("Idempotency-Key", "cancel it")
-	for range 2 { // the second is the first, told again
-		assert.Equal(t, "cancelled", decode[orderView](cancel.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).want(http.StatusOK)).Status)
-	}
-	<-watch.Changed
-	e.watchers.Unwatch(watch)
-	admin.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
-	admin.post("/api/v1/admin/orders/"+paid.ID+"/refund", nil).want(http.StatusOK)
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	require.EqualValues(t, 9, e.stock(v.ID))
-	e.checkBooks()
-	type entry struct {
-		Actor, Action string
-		ActorID       string `json:"actor_id"`
-	}
-	for _, o := range []orderView{unpaid, paid} {
-		log := decode[listView[entry]](admin.get("/api/v1/admin/audit?actor_id=" + admin.login.User.ID + "&order_id=" + o.ID).want(http.StatusOK))
-		want := "cancel"
-		if o.ID == paid.ID {
-			want = "refund"
+		for query, want := range map[string][]string{
+			"":                        {b2.ID, b1.ID, a2.ID, a1.ID},
+			"?id=" + b1.ID:            {b1.ID},
+			"?voucher_id=" + first.ID: {b2.ID, b1.ID, a1.ID},
+			"?voucher_id=" + first.ID + "&status=paid":                   {b2.ID},
+			"?user_id=" + ann.login.User.ID:                              {a2.ID, a1.ID},
+			"?phone=" + url.QueryEscape("+8613800000001"):                {a2.ID, a1.ID},
+			"?phone=13800000002&status=cancelled":                        {b1.ID},
+			"?phone=13800000002&user_id=" + ann.login.User.ID:            nil,
+			"?phone=13800000002&id=" + a1.ID:                             nil,
+			"?phone=13800000099":                                         nil,
+			"?phone=10000000001":                                         nil,
+			"?status=pending_payment":                                    {a2.ID, a1.ID},
+			"?status=queued":                                             nil,
+			"?user_id=" + bob.login.User.ID + "&voucher_id=" + second.ID: nil,
+		} {
+			assert.Equal(t, want, admin.find(query), query)
 		}
-		assert.Equal(t, []entry{{"admin", want, admin.login.User.ID}}, log.Items)
-	}
-	admin.post("/api/v1/admin/orders/77/cancel", nil).problem(http.StatusNotFound, "not_found")
-	admin.post("/api/v1/admin/orders/77/refund", nil).problem(http.StatusNotFound, "not_found")
+		for _, query := range []string{
+			"?id=x", "?voucher_id=0", "?user_id=-1", "?phone=12", "?status=lost", "?cursor=x", "?limit=0", "?status=paid&cursor=77",
+		} {
+			admin.bad().get("/api/v1/admin/orders"+query).problem(http.StatusBadRequest, "invalid_request")
+		}
+	})
 }
 
-// TestQueuedOrdersAreFoundByTheirUser: Redis keeps them by user, and knows no order's user.
-func TestQueuedOrdersAreFoundByTheirUser(t *testing.T) {
+// TestAdminReadsOrderWithoutRedeemCode checks that an admin gets the payments, the buyer's phone and the possible
+// moves, but not the redeem code, which proves ownership.
+func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
 	t.Parallel()
-	q := newQueueEnv(t)
-	v, c := q.sale(9), q.buyer(1)
-	type queued struct {
-		OrderID string `json:"order_id"`
-	}
-	place := func() string { return decode[queued](c.post(v.orders(), nil).want(http.StatusAccepted)).OrderID }
-	failed := place()
-	q.bury("broken")
-	waits := place()
-	admin, byUser := q.admin(), "?user_id="+c.login.User.ID
-	require.Equal(t, []string{waits, failed}, admin.find(byUser))
-	require.Equal(t, []string{waits, failed}, admin.find("?phone=13800000001&voucher_id="+v.ID))
-	require.Equal(t, []string{waits}, admin.find(byUser+"&status=queued"))
-	require.Equal(t, []string{failed}, admin.find(byUser+"&status=failed&id="+failed))
-	require.Empty(t, admin.find(byUser+"&voucher_id=77"))
-	require.Empty(t, admin.find("?status=queued"))
-	o := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + failed + byUser).want(http.StatusOK))
-	require.Equal(t, "failed", o.Status)
-	require.Equal(t, "internal", o.Reason)
-	require.Equal(t, "13800000001", o.Phone)
-	require.Equal(t, []string{}, o.Moves)
-	admin.get("/api/v1/admin/orders/"+waits).problem(http.StatusNotFound, "not_found")
-	q.work()
-	require.Equal(t, []string{waits, failed}, admin.find(byUser))
-	require.Equal(t, "pending_payment", decode[adminOrderView](admin.get("/api/v1/admin/orders/"+waits).want(http.StatusOK)).Status)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		c := e.buyer(1)
+		p := c.paid(e.sale(9))
+		for _, o := range []adminOrderView{
+			decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)),
+			decode[listView[adminOrderView]](e.admin().get("/api/v1/admin/orders?id=" + p.Order.ID).want(http.StatusOK)).Items[0],
+		} {
+			assert.Equal(t, "paid", o.Status)
+			assert.Equal(t, "13800000001", o.Phone)
+			assert.Equal(t, []string{"redeem", "refund"}, o.Moves)
+			assert.Empty(t, o.RedeemCode)
+		}
+		payments := decode[adminOrderView](e.admin().get("/api/v1/admin/orders/" + p.Order.ID).want(http.StatusOK)).Payments
+		require.Len(t, payments, 1)
+		assert.Equal(t, "succeeded", payments[0].Status)
+		e.admin().get("/api/v1/admin/orders/77").problem(http.StatusNotFound, "not_found")
+		e.admin().bad().get("/api/v1/admin/orders/x").problem(http.StatusBadRequest, "invalid_request")
+	})
+}
+
+// TestAdminMovesAreAudited also checks that the unit is returned once and that the stream of the order is notified.
+func TestAdminMovesAreAudited(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v := e.sale(9)
+		unpaid, paid := e.buyer(1).place(v), e.buyer(2).paid(v).Order
+		admin := e.admin()
+		watch, err := e.watchers.Watch(int64Of(t, unpaid.UserID), int64Of(t, unpaid.ID))
+		require.NoError(t, err)
+		cancel := admin.with("Idempotency-Key", "cancel it")
+		for range 2 { // the second answer is a replay
+			assert.Equal(t, "cancelled", decode[orderView](cancel.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).want(http.StatusOK)).Status)
+		}
+		<-watch.Changed
+		e.watchers.Unwatch(watch)
+		admin.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
+		admin.post("/api/v1/admin/orders/"+paid.ID+"/refund", nil).want(http.StatusOK)
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		require.EqualValues(t, 9, e.stock(v.ID))
+		e.checkInvariants()
+		type entry struct {
+			Actor, Action string
+			ActorID       string `json:"actor_id"`
+		}
+		for _, o := range []orderView{unpaid, paid} {
+			log := decode[listView[entry]](admin.get("/api/v1/admin/audit?actor_id=" + admin.login.User.ID + "&order_id=" + o.ID).want(http.StatusOK))
+			want := "cancel"
+			if o.ID == paid.ID {
+				want = "refund"
+			}
+			assert.Equal(t, []entry{{"admin", want, admin.login.User.ID}}, log.Items)
+		}
+		admin.post("/api/v1/admin/orders/77/cancel", nil).problem(http.StatusNotFound, "not_found")
+		admin.post("/api/v1/admin/orders/77/refund", nil).problem(http.StatusNotFound, "not_found")
+	})
+}
+
+// TestQueuedOrdersAreFoundByUserOnly: Redis stores the tickets by user.
+func TestQueuedOrdersAreFoundByUserOnly(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		q := newQueueEnv(t, db)
+		v, c := q.sale(9), q.buyer(1)
+		type accepted struct {
+			OrderID string `json:"order_id"`
+		}
+		place := func() string { return decode[accepted](c.post(v.orders(), nil).want(http.StatusAccepted)).OrderID }
+		failed := place()
+		q.deadLetter("broken")
+		queued := place()
+		admin, byUser := q.admin(), "?user_id="+c.login.User.ID
+		require.Equal(t, []string{queued, failed}, admin.find(byUser))
+		require.Equal(t, []string{queued, failed}, admin.find("?phone=13800000001&voucher_id="+v.ID))
+		require.Equal(t, []string{queued}, admin.find(byUser+"&status=queued"))
+		require.Equal(t, []string{failed}, admin.find(byUser+"&status=failed&id="+failed))
+		require.Empty(t, admin.find(byUser+"&voucher_id=77"))
+		require.Empty(t, admin.find("?status=queued"))
+		o := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + failed + byUser).want(http.StatusOK))
+		require.Equal(t, "failed", o.Status)
+		require.Equal(t, "internal", o.Reason)
+		require.Equal(t, "13800000001", o.Phone)
+		require.Equal(t, []string{}, o.Moves)
+		admin.get("/api/v1/admin/orders/"+queued).problem(http.StatusNotFound, "not_found")
+		q.work()
+		require.Equal(t, []string{queued, failed}, admin.find(byUser))
+		require.Equal(t, "pending_payment", decode[adminOrderView](admin.get("/api/v1/admin/orders/"+queued).want(http.StatusOK)).Status)
+	})
 }

@@ -11,14 +11,14 @@ import (
 
 type auditHandler struct{ log service.AuditStore }
 
-// auditOut is an entry of the audit log in JSON.
+// auditOut is the JSON form of an audit log entry.
 type auditOut struct {
 	ID        ID        `json:"id"`
 	At        time.Time `json:"at"`
 	Actor     string    `json:"actor"`
-	ActorID   *ID       `json:"actor_id,omitempty"` // of a buyer or an admin
+	ActorID   *ID       `json:"actor_id,omitempty"` // set for buyers and admins
 	Action    string    `json:"action"`
-	VoucherID *ID       `json:"voucher_id,omitempty"` // unknown if money came for an order that does not exist
+	VoucherID *ID       `json:"voucher_id,omitempty"` // absent if a payment names an order that does not exist
 	OrderID   *ID       `json:"order_id,omitempty"`
 	Detail    string    `json:"detail"`
 }

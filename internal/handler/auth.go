@@ -15,15 +15,15 @@ import (
 type authHandler struct {
 	auth    *auth.Service
 	demo    bool
-	proxies []netip.Prefix // whose X-Forwarded-Proto is believed
-	// refreshes limits the exchanges of a session.
-	refreshes func(session string) error
+	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
+	// limitRefresh counts a refresh against the limit of the session.
+	limitRefresh func(session string) error
 }
 
-// identityKey is where require leaves the caller's identity.
+// identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require lets only callers with a valid access token and the role pass.
+// require returns a middleware that rejects requests without a valid access token or without the role.
 func (h *authHandler) require(role service.Role) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
@@ -42,7 +42,7 @@ func (h *authHandler) require(role service.Role) func(*gin.Context) error {
 	}
 }
 
-// caller returns the identity that require left. The routes see to it that it ran.
+// caller returns the identity that require stored. It panics on a route without require.
 func caller(c *gin.Context) auth.Identity { return c.MustGet(identityKey).(auth.Identity) }
 
 func (h *authHandler) sendCode(c *gin.Context) error {
@@ -63,7 +63,7 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 	return nil
 }
 
-// userOut is a user as its owner sees it.
+// userOut is the JSON form of the caller's own user.
 type userOut struct {
 	ID       ID           `json:"id"`
 	Phone    string       `json:"phone"`
@@ -76,12 +76,12 @@ func newUserOut(u service.User) userOut {
 	return userOut{ID: ID(u.ID), Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: u.Role}
 }
 
-// loginOut is the answer to login and refresh (RFC 6749, 5.1, plus the user).
+// loginOut is the body of a login or refresh answer (RFC 6749, 5.1, plus the user).
 type loginOut struct {
 	AccessToken  string  `json:"access_token"`
 	TokenType    string  `json:"token_type"`
 	ExpiresIn    int     `json:"expires_in"`              // seconds
-	RefreshToken string  `json:"refresh_token,omitempty"` // not where a cookie has it
+	RefreshToken string  `json:"refresh_token,omitempty"` // absent in cookie mode
 	User         userOut `json:"user"`
 }
 
@@ -135,16 +135,17 @@ func (h *authHandler) refresh(c *gin.Context) error {
 	return h.writeLogin(c, l)
 }
 
-// exchange is Auth.Refresh within the limit of the token's session. A token that names none counts for its address.
-func (h *authHandler) exchange(c *gin.Context, token string, patience time.Duration) (auth.Login, error) {
+// exchange calls Auth.Refresh within the rate limit of the token's session. A token without a readable session counts
+// against the client's address. A token that was exchanged less than reuse ago is accepted again.
+func (h *authHandler) exchange(c *gin.Context, token string, reuse time.Duration) (auth.Login, error) {
 	key, err := h.auth.RefreshedSession(token)
 	if err != nil {
 		key = byAddress(c)
 	}
-	if err := h.refreshes(key); err != nil {
+	if err := h.limitRefresh(key); err != nil {
 		return auth.Login{}, err
 	}
-	return h.auth.Refresh(c.Request.Context(), token, patience)
+	return h.auth.Refresh(c.Request.Context(), token, reuse)
 }
 
 func (h *authHandler) logout(c *gin.Context) error {

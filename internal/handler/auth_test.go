@@ -37,13 +37,13 @@ func (e *env) refresh(token string) answer {
 	return e.guest().post("/api/v1/auth/refresh", map[string]string{"refresh_token": token})
 }
 
-// otherCode is a code that is not this one.
+// otherCode returns a different code.
 func otherCode(code string) string {
 	n, _ := strconv.Atoi(code)
 	return fmt.Sprintf("%06d", (n+1)%1_000_000)
 }
 
-// retryAfter reads the header in seconds.
+// retryAfter returns the header Retry-After in seconds.
 func (a answer) retryAfter() int {
 	a.t.Helper()
 	n, err := strconv.Atoi(a.header.Get("Retry-After"))
@@ -53,178 +53,202 @@ func (a answer) retryAfter() int {
 
 func TestLoginRefreshLogout(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	c := e.login(phone)
-	assert.Equal(t, 900, c.login.ExpiresIn)
-	me := decode[userView](c.get("/api/v1/me").want(http.StatusOK))
-	assert.Equal(t, userView{ID: c.login.User.ID, Phone: phone, Role: "buyer"}, me)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		c := e.login(phone)
+		assert.Equal(t, 900, c.login.ExpiresIn)
+		me := decode[userView](c.get("/api/v1/me").want(http.StatusOK))
+		assert.Equal(t, userView{ID: c.login.User.ID, Phone: phone, Role: "buyer"}, me)
 
-	again := e.login(phone)
-	assert.Equal(t, c.login.User.ID, again.login.User.ID, "one phone is one user")
+		again := e.login(phone)
+		assert.Equal(t, c.login.User.ID, again.login.User.ID, "one phone is one user")
 
-	l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
-	assert.NotEqual(t, c.login.RefreshToken, l.RefreshToken, "the refresh token is rotated")
-	assert.Equal(t, me.ID, l.User.ID)
-	fresh := e.as(l.AccessToken)
-	fresh.get("/api/v1/me").want(http.StatusOK)
-	c.get("/api/v1/me").want(http.StatusOK) // an access token lives on until it expires
+		l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
+		assert.NotEqual(t, c.login.RefreshToken, l.RefreshToken, "the refresh token is rotated")
+		assert.Equal(t, me.ID, l.User.ID)
+		fresh := e.as(l.AccessToken)
+		fresh.get("/api/v1/me").want(http.StatusOK)
+		c.get("/api/v1/me").want(http.StatusOK) // an access token is valid until it expires
 
-	fresh.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
-	fresh.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	fresh.post("/api/v1/auth/logout", nil).problem(http.StatusUnauthorized, "unauthenticated")
-	e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-	again.get("/api/v1/me").want(http.StatusOK) // another session of the same user
+		fresh.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
+		fresh.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		fresh.post("/api/v1/auth/logout", nil).problem(http.StatusUnauthorized, "unauthenticated")
+		e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+		again.get("/api/v1/me").want(http.StatusOK) // another session of the same user
+	})
 }
 
-// TestRefreshReuseEndsTheSession: a token that is used twice was copied, and nobody knows by whom.
-func TestRefreshReuseEndsTheSession(t *testing.T) {
+// TestRefreshTokenReuseEndsSession: a refresh token that is used twice has been copied.
+func TestRefreshTokenReuseEndsSession(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	c := e.login(phone)
-	l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
-	e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
-	c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	e.as(l.AccessToken).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		c := e.login(phone)
+		l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
+		e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+		c.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		e.as(l.AccessToken).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		e.refresh(l.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+	})
 }
 
-func TestRefreshRefused(t *testing.T) {
+func TestInvalidRefreshTokens(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	good := e.login(phone).login.RefreshToken
-	for name, token := range map[string]string{
-		"garbage": "garbage", "dots": "..", "no signature": good[:34], "access token": e.login(phone).token,
-		"next generation": good[:33] + "2" + good[34:], "other session": "0" + good[1:] + "x",
-	} {
-		a := e.refresh(token)
-		a.problem(http.StatusUnauthorized, "unauthenticated")
-		assert.Contains(t, a.header.Get("WWW-Authenticate"), "Bearer", name)
-	}
-	e.clock.advance(30 * 24 * time.Hour)
-	e.refresh(good).problem(http.StatusUnauthorized, "unauthenticated")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		good := e.login(phone).login.RefreshToken
+		for name, token := range map[string]string{
+			"garbage": "garbage", "dots": "..", "no signature": good[:34], "access token": e.login(phone).token,
+			"next generation": good[:33] + "2" + good[34:], "other session": "0" + good[1:] + "x",
+		} {
+			a := e.refresh(token)
+			a.problem(http.StatusUnauthorized, "unauthenticated")
+			assert.Contains(t, a.header.Get("WWW-Authenticate"), "Bearer", name)
+		}
+		e.clock.advance(30 * 24 * time.Hour)
+		e.refresh(good).problem(http.StatusUnauthorized, "unauthenticated")
+	})
 }
 
-// TestLogoutReachesOtherInstances: two servers on one database.
+// TestLogoutReachesOtherInstances runs two servers on one database.
 func TestLogoutReachesOtherInstances(t *testing.T) {
 	t.Parallel()
-	one := newEnv(t)
-	two := newEnv(t, func(s *setup) { s.store = one.store })
-	c := one.login(phone)
-	two.as(c.token).get("/api/v1/me").want(http.StatusOK)
-	c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
-	require.NoError(t, two.revoked.Load(t.Context())) // what the poller does twice a second
-	two.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
-	restarted := newEnv(t, func(s *setup) { s.store = one.store })
-	restarted.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	eachDatabase(t, func(t *testing.T, db database) {
+		one := newEnv(t, db)
+		two := newEnv(t, db, func(s *setup) { s.store = one.store })
+		c := one.login(phone)
+		two.as(c.token).get("/api/v1/me").want(http.StatusOK)
+		c.post("/api/v1/auth/logout", nil).want(http.StatusNoContent)
+		require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
+		two.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		restarted := newEnv(t, db, func(s *setup) { s.store = one.store })
+		restarted.as(c.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	})
 }
 
 func TestLoginCodeWorksOnce(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	e.tryCode(phone, "123456").problem(http.StatusUnauthorized, "unauthenticated") // nothing was sent yet
-	e.sendCode(phone).want(http.StatusNoContent)
-	code := e.outbox.code(phone)
-	e.tryCode("13800000002", code).problem(http.StatusUnauthorized, "unauthenticated")
-	e.tryCode(phone, code).want(http.StatusOK)
-	e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		e.tryCode(phone, "123456").problem(http.StatusUnauthorized, "unauthenticated") // no code was sent yet
+		e.sendCode(phone).want(http.StatusNoContent)
+		code := e.outbox.code(phone)
+		e.tryCode("13800000002", code).problem(http.StatusUnauthorized, "unauthenticated")
+		e.tryCode(phone, code).want(http.StatusOK)
+		e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated")
+	})
 }
 
-func TestLoginCodeFiveGuesses(t *testing.T) {
+func TestLoginCodeAllowsFiveGuesses(t *testing.T) {
 	t.Parallel()
-	for wrong, want := range map[int]int{4: http.StatusOK, 5: http.StatusUnauthorized, 6: http.StatusUnauthorized} {
-		t.Run(strconv.Itoa(wrong), func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t) // the limits are off: guesses are counted all the same
-			e.sendCode(phone).want(http.StatusNoContent)
-			code := e.outbox.code(phone)
-			for range wrong {
-				e.tryCode(phone, otherCode(code)).problem(http.StatusUnauthorized, "unauthenticated")
-			}
-			e.tryCode(phone, code).want(want)
-			e.sendCode(phone).want(http.StatusNoContent)
-			e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK) // a new code has new tries
-		})
-	}
+	eachDatabase(t, func(t *testing.T, db database) {
+		for wrong, want := range map[int]int{4: http.StatusOK, 5: http.StatusUnauthorized, 6: http.StatusUnauthorized} {
+			t.Run(strconv.Itoa(wrong), func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, db) // guesses are counted even without limits
+				e.sendCode(phone).want(http.StatusNoContent)
+				code := e.outbox.code(phone)
+				for range wrong {
+					e.tryCode(phone, otherCode(code)).problem(http.StatusUnauthorized, "unauthenticated")
+				}
+				e.tryCode(phone, code).want(want)
+				e.sendCode(phone).want(http.StatusNoContent)
+				e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK) // a new code allows new guesses
+			})
+		}
+	})
 }
 
 func TestLoginCodeExpires(t *testing.T) {
 	t.Parallel()
-	for after, want := range map[time.Duration]int{
-		2*time.Minute - time.Millisecond: http.StatusOK, 2 * time.Minute: http.StatusUnauthorized,
-	} {
-		t.Run(after.String(), func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			e.sendCode(phone).want(http.StatusNoContent)
-			e.clock.advance(after)
-			e.tryCode(phone, e.outbox.code(phone)).want(want)
-		})
-	}
+	eachDatabase(t, func(t *testing.T, db database) {
+		for after, want := range map[time.Duration]int{
+			2*time.Minute - time.Millisecond: http.StatusOK, 2 * time.Minute: http.StatusUnauthorized,
+		} {
+			t.Run(after.String(), func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, db)
+				e.sendCode(phone).want(http.StatusNoContent)
+				e.clock.advance(after)
+				e.tryCode(phone, e.outbox.code(phone)).want(want)
+			})
+		}
+	})
 }
 
 func TestNewCodeReplacesTheOld(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	e.sendCode(phone).want(http.StatusNoContent)
-	old := e.outbox.code(phone)
-	for e.outbox.code(phone) == old { // one in a million is the same again
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
 		e.sendCode(phone).want(http.StatusNoContent)
-	}
-	e.tryCode(phone, old).problem(http.StatusUnauthorized, "unauthenticated")
-	e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
+		old := e.outbox.code(phone)
+		for e.outbox.code(phone) == old { // one in a million is equal to the old code
+			e.sendCode(phone).want(http.StatusNoContent)
+		}
+		e.tryCode(phone, old).problem(http.StatusUnauthorized, "unauthenticated")
+		e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
+	})
 }
 
 func TestCodeCooldown(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.limits = true })
-	e.sendCode(phone).want(http.StatusNoContent)
-	first := e.outbox.code(phone)
-	e.clock.advance(20*time.Second + 500*time.Millisecond)
-	a := e.sendCode(phone)
-	a.problem(http.StatusTooManyRequests, "rate_limited")
-	assert.Equal(t, 40, a.retryAfter(), "39.5 s are left: rounded up, never too early")
-	e.sendCode("13800000002").want(http.StatusNoContent) // another phone does not wait
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) { s.limits = true })
+		e.sendCode(phone).want(http.StatusNoContent)
+		first := e.outbox.code(phone)
+		e.clock.advance(20*time.Second + 500*time.Millisecond)
+		a := e.sendCode(phone)
+		a.problem(http.StatusTooManyRequests, "rate_limited")
+		assert.Equal(t, 40, a.retryAfter(), "the remaining 39.5 s are rounded up")
+		e.sendCode("13800000002").want(http.StatusNoContent) // the cooldown is per phone
 
-	e.clock.advance(40 * time.Second)
-	e.sendCode("+86" + phone).want(http.StatusNoContent)
-	e.tryCode("+86"+phone, e.outbox.code(phone)).want(http.StatusOK)
-	e.tryCode(phone, first).problem(http.StatusUnauthorized, "unauthenticated")
+		e.clock.advance(40 * time.Second)
+		e.sendCode("+86" + phone).want(http.StatusNoContent)
+		e.tryCode("+86"+phone, e.outbox.code(phone)).want(http.StatusOK)
+		e.tryCode(phone, first).problem(http.StatusUnauthorized, "unauthenticated")
+	})
 }
 
-func TestCodesPerDay(t *testing.T) {
+func TestCodesPerDayAreLimited(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.limits = true })
-	const perDay = 20
-	for range perDay {
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) { s.limits = true })
+		const perDay = 20
+		for range perDay {
+			e.sendCode(phone).want(http.StatusNoContent)
+			e.clock.advance(time.Minute)
+		}
+		a := e.sendCode(phone)
+		a.problem(http.StatusTooManyRequests, "rate_limited")
+		assert.Equal(t, int((24*time.Hour - perDay*time.Minute).Seconds()), a.retryAfter())
+		e.clock.advance(time.Duration(a.retryAfter()) * time.Second)
 		e.sendCode(phone).want(http.StatusNoContent)
-		e.clock.advance(time.Minute)
-	}
-	a := e.sendCode(phone)
-	a.problem(http.StatusTooManyRequests, "rate_limited")
-	assert.Equal(t, int((24*time.Hour - perDay*time.Minute).Seconds()), a.retryAfter())
-	e.clock.advance(time.Duration(a.retryAfter()) * time.Second)
-	e.sendCode(phone).want(http.StatusNoContent)
+	})
 }
 
 func TestCodesWithoutLimits(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	for range 25 {
-		e.sendCode(phone).want(http.StatusNoContent)
-	}
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		for range 25 {
+			e.sendCode(phone).want(http.StatusNoContent)
+		}
+	})
 }
 
-func TestDemoCode(t *testing.T) {
+func TestDemoModeReturnsCode(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.demo = true })
-	code := e.sendCode(phone).want(http.StatusNoContent).header.Get("X-Demo-Code")
-	e.tryCode(phone, code).want(http.StatusOK)
-	real := newEnv(t)
-	assert.Empty(t, real.sendCode(phone).want(http.StatusNoContent).header.Get("X-Demo-Code"))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) { s.demo = true })
+		code := e.sendCode(phone).want(http.StatusNoContent).header.Get("X-Demo-Code")
+		e.tryCode(phone, code).want(http.StatusOK)
+		real := newEnv(t, db)
+		assert.Empty(t, real.sendCode(phone).want(http.StatusNoContent).header.Get("X-Demo-Code"))
+	})
 }
 
-// brokenSender loses messages while it is broken.
+// brokenSender fails while broken is set.
 type brokenSender struct {
 	auth.CodeSender
 	broken *atomic.Bool
@@ -237,101 +261,109 @@ func (s brokenSender) SendCode(ctx context.Context, phone, code string) error {
 	return s.CodeSender.SendCode(ctx, phone, code)
 }
 
-// TestCodeNotSent: the answer says "try again in a second", so that must work.
-func TestCodeNotSent(t *testing.T) {
+// TestFailedCodeCanBeRetried: after the Retry-After of one second, a failed code can be sent again.
+func TestFailedCodeCanBeRetried(t *testing.T) {
 	t.Parallel()
-	var broken atomic.Bool
-	broken.Store(true)
-	e := newEnv(t, func(s *setup) {
-		s.limits = true
-		s.sender = func(inner auth.CodeSender) auth.CodeSender { return brokenSender{inner, &broken} }
-	})
-	a := e.sendCode(phone)
-	a.problem(http.StatusServiceUnavailable, "unavailable")
-	assert.NotContains(t, string(a.body), "provider")
-	broken.Store(false)
-	e.clock.advance(time.Duration(a.retryAfter()) * time.Second)
-	e.sendCode(phone).want(http.StatusNoContent)
-}
-
-func TestAdminAndBuyer(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v := e.sale(1)
-	buyer, admin := e.buyer(1), e.admin()
-	before := e.dump()
-	buyer.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(http.StatusForbidden, "forbidden")
-	buyer.patch(v.adminPath(), map[string]string{"status": "off"}).problem(http.StatusForbidden, "forbidden")
-	buyer.bad().patch("/api/v1/admin/vouchers/x", "{").problem(http.StatusForbidden, "forbidden") // before anything else
-	assert.Equal(t, before, e.dump())
-	assert.Equal(t, "admin", decode[userView](admin.get("/api/v1/me").want(http.StatusOK)).Role)
-	admin.post(v.orders(), nil).want(http.StatusCreated) // an admin may do what a buyer may
-}
-
-// TestRequestsPerCaller presses the engine directly, faster than the buckets fill.
-func TestRequestsPerCaller(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name, path string
-		body       any
-		burst      int
-	}{
-		{"codes", "/api/v1/auth/code", phoneBody("1"), 60},
-		{"logins", "/api/v1/auth/login", map[string]string{"phone": "1", "code": "1"}, 120},
-		{"refreshes", "/api/v1/auth/refresh", map[string]string{"refresh_token": "x"}, 120},
-		{"orders", "/api/v1/vouchers/0/orders", nil, 200},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, func(s *setup) { s.rateLimit = true })
-			c := e.buyer(1).bad()
-			limited := 0
-			for i := range 3 * tc.burst {
-				// X-Forwarded-For of a peer that is no trusted proxy is anybody's invention.
-				a := c.with("X-Forwarded-For", fmt.Sprintf("10.0.0.%d", i)).direct("POST", tc.path, tc.body)
-				if a.status == http.StatusTooManyRequests {
-					a.problem(http.StatusTooManyRequests, "rate_limited")
-					assert.Equal(t, 1, a.retryAfter())
-					limited++
-				}
-			}
-			assert.Positive(t, limited)
-			assert.LessOrEqual(t, limited, 2*tc.burst)
+	eachDatabase(t, func(t *testing.T, db database) {
+		var broken atomic.Bool
+		broken.Store(true)
+		e := newEnv(t, db, func(s *setup) {
+			s.limits = true
+			s.sender = func(inner auth.CodeSender) auth.CodeSender { return brokenSender{inner, &broken} }
 		})
-	}
+		a := e.sendCode(phone)
+		a.problem(http.StatusServiceUnavailable, "unavailable")
+		assert.NotContains(t, string(a.body), "provider")
+		broken.Store(false)
+		e.clock.advance(time.Duration(a.retryAfter()) * time.Second)
+		e.sendCode(phone).want(http.StatusNoContent)
+	})
 }
 
-// TestRefreshLimit: who reloads for ever is stopped, and nobody else behind his address is.
-func TestRefreshLimit(t *testing.T) {
+func TestAdminRoutesRequireAdmin(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.rateLimit = true })
-	const burst = 120
-	refresh := func(token string) answer {
-		return e.guest().bad().direct("POST", "/api/v1/auth/refresh", map[string]string{"refresh_token": token})
-	}
-	wild, calm := e.buyer(1).login.RefreshToken, e.buyer(2).login.RefreshToken
-	wild = decode[loginView](refresh(wild).want(http.StatusOK)).RefreshToken
-	limited := 0
-	for range 2 * burst {
-		a := refresh(wild)
-		if a.status == http.StatusOK {
-			wild = decode[loginView](a).RefreshToken
-			continue
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v := e.sale(1)
+		buyer, admin := e.buyer(1), e.admin()
+		before := e.dump()
+		buyer.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(http.StatusForbidden, "forbidden")
+		buyer.patch(v.adminPath(), map[string]string{"status": "off"}).problem(http.StatusForbidden, "forbidden")
+		buyer.bad().patch("/api/v1/admin/vouchers/x", "{").problem(http.StatusForbidden, "forbidden") // before any other check
+		assert.Equal(t, before, e.dump())
+		assert.Equal(t, "admin", decode[userView](admin.get("/api/v1/me").want(http.StatusOK)).Role)
+		admin.post(v.orders(), nil).want(http.StatusCreated) // admins can buy, too
+	})
+}
+
+// TestRequestsPerCallerAreLimited calls the engine without a network, faster than the buckets are refilled.
+func TestRequestsPerCallerAreLimited(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		for _, tc := range []struct {
+			name, path string
+			body       any
+			burst      int
+		}{
+			{"codes", "/api/v1/auth/code", phoneBody("1"), 60},
+			{"logins", "/api/v1/auth/login", map[string]string{"phone": "1", "code": "1"}, 120},
+			{"refreshes", "/api/v1/auth/refresh", map[string]string{"refresh_token": "x"}, 120},
+			{"orders", "/api/v1/vouchers/0/orders", nil, 200},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, db, func(s *setup) { s.rateLimit = true })
+				c := e.buyer(1).bad()
+				limited := 0
+				for i := range 3 * tc.burst {
+					// X-Forwarded-For is ignored unless the peer is a trusted proxy.
+					a := c.with("X-Forwarded-For", fmt.Sprintf("10.0.0.%d", i)).direct("POST", tc.path, tc.body)
+					if a.status == http.StatusTooManyRequests {
+						a.problem(http.StatusTooManyRequests, "rate_limited")
+						assert.Equal(t, 1, a.retryAfter())
+						limited++
+					}
+				}
+				assert.Positive(t, limited)
+				assert.LessOrEqual(t, limited, 2*tc.burst)
+			})
 		}
-		a.problem(http.StatusTooManyRequests, "rate_limited")
-		limited++
-	}
-	require.Positive(t, limited)
-	for range 2 * burst {
-		refresh("made up")
-	}
-	refresh(calm).want(http.StatusOK)
+	})
 }
 
-// TestTrustedProxy: behind one, each address has its own bucket.
-func TestTrustedProxy(t *testing.T) {
+// TestRefreshLimitIsPerSession: a session that exceeds the limit does not affect another one with the same address.
+func TestRefreshLimitIsPerSession(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) {
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) { s.rateLimit = true })
+		const burst = 120
+		refresh := func(token string) answer {
+			return e.guest().bad().direct("POST", "/api/v1/auth/refresh", map[string]string{"refresh_token": token})
+		}
+		busy, other := e.buyer(1).login.RefreshToken, e.buyer(2).login.RefreshToken
+		busy = decode[loginView](refresh(busy).want(http.StatusOK)).RefreshToken
+		limited := 0
+		for range 2 * burst {
+			a := refresh(busy)
+			if a.status == http.StatusOK {
+				busy = decode[loginView](a).RefreshToken
+				continue
+			}
+			a.problem(http.StatusTooManyRequests, "rate_limited")
+			limited++
+		}
+		require.Positive(t, limited)
+		for range 2 * burst {
+			refresh("made up")
+		}
+		refresh(other).want(http.StatusOK)
+	})
+}
+
+// TestTrustedProxyForwardsAddress: behind a trusted proxy, each forwarded address has its own bucket.
+func TestTrustedProxyForwardsAddress(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) {
 		s.rateLimit = true
 		s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.0/24"} } // httptest's address
 	})

@@ -44,29 +44,29 @@ var theContract = sync.OnceValues(func() (*contract, error) {
 	return &contract{doc: doc, router: router}, err
 })
 
-// client speaks to the server and holds every request and answer against the document.
+// client sends requests and validates every request and answer against the OpenAPI document.
 type client struct {
-	t      testing.TB
-	env    *env
-	token  string
-	login  loginView // who it is, if it logged in
-	header http.Header
-	wild   bool
+	t       testing.TB
+	env     *env
+	token   string
+	login   loginView // zero for a guest
+	header  http.Header
+	invalid bool // requests violate the document
 }
 
-// guest is a client that is not logged in.
+// guest returns a client that is not logged in.
 func (e *env) guest() client { return client{t: e.t, env: e} }
 
-// as is a client with a token of the test's own making.
+// as returns a client with the given access token.
 func (e *env) as(token string) client { return client{t: e.t, env: e, token: token} }
 
-// bad is the client for requests that break the contract on purpose; answers are held to it all the same.
-func (c client) bad() client { c.wild = true; return c }
+// bad returns the client for requests that deliberately violate the document. Answers are still validated.
+func (c client) bad() client { c.invalid = true; return c }
 
-// in reports to a subtest that shares its parent's server.
+// in returns the client for a subtest that shares its parent's server.
 func (c client) in(t testing.TB) client { c.t = t; return c }
 
-// with adds a header.
+// with returns the client with an additional header.
 func (c client) with(name, value string) client {
 	c.header = c.header.Clone()
 	if c.header == nil {
@@ -83,8 +83,8 @@ func (c client) patch(path string, body any) answer {
 	return c.do("PATCH", path, body)
 }
 
-// request builds one request; body is nil, text as it is, or a value for JSON. It is built anew for each use
-// because reading the body uses it up.
+// request builds a request. body is nil, a string that is sent as it is, or a value that is encoded as JSON. Each use
+// needs a new request, because a body can be read only once.
 func (c client) request(url, method, path string, body any) *http.Request {
 	var payload io.Reader
 	switch b := body.(type) {
@@ -110,7 +110,7 @@ func (c client) request(url, method, path string, body any) *http.Request {
 	return req
 }
 
-// do sends a request and checks the exchange. It may be called by several goroutines.
+// do sends a request and validates the exchange. It is safe for concurrent use.
 func (c client) do(method, path string, body any) answer {
 	t := c.t
 	t.Helper()
@@ -127,7 +127,7 @@ func (c client) do(method, path string, body any) answer {
 	return a
 }
 
-// direct asks the engine without a network: for tests that need many requests a second.
+// direct calls the engine without a network, for tests with many requests per second.
 func (c client) direct(method, path string, body any) answer {
 	c.t.Helper()
 	rec, req := httptest.NewRecorder(), c.request("", method, path, body)
@@ -138,7 +138,7 @@ func (c client) direct(method, path string, body any) answer {
 	return a
 }
 
-// check holds one exchange against the document.
+// check validates one exchange against the document.
 func (c client) check(req *http.Request, a answer) {
 	t := a.t
 	t.Helper()
@@ -146,8 +146,8 @@ func (c client) check(req *http.Request, a answer) {
 	k, err := theContract()
 	require.NoError(t, err)
 	route, params, err := k.router.FindRoute(req)
-	// The document's router takes a trailing slash as nothing; ours does not.
-	if err != nil || strings.HasSuffix(req.URL.Path, "/") { // not in the document, so it must not exist
+	// The document's router ignores a trailing slash; the server does not.
+	if err != nil || strings.HasSuffix(req.URL.Path, "/") { // not in the document, so the answer must be 404
 		assert.Equal(t, http.StatusNotFound, a.status, "%s is not in the document", a.what)
 		checkProblem(t, k, "NotFoundProblem", a)
 		return
@@ -159,7 +159,7 @@ func (c client) check(req *http.Request, a answer) {
 			RejectWhenRequestBodyNotSpecified: true, SkipSettingDefaults: true,
 		},
 	}
-	if !c.wild {
+	if !c.invalid {
 		assert.NoError(t, openapi3filter.ValidateRequest(req.Context(), in), "%s: the request", a.what)
 	}
 	out := &openapi3filter.ResponseValidationInput{
@@ -172,19 +172,18 @@ func (c client) check(req *http.Request, a answer) {
 	}
 }
 
-// hasToken stands for the bearerAuth of the document; whether the token is good is the server's business.
+// hasToken checks the bearerAuth of the document: a bearer token must be present. The server checks its validity.
 func hasToken(_ context.Context, in *openapi3filter.AuthenticationInput) error {
 	if in.SecuritySchemeName == "signature" {
-		return nil // of which there is a test
+		return nil // has its own tests
 	}
 	if !strings.HasPrefix(in.RequestValidationInput.Request.Header.Get("Authorization"), "Bearer ") {
-		return errors.New("the document wants a bearer token")
+		return errors.New("the document requires a bearer token")
 	}
 	return nil
 }
 
-// checkHeaders finds headers of the contract that an answer has and the document does not know, which
-// openapi3filter does not look for.
+// checkHeaders reports headers of an answer that the document does not declare. openapi3filter does not check them.
 func checkHeaders(t testing.TB, response *openapi3.Response, a answer) {
 	t.Helper()
 	for _, name := range []string{"Location", "Retry-After", "WWW-Authenticate", "X-Demo-Code", "Set-Cookie", "ETag", "X-Server-Time", "Vary"} {
@@ -200,7 +199,7 @@ func checkHeaders(t testing.TB, response *openapi3.Response, a answer) {
 	}
 }
 
-// checkEveryAnswer holds what is promised of all answers, whatever the route.
+// checkEveryAnswer checks the headers and the problem body that all answers must have.
 func checkEveryAnswer(t testing.TB, a answer) {
 	t.Helper()
 	cached := "no-store"
@@ -221,7 +220,7 @@ func checkEveryAnswer(t testing.TB, a answer) {
 	var p problemView
 	if assert.NoError(t, json.Unmarshal(a.body, &p), "%s %d: %s", a.what, a.status, a.body) {
 		assert.Equal(t, a.status, p.Status, a.what)
-		if a.header.Get("Idempotency-Replayed") == "" { // else it is the id of the request that was answered first
+		if a.header.Get("Idempotency-Replayed") == "" { // a replay has the id of the first request
 			assert.Equal(t, a.header.Get("X-Request-Id"), p.RequestID, a.what)
 		}
 	}
@@ -235,7 +234,7 @@ func checkProblem(t testing.TB, k *contract, schema string, a answer) {
 	}
 }
 
-// answer is what the server said.
+// answer is the server's answer.
 type answer struct {
 	t      testing.TB
 	what   string // the request, for messages
@@ -244,14 +243,14 @@ type answer struct {
 	body   []byte
 }
 
-// want stops the test on another status.
+// want stops the test if the status differs.
 func (a answer) want(status int) answer {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s: %s", a.what, a.body)
 	return a
 }
 
-// problem stops the test unless the answer is this error, and returns it.
+// problem returns the error body and stops the test if status or code differ.
 func (a answer) problem(status int, code string) problemView {
 	a.t.Helper()
 	p := decode[problemView](a.want(status))
@@ -259,7 +258,7 @@ func (a answer) problem(status int, code string) problemView {
 	return p
 }
 
-// decode reads the answer's body.
+// decode decodes the body as JSON.
 func decode[T any](a answer) T {
 	a.t.Helper()
 	var v T
@@ -267,7 +266,7 @@ func decode[T any](a answer) T {
 	return v
 }
 
-// The bodies as a client reads them. Their full form is held against the document.
+// The fields of bodies that tests use. The complete bodies are validated against the document.
 
 type problemView struct {
 	Type, Code, Title, Detail string
@@ -277,7 +276,7 @@ type problemView struct {
 	Errors                    []struct{ Field, Detail string }
 }
 
-// fields are the names of what is wrong.
+// fields returns the names of the wrong fields.
 func (p problemView) fields() []string {
 	names := make([]string, len(p.Errors))
 	for i, e := range p.Errors {
@@ -332,7 +331,7 @@ type listView[T any] struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-// walk reads a list page by page and returns the pages' sizes and all items.
+// walk reads a list page by page and returns the sizes of the pages and all items.
 func walk[T any](c client, path string, limit int) (sizes []int, all []T) {
 	c.t.Helper()
 	sep := "?"

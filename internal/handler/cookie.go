@@ -13,23 +13,23 @@ import (
 	"seckill/internal/service"
 )
 
-// A page that keeps a refresh token where its scripts can read it gives it to every script that gets in. So a browser
-// may ask, by a header, that the token comes and goes in a cookie which no script reads. The cookie opens /auth/refresh
-// and nothing else: everything that changes something wants an access token in a header, which another site cannot
-// send. A page of another site cannot use the cookie for that one route either: it is SameSite=Strict, and the header
-// makes browsers ask first (CORS preflight), which nobody answers.
+// In cookie mode, which a page selects with the header X-Refresh-Token: cookie, the refresh token travels in an
+// HttpOnly cookie, so an injected script cannot read it. The cookie authorizes /auth/refresh only; every other change
+// requires an access token in a header, which another site cannot send. Another site cannot use the cookie for a
+// refresh either: it is SameSite=Strict, and the custom header triggers a CORS preflight, which this server does not
+// answer.
 const (
 	refreshModeHeader = "X-Refresh-Token"
 	refreshByCookie   = "cookie"
 	refreshCookie     = "seckill_refresh"
 	refreshPath       = "/api/v1/auth"
-	refreshCookieAge  = 30 * 24 * time.Hour // the session's; the server decides, this only tidies up
+	refreshCookieAge  = 30 * 24 * time.Hour // lifetime of a session; the server checks it in any case
 )
 
-// wantsCookie says whether the client is a page that keeps its refresh token in the cookie.
+// wantsCookie reports whether the request selects cookie mode.
 func wantsCookie(c *gin.Context) bool { return c.GetHeader(refreshModeHeader) == refreshByCookie }
 
-// refreshCookie is refresh with the token of the cookie. A token that is no good is taken back.
+// refreshCookie is refresh in cookie mode. It clears the cookie if the token is invalid.
 func (h *authHandler) refreshCookie(c *gin.Context) error {
 	token, err := c.Request.Cookie(refreshCookie)
 	if err != nil || token.Value == "" {
@@ -45,9 +45,9 @@ func (h *authHandler) refreshCookie(c *gin.Context) error {
 	return h.writeLogin(c, l)
 }
 
-// setCookie hands the browser a refresh token, or takes it away if it is empty.
+// setCookie stores the refresh token in the browser; an empty token clears the cookie.
 func (h *authHandler) setCookie(c *gin.Context, token string) {
-	cookie := http.Cookie{ //nolint:gosec // Secure is set wherever the browser came by TLS
+	cookie := http.Cookie{ //nolint:gosec // Secure is set whenever the browser uses TLS
 		Name: refreshCookie, Value: token, Path: refreshPath, MaxAge: int(refreshCookieAge.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: h.overTLS(c),
 	}
@@ -57,7 +57,7 @@ func (h *authHandler) setCookie(c *gin.Context, token string) {
 	http.SetCookie(c.Writer, &cookie)
 }
 
-// overTLS says whether the browser came by TLS, here or at a proxy that is trusted.
+// overTLS reports whether the browser connected over TLS, either directly or, by X-Forwarded-Proto, to a trusted proxy.
 func (h *authHandler) overTLS(c *gin.Context) bool {
 	if c.Request.TLS != nil {
 		return true
@@ -76,7 +76,7 @@ func (h *authHandler) overTLS(c *gin.Context) bool {
 	return false
 }
 
-// parseProxies reads addresses and networks. gin has refused those that are neither.
+// parseProxies parses addresses and networks. gin has already rejected any other entry.
 func parseProxies(list []string) []netip.Prefix {
 	var proxies []netip.Prefix
 	for _, text := range list {

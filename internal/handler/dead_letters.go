@@ -9,9 +9,9 @@ import (
 	"seckill/internal/service"
 )
 
-type deadLetterHandler struct{ letters *service.DeadLetters }
+type deadLetterHandler struct{ deadLetters *service.DeadLetters }
 
-// deadLetterOut is a dead letter in JSON. Of one that could not be read there are only the fields.
+// deadLetterOut is the JSON form of a dead letter. The ids are absent if the stream entry could not be parsed.
 type deadLetterOut struct {
 	ID        string            `json:"id"`
 	OrderID   *ID               `json:"order_id,omitempty"`
@@ -37,7 +37,7 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	letters, err := h.letters.List(c.Request.Context(), c.Query("cursor"), limit)
+	letters, err := h.deadLetters.List(c.Request.Context(), c.Query("cursor"), limit)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 }
 
 func (h *deadLetterHandler) replay(c *gin.Context) error {
-	a, err := h.letters.Replay(c.Request.Context(), c.Param("id"))
+	a, err := h.deadLetters.Replay(c.Request.Context(), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (h *deadLetterHandler) replay(c *gin.Context) error {
 }
 
 func (h *deadLetterHandler) discard(c *gin.Context) error {
-	if err := h.letters.Discard(c.Request.Context(), c.Param("id")); err != nil {
+	if err := h.deadLetters.Discard(c.Request.Context(), c.Param("id")); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)

@@ -1,5 +1,5 @@
-// Package handler is the HTTP face of the service: routes, JSON, and the one table that says which error is
-// which code and status. It decides nothing about a sale.
+// Package handler is the HTTP layer: routes, JSON encoding, and the one table that maps errors to codes and statuses.
+// It contains no rule of a sale.
 //
-// A handler returns its error; the adapter in error.go answers it as RFC 9457 problem+json.
+// A handler returns its error; the adapter in error.go writes it as RFC 9457 problem+json.
 package handler

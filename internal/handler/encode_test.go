@@ -12,8 +12,8 @@ import (
 	"seckill/internal/service"
 )
 
-// TestHandWrittenJSON holds what is written by hand against encoding/json.
-func TestHandWrittenJSON(t *testing.T) {
+// TestHandWrittenJSONMatchesEncodingJSON compares the hand-written encoders with encoding/json on random values.
+func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.UnixMilli(rapid.Int64Range(0, 4e12).Draw(t, "ms")).UTC()
 	})

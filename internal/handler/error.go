@@ -17,7 +17,7 @@ import (
 	"seckill/internal/service"
 )
 
-// outcome is how an error is answered.
+// outcome is the answer to an error.
 type outcome struct {
 	err    error
 	status int
@@ -25,7 +25,7 @@ type outcome struct {
 	title  string
 }
 
-// outcomes is the one table from errors to answers. The first row that errors.Is finds wins.
+// outcomes is the one table from errors to answers. The first row that matches by errors.Is wins.
 var outcomes = []outcome{
 	{service.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated", "Log in first"},
 	{service.ErrWrongCode, http.StatusUnauthorized, "unauthenticated", "The login code is wrong, used up or expired"},
@@ -43,21 +43,21 @@ var outcomes = []outcome{
 	{service.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", "A dependency does not answer"},
 }
 
-// bare finds the outcome of an error that is not wrapped, without searching through it: that of nearly everybody when a
-// sale is over.
-func bare(err error) *outcome {
+// exactOutcome returns the outcome of an error that is not wrapped, or nil. It avoids errors.Is on the hot path: after
+// a sale has sold out, nearly every answer is the bare service.ErrSoldOut.
+func exactOutcome(err error) *outcome {
 	for i := range outcomes {
-		if err == outcomes[i].err { //nolint:errorlint // a wrapped error is found by problemOf
+		if err == outcomes[i].err { //nolint:errorlint // problemOf handles wrapped errors
 			return &outcomes[i]
 		}
 	}
 	return nil
 }
 
-// internalError answers everything that the table does not know, and tells nothing of it.
+// internalError is the answer to errors without a row in the table. It reveals nothing about the cause.
 var internalError = outcome{status: http.StatusInternalServerError, code: "internal", title: "Internal error"}
 
-// problem is the body of an error answer (RFC 9457). Its type, the page of its code, is written before the rest.
+// problem is the body of an error answer (RFC 9457). appendProblem adds its type, the path of the page about the code.
 type problem struct {
 	Code      string         `json:"code"`
 	Title     string         `json:"title"`
@@ -73,21 +73,22 @@ type problemField struct {
 	Detail string `json:"detail"`
 }
 
-// Outcome names an error as the API does: "sold_out", "internal", or "ok" for none. For metrics.
+// Outcome returns the API's code for an error, such as "sold_out", "internal" for an unknown error, and "ok" for nil.
+// It labels metrics.
 func Outcome(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	if o := bare(err); o != nil {
+	if o := exactOutcome(err); o != nil {
 		return o.code
 	}
 	p, _ := problemOf(err)
 	return p.Code
 }
 
-// problemOf translates an error; retryAfter is zero where waiting does not help.
+// problemOf translates an error into an answer. retryAfter is zero if waiting does not help.
 func problemOf(err error) (p problem, retryAfter time.Duration) {
-	if o := bare(err); o != nil {
+	if o := exactOutcome(err); o != nil {
 		return o.problem(err)
 	}
 	var (
@@ -130,26 +131,27 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 	return p, retryAfter
 }
 
-// problem says what the outcome is. Its detail is the bare sentence: what is wrapped around it may name hosts.
+// problem returns the body for an outcome. Its detail is the text of the table's error only: the text of a wrapping
+// error may contain host names.
 func (o *outcome) problem(err error) (p problem, retryAfter time.Duration) {
-	if o.status == http.StatusServiceUnavailable || o.err == service.ErrOrderInProgress { //nolint:errorlint // the table's own
+	if o.status == http.StatusServiceUnavailable || o.err == service.ErrOrderInProgress { //nolint:errorlint // the error is a row of the table
 		retryAfter = time.Second
 	}
-	p = problem{Status: o.status, Code: o.code, Title: o.title, Detail: "the log has it under the request id"}
+	p = problem{Status: o.status, Code: o.code, Title: o.title, Detail: "see the server log for this request id"}
 	if err != nil {
 		p.Detail = err.Error()
 	}
 	return p, retryAfter
 }
 
-// errorWriter turns handlers that return errors into gin handlers, and logs what nobody expected.
+// errorWriter adapts handlers that return errors to gin, and logs internal errors and outages.
 type errorWriter struct {
 	log *slog.Logger
-	// unavailable keeps an outage, with its thousands of equal errors a second, to one line a second.
+	// unavailable limits the log of an outage to one line per second.
 	unavailable *rate.Sometimes
 }
 
-// wrap adapts a handler or a middleware: on an error the answer is written and the chain ends.
+// wrap adapts a handler or a middleware: it writes the answer to an error and ends the chain.
 func (e *errorWriter) wrap(h func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if err := h(c); err != nil {
@@ -158,18 +160,18 @@ func (e *errorWriter) wrap(h func(*gin.Context) error) gin.HandlerFunc {
 	}
 }
 
-// write answers with the error.
+// write writes the answer to an error, unless the client has disconnected.
 func (e *errorWriter) write(c *gin.Context, err error) {
-	if p, retryAfter, heard := e.judge(c, err); heard {
+	if p, retryAfter, ok := e.classify(c, err); ok {
 		respond(c, p, retryAfter)
 	}
 }
 
-// judge translates an error, and logs it if it is the server's own trouble. If the caller hung up, so that nobody
-// hears, it ends the chain.
-func (e *errorWriter) judge(c *gin.Context, err error) (p problem, retryAfter time.Duration, heard bool) {
+// classify translates an error, and logs it if its status is 500 or 503. If the client has disconnected, it ends the
+// chain with statusClientGone, which keeps the request out of the failures in the metrics, and returns ok = false.
+func (e *errorWriter) classify(c *gin.Context, err error) (p problem, retryAfter time.Duration, ok bool) {
 	if errors.Is(c.Request.Context().Err(), context.Canceled) {
-		c.AbortWithStatus(statusClientGone) // nobody reads it; the metrics must not count it as our failure
+		c.AbortWithStatus(statusClientGone)
 		return p, 0, false
 	}
 	p, retryAfter = problemOf(err)
@@ -185,10 +187,10 @@ func (e *errorWriter) judge(c *gin.Context, err error) (p problem, retryAfter ti
 	return p, retryAfter, true
 }
 
-// statusClientGone is what proxies log for a client that hung up before it was answered (nginx's 499).
+// statusClientGone is the status for a client that disconnected before the answer, as in nginx's log.
 const statusClientGone = 499
 
-// respond ends the chain with a problem.
+// respond writes a problem and ends the chain.
 func respond(c *gin.Context, p problem, retryAfter time.Duration) {
 	p.RequestID = requestIDOf(c)
 	if p.Status == http.StatusUnauthorized {
@@ -201,17 +203,18 @@ func respond(c *gin.Context, p problem, retryAfter time.Duration) {
 	writeBody(c, p.Status, problemType, appendProblem(make([]byte, 0, 256), &p))
 }
 
-// recovery answers a panic as an internal error and logs where it came from.
+// recovery returns a middleware that logs a panic with its stack and answers with an internal error. If the answer has
+// already begun, it only logs.
 func (e *errorWriter) recovery() gin.HandlerFunc {
 	return func(c *gin.Context) {
 		defer func() {
 			v := recover()
 			switch {
 			case v == nil:
-			case v == any(http.ErrAbortHandler): // net/http's own way to drop a connection
+			case v == any(http.ErrAbortHandler): // net/http drops the connection
 				panic(v)
 			case c.Writer.Written():
-				e.log.Error("panic after the answer began", "panic", v, "request_id", requestIDOf(c), "stack", string(debug.Stack()))
+				e.log.Error("panic after the answer had begun", "panic", v, "request_id", requestIDOf(c), "stack", string(debug.Stack()))
 				c.Abort()
 			default:
 				e.log.Error("panic", "panic", v, "request_id", requestIDOf(c), "stack", string(debug.Stack()))

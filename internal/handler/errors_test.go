@@ -17,7 +17,7 @@ import (
 
 func TestUnknownRoutes(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, sqlite)
 	admin := e.admin().bad()
 	for _, r := range []string{
 		"GET /", "GET /api/v1", "GET /api/v2/vouchers", "GET /nowhere", "GET /metrics", "GET /debug/pprof/", "GET /.env",
@@ -39,7 +39,7 @@ func TestUnknownRoutes(t *testing.T) {
 
 func TestRequestID(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, sqlite)
 	for id, kept := range map[string]bool{
 		"abc": true, "A-1_b.c": true, strings.Repeat("x", 64): true, "": false, strings.Repeat("x", 65): false,
 		"a b": false, "a\tb": false, "<script>": false, "ü": false, `"`: false, "a,b": false,
@@ -54,13 +54,13 @@ func TestRequestID(t *testing.T) {
 	assert.NotEqual(t, one.header.Get("X-Request-Id"), two.header.Get("X-Request-Id"))
 }
 
-// exchange is a request of each kind that reaches the store, built for one voucher and one order.
+// exchange is a request that reaches the store.
 type exchange struct {
 	name string
 	do   func() answer
 }
 
-// exchanges need a store that works when they are built, so that the requests are good ones.
+// exchanges returns a valid request of each kind. The store must work during the call.
 func exchanges(e *env) []exchange {
 	v, unread, admin, buyer := e.sale(5), e.sale(5), e.admin(), e.buyer(1)
 	o := buyer.place(v)
@@ -85,103 +85,109 @@ func exchanges(e *env) []exchange {
 
 const leak = "Error 1045: access denied for user 'root'@'10.1.2.3'"
 
-// TestStoreFails: a store that is down is 503 with Retry-After, one that says something unknown is 500, logged
-// once; nothing of either is told, nothing is changed, and afterwards everything works.
-func TestStoreFails(t *testing.T) {
+// TestStoreErrorsAreMapped: an unavailable store is answered 503 with Retry-After, an unknown error 500 with one log
+// line. Neither answer contains the cause, nothing is changed, and the requests succeed afterwards.
+func TestStoreErrorsAreMapped(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		fault  func() error
-		status int
-		code   string
-	}{
-		"down":    {func() error { return fmt.Errorf("%w: %s", service.ErrUnavailable, leak) }, http.StatusServiceUnavailable, "unavailable"},
-		"unknown": {func() error { return errors.New(leak) }, http.StatusInternalServerError, "internal"},
-		"panic":   {func() error { panic(leak) }, http.StatusInternalServerError, "internal"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			all := exchanges(e)
-			before := e.dump()
-			e.db.fail(tc.fault)
-			for _, x := range all {
-				logged := len(e.logs.of("ERROR"))
-				a := x.do()
-				a.problem(tc.status, tc.code)
-				assert.NotContains(t, string(a.body), "10.1.2.3", x.name)
-				lines := e.logs.of("ERROR")[logged:]
+	eachDatabase(t, func(t *testing.T, db database) {
+		for name, tc := range map[string]struct {
+			fault  func() error
+			status int
+			code   string
+		}{
+			"down":    {func() error { return fmt.Errorf("%w: %s", service.ErrUnavailable, leak) }, http.StatusServiceUnavailable, "unavailable"},
+			"unknown": {func() error { return errors.New(leak) }, http.StatusInternalServerError, "internal"},
+			"panic":   {func() error { panic(leak) }, http.StatusInternalServerError, "internal"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, db)
+				all := exchanges(e)
+				before := e.dump()
+				e.db.fail(tc.fault)
+				for _, x := range all {
+					logged := len(e.logs.of("ERROR"))
+					a := x.do()
+					a.problem(tc.status, tc.code)
+					assert.NotContains(t, string(a.body), "10.1.2.3", x.name)
+					lines := e.logs.of("ERROR")[logged:]
+					if tc.status == http.StatusServiceUnavailable {
+						assert.Equal(t, 1, a.retryAfter(), x.name)
+						assert.Empty(t, lines, x.name)
+						continue
+					}
+					assert.Len(t, lines, 1, "%s: an unknown error is logged once", x.name)
+					for _, line := range lines {
+						assert.Equal(t, a.header.Get("X-Request-Id"), line["request_id"], x.name)
+					}
+					assert.Contains(t, fmt.Sprint(lines), leak, "%s: the log has the cause", x.name)
+				}
+				assert.Equal(t, before, e.dump(), "the database is unchanged")
 				if tc.status == http.StatusServiceUnavailable {
-					assert.Equal(t, 1, a.retryAfter(), x.name)
-					assert.Empty(t, lines, x.name)
-					continue
+					assert.NotEmpty(t, e.logs.of("WARN"), "an outage is logged, although not once per request")
 				}
-				assert.Len(t, lines, 1, "%s: an unknown error is logged once", x.name)
-				for _, line := range lines {
-					assert.Equal(t, a.header.Get("X-Request-Id"), line["request_id"], x.name)
+				e.db.fail(nil)
+				for _, x := range all {
+					if a := x.do(); x.name != "place" { // the buyer already has an order
+						assert.Less(t, a.status, 300, "%s: %s", x.name, a.body)
+					}
 				}
-				assert.Contains(t, fmt.Sprint(lines), leak, "%s: the log tells what the answer does not", x.name)
-			}
-			assert.Equal(t, before, e.dump(), "nothing is changed")
-			if tc.status == http.StatusServiceUnavailable {
-				assert.NotEmpty(t, e.logs.of("WARN"), "an outage is in the log, if not a line a request")
-			}
-			e.db.fail(nil)
-			for _, x := range all {
-				if a := x.do(); x.name != "place" { // the buyer holds an order already
-					assert.Less(t, a.status, 300, "%s: %s", x.name, a.body)
-				}
-			}
-			e.checkBooks()
-		})
-	}
+				e.checkInvariants()
+			})
+		}
+	})
 }
 
-// TestSnapshotRecovers: a purchase reads the sale through a cache, where a failed read must not stay.
-func TestSnapshotRecovers(t *testing.T) {
+// TestFailedSaleReadIsNotCached: a purchase reads the sale through a cache, which must not keep a failed read.
+func TestFailedSaleReadIsNotCached(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]func() error{
-		"down":  func() error { return service.ErrUnavailable },
-		"panic": func() error { panic("in the middle of a shared read") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			v, buyer := e.sale(5), e.buyer(1)
-			e.db.fail(fault)
-			for range 2 {
-				assert.GreaterOrEqual(t, buyer.post(v.orders(), nil).status, http.StatusInternalServerError)
-			}
-			e.db.fail(nil)
-			buyer.place(v)
-			e.checkBooks()
-		})
-	}
+	eachDatabase(t, func(t *testing.T, db database) {
+		for name, fault := range map[string]func() error{
+			"down":  func() error { return service.ErrUnavailable },
+			"panic": func() error { panic("in the middle of a shared read") },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, db)
+				v, buyer := e.sale(5), e.buyer(1)
+				e.db.fail(fault)
+				for range 2 {
+					assert.GreaterOrEqual(t, buyer.post(v.orders(), nil).status, http.StatusInternalServerError)
+				}
+				e.db.fail(nil)
+				buyer.place(v)
+				e.checkInvariants()
+			})
+		}
+	})
 }
 
-// TestLaneFails is the same for what a purchase needs besides the store.
-func TestLaneFails(t *testing.T) {
+// TestLaneErrorsAreMapped checks the answers to errors of a lane.
+func TestLaneErrorsAreMapped(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		err    error
-		status int
-		code   string
-	}{
-		"unknown":    {errors.New(leak), http.StatusInternalServerError, "internal"},
-		"id taken":   {service.ErrIDTaken, http.StatusInternalServerError, "internal"}, // must not get this far
-		"down":       {fmt.Errorf("%w: %s", service.ErrUnavailable, leak), http.StatusServiceUnavailable, "unavailable"},
-		"overloaded": {service.ErrOverloaded, http.StatusServiceUnavailable, "overloaded"},
-		"too late":   {fmt.Errorf("%w: %w", service.ErrUnavailable, context.DeadlineExceeded), http.StatusServiceUnavailable, "unavailable"},
-		"sold out":   {fmt.Errorf("lane: %w", service.ErrSoldOut), http.StatusConflict, "sold_out"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{tc.err} } })
-			v := e.sale(5)
-			a := e.buyer(1).post(v.orders(), nil)
-			a.problem(tc.status, tc.code)
-			assert.NotContains(t, string(a.body), "10.1.2.3")
-		})
-	}
+	eachDatabase(t, func(t *testing.T, db database) {
+		for name, tc := range map[string]struct {
+			err    error
+			status int
+			code   string
+		}{
+			"unknown":    {errors.New(leak), http.StatusInternalServerError, "internal"},
+			"id taken":   {service.ErrIDTaken, http.StatusInternalServerError, "internal"}, // must never reach the handler
+			"down":       {fmt.Errorf("%w: %s", service.ErrUnavailable, leak), http.StatusServiceUnavailable, "unavailable"},
+			"overloaded": {service.ErrOverloaded, http.StatusServiceUnavailable, "overloaded"},
+			"too late":   {fmt.Errorf("%w: %w", service.ErrUnavailable, context.DeadlineExceeded), http.StatusServiceUnavailable, "unavailable"},
+			"sold out":   {fmt.Errorf("lane: %w", service.ErrSoldOut), http.StatusConflict, "sold_out"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, db, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{tc.err} } })
+				v := e.sale(5)
+				a := e.buyer(1).post(v.orders(), nil)
+				a.problem(tc.status, tc.code)
+				assert.NotContains(t, string(a.body), "10.1.2.3")
+			})
+		}
+	})
 }
 
 type failingLane struct{ err error }
@@ -190,10 +196,10 @@ func (l failingLane) Place(context.Context, service.Purchase) (service.Order, bo
 	return service.Order{}, false, l.err
 }
 
-// TestMissingPart: a part that was not wired is a nil pointer, and the next request is served all the same.
-func TestMissingPart(t *testing.T) {
+// TestPanicIsAnswered500 provokes a panic by a missing dependency. The next request is still served.
+func TestPanicIsAnswered500(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.change = func(c *handler.Config) { c.Vouchers = nil } })
+	e := newEnv(t, sqlite, func(s *setup) { s.change = func(c *handler.Config) { c.Vouchers = nil } })
 	for range 2 {
 		a := e.guest().get("/api/v1/vouchers/1")
 		a.problem(http.StatusInternalServerError, "internal")
@@ -201,10 +207,10 @@ func TestMissingPart(t *testing.T) {
 		assert.NotContains(t, string(a.body), "goroutine")
 		e.guest().get("/healthz").want(http.StatusOK)
 	}
-	assert.Contains(t, fmt.Sprint(e.logs.of("ERROR")), "vouchers.go", "the log says where it was")
+	assert.Contains(t, fmt.Sprint(e.logs.of("ERROR")), "vouchers.go", "the log has the stack")
 }
 
-func TestReady(t *testing.T) {
+func TestReadyzReportsFailedChecks(t *testing.T) {
 	t.Parallel()
 	ok := func(context.Context) error { return nil }
 	for name, tc := range map[string]struct {
@@ -212,7 +218,7 @@ func TestReady(t *testing.T) {
 		want   int
 	}{
 		"no checks": {nil, http.StatusOK},
-		"all well":  {map[string]handler.Check{"database": ok, "redis": ok}, http.StatusOK},
+		"all up":    {map[string]handler.Check{"database": ok, "redis": ok}, http.StatusOK},
 		"one down": {map[string]handler.Check{
 			"database": ok, "redis": func(context.Context) error { return errors.New(leak) },
 		}, http.StatusServiceUnavailable},
@@ -222,7 +228,7 @@ func TestReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, func(s *setup) { s.ready = tc.checks })
+			e := newEnv(t, sqlite, func(s *setup) { s.ready = tc.checks })
 			a := e.guest().get("/readyz").want(tc.want)
 			e.guest().get("/healthz").want(http.StatusOK)
 			assert.NotContains(t, string(a.body), "10.1.2.3")
@@ -234,19 +240,21 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestNothingSecretIsLogged: what lets somebody in does not belong in a log.
-func TestNothingSecretIsLogged(t *testing.T) {
+// TestSecretsAreNotLogged: tokens and phones do not appear in the log of an error.
+func TestSecretsAreNotLogged(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	c := e.login(phone)
-	code := e.outbox.code(phone)
-	e.db.fail(func() error { return errors.New("boom") })
-	for _, a := range []answer{e.tryCode(phone, code), e.refresh(c.login.RefreshToken), c.get("/api/v1/me")} {
-		a.problem(http.StatusInternalServerError, "internal")
-	}
-	log := fmt.Sprint(e.logs.of("ERROR"))
-	require.Contains(t, log, "boom")
-	for _, secret := range []string{c.token, c.login.RefreshToken, phone} {
-		assert.NotContains(t, log, secret)
-	}
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		c := e.login(phone)
+		code := e.outbox.code(phone)
+		e.db.fail(func() error { return errors.New("boom") })
+		for _, a := range []answer{e.tryCode(phone, code), e.refresh(c.login.RefreshToken), c.get("/api/v1/me")} {
+			a.problem(http.StatusInternalServerError, "internal")
+		}
+		log := fmt.Sprint(e.logs.of("ERROR"))
+		require.Contains(t, log, "boom")
+		for _, secret := range []string{c.token, c.login.RefreshToken, phone} {
+			assert.NotContains(t, log, secret)
+		}
+	})
 }

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// eventLook is the longest that a stream trusts that it would have been woken. An order that waits in the queue is
-	// read more often, from queuedLook to maxQueuedLook, since only its own end wakes the stream, and not that the line moves.
-	// Those who wait share the reads of the queue.
-	eventLook     = 30 * time.Second
-	queuedLook    = 100 * time.Millisecond
-	maxQueuedLook = 3 * time.Second
-	// defaultLostAfter is how long an order that was queued must be in neither queue nor database before its stream says
-	// that it failed. A worker that holds it drops it after at most 10 s: it renews its claims every 2.5 s, one transaction
-	// lasts 5 s at most, and what the stream does not have any more is not claimed again.
+	// pollInterval is the mean interval at which a stream reads its order, in case a wake-up was lost. A queued order
+	// is polled more often, because a change of its position in the queue does not wake the stream: the interval
+	// doubles from queuedPollInterval up to maxQueuedPollInterval. Streams share the reads of the queue.
+	pollInterval          = 30 * time.Second
+	queuedPollInterval    = 100 * time.Millisecond
+	maxQueuedPollInterval = 3 * time.Second
+	// defaultLostAfter is how long a queued order must be absent from both queue and database before its stream reports
+	// it as failed. A worker that still holds the order gives it up within 10 s: it renews its claims every 2.5 s, a
+	// transaction lasts at most 5 s, and an entry that is gone from the Redis stream cannot be claimed again.
 	defaultLostAfter = 30 * time.Second
 )
 
@@ -33,16 +33,16 @@ type eventHandler struct {
 	lostAfter time.Duration
 }
 
-// order streams the states of an order, from the present one to the last. The id of an event is how far the order has come, so
-// that it is the same on every server; who names it in Last-Event-ID is not told again, and if there is nothing more
-// to come hears 204, which tells a browser not to come back.
+// order streams the states of an order from the present one to the last. The id of an event is the order's progress,
+// which is the same on every server, so a client resumes anywhere with Last-Event-ID. If that id is the final state,
+// the answer is 204, after which a browser does not reconnect.
 func (h *eventHandler) order(c *gin.Context) error {
 	id, err := pathID(c)
 	if err != nil {
 		return err
 	}
 	user := caller(c).UserID
-	watch, err := h.watchers.Watch(user, id) // before the first look: what happens after it wakes us
+	watch, err := h.watchers.Watch(user, id) // before the first read, so that no change after it is missed
 	if err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (h *eventHandler) order(c *gin.Context) error {
 			h.watchers.Unwatch(watch)
 		}
 	}()
-	o, err := aside(func(ctx context.Context) (service.Order, error) { return h.orders.Get(ctx, user, id) })
+	o, err := readDetached(func(ctx context.Context) (service.Order, error) { return h.orders.Get(ctx, user, id) })
 	if err != nil {
 		return err
 	}
-	if s.seen, err = strconv.ParseInt(c.GetHeader("Last-Event-ID"), 10, 64); err != nil {
-		s.seen = 0 // what cannot be read is nothing seen
+	if s.sent, err = strconv.ParseInt(c.GetHeader("Last-Event-ID"), 10, 64); err != nil {
+		s.sent = 0 // absent or invalid: send everything
 	}
-	if o.Status.Final() && s.seen >= howFar(&o) {
+	if o.Status.Final() && s.sent >= progressOf(&o) {
 		c.Status(http.StatusNoContent)
 		return nil
 	}
@@ -72,42 +72,42 @@ func (h *eventHandler) order(c *gin.Context) error {
 	return nil
 }
 
-// orderStream is one stream.
+// orderStream is a stream of one order.
 type orderStream struct {
 	*stream
 
 	h        *eventHandler
 	watch    *salestats.Watch
 	user, id int64
-	seen     int64     // howFar what was told last has come
-	lost     time.Time // since when the order is in neither queue nor database
+	sent     int64     // progressOf the order in the last event
+	lost     time.Time // start of the absence from both queue and database; zero if present
 }
 
-// run writes what happens until the order is at its end, the client is gone, or the process stops.
+// run writes events until the order is in a final state, the client disconnects, or the process stops.
 func (s *orderStream) run(o service.Order) {
 	defer s.h.watchers.Unwatch(s.watch)
-	defer s.attend()()
-	look := time.NewTimer(eventLook)
-	defer look.Stop()
-	wait := queuedLook
-	for s.tell(&o) && !o.Status.Final() {
+	defer s.start()()
+	poll := time.NewTimer(pollInterval)
+	defer poll.Stop()
+	interval := queuedPollInterval
+	for s.send(&o) && !o.Status.Final() {
 		if o.Status == service.OrderQueued {
-			wait = min(2*wait, maxQueuedLook)
+			interval = min(2*interval, maxQueuedPollInterval)
 		} else {
-			wait = eventLook
+			interval = pollInterval
 		}
-		look.Reset(wait/2 + rand.N(wait)) // streams that began together do not look together
-		if !s.sleep(s.watch, look.C) {
+		poll.Reset(interval/2 + rand.N(interval)) // jitter spreads streams that began together
+		if !s.wait(s.watch, poll.C) {
 			return
 		}
-		o = s.now(o)
+		o = s.reload(o)
 	}
 }
 
-// now returns the order as it is, or as it was while that cannot be read. One that was lost with the data of Redis has
-// failed when no worker can hold it any more. While queue or database do not answer, that time does not run.
-func (s *orderStream) now(was service.Order) service.Order {
-	o, err := aside(func(ctx context.Context) (service.Order, error) { return s.h.orders.Follow(ctx, s.user, was) })
+// reload returns the present order, or the last known one if the read fails. An order that is absent from queue and
+// database for lostAfter was lost with the data of Redis and is returned as failed. A failed read restarts that time.
+func (s *orderStream) reload(last service.Order) service.Order {
+	o, err := readDetached(func(ctx context.Context) (service.Order, error) { return s.h.orders.Follow(ctx, s.user, last) })
 	switch {
 	case err == nil:
 		s.lost = time.Time{}
@@ -117,34 +117,34 @@ func (s *orderStream) now(was service.Order) service.Order {
 	case s.lost.IsZero():
 		s.lost = time.Now()
 	case time.Since(s.lost) >= s.h.lostAfter:
-		was.Status, was.Reason = service.OrderFailed, service.ReasonInternal
+		last.Status, last.Reason = service.OrderFailed, service.ReasonInternal
 	}
-	return was
+	return last
 }
 
-// oneStatus is how far it is from one status to the next, in places of the line.
-const oneStatus = 1_000_000_000
+// statusStep is the difference in progress between two successive statuses. It exceeds every position in the queue.
+const statusStep = 1_000_000_000
 
-// howFar says how far an order has come: it grows with its status and, while it is queued, with every one before it who
-// is done.
-func howFar(o *service.Order) int64 {
-	far := int64(o.Status.Progress()) * oneStatus
+// progressOf returns a number that grows with the order's status and, while the order is queued, with its position in
+// the queue.
+func progressOf(o *service.Order) int64 {
+	progress := int64(o.Status.Progress()) * statusStep
 	if o.Status == service.OrderQueued && o.Ahead != nil {
-		far += max(1, oneStatus-1-*o.Ahead)
+		progress += max(1, statusStep-1-*o.Ahead)
 	}
-	return far
+	return progress
 }
 
-// tell writes an event unless the client has seen that much. It returns false if the client is gone.
-func (s *orderStream) tell(o *service.Order) bool {
-	far := howFar(o)
-	if far <= s.seen {
+// send writes an event unless the client already has one with this progress. It returns false if the write fails.
+func (s *orderStream) send(o *service.Order) bool {
+	progress := progressOf(o)
+	if progress <= s.sent {
 		return true
 	}
-	s.seen = far
+	s.sent = progress
 	b := append(make([]byte, 0, 512), "event: order\nid: "...)
-	b = strconv.AppendInt(b, far, 10)
+	b = strconv.AppendInt(b, progress, 10)
 	b = append(b, "\ndata: "...)
-	b = appendOrder(b, o) // in one line: strings are escaped
+	b = appendOrder(b, o) // a single line: strings are escaped
 	return s.write(append(b, "\n\n"...))
 }

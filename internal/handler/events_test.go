@@ -16,7 +16,7 @@ import (
 	"seckill/internal/service"
 )
 
-// stream is an open stream of an order.
+// stream is an open event stream.
 type stream struct {
 	t     *testing.T
 	lines *bufio.Scanner
@@ -27,16 +27,16 @@ type stream struct {
 type event struct {
 	Kind, ID string
 	Data     []byte
-	Order    orderView // of an order's stream
+	Order    orderView // set in streams of orders
 }
 
-// watch opens the stream of an order; last is the event that was seen last.
+// watch opens the stream of an order; last is the Last-Event-ID, if any.
 func (c client) watch(t *testing.T, o orderView, last string) (*stream, *http.Response) {
 	t.Helper()
 	return c.follow(t, o.path()+"/events", last)
 }
 
-// follow opens any stream.
+// follow opens the stream at path.
 func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -52,7 +52,7 @@ func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response
 	return s, res
 }
 
-// next returns the next event, or nil if the server has ended the stream.
+// next returns the next event, or nil at the end of the stream.
 func (s *stream) next() *event {
 	s.t.Helper()
 	var e event
@@ -87,136 +87,150 @@ func (s *stream) wantStatus(status, id string) {
 	assert.Equal(s.t, id, e.ID)
 }
 
-func TestWatchOrder(t *testing.T) {
+func TestOrderStream(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	p := buyer.pay(buyer.place(v))
-	s, res := buyer.watch(t, p.Order, "")
-	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
-	assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
-	s.wantStatus("pending_payment", "2000000000")
-	e.tell(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
-	s.wantStatus("paid", "3000000000")
-	buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
-	s.wantStatus("refunding", "4000000000")
-	s.close() // the connection is lost
-	again, _ := buyer.watch(t, p.Order, "4000000000")
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	again.wantStatus("refunded", "5000000000")
-	assert.Nil(t, again.next(), "the stream ends with the order's life")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		p := buyer.pay(buyer.place(v))
+		s, res := buyer.watch(t, p.Order, "")
+		assert.Equal(t, http.StatusOK, res.StatusCode)
+		assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+		assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+		s.wantStatus("pending_payment", "2000000000")
+		e.notify(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
+		s.wantStatus("paid", "3000000000")
+		buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
+		s.wantStatus("refunding", "4000000000")
+		s.close() // the connection breaks
+		again, _ := buyer.watch(t, p.Order, "4000000000")
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		again.wantStatus("refunded", "5000000000")
+		assert.Nil(t, again.next(), "the stream ends in a final state")
 
-	late, _ := buyer.watch(t, p.Order, "")
-	late.wantStatus("refunded", "5000000000")
-	assert.Nil(t, late.next())
-	_, res = buyer.watch(t, p.Order, "5000000000")
-	assert.Equal(t, http.StatusNoContent, res.StatusCode, "a browser must not come back")
+		late, _ := buyer.watch(t, p.Order, "")
+		late.wantStatus("refunded", "5000000000")
+		assert.Nil(t, late.next())
+		_, res = buyer.watch(t, p.Order, "5000000000")
+		assert.Equal(t, http.StatusNoContent, res.StatusCode, "the status stops a browser from reconnecting")
+	})
 }
 
-func TestWatchEndsOfAnOrder(t *testing.T) {
+func TestOrderStreamEndsInFinalState(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v := e.sale(2)
-	one, two := e.buyer(1), e.buyer(2)
-	cancelled, redeemed := one.place(v), two.paid(v).Order
-	a, _ := one.watch(t, cancelled, "")
-	b, _ := two.watch(t, redeemed, "")
-	a.wantStatus("pending_payment", "2000000000")
-	b.wantStatus("paid", "3000000000")
-	one.post(cancelled.path()+"/cancel", nil).want(http.StatusOK)
-	e.admin().post("/api/v1/admin/orders/"+redeemed.ID+"/redeem", nil).want(http.StatusOK)
-	a.wantStatus("cancelled", "5000000000")
-	b.wantStatus("redeemed", "5000000000")
-	assert.Nil(t, a.next())
-	assert.Nil(t, b.next())
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v := e.sale(2)
+		one, two := e.buyer(1), e.buyer(2)
+		cancelled, redeemed := one.place(v), two.paid(v).Order
+		a, _ := one.watch(t, cancelled, "")
+		b, _ := two.watch(t, redeemed, "")
+		a.wantStatus("pending_payment", "2000000000")
+		b.wantStatus("paid", "3000000000")
+		one.post(cancelled.path()+"/cancel", nil).want(http.StatusOK)
+		e.admin().post("/api/v1/admin/orders/"+redeemed.ID+"/redeem", nil).want(http.StatusOK)
+		a.wantStatus("cancelled", "5000000000")
+		b.wantStatus("redeemed", "5000000000")
+		assert.Nil(t, a.next())
+		assert.Nil(t, b.next())
+	})
 }
 
-func TestWatchRefusals(t *testing.T) {
+func TestOrderStreamRefusals(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	o := buyer.place(v)
-	status := func(c client, o orderView) int {
-		_, res := c.watch(t, o, "")
-		return res.StatusCode
-	}
-	assert.Equal(t, http.StatusUnauthorized, status(e.guest(), o))
-	assert.Equal(t, http.StatusNotFound, status(e.buyer(2), o), "another's order")
-	assert.Equal(t, http.StatusNotFound, status(buyer, orderView{ID: "12345"}))
-	assert.Equal(t, http.StatusBadRequest, status(buyer, orderView{ID: "x"}))
-	for range 16 {
-		assert.Equal(t, http.StatusOK, status(buyer, o))
-	}
-	assert.Equal(t, http.StatusTooManyRequests, status(buyer, o), "one user cannot take all the room")
-	assert.Equal(t, 16, e.watchers.Count())
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		o := buyer.place(v)
+		status := func(c client, o orderView) int {
+			_, res := c.watch(t, o, "")
+			return res.StatusCode
+		}
+		assert.Equal(t, http.StatusUnauthorized, status(e.guest(), o))
+		assert.Equal(t, http.StatusNotFound, status(e.buyer(2), o), "the order of another user")
+		assert.Equal(t, http.StatusNotFound, status(buyer, orderView{ID: "12345"}))
+		assert.Equal(t, http.StatusBadRequest, status(buyer, orderView{ID: "x"}))
+		for range 16 {
+			assert.Equal(t, http.StatusOK, status(buyer, o))
+		}
+		assert.Equal(t, http.StatusTooManyRequests, status(buyer, o), "streams are limited per user")
+		assert.Equal(t, 16, e.watchers.Count())
+	})
 }
 
-// TestStreamsEndWithTheirClients, and nothing of them stays.
-func TestStreamsEndWithTheirClients(t *testing.T) {
+// TestOrderStreamEndsWithClientOrServer also checks that no watcher remains.
+func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	o := buyer.place(v)
-	for range 5 {
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		o := buyer.place(v)
+		for range 5 {
+			s, _ := buyer.watch(t, o, "")
+			s.wantStatus("pending_payment", "2000000000")
+			s.close()
+		}
+		require.Eventually(t, func() bool { return e.watchers.Count() == 0 }, 10*time.Second, 10*time.Millisecond)
 		s, _ := buyer.watch(t, o, "")
 		s.wantStatus("pending_payment", "2000000000")
-		s.close()
-	}
-	require.Eventually(t, func() bool { return e.watchers.Count() == 0 }, 10*time.Second, 10*time.Millisecond)
-	s, _ := buyer.watch(t, o, "")
-	s.wantStatus("pending_payment", "2000000000")
-	e.watchers.Close() // the process stops
-	assert.Nil(t, s.next())
-	_, res := buyer.watch(t, o, "")
-	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+		e.watchers.Close() // as when the process stops
+		assert.Nil(t, s.next())
+		_, res := buyer.watch(t, o, "")
+		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+	})
 }
 
-// TestWatchQueued: what the worker told is lost, and the stream sees it all the same; what Redis lost has failed.
-func TestWatchQueued(t *testing.T) {
+// TestOrderStreamOfQueuedOrder: without a wake-up from the worker, the stream reports the committed order by polling.
+// An order that Redis lost is reported as failed.
+func TestOrderStreamOfQueuedOrder(t *testing.T) {
 	t.Parallel()
-	q := newQueueEnv(t)
-	v, buyer := q.sale(2), q.buyer(1)
-	queued := orderView{ID: buyer.queue(v)}
-	s, _ := buyer.watch(t, queued, "")
-	s.wantStatus("queued", "1999999999")
-	q.work()
-	s.wantStatus("pending_payment", "2000000000")
+	eachDatabase(t, func(t *testing.T, db database) {
+		q := newQueueEnv(t, db)
+		v, buyer := q.sale(2), q.buyer(1)
+		queued := orderView{ID: buyer.queue(v)}
+		s, _ := buyer.watch(t, queued, "")
+		s.wantStatus("queued", "1999999999")
+		q.work()
+		s.wantStatus("pending_payment", "2000000000")
 
-	lost := orderView{ID: q.buyer(2).queue(v)}
-	s, _ = q.buyer(2).watch(t, lost, "")
-	s.wantStatus("queued", "1999999999")
-	require.NoError(t, q.rdb.FlushAll(t.Context()).Err())
-	s.wantStatus("failed", "5000000000")
-	assert.Nil(t, s.next())
+		lost := orderView{ID: q.buyer(2).queue(v)}
+		s, _ = q.buyer(2).watch(t, lost, "")
+		s.wantStatus("queued", "1999999999")
+		require.NoError(t, q.rdb.FlushAll(t.Context()).Err())
+		s.wantStatus("failed", "5000000000")
+		assert.Nil(t, s.next())
+	})
 }
 
-// TestWatchTheLine: who waits in the queue sees it move, and who comes back is told what he has not seen.
-func TestWatchTheLine(t *testing.T) {
+// TestOrderStreamReportsQueuePosition: the stream of a queued order sends each new position, and a resumed stream the
+// positions after Last-Event-ID.
+func TestOrderStreamReportsQueuePosition(t *testing.T) {
 	t.Parallel()
-	q := newQueueEnv(t)
-	v := q.sale(5)
-	for n := range 3 {
-		q.buyer(n + 1).queue(v)
-	}
-	last := q.buyer(4)
-	o := orderView{ID: last.queue(v)}
-	s, _ := last.watch(t, o, "")
-	for ahead := int64(3); ahead >= 0; ahead-- {
-		e := s.next()
-		require.NotNil(t, e)
-		require.Equal(t, "queued", e.Order.Status)
-		require.Equal(t, ahead, *e.Order.Ahead)
-		require.Equal(t, fmt.Sprint(1_999_999_999-ahead), e.ID)
-		again, _ := last.watch(t, o, fmt.Sprint(1_999_999_998-ahead))
-		require.Equal(t, e, again.next())
-		again.close()
-		q.workOne()
-	}
-	s.wantStatus("pending_payment", "2000000000")
+	eachDatabase(t, func(t *testing.T, db database) {
+		q := newQueueEnv(t, db)
+		v := q.sale(5)
+		for n := range 3 {
+			q.buyer(n + 1).queue(v)
+		}
+		last := q.buyer(4)
+		o := orderView{ID: last.queue(v)}
+		s, _ := last.watch(t, o, "")
+		for ahead := int64(3); ahead >= 0; ahead-- {
+			e := s.next()
+			require.NotNil(t, e)
+			require.Equal(t, "queued", e.Order.Status)
+			require.Equal(t, ahead, *e.Order.Ahead)
+			require.Equal(t, fmt.Sprint(1_999_999_999-ahead), e.ID)
+			again, _ := last.watch(t, o, fmt.Sprint(1_999_999_998-ahead))
+			require.Equal(t, e, again.next())
+			again.close()
+			q.workOne()
+		}
+		s.wantStatus("pending_payment", "2000000000")
+	})
 }
 
-// TestFinalStatuses: a stream ends where no move leads on.
+// TestFinalStatuses checks the statuses that end a stream, and that every move increases the progress.
 func TestFinalStatuses(t *testing.T) {
 	t.Parallel()
 	for status, final := range map[service.OrderStatus]bool{

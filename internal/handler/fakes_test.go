@@ -14,7 +14,7 @@ import (
 	"seckill/internal/service"
 )
 
-// clock is a time that tests move.
+// clock is a time that tests advance.
 type clock struct{ at atomic.Int64 }
 
 func newClock() *clock {
@@ -26,7 +26,7 @@ func newClock() *clock {
 func (c *clock) now() time.Time          { return time.UnixMilli(c.at.Load()).UTC() }
 func (c *clock) advance(d time.Duration) { c.at.Add(d.Milliseconds()) }
 
-// userLocks are the users' locks of one process. A test may hold one, or break them all.
+// userLocks are in-memory locks of users. A test can take one or make all of them fail.
 type userLocks struct {
 	mu   sync.Mutex
 	held map[int64]bool
@@ -63,7 +63,7 @@ func (l *userLocks) release(userID int64) {
 	delete(l.held, userID)
 }
 
-// free says whether no user's lock is held.
+// free reports whether no lock is held.
 func (l *userLocks) free() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *userLocks) fail(err error) {
 	l.err = err
 }
 
-// ids counts up from an id that JavaScript cannot write as a number.
+// ids counts up from an id that a JavaScript number cannot represent.
 type ids struct{ last atomic.Int64 }
 
 func newIDs() *ids {
@@ -97,7 +97,7 @@ func (i *ids) NextN(_ context.Context, n int) ([]int64, error) {
 // Skip implements service.IDs.
 func (i *ids) Skip(_ context.Context, taken int64) error { i.last.Store(taken + 1000); return nil }
 
-// outbox keeps the codes that were sent.
+// outbox stores the sent login codes.
 type outbox struct {
 	mu    sync.Mutex
 	codes map[string]string
@@ -117,20 +117,20 @@ func (o *outbox) code(phone string) string {
 	return o.codes[phone]
 }
 
-// logBook keeps the log.
-type logBook struct {
+// logBuffer stores the log.
+type logBuffer struct {
 	mu  sync.Mutex
 	all strings.Builder
 }
 
-func (l *logBook) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(p)
 }
 
 // of returns the lines at a level ("ERROR", "WARN").
-func (l *logBook) of(level string) []map[string]any {
+func (l *logBuffer) of(level string) []map[string]any {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var lines []map[string]any
@@ -143,15 +143,15 @@ func (l *logBook) of(level string) []map[string]any {
 	return lines
 }
 
-// faultyStore is the real store until it is told to fail; then every method that serves a request does.
+// faultyStore is the real store, whose methods for requests fail while a fault is set.
 type faultyStore struct {
 	*repo.Store
-	fault  atomic.Pointer[func() error]
-	mute   atomic.Bool  // answers cannot be kept
-	slides atomic.Int64 // of sessions
+	fault       atomic.Pointer[func() error]
+	failAnswers atomic.Bool  // answers of keyed requests cannot be stored
+	slides      atomic.Int64 // number of extended idle-timeout sessions
 }
 
-// fail makes every later call do f first; a nil f heals the store.
+// fail makes every later call run f first and return its error. A nil f ends the fault.
 func (s *faultyStore) fail(f func() error) {
 	if f == nil {
 		s.fault.Store(nil)
@@ -167,8 +167,8 @@ func (s *faultyStore) hit() error {
 	return nil
 }
 
-// or does f unless the store is to fail.
-func or[T any](s *faultyStore, f func() (T, error)) (T, error) {
+// orFault runs f unless a fault is set.
+func orFault[T any](s *faultyStore, f func() (T, error)) (T, error) {
 	if err := s.hit(); err != nil {
 		var none T
 		return none, err
@@ -177,46 +177,46 @@ func or[T any](s *faultyStore, f func() (T, error)) (T, error) {
 }
 
 func (s *faultyStore) ChangeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
-	_, err := or(s, func() (int, error) { return 0, s.Store.ChangeLoginCode(ctx, phone, change) })
+	_, err := orFault(s, func() (int, error) { return 0, s.Store.ChangeLoginCode(ctx, phone, change) })
 	return err
 }
 
 func (s *faultyStore) OpenSession(
 	ctx context.Context, u service.User, sess auth.Session, use func(*auth.LoginCode) bool,
 ) (service.User, error) {
-	return or(s, func() (service.User, error) { return s.Store.OpenSession(ctx, u, sess, use) })
+	return orFault(s, func() (service.User, error) { return s.Store.OpenSession(ctx, u, sess, use) })
 }
 
 func (s *faultyStore) User(ctx context.Context, id int64) (service.User, error) {
-	return or(s, func() (service.User, error) { return s.Store.User(ctx, id) })
+	return orFault(s, func() (service.User, error) { return s.Store.User(ctx, id) })
 }
 
 func (s *faultyStore) RotateSession(ctx context.Context, r auth.Rotation) (service.User, error) {
-	return or(s, func() (service.User, error) { return s.Store.RotateSession(ctx, r) })
+	return orFault(s, func() (service.User, error) { return s.Store.RotateSession(ctx, r) })
 }
 
 func (s *faultyStore) SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error) {
-	return or(s, func() (service.User, error) { s.slides.Add(1); return s.Store.SlideSession(ctx, id, after, expires) })
+	return orFault(s, func() (service.User, error) { s.slides.Add(1); return s.Store.SlideSession(ctx, id, after, expires) })
 }
 
 func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep time.Time) error {
-	_, err := or(s, func() (int, error) { return 0, s.Store.RevokeSession(ctx, id, now, keep) })
+	_, err := orFault(s, func() (int, error) { return 0, s.Store.RevokeSession(ctx, id, now, keep) })
 	return err
 }
 
 func (s *faultyStore) CreateVoucher(ctx context.Context, v *service.Voucher, by service.Actor) error {
-	_, err := or(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, v, by) })
+	_, err := orFault(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, v, by) })
 	return err
 }
 
 func (s *faultyStore) ChangeVoucher(
 	ctx context.Context, id int64, by service.Actor, f func(*service.Voucher) (string, error),
 ) (service.Voucher, error) {
-	return or(s, func() (service.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, by, f) })
+	return orFault(s, func() (service.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, by, f) })
 }
 
 func (s *faultyStore) ChangeStock(ctx context.Context, c service.StockChange) (service.Voucher, error) {
-	return or(s, func() (service.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
+	return orFault(s, func() (service.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
 }
 
 func (s *faultyStore) BeginPayment(ctx context.Context, user int64, p service.Payment) (o service.Order, paid service.Payment, err error) {
@@ -229,47 +229,47 @@ func (s *faultyStore) BeginPayment(ctx context.Context, user int64, p service.Pa
 func (s *faultyStore) SettlePayment(
 	ctx context.Context, provider string, n service.PaymentNotice, at time.Time,
 ) (service.Settled, error) {
-	return or(s, func() (service.Settled, error) { return s.Store.SettlePayment(ctx, provider, n, at) })
+	return orFault(s, func() (service.Settled, error) { return s.Store.SettlePayment(ctx, provider, n, at) })
 }
 
 func (s *faultyStore) BeginRefund(ctx context.Context, m service.OrderMove) (service.Order, error) {
-	return or(s, func() (service.Order, error) { return s.Store.BeginRefund(ctx, m) })
+	return orFault(s, func() (service.Order, error) { return s.Store.BeginRefund(ctx, m) })
 }
 
 func (s *faultyStore) Payments(ctx context.Context, user, order int64) ([]service.Payment, error) {
-	return or(s, func() ([]service.Payment, error) { return s.Store.Payments(ctx, user, order) })
+	return orFault(s, func() ([]service.Payment, error) { return s.Store.Payments(ctx, user, order) })
 }
 
 func (s *faultyStore) FindOrders(ctx context.Context, f service.OrderSearch) ([]service.Order, error) {
-	return or(s, func() ([]service.Order, error) { return s.Store.FindOrders(ctx, f) })
+	return orFault(s, func() ([]service.Order, error) { return s.Store.FindOrders(ctx, f) })
 }
 
 func (s *faultyStore) AuditLog(ctx context.Context, f service.AuditFilter) ([]service.AuditEntry, error) {
-	return or(s, func() ([]service.AuditEntry, error) { return s.Store.AuditLog(ctx, f) })
+	return orFault(s, func() ([]service.AuditEntry, error) { return s.Store.AuditLog(ctx, f) })
 }
 
 func (s *faultyStore) Voucher(ctx context.Context, id int64) (service.Voucher, error) {
-	return or(s, func() (service.Voucher, error) { return s.Store.Voucher(ctx, id) })
+	return orFault(s, func() (service.Voucher, error) { return s.Store.Voucher(ctx, id) })
 }
 
 func (s *faultyStore) Vouchers(ctx context.Context, ids []int64) ([]service.Voucher, error) {
-	return or(s, func() ([]service.Voucher, error) { return s.Store.Vouchers(ctx, ids) })
+	return orFault(s, func() ([]service.Voucher, error) { return s.Store.Vouchers(ctx, ids) })
 }
 
 func (s *faultyStore) NewestVouchers(ctx context.Context, most int) ([]service.Voucher, error) {
-	return or(s, func() ([]service.Voucher, error) { return s.Store.NewestVouchers(ctx, most) })
+	return orFault(s, func() ([]service.Voucher, error) { return s.Store.NewestVouchers(ctx, most) })
 }
 
 func (s *faultyStore) Shop(ctx context.Context, id int64) (service.Shop, error) {
-	return or(s, func() (service.Shop, error) { return s.Store.Shop(ctx, id) })
+	return orFault(s, func() (service.Shop, error) { return s.Store.Shop(ctx, id) })
 }
 
 func (s *faultyStore) ListShops(ctx context.Context, f service.ShopFilter) ([]service.Shop, error) {
-	return or(s, func() ([]service.Shop, error) { return s.Store.ListShops(ctx, f) })
+	return orFault(s, func() ([]service.Shop, error) { return s.Store.ListShops(ctx, f) })
 }
 
 func (s *faultyStore) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]service.Voucher, error) {
-	return or(s, func() ([]service.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
+	return orFault(s, func() ([]service.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
 }
 
 func (s *faultyStore) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
@@ -280,15 +280,15 @@ func (s *faultyStore) PlaceOrders(ctx context.Context, orders []service.NewOrder
 }
 
 func (s *faultyStore) MoveOrder(ctx context.Context, m service.OrderMove) (service.Order, error) {
-	return or(s, func() (service.Order, error) { return s.Store.MoveOrder(ctx, m) })
+	return orFault(s, func() (service.Order, error) { return s.Store.MoveOrder(ctx, m) })
 }
 
 func (s *faultyStore) Order(ctx context.Context, userID, id int64) (service.Order, error) {
-	return or(s, func() (service.Order, error) { return s.Store.Order(ctx, userID, id) })
+	return orFault(s, func() (service.Order, error) { return s.Store.Order(ctx, userID, id) })
 }
 
 func (s *faultyStore) StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error) {
-	return or(s, func() ([]int64, error) { return s.Store.StoredOrders(ctx, userID, ids) })
+	return orFault(s, func() ([]int64, error) { return s.Store.StoredOrders(ctx, userID, ids) })
 }
 
 func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
@@ -299,7 +299,7 @@ func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64)
 }
 
 func (s *faultyStore) ListOrders(ctx context.Context, f service.OrderFilter) ([]service.Order, error) {
-	return or(s, func() ([]service.Order, error) { return s.Store.ListOrders(ctx, f) })
+	return orFault(s, func() ([]service.Order, error) { return s.Store.ListOrders(ctx, f) })
 }
 
 func (s *faultyStore) ClaimKeys(ctx context.Context, claims []*service.Claim) []service.KeyState {
@@ -310,7 +310,7 @@ func (s *faultyStore) ClaimKeys(ctx context.Context, claims []*service.Claim) []
 }
 
 func (s *faultyStore) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) []error {
-	if s.mute.Load() {
+	if s.failAnswers.Load() {
 		return slices.Repeat([]error{service.ErrUnavailable}, len(answers))
 	}
 	return s.Store.KeepAnswers(ctx, answers)

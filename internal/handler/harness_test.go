@@ -3,7 +3,6 @@ package handler_test
 import (
 	"context"
 	"database/sql"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,33 +15,40 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/auth"
-	"seckill/internal/salestats"
-	"seckill/internal/testenv"
-
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"seckill/internal/auth"
 	"seckill/internal/handler"
 	"seckill/internal/repo"
+	"seckill/internal/salestats"
 	"seckill/internal/service"
+	"seckill/internal/testenv"
 )
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, func() error {
+		// The caches of a handler live as long as the process. otter ends their goroutine after they are collected.
+		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
+	})
+}
 
 const (
 	adminPhone = "13900000000"
 	payTimeout = 15 * time.Minute
 )
 
-// secret signs the tokens of all environments; tests forge with it and against it.
+// secret signs the tokens of all environments.
 var secret = []byte("a signing secret for tests, 40 bytes long")
 
-// env is the whole stack behind a real listener: handlers, services and a database of its own. Only what the
-// network would bring (locks, ids, text messages) is kept in memory.
+// env is the whole stack behind a real listener: handlers, services and a separate database. Locks, ids and text
+// messages are in-memory fakes.
 type env struct {
 	t      testing.TB
 	store  *repo.Store
-	db     *faultyStore // the store as the services see it
+	db     *faultyStore // the store that the services use
 	clock  *clock
 	locks  *userLocks
 	outbox *outbox
@@ -52,7 +58,7 @@ type env struct {
 	watchers     *salestats.Watchers
 	saleWatchers *salestats.Watchers
 	returns      service.Returns
-	logs         *logBook
+	logs         *logBuffer
 
 	revoked *auth.Revocations
 	engine  *gin.Engine
@@ -60,51 +66,55 @@ type env struct {
 	http    *http.Client
 }
 
-// setup is what a test may change of the wiring. The zero value has limits, demo mode and faults off.
+// setup is the part of the wiring that a test can change. In the zero value limits, demo mode and faults are off.
 type setup struct {
-	store     *repo.Store                                      // nil: a new database
-	limits    bool                                             // cooldown and daily number of codes
-	rateLimit bool                                             // requests per caller
-	demo      bool                                             // X-Demo-Code
-	room      int                                              // purchases in flight; 0: plenty
-	lane      func(service.Lane) service.Lane                  // wraps the lock lane
-	queue     func(*faultyStore) (service.Lane, service.Queue) // the lane queue instead of it
-	ids       *ids                                             // nil: new ones
-	ready     map[string]handler.Check                         // of /readyz
-	change    func(*handler.Config)                            // the last word
-	sender    func(auth.CodeSender) auth.CodeSender
+	store       *repo.Store                                      // nil: a new one
+	limits      bool                                             // cooldown and daily number of codes
+	rateLimit   bool                                             // requests per caller
+	demo        bool                                             // X-Demo-Code
+	maxInFlight int                                              // concurrent purchases
+	lane        func(service.Lane) service.Lane                  // wraps the lock lane
+	queue       func(*faultyStore) (service.Lane, service.Queue) // lane queue instead of it
+	ids         *ids                                             // nil: new ones
+	ready       map[string]handler.Check                         // of /readyz
+	change      func(*handler.Config)                            // called last
+	sender      func(auth.CodeSender) auth.CodeSender
 }
 
-// shanghai is the zone of times without one. It has had no summer time since 1991.
+// shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
 var shanghai = time.FixedZone("Asia/Shanghai", 8*60*60)
 
-// onMariaDB says which database the tests run on.
-var onMariaDB bool
+// database opens an empty, migrated database and closes it at the end of the test.
+type database func(testing.TB) *repo.Store
 
-// TestMain runs all tests twice: on SQLite, then on MariaDB.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if code := m.Run(); code != 0 {
-		os.Exit(code)
-	}
-	if testing.Short() || flag.Lookup("test.fuzz").Value.String() != "" {
-		return
-	}
-	onMariaDB = true
-	testenv.Main(m)
+// eachDatabase runs a test on SQLite and, except in short mode, on MariaDB.
+func eachDatabase(t *testing.T, test func(t *testing.T, db database)) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, sqlite)
+	})
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		if testing.Short() {
+			t.Skip("MariaDB is not for short mode")
+		}
+		test(t, mariaDB)
+	})
 }
 
-// openStore opens an empty database that lives as long as the test. It is the one place that knows which one.
-func openStore(t testing.TB) *repo.Store {
+func mariaDB(t testing.TB) *repo.Store {
 	t.Helper()
-	if onMariaDB {
-		store, err := repo.OpenMySQL(testenv.MySQLDSN(t))
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = store.Close() })
-		_, err = store.MigrateUp(t.Context())
-		require.NoError(t, err)
-		return store
-	}
+	store, err := repo.OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	_, err = store.MigrateUp(t.Context())
+	require.NoError(t, err)
+	return store
+}
+
+// sqlite is the database of tests whose subject does not depend on the database.
+func sqlite(t testing.TB) *repo.Store {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "seckill.db")
 	empty, err := emptySQLite()
 	require.NoError(t, err)
@@ -115,7 +125,8 @@ func openStore(t testing.TB) *repo.Store {
 	return store
 }
 
-// emptySQLite is a migrated database file, made once: the migrations take longer than most tests.
+// emptySQLite returns the content of a migrated database file. It is made once, because the migrations take longer than
+// most tests.
 var emptySQLite = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "seckill-handler")
 	if err != nil {
@@ -130,25 +141,25 @@ var emptySQLite = sync.OnceValues(func() ([]byte, error) {
 	if _, err := store.MigrateUp(context.Background()); err != nil {
 		return nil, err
 	}
-	if err := store.Close(); err != nil { // the last connection folds the write-ahead log into the file
+	if err := store.Close(); err != nil { // the last Close merges the write-ahead log into the file
 		return nil, err
 	}
 	return os.ReadFile(file)
 })
 
 // newEnv wires the program as cmd/seckill does.
-func newEnv(t testing.TB, options ...func(*setup)) *env {
+func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	t.Helper()
-	s := setup{room: 64}
+	s := setup{maxInFlight: 64}
 	for _, o := range options {
 		o(&s)
 	}
 	if s.store == nil {
-		s.store = openStore(t)
+		s.store = db(t)
 	}
 	e := &env{
 		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
-		outbox: &outbox{codes: map[string]string{}}, logs: &logBook{},
+		outbox: &outbox{codes: map[string]string{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
 	tokens, err := auth.NewTokens(secret, e.clock.now)
@@ -187,7 +198,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.db, Sales: sales, Lane: lane, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.room,
+			Store: e.db, Sales: sales, Lane: lane, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: service.NewRedeemCodes(secret), Moved: e.watchers.Wake,
 		}),
 		Payments: e.payments, Watchers: e.watchers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
@@ -204,13 +215,13 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
 	t.Cleanup(e.saleWatchers.Close)
-	t.Cleanup(e.watchers.Close) // before: the server waits for its streams
+	t.Cleanup(e.watchers.Close) // runs before srv.Close, which waits for the streams
 	e.url, e.http = srv.URL, srv.Client()
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return e
 }
 
-// newMonitor makes what shows sales as they are, and lets it beat.
+// newMonitor starts the monitor of the live statistics.
 func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*salestats.Pulse, *salestats.Monitor) {
 	queued := queue != nil
 	e.saleWatchers = salestats.NewWatchers()
@@ -226,13 +237,13 @@ func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*salestats.Pul
 	}
 	monitor := salestats.NewMonitor(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
-	var beating sync.WaitGroup
-	beating.Go(func() { monitor.Run(ctx) })
-	e.t.Cleanup(func() { cancel(); beating.Wait() })
+	var running sync.WaitGroup
+	running.Go(func() { monitor.Run(ctx) })
+	e.t.Cleanup(func() { cancel(); running.Wait() })
 	return pulse, monitor
 }
 
-// login logs a phone in with a code.
+// login logs a phone in with a new code.
 func (e *env) login(phone string) client {
 	e.t.Helper()
 	e.guest().post("/api/v1/auth/code", map[string]string{"phone": phone}).want(http.StatusNoContent)
@@ -246,7 +257,7 @@ func (e *env) admin() client { e.t.Helper(); return e.login(adminPhone) }
 // buyer logs in the n-th buyer.
 func (e *env) buyer(n int) client { e.t.Helper(); return e.login(fmt.Sprintf("138%08d", n)) }
 
-// saleBody is a sale of the stock that has run for an hour and runs for another.
+// saleBody is the body that publishes a sale which began an hour ago and ends in an hour.
 func (e *env) saleBody(stock int) map[string]any {
 	now := e.clock.now()
 	return map[string]any{
@@ -255,7 +266,7 @@ func (e *env) saleBody(stock int) map[string]any {
 	}
 }
 
-// sale publishes a running sale; change may alter the body that creates it.
+// sale publishes a running sale; change modifies the body before it is sent.
 func (e *env) sale(stock int, change ...func(map[string]any)) voucherView {
 	e.t.Helper()
 	body := e.saleBody(stock)
@@ -265,7 +276,7 @@ func (e *env) sale(stock int, change ...func(map[string]any)) voucherView {
 	return decode[voucherView](e.admin().post("/api/v1/admin/vouchers", body).want(http.StatusCreated))
 }
 
-// stock reads the units left in the database.
+// stock returns the units left in the database.
 func (e *env) stock(voucherID string) int64 {
 	e.t.Helper()
 	id, err := strconv.ParseInt(voucherID, 10, 64)
@@ -275,8 +286,8 @@ func (e *env) stock(voucherID string) int64 {
 	return v.Sale.Stock
 }
 
-// checkBooks asks the database whether the promises of the design hold.
-func (e *env) checkBooks() {
+// checkInvariants checks the invariants of every sale in the database.
+func (e *env) checkInvariants() {
 	e.t.Helper()
 	books, err := e.store.Books(context.Background())
 	require.NoError(e.t, err)
@@ -290,7 +301,7 @@ var tables = []string{
 	"stock_changes", "payments", "audit_log", "idempotency_keys",
 }
 
-// dump writes every row of every table down, to compare before and after.
+// dump returns every row of every table as text, for comparisons.
 func (e *env) dump() string { e.t.Helper(); return e.dumpOf(tables...) }
 
 func (e *env) dumpOf(tables ...string) string {
@@ -316,7 +327,7 @@ func writeRows(t testing.TB, b *strings.Builder, table string, rows *sql.Rows) {
 		}
 		require.NoError(t, rows.Scan(into...))
 		for i, v := range values {
-			if text, ok := v.([]byte); ok { // MariaDB's texts
+			if text, ok := v.([]byte); ok { // MariaDB returns text as bytes
 				values[i] = string(text)
 			}
 		}

@@ -15,32 +15,33 @@ import (
 	"seckill/internal/service"
 )
 
-// readyTimeout bounds /readyz: a dependency that hangs is not ready.
+// readyTimeout bounds all checks of /readyz. A check that takes longer has failed.
 const readyTimeout = 2 * time.Second
 
-// Check asks a dependency whether it works; nil means that it does.
+// Check reports whether a dependency works. A non-nil error is the reason why it does not. Checks run concurrently and
+// must return when ctx is done.
 type Check func(ctx context.Context) error
 
-// healthOut is the answer of a server that is well.
+// healthOut is the body of a successful check.
 type healthOut struct {
 	Status string `json:"status"`
 }
 
-// health says that the process runs, whatever became of its dependencies: restarting it would not bring them back.
+// health answers 200 while the process runs, even if a dependency is down: a restart would not repair that.
 func health(c *gin.Context) error { return writeJSON(c, http.StatusOK, healthOut{"ok"}) }
 
-// notReadyError says which checks failed, and why.
+// notReadyError holds the errors of the failed checks by dependency.
 type notReadyError struct{ reasons map[string]error }
 
 func (e *notReadyError) Error() string { return fmt.Sprintf("not ready: %v", e.reasons) }
 func (e *notReadyError) Unwrap() error { return service.ErrUnavailable }
 
-// detail names the checks; the reasons, which hold addresses, are for the log.
+// detail lists the failed dependencies without the errors, which may contain addresses.
 func (e *notReadyError) detail() string {
 	return "not ready: " + strings.Join(slices.Sorted(maps.Keys(e.reasons)), ", ")
 }
 
-// ready says whether orders can be taken: every dependency answers.
+// ready returns a handler that answers 200 if all checks succeed within readyTimeout.
 func ready(checks map[string]Check) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)

@@ -15,16 +15,16 @@ import (
 	"seckill/internal/service"
 )
 
-// hmdpHandler serves the pages of hm-dianping, a public teaching project, as its own backend does (docs/hmdp.md): one
-// envelope for everything, business failures with status 200 and a message that the page shows as it is, 401 without
-// a body, which sends the page to its login.
+// hmdpHandler serves the API of hm-dianping, a public teaching project, to that project's pages (docs/hmdp.md). Every
+// answer has the same envelope. A business failure has status 200 and a message that the page displays. An answer 401
+// has no body and makes the page open its login.
 type hmdpHandler struct {
 	errors   *errorWriter
 	auth     *auth.Service
 	shops    service.ShopStore
 	vouchers *service.Vouchers
 	orders   *service.Orders
-	zone     *time.Location // of the times, which these pages write without one
+	zone     *time.Location // of times, which these pages write without a zone
 	demo     bool
 	now      func() time.Time
 	lists    snapshots[int64, *service.Catalog] // by shop
@@ -32,20 +32,20 @@ type hmdpHandler struct {
 	shopPages *otter.Cache[shopQuery, []byte]
 }
 
-// hmdpPatience is how long these pages may wait: they give up after 2 s, and then cannot say what was wrong.
-const hmdpPatience = 1700 * time.Millisecond
+// hmdpTimeout bounds a request of these pages. They time out after 2 s and then cannot display the reason.
+const hmdpTimeout = 1700 * time.Millisecond
 
-// routes adds the routes. The pages' proxy strips /api, but not everybody's does.
-func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, counted gin.HandlerFunc) {
+// routes registers each route with and without the prefix /api, which only some proxies in front of the pages strip.
+func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, countAnswer gin.HandlerFunc) {
 	user, admin, visitor := h.wrap(h.authenticate), h.wrap(h.admin), h.wrap(h.visitor)
-	reads := shed(maxReads, h.fail)
+	reads := limitConcurrency(maxReads, h.fail)
 	for _, prefix := range []string{"", "/api"} {
-		g := r.Group(prefix, within(hmdpPatience), h.wrap(limitBody))
+		g := r.Group(prefix, withTimeout(hmdpTimeout), h.wrap(limitBody))
 		g.POST("/user/code", h.wrap(limits.codes), h.wrap(h.sendCode))
 		g.POST("/user/login", h.wrap(limits.logins), h.wrap(h.login))
 		g.POST("/user/logout", user, h.wrap(h.logout))
 		g.GET("/user/me", user, h.wrap(h.me))
-		g.GET("/user/info/:id", visitor, h.wrap(h.nothing))
+		g.GET("/user/info/:id", visitor, h.wrap(h.noData))
 
 		g.GET("/shop-type/list", visitor, h.wrap(h.shopTypes))
 		g.GET("/shop/of/type", visitor, reads, h.wrap(h.shopsOfType))
@@ -54,15 +54,15 @@ func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, counted gin.HandlerF
 		g.POST("/voucher", admin, h.wrap(h.createVoucher))
 		g.POST("/voucher/seckill", admin, h.wrap(h.createSale))
 
-		g.POST("/voucher-order/seckill/:id", counted, user, h.wrap(limits.orders), h.wrap(h.place))
+		g.POST("/voucher-order/seckill/:id", countAnswer, user, h.wrap(limits.orders), h.wrap(h.place))
 
 		g.GET("/blog/hot", visitor, h.wrap(h.noBlogs))
 		g.GET("/blog/of/me", visitor, h.wrap(h.noBlogs))
-		g.GET("/blog/of/follow", visitor, h.wrap(h.nothing))
+		g.GET("/blog/of/follow", visitor, h.wrap(h.noData))
 	}
 }
 
-// hmdpOut is the envelope of an answer that went well. The pages take "data": null for something, so it is left out.
+// hmdpOut is the envelope of a successful answer. The pages treat "data": null as data, so empty data is omitted.
 type hmdpOut struct {
 	Success bool `json:"success"`
 	Data    any  `json:"data,omitempty"`
@@ -72,18 +72,18 @@ func (h *hmdpHandler) write(c *gin.Context, data any) error {
 	return writeJSON(c, http.StatusOK, hmdpOut{Success: true, Data: data})
 }
 
-// nothing is the answer to what is not served and the pages ask for all the same: they look whether there are data.
-func (h *hmdpHandler) nothing(c *gin.Context) error { return h.write(c, nil) }
+// noData answers routes of unsupported features for which the pages check whether data is present.
+func (h *hmdpHandler) noData(c *gin.Context) error { return h.write(c, nil) }
 
-// noBlogs is that to lists which the pages walk through without looking.
+// noBlogs answers routes of unsupported features for which the pages iterate over data without a check.
 func (h *hmdpHandler) noBlogs(c *gin.Context) error { return h.write(c, []struct{}{}) }
 
-// hmdpError is a failure of these routes alone. The text is for the person in front of the page.
+// hmdpError is a failure that only these routes have. The page displays its text.
 type hmdpError string
 
 func (e hmdpError) Error() string { return string(e) }
 
-// hmdpMessages are what a person hears for each code of the API.
+// hmdpMessages are the messages that the page displays, by code of the API.
 var hmdpMessages = map[string]string{
 	"sale_not_started":  "秒杀尚未开始",
 	"sale_ended":        "秒杀已经结束",
@@ -99,7 +99,8 @@ var hmdpMessages = map[string]string{
 	"internal":          "服务器异常",
 }
 
-// hmdpFailures are the answers of these messages, written once: at the end of a sale nearly everybody gets one.
+// hmdpFailures are the encoded bodies of hmdpMessages. They are encoded once, because most answers after a sale has
+// sold out are such failures.
 var hmdpFailures = func() map[string][]byte {
 	bodies := make(map[string][]byte, len(hmdpMessages))
 	for code, message := range hmdpMessages {
@@ -112,7 +113,7 @@ func hmdpFailure(message string) []byte {
 	return append(appendString([]byte(`{"success":false,"errorMsg":`), message), '}')
 }
 
-// wrap adapts a handler or a middleware: on an error the answer is written and the chain ends.
+// wrap adapts a handler or a middleware: it writes the answer to an error and ends the chain.
 func (h *hmdpHandler) wrap(f func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if err := f(c); err != nil {
@@ -132,43 +133,43 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure(string(own)))
 		return
 	case errors.As(err, &invalid):
-		writeBody(c, http.StatusOK, jsonType, hmdpFailure(hmdpComplaint(invalid)))
+		writeBody(c, http.StatusOK, jsonType, hmdpFailure(invalidMessage(invalid)))
 		return
 	case errors.Is(err, service.ErrWrongCode):
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure("验证码错误"))
 		return
 	}
-	p, retryAfter, heard := h.errors.judge(c, err)
+	p, retryAfter, ok := h.errors.classify(c, err)
 	switch {
-	case !heard:
+	case !ok:
 	case p.Status == http.StatusUnauthorized:
 		c.AbortWithStatus(http.StatusUnauthorized)
 	case p.Status >= http.StatusInternalServerError && !errors.Is(err, service.ErrOverloaded):
 		if retryAfter > 0 {
 			c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retryAfter.Seconds()))))
 		}
-		writeBody(c, p.Status, jsonType, hmdpRefusal(&p))
+		writeBody(c, p.Status, jsonType, hmdpBody(&p))
 	default:
-		writeBody(c, http.StatusOK, jsonType, hmdpRefusal(&p))
+		writeBody(c, http.StatusOK, jsonType, hmdpBody(&p))
 	}
 }
 
-// hmdpRefusal is the body for a problem of the API. One that has no message here is told in the API's words.
-func hmdpRefusal(p *problem) []byte {
+// hmdpBody returns the body for a problem of the API. A code that is not in hmdpMessages gets the problem's title.
+func hmdpBody(p *problem) []byte {
 	if body, ok := hmdpFailures[p.Code]; ok {
 		return body
 	}
 	return hmdpFailure(p.Title)
 }
 
-// hmdpNames are the names of fields in these routes' bodies where they are others than in the API.
-var hmdpNames = map[string]string{
+// hmdpFields maps field names of the API to the different names in the bodies of these routes.
+var hmdpFields = map[string]string{
 	"shop_id": "shopId", "sub_title": "subTitle", "pay_value": "payValue", "actual_value": "actualValue",
 	"begin_at": "beginTime", "end_at": "endTime",
 }
 
-// hmdpComplaint says what is wrong with a request.
-func hmdpComplaint(e *service.InvalidError) string {
+// invalidMessage returns the message for an invalid request: it names the wrong fields.
+func invalidMessage(e *service.InvalidError) string {
 	names := make([]string, len(e.Fields))
 	for i, f := range e.Fields {
 		switch f.Field {
@@ -178,14 +179,15 @@ func hmdpComplaint(e *service.InvalidError) string {
 			return "验证码错误"
 		}
 		names[i] = f.Field
-		if name, ok := hmdpNames[f.Field]; ok {
+		if name, ok := hmdpFields[f.Field]; ok {
 			names[i] = name
 		}
 	}
 	return "参数错误：" + strings.Join(names, "、")
 }
 
-// formatTime writes a moment as these pages read it: without a zone, and without the fraction that hardly any has.
+// formatTime formats a time in the zone of the pages, without the zone itself, and with milliseconds only if they are
+// not zero.
 func (h *hmdpHandler) formatTime(t time.Time) string {
 	t = t.In(h.zone)
 	if t.Nanosecond() != 0 {
@@ -194,7 +196,7 @@ func (h *hmdpHandler) formatTime(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05")
 }
 
-// parseTime reads such a time; seconds may be left out. The field is for the complaint.
+// parseTime parses a time in the zone of the pages; seconds are optional. The error names the field.
 func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) {
 	if text == nil {
 		return nil, nil
@@ -207,8 +209,8 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 	return nil, service.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }
 
-// bindLoosely is bind for these pages, which send more than is read here.
-func bindLoosely(c *gin.Context, dst any) error {
+// bindLenient is bind for these pages: it ignores unknown fields.
+func bindLenient(c *gin.Context, dst any) error {
 	dec, err := objectDecoder(c)
 	if err != nil {
 		return err

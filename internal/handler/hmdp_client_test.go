@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// page is what the course's pages do: a prefix, a token that was read once, an envelope.
+// page is a client of the hm-dianping routes: with a prefix, a bare token and an envelope.
 type page struct {
 	client
 	prefix string
 }
 
-// page is a page that nobody has logged in at. prefix is "", as the course's proxy makes it, or "/api".
+// page returns a client that is not logged in. prefix is "", which the project's own proxy produces, or "/api".
 func (e *env) page(prefix string) page { return page{e.guest(), prefix} }
 
-// pageOf logs a phone in.
+// pageOf logs a phone in and returns the client.
 func (e *env) pageOf(phone string) page {
 	e.t.Helper()
 	p := e.page("")
@@ -32,11 +32,11 @@ func (e *env) pageOf(phone string) page {
 func (p page) get(path string) reply            { p.t.Helper(); return p.do("GET", path, nil) }
 func (p page) post(path string, body any) reply { p.t.Helper(); return p.do("POST", path, body) }
 
-// do sends a request and holds the answer against what is true of all of them.
+// do sends a request and checks what all answers have in common.
 func (p page) do(method, path string, body any) reply {
 	p.t.Helper()
 	token := p.token
-	p.token = "" // the client would call it a bearer token
+	p.token = "" // the embedded client would send it as a bearer token
 	req := p.request(p.env.url, method, p.prefix+path, body)
 	if token != "" {
 		req.Header.Set("authorization", token)
@@ -51,20 +51,20 @@ func (p page) do(method, path string, body any) reply {
 	return r
 }
 
-// reply is an answer to a page.
+// reply is an answer with its envelope.
 type reply struct {
 	answer
 	envelope map[string]any
 }
 
-// check reads the envelope. Numbers stay as they are written.
+// check decodes the envelope, with numbers as json.Number, and validates it.
 func (r *reply) check() {
 	t := r.t
 	t.Helper()
 	assert.Equal(t, "nosniff", r.header.Get("X-Content-Type-Options"), r.what)
 	assert.NotEmpty(t, r.header.Get("X-Request-Id"), r.what)
 	if r.status == http.StatusUnauthorized {
-		require.Empty(t, r.body, "%s: the page goes to its login, and reads nothing", r.what)
+		require.Empty(t, r.body, "%s: the pages ignore the body of a 401", r.what)
 		return
 	}
 	require.Equal(t, "application/json; charset=utf-8", r.header.Get("Content-Type"), "%s: %s", r.what, r.body)
@@ -84,7 +84,7 @@ func (r *reply) check() {
 	}
 }
 
-// data stops the test unless the answer is a success with data.
+// data returns the data of a success and stops the test if there is none.
 func (r reply) data() any {
 	r.t.Helper()
 	require.Equal(r.t, true, r.envelope["success"], "%s: %d %s", r.what, r.status, r.body)
@@ -125,24 +125,24 @@ func (r reply) list() []map[string]any {
 	return list
 }
 
-// fails stops the test unless this is what the person hears.
+// fails stops the test unless the answer is a failure with this message.
 func (r reply) fails(message string) {
 	r.t.Helper()
 	require.Equal(r.t, http.StatusOK, r.status, "%s: %s", r.what, r.body)
 	require.Equal(r.t, map[string]any{"success": false, "errorMsg": message}, r.envelope, r.what)
 }
 
-// broken stops the test unless the server says that it has a trouble of its own.
+// broken stops the test unless the answer is a server error with this status.
 func (r reply) broken(status int) {
 	r.t.Helper()
 	require.Equal(r.t, status, r.status, "%s: %s", r.what, r.body)
 	require.Equal(r.t, map[string]any{"success": false, "errorMsg": "服务器异常"}, r.envelope, r.what)
 }
 
-// loggedOut stops the test unless the page is sent to its login.
+// loggedOut stops the test unless the answer is 401.
 func (r reply) loggedOut() { r.t.Helper(); r.want(http.StatusUnauthorized) }
 
-// eachPrefix runs a test as the pages come through a proxy that strips /api, and through one that does not.
+// eachPrefix runs a test without the prefix /api, which some proxies strip, and with it.
 func eachPrefix(t *testing.T, fn func(t *testing.T, prefix string)) {
 	for name, prefix := range map[string]string{"root": "", "api": "/api"} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); fn(t, prefix) })

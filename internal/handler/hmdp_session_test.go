@@ -10,93 +10,103 @@ import (
 	"seckill/internal/service"
 )
 
-// TestPageSessionSlides: the token is read once and works for as long as somebody uses it, if only to look around.
-func TestPageSessionSlides(t *testing.T) {
+// TestHmdpSessionIsExtendedByUse: requests extend the idle timeout of the session, even on routes without login.
+func TestHmdpSessionIsExtendedByUse(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, p := e.sale(5), e.pageOf(phone)
-	for range 3 {
-		e.clock.advance(29 * time.Minute)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, p := e.sale(5), e.pageOf(phone)
+		for range 3 {
+			e.clock.advance(29 * time.Minute)
+			p.get("/user/me").object()
+		}
+		for _, path := range []string{
+			"/shop-type/list", "/shop/of/type?typeId=1", "/shop/1", "/voucher/list/1", "/blog/hot", "/blog/of/me", "/blog/of/follow",
+			"/user/info/1",
+		} {
+			e.clock.advance(29 * time.Minute)
+			p.get(path)
+		}
+		e.clock.advance(30*time.Minute - time.Millisecond)
+		p.post("/voucher-order/seckill/"+v.ID, nil).fails("秒杀已经结束") // still logged in; the sale is over
+		e.clock.advance(30 * time.Minute)
+		p.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
+		p.get("/user/me").loggedOut()
+	})
+}
+
+// TestHmdpSessionIsCached: a thousand requests within a minute read the session from the store once.
+func TestHmdpSessionIsCached(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, p := e.sale(1), e.pageOf(phone)
+		p.post("/voucher-order/seckill/"+v.ID, nil).text()
+		require.Zero(t, e.db.slides.Load())
+		e.clock.advance(time.Minute)
+		for range 1000 {
+			p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
+		}
+		require.EqualValues(t, 1, e.db.slides.Load())
+	})
+}
+
+// TestHmdpSessionOnOtherInstances: a session is in the database, so it is valid on every instance and after a restart,
+// and a logout ends it everywhere.
+func TestHmdpSessionOnOtherInstances(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		one := newEnv(t, db)
+		other := func() *env { return newEnv(t, db, func(s *setup) { s.store = one.store }) }
+		at := func(e *env, p page) page { p.env = e; return p }
+		two, p := other(), one.pageOf(phone)
+		at(two, p).get("/user/me").object()
+		for _, e := range []*env{one, two} { // only the second instance serves the session for an hour
+			e.clock.advance(29 * time.Minute)
+		}
+		at(two, p).get("/user/me").object()
+		for _, e := range []*env{one, two} {
+			e.clock.advance(29 * time.Minute)
+		}
 		p.get("/user/me").object()
-	}
-	for _, path := range []string{
-		"/shop-type/list", "/shop/of/type?typeId=1", "/shop/1", "/voucher/list/1", "/blog/hot", "/blog/of/me", "/blog/of/follow",
-		"/user/info/1",
-	} {
-		e.clock.advance(29 * time.Minute)
-		p.get(path)
-	}
-	e.clock.advance(30*time.Minute - time.Millisecond)
-	p.post("/voucher-order/seckill/"+v.ID, nil).fails("秒杀已经结束") // logged in, after all these hours
-	e.clock.advance(30 * time.Minute)
-	p.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
-	p.get("/user/me").loggedOut()
+
+		p.post("/user/logout", nil).none()
+		require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
+		at(two, p).get("/user/me").loggedOut()
+		restarted := other()
+		restarted.clock.advance(time.Hour)
+		at(restarted, p).get("/user/me").loggedOut()
+	})
 }
 
-// TestPageSessionCostsNoQuery: a thousand clicks in a minute ask the store for the session once.
-func TestPageSessionCostsNoQuery(t *testing.T) {
+// TestHmdpSessionSurvivesStoreOutage: a cached session remains valid while the store is down.
+func TestHmdpSessionSurvivesStoreOutage(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, p := e.sale(1), e.pageOf(phone)
-	p.post("/voucher-order/seckill/"+v.ID, nil).text()
-	require.Zero(t, e.db.slides.Load())
-	e.clock.advance(time.Minute)
-	for range 1000 {
-		p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
-	}
-	require.EqualValues(t, 1, e.db.slides.Load())
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{service.ErrSoldOut} } })
+		v, p := e.sale(5), e.pageOf(phone)
+		p.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足") // caches the sale
+		e.db.fail(func() error { return service.ErrUnavailable })
+		e.clock.advance(20 * time.Minute)
+		p.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
+		stranger := newEnv(t, db, func(s *setup) { s.store = e.store })
+		stranger.db.fail(func() error { return service.ErrUnavailable })
+		p.env = stranger
+		p.get("/user/me").broken(http.StatusServiceUnavailable)
+		require.Len(t, p.get("/shop-type/list").list(), 10)
+	})
 }
 
-// TestPageSessionOnOtherInstances: it is in the database, so it works everywhere and after a restart, and a logout
-// ends it everywhere.
-func TestPageSessionOnOtherInstances(t *testing.T) {
+// TestHmdpSessionOfDeletedUser: the session of a deleted user is invalid.
+func TestHmdpSessionOfDeletedUser(t *testing.T) {
 	t.Parallel()
-	one := newEnv(t)
-	other := func() *env { return newEnv(t, func(s *setup) { s.store = one.store }) }
-	at := func(e *env, p page) page { p.env = e; return p }
-	two, p := other(), one.pageOf(phone)
-	at(two, p).get("/user/me").object()
-	for _, e := range []*env{one, two} { // only the second sees him for an hour
-		e.clock.advance(29 * time.Minute)
-	}
-	at(two, p).get("/user/me").object()
-	for _, e := range []*env{one, two} {
-		e.clock.advance(29 * time.Minute)
-	}
-	p.get("/user/me").object()
-
-	p.post("/user/logout", nil).none()
-	require.NoError(t, two.revoked.Load(t.Context())) // what the poller does twice a second
-	at(two, p).get("/user/me").loggedOut()
-	restarted := other()
-	restarted.clock.advance(time.Hour)
-	at(restarted, p).get("/user/me").loggedOut()
-}
-
-// TestPageSessionWhileTheStoreIsDown: who is in stays in. Buying is the lane's business.
-func TestPageSessionWhileTheStoreIsDown(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{service.ErrSoldOut} } })
-	v, p := e.sale(5), e.pageOf(phone)
-	p.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足") // the sale is known from now on
-	e.db.fail(func() error { return service.ErrUnavailable })
-	e.clock.advance(20 * time.Minute)
-	p.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
-	stranger := newEnv(t, func(s *setup) { s.store = e.store })
-	stranger.db.fail(func() error { return service.ErrUnavailable })
-	p.env = stranger
-	p.get("/user/me").broken(http.StatusServiceUnavailable)
-	require.Len(t, p.get("/shop-type/list").list(), 10)
-}
-
-// TestPageSessionOfNobody: a user who is gone is not logged in.
-func TestPageSessionOfNobody(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	p := e.pageOf(phone)
-	_, err := e.store.Pools()["write"].ExecContext(t.Context(), "DELETE FROM users")
-	require.NoError(t, err)
-	p.get("/user/me").loggedOut()
-	e.clock.advance(time.Minute)
-	p.post("/voucher-order/seckill/1", nil).loggedOut()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		p := e.pageOf(phone)
+		_, err := e.store.Pools()["write"].ExecContext(t.Context(), "DELETE FROM users")
+		require.NoError(t, err)
+		p.get("/user/me").loggedOut()
+		e.clock.advance(time.Minute)
+		p.post("/voucher-order/seckill/1", nil).loggedOut()
+	})
 }

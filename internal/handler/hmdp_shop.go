@@ -14,10 +14,10 @@ import (
 	"seckill/internal/service"
 )
 
-// hmdpPageSize is how many shops the pages show at a time, and hmdpPages how many times they may ask for more.
+// hmdpPageSize is the number of shops on a page, which the pages expect. hmdpPages is the highest page number accepted.
 const hmdpPageSize, hmdpPages = 5, 100_000
 
-// hmdpShopType is a kind of shop as the pages read it.
+// hmdpShopType is the JSON form of a shop type.
 type hmdpShopType struct {
 	ID   ID     `json:"id"`
 	Name string `json:"name"`
@@ -34,8 +34,8 @@ func (h *hmdpHandler) shopTypes(c *gin.Context) error {
 	return h.write(c, out)
 }
 
-// hmdpShop is a shop as the pages read it. They split images without looking, show avgPrice as yuan, and divide score
-// by ten themselves.
+// hmdpShop is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
+// yuan, and divide score by ten.
 type hmdpShop struct {
 	ID        ID       `json:"id"`
 	Name      string   `json:"name"`
@@ -74,26 +74,26 @@ func (h *hmdpHandler) shop(c *gin.Context) error {
 	})
 }
 
-// shopQuery is what a page of shops shows: a shop, or some of a type.
+// shopQuery is the cache key of an answer: one shop, or a page of the shops of a type.
 type shopQuery struct {
 	id, typeID int64
 	skip       int
 }
 
-// Bodies of pages of shops are shared for shopsKept; maxShopPages bounds their number.
-const shopsKept, maxShopPages = time.Second, 1000
+// Encoded answers about shops are cached for shopsTTL; maxShopPages bounds their number.
+const shopsTTL, maxShopPages = time.Second, 1000
 
 func newShopPages() *otter.Cache[shopQuery, []byte] {
 	return otter.Must(&otter.Options[shopQuery, []byte]{
-		MaximumSize: maxShopPages, ExpiryCalculator: otter.ExpiryWriting[shopQuery, []byte](shopsKept),
+		MaximumSize: maxShopPages, ExpiryCalculator: otter.ExpiryWriting[shopQuery, []byte](shopsTTL),
 	})
 }
 
-// writeShops answers with what read returns, or has returned less than shopsKept ago. Callers share the read, so it does
-// not end with the one who began it.
+// writeShops writes the result of read, cached for shopsTTL. Concurrent requests share one call of read, which is
+// therefore not cancelled with the request that started it.
 func (h *hmdpHandler) writeShops(c *gin.Context, q shopQuery, read func(context.Context) (any, error)) error {
 	load := func(ctx context.Context, _ shopQuery) ([]byte, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hmdpPatience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hmdpTimeout)
 		defer cancel()
 		data, err := read(ctx)
 		if err != nil {
@@ -109,7 +109,7 @@ func (h *hmdpHandler) writeShops(c *gin.Context, q shopQuery, read func(context.
 	return nil
 }
 
-// shopsOfType shows a page of the shops of a type, the nearest first if the page says where it is.
+// shopsOfType returns a page of the shops of a type, the nearest first if the query has a position.
 func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	f := service.ShopFilter{Limit: hmdpPageSize}
 	var ok bool
@@ -151,7 +151,7 @@ func (h *hmdpHandler) listShops(ctx context.Context, f service.ShopFilter) ([]hm
 	return out, nil
 }
 
-// position reads where the caller is; nil if he does not say.
+// position reads the position of the client from the query; nil if it is absent.
 func position(c *gin.Context) (*service.Place, error) {
 	if c.Query("x") == "" || c.Query("y") == "" {
 		return nil, nil
@@ -167,8 +167,8 @@ func position(c *gin.Context) (*service.Place, error) {
 	return &service.Place{X: x, Y: y}, nil
 }
 
-// degrees reads a number between -most and most.
+// degrees parses a number between -most and most.
 func degrees(s string, most float64) (float64, bool) {
 	d, err := strconv.ParseFloat(s, 64)
-	return d, err == nil && d >= -most && d <= most // which NaN is not
+	return d, err == nil && d >= -most && d <= most // false for NaN
 }

@@ -8,7 +8,7 @@ import (
 	"seckill/internal/service"
 )
 
-// authenticate lets only those pass who are logged in. The header holds the token that login gave and nothing else.
+// authenticate rejects requests without a valid session. The Authorization header holds the bare token from login.
 func (h *hmdpHandler) authenticate(c *gin.Context) error {
 	token := c.GetHeader("Authorization")
 	if token == "" {
@@ -22,7 +22,7 @@ func (h *hmdpHandler) authenticate(c *gin.Context) error {
 	return nil
 }
 
-// admin lets only admins pass.
+// admin rejects requests of other users than admins.
 func (h *hmdpHandler) admin(c *gin.Context) error {
 	if err := h.authenticate(c); err != nil {
 		return err
@@ -33,16 +33,17 @@ func (h *hmdpHandler) admin(c *gin.Context) error {
 	return nil
 }
 
-// visitor lets everybody pass. Somebody who is logged in and looks around is not idle: his session goes on.
+// visitor accepts every request. With a valid token it extends the idle timeout of the session; an invalid token is
+// ignored.
 func (h *hmdpHandler) visitor(c *gin.Context) error {
-	_ = h.authenticate(c) // a token that is over is no reason to show nothing
+	_ = h.authenticate(c)
 	return nil
 }
 
 func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	phone := c.Query("phone")
 	if abroad, ok := strings.CutPrefix(phone, " "); ok {
-		phone = "+" + abroad // the page writes the number into the address as it is, where + is a space
+		phone = "+" + abroad // the page does not escape the + in the URL, where it stands for a space
 	}
 	code, err := h.auth.SendCode(c.Request.Context(), phone)
 	if err != nil {
@@ -51,7 +52,7 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	if h.demo {
 		c.Header("X-Demo-Code", code)
 	}
-	return h.nothing(c)
+	return h.noData(c)
 }
 
 func (h *hmdpHandler) login(c *gin.Context) error {
@@ -60,7 +61,7 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 		Code     string `json:"code"`
 		Password string `json:"password"`
 	}
-	if err := bindLoosely(c, &in); err != nil {
+	if err := bindLenient(c, &in); err != nil {
 		return err
 	}
 	if in.Code == "" && in.Password != "" {
@@ -77,10 +78,10 @@ func (h *hmdpHandler) logout(c *gin.Context) error {
 	if err := h.auth.Logout(c.Request.Context(), caller(c)); err != nil {
 		return err
 	}
-	return h.nothing(c)
+	return h.noData(c)
 }
 
-// hmdpUser is a user as the pages read it.
+// hmdpUser is the JSON form of a user.
 type hmdpUser struct {
 	ID       ID     `json:"id"`
 	NickName string `json:"nickName"`

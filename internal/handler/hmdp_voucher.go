@@ -15,8 +15,8 @@ import (
 	"seckill/internal/service"
 )
 
-// hmdpVoucher is a voucher as the pages read it. A type that is no number is true for them, and a time that is null is
-// the year 1970, which hides the voucher.
+// hmdpVoucher is the JSON form of a voucher. The type must be a number, because the pages treat any string as true.
+// Absent times must be omitted, because the pages read null as the year 1970 and then hide the voucher.
 type hmdpVoucher struct {
 	ID          ID     `json:"id"`
 	ShopID      ID     `json:"shopId"`
@@ -31,8 +31,8 @@ type hmdpVoucher struct {
 	EndTime     string `json:"endTime,omitempty"`
 }
 
-// vouchersOfShop shows what can be bought there now or later. The pages write ¥ before every price, so vouchers in
-// other currencies are not for them.
+// vouchersOfShop lists the vouchers of a shop that can be bought now or later. The pages display every price with ¥, so
+// vouchers in other currencies are left out.
 func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 	shopID, err := pathID(c)
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *hmdpHandler) listOfShop(ctx context.Context, shopID int64, catalog *ser
 		}
 	}
 	out := make([]hmdpVoucher, 0, len(vouchers))
-	for _, v := range slices.Backward(vouchers) { // the oldest first, as the course's backend has it
+	for _, v := range slices.Backward(vouchers) { // oldest first, as in hm-dianping
 		if v.Currency == service.DefaultCurrency {
 			out = append(out, h.voucher(v))
 		}
@@ -74,7 +74,7 @@ func (h *hmdpHandler) listOfShop(ctx context.Context, shopID int64, catalog *ser
 	}
 	snap := newSnapshot(body)
 	if ok {
-		h.lists.put(shopID, made[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
+		h.lists.put(shopID, cachedSnapshot[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
 	}
 	return snap, nil
 }
@@ -90,7 +90,8 @@ func (h *hmdpHandler) voucher(v *service.Voucher) hmdpVoucher {
 	return o
 }
 
-// hmdpVoucherIn is the body of both routes that publish. The course's type is not read: the route says it.
+// hmdpVoucherIn is the body of both routes that publish a voucher. The route determines the type, so the body's type is
+// ignored.
 type hmdpVoucherIn struct {
 	ShopID      *ID     `json:"shopId"`
 	Title       *string `json:"title"`
@@ -112,16 +113,16 @@ func (in *hmdpVoucherIn) fields() service.VoucherFields {
 
 func (h *hmdpHandler) createVoucher(c *gin.Context) error {
 	var in hmdpVoucherIn
-	if err := bindLoosely(c, &in); err != nil {
+	if err := bindLenient(c, &in); err != nil {
 		return err
 	}
 	return h.create(c, service.VoucherInput{VoucherFields: in.fields()})
 }
 
-// createSale publishes a voucher for a flash sale: one for each user, as the course has it.
+// createSale publishes a flash sale with a limit of one order per user, as in hm-dianping.
 func (h *hmdpHandler) createSale(c *gin.Context) error {
 	var in hmdpVoucherIn
-	if err := bindLoosely(c, &in); err != nil {
+	if err := bindLenient(c, &in); err != nil {
 		return err
 	}
 	v := service.VoucherInput{VoucherFields: in.fields(), Stock: in.Stock}
@@ -145,13 +146,13 @@ func (h *hmdpHandler) create(c *gin.Context, in service.VoucherInput) error {
 	return h.write(c, ID(v.ID))
 }
 
-// place buys a unit and answers the order's id. In the lane queue that is one which waits for the database.
+// place buys a unit and writes the order's id. In lane queue the order may not be committed yet.
 func (h *hmdpHandler) place(c *gin.Context) error {
 	voucherID, err := pathID(c)
 	if err != nil {
 		return err
 	}
-	id, err := h.placeInTime(c.Request.Context(), caller(c).UserID, voucherID)
+	id, err := h.placeWithin(c.Request.Context(), caller(c).UserID, voucherID)
 	if err != nil {
 		return err
 	}
@@ -161,9 +162,10 @@ func (h *hmdpHandler) place(c *gin.Context) error {
 	return nil
 }
 
-// placeInTime is Orders.Place for buyers who give up, with ctx, sooner than a purchase may last. One that is not over by
-// then goes on to its end: whoever presses again hears of it.
-func (h *hmdpHandler) placeInTime(ctx context.Context, userID, voucherID int64) (int64, error) {
+// placeWithin is Orders.Place with the deadline of ctx, which is shorter than a purchase may take. A purchase that
+// exceeds it continues, and the next request of the buyer returns its outcome. Errors: those of Orders.Place;
+// service.ErrUnavailable if ctx ends first.
+func (h *hmdpHandler) placeWithin(ctx context.Context, userID, voucherID int64) (int64, error) {
 	type outcome struct {
 		id  int64
 		err error
@@ -177,13 +179,13 @@ func (h *hmdpHandler) placeInTime(ctx context.Context, userID, voucherID int64) 
 			}
 			done <- o
 		}()
-		order, err := h.orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0) // it has a time of its own
+		order, err := h.orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0) // has its own timeout
 		o = outcome{order.ID, err}
 	}()
 	select {
 	case o := <-done:
 		return o.id, o.err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: the purchase lasts longer than the page waits", service.ErrUnavailable)
+		return 0, fmt.Errorf("%w: the purchase exceeded the timeout of the page", service.ErrUnavailable)
 	}
 }

@@ -19,17 +19,18 @@ const (
 	maxKey         = 255
 )
 
-// keyHandler lets requests with an Idempotency-Key through once, and repeats their answer. It belongs behind the
-// caller's token and limits, before every POST that changes something, but that which places orders. Requests without a key pass at once.
+// keyHandler runs a request with an Idempotency-Key once and replays its answer to repetitions. Its middleware belongs
+// after authentication and rate limits, on every POST that changes something except the one that places orders, whose
+// keys are stored with the orders. Requests without a key pass through.
 type keyHandler struct{ keys *service.Idempotency }
 
-// once is for every route but that which places orders, whose keys are stored with the orders.
-func (h *keyHandler) once(c *gin.Context) error {
-	name, print, body, err := requestKey(c)
-	if err != nil || name == "" {
+// idempotent is the middleware.
+func (h *keyHandler) idempotent(c *gin.Context) error {
+	key, sum, body, err := requestKey(c)
+	if err != nil || key == "" {
 		return err
 	}
-	r := service.KeyedRequest{UserID: caller(c).UserID, Key: name, Fingerprint: print}
+	r := service.KeyedRequest{UserID: caller(c).UserID, Key: key, Fingerprint: sum}
 	answer, replayed, err := h.keys.Once(c.Request.Context(), r, func(ctx context.Context) service.Answer {
 		return capture(ctx, c, body)
 	})
@@ -46,25 +47,26 @@ func (h *keyHandler) once(c *gin.Context) error {
 	return nil
 }
 
-// requestKey reads the Idempotency-Key and, if there is one, the body and the fingerprint of the request.
-func requestKey(c *gin.Context) (name string, print [32]byte, body []byte, err error) {
+// requestKey returns the Idempotency-Key, or "" if there is none. With a key, it also reads the body and returns it
+// with the fingerprint of the request.
+func requestKey(c *gin.Context) (key string, sum [32]byte, body []byte, err error) {
 	values := c.Request.Header[keyHeader]
 	if values == nil {
-		return "", print, nil, nil
+		return "", sum, nil, nil
 	}
-	if len(values) != 1 || !goodKey(values[0]) {
-		return "", print, nil, service.Invalid(keyHeader, "must be one value of 1 to %d printable ASCII characters", maxKey)
+	if len(values) != 1 || !validKey(values[0]) {
+		return "", sum, nil, service.Invalid(keyHeader, "must be one value of 1 to %d printable ASCII characters", maxKey)
 	}
 	if c.Request.ContentLength != 0 {
 		if body, err = io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)); err != nil {
-			return "", print, nil, bindError(err)
+			return "", sum, nil, bindError(err)
 		}
 	}
 	return values[0], fingerprint(c.Request.Method, c.Request.URL.Path, body), body, nil
 }
 
-// goodKey says whether a key is one that can be kept.
-func goodKey(key string) bool {
+// validKey reports whether a key has 1 to maxKey printable ASCII characters.
+func validKey(key string) bool {
 	for i := range len(key) {
 		if key[i] < ' ' || key[i] > '~' {
 			return false
@@ -73,38 +75,39 @@ func goodKey(key string) bool {
 	return key != "" && len(key) <= maxKey
 }
 
-// fingerprint tells requests apart. Each part has its length before it, so that nothing moves from one to the next.
+// fingerprint returns a hash of a request. Each part is preceded by its length, so that different requests never hash
+// the same bytes.
 func fingerprint(method, path string, body []byte) (sum [32]byte) {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(method), []byte(path), body} {
-		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // a hash does not fail
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // a hash never fails
 		_, _ = h.Write(part)
 	}
 	h.Sum(sum[:0])
 	return sum
 }
 
-// capture runs the rest of the chain under ctx and returns what it answered, which the caller has not been sent yet.
+// capture runs the rest of the chain under ctx and returns its answer without sending it.
 func capture(ctx context.Context, c *gin.Context, body []byte) service.Answer {
 	rec, req := &recorder{ResponseWriter: c.Writer, status: http.StatusOK}, c.Request
 	c.Writer, c.Request = rec, req.WithContext(ctx)
 	c.Request.Body = io.NopCloser(bytes.NewReader(body))
-	defer func() { c.Writer, c.Request = rec.ResponseWriter, req }() // also when it panics: then nothing was written
+	defer func() { c.Writer, c.Request = rec.ResponseWriter, req }() // even after a panic: recovery writes the answer
 	c.Next()
 	h := rec.Header()
 	a := service.Answer{
 		Status: rec.status, Location: h.Get("Location"), ContentType: h.Get("Content-Type"), Body: rec.body,
 		RetryAfter: h.Get("Retry-After"),
 	}
-	// What asks to wait, and what is our own fault, is not the answer to the request.
+	// A request to retry and a server error are not stored as the answer.
 	a.Transient = a.RetryAfter != "" || a.Status >= http.StatusInternalServerError
 	for _, name := range []string{"Location", "Content-Type", "Retry-After"} {
-		h.Del(name) // another answer may have to be given
+		h.Del(name) // the answer that is sent may be a different one
 	}
 	return a
 }
 
-// writeAnswer sends an answer as it was given first.
+// writeAnswer sends an answer, captured now or stored before.
 func writeAnswer(c *gin.Context, a *service.Answer) {
 	for name, value := range map[string]string{"Location": a.Location, "Retry-After": a.RetryAfter} {
 		if value != "" {
@@ -118,7 +121,7 @@ func writeAnswer(c *gin.Context, a *service.Answer) {
 	writeBody(c, a.Status, []string{a.ContentType}, a.Body)
 }
 
-// recorder keeps an answer back. Headers go to the real one at once.
+// recorder buffers the status and the body of an answer. Headers are written through.
 type recorder struct {
 	gin.ResponseWriter
 	status  int

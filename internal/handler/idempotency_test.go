@@ -15,10 +15,10 @@ import (
 
 const keyHeader = "Idempotency-Key"
 
-// key gives the request a key.
+// key returns the client with an Idempotency-Key.
 func (c client) key(name string) client { return c.with(keyHeader, name) }
 
-// same requires that an answer is another one's repetition, to the byte.
+// same requires that the answer is a replay of first, to the byte.
 func (a answer) same(first answer) {
 	a.t.Helper()
 	require.Equal(a.t, first.status, a.status, "%s: %s", a.what, a.body)
@@ -29,14 +29,14 @@ func (a answer) same(first answer) {
 	require.Equal(a.t, "true", a.header.Get("Idempotency-Replayed"), a.what)
 }
 
-// keyed is a POST that changes something, ready to be sent under a key as often as one likes.
+// keyed is a POST that changes something and can be sent repeatedly with a key.
 type keyed struct {
 	name   string
 	status int
 	send   func(key string) answer
 }
 
-// keyedRequests are those of all routes that take keys.
+// keyedRequests returns a request for each route that supports keys.
 func keyedRequests(e *queueEnv) []keyed {
 	admin, buyer, other, v := e.admin(), e.buyer(1), e.buyer(2), e.sale(9)
 	ordered := func(c client) orderView {
@@ -46,22 +46,22 @@ func keyedRequests(e *queueEnv) []keyed {
 	}
 	paid := func(c client) orderView {
 		o := ordered(c)
-		e.tell(e.noticeOf(c.pay(o).Payment, o, "succeeded")).want(http.StatusOK)
+		e.notify(e.noticeOf(c.pay(o).Payment, o, "succeeded")).want(http.StatusOK)
 		return o
 	}
-	sorry, late := e.buyer(11), e.buyer(13)
-	unwanted, used, unpaid := paid(sorry), paid(e.buyer(12)), ordered(late)
+	refunder, payer := e.buyer(11), e.buyer(13)
+	unwanted, used, unpaid := paid(refunder), paid(e.buyer(12)), ordered(payer)
 	order := buyer.queue(v)
 	e.work()
 	letter := func(n int) string {
 		id := e.buyer(100 + n).queue(v)
-		e.bury("poison")
-		for _, l := range decode[listView[letterView]](admin.get(lettersPath).want(http.StatusOK)).Items {
+		e.deadLetter("poison")
+		for _, l := range decode[listView[deadLetterView]](admin.get(deadLettersPath).want(http.StatusOK)).Items {
 			if l.OrderID == id {
-				return lettersPath + "/" + l.ID
+				return deadLettersPath + "/" + l.ID
 			}
 		}
-		e.t.Fatal("no letter")
+		e.t.Fatal("no dead letter")
 		return ""
 	}
 	replay, discard := letter(1), letter(2)
@@ -69,8 +69,8 @@ func keyedRequests(e *queueEnv) []keyed {
 		{"place", http.StatusAccepted, func(k string) answer { return other.key(k).post(v.orders(), nil) }},
 		{"cancel", http.StatusOK, func(k string) answer { return buyer.key(k).post(orderPath(order)+"/cancel", nil) }},
 		{"create", http.StatusCreated, func(k string) answer { return admin.key(k).post("/api/v1/admin/vouchers", e.saleBody(3)) }},
-		{"pay", http.StatusOK, func(k string) answer { return late.key(k).post(unpaid.path()+"/pay", nil) }},
-		{"refund", http.StatusOK, func(k string) answer { return sorry.key(k).post(unwanted.path()+"/refund", nil) }},
+		{"pay", http.StatusOK, func(k string) answer { return payer.key(k).post(unpaid.path()+"/pay", nil) }},
+		{"refund", http.StatusOK, func(k string) answer { return refunder.key(k).post(unwanted.path()+"/refund", nil) }},
 		{"redeem", http.StatusOK, func(k string) answer {
 			return admin.key(k).post("/api/v1/admin/orders/"+used.ID+"/redeem", nil)
 		}},
@@ -82,8 +82,8 @@ func keyedRequests(e *queueEnv) []keyed {
 	}
 }
 
-// lapse ends all leases, as ten seconds would.
-func (e *env) lapse() {
+// expireLeases ends all idempotency leases, as ten seconds would.
+func (e *env) expireLeases() {
 	e.t.Helper()
 	_, err := e.store.Pools()["write"].ExecContext(context.Background(), "UPDATE idempotency_keys SET locked_until = created_at")
 	require.NoError(e.t, err)
@@ -95,204 +95,223 @@ func (e *env) count(table string) (n int) {
 	return n
 }
 
-// TestKeyedAnswerTwice: the second answer is the first one, and changes nothing.
-func TestKeyedAnswerTwice(t *testing.T) {
+// TestKeyedAnswerIsReplayed: a repeated request returns the first answer and changes nothing.
+func TestKeyedAnswerIsReplayed(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t)
-	for _, r := range keyedRequests(e) {
-		first := r.send("key of " + r.name).want(r.status)
-		assert.Empty(t, first.header.Get("Idempotency-Replayed"), r.name)
-		before, queued := e.dump(), len(e.waiting())
-		r.send("key of " + r.name).same(first)
-		assert.Equal(t, before, e.dump(), r.name)
-		assert.Len(t, e.waiting(), queued, r.name)
-		e.checkBooks()
-	}
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		for _, r := range keyedRequests(e) {
+			first := r.send("key of " + r.name).want(r.status)
+			assert.Empty(t, first.header.Get("Idempotency-Replayed"), r.name)
+			before, queued := e.dump(), len(e.waiting())
+			r.send("key of " + r.name).same(first)
+			assert.Equal(t, before, e.dump(), r.name)
+			assert.Len(t, e.waiting(), queued, r.name)
+			e.checkInvariants()
+		}
+	})
 }
 
-// TestKeyedErrorTwice: the refusal of an order is decided anew. An error of any other request is an answer like others.
-func TestKeyedErrorTwice(t *testing.T) {
+// TestKeyedErrorIsReplayedExceptForOrders: the refusal of an order is decided anew each time. Errors of other requests
+// are replayed.
+func TestKeyedErrorIsReplayedExceptForOrders(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v := e.sale(1)
-	holder, late := e.buyer(1), e.buyer(2)
-	o := holder.place(v)
-	late.key("k").post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-	holder.post(o.path()+"/cancel", nil).want(http.StatusOK)
-	first := late.key("k").post(v.orders(), nil).want(http.StatusCreated)
-	late.key("k").post(v.orders(), nil).same(first)
-	assert.EqualValues(t, 0, e.stock(v.ID))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v := e.sale(1)
+		holder, late := e.buyer(1), e.buyer(2)
+		o := holder.place(v)
+		late.key("k").post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
+		holder.post(o.path()+"/cancel", nil).want(http.StatusOK)
+		first := late.key("k").post(v.orders(), nil).want(http.StatusCreated)
+		late.key("k").post(v.orders(), nil).same(first)
+		assert.EqualValues(t, 0, e.stock(v.ID))
 
-	admin := e.admin()
-	wrong := admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`)
-	wrong.problem(http.StatusBadRequest, "invalid_request")
-	admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`).same(wrong)
-	gone := late.key("gone").post("/api/v1/orders/99/cancel", nil)
-	gone.problem(http.StatusNotFound, "not_found")
-	late.key("gone").post("/api/v1/orders/99/cancel", nil).same(gone)
+		admin := e.admin()
+		wrong := admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`)
+		wrong.problem(http.StatusBadRequest, "invalid_request")
+		admin.bad().key("wrong").post("/api/v1/admin/vouchers", `{"shop_id":`).same(wrong)
+		gone := late.key("gone").post("/api/v1/orders/99/cancel", nil)
+		gone.problem(http.StatusNotFound, "not_found")
+		late.key("gone").post("/api/v1/orders/99/cancel", nil).same(gone)
+	})
 }
 
-// TestKeyMismatch: another path or body is refused, and changes nothing.
+// TestKeyMismatch: a key with another path or body is refused and changes nothing.
 func TestKeyMismatch(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, other, admin, buyer := e.sale(5), e.sale(5), e.admin(), e.buyer(1)
-	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
-	created := admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(3)).want(http.StatusCreated)
-	before := e.dump()
-	for _, a := range []answer{
-		buyer.key("k").post(other.orders(), nil),
-		buyer.bad().key("k").post(v.orders(), "{}"),
-		admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(4)),
-	} {
-		a.problem(http.StatusUnprocessableEntity, "idempotency_mismatch")
-	}
-	assert.Equal(t, before, e.dump())
-	buyer.key("k").post(v.orders(), nil).same(first)
-	admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(3)).same(created)
-	mine := e.buyer(2).key("k").post(v.orders(), nil).want(http.StatusCreated)
-	assert.NotEqual(t, decode[orderView](first).ID, decode[orderView](mine).ID, "another user's key")
-
-	// Whether an order's key is too old for another route to know is measured by the real clock.
-	_, err := e.store.Pools()["write"].ExecContext(t.Context(), "UPDATE voucher_orders SET created_at = ?", time.Now().UTC())
-	require.NoError(t, err)
-	buyer.key("k").post(decode[orderView](first).path()+"/cancel", nil).problem(http.StatusUnprocessableEntity, "idempotency_mismatch")
-}
-
-// TestBadKeys are refused before anything happens.
-func TestBadKeys(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(5), e.buyer(1).bad()
-	before := e.dump()
-	for _, name := range []string{"", strings.Repeat("x", 256), "a\tb", "ü", "a\x80"} {
-		p := buyer.key(name).post(v.orders(), nil).problem(http.StatusBadRequest, "invalid_request")
-		assert.Equal(t, []string{keyHeader}, p.fields(), "%q", name)
-	}
-	two := buyer.key("a")
-	two.header[keyHeader] = []string{"a", "b"}
-	two.post(v.orders(), nil).problem(http.StatusBadRequest, "invalid_request")
-	buyer.key("large").post(v.orders(), strings.Repeat("x", 65<<10)).problem(http.StatusBadRequest, "invalid_request")
-	assert.Equal(t, before, e.dump())
-	for i, name := range []string{"x", strings.Repeat("~", 255), `" !`} {
-		first := e.buyer(1+i).key(name).post(v.orders(), nil).want(http.StatusCreated)
-		e.buyer(1+i).key(name).post(v.orders(), nil).same(first)
-	}
-	e.guest().bad().key("k").post(v.orders(), nil).problem(http.StatusUnauthorized, "unauthenticated")
-}
-
-// TestWithoutKey: nothing is kept of requests that have none.
-func TestWithoutKey(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(5), e.buyer(1)
-	buyer.post(buyer.place(v).path()+"/cancel", nil).want(http.StatusOK)
-	assert.Zero(t, e.count("idempotency_keys"))
-}
-
-// TestAnswerThatCannotBeKept is not given. The effect has happened; whoever sends the request again after the lease
-// has it told, and it happens once.
-func TestAnswerThatCannotBeKept(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
-	for _, r := range keyedRequests(e) {
-		if r.name == "place" { // it is kept with its order
-			r.send(r.name).want(r.status)
-			continue
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, other, admin, buyer := e.sale(5), e.sale(5), e.admin(), e.buyer(1)
+		first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+		created := admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(3)).want(http.StatusCreated)
+		before := e.dump()
+		for _, a := range []answer{
+			buyer.key("k").post(other.orders(), nil),
+			buyer.bad().key("k").post(v.orders(), "{}"),
+			admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(4)),
+		} {
+			a.problem(http.StatusUnprocessableEntity, "idempotency_mismatch")
 		}
-		vouchers, letters := e.count("vouchers"), len(decode[listView[letterView]](e.admin().get(lettersPath)).Items)
-		e.db.mute.Store(true)
-		a := r.send(r.name)
-		a.problem(http.StatusServiceUnavailable, "unavailable")
-		assert.Equal(t, 1, a.retryAfter(), r.name)
-		assert.Empty(t, a.header.Get("Location"), r.name)
-		e.db.mute.Store(false)
-		queued := len(e.waiting())
-		e.lapse()
-		second := r.send(r.name).want(r.status)
-		assert.Empty(t, second.header.Get("Idempotency-Replayed"), r.name)
-		r.send(r.name).same(second)
-		assert.Len(t, e.waiting(), queued, r.name)
-		switch r.name {
-		case "create":
-			assert.Equal(t, vouchers+1, e.count("vouchers"))
-		case "replay", "discard":
-			assert.Len(t, decode[listView[letterView]](e.admin().get(lettersPath)).Items, letters-1)
-		}
-		e.checkBooks()
-	}
-	e.work()
-	assert.Equal(t, 6, e.count("voucher_orders"), "four were there, one is new, one was replayed")
-	assert.Equal(t, 3, e.count("payments"))
-	assert.Equal(t, 1, e.count("stock_changes"))
-	e.checkBooks()
+		assert.Equal(t, before, e.dump())
+		buyer.key("k").post(v.orders(), nil).same(first)
+		admin.key("k").post("/api/v1/admin/vouchers", e.saleBody(3)).same(created)
+		mine := e.buyer(2).key("k").post(v.orders(), nil).want(http.StatusCreated)
+		assert.NotEqual(t, decode[orderView](first).ID, decode[orderView](mine).ID, "keys are per user")
+
+		// The age at which the key of an order is forgotten by other routes is measured with the real clock.
+		_, err := e.store.Pools()["write"].ExecContext(t.Context(), "UPDATE voucher_orders SET created_at = ?", time.Now().UTC())
+		require.NoError(t, err)
+		buyer.key("k").post(decode[orderView](first).path()+"/cancel", nil).problem(http.StatusUnprocessableEntity, "idempotency_mismatch")
+	})
 }
 
-// TestOrderAgain: of the order that an earlier run placed the buyer hears, whatever became of the sale, and of the
-// order, in the meantime.
-func TestOrderAgain(t *testing.T) {
+// TestInvalidKeysAreRefused also checks that nothing is changed.
+func TestInvalidKeysAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, meanwhile := range map[string]func(e *env, v voucherView, mine client){
-		"nothing":  func(*env, voucherView, client) {},
-		"sold out": func(e *env, v voucherView, _ client) { e.buyer(2).place(v); e.buyer(3).post(v.orders(), nil) },
-		"off sale": func(e *env, v voucherView, _ client) {
-			e.admin().patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-		},
-		"bought another": func(_ *env, v voucherView, mine client) { mine.place(v) },
-		"cancelled": func(_ *env, v voucherView, mine client) {
-			for _, o := range decode[listView[orderView]](mine.get("/api/v1/orders")).Items {
-				mine.post(o.path()+"/cancel", nil).want(http.StatusOK)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(5), e.buyer(1).bad()
+		before := e.dump()
+		for _, name := range []string{"", strings.Repeat("x", 256), "a\tb", "ü", "a\x80"} {
+			p := buyer.key(name).post(v.orders(), nil).problem(http.StatusBadRequest, "invalid_request")
+			assert.Equal(t, []string{keyHeader}, p.fields(), "%q", name)
+		}
+		two := buyer.key("a")
+		two.header[keyHeader] = []string{"a", "b"}
+		two.post(v.orders(), nil).problem(http.StatusBadRequest, "invalid_request")
+		buyer.key("large").post(v.orders(), strings.Repeat("x", 65<<10)).problem(http.StatusBadRequest, "invalid_request")
+		assert.Equal(t, before, e.dump())
+		for i, name := range []string{"x", strings.Repeat("~", 255), `" !`} {
+			first := e.buyer(1+i).key(name).post(v.orders(), nil).want(http.StatusCreated)
+			e.buyer(1+i).key(name).post(v.orders(), nil).same(first)
+		}
+		e.guest().bad().key("k").post(v.orders(), nil).problem(http.StatusUnauthorized, "unauthenticated")
+	})
+}
+
+func TestRequestWithoutKeyStoresNothing(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(5), e.buyer(1)
+		buyer.post(buyer.place(v).path()+"/cancel", nil).want(http.StatusOK)
+		assert.Zero(t, e.count("idempotency_keys"))
+	})
+}
+
+// TestUnstorableAnswerIsNotSent: if the answer cannot be stored, the client gets 503 although the change was made. A
+// retry after the lease has expired returns the answer, and the change is made once.
+func TestUnstorableAnswerIsNotSent(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		for _, r := range keyedRequests(e) {
+			if r.name == "place" { // the answer is stored with the order
+				r.send(r.name).want(r.status)
+				continue
 			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			v := e.sale(2, func(body map[string]any) { body["limit_per_user"] = 2 })
-			mine := e.buyer(1)
-			first := mine.key("k").post(v.orders(), nil).want(http.StatusCreated)
-			meanwhile(e, v, mine)
-			orders := e.count("voucher_orders")
-			mine.key("k").post(v.orders(), nil).same(first)
-			assert.Equal(t, orders, e.count("voucher_orders"))
-			e.checkBooks()
-		})
-	}
+			vouchers, letters := e.count("vouchers"), len(decode[listView[deadLetterView]](e.admin().get(deadLettersPath)).Items)
+			e.db.failAnswers.Store(true)
+			a := r.send(r.name)
+			a.problem(http.StatusServiceUnavailable, "unavailable")
+			assert.Equal(t, 1, a.retryAfter(), r.name)
+			assert.Empty(t, a.header.Get("Location"), r.name)
+			e.db.failAnswers.Store(false)
+			queued := len(e.waiting())
+			e.expireLeases()
+			second := r.send(r.name).want(r.status)
+			assert.Empty(t, second.header.Get("Idempotency-Replayed"), r.name)
+			r.send(r.name).same(second)
+			assert.Len(t, e.waiting(), queued, r.name)
+			switch r.name {
+			case "create":
+				assert.Equal(t, vouchers+1, e.count("vouchers"))
+			case "replay", "discard":
+				assert.Len(t, decode[listView[deadLetterView]](e.admin().get(deadLettersPath)).Items, letters-1)
+			}
+			e.checkInvariants()
+		}
+		e.work()
+		assert.Equal(t, 6, e.count("voucher_orders"), "four at the start, one new, one replayed")
+		assert.Equal(t, 3, e.count("payments"))
+		assert.Equal(t, 1, e.count("stock_changes"))
+		e.checkInvariants()
+	})
 }
 
-// TestKeyWithoutDatabase: 503, and the key is as good as before.
-func TestKeyWithoutDatabase(t *testing.T) {
+// TestKeyedOrderIsReplayedAfterChanges: a repeated purchase returns the first answer, even if the sale or the order has
+// changed since.
+func TestKeyedOrderIsReplayedAfterChanges(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(5), e.buyer(1)
-	e.db.fail(func() error { return fmt.Errorf("no database") })
-	buyer.key("k").post(v.orders(), nil).problem(http.StatusInternalServerError, "internal")
-	e.db.fail(nil)
-	e.locks.fail(fmt.Errorf("no locks"))
-	buyer.key("k").post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
-	e.locks.fail(nil)
-	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
-	buyer.key("k").post(v.orders(), nil).same(first)
-	e.checkBooks()
+	eachDatabase(t, func(t *testing.T, db database) {
+		for name, meanwhile := range map[string]func(e *env, v voucherView, mine client){
+			"nothing":  func(*env, voucherView, client) {},
+			"sold out": func(e *env, v voucherView, _ client) { e.buyer(2).place(v); e.buyer(3).post(v.orders(), nil) },
+			"off sale": func(e *env, v voucherView, _ client) {
+				e.admin().patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+			},
+			"bought another": func(_ *env, v voucherView, mine client) { mine.place(v) },
+			"cancelled": func(_ *env, v voucherView, mine client) {
+				for _, o := range decode[listView[orderView]](mine.get("/api/v1/orders")).Items {
+					mine.post(o.path()+"/cancel", nil).want(http.StatusOK)
+				}
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, db)
+				v := e.sale(2, func(body map[string]any) { body["limit_per_user"] = 2 })
+				mine := e.buyer(1)
+				first := mine.key("k").post(v.orders(), nil).want(http.StatusCreated)
+				meanwhile(e, v, mine)
+				orders := e.count("voucher_orders")
+				mine.key("k").post(v.orders(), nil).same(first)
+				assert.Equal(t, orders, e.count("voucher_orders"))
+				e.checkInvariants()
+			})
+		}
+	})
 }
 
-// TestManyAtOnceUnderOneKey: one order, and everybody hears of it, although the limit allows more.
-func TestManyAtOnceUnderOneKey(t *testing.T) {
+// TestKeyRemainsUsableAfterFailure: after a failure of the database or the locks, the key can be used again.
+func TestKeyRemainsUsableAfterFailure(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v := e.sale(100, func(body map[string]any) { body["limit_per_user"] = 5 })
-	buyer := e.buyer(1)
-	var wg sync.WaitGroup
-	answers := make([]answer, 50)
-	for i := range answers {
-		wg.Go(func() { answers[i] = buyer.key("k").post(v.orders(), nil) })
-	}
-	wg.Wait()
-	for _, a := range answers {
-		a.want(http.StatusCreated)
-		require.Equal(t, string(answers[0].body), string(a.body))
-		require.Equal(t, answers[0].header.Get("Location"), a.header.Get("Location"))
-	}
-	assert.Equal(t, 1, e.count("voucher_orders"))
-	e.checkBooks()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(5), e.buyer(1)
+		e.db.fail(func() error { return fmt.Errorf("no database") })
+		buyer.key("k").post(v.orders(), nil).problem(http.StatusInternalServerError, "internal")
+		e.db.fail(nil)
+		e.locks.fail(fmt.Errorf("no locks"))
+		buyer.key("k").post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
+		e.locks.fail(nil)
+		first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+		buyer.key("k").post(v.orders(), nil).same(first)
+		e.checkInvariants()
+	})
+}
+
+// TestConcurrentRequestsWithOneKey: concurrent requests place one order and get the same answer, although the limit
+// allows more.
+func TestConcurrentRequestsWithOneKey(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v := e.sale(100, func(body map[string]any) { body["limit_per_user"] = 5 })
+		buyer := e.buyer(1)
+		var wg sync.WaitGroup
+		answers := make([]answer, 50)
+		for i := range answers {
+			wg.Go(func() { answers[i] = buyer.key("k").post(v.orders(), nil) })
+		}
+		wg.Wait()
+		for _, a := range answers {
+			a.want(http.StatusCreated)
+			require.Equal(t, string(answers[0].body), string(a.body))
+			require.Equal(t, answers[0].header.Get("Location"), a.header.Get("Location"))
+		}
+		assert.Equal(t, 1, e.count("voucher_orders"))
+		e.checkInvariants()
+	})
 }

@@ -19,11 +19,11 @@ import (
 	"seckill/internal/service"
 )
 
-// maxBody bounds a request body. The largest honest one is a voucher with its rules.
+// maxBody bounds a request body, in bytes. The largest regular body is a voucher with its rules.
 const maxBody = 64 << 10
 
-// ID is a 64-bit id in JSON: written as a string, because JavaScript's numbers end at 2^53; read from a string
-// or from an integer.
+// ID is a 64-bit id in JSON. It is written as a string, because JavaScript numbers are exact only up to 2^53, and read
+// from a string or an integer.
 type ID int64
 
 // MarshalJSON implements json.Marshaler.
@@ -31,7 +31,8 @@ func (id ID) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, strconv.FormatInt(int64(id), 10)), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Its error is the one to which encoding/json adds the field.
+// UnmarshalJSON implements json.Unmarshaler. It returns a *json.UnmarshalTypeError, to which encoding/json adds the
+// field.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	if b[0] == '"' {
@@ -47,22 +48,23 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// parseID reads a positive decimal id without sign or leading zeros.
+// parseID parses a positive decimal id without sign or leading zeros.
 func parseID(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && n > 0 && s[0] >= '1' && s[0] <= '9'
 }
 
-// Time is a moment in JSON: RFC 3339 with a zone.
+// Time is a time in a request: RFC 3339 with a zone.
 type Time time.Time
 
-// UnmarshalJSON implements json.Unmarshaler. Its error is the one to which encoding/json adds the field.
+// UnmarshalJSON implements json.Unmarshaler. It returns a *json.UnmarshalTypeError, to which encoding/json adds the
+// field.
 func (t *Time) UnmarshalJSON(b []byte) error {
 	var (
 		text   string
 		parsed time.Time
 	)
-	err := json.Unmarshal(b, &text) // some encoders write the zone's + as an escape
+	err := json.Unmarshal(b, &text) // unescapes the string: some encoders escape the + of the zone
 	if err == nil {
 		err = parsed.UnmarshalText([]byte(text))
 	}
@@ -73,8 +75,8 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// wanted says in a client's words what a Go type accepts.
-func wanted(t reflect.Type) string {
+// typeDetail describes the JSON values that a Go type accepts, for the detail of a field error.
+func typeDetail(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[ID]():
 		return "must be an id: a positive 64-bit number, better written as a string"
@@ -92,14 +94,14 @@ func wanted(t reflect.Type) string {
 	return "has the wrong type"
 }
 
-// maxFieldName is the longest name of an unknown field that is repeated to the caller.
+// maxFieldName is the length in bytes of the longest unknown field name that an error repeats.
 const maxFieldName = 64
 
-// unknownField finds the name in encoding/json's error for an unknown field, which has no type of its own.
+// unknownField matches the error of encoding/json for an unknown field, which has no type.
 var unknownField = regexp.MustCompile(`^json: unknown field (".*")$`)
 
-// bind reads the JSON body, which must be one object, into dst. Unknown fields, wrong types, a second value and
-// bodies over maxBody are refused with an error that names the field.
+// bind decodes the body, which must be one JSON object, into dst. Error: *service.InvalidError, which names the field,
+// for unknown fields, wrong types, a second value and bodies over maxBody.
 func bind(c *gin.Context, dst any) error {
 	dec, err := objectDecoder(c)
 	if err != nil {
@@ -109,7 +111,7 @@ func bind(c *gin.Context, dst any) error {
 	return decodeOne(dec, dst)
 }
 
-// objectDecoder reads the body and makes a decoder for the object that it holds.
+// objectDecoder reads the body and returns a decoder if it begins as a JSON object.
 func objectDecoder(c *gin.Context) (*json.Decoder, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	if err != nil {
@@ -118,25 +120,25 @@ func objectDecoder(c *gin.Context) (*json.Decoder, error) {
 	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
 		return nil, service.Invalid("body", "must be a JSON object")
 	}
-	if !utf8.Valid(body) { // encoding/json would store something else than was sent
+	if !utf8.Valid(body) { // encoding/json would replace the invalid bytes
 		return nil, service.Invalid("body", "is not valid UTF-8")
 	}
 	return json.NewDecoder(bytes.NewReader(body)), nil
 }
 
-// decodeOne decodes one value, and wants nothing after it.
+// decodeOne decodes a body of exactly one value.
 func decodeOne(dec *json.Decoder, dst any) error {
 	if err := dec.Decode(dst); err != nil {
 		return bindError(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return service.Invalid("body", "must be one JSON object and nothing after it")
+		return service.Invalid("body", "must be a single JSON object")
 	}
 	return nil
 }
 
-// bindIfAny is bind for requests that may come without a body.
-func bindIfAny(c *gin.Context, dst any) error {
+// bindOptional is bind for requests whose body may be absent.
+func bindOptional(c *gin.Context, dst any) error {
 	if c.Request.ContentLength == 0 {
 		return nil
 	}
@@ -152,32 +154,32 @@ func bindError(err error) error {
 	case errors.As(err, &tooLarge):
 		return service.Invalid("body", "must have at most %d bytes", maxBody)
 	case errors.As(err, &wrongType):
-		// Our bodies are flat: what comes before a dot is the Go name of an embedded struct.
+		// Bodies are flat: a prefix with a dot is the Go name of an embedded struct.
 		field := wrongType.Field[strings.LastIndexByte(wrongType.Field, '.')+1:]
 		if field == "" {
 			field = "body"
 		}
-		return service.Invalid(field, "%s", wanted(wrongType.Type))
+		return service.Invalid(field, "%s", typeDetail(wrongType.Type))
 	}
 	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
 		if name, err := strconv.Unquote(m[1]); err == nil && len(name) <= maxFieldName {
 			return service.Invalid(name, "is not a field of this request")
 		}
-		return service.Invalid("body", "has a field that is not of this request")
+		return service.Invalid("body", "has an unknown field")
 	}
 	return service.Invalid("body", "is not valid JSON")
 }
 
-// pathID reads the :id of the path.
+// pathID returns the :id of the path.
 func pathID(c *gin.Context) (int64, error) {
 	id, ok := parseID(c.Param("id"))
 	if !ok {
-		return 0, service.Invalid("id", "%s", wanted(reflect.TypeFor[ID]()))
+		return 0, service.Invalid("id", "%s", typeDetail(reflect.TypeFor[ID]()))
 	}
 	return id, nil
 }
 
-// queryID reads an id of the query; 0: it is not there.
+// queryID returns an id of the query, or 0 if it is absent.
 func queryID(c *gin.Context, name string) (int64, error) {
 	s := c.Query(name)
 	if s == "" {
@@ -190,7 +192,7 @@ func queryID(c *gin.Context, name string) (int64, error) {
 	return id, nil
 }
 
-// page reads cursor and limit of a list.
+// page returns the cursor and the limit of a list request.
 func page(c *gin.Context) (service.Page, error) {
 	limit, err := pageLimit(c)
 	if err != nil {
@@ -219,13 +221,14 @@ func pageLimit(c *gin.Context) (int, error) {
 	return int(n), nil
 }
 
-// list is the form of every list.
+// list is the body of a list answer.
 type list[T any] struct {
 	Items      []T     `json:"items"`
-	NextCursor *string `json:"next_cursor"` // null at the end
+	NextCursor *string `json:"next_cursor"` // null on the last page
 }
 
-// newList converts a page. next is the id of the last item; a page that is not full is the last.
+// newList converts a page of items. A full page gets the id of its last item as next_cursor; any other page is the
+// last.
 func newList[S, T any](p service.Page, items []S, convert func(*S) T, id func(*S) int64) list[T] {
 	l := list[T]{Items: make([]T, len(items))}
 	for i := range items {
@@ -238,7 +241,7 @@ func newList[S, T any](p service.Page, items []S, convert func(*S) T, id func(*S
 	return l
 }
 
-// writeJSON answers with v. A value that cannot be written is an internal error, not half an answer.
+// writeJSON encodes v completely before it writes the answer. It returns an error if v cannot be encoded.
 func writeJSON(c *gin.Context, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

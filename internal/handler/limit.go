@@ -12,13 +12,13 @@ import (
 	"seckill/internal/service"
 )
 
-// How much one caller may ask of one process. A code costs money to send, so its limit is the tightest; a
-// thousand people behind one address must still get in within a quarter of an hour. A buyer may press wildly
-// (the lock answers that cheaply), a script may not go on for ever.
+// Rate limits per caller and process. A login code costs money, so its limit is the lowest, but it lets a thousand
+// people behind one address log in within a quarter of an hour. The limit for orders permits rapid clicks, which are
+// cheap to refuse, and stops scripts.
 const (
 	codesPerSecond, codeBurst   = 1, 60
 	loginsPerSecond, loginBurst = 5, 120
-	// Of one session; a thousand people behind one address who reload before a sale opens do not share it.
+	// Per session, so that a thousand people behind one address can all reload before a sale opens.
 	refreshesPerSecond, refreshBurst = 5, 120
 	ordersPerSecond, orderBurst      = 20, 200
 
@@ -26,17 +26,18 @@ const (
 	callerIdle = 10 * time.Minute
 )
 
-// maxReads bounds the requests of a kind that read the database for users at once. The database has fewer connections for
-// reads, so most of them wait; more are refused, and load on these routes does not grow a queue.
+// maxReads bounds the concurrent requests of one API that read the database. The pool for reads has fewer connections,
+// so most of these requests wait for one; further requests are refused instead of queued.
 const maxReads = 64
 
-// shed makes a middleware that lets at most so many requests pass at once, and refuses the others with ErrOverloaded.
-func shed(most int, refuse func(*gin.Context, error)) gin.HandlerFunc {
-	room := make(chan struct{}, most)
+// limitConcurrency returns a middleware that admits at most most requests at a time and refuses the others with
+// service.ErrOverloaded.
+func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFunc {
+	semaphore := make(chan struct{}, most)
 	return func(c *gin.Context) {
 		select {
-		case room <- struct{}{}:
-			defer func() { <-room }()
+		case semaphore <- struct{}{}:
+			defer func() { <-semaphore }()
 			c.Next()
 		default:
 			refuse(c, service.ErrOverloaded)
@@ -44,33 +45,33 @@ func shed(most int, refuse func(*gin.Context, error)) gin.HandlerFunc {
 	}
 }
 
-// limits are token buckets per caller, kept in this process: they cost no round trip on the hot path, and N
+// limits are the rate limits, as token buckets in this process: they need no round trip on the hot path, and N
 // processes allow N times as much.
 type limits struct {
 	codes, logins, orders func(*gin.Context) error
-	refreshes             func(key string) error // asked by the handler, who has read the token
+	refreshes             func(key string) error // called by the handler, after it has read the session from the token
 }
 
 func newLimits(on bool) *limits {
 	if !on {
-		free := func(*gin.Context) error { return nil }
-		return &limits{codes: free, logins: free, orders: free, refreshes: func(string) error { return nil }}
+		unlimited := func(*gin.Context) error { return nil }
+		return &limits{codes: unlimited, logins: unlimited, orders: unlimited, refreshes: func(string) error { return nil }}
 	}
 	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 	return &limits{
-		codes:     each(byAddress, limit(codesPerSecond, codeBurst)),
-		logins:    each(byAddress, limit(loginsPerSecond, loginBurst)),
-		orders:    each(byUser, limit(ordersPerSecond, orderBurst)),
+		codes:     perKey(byAddress, limit(codesPerSecond, codeBurst)),
+		logins:    perKey(byAddress, limit(loginsPerSecond, loginBurst)),
+		orders:    perKey(byUser, limit(ordersPerSecond, orderBurst)),
 		refreshes: limit(refreshesPerSecond, refreshBurst),
 	}
 }
 
-// each makes a middleware of a limit and of what names the caller.
-func each(key func(*gin.Context) string, limit func(string) error) func(*gin.Context) error {
+// perKey returns a middleware that applies a limit to the key of each request.
+func perKey(key func(*gin.Context) string, limit func(string) error) func(*gin.Context) error {
 	return func(c *gin.Context) error { return limit(key(c)) }
 }
 
-// byAddress names the caller's IPv4 address or IPv6 /64: one customer is given a whole /64.
+// byAddress returns the client's IPv4 address or IPv6 /64: providers assign a whole /64 to one customer.
 func byAddress(c *gin.Context) string {
 	addr, err := netip.ParseAddr(c.ClientIP())
 	if err != nil {
@@ -84,8 +85,9 @@ func byAddress(c *gin.Context) string {
 	return addr.String()
 }
 
-// limit makes a function that lets each key pass perSecond times a second, and burst times at once. The
-// number of buckets is bounded; one that falls out begins full again.
+// limit returns a function that allows each key perSecond calls per second with bursts of burst calls, and returns
+// *service.RateLimitedError beyond that. At most maxCallers buckets are kept; an evicted key starts again with a full
+// bucket. The function is safe for concurrent use.
 func limit(perSecond float64, burst int) func(key string) error {
 	buckets := otter.Must(&otter.Options[string, *rate.Limiter]{
 		MaximumSize:      maxCallers,

@@ -17,13 +17,13 @@ import (
 
 const requestIDHeader = "X-Request-Id"
 
-// goodRequestID keeps what callers send from ending up as line breaks or novels in our log.
-var goodRequestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+// validRequestID keeps line breaks and long texts from clients out of the log.
+var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// requestID takes over the caller's request id or makes one, and returns it with the answer.
+// requestID sets the answer's request id to the client's, if it is valid, or to a new one.
 func requestID(c *gin.Context) {
 	id := c.GetHeader(requestIDHeader)
-	if !goodRequestID.MatchString(id) {
+	if !validRequestID.MatchString(id) {
 		id = rand.Text()
 	}
 	c.Writer.Header()[requestIDHeader] = []string{id}
@@ -31,8 +31,8 @@ func requestID(c *gin.Context) {
 
 func requestIDOf(c *gin.Context) string { return c.Writer.Header().Get(requestIDHeader) }
 
-// secureHeaders are right for an API that serves no page: nothing may be framed, sniffed, loaded or kept. The slices
-// are shared by all answers; nobody appends to them.
+// secureHeaders sets the headers of an API without pages: no framing, sniffing, loading or caching. All answers share
+// the header slices, so no handler may append to them.
 func secureHeaders(c *gin.Context) {
 	h := c.Writer.Header()
 	h["X-Content-Type-Options"] = noSniff
@@ -50,11 +50,11 @@ var (
 	noStore    = []string{"no-store"}
 )
 
-// answerTimeout is what is left of the 5 s within which a caller has an answer while a dependency is stuck.
+// answerTimeout bounds the waits of a request, so that the answer arrives within 5 s even if a dependency hangs.
 const answerTimeout = 4 * time.Second
 
-// within bounds everything that a request waits for.
-func within(d time.Duration) gin.HandlerFunc {
+// withTimeout returns a middleware that sets a deadline on the context of the request.
+func withTimeout(d time.Duration) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), d)
 		defer cancel()
@@ -63,7 +63,7 @@ func within(d time.Duration) gin.HandlerFunc {
 	}
 }
 
-// limitBody refuses large bodies also where none is read.
+// limitBody refuses a Content-Length over maxBody, even on routes that do not read the body.
 func limitBody(c *gin.Context) error {
 	if c.Request.ContentLength > maxBody {
 		return service.Invalid("body", "must have at most %d bytes", maxBody)
@@ -71,7 +71,7 @@ func limitBody(c *gin.Context) error {
 	return nil
 }
 
-// metrics are counted by route pattern: a path holds ids, and a label must not.
+// metrics are labelled with the route pattern, because a path contains ids, which must not become labels.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -83,7 +83,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "seckill_http_requests_total", Help: "HTTP requests by route, method and status.",
 		}, []string{"route", "method", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "seckill_http_request_seconds", Help: "Time to answer by route.",
+			Name: "seckill_http_request_seconds", Help: "Time until the answer, in seconds, by route and method.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"route", "method"}),
 	}
@@ -95,7 +95,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// knownMethod keeps a made-up method from becoming a label.
+// knownMethod maps methods outside HTTP's usual ones to "other", so that clients cannot create labels.
 func knownMethod(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
@@ -104,7 +104,7 @@ func knownMethod(m string) string {
 	return "other"
 }
 
-// observe counts and times each request, and logs it at debug level.
+// observe returns a middleware that counts and times each request and logs it at debug level.
 func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
@@ -126,7 +126,7 @@ func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 	}
 }
 
-// statusText writes the statuses of the API without allocating.
+// statusText formats a status, without an allocation for the frequent ones.
 func statusText(status int) string {
 	switch status {
 	case http.StatusOK:

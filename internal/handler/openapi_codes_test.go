@@ -17,10 +17,10 @@ import (
 	"seckill/internal/service"
 )
 
-// operation is one of the document, with a request that is good but for the objects that it names.
+// operation is an operation of the document with a request that is valid, except that its objects do not exist.
 type operation struct {
 	name, method, path string
-	body               any // the document's example, in JSON; nil for none
+	body               any // the document's example as JSON; nil if there is none
 	op                 *openapi3.Operation
 	params             openapi3.Parameters
 }
@@ -52,7 +52,7 @@ func operations(t *testing.T) []operation {
 	return all
 }
 
-// exampleOf is an example of a body, the first by name.
+// exampleOf returns an example of a body, the first by name.
 func exampleOf(m *openapi3.MediaType) any {
 	if m.Example != nil {
 		return m.Example
@@ -71,8 +71,8 @@ func exampleOf(m *openapi3.MediaType) any {
 
 func (o operation) has(in, name string) bool { return o.params.GetByInAndName(in, name) != nil }
 
-// badly is the operation with everything in it that a caller can get wrong, one after the other.
-func (o operation) badly() []operation {
+// invalidVariants returns the operation with one invalid part each.
+func (o operation) invalidVariants() []operation {
 	var all []operation
 	add := func(path string, body any) {
 		x := o
@@ -85,7 +85,7 @@ func (o operation) badly() []operation {
 	for _, p := range o.params {
 		if p.Value.In == "query" {
 			add(o.path+"?"+p.Value.Name+"=-", o.body)
-			add(o.path+"?"+p.Value.Name+"=999", o.body) // which there is not
+			add(o.path+"?"+p.Value.Name+"=999", o.body) // does not exist
 		}
 	}
 	if o.op.RequestBody != nil {
@@ -95,102 +95,106 @@ func (o operation) badly() []operation {
 	return all
 }
 
-// elsewhere is what needs more than these requests, and has its tests: a code or a token that is good, a gate that is down.
-var elsewhere = map[string][]string{
+// testedElsewhere lists codes that these requests cannot provoke, for example because a valid code or token is needed.
+// Other tests cover them.
+var testedElsewhere = map[string][]string{
 	"GET /api/v1/admin/vouchers/{id}/stats":    {"unavailable"},
 	"GET /api/v1/admin/vouchers/{id}/events":   {"unavailable"},
 	"GET /readyz":                              {"unavailable"},
 	"GET /api/v1/admin/reconcile":              {"unavailable"},
 	"POST /api/v1/admin/reconcile":             {"unavailable"},
 	"POST /api/v1/auth/refresh":                {"unavailable"},
-	"POST /api/v1/vouchers/{id}/orders":        {"idempotency_mismatch"}, // of a voucher that is there
+	"POST /api/v1/vouchers/{id}/orders":        {"idempotency_mismatch"}, // needs an existing voucher
 	"POST /api/v1/admin/redeem":                {"unavailable", "not_found"},
 	"POST /api/v1/admin/rush":                  {"unavailable"},
-	"POST /api/v1/payments/webhook/{provider}": {"not_found"}, // another provider's
+	"POST /api/v1/payments/webhook/{provider}": {"not_found"}, // needs another provider
 }
 
-// TestDocumentKnowsTheCodes provokes in every operation what any of them may answer, and compares that with the codes that
-// the document has for it. The codes of single operations have their tests where these are.
-func TestDocumentKnowsTheCodes(t *testing.T) {
+// TestDocumentListsReturnedCodes provokes the general error codes in every operation and compares them with the codes
+// in the document. Other tests cover the codes of single operations.
+func TestDocumentListsReturnedCodes(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t)
-	heard := map[string]map[string]bool{}
-	try := func(c client, o operation) {
-		t.Helper()
-		if text, ok := o.body.(string); ok && c.token != "" && o.op.OperationID == "paymentNotice" {
-			c = c.with("X-Seckill-Signature", signature(text, e.clock.now()))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		returned := map[string]map[string]bool{}
+		try := func(c client, o operation) {
+			t.Helper()
+			if text, ok := o.body.(string); ok && c.token != "" && o.op.OperationID == "paymentNotice" {
+				c = c.with("X-Seckill-Signature", signature(text, e.clock.now()))
+			}
+			a := c.bad().do(o.method, o.path, o.body)
+			if a.status < http.StatusBadRequest {
+				return
+			}
+			p := decode[problemView](a)
+			if returned[p.Code] == nil {
+				returned[p.Code] = map[string]bool{}
+			}
+			returned[p.Code][o.name] = true
+			assert.Equal(t, "/problems/"+p.Code, p.Type)
 		}
-		a := c.bad().do(o.method, o.path, o.body)
-		if a.status < http.StatusBadRequest {
-			return
-		}
-		p := decode[problemView](a)
-		if heard[p.Code] == nil {
-			heard[p.Code] = map[string]bool{}
-		}
-		heard[p.Code][o.name] = true
-		assert.Equal(t, "/problems/"+p.Code, p.Type)
-	}
-	all := operations(t)
-	old := e.admin()
-	e.clock.advance(16 * time.Minute)
-	admin, buyer := e.admin(), e.buyer(1)
-	admin.bad().key("one for all").post("/api/v1/orders/998/cancel", nil).problem(http.StatusNotFound, "not_found")
-	for _, o := range all {
-		key := func(c client) client { return c }
-		if o.has("header", "Idempotency-Key") {
-			key = func(c client) client { return c.key("one for all") }
-			try(admin.key("ü"), o)
-		}
-		for _, x := range o.badly() {
-			try(admin, x)
-		}
-		if o.op.OperationID == "logout" { // it would end the session of all that follow
-			try(old, o)
-			try(e.guest(), o)
-			continue
-		}
-		for _, c := range []client{e.guest(), old, buyer, admin, key(admin)} {
-			try(c, o)
-		}
-	}
-	e.db.fail(func() error { return fmt.Errorf("%w: a test", service.ErrUnavailable) })
-	require.NoError(t, e.rdb.Close())
-	for _, o := range all {
-		for _, x := range append(o.badly(), o) {
-			try(admin, x)
-		}
-	}
-
-	pages, err := handler.Problems()
-	require.NoError(t, err)
-	documented := map[string][]string{}
-	for _, p := range pages {
-		documented[p.Code] = p.Routes
-	}
-	for _, code := range []string{
-		"invalid_request", "unauthenticated", "token_expired", "forbidden", "not_found", "idempotency_mismatch", "unavailable",
-	} {
+		all := operations(t)
+		old := e.admin()
+		e.clock.advance(16 * time.Minute)
+		admin, buyer := e.admin(), e.buyer(1)
+		admin.bad().key("one for all").post("/api/v1/orders/998/cancel", nil).problem(http.StatusNotFound, "not_found")
 		for _, o := range all {
-			if slices.Contains(elsewhere[o.name], code) {
-				assert.Contains(t, documented[code], o.name)
+			key := func(c client) client { return c }
+			if o.has("header", "Idempotency-Key") {
+				key = func(c client) client { return c.key("one for all") }
+				try(admin.key("ü"), o)
+			}
+			for _, x := range o.invalidVariants() {
+				try(admin, x)
+			}
+			if o.op.OperationID == "logout" { // would end the session of the following requests
+				try(old, o)
+				try(e.guest(), o)
 				continue
 			}
-			assert.Equal(t, heard[code][o.name], slices.Contains(documented[code], o.name), "%s: %s", o.name, code)
+			for _, c := range []client{e.guest(), old, buyer, admin, key(admin)} {
+				try(c, o)
+			}
 		}
-	}
-	for _, o := range all {
-		if o.has("header", "Idempotency-Key") { // what waiting under a key may come to
-			assert.Contains(t, documented["order_in_progress"], o.name)
-			assert.Contains(t, documented["overloaded"], o.name)
+		e.db.fail(func() error { return fmt.Errorf("%w: a test", service.ErrUnavailable) })
+		require.NoError(t, e.rdb.Close())
+		for _, o := range all {
+			for _, x := range append(o.invalidVariants(), o) {
+				try(admin, x)
+			}
 		}
-	}
+
+		pages, err := handler.Problems()
+		require.NoError(t, err)
+		documented := map[string][]string{}
+		for _, p := range pages {
+			documented[p.Code] = p.Routes
+		}
+		for _, code := range []string{
+			"invalid_request", "unauthenticated", "token_expired", "forbidden", "not_found", "idempotency_mismatch", "unavailable",
+		} {
+			for _, o := range all {
+				if slices.Contains(testedElsewhere[o.name], code) {
+					assert.Contains(t, documented[code], o.name)
+					continue
+				}
+				assert.Equal(t, returned[code][o.name], slices.Contains(documented[code], o.name), "%s: %s", o.name, code)
+			}
+		}
+		for _, o := range all {
+			if o.has("header", "Idempotency-Key") { // possible while another request with the key is running
+				assert.Contains(t, documented["order_in_progress"], o.name)
+				assert.Contains(t, documented["overloaded"], o.name)
+			}
+		}
+	})
 }
 
-// otherTitles are those of unauthenticated and forbidden that say more than the usual ones.
+// otherTitles are the more specific titles of unauthenticated and forbidden.
 var otherTitles = []any{"The login code is wrong, used up or expired", "Only in demo mode"}
 
-// TestDocumentHasExamples: of every body, in both directions, and those of problems are what is answered.
+// TestDocumentHasExamples: every request and response body has an example, and examples of problems have the titles of
+// the server.
 func TestDocumentHasExamples(t *testing.T) {
 	t.Parallel()
 	pages, err := handler.Problems()
@@ -225,7 +229,7 @@ func TestDocumentHasExamples(t *testing.T) {
 	}
 }
 
-// codesIn are the codes that a problem's schema allows.
+// codesIn returns the codes that a problem's schema allows.
 func codesIn(s *openapi3.Schema) []string {
 	var all []string
 	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDocumentIsValid also checks the examples against their schemas.
+// TestDocumentIsValid also validates the examples against their schemas.
 func TestDocumentIsValid(t *testing.T) {
 	t.Parallel()
 	_, err := theContract()
@@ -20,10 +20,10 @@ func TestDocumentIsValid(t *testing.T) {
 
 var ginParam = regexp.MustCompile(`:([a-z_]+)`)
 
-// TestDocumentHasEveryRoute compares the router with the documents, both ways.
+// TestDocumentHasEveryRoute: the router has the routes of the API document and of docs/hmdp.md, and no others.
 func TestDocumentHasEveryRoute(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, sqlite)
 	var served []string
 	for _, r := range e.engine.Routes() {
 		served = append(served, r.Method+" "+ginParam.ReplaceAllString(r.Path, "{$1}"))
@@ -33,7 +33,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 
 var tableRoute = regexp.MustCompile("(?m)^\\| `([A-Z]+) (/[^`]*)` \\| ")
 
-// hmdpRoutes lists the routes of the table in docs/hmdp.md.
+// hmdpRoutes returns the routes in the table of docs/hmdp.md.
 func hmdpRoutes(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/hmdp.md")
@@ -45,7 +45,7 @@ func hmdpRoutes(t *testing.T) []string {
 	return list
 }
 
-// documented lists the operations of the document.
+// documented returns the operations of the document.
 func documented(t *testing.T) []string {
 	t.Helper()
 	k, err := theContract()
@@ -59,15 +59,15 @@ func documented(t *testing.T) []string {
 	return list
 }
 
-// TestDocumentIsServed compares what the server hands out with the file.
 func TestDocumentIsServed(t *testing.T) {
 	t.Parallel()
-	a := newEnv(t).guest().get("/api/v1/openapi.json").want(http.StatusOK)
+	a := newEnv(t, sqlite).guest().get("/api/v1/openapi.json").want(http.StatusOK)
 	doc := decode[struct{ OpenAPI string }](a)
 	assert.Equal(t, "3.0.3", doc.OpenAPI)
 }
 
-// TestEveryOperationIsDescribed keeps the document useful: a frontend engineer has nothing else.
+// TestEveryOperationIsDescribed: the document is the only reference for clients, so every operation has all
+// descriptions.
 func TestEveryOperationIsDescribed(t *testing.T) {
 	t.Parallel()
 	k, err := theContract()
@@ -77,12 +77,12 @@ func TestEveryOperationIsDescribed(t *testing.T) {
 		for method, op := range item.Operations() {
 			name := method + " " + path
 			assert.NotEmpty(t, op.OperationID, name)
-			assert.False(t, ids[op.OperationID], "%s: its operationId is taken", name)
+			assert.False(t, ids[op.OperationID], "%s: the operationId is not unique", name)
 			ids[op.OperationID] = true
 			assert.NotEmpty(t, op.Tags, name)
 			assert.NotEmpty(t, op.Summary, name)
 			assert.NotEmpty(t, op.Description, name)
-			assert.NotNil(t, op.Security, "%s: say who may call it, if only by []", name)
+			assert.NotNil(t, op.Security, "%s: no security requirement, not even []", name)
 			assert.NotNil(t, op.Responses.Status(http.StatusInternalServerError), name)
 			for status, response := range op.Responses.Map() {
 				assert.Contains(t, response.Value.Headers, "X-Request-Id", "%s %s", name, status)
@@ -94,27 +94,29 @@ func TestEveryOperationIsDescribed(t *testing.T) {
 	}
 }
 
-// TestDocumentKnowsWhoMayCall asks every route without a token, and the admin's with a buyer's.
-func TestDocumentKnowsWhoMayCall(t *testing.T) {
+// TestDocumentStatesRequiredRoles calls every route without a token, and the admin routes with a buyer's token.
+func TestDocumentStatesRequiredRoles(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	buyer := e.buyer(1)
-	k, err := theContract()
-	require.NoError(t, err)
-	for path, item := range k.doc.Paths.Map() {
-		for method, op := range item.Operations() {
-			name, url := method+" "+path, strings.NewReplacer("{id}", "1", "{provider}", "sandbox").Replace(path)
-			a := e.guest().bad().do(method, url, "")
-			if len(*op.Security) > 0 {
-				a.problem(http.StatusUnauthorized, "unauthenticated")
-			} else {
-				assert.NotEqual(t, http.StatusUnauthorized, a.status, name)
-			}
-			if strings.HasPrefix(path, "/api/v1/admin/") {
-				buyer.bad().do(method, url, "").problem(http.StatusForbidden, "forbidden")
-			} else {
-				assert.Nil(t, op.Responses.Status(http.StatusForbidden), "%s: nobody is forbidden this", name)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		buyer := e.buyer(1)
+		k, err := theContract()
+		require.NoError(t, err)
+		for path, item := range k.doc.Paths.Map() {
+			for method, op := range item.Operations() {
+				name, url := method+" "+path, strings.NewReplacer("{id}", "1", "{provider}", "sandbox").Replace(path)
+				a := e.guest().bad().do(method, url, "")
+				if len(*op.Security) > 0 {
+					a.problem(http.StatusUnauthorized, "unauthenticated")
+				} else {
+					assert.NotEqual(t, http.StatusUnauthorized, a.status, name)
+				}
+				if strings.HasPrefix(path, "/api/v1/admin/") {
+					buyer.bad().do(method, url, "").problem(http.StatusForbidden, "forbidden")
+				} else {
+					assert.Nil(t, op.Responses.Status(http.StatusForbidden), "%s: never answers 403", name)
+				}
 			}
 		}
-	}
+	})
 }

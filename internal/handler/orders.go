@@ -14,7 +14,7 @@ import (
 
 type orderHandler struct{ orders *service.Orders }
 
-// orderOut is an order in JSON.
+// orderOut is the JSON form of an order.
 type orderOut struct {
 	ID          ID         `json:"id"`
 	VoucherID   ID         `json:"voucher_id"`
@@ -42,7 +42,7 @@ func newOrderOut(o *service.Order) orderOut {
 	}
 }
 
-// locationOf is where an object that was created can be read.
+// locationOf returns the path of a created object.
 func locationOf(kind string, id int64) string {
 	return "/api/v1/" + kind + "/" + strconv.FormatInt(id, 10)
 }
@@ -52,13 +52,13 @@ func (h *orderHandler) place(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	name, print, _, err := requestKey(c)
+	name, sum, _, err := requestKey(c)
 	if err != nil {
 		return err
 	}
 	var key *service.RequestKey
 	if name != "" {
-		key = service.NewRequestKey(name, print)
+		key = service.NewRequestKey(name, sum)
 	}
 	o, replayed, err := h.orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key)
 	if err != nil {
@@ -74,11 +74,11 @@ func (h *orderHandler) place(c *gin.Context) error {
 	return writeOrder(c, http.StatusCreated, &o)
 }
 
-// maxWait is the longest wait for an outcome, in seconds, that is told from a longer one. The service bounds it anyway.
+// maxWait caps the wait that a client can request, in seconds. The service has a lower limit.
 const maxWait = 60
 
-// preferredWait reads how long the buyer would like to wait for the outcome (RFC 7240, 4.3). What cannot be read is
-// ignored, as that document wants it; of several the first counts.
+// preferredWait returns the wait for the outcome that the client requests by Prefer: wait=N (RFC 7240, 4.3), or 0. As
+// the RFC requires, invalid values are ignored; the first of several counts.
 func preferredWait(c *gin.Context) time.Duration {
 	for _, header := range c.Request.Header.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
@@ -97,24 +97,24 @@ func preferredWait(c *gin.Context) time.Duration {
 	return 0
 }
 
-func (h *orderHandler) show(c *gin.Context) error { return h.one(c, h.orders.Get) }
+func (h *orderHandler) show(c *gin.Context) error { return h.writeResult(c, h.orders.Get) }
 
-func (h *orderHandler) cancel(c *gin.Context) error { return h.one(c, h.orders.Cancel) }
+func (h *orderHandler) cancel(c *gin.Context) error { return h.writeResult(c, h.orders.Cancel) }
 
-// redeem takes a paid order for used. The body, with the buyer's code, may be left out.
+// redeem marks a paid order as used. The body with the buyer's code is optional.
 func (h *orderHandler) redeem(c *gin.Context) error {
 	var in struct {
 		Code string `json:"code"`
 	}
-	if err := bindIfAny(c, &in); err != nil {
+	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
-	return h.one(c, func(ctx context.Context, admin, id int64) (service.Order, error) {
+	return h.writeResult(c, func(ctx context.Context, admin, id int64) (service.Order, error) {
 		return h.orders.Redeem(ctx, admin, id, in.Code)
 	})
 }
 
-// redeemCode takes the order of a code for used.
+// redeemCode marks the order that a redeem code belongs to as used.
 func (h *orderHandler) redeemCode(c *gin.Context) error {
 	var in struct {
 		Code string `json:"code"`
@@ -129,11 +129,11 @@ func (h *orderHandler) redeemCode(c *gin.Context) error {
 	return writeOrder(c, http.StatusOK, &o)
 }
 
-// orderAction reads or changes one order of a user.
+// orderAction reads or changes the order id on behalf of a buyer or an admin.
 type orderAction func(ctx context.Context, userID, id int64) (service.Order, error)
 
-// one answers with the order that do makes of the path's id.
-func (h *orderHandler) one(c *gin.Context, do orderAction) error {
+// writeResult calls do with the caller and the path's id, and writes the order that it returns.
+func (h *orderHandler) writeResult(c *gin.Context, do orderAction) error {
 	id, err := pathID(c)
 	if err != nil {
 		return err

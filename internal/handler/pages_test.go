@@ -11,10 +11,10 @@ import (
 	"seckill/internal/handler"
 )
 
-// TestPagesOfTheStorefront: what people look at is served beside the API, under its own headers, also to HEAD.
-func TestPagesOfTheStorefront(t *testing.T) {
+// TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.
+func TestPagesAreServedBesideAPI(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) {
+	e := newEnv(t, sqlite, func(s *setup) {
 		s.change = func(c *handler.Config) {
 			c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Security-Policy", "default-src 'self'")
@@ -22,7 +22,7 @@ func TestPagesOfTheStorefront(t *testing.T) {
 			})}
 		}
 	})
-	ask := func(method, path string) (*http.Response, string) {
+	request := func(method, path string) (*http.Response, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, nil)
 		require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestPagesOfTheStorefront(t *testing.T) {
 		return res, string(body)
 	}
 	for method, body := range map[string]string{http.MethodGet: "a page", http.MethodHead: ""} {
-		res, got := ask(method, "/")
+		res, got := request(method, "/")
 		assert.Equal(t, http.StatusOK, res.StatusCode, method)
 		assert.Equal(t, body, got)
 		assert.Equal(t, "default-src 'self'", res.Header.Get("Content-Security-Policy"))
@@ -42,7 +42,7 @@ func TestPagesOfTheStorefront(t *testing.T) {
 		assert.NotEmpty(t, res.Header.Get("X-Request-Id"))
 	}
 	for _, other := range [][2]string{{http.MethodPost, "/"}, {http.MethodGet, "/other"}} {
-		res, _ := ask(other[0], other[1])
+		res, _ := request(other[0], other[1])
 		assert.Equal(t, http.StatusNotFound, res.StatusCode, other)
 		assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
 	}

@@ -12,7 +12,7 @@ import (
 
 type paymentHandler struct{ payments *service.Payments }
 
-// paymentOut is a payment in JSON.
+// paymentOut is the JSON form of a payment.
 type paymentOut struct {
 	Provider    string    `json:"provider"`
 	ProviderRef string    `json:"provider_ref"`
@@ -30,7 +30,7 @@ func newPaymentOut(p *service.Payment) paymentOut {
 	}
 }
 
-// paidOut is an order and what was paid for it.
+// paidOut is the JSON form of an order and its current payment.
 type paidOut struct {
 	Order   orderOut   `json:"order"`
 	Payment paymentOut `json:"payment"`
@@ -44,7 +44,7 @@ func (h *paymentHandler) pay(c *gin.Context) error {
 	var in struct {
 		Provider string `json:"provider"`
 	}
-	if err := bindIfAny(c, &in); err != nil {
+	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
 	o, p, err := h.payments.Pay(c.Request.Context(), caller(c).UserID, id, in.Provider)
@@ -82,10 +82,10 @@ func (h *paymentHandler) list(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-// signatureHeader is what a provider proves itself with.
+// signatureHeader authenticates a payment provider.
 const signatureHeader = "X-Seckill-Signature"
 
-// webhook takes the notice of a provider. The signature is over the body as it came.
+// webhook handles a notice of a payment provider. The signature covers the raw body.
 func (h *paymentHandler) webhook(c *gin.Context) error {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	if err != nil {
@@ -95,5 +95,5 @@ func (h *paymentHandler) webhook(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newPaymentOut(&settled.Payment)) // whose order it is does not concern a provider
+	return writeJSON(c, http.StatusOK, newPaymentOut(&settled.Payment)) // the provider gets no data of the order
 }

@@ -23,12 +23,12 @@ import (
 
 var paymentSecret = []byte("a secret of provider and shop")
 
-// bank is a provider who does what a test says. It reads notices as the sandbox does.
+// bank is a payment provider that records its calls. It parses notices as the sandbox does.
 type bank struct {
 	*payment.Sandbox
 	mu       sync.Mutex
-	asked    []service.Payment // for money
-	refunded []string          // references
+	created  []service.Payment
+	refunded []string // references
 	down     bool
 }
 
@@ -42,7 +42,7 @@ func (b *bank) Create(_ context.Context, p service.Payment) error {
 	if b.down {
 		return errors.New("the bank does not answer")
 	}
-	b.asked = append(b.asked, p)
+	b.created = append(b.created, p)
 	return nil
 }
 
@@ -56,22 +56,22 @@ func (b *bank) Refund(_ context.Context, p service.Payment) error {
 	return nil
 }
 
-// notice is what the bank says about a payment.
+// notice is a notice of the bank about a payment.
 type notice map[string]any
 
 func (e *env) noticeOf(p paymentView, o orderView, status string) notice {
 	return notice{"provider_ref": p.Ref, "order_id": o.ID, "amount": o.Amount, "status": status, "timestamp": "2026-11-11T12:00:00Z"}
 }
 
-// signature signs a body as the documentation of the webhook says.
+// signature signs a body as the documentation of the webhook describes.
 func signature(body string, at time.Time) string {
 	mac := hmac.New(sha256.New, paymentSecret)
 	fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
 	return fmt.Sprintf("t=%d,v1=%s", at.Unix(), hex.EncodeToString(mac.Sum(nil)))
 }
 
-// tell sends a notice to the webhook, signed now.
-func (e *env) tell(n notice) answer {
+// notify sends a notice to the webhook, signed now.
+func (e *env) notify(n notice) answer {
 	e.t.Helper()
 	body, err := json.Marshal(n)
 	require.NoError(e.t, err)
@@ -91,21 +91,21 @@ type paidView struct {
 	Payment paymentView `json:"payment"`
 }
 
-// pay asks the bank for the money of an order.
+// pay starts the payment of an order.
 func (c client) pay(o orderView) paidView {
 	c.t.Helper()
 	return decode[paidView](c.post(o.path()+"/pay", nil).want(http.StatusOK))
 }
 
-// paid is an order that was paid, and its payment.
+// paid buys a unit and pays for it.
 func (c client) paid(v voucherView) paidView {
 	c.t.Helper()
 	p := c.pay(c.place(v))
-	c.env.tell(c.env.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
+	c.env.notify(c.env.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
 	return p
 }
 
-// payments are those of an order, with their statuses.
+// payments returns the statuses of an order's payments.
 func (c client) payments(o orderView) []string {
 	c.t.Helper()
 	var list []string
@@ -122,134 +122,144 @@ func (c client) status(o orderView) string {
 
 func TestPay(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	o := buyer.place(v)
-	p := buyer.pay(o)
-	assert.Equal(t, o, p.Order, "asking for the money is not having it")
-	assert.Equal(t, paymentView{Provider: "sandbox", Ref: p.Payment.Ref, Amount: 8000, Currency: "CNY", Status: "pending"}, p.Payment)
-	assert.Equal(t, p, buyer.pay(o), "paying twice is one payment")
-	require.Len(t, e.bank.asked, 2)
-	assert.Equal(t, e.bank.asked[0], e.bank.asked[1], "the bank is asked again, under the same reference")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		o := buyer.place(v)
+		p := buyer.pay(o)
+		assert.Equal(t, o, p.Order, "a started payment does not change the order")
+		assert.Equal(t, paymentView{Provider: "sandbox", Ref: p.Payment.Ref, Amount: 8000, Currency: "CNY", Status: "pending"}, p.Payment)
+		assert.Equal(t, p, buyer.pay(o), "a repeated call returns the same payment")
+		require.Len(t, e.bank.created, 2)
+		assert.Equal(t, e.bank.created[0], e.bank.created[1], "the bank is called again with the same reference")
 
-	for range 2 { // a notice repeated says nothing new
-		settled := decode[paymentView](e.tell(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK))
-		assert.Equal(t, "succeeded", settled.Status)
-	}
-	got := decode[orderView](buyer.get(o.path()).want(http.StatusOK))
-	assert.Equal(t, "paid", got.Status)
-	assert.NotEmpty(t, got.PaidAt)
-	assert.NotEmpty(t, got.RedeemCode)
-	for _, action := range []string{"pay", "cancel"} {
-		buyer.post(o.path()+"/"+action, nil).problem(http.StatusConflict, "invalid_state")
-	}
-	assert.EqualValues(t, 1, e.stock(v.ID))
-	e.checkBooks()
+		for range 2 { // a repeated notice changes nothing
+			settled := decode[paymentView](e.notify(e.noticeOf(p.Payment, o, "succeeded")).want(http.StatusOK))
+			assert.Equal(t, "succeeded", settled.Status)
+		}
+		got := decode[orderView](buyer.get(o.path()).want(http.StatusOK))
+		assert.Equal(t, "paid", got.Status)
+		assert.NotEmpty(t, got.PaidAt)
+		assert.NotEmpty(t, got.RedeemCode)
+		for _, action := range []string{"pay", "cancel"} {
+			buyer.post(o.path()+"/"+action, nil).problem(http.StatusConflict, "invalid_state")
+		}
+		assert.EqualValues(t, 1, e.stock(v.ID))
+		e.checkInvariants()
+	})
 }
 
-// TestPriceOfThePurchase: an order costs what the voucher cost when it was placed, in its currency, and that may be
-// nothing.
-func TestPriceOfThePurchase(t *testing.T) {
+// TestOrderKeepsPriceOfPurchase: the amount and the currency of an order are those of the voucher at the time of the
+// purchase. The price may be zero.
+func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
-	o := e.buyer(1).place(v)
-	e.admin().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": 0}).want(http.StatusOK)
-	p := e.buyer(1).pay(o)
-	assert.EqualValues(t, 8000, p.Payment.Amount)
-	assert.Equal(t, "JPY", p.Payment.Currency)
-	paid := e.noticeOf(paymentView{Ref: "in-yuan"}, o, "succeeded")
-	paid["currency"] = "CNY"
-	assert.Equal(t, "refunding", decode[paymentView](e.tell(paid).want(http.StatusOK)).Status)
-	paid["provider_ref"], paid["currency"] = p.Payment.Ref, "JPY"
-	e.tell(paid).want(http.StatusOK)
-	assert.Equal(t, "paid", e.buyer(1).status(o))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
+		o := e.buyer(1).place(v)
+		e.admin().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": 0}).want(http.StatusOK)
+		p := e.buyer(1).pay(o)
+		assert.EqualValues(t, 8000, p.Payment.Amount)
+		assert.Equal(t, "JPY", p.Payment.Currency)
+		paid := e.noticeOf(paymentView{Ref: "in-yuan"}, o, "succeeded")
+		paid["currency"] = "CNY"
+		assert.Equal(t, "refunding", decode[paymentView](e.notify(paid).want(http.StatusOK)).Status)
+		paid["provider_ref"], paid["currency"] = p.Payment.Ref, "JPY"
+		e.notify(paid).want(http.StatusOK)
+		assert.Equal(t, "paid", e.buyer(1).status(o))
 
-	free := e.buyer(2).paid(v)
-	assert.Zero(t, free.Order.Amount)
-	e.buyer(2).post(free.Order.path()+"/refund", nil).want(http.StatusOK)
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	assert.Equal(t, "refunded", e.buyer(2).status(free.Order))
-	e.checkBooks()
+		free := e.buyer(2).paid(v)
+		assert.Zero(t, free.Order.Amount)
+		e.buyer(2).post(free.Order.path()+"/refund", nil).want(http.StatusOK)
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		assert.Equal(t, "refunded", e.buyer(2).status(free.Order))
+		e.checkInvariants()
+	})
 }
 
 func TestPayRefusals(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	o := buyer.place(v)
-	buyer.post(o.path()+"/pay", map[string]any{"provider": "a friend"}).problem(http.StatusBadRequest, "invalid_request")
-	buyer.bad().post(o.path()+"/pay", map[string]any{"provider": 1}).problem(http.StatusBadRequest, "invalid_request")
-	e.buyer(2).post(o.path()+"/pay", nil).problem(http.StatusNotFound, "not_found")
-	e.bank.down = true
-	buyer.post(o.path()+"/pay", nil).problem(http.StatusServiceUnavailable, "unavailable")
-	e.bank.down = false
-	buyer.pay(o)
-	assert.Equal(t, []string{"pending"}, buyer.payments(o), "the try that failed is the same payment")
-	e.buyer(2).get(o.path()+"/payments").problem(http.StatusNotFound, "not_found")
-	buyer.post(o.path()+"/cancel", nil).want(http.StatusOK)
-	buyer.post(o.path()+"/pay", nil).problem(http.StatusConflict, "invalid_state")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		o := buyer.place(v)
+		buyer.post(o.path()+"/pay", map[string]any{"provider": "a friend"}).problem(http.StatusBadRequest, "invalid_request")
+		buyer.bad().post(o.path()+"/pay", map[string]any{"provider": 1}).problem(http.StatusBadRequest, "invalid_request")
+		e.buyer(2).post(o.path()+"/pay", nil).problem(http.StatusNotFound, "not_found")
+		e.bank.down = true
+		buyer.post(o.path()+"/pay", nil).problem(http.StatusServiceUnavailable, "unavailable")
+		e.bank.down = false
+		buyer.pay(o)
+		assert.Equal(t, []string{"pending"}, buyer.payments(o), "the failed call belongs to the same payment")
+		e.buyer(2).get(o.path()+"/payments").problem(http.StatusNotFound, "not_found")
+		buyer.post(o.path()+"/cancel", nil).want(http.StatusOK)
+		buyer.post(o.path()+"/pay", nil).problem(http.StatusConflict, "invalid_state")
+	})
 }
 
-func TestPaymentFails(t *testing.T) {
+func TestFailedPaymentCanBeRetried(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	p := buyer.pay(buyer.place(v))
-	for range 2 {
-		e.tell(e.noticeOf(p.Payment, p.Order, "failed")).want(http.StatusOK)
-	}
-	assert.Equal(t, "pending_payment", buyer.status(p.Order))
-	again := buyer.pay(p.Order)
-	assert.NotEqual(t, p.Payment.Ref, again.Payment.Ref, "a payment that failed is over")
-	e.tell(e.noticeOf(again.Payment, p.Order, "succeeded")).want(http.StatusOK)
-	assert.Equal(t, "paid", buyer.status(p.Order))
-	e.tell(e.noticeOf(again.Payment, p.Order, "failed")).want(http.StatusOK) // late, and out of order
-	assert.Equal(t, "paid", buyer.status(p.Order))
-	assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(p.Order))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		p := buyer.pay(buyer.place(v))
+		for range 2 {
+			e.notify(e.noticeOf(p.Payment, p.Order, "failed")).want(http.StatusOK)
+		}
+		assert.Equal(t, "pending_payment", buyer.status(p.Order))
+		again := buyer.pay(p.Order)
+		assert.NotEqual(t, p.Payment.Ref, again.Payment.Ref, "a new payment follows a failed one")
+		e.notify(e.noticeOf(again.Payment, p.Order, "succeeded")).want(http.StatusOK)
+		assert.Equal(t, "paid", buyer.status(p.Order))
+		e.notify(e.noticeOf(again.Payment, p.Order, "failed")).want(http.StatusOK) // late, and out of order
+		assert.Equal(t, "paid", buyer.status(p.Order))
+		assert.Equal(t, []string{"failed", "succeeded"}, buyer.payments(p.Order))
+	})
 }
 
 func TestWebhookRefusals(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	p := buyer.pay(buyer.place(v))
-	other := e.buyer(2).pay(e.buyer(2).place(v))
-	good := e.noticeOf(p.Payment, p.Order, "succeeded")
-	text, err := json.Marshal(good)
-	require.NoError(t, err)
-	body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/sandbox"
-	for name, signed := range map[string]string{
-		"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
-		"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
-		"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
-	} {
-		a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
-		assert.Equal(t, http.StatusUnauthorized, a.status, name)
-	}
-	e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
-	change := func(field string, value any) notice {
-		n := notice{}
-		for k, v := range good {
-			n[k] = v
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		p := buyer.pay(buyer.place(v))
+		other := e.buyer(2).pay(e.buyer(2).place(v))
+		good := e.noticeOf(p.Payment, p.Order, "succeeded")
+		text, err := json.Marshal(good)
+		require.NoError(t, err)
+		body, now, hook := string(text), e.clock.now(), "/api/v1/payments/webhook/sandbox"
+		for name, signed := range map[string]string{
+			"none": "", "no time": "v1=00", "another body": signature(body+" ", now), "old": signature(body, now.Add(-6*time.Minute)),
+			"from the future": signature(body, now.Add(6*time.Minute)), "garbage": "t=x,v1=y",
+			"time changed": fmt.Sprintf("t=%d%s", now.Unix()+1, signature(body, now)[len("t=1794398400"):]),
+		} {
+			a := e.guest().with("X-Seckill-Signature", signed).bad().post(hook, body)
+			assert.Equal(t, http.StatusUnauthorized, a.status, name)
 		}
-		n[field] = value
-		return n
-	}
-	for _, bad := range []notice{
-		change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
-		change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
-	} {
-		e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
-	}
-	unknown := change("status", "failed")
-	unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
-	e.tell(unknown).problem(http.StatusNotFound, "not_found")
-	assert.Equal(t, "pending_payment", buyer.status(p.Order), "nothing was changed by any of them")
-	assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
-	rotated := "v1=00," + signature(body, now)
-	e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
-	assert.Equal(t, "paid", buyer.status(p.Order))
+		e.guest().with("X-Seckill-Signature", signature(body, now)).post("/api/v1/payments/webhook/elsewhere", body).problem(http.StatusNotFound, "not_found")
+		change := func(field string, value any) notice {
+			n := notice{}
+			for k, v := range good {
+				n[k] = v
+			}
+			n[field] = value
+			return n
+		}
+		for _, bad := range []notice{
+			change("amount", -1), change("amount", 0), change("amount", nil), change("currency", "gold"), change("provider_ref", ""), change("order_id", "x"), change("order_id", -1),
+			change("status", "perhaps"), change("provider_ref", other.Payment.Ref),
+		} {
+			e.guest().with("X-Seckill-Signature", signature(asJSON(t, bad), now)).bad().post(hook, asJSON(t, bad)).problem(http.StatusBadRequest, "invalid_request")
+		}
+		unknown := change("status", "failed")
+		unknown["order_id"], unknown["provider_ref"] = "12345", "unknown"
+		e.notify(unknown).problem(http.StatusNotFound, "not_found")
+		assert.Equal(t, "pending_payment", buyer.status(p.Order), "none of the notices changed anything")
+		assert.Equal(t, []string{"pending"}, buyer.payments(p.Order))
+		rotated := "v1=00," + signature(body, now)
+		e.guest().with("X-Seckill-Signature", rotated).post(hook, body).want(http.StatusOK)
+		assert.Equal(t, "paid", buyer.status(p.Order))
+	})
 }
 
 func asJSON(t *testing.T, v any) string {
@@ -259,83 +269,88 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestMoneyThatIsNotWanted: it comes for an order that was cancelled, or that was paid otherwise, and goes back.
-func TestMoneyThatIsNotWanted(t *testing.T) {
+// TestUnmatchedPaymentIsRefunded: a payment is refunded if its order is cancelled, already paid or lost, or if the
+// amount differs.
+func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(3), e.buyer(1)
-	p := buyer.pay(buyer.place(v))
-	buyer.post(p.Order.path()+"/cancel", nil).want(http.StatusOK)
-	for range 2 {
-		assert.Equal(t, "refunding", decode[paymentView](e.tell(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)).Status)
-	}
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	assert.Equal(t, []string{p.Payment.Ref}, e.bank.refunded)
-	assert.Equal(t, "cancelled", buyer.status(p.Order))
-	assert.Equal(t, []string{"refunded"}, buyer.payments(p.Order))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(3), e.buyer(1)
+		p := buyer.pay(buyer.place(v))
+		buyer.post(p.Order.path()+"/cancel", nil).want(http.StatusOK)
+		for range 2 {
+			assert.Equal(t, "refunding", decode[paymentView](e.notify(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)).Status)
+		}
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		assert.Equal(t, []string{p.Payment.Ref}, e.bank.refunded)
+		assert.Equal(t, "cancelled", buyer.status(p.Order))
+		assert.Equal(t, []string{"refunded"}, buyer.payments(p.Order))
 
-	twice := buyer.paid(v) // and somebody paid for it at the bank's counter
-	counter := e.noticeOf(paymentView{Ref: "counter-1"}, twice.Order, "succeeded")
-	e.tell(counter).want(http.StatusOK)
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	assert.Equal(t, []string{p.Payment.Ref, "counter-1"}, e.bank.refunded)
-	assert.Equal(t, "paid", buyer.status(twice.Order))
-	assert.Equal(t, []string{"succeeded", "refunded"}, buyer.payments(twice.Order))
-	assert.EqualValues(t, 2, e.stock(v.ID))
+		twice := buyer.paid(v) // a second payment arrives for it
+		counter := e.noticeOf(paymentView{Ref: "counter-1"}, twice.Order, "succeeded")
+		e.notify(counter).want(http.StatusOK)
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		assert.Equal(t, []string{p.Payment.Ref, "counter-1"}, e.bank.refunded)
+		assert.Equal(t, "paid", buyer.status(twice.Order))
+		assert.Equal(t, []string{"succeeded", "refunded"}, buyer.payments(twice.Order))
+		assert.EqualValues(t, 2, e.stock(v.ID))
 
-	lost := e.noticeOf(paymentView{Ref: "lost-1"}, twice.Order, "succeeded") // a failover of the database lost the order
-	lost["order_id"] = "12345"
-	short := e.buyer(2).pay(e.buyer(2).place(v))
-	less := e.noticeOf(short.Payment, short.Order, "succeeded")
-	less["amount"] = 1
-	for _, n := range []notice{lost, lost, less} {
-		assert.Equal(t, "refunding", decode[paymentView](e.tell(n).want(http.StatusOK)).Status)
-	}
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	assert.ElementsMatch(t, []string{p.Payment.Ref, "counter-1", "lost-1", short.Payment.Ref}, e.bank.refunded)
-	assert.Equal(t, "pending_payment", e.buyer(2).status(short.Order))
-	log := decode[listView[struct {
-		Action    string
-		VoucherID string `json:"voucher_id"`
-	}]](e.admin().get("/api/v1/admin/audit?order_id=12345").want(http.StatusOK)).Items
-	require.Len(t, log, 2)
-	assert.Equal(t, "return_money", log[1].Action)
-	assert.Empty(t, log[1].VoucherID, "the sale of a lost order is unknown")
-	e.checkBooks()
+		lost := e.noticeOf(paymentView{Ref: "lost-1"}, twice.Order, "succeeded") // an order that a database failover lost
+		lost["order_id"] = "12345"
+		short := e.buyer(2).pay(e.buyer(2).place(v))
+		less := e.noticeOf(short.Payment, short.Order, "succeeded")
+		less["amount"] = 1
+		for _, n := range []notice{lost, lost, less} {
+			assert.Equal(t, "refunding", decode[paymentView](e.notify(n).want(http.StatusOK)).Status)
+		}
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		assert.ElementsMatch(t, []string{p.Payment.Ref, "counter-1", "lost-1", short.Payment.Ref}, e.bank.refunded)
+		assert.Equal(t, "pending_payment", e.buyer(2).status(short.Order))
+		log := decode[listView[struct {
+			Action    string
+			VoucherID string `json:"voucher_id"`
+		}]](e.admin().get("/api/v1/admin/audit?order_id=12345").want(http.StatusOK)).Items
+		require.Len(t, log, 2)
+		assert.Equal(t, "return_money", log[1].Action)
+		assert.Empty(t, log[1].VoucherID, "the voucher of a lost order is unknown")
+		e.checkInvariants()
+	})
 }
 
 func TestRefund(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer := e.sale(1), e.buyer(1)
-	p := buyer.paid(v)
-	e.buyer(2).post(p.Order.path()+"/refund", nil).problem(http.StatusNotFound, "not_found")
-	e.bank.down = true
-	assert.Equal(t, "refunding", decode[orderView](buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)).Status)
-	require.Error(t, e.payments.RefundDue(t.Context()))
-	assert.EqualValues(t, 0, e.stock(v.ID), "the unit is not back before the money")
-	for _, action := range []string{"refund", "cancel", "pay"} {
-		buyer.post(p.Order.path()+"/"+action, nil).problem(http.StatusConflict, "invalid_state")
-	}
-	e.admin().post("/api/v1/admin/orders/"+p.Order.ID+"/redeem", nil).problem(http.StatusConflict, "invalid_state")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer := e.sale(1), e.buyer(1)
+		p := buyer.paid(v)
+		e.buyer(2).post(p.Order.path()+"/refund", nil).problem(http.StatusNotFound, "not_found")
+		e.bank.down = true
+		assert.Equal(t, "refunding", decode[orderView](buyer.post(p.Order.path()+"/refund", nil).want(http.StatusOK)).Status)
+		require.Error(t, e.payments.RefundDue(t.Context()))
+		assert.EqualValues(t, 0, e.stock(v.ID), "the unit is returned after the money")
+		for _, action := range []string{"refund", "cancel", "pay"} {
+			buyer.post(p.Order.path()+"/"+action, nil).problem(http.StatusConflict, "invalid_state")
+		}
+		e.admin().post("/api/v1/admin/orders/"+p.Order.ID+"/redeem", nil).problem(http.StatusConflict, "invalid_state")
 
-	e.bank.down = false
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	assert.Empty(t, e.bank.refunded, "not before its next try")
-	e.dueNow()
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	assert.Equal(t, []string{p.Payment.Ref}, e.bank.refunded)
-	got := decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK))
-	assert.Equal(t, "refunded", got.Status)
-	assert.NotEmpty(t, got.RefundedAt)
-	assert.Empty(t, got.RedeemCode)
-	assert.EqualValues(t, 1, e.stock(v.ID))
-	buyer.post(p.Order.path()+"/refund", nil).problem(http.StatusConflict, "invalid_state")
-	buyer.place(v) // he may buy again
-	e.checkBooks()
+		e.bank.down = false
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		assert.Empty(t, e.bank.refunded, "the retry is not due")
+		e.dueNow()
+		require.NoError(t, e.payments.RefundDue(t.Context()))
+		assert.Equal(t, []string{p.Payment.Ref}, e.bank.refunded)
+		got := decode[orderView](buyer.get(p.Order.path()).want(http.StatusOK))
+		assert.Equal(t, "refunded", got.Status)
+		assert.NotEmpty(t, got.RefundedAt)
+		assert.Empty(t, got.RedeemCode)
+		assert.EqualValues(t, 1, e.stock(v.ID))
+		buyer.post(p.Order.path()+"/refund", nil).problem(http.StatusConflict, "invalid_state")
+		buyer.place(v) // the buyer can buy again
+		e.checkInvariants()
+	})
 }
 
-// dueNow makes all refunds due, as time would.
+// dueNow makes all refunds due.
 func (e *env) dueNow() {
 	e.t.Helper()
 	_, err := e.store.Pools()["write"].ExecContext(e.t.Context(), "UPDATE payments SET next_try_at = created_at WHERE next_try_at IS NOT NULL")
@@ -344,100 +359,109 @@ func (e *env) dueNow() {
 
 func TestRedeem(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(4), e.admin()
-	redeem := func(p paidView) string { return "/api/v1/admin/orders/" + p.Order.ID + "/redeem" }
-	one, two, three := e.buyer(1).paid(v), e.buyer(2).paid(v), e.buyer(3).paid(v)
-	code := func(n int, p paidView) string { return decode[orderView](e.buyer(n).get(p.Order.path())).RedeemCode }
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(4), e.admin()
+		redeem := func(p paidView) string { return "/api/v1/admin/orders/" + p.Order.ID + "/redeem" }
+		one, two, three := e.buyer(1).paid(v), e.buyer(2).paid(v), e.buyer(3).paid(v)
+		code := func(n int, p paidView) string { return decode[orderView](e.buyer(n).get(p.Order.path())).RedeemCode }
 
-	unpaid := e.buyer(4).place(v)
-	admin.post("/api/v1/admin/orders/"+unpaid.ID+"/redeem", nil).problem(http.StatusConflict, "invalid_state")
-	admin.post(redeem(one), map[string]any{"code": code(2, two)}).problem(http.StatusBadRequest, "invalid_request")
-	admin.post("/api/v1/admin/redeem", map[string]any{"code": "0000-0000-0000-0000-0000-0000"}).problem(http.StatusBadRequest, "invalid_request")
-	admin.post("/api/v1/admin/orders/12345/redeem", nil).problem(http.StatusNotFound, "not_found")
+		unpaid := e.buyer(4).place(v)
+		admin.post("/api/v1/admin/orders/"+unpaid.ID+"/redeem", nil).problem(http.StatusConflict, "invalid_state")
+		admin.post(redeem(one), map[string]any{"code": code(2, two)}).problem(http.StatusBadRequest, "invalid_request")
+		admin.post("/api/v1/admin/redeem", map[string]any{"code": "0000-0000-0000-0000-0000-0000"}).problem(http.StatusBadRequest, "invalid_request")
+		admin.post("/api/v1/admin/orders/12345/redeem", nil).problem(http.StatusNotFound, "not_found")
 
-	got := decode[orderView](admin.post(redeem(one), map[string]any{"code": code(1, one)}).want(http.StatusOK))
-	assert.Equal(t, "redeemed", got.Status)
-	assert.NotEmpty(t, got.RedeemedAt)
-	admin.post(redeem(two), nil).want(http.StatusOK) // the admin vouches
-	shown := code(3, three)
-	admin.post("/api/v1/admin/redeem", map[string]any{"code": shown}).want(http.StatusOK)
-	admin.post("/api/v1/admin/redeem", map[string]any{"code": shown}).problem(http.StatusConflict, "invalid_state")
-	e.buyer(1).post(one.Order.path()+"/refund", nil).problem(http.StatusConflict, "invalid_state")
-	assert.EqualValues(t, 0, e.stock(v.ID), "what was used does not come back")
-	e.checkBooks()
+		got := decode[orderView](admin.post(redeem(one), map[string]any{"code": code(1, one)}).want(http.StatusOK))
+		assert.Equal(t, "redeemed", got.Status)
+		assert.NotEmpty(t, got.RedeemedAt)
+		admin.post(redeem(two), nil).want(http.StatusOK) // without a code
+		shown := code(3, three)
+		admin.post("/api/v1/admin/redeem", map[string]any{"code": shown}).want(http.StatusOK)
+		admin.post("/api/v1/admin/redeem", map[string]any{"code": shown}).problem(http.StatusConflict, "invalid_state")
+		e.buyer(1).post(one.Order.path()+"/refund", nil).problem(http.StatusConflict, "invalid_state")
+		assert.EqualValues(t, 0, e.stock(v.ID), "a redeemed unit is not returned")
+		e.checkInvariants()
+	})
 }
 
 func TestAudit(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer, admin := e.sale(2), e.buyer(1), e.admin()
-	p := buyer.paid(v)
-	admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 3, "reason": "more came"}).want(http.StatusOK)
-	admin.patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"title": "new"}).want(http.StatusOK)
-	admin.bad().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": -1}).problem(http.StatusBadRequest, "invalid_request")
-	type entry struct{ Actor, Action, Detail string }
-	of := func(query string) []entry {
-		t.Helper()
-		return decode[struct{ Items []entry }](admin.get("/api/v1/admin/audit?" + query).want(http.StatusOK)).Items
-	}
-	assert.Equal(t, []entry{
-		{"admin", "change_voucher", `title: "100 for 80" -> "new"`}, {"admin", "change_stock", "+3: more came"},
-		{"provider", "pay", p.Payment.Ref}, {"admin", "create_voucher", ""},
-	}, of("voucher_id="+v.ID))
-	assert.Equal(t, []entry{{"provider", "pay", p.Payment.Ref}}, of("order_id="+p.Order.ID))
-	assert.Len(t, of("actor_id="+admin.login.User.ID+"&limit=2"), 2)
-	admin.bad().get("/api/v1/admin/audit?order_id=x").problem(http.StatusBadRequest, "invalid_request")
-	buyer.get("/api/v1/admin/audit").problem(http.StatusForbidden, "forbidden")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer, admin := e.sale(2), e.buyer(1), e.admin()
+		p := buyer.paid(v)
+		admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 3, "reason": "more came"}).want(http.StatusOK)
+		admin.patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"title": "new"}).want(http.StatusOK)
+		admin.bad().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": -1}).problem(http.StatusBadRequest, "invalid_request")
+		type entry struct{ Actor, Action, Detail string }
+		of := func(query string) []entry {
+			t.Helper()
+			return decode[struct{ Items []entry }](admin.get("/api/v1/admin/audit?" + query).want(http.StatusOK)).Items
+		}
+		assert.Equal(t, []entry{
+			{"admin", "change_voucher", `title: "100 for 80" -> "new"`}, {"admin", "change_stock", "+3: more came"},
+			{"provider", "pay", p.Payment.Ref}, {"admin", "create_voucher", ""},
+		}, of("voucher_id="+v.ID))
+		assert.Equal(t, []entry{{"provider", "pay", p.Payment.Ref}}, of("order_id="+p.Order.ID))
+		assert.Len(t, of("actor_id="+admin.login.User.ID+"&limit=2"), 2)
+		admin.bad().get("/api/v1/admin/audit?order_id=x").problem(http.StatusBadRequest, "invalid_request")
+		buyer.get("/api/v1/admin/audit").problem(http.StatusForbidden, "forbidden")
+	})
 }
 
-// TestAuditHoldsTheLongest: what is accepted is noted whole, however long it is and however it is written.
-func TestAuditHoldsTheLongest(t *testing.T) {
+// TestAuditStoresLongestDetails: the audit log stores changes of the maximum length completely, even if characters are
+// escaped.
+func TestAuditStoresLongestDetails(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(2), e.admin()
-	last := func() string {
-		t.Helper()
-		return decode[struct{ Items []struct{ Detail string } }](admin.get("/api/v1/admin/audit?limit=1&voucher_id=" + v.ID).want(http.StatusOK)).Items[0].Detail
-	}
-	hidden := "\U000e0001" // a letter that is not shown, and is written out in the log
-	for _, letter := range []string{hidden, "🎟", "\n"} {
-		long := map[string]any{
-			"title": "x" + strings.Repeat(letter, 254), "sub_title": strings.Repeat(letter, 255), "rules": strings.Repeat(letter, 1024),
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(2), e.admin()
+		last := func() string {
+			t.Helper()
+			return decode[struct{ Items []struct{ Detail string } }](admin.get("/api/v1/admin/audit?limit=1&voucher_id=" + v.ID).want(http.StatusOK)).Items[0].Detail
 		}
-		admin.patch("/api/v1/admin/vouchers/"+v.ID, long).want(http.StatusOK)
-		assert.Contains(t, last(), fmt.Sprintf("%q", long["rules"]))
-	}
-	reason := "x" + strings.Repeat("🎟", 254)
-	admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 1, "reason": reason}).want(http.StatusOK)
-	assert.Equal(t, "+1: "+reason, last())
-	admin.bad().post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 1, "reason": reason + "x"}).problem(http.StatusBadRequest, "invalid_request")
+		hidden := "\U000e0001" // an invisible character, which the log escapes
+		for _, letter := range []string{hidden, "🎟", "\n"} {
+			long := map[string]any{
+				"title": "x" + strings.Repeat(letter, 254), "sub_title": strings.Repeat(letter, 255), "rules": strings.Repeat(letter, 1024),
+			}
+			admin.patch("/api/v1/admin/vouchers/"+v.ID, long).want(http.StatusOK)
+			assert.Contains(t, last(), fmt.Sprintf("%q", long["rules"]))
+		}
+		reason := "x" + strings.Repeat("🎟", 254)
+		admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 1, "reason": reason}).want(http.StatusOK)
+		assert.Equal(t, "+1: "+reason, last())
+		admin.bad().post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 1, "reason": reason + "x"}).problem(http.StatusBadRequest, "invalid_request")
+	})
 }
 
 func TestChangeStock(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(2), e.admin()
-	stock := "/api/v1/admin/vouchers/" + v.ID + "/stock"
-	e.buyer(1).place(v)
-	change := func(delta int64) answer {
-		return admin.post(stock, map[string]any{"delta": delta, "reason": "counted"})
-	}
-	assert.EqualValues(t, 4, *decode[voucherView](change(3).want(http.StatusOK)).Stock)
-	change(-5).problem(http.StatusConflict, "invalid_state") // one is sold
-	assert.EqualValues(t, 0, *decode[voucherView](change(-4).want(http.StatusOK)).Stock)
-	e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-	change(1).want(http.StatusOK)
-	e.buyer(2).place(v) // this process follows at once
-	e.checkBooks()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(2), e.admin()
+		stock := "/api/v1/admin/vouchers/" + v.ID + "/stock"
+		e.buyer(1).place(v)
+		change := func(delta int64) answer {
+			return admin.post(stock, map[string]any{"delta": delta, "reason": "counted"})
+		}
+		assert.EqualValues(t, 4, *decode[voucherView](change(3).want(http.StatusOK)).Stock)
+		change(-5).problem(http.StatusConflict, "invalid_state") // one is sold
+		assert.EqualValues(t, 0, *decode[voucherView](change(-4).want(http.StatusOK)).Stock)
+		e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
+		change(1).want(http.StatusOK)
+		e.buyer(2).place(v) // effective at once in this process
+		e.checkInvariants()
 
-	for _, bad := range []map[string]any{
-		{"delta": 0, "reason": "x"}, {"delta": 1, "reason": ""}, {"delta": 1}, {"reason": "x"}, {"delta": 1, "reason": "\x00"},
-		{"delta": 2_000_000_000, "reason": "x"}, {"delta": "1", "reason": "x"},
-	} {
-		admin.bad().post(stock, bad).problem(http.StatusBadRequest, "invalid_request")
-	}
-	change(1_000_000_000).want(http.StatusOK)
-	change(1).problem(http.StatusConflict, "invalid_state")
-	admin.post("/api/v1/admin/vouchers/12345/stock", map[string]any{"delta": 1, "reason": "x"}).problem(http.StatusNotFound, "not_found")
+		for _, bad := range []map[string]any{
+			{"delta": 0, "reason": "x"}, {"delta": 1, "reason": ""}, {"delta": 1}, {"reason": "x"}, {"delta": 1, "reason": "\x00"},
+			{"delta": 2_000_000_000, "reason": "x"}, {"delta": "1", "reason": "x"},
+		} {
+			admin.bad().post(stock, bad).problem(http.StatusBadRequest, "invalid_request")
+		}
+		change(1_000_000_000).want(http.StatusOK)
+		change(1).problem(http.StatusConflict, "invalid_state")
+		admin.post("/api/v1/admin/vouchers/12345/stock", map[string]any{"delta": 1, "reason": "x"}).problem(http.StatusNotFound, "not_found")
+	})
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryCodeHasAPage compares the pages with the table of errors and with the document, both ways.
+// TestEveryCodeHasAPage: the table of errors, the document and the pages have the same codes.
 func TestEveryCodeHasAPage(t *testing.T) {
 	t.Parallel()
 	pages, err := Problems()
 	require.NoError(t, err)
 	paged := map[string]int{}
 	for _, p := range pages {
-		assert.NotContains(t, paged, p.Code, "a code has one page")
+		assert.NotContains(t, paged, p.Code, "two pages for one code")
 		paged[p.Code] = p.Status
 	}
 	for _, o := range outcomes {
@@ -30,7 +30,7 @@ func TestEveryCodeHasAPage(t *testing.T) {
 		assert.Equal(t, m[1], m[2], "an example's type is the page of its code")
 		documented[m[1]] = true
 	}
-	routes, err := answeredBy(openAPI)
+	routes, err := routesByCode(openAPI)
 	require.NoError(t, err)
 	for code := range routes {
 		documented[code] = true
@@ -43,8 +43,8 @@ func TestEveryCodeHasAPage(t *testing.T) {
 	}
 }
 
-// TestPagesSayEverything: in both languages, and each code is answered by some route.
-func TestPagesSayEverything(t *testing.T) {
+// TestProblemPagesAreComplete: every page has its texts in both languages and at least one route.
+func TestProblemPagesAreComplete(t *testing.T) {
 	t.Parallel()
 	pages, err := Problems()
 	require.NoError(t, err)
@@ -65,15 +65,15 @@ func TestPagesSayEverything(t *testing.T) {
 			assert.True(t, strings.ContainsFunc(zh, func(r rune) bool { return unicode.Is(unicode.Han, r) }), p.Code)
 		}
 		for _, text := range []string{p.Means, p.Do, p.MeansZH, p.DoZH} {
-			assert.Zero(t, strings.Count(text, "`")%2, "%s: a backquote too many", p.Code)
+			assert.Zero(t, strings.Count(text, "`")%2, "%s: unbalanced backquotes", p.Code)
 		}
 	}
 }
 
-// TestAnsweredBy follows references and alternatives.
-func TestAnsweredBy(t *testing.T) {
+// TestRoutesByCode covers references and alternatives.
+func TestRoutesByCode(t *testing.T) {
 	t.Parallel()
-	routes, err := answeredBy([]byte(`{
+	routes, err := routesByCode([]byte(`{
 		"paths": {"/b": {"parameters": [], "post": {"responses": {"200": {}, "409": {"$ref": "#/components/responses/No"}}}},
 			"/a": {"get": {"responses": {"409": {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/One"}}}}}}}},
 		"components": {
@@ -84,13 +84,13 @@ func TestAnsweredBy(t *testing.T) {
 	assert.Equal(t, map[string][]string{"one": {"GET /a", "POST /b"}, "x": {"POST /b"}, "y": {"POST /b"}}, routes)
 	for _, bad := range []string{`[]`, `{"paths": {"/a": {"get": []}}}`, `{"paths": {"/a": {"get": {"responses": {"409":
 		{"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/None"}}}}}}}}}`} {
-		_, err := answeredBy([]byte(bad))
+		_, err := routesByCode([]byte(bad))
 		require.Error(t, err, bad)
 	}
 }
 
-// TestForbiddenExplainsBoth: the code has two causes, and one is no fault of who asks.
-func TestForbiddenExplainsBoth(t *testing.T) {
+// TestForbiddenExplainsBothCauses: the causes are a missing role and a server outside demo mode.
+func TestForbiddenExplainsBothCauses(t *testing.T) {
 	t.Parallel()
 	pages, err := Problems()
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// queueEnv is an env in the lane queue, on a Redis of its own. Its worker is the test.
+// queueEnv is an env in lane queue with a separate Redis. The test acts as the worker.
 type queueEnv struct {
 	*env
 	rdb       *redis.Client
@@ -27,7 +27,7 @@ type queueEnv struct {
 	committer *service.Committer
 }
 
-// testGate is the gate as cmd/seckill gives it to the services.
+// testGate adapts the gate to the interfaces of service, as cmd/seckill does.
 type testGate struct{ *admission.Gate }
 
 func (g testGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
@@ -46,7 +46,7 @@ func (g testGate) DeadLetter(ctx context.Context, id string) (service.DeadLetter
 	return service.DeadLetter(l), err
 }
 
-func newQueueEnv(t *testing.T) *queueEnv {
+func newQueueEnv(t *testing.T, db database) *queueEnv {
 	t.Helper()
 	m := testenv.StartMiniredis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
@@ -54,23 +54,23 @@ func newQueueEnv(t *testing.T) *queueEnv {
 	gate := testGate{admission.New(admission.Config{Redis: rdb, Instance: "test"})}
 	ids := newIDs()
 	q := &queueEnv{rdb: rdb, gate: gate}
-	var db *faultyStore
-	q.env = newEnv(t, func(s *setup) {
+	var store *faultyStore
+	q.env = newEnv(t, db, func(s *setup) {
 		s.ids = ids
-		s.queue = func(store *faultyStore) (service.Lane, service.Queue) {
-			db = store
-			return service.NewQueueLane(gate, ids, store, nil), gate
+		s.queue = func(faulty *faultyStore) (service.Lane, service.Queue) {
+			store = faulty
+			return service.NewQueueLane(gate, ids, faulty, nil), gate
 		}
 		s.change = func(cfg *handler.Config) {
 			cfg.DeadLetters = &service.DeadLetters{Store: gate, Reader: q.state}
-			cfg.Rush, cfg.LostAfter = &rusher{}, time.Second
+			cfg.Rush, cfg.LostAfter = &fakeRusher{}, time.Second
 			cfg.Reconciler = reconcile.New(reconcile.Config{
-				Gate: gate, Store: db, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond,
-				OrderTime: func(int64) time.Time { return q.clock.now().Add(-time.Hour) }, // ids of these tests tell no time
+				Gate: gate, Store: store, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond,
+				OrderTime: func(int64) time.Time { return q.clock.now().Add(-time.Hour) }, // the ids of these tests contain no time
 			})
 		}
 	})
-	m.SetTime(q.clock.now()) // the gate asks Redis whether a sale is open
+	m.SetTime(q.clock.now()) // the gate checks the window of a sale by the clock of Redis
 	q.committer = &service.Committer{Orders: q.db, IDs: ids, Now: q.clock.now, PayTimeout: payTimeout}
 	return q
 }
@@ -79,7 +79,7 @@ func (q *queueEnv) state(ctx context.Context, voucherID int64, inFlight []int64)
 	return q.store.GateState(ctx, voucherID, inFlight)
 }
 
-// waiting reads all streams.
+// waiting returns the entries of all streams.
 func (q *queueEnv) waiting() []service.Parcel {
 	q.t.Helper()
 	var all []service.Parcel
@@ -95,7 +95,7 @@ func (q *queueEnv) waiting() []service.Parcel {
 	return all
 }
 
-// work makes orders of everything that waits.
+// work commits all waiting entries.
 func (q *queueEnv) work() {
 	q.t.Helper()
 	for _, p := range q.waiting() {
@@ -103,7 +103,7 @@ func (q *queueEnv) work() {
 	}
 }
 
-// workOne makes orders of the entry that has waited longest.
+// workOne commits the oldest waiting entry.
 func (q *queueEnv) workOne() {
 	q.t.Helper()
 	q.commit(q.waiting()[0])
@@ -116,8 +116,8 @@ func (q *queueEnv) commit(p service.Parcel) {
 	q.settle(p, service.End{})
 }
 
-// bury gives everything up that waits.
-func (q *queueEnv) bury(reason string) {
+// deadLetter dead-letters all waiting entries.
+func (q *queueEnv) deadLetter(reason string) {
 	q.t.Helper()
 	for _, p := range q.waiting() {
 		p.Tries = 5
@@ -125,7 +125,7 @@ func (q *queueEnv) bury(reason string) {
 	}
 }
 
-// settle ends all of a parcel in one way.
+// settle settles all reservations of an entry with the same outcome.
 func (q *queueEnv) settle(p service.Parcel, end service.End) {
 	q.t.Helper()
 	p.Ends = slices.Repeat([]service.End{end}, len(p.Admissions))
@@ -137,7 +137,7 @@ type queuedView struct {
 	Status  string
 }
 
-// queue has one unit admitted, and returns the order's id.
+// queue reserves one unit and returns the order's id.
 func (c client) queue(v voucherView) string {
 	c.t.Helper()
 	return decode[queuedView](c.post(v.orders(), nil).want(http.StatusAccepted)).OrderID
@@ -145,86 +145,92 @@ func (c client) queue(v voucherView) string {
 
 func orderPath(id string) string { return "/api/v1/orders/" + id }
 
-// TestQueuedOrder is the life of an order in the lane queue as its owner sees it.
+// TestQueuedOrder follows an order in lane queue from the reservation to the cancellation.
 func TestQueuedOrder(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	a := buyer.post(v.orders(), nil).want(http.StatusAccepted)
-	id := decode[queuedView](a).OrderID
-	assert.Equal(t, map[string]any{"order_id": id, "status": "queued"}, decode[map[string]any](a))
-	assert.Equal(t, orderPath(id), a.header.Get("Location"))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		a := buyer.post(v.orders(), nil).want(http.StatusAccepted)
+		id := decode[queuedView](a).OrderID
+		assert.Equal(t, map[string]any{"order_id": id, "status": "queued"}, decode[map[string]any](a))
+		assert.Equal(t, orderPath(id), a.header.Get("Location"))
 
-	shown := orderView{
-		ID: id, VoucherID: v.ID, UserID: buyer.login.User.ID, Status: "queued", Amount: 8000,
-		CreatedAt: "2026-11-11T12:00:00Z", ExpiresAt: "2026-11-11T12:15:00Z", Ahead: new(int64),
-	}
-	assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
-	e.buyer(2).get(orderPath(id)).problem(http.StatusNotFound, "not_found")
-	buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
-	assert.Equal(t, id, buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
-	assert.EqualValues(t, 2, e.stock(v.ID), "nothing is committed")
+		shown := orderView{
+			ID: id, VoucherID: v.ID, UserID: buyer.login.User.ID, Status: "queued", Amount: 8000,
+			CreatedAt: "2026-11-11T12:00:00Z", ExpiresAt: "2026-11-11T12:15:00Z", Ahead: new(int64),
+		}
+		assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
+		e.buyer(2).get(orderPath(id)).problem(http.StatusNotFound, "not_found")
+		buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
+		assert.Equal(t, id, buyer.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
+		assert.EqualValues(t, 2, e.stock(v.ID), "nothing is committed")
 
-	e.work()
-	shown.Status, shown.Ahead = "pending_payment", nil
-	assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
-	assert.EqualValues(t, 1, e.stock(v.ID))
-	buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
-	assert.NotEqual(t, id, buyer.queue(v), "the unit and the buyer are free again")
-	e.checkBooks()
+		e.work()
+		shown.Status, shown.Ahead = "pending_payment", nil
+		assert.Equal(t, shown, decode[orderView](buyer.get(orderPath(id)).want(http.StatusOK)))
+		assert.EqualValues(t, 1, e.stock(v.ID))
+		buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
+		assert.NotEqual(t, id, buyer.queue(v), "the unit is for sale again, and the user can buy again")
+		e.checkInvariants()
+	})
 }
 
-// TestFailedOrder says why there is no order, and what it can be told from.
-func TestFailedOrder(t *testing.T) {
+// TestDeadLetteredOrderIsFailed: the answer has the reason internal and nothing of the cause.
+func TestDeadLetteredOrderIsFailed(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t)
-	v, buyer := e.sale(1), e.buyer(1)
-	id := buyer.queue(v)
-	e.bury("poison")
-	body := decode[map[string]any](buyer.get(orderPath(id)).want(http.StatusOK))
-	assert.Equal(t, "failed", body["status"])
-	assert.Equal(t, "internal", body["reason"], "nothing of the cause")
-	buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
-	e.buyer(2).queue(v) // the unit is back
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		v, buyer := e.sale(1), e.buyer(1)
+		id := buyer.queue(v)
+		e.deadLetter("poison")
+		body := decode[map[string]any](buyer.get(orderPath(id)).want(http.StatusOK))
+		assert.Equal(t, "failed", body["status"])
+		assert.Equal(t, "internal", body["reason"], "the cause is not revealed")
+		buyer.post(orderPath(id)+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
+		e.buyer(2).queue(v) // the unit is for sale again
+	})
 }
 
-// TestQueuedOrdersInLists merges what waits, what failed and what is stored, from the newest to the oldest.
+// TestQueuedOrdersInLists: lists merge queued, failed and committed orders, newest first.
 func TestQueuedOrdersInLists(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t)
-	buyer := e.buyer(1)
-	var want []string // id and status
-	for i := range 7 {
-		id := buyer.queue(e.sale(1))
-		status := "queued"
-		switch i {
-		case 0, 3:
-			e.work()
-			status = "pending_payment"
-		case 2:
-			e.bury("poison")
-			status = "failed"
-		}
-		want = append([]string{id + " " + status}, want...)
-	}
-	// What waited when work or bury was called did not wait any more.
-	want[len(want)-2] = strings.Replace(want[len(want)-2], "queued", "failed", 1)
-	for _, limit := range []int{1, 3, 7, 50} {
-		_, all := walk[orderView](buyer, "/api/v1/orders", limit)
-		assert.Equal(t, want, statuses(all), "limit %d", limit)
-	}
-	for _, status := range []string{"queued", "failed", "pending_payment"} {
-		var some []string
-		for _, w := range want {
-			if strings.HasSuffix(w, status) {
-				some = append(some, w)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		buyer := e.buyer(1)
+		var want []string // id and status
+		for i := range 7 {
+			id := buyer.queue(e.sale(1))
+			status := "queued"
+			switch i {
+			case 0, 3:
+				e.work()
+				status = "pending_payment"
+			case 2:
+				e.deadLetter("poison")
+				status = "failed"
 			}
+			want = append([]string{id + " " + status}, want...)
 		}
-		_, all := walk[orderView](buyer, "/api/v1/orders?status="+status, 1)
-		assert.Equal(t, some, statuses(all), status)
-	}
-	_, others := walk[orderView](e.buyer(2), "/api/v1/orders", 50)
-	assert.Empty(t, others)
+		// An earlier call of work or deadLetter settled all waiting orders.
+		want[len(want)-2] = strings.Replace(want[len(want)-2], "queued", "failed", 1)
+		for _, limit := range []int{1, 3, 7, 50} {
+			_, all := walk[orderView](buyer, "/api/v1/orders", limit)
+			assert.Equal(t, want, statuses(all), "limit %d", limit)
+		}
+		for _, status := range []string{"queued", "failed", "pending_payment"} {
+			var some []string
+			for _, w := range want {
+				if strings.HasSuffix(w, status) {
+					some = append(some, w)
+				}
+			}
+			_, all := walk[orderView](buyer, "/api/v1/orders?status="+status, 1)
+			assert.Equal(t, some, statuses(all), status)
+		}
+		_, others := walk[orderView](e.buyer(2), "/api/v1/orders", 50)
+		assert.Empty(t, others)
+	})
 }
 
 func statuses(orders []orderView) []string {
@@ -235,35 +241,37 @@ func statuses(orders []orderView) []string {
 	return list
 }
 
-// TestTicketOfStoredOrder: an order that is committed but not settled is shown once, as what it is.
-func TestTicketOfStoredOrder(t *testing.T) {
+// TestCommittedOrderWithTicketIsShownOnce: a list shows an order that is committed but not settled once, as committed.
+func TestCommittedOrderWithTicketIsShownOnce(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t)
-	buyer := e.buyer(1)
-	id := buyer.queue(e.sale(1))
-	require.NoError(t, e.committer.Commit(t.Context(), e.waiting()[0].Admissions)[0])
-	_, all := walk[orderView](buyer, "/api/v1/orders", 50)
-	assert.Equal(t, []string{id + " pending_payment"}, statuses(all))
-	_, all = walk[orderView](buyer, "/api/v1/orders?status=queued", 50)
-	assert.Empty(t, all)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		buyer := e.buyer(1)
+		id := buyer.queue(e.sale(1))
+		require.NoError(t, e.committer.Commit(t.Context(), e.waiting()[0].Admissions)[0])
+		_, all := walk[orderView](buyer, "/api/v1/orders", 50)
+		assert.Equal(t, []string{id + " pending_payment"}, statuses(all))
+		_, all = walk[orderView](buyer, "/api/v1/orders?status=queued", 50)
+		assert.Empty(t, all)
+	})
 }
 
-// waits is a lane that remembers how long buyers want to wait.
-type waits struct {
+// waitRecorder is a lane that records the requested wait.
+type waitRecorder struct {
 	service.Lane
 	last time.Duration
 }
 
-func (w *waits) Place(ctx context.Context, p service.Purchase) (service.Order, bool, error) {
+func (w *waitRecorder) Place(ctx context.Context, p service.Purchase) (service.Order, bool, error) {
 	w.last = p.Wait
 	return w.Lane.Place(ctx, p)
 }
 
-// TestPreferredWait reads Prefer as RFC 7240 has it, and ignores what it cannot read.
+// TestPreferredWait: Prefer is parsed by RFC 7240, and invalid values are ignored.
 func TestPreferredWait(t *testing.T) {
 	t.Parallel()
-	lane := &waits{}
-	e := newEnv(t, func(s *setup) {
+	lane := &waitRecorder{}
+	e := newEnv(t, sqlite, func(s *setup) {
 		s.lane = func(l service.Lane) service.Lane { lane.Lane = l; return lane }
 	})
 	v := e.sale(100)
@@ -300,41 +308,45 @@ func TestPreferredWait(t *testing.T) {
 	}
 }
 
-// TestWaitForOutcome: a buyer who waits hears of the order, or why there is none.
+// TestWaitForOutcome: a purchase with Prefer: wait returns the order or the error.
 func TestWaitForOutcome(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t)
-	answered := func(n int, v voucherView, decide func()) answer {
-		done := make(chan answer, 1)
-		buyer := e.buyer(n).with("Prefer", "wait=3")
-		go func() { done <- buyer.post(v.orders(), nil) }()
-		require.Eventually(t, func() bool { return len(e.waiting()) == 1 }, time.Minute, time.Millisecond)
-		decide()
-		return <-done
-	}
-	v := e.sale(1)
-	a := answered(1, v, e.work).want(http.StatusCreated)
-	o := decode[orderView](a)
-	assert.Equal(t, "pending_payment", o.Status)
-	assert.Equal(t, o.path(), a.header.Get("Location"))
-	answered(2, e.sale(1), func() {
-		e.settle(e.waiting()[0], service.End{Failed: "sold_out"})
-	}).problem(http.StatusConflict, "sold_out")
-	answered(3, e.sale(1), func() { e.bury("poison") }).problem(http.StatusServiceUnavailable, "unavailable")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		answered := func(n int, v voucherView, decide func()) answer {
+			done := make(chan answer, 1)
+			buyer := e.buyer(n).with("Prefer", "wait=3")
+			go func() { done <- buyer.post(v.orders(), nil) }()
+			require.Eventually(t, func() bool { return len(e.waiting()) == 1 }, time.Minute, time.Millisecond)
+			decide()
+			return <-done
+		}
+		v := e.sale(1)
+		a := answered(1, v, e.work).want(http.StatusCreated)
+		o := decode[orderView](a)
+		assert.Equal(t, "pending_payment", o.Status)
+		assert.Equal(t, o.path(), a.header.Get("Location"))
+		answered(2, e.sale(1), func() {
+			e.settle(e.waiting()[0], service.End{Failed: "sold_out"})
+		}).problem(http.StatusConflict, "sold_out")
+		answered(3, e.sale(1), func() { e.deadLetter("poison") }).problem(http.StatusServiceUnavailable, "unavailable")
+	})
 }
 
-// TestQueueWithoutRedis: what only Redis knows is unavailable, and nothing else.
-func TestQueueWithoutRedis(t *testing.T) {
+// TestRedisOutageInLaneQueue: only requests that need data from Redis fail.
+func TestRedisOutageInLaneQueue(t *testing.T) {
 	t.Parallel()
-	e := newQueueEnv(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	id := buyer.queue(v)
-	e.work()
-	require.NoError(t, e.rdb.Close())
-	e.buyer(2).post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
-	buyer.get(orderPath(id)).want(http.StatusOK)
-	buyer.get("/api/v1/orders?status=pending_payment").want(http.StatusOK)
-	buyer.get("/api/v1/orders").problem(http.StatusServiceUnavailable, "unavailable")
-	e.admin().get(lettersPath).problem(http.StatusServiceUnavailable, "unavailable")
-	buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newQueueEnv(t, db)
+		v, buyer := e.sale(2), e.buyer(1)
+		id := buyer.queue(v)
+		e.work()
+		require.NoError(t, e.rdb.Close())
+		e.buyer(2).post(v.orders(), nil).problem(http.StatusServiceUnavailable, "unavailable")
+		buyer.get(orderPath(id)).want(http.StatusOK)
+		buyer.get("/api/v1/orders?status=pending_payment").want(http.StatusOK)
+		buyer.get("/api/v1/orders").problem(http.StatusServiceUnavailable, "unavailable")
+		e.admin().get(deadLettersPath).problem(http.StatusServiceUnavailable, "unavailable")
+		buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
+	})
 }

@@ -12,7 +12,7 @@ import (
 
 type reconcileHandler struct{ reconciler *reconcile.Reconciler }
 
-// reconcileOut is the answer of both routes.
+// reconcileOut is the body of the answers of both routes.
 type reconcileOut struct {
 	Reports []reportOut `json:"reports"`
 	LeftOut int64       `json:"left_out"`
@@ -30,7 +30,7 @@ type findingOut struct {
 	Detail     string      `json:"detail"`
 	Count      int64       `json:"count"`
 	Orders     []heldOrder `json:"orders"`
-	OldestAt   *time.Time  `json:"oldest_at"` // null if it is not about orders
+	OldestAt   *time.Time  `json:"oldest_at"` // null if the finding is not about orders
 	Repairable bool        `json:"repairable"`
 	Repaired   bool        `json:"repaired"`
 }
@@ -68,16 +68,16 @@ func newFindingOut(f reconcile.Finding) findingOut {
 	return out
 }
 
-// report says what differs; ?voucher_id= asks about one voucher.
+// report returns the differences of all checked vouchers, or of the one in ?voucher_id=.
 func (h *reconcileHandler) report(c *gin.Context) error {
 	voucherID, err := queryID(c, "voucher_id")
 	if err != nil {
 		return err
 	}
-	return h.answer(c, voucherID, false)
+	return h.run(c, voucherID, false)
 }
 
-// apply repairs, and says what was there and what is left.
+// apply repairs the gates and returns what was found, with a mark on each finding that is repaired.
 func (h *reconcileHandler) apply(c *gin.Context) error {
 	var in struct {
 		VoucherID ID `json:"voucher_id"`
@@ -85,10 +85,10 @@ func (h *reconcileHandler) apply(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	return h.answer(c, int64(in.VoucherID), true)
+	return h.run(c, int64(in.VoucherID), true)
 }
 
-func (h *reconcileHandler) answer(c *gin.Context, voucherID int64, apply bool) error {
+func (h *reconcileHandler) run(c *gin.Context, voucherID int64, apply bool) error {
 	all, err := h.reconciler.Reconcile(c.Request.Context(), voucherID, apply)
 	if err != nil {
 		return err

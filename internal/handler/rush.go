@@ -10,10 +10,10 @@ import (
 	"seckill/internal/service"
 )
 
-// rushHandler starts a crowd of made-up buyers. rush is nil where the server is no demo.
+// rushHandler starts and shows load simulations. rush is nil outside demo mode.
 type rushHandler struct{ rush service.Rusher }
 
-// rushOut is a rush in JSON.
+// rushOut is the JSON form of a load simulation.
 type rushOut struct {
 	State     service.RushState `json:"state"`
 	VoucherID *ID               `json:"voucher_id,omitempty"`
@@ -36,7 +36,7 @@ type verdictOut struct {
 	Detail string `json:"detail"`
 }
 
-// milliseconds has two digits after the point.
+// milliseconds converts a duration, rounded to two decimals.
 func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microseconds())/10) / 100 }
 
 func newRushOut(r *service.Rush) rushOut {
@@ -48,7 +48,7 @@ func newRushOut(r *service.Rush) rushOut {
 	if r.VoucherID != 0 {
 		out.VoucherID = (*ID)(&r.VoucherID)
 	}
-	if out.Outcomes == nil { // an empty object is easier to read than none
+	if out.Outcomes == nil { // {} rather than null
 		out.Outcomes = map[string]int{}
 	}
 	for i, v := range r.Verdicts {
@@ -57,8 +57,8 @@ func newRushOut(r *service.Rush) rushOut {
 	return out
 }
 
-// demo refuses where something is at stake.
-func (h *rushHandler) demo(*gin.Context) error {
+// requireDemo rejects requests outside demo mode.
+func (h *rushHandler) requireDemo(*gin.Context) error {
 	if h.rush == nil {
 		return service.ErrNoDemo
 	}

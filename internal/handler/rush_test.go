@@ -12,13 +12,13 @@ import (
 	"seckill/internal/service"
 )
 
-// rusher is a service.Rusher that sends nobody.
-type rusher struct {
+// fakeRusher is a service.Rusher without buyers.
+type fakeRusher struct {
 	last    service.Rush
 	started int
 }
 
-func (r *rusher) Start(_ context.Context, _ int64, buyers int, stock int64) (service.Rush, error) {
+func (r *fakeRusher) Start(_ context.Context, _ int64, buyers int, stock int64) (service.Rush, error) {
 	if r.last.State == service.RushRunning {
 		return service.Rush{}, service.ErrInvalidState
 	}
@@ -27,48 +27,50 @@ func (r *rusher) Start(_ context.Context, _ int64, buyers int, stock int64) (ser
 	return r.last, nil
 }
 
-func (r *rusher) Last() service.Rush { return r.last }
+func (r *fakeRusher) Last() service.Rush { return r.last }
 
-func (r *rusher) Stop(context.Context) {
+func (r *fakeRusher) Stop(context.Context) {
 	r.last = service.Rush{
 		State: service.RushDone, VoucherID: 7, Buyers: 2, Stock: 1, Answered: 2, Orders: 1, Took: time.Second, P50: 1234567, P99: 2e6,
 		Outcomes: map[string]int{"ok": 1}, Verdicts: []service.Verdict{{ID: "I1", Title: "No oversell", OK: true, Detail: "1 sold of 1"}},
 	}
 }
 
-// TestRushRoutes: what a crowd does is another test's; here is what an admin hears.
+// TestRushRoutes covers the routes only, with a fake load simulation.
 func TestRushRoutes(t *testing.T) {
 	t.Parallel()
-	r := &rusher{last: service.Rush{State: service.RushIdle}}
-	e := newEnv(t, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Rush = r } })
-	admin, path := e.admin(), "/api/v1/admin/rush"
-	assert.Equal(t, "idle", decode[map[string]any](admin.get(path).want(http.StatusOK))["state"])
-	for _, body := range []string{
-		``, `{}`, `{"buyers":0,"stock":1}`, `{"buyers":1,"stock":0}`, `{"buyers":5001,"stock":1}`, `{"buyers":1,"stock":10001}`,
-		`{"buyers":1,"stock":1,"more":1}`, `{"buyers":"1","stock":1}`,
-	} {
-		admin.bad().post(path, body).problem(http.StatusBadRequest, "invalid_request")
-	}
-	assert.Zero(t, r.started)
-	body := map[string]any{"buyers": 5000, "stock": 10000}
-	once := admin.with("Idempotency-Key", "rush")
-	for range 2 {
-		got := decode[map[string]any](once.post(path, body).want(http.StatusAccepted))
-		assert.Equal(t, "running", got["state"])
-		assert.Equal(t, "7", got["voucher_id"])
-	}
-	assert.Equal(t, 1, r.started)
-	admin.post(path, body).problem(http.StatusConflict, "invalid_state")
-	admin.do(http.MethodDelete, path, nil).want(http.StatusNoContent)
-	done := decode[map[string]any](admin.get(path).want(http.StatusOK))
-	assert.InDelta(t, 1.23, done["p50_ms"], 0.001)
-	assert.Len(t, done["verdicts"], 1)
+	eachDatabase(t, func(t *testing.T, db database) {
+		r := &fakeRusher{last: service.Rush{State: service.RushIdle}}
+		e := newEnv(t, db, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Rush = r } })
+		admin, path := e.admin(), "/api/v1/admin/rush"
+		assert.Equal(t, "idle", decode[map[string]any](admin.get(path).want(http.StatusOK))["state"])
+		for _, body := range []string{
+			``, `{}`, `{"buyers":0,"stock":1}`, `{"buyers":1,"stock":0}`, `{"buyers":5001,"stock":1}`, `{"buyers":1,"stock":10001}`,
+			`{"buyers":1,"stock":1,"more":1}`, `{"buyers":"1","stock":1}`,
+		} {
+			admin.bad().post(path, body).problem(http.StatusBadRequest, "invalid_request")
+		}
+		assert.Zero(t, r.started)
+		body := map[string]any{"buyers": 5000, "stock": 10000}
+		once := admin.with("Idempotency-Key", "rush")
+		for range 2 {
+			got := decode[map[string]any](once.post(path, body).want(http.StatusAccepted))
+			assert.Equal(t, "running", got["state"])
+			assert.Equal(t, "7", got["voucher_id"])
+		}
+		assert.Equal(t, 1, r.started)
+		admin.post(path, body).problem(http.StatusConflict, "invalid_state")
+		admin.do(http.MethodDelete, path, nil).want(http.StatusNoContent)
+		done := decode[map[string]any](admin.get(path).want(http.StatusOK))
+		assert.InDelta(t, 1.23, done["p50_ms"], 0.001)
+		assert.Len(t, done["verdicts"], 1)
+	})
 }
 
-// TestRushIsForDemos: elsewhere nobody may, and hears why.
-func TestRushIsForDemos(t *testing.T) {
+// TestRushRequiresDemoMode: outside demo mode, the answer names the setting.
+func TestRushRequiresDemoMode(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, sqlite)
 	admin := e.admin()
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 		var body any

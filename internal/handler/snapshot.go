@@ -16,27 +16,28 @@ import (
 )
 
 // A snapshot is an answer that is the same for every caller, encoded once and sent many times. Only server_time differs
-// from answer to answer, so the encoded form is cut there.
+// between answers, so the encoded form is split there. A snapshot is safe for concurrent use.
 //
-// Snapshots have Cache-Control: no-cache and an ETag over everything but the time, so that caches may keep them and must
-// revalidate them. A max-age would save more requests, but would hand out an old time, by which buyers count down.
+// Snapshots have Cache-Control: no-cache and an ETag over everything but the time, so caches may store them and must
+// revalidate them. A max-age would save more requests, but caches would return an old server_time, which buyers use for
+// the countdown.
 type snapshot struct {
-	pieces [][]byte // of JSON; between two of them comes the time
+	pieces [][]byte // of JSON, with server_time between two of them
 	size   int
 	etag   []string
 
-	mu     sync.Mutex
-	packed []byte // gzip of an answer
-	length []string
-	asOf   time.Time // the server_time in packed
+	mu         sync.Mutex
+	compressed []byte // an answer as gzip
+	length     []string
+	asOf       time.Time // the server_time in compressed
 }
 
 const (
-	// minPacked is the size from which compression saves a packet.
-	minPacked = 1400
-	// packedFor is how long a compressed answer is repeated, with its server_time.
-	packedFor = 20 * time.Millisecond
-	// serverTimeHeader has the server's time in every answer that is a snapshot, and in a 304.
+	// minCompressed is the size in bytes from which compression saves a packet.
+	minCompressed = 1400
+	// compressedTTL is how long a compressed answer is reused, including its server_time.
+	compressedTTL = 20 * time.Millisecond
+	// serverTimeHeader holds the server's time in every snapshot answer, 304 included.
 	serverTimeHeader = "X-Server-Time"
 )
 
@@ -46,7 +47,7 @@ var (
 	gzipped   = []string{"gzip"}
 )
 
-// newSnapshot makes a snapshot of its pieces, which must not change afterwards.
+// newSnapshot returns a snapshot of the pieces, which must not change afterwards.
 func newSnapshot(pieces ...[]byte) *snapshot {
 	d := &snapshot{pieces: pieces}
 	hash := sha256.New()
@@ -58,37 +59,37 @@ func newSnapshot(pieces ...[]byte) *snapshot {
 	return d
 }
 
-// weight approximates the memory of a snapshot in a cache.
+// weight approximates the memory of a snapshot in a cache, in bytes.
 func (d *snapshot) weight() uint32 { return uint32(d.size + d.size/4) } //nolint:gosec // far below 2^32
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// write answers with the snapshot as of now, or with 304.
+// write writes the snapshot as of now, or 304 if the client has it.
 func (d *snapshot) write(c *gin.Context, now time.Time) {
 	h := c.Writer.Header()
 	h["Etag"], h["Cache-Control"], h["Vary"] = d.etag, noCache, varyOnZip
 	h[serverTimeHeader] = []string{now.Format(time.RFC3339Nano)}
-	if d.isKnown(c.Request.Header["If-None-Match"]) {
+	if d.matches(c.Request.Header["If-None-Match"]) {
 		c.Status(http.StatusNotModified)
 		c.Writer.WriteHeaderNow()
 		return
 	}
-	if d.size >= minPacked && takesGzip(c.Request.Header["Accept-Encoding"]) {
-		body, length := d.pack(now)
+	if d.size >= minCompressed && acceptsGzip(c.Request.Header["Accept-Encoding"]) {
+		body, length := d.compress(now)
 		h["Content-Encoding"], h["Content-Length"] = gzipped, length
 		writeBody(c, http.StatusOK, jsonType, body)
 		return
 	}
 	buf := buffers.Get().(*[]byte) //nolint:forcetypeassert // by New
 	*buf = d.appendTo((*buf)[:0], now)
-	if len(*buf) >= minPacked { // net/http counts short ones by itself
+	if len(*buf) >= minCompressed { // net/http sets the length of short bodies itself
 		h["Content-Length"] = []string{strconv.Itoa(len(*buf))}
 	}
 	writeBody(c, http.StatusOK, jsonType, *buf)
 	buffers.Put(buf)
 }
 
-// appendTo writes the snapshot as of now.
+// appendTo appends the snapshot as of now.
 func (d *snapshot) appendTo(b []byte, now time.Time) []byte {
 	for i, p := range d.pieces {
 		if i > 0 {
@@ -99,26 +100,26 @@ func (d *snapshot) appendTo(b []byte, now time.Time) []byte {
 	return b
 }
 
-// pack returns the snapshot compressed, with a time that may be packedFor older than now.
-func (d *snapshot) pack(now time.Time) (body []byte, length []string) {
+// compress returns the snapshot as gzip, with a server_time that is at most compressedTTL older than now.
+func (d *snapshot) compress(now time.Time) (body []byte, length []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if age := now.Sub(d.asOf); d.packed == nil || age < 0 || age > packedFor {
+	if age := now.Sub(d.asOf); d.compressed == nil || age < 0 || age > compressedTTL {
 		var out bytes.Buffer
-		zip := zippers.Get().(*gzip.Writer) //nolint:forcetypeassert // by New
+		zip := gzipWriters.Get().(*gzip.Writer) //nolint:forcetypeassert // by New
 		zip.Reset(&out)
-		_, _ = zip.Write(d.appendTo(make([]byte, 0, d.size), now)) // into memory
+		_, _ = zip.Write(d.appendTo(make([]byte, 0, d.size), now)) // cannot fail in memory
 		_ = zip.Close()
-		zippers.Put(zip)
-		d.packed, d.asOf, d.length = out.Bytes(), now, []string{strconv.Itoa(out.Len())}
+		gzipWriters.Put(zip)
+		d.compressed, d.asOf, d.length = out.Bytes(), now, []string{strconv.Itoa(out.Len())}
 	}
-	return d.packed, d.length
+	return d.compressed, d.length
 }
 
-var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+var gzipWriters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// isKnown says whether the caller has this snapshot, by If-None-Match.
-func (d *snapshot) isKnown(tags []string) bool {
+// matches reports whether the values of If-None-Match contain the snapshot's ETag.
+func (d *snapshot) matches(tags []string) bool {
 	for _, list := range tags {
 		for tag := range strings.SplitSeq(list, ",") {
 			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
@@ -130,8 +131,8 @@ func (d *snapshot) isKnown(tags []string) bool {
 	return false
 }
 
-// takesGzip says whether an Accept-Encoding allows gzip. A q of zero forbids it.
-func takesGzip(headers []string) bool {
+// acceptsGzip reports whether the values of Accept-Encoding allow gzip. A q of zero forbids it.
+func acceptsGzip(headers []string) bool {
 	for _, list := range headers {
 		for coding := range strings.SplitSeq(list, ",") {
 			name, q, _ := strings.Cut(strings.TrimSpace(coding), ";")
@@ -145,28 +146,28 @@ func takesGzip(headers []string) bool {
 	return false
 }
 
-// maxSnapshots bounds the memory of a cache of snapshots.
+// maxSnapshots bounds the memory of a cache of snapshots, in bytes.
 const maxSnapshots = 32 << 20
 
-// snapshots caches one snapshot for each key, together with what it was made of.
+// snapshots caches one snapshot per key, together with its source.
 type snapshots[K, S comparable] struct {
-	cache *otter.Cache[K, made[S]]
+	cache *otter.Cache[K, cachedSnapshot[S]]
 }
 
-// made is a snapshot of a source, which it shows as it is in [since, until).
-type made[S comparable] struct {
+// cachedSnapshot is a snapshot of a source that is valid in [since, until).
+type cachedSnapshot[S comparable] struct {
 	snap         *snapshot
 	source       S
 	since, until time.Time
 }
 
 func newSnapshots[K, S comparable]() snapshots[K, S] {
-	return snapshots[K, S]{otter.Must(&otter.Options[K, made[S]]{
-		MaximumWeight: maxSnapshots, Weigher: func(_ K, m made[S]) uint32 { return 200 + m.snap.weight() },
+	return snapshots[K, S]{otter.Must(&otter.Options[K, cachedSnapshot[S]]{
+		MaximumWeight: maxSnapshots, Weigher: func(_ K, m cachedSnapshot[S]) uint32 { return 200 + m.snap.weight() },
 	})}
 }
 
-// get returns the snapshot that was made for the key of this source, if it still holds at now.
+// get returns the cached snapshot of the key if it was made from source and is valid at now, and nil otherwise.
 func (d snapshots[K, S]) get(key K, source S, now time.Time) *snapshot {
 	m, ok := d.cache.GetIfPresent(key)
 	if !ok || m.source != source || now.Before(m.since) || !now.Before(m.until) {
@@ -175,7 +176,7 @@ func (d snapshots[K, S]) get(key K, source S, now time.Time) *snapshot {
 	return m.snap
 }
 
-func (d snapshots[K, S]) put(key K, m made[S]) *snapshot {
+func (d snapshots[K, S]) put(key K, m cachedSnapshot[S]) *snapshot {
 	d.cache.Set(key, m)
 	return m.snap
 }

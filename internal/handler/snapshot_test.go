@@ -17,7 +17,7 @@ import (
 	"seckill/internal/service"
 )
 
-// fetch is a GET with headers, uncompressed only if they say so.
+// fetch sends a GET to the engine without a network. The response is not decompressed.
 func (e *env) fetch(path string, headers map[string]string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(http.MethodGet, path, nil)
 	for name, value := range headers {
@@ -28,112 +28,117 @@ func (e *env) fetch(path string, headers map[string]string) *httptest.ResponseRe
 	return rec
 }
 
-// TestVouchersAreRevalidated: an ETag stands for everything but the time, which a 304 brings, too.
+// TestVouchersAreRevalidated: the ETag covers everything but server_time, which a 304 has in a header.
 func TestVouchersAreRevalidated(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v := e.sale(5)
-	for _, path := range []string{v.path(), vouchersPath, vouchersPath + "?status=on_sale"} {
-		first := e.fetch(path, nil)
-		require.Equal(t, http.StatusOK, first.Code)
-		require.Equal(t, "no-cache", first.Header().Get("Cache-Control"))
-		etag := first.Header().Get("ETag")
-		e.clock.advance(time.Second)
-		for _, tag := range []string{etag, `"x", ` + etag, etag[len("W/"):], "*"} {
-			again := e.fetch(path, map[string]string{"If-None-Match": tag})
-			require.Equal(t, http.StatusNotModified, again.Code, tag)
-			require.Empty(t, again.Body.String())
-			require.Equal(t, etag, again.Header().Get("ETag"))
-			require.Equal(t, "no-cache", again.Header().Get("Cache-Control"))
-			require.Equal(t, e.clock.now().Format(time.RFC3339Nano), again.Header().Get("X-Server-Time"))
-		}
-		other := e.fetch(path, map[string]string{"If-None-Match": `"x"`})
-		require.Equal(t, http.StatusOK, other.Code)
-		require.Contains(t, other.Body.String(), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v := e.sale(5)
+		for _, path := range []string{v.path(), vouchersPath, vouchersPath + "?status=on_sale"} {
+			first := e.fetch(path, nil)
+			require.Equal(t, http.StatusOK, first.Code)
+			require.Equal(t, "no-cache", first.Header().Get("Cache-Control"))
+			etag := first.Header().Get("ETag")
+			e.clock.advance(time.Second)
+			for _, tag := range []string{etag, `"x", ` + etag, etag[len("W/"):], "*"} {
+				again := e.fetch(path, map[string]string{"If-None-Match": tag})
+				require.Equal(t, http.StatusNotModified, again.Code, tag)
+				require.Empty(t, again.Body.String())
+				require.Equal(t, etag, again.Header().Get("ETag"))
+				require.Equal(t, "no-cache", again.Header().Get("Cache-Control"))
+				require.Equal(t, e.clock.now().Format(time.RFC3339Nano), again.Header().Get("X-Server-Time"))
+			}
+			other := e.fetch(path, map[string]string{"If-None-Match": `"x"`})
+			require.Equal(t, http.StatusOK, other.Code)
+			require.Contains(t, other.Body.String(), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
 
-		e.admin().patch(v.adminPath(), map[string]string{"title": "for " + path}).want(http.StatusOK)
-		changed := e.fetch(path, map[string]string{"If-None-Match": etag})
-		require.Equal(t, http.StatusOK, changed.Code, "what this server changed is seen at once")
-		require.Contains(t, changed.Body.String(), "for "+path)
-	}
-	tag := e.fetch(vouchersPath, nil).Header().Get("ETag")
-	e.clock.advance(time.Hour)
-	ended := e.fetch(vouchersPath, map[string]string{"If-None-Match": tag})
-	require.Equal(t, http.StatusOK, ended.Code, "the window ends by the clock, without another read")
-	require.Contains(t, ended.Body.String(), `"state":"ended"`)
+			e.admin().patch(v.adminPath(), map[string]string{"title": "for " + path}).want(http.StatusOK)
+			changed := e.fetch(path, map[string]string{"If-None-Match": etag})
+			require.Equal(t, http.StatusOK, changed.Code, "a change by this server is effective at once")
+			require.Contains(t, changed.Body.String(), "for "+path)
+		}
+		tag := e.fetch(vouchersPath, nil).Header().Get("ETag")
+		e.clock.advance(time.Hour)
+		ended := e.fetch(vouchersPath, map[string]string{"If-None-Match": tag})
+		require.Equal(t, http.StatusOK, ended.Code, "the window ends by the clock, without another read")
+		require.Contains(t, ended.Body.String(), `"state":"ended"`)
+	})
 }
 
-// TestVouchersAreCompressed for callers who take it, where that spares a packet.
+// TestVouchersAreCompressed: large answers are compressed for clients that accept gzip.
 func TestVouchersAreCompressed(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	var v voucherView
-	for range 4 {
-		v = e.sale(5)
-	}
-	zipped := map[string]string{"Accept-Encoding": "br, gzip;q=0.8"}
-	small := e.fetch(v.path(), zipped)
-	require.Empty(t, small.Header().Get("Content-Encoding"))
-	require.Equal(t, "Accept-Encoding", small.Header().Get("Vary"))
-	for range 2 {
-		large := e.fetch(vouchersPath, zipped)
-		require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
-		require.Equal(t, fmt.Sprint(large.Body.Len()), large.Header().Get("Content-Length"))
-		r, err := gzip.NewReader(large.Body)
-		require.NoError(t, err)
-		body, err := io.ReadAll(r)
-		require.NoError(t, err)
-		require.Equal(t, e.fetch(vouchersPath, nil).Body.String(), string(body))
-		require.Contains(t, string(body), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
-		e.clock.advance(time.Second)
-	}
-	for _, none := range []string{"", "br", "gzip;q=0", "gzip;q=0.000", "x-gzip"} {
-		require.Empty(t, e.fetch(vouchersPath, map[string]string{"Accept-Encoding": none}).Header().Get("Content-Encoding"), none)
-	}
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		var v voucherView
+		for range 4 {
+			v = e.sale(5)
+		}
+		zipped := map[string]string{"Accept-Encoding": "br, gzip;q=0.8"}
+		small := e.fetch(v.path(), zipped)
+		require.Empty(t, small.Header().Get("Content-Encoding"))
+		require.Equal(t, "Accept-Encoding", small.Header().Get("Vary"))
+		for range 2 {
+			large := e.fetch(vouchersPath, zipped)
+			require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
+			require.Equal(t, fmt.Sprint(large.Body.Len()), large.Header().Get("Content-Length"))
+			r, err := gzip.NewReader(large.Body)
+			require.NoError(t, err)
+			body, err := io.ReadAll(r)
+			require.NoError(t, err)
+			require.Equal(t, e.fetch(vouchersPath, nil).Body.String(), string(body))
+			require.Contains(t, string(body), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
+			e.clock.advance(time.Second)
+		}
+		for _, none := range []string{"", "br", "gzip;q=0", "gzip;q=0.000", "x-gzip"} {
+			require.Empty(t, e.fetch(vouchersPath, map[string]string{"Accept-Encoding": none}).Header().Get("Content-Encoding"), none)
+		}
+	})
 }
 
-// TestOlderListsAreTheSame: the database and the catalog filter alike.
-func TestOlderListsAreTheSame(t *testing.T) {
+func TestCatalogAndDatabaseFilterAlike(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	now := e.clock.now()
-	for _, window := range [][2]time.Duration{{-time.Hour, time.Hour}, {time.Minute, time.Hour}, {-time.Hour, 0}, {0, time.Hour}} {
-		for stock := range 2 {
-			for _, status := range []string{"on", "off", "expired"} {
-				v := e.sale(stock, func(b map[string]any) {
-					b["begin_at"], b["end_at"] = now.Add(window[0]).Format(time.RFC3339), now.Add(window[1]).Format(time.RFC3339)
-					b["shop_id"] = fmt.Sprint(1 + stock)
-				})
-				e.admin().patch(v.adminPath(), map[string]string{"status": status}).want(http.StatusOK)
-			}
-		}
-	}
-	e.admin().post("/api/v1/admin/vouchers", map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated)
-	sales := service.NewSales(service.SalesConfig{Loader: e.store})
-	t.Cleanup(sales.Close)
-	vouchers := service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Now: e.clock.now})
-	catalog, err := vouchers.Catalog(t.Context())
-	require.NoError(t, err)
-	for _, shop := range []int64{0, 1, 2} {
-		for _, status := range []service.VoucherStatus{0, 1, 2, 3} {
-			for _, state := range []service.SaleState{"", "upcoming", "on_sale", "sold_out", "ended"} {
-				for _, before := range []int64{0, 12} {
-					if status != 0 && state != "" {
-						continue // the API takes one of them
-					}
-					f := service.VoucherFilter{
-						ShopID: shop, Status: status, State: state, Lasts: state == "" && status == 0,
-						Page: service.Page{Before: before, Limit: 7},
-					}
-					want, err := vouchers.Older(t.Context(), f, now)
-					require.NoError(t, err)
-					got, ok := catalog.List(f, now)
-					require.True(t, ok)
-					require.Equal(t, indented(t, want), indented(t, got), "%+v", f)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		now := e.clock.now()
+		for _, window := range [][2]time.Duration{{-time.Hour, time.Hour}, {time.Minute, time.Hour}, {-time.Hour, 0}, {0, time.Hour}} {
+			for stock := range 2 {
+				for _, status := range []string{"on", "off", "expired"} {
+					v := e.sale(stock, func(b map[string]any) {
+						b["begin_at"], b["end_at"] = now.Add(window[0]).Format(time.RFC3339), now.Add(window[1]).Format(time.RFC3339)
+						b["shop_id"] = fmt.Sprint(1 + stock)
+					})
+					e.admin().patch(v.adminPath(), map[string]string{"status": status}).want(http.StatusOK)
 				}
 			}
 		}
-	}
+		e.admin().post("/api/v1/admin/vouchers", map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated)
+		sales := service.NewSales(service.SalesConfig{Loader: e.store})
+		t.Cleanup(sales.Close)
+		vouchers := service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Now: e.clock.now})
+		catalog, err := vouchers.Catalog(t.Context())
+		require.NoError(t, err)
+		for _, shop := range []int64{0, 1, 2} {
+			for _, status := range []service.VoucherStatus{0, 1, 2, 3} {
+				for _, state := range []service.SaleState{"", "upcoming", "on_sale", "sold_out", "ended"} {
+					for _, before := range []int64{0, 12} {
+						if status != 0 && state != "" {
+							continue // the API permits only one of them
+						}
+						f := service.VoucherFilter{
+							ShopID: shop, Status: status, State: state, Lasts: state == "" && status == 0,
+							Page: service.Page{Before: before, Limit: 7},
+						}
+						want, err := vouchers.Older(t.Context(), f, now)
+						require.NoError(t, err)
+						got, ok := catalog.List(f, now)
+						require.True(t, ok)
+						require.Equal(t, indented(t, want), indented(t, got), "%+v", f)
+					}
+				}
+			}
+		}
+	})
 }
 
 func indented(t *testing.T, vouchers []*service.Voucher) string {
@@ -146,51 +151,55 @@ func indented(t *testing.T, vouchers []*service.Voucher) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// TestReadsAreShedFirst: while the database holds up a crowd of readers, more of them are refused at once, and a buyer
-// is not.
-func TestReadsAreShedFirst(t *testing.T) {
+// TestExcessReadsAreRefused: while maxReads reads are blocked in the database, further reads are refused at once and
+// purchases succeed.
+func TestExcessReadsAreRefused(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, buyer, other := e.sale(5), e.buyer(1), e.buyer(2)
-	order := buyer.place(v)
-	release, reading := make(chan struct{}), make(chan struct{}, 1000)
-	e.db.fail(func() error { reading <- struct{}{}; <-release; return nil })
-	const crowd = 64
-	answers := make(chan int, crowd)
-	for range crowd {
-		go func() {
-			answers <- e.fetch(order.path(), map[string]string{"Authorization": "Bearer " + buyer.token}).Code
-		}()
-	}
-	for range crowd {
-		<-reading
-	}
-	for _, path := range []string{order.path(), "/api/v1/orders", order.path() + "/payments", "/api/v1/me"} {
-		a := buyer.get(path)
-		a.problem(http.StatusServiceUnavailable, "overloaded")
-		require.Equal(t, 1, a.retryAfter())
-	}
-	e.db.fail(nil)
-	other.post(v.orders(), nil).want(http.StatusCreated)
-	close(release)
-	for range crowd {
-		require.Equal(t, http.StatusOK, <-answers)
-	}
-	buyer.get(order.path()).want(http.StatusOK)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, buyer, other := e.sale(5), e.buyer(1), e.buyer(2)
+		order := buyer.place(v)
+		release, reading := make(chan struct{}), make(chan struct{}, 1000)
+		e.db.fail(func() error { reading <- struct{}{}; <-release; return nil })
+		const maxReads = 64
+		answers := make(chan int, maxReads)
+		for range maxReads {
+			go func() {
+				answers <- e.fetch(order.path(), map[string]string{"Authorization": "Bearer " + buyer.token}).Code
+			}()
+		}
+		for range maxReads {
+			<-reading
+		}
+		for _, path := range []string{order.path(), "/api/v1/orders", order.path() + "/payments", "/api/v1/me"} {
+			a := buyer.get(path)
+			a.problem(http.StatusServiceUnavailable, "overloaded")
+			require.Equal(t, 1, a.retryAfter())
+		}
+		e.db.fail(nil)
+		other.post(v.orders(), nil).want(http.StatusCreated)
+		close(release)
+		for range maxReads {
+			require.Equal(t, http.StatusOK, <-answers)
+		}
+		buyer.get(order.path()).want(http.StatusOK)
+	})
 }
 
-// TestShopPagesShareReads: a page of shops costs a query a second at most, however often it is asked for.
-func TestShopPagesShareReads(t *testing.T) {
+// TestShopAnswersAreCached: repeated requests for the same shops cost at most one query per second.
+func TestShopAnswersAreCached(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	e.shops(3)
-	var queries atomic.Int64
-	e.db.fail(func() error { queries.Add(1); return nil })
-	start := time.Now()
-	for range 50 {
-		for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1"} {
-			require.Contains(t, e.fetch(path, nil).Body.String(), `"success":true`)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		e.shops(3)
+		var queries atomic.Int64
+		e.db.fail(func() error { queries.Add(1); return nil })
+		start := time.Now()
+		for range 50 {
+			for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1"} {
+				require.Contains(t, e.fetch(path, nil).Body.String(), `"success":true`)
+			}
 		}
-	}
-	require.LessOrEqual(t, queries.Load(), 2*(1+int64(time.Since(start)/time.Second)))
+		require.LessOrEqual(t, queries.Load(), 2*(1+int64(time.Since(start)/time.Second)))
+	})
 }

@@ -15,14 +15,14 @@ import (
 	"seckill/internal/service"
 )
 
-// statsHandler shows a sale as it is now, on all instances.
+// statsHandler serves the live statistics of a sale, summed over all instances.
 type statsHandler struct {
 	monitor  *salestats.Monitor
 	watchers *salestats.Watchers
 	vouchers *voucherHandler
 }
 
-// statsOut is a sale in JSON.
+// statsOut is the JSON form of a sale's statistics.
 type statsOut struct {
 	Voucher    voucherOut       `json:"voucher"`
 	At         time.Time        `json:"at"`
@@ -57,7 +57,7 @@ type statsInvariant struct {
 	Detail string `json:"detail"`
 }
 
-// statsCounts is what happened in some time.
+// statsCounts are the counters of a second or of the whole sale.
 type statsCounts struct {
 	Outcomes  map[string]uint64 `json:"outcomes"`
 	Settled   map[string]uint64 `json:"settled"`
@@ -85,7 +85,7 @@ func newStatsCounts(s *salestats.PulseSecond) statsCounts {
 	c := statsCounts{
 		Outcomes: s.Answers, Settled: s.Settled, Batches: s.Batches, BatchRows: s.Rows, P50: milliseconds(s.P50), P99: milliseconds(s.P99),
 	}
-	if c.Outcomes == nil { // an empty object is easier to read than none
+	if c.Outcomes == nil { // {} rather than null
 		c.Outcomes = map[string]uint64{}
 	}
 	if c.Settled == nil {
@@ -135,8 +135,8 @@ func (h *statsHandler) show(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, h.out(&s))
 }
 
-// events streams a sale, second by second. The first event has all seconds that are known, so that whoever was cut off
-// misses none, and each later one those that are new.
+// events streams the statistics of a sale, one event per second. The first event has all known seconds, so a client
+// that reconnects misses none; each later event has the new seconds only.
 func (h *statsHandler) events(c *gin.Context) error {
 	id, err := pathID(c)
 	if err != nil {
@@ -153,7 +153,7 @@ func (h *statsHandler) events(c *gin.Context) error {
 			h.watchers.Unwatch(watch)
 		}
 	}()
-	stats, err := s.look()
+	stats, err := s.load()
 	if err != nil {
 		return err
 	}
@@ -172,46 +172,47 @@ type statsStream struct {
 	h     *statsHandler
 	watch *salestats.Watch
 	id    int64
-	told  time.Time // the last second
-	event int64     // its id
+	sent  time.Time // the last second in an event
+	event int64     // the last event's id
 }
 
-func (s *statsStream) look() (salestats.SaleStats, error) {
-	return aside(func(ctx context.Context) (salestats.SaleStats, error) { return s.h.monitor.Stats(ctx, s.id, s.told) })
+// load returns the statistics with the seconds that are not sent yet.
+func (s *statsStream) load() (salestats.SaleStats, error) {
+	return readDetached(func(ctx context.Context) (salestats.SaleStats, error) { return s.h.monitor.Stats(ctx, s.id, s.sent) })
 }
 
-// run writes an event for each beat, until the client is gone or the process stops. While the sale cannot be read, nothing
-// is told but that the stream lives; the seconds are not lost.
+// run writes an event on each tick of the monitor until the client disconnects or the process stops. While reads fail,
+// it writes heartbeats only; the next successful read returns the missed seconds.
 func (s *statsStream) run(stats salestats.SaleStats) {
 	defer s.h.watchers.Unwatch(s.watch)
-	defer s.attend()()
-	for s.tell(&stats) {
+	defer s.start()()
+	for s.send(&stats) {
 		for {
-			if !s.sleep(s.watch, nil) {
+			if !s.wait(s.watch, nil) {
 				return
 			}
 			var err error
-			if stats, err = s.look(); err == nil {
+			if stats, err = s.load(); err == nil {
 				break
 			}
 		}
 	}
 }
 
-// tell writes an event. It returns false if the client is gone.
-func (s *statsStream) tell(stats *salestats.SaleStats) bool {
-	at := stats.At.Unix() - 2 // of the second that was over for sure
+// send writes an event whose id is the Unix time of its last second. It returns false if the write fails.
+func (s *statsStream) send(stats *salestats.SaleStats) bool {
+	at := stats.At.Unix() - 2 // a second that is certainly over
 	if n := len(stats.Seconds); n > 0 {
-		s.told = stats.Seconds[n-1].At
-		at = s.told.Unix()
+		s.sent = stats.Seconds[n-1].At
+		at = s.sent.Unix()
 	}
-	s.event = max(s.event+1, at) // the clock may go back
+	s.event = max(s.event+1, at) // ids grow even if the clock is set back
 	data, err := json.Marshal(s.h.out(stats))
-	if err != nil { // it has a form
+	if err != nil { // cannot happen for this type
 		return false
 	}
 	b := bytes.NewBufferString("event: stats\nid: " + strconv.FormatInt(s.event, 10) + "\ndata: ")
-	b.Write(data) // in one line
+	b.Write(data) // a single line
 	b.WriteString("\n\n")
 	return s.write(b.Bytes())
 }

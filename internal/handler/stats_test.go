@@ -54,7 +54,7 @@ func (s statsView) invariants() string {
 	return b.String()
 }
 
-// nextStats returns the next event of a sale's stream, held against the document.
+// nextStats returns the next event of a sale's stream, validated against the document, and its id.
 func (s *stream) nextStats() (statsView, int64) {
 	s.t.Helper()
 	e := s.next()
@@ -72,205 +72,216 @@ func (s *stream) nextStats() (statsView, int64) {
 	return v, id
 }
 
-// TestSaleIsCounted: every answer to a buyer, by whichever route, is in the totals once.
-func TestSaleIsCounted(t *testing.T) {
+// TestStatsCountEveryAnswer: the totals count every answer to a buyer once, on both APIs.
+func TestStatsCountEveryAnswer(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(3), e.admin()
-	ann, bob := e.buyer(1), e.buyer(2)
-	keyed := ann.with("Idempotency-Key", "once")
-	keyed.post(v.orders(), nil).want(http.StatusCreated)
-	keyed.post(v.orders(), nil).want(http.StatusCreated)
-	ann.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-	cancelled := bob.place(v)
-	bob.post(cancelled.path()+"/cancel", nil).want(http.StatusOK)
-	p := e.pageOf("13800000003")
-	p.post("/voucher-order/seckill/"+v.ID, nil).text()
-	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
-	bob.bad().with("Idempotency-Key", strings.Repeat("x", 300)).post(v.orders(), nil).want(http.StatusBadRequest)
-	e.guest().bad().post(v.orders(), nil).want(http.StatusUnauthorized)
-	admin.post(v.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(3), e.admin()
+		ann, bob := e.buyer(1), e.buyer(2)
+		keyed := ann.with("Idempotency-Key", "once")
+		keyed.post(v.orders(), nil).want(http.StatusCreated)
+		keyed.post(v.orders(), nil).want(http.StatusCreated)
+		ann.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+		cancelled := bob.place(v)
+		bob.post(cancelled.path()+"/cancel", nil).want(http.StatusOK)
+		p := e.pageOf("13800000003")
+		p.post("/voucher-order/seckill/"+v.ID, nil).text()
+		p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
+		bob.bad().with("Idempotency-Key", strings.Repeat("x", 300)).post(v.orders(), nil).want(http.StatusBadRequest)
+		e.guest().bad().post(v.orders(), nil).want(http.StatusUnauthorized)
+		admin.post(v.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
 
-	want := map[string]int{"ok": 3, "replayed": 1, "duplicate_order": 2, "invalid_request": 1, "unauthenticated": 1}
-	var s statsView
-	require.Eventually(t, func() bool {
-		s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
-		return s.Totals.Outcomes["unauthenticated"] == 1 && s.Orders["pending_payment"] == 2 && *s.Stock.Added == 2
-	}, 20*time.Second, 50*time.Millisecond)
-	assert.Equal(t, want, s.Totals.Outcomes)
-	assert.Equal(t, map[string]int{"ok": 3}, s.Totals.Settled, "a replayed answer is no order")
-	assert.Positive(t, s.Totals.P50)
-	assert.Equal(t, "lock", s.Lane)
-	assert.Equal(t, 1, s.Instances)
-	assert.EqualValues(t, 3, *s.Stock.Initial)
-	assert.EqualValues(t, 3, *s.Stock.Database)
-	assert.Nil(t, s.Stock.Gate)
-	assert.Nil(t, s.Queue)
-	assert.Equal(t, 1, s.Orders["cancelled"])
-	assert.NotNil(t, s.CheckedAt)
-	assert.Equal(t, v.ID, s.Voucher.ID)
-	assert.Equal(t, "I1=true I2=true I3=true I5=true ", s.invariants())
+		want := map[string]int{"ok": 3, "replayed": 1, "duplicate_order": 2, "invalid_request": 1, "unauthenticated": 1}
+		var s statsView
+		require.Eventually(t, func() bool {
+			s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+			return s.Totals.Outcomes["unauthenticated"] == 1 && s.Orders["pending_payment"] == 2 && *s.Stock.Added == 2
+		}, 20*time.Second, 50*time.Millisecond)
+		assert.Equal(t, want, s.Totals.Outcomes)
+		assert.Equal(t, map[string]int{"ok": 3}, s.Totals.Settled, "a replay is not another order")
+		assert.Positive(t, s.Totals.P50)
+		assert.Equal(t, "lock", s.Lane)
+		assert.Equal(t, 1, s.Instances)
+		assert.EqualValues(t, 3, *s.Stock.Initial)
+		assert.EqualValues(t, 3, *s.Stock.Database)
+		assert.Nil(t, s.Stock.Gate)
+		assert.Nil(t, s.Queue)
+		assert.Equal(t, 1, s.Orders["cancelled"])
+		assert.NotNil(t, s.CheckedAt)
+		assert.Equal(t, v.ID, s.Voucher.ID)
+		assert.Equal(t, "I1=true I2=true I3=true I5=true ", s.invariants())
 
-	admin.get("/api/v1/admin/vouchers/77/stats").problem(http.StatusNotFound, "not_found")
-	admin.get("/api/v1/admin/vouchers/77/events").problem(http.StatusNotFound, "not_found")
-	normal := decode[voucherView](admin.post("/api/v1/admin/vouchers", map[string]any{
-		"shop_id": "1", "title": "always", "pay_value": 8000, "actual_value": 10000,
-	}).want(http.StatusCreated))
-	admin.get(normal.adminPath()+"/stats").problem(http.StatusConflict, "invalid_state")
-	admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")
+		admin.get("/api/v1/admin/vouchers/77/stats").problem(http.StatusNotFound, "not_found")
+		admin.get("/api/v1/admin/vouchers/77/events").problem(http.StatusNotFound, "not_found")
+		normal := decode[voucherView](admin.post("/api/v1/admin/vouchers", map[string]any{
+			"shop_id": "1", "title": "always", "pay_value": 8000, "actual_value": 10000,
+		}).want(http.StatusCreated))
+		admin.get(normal.adminPath()+"/stats").problem(http.StatusConflict, "invalid_state")
+		admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")
+	})
 }
 
-// TestLimitsAreCounted: who is turned away is counted as well, where the sale is known.
-func TestLimitsAreCounted(t *testing.T) {
+// TestStatsCountRateLimitedRequests: rate-limited requests are counted if the sale is known.
+func TestStatsCountRateLimitedRequests(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.rateLimit = true })
-	v, c, admin := e.sale(1), e.buyer(1), e.admin()
-	limited := 0
-	for range 300 {
-		if c.direct(http.MethodPost, v.orders(), nil).status == http.StatusTooManyRequests {
-			limited++
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) { s.rateLimit = true })
+		v, c, admin := e.sale(1), e.buyer(1), e.admin()
+		limited := 0
+		for range 300 {
+			if c.direct(http.MethodPost, v.orders(), nil).status == http.StatusTooManyRequests {
+				limited++
+			}
 		}
-	}
-	require.Positive(t, limited)
-	var s statsView
-	require.Eventually(t, func() bool {
-		s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
-		return s.Totals.Outcomes["rate_limited"] == limited
-	}, 20*time.Second, 50*time.Millisecond, "%v", &s.Totals)
+		require.Positive(t, limited)
+		var s statsView
+		require.Eventually(t, func() bool {
+			s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+			return s.Totals.Outcomes["rate_limited"] == limited
+		}, 20*time.Second, 50*time.Millisecond, "%v", &s.Totals)
+	})
 }
 
-// TestWatchSale: the first event has all seconds, the later ones only new ones, and none is missing after a reconnect.
-func TestWatchSale(t *testing.T) {
+// TestSaleStream: the first event has all seconds, later events have new seconds only, and none is missing after a
+// reconnect.
+func TestSaleStream(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(50), e.admin()
-	path := v.adminPath() + "/events"
-	watch, res := admin.follow(t, path, "")
-	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
-	first, last := watch.nextStats()
-	assert.Empty(t, first.Totals.Outcomes)
-	seen, orders := map[string]bool{}, 0
-	for n := 1; orders < 3; n++ {
-		if n <= 3 {
-			e.buyer(n).place(v)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(50), e.admin()
+		path := v.adminPath() + "/events"
+		watch, res := admin.follow(t, path, "")
+		assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+		first, last := watch.nextStats()
+		assert.Empty(t, first.Totals.Outcomes)
+		seen, orders := map[string]bool{}, 0
+		for n := 1; orders < 3; n++ {
+			if n <= 3 {
+				e.buyer(n).place(v)
+			}
+			s, id := watch.nextStats()
+			require.Greater(t, id, last)
+			last = id
+			for _, second := range s.Seconds {
+				require.False(t, seen[second.At], "a second is sent once")
+				seen[second.At] = true
+				orders += second.Settled["ok"]
+				require.NotNil(t, second.Stock, "the stock is read while a stream is open")
+			}
+			if orders == 3 {
+				assert.Equal(t, 3, s.Totals.Outcomes["ok"])
+			}
 		}
-		s, id := watch.nextStats()
+		watch.close()
+		e.buyer(4).place(v) // no stream is open
+		again, _ := admin.follow(t, path, strconv.FormatInt(last, 10))
+		sum, s := 0, statsView{}
+		var id int64
+		for sum < 4 {
+			s, id = again.nextStats()
+			for _, second := range s.Seconds {
+				sum += second.Outcomes["ok"]
+			}
+		}
 		require.Greater(t, id, last)
-		last = id
-		for _, second := range s.Seconds {
-			require.False(t, seen[second.At], "a second comes once")
-			seen[second.At] = true
-			orders += second.Settled["ok"]
-			require.NotNil(t, second.Stock, "somebody watches")
-		}
-		if orders == 3 {
-			assert.Equal(t, 3, s.Totals.Outcomes["ok"])
-		}
-	}
-	watch.close()
-	e.buyer(4).place(v) // nobody watches
-	again, _ := admin.follow(t, path, strconv.FormatInt(last, 10))
-	sum, s := 0, statsView{}
-	var id int64
-	for sum < 4 {
-		s, id = again.nextStats()
-		for _, second := range s.Seconds {
-			sum += second.Outcomes["ok"]
-		}
-	}
-	require.Greater(t, id, last)
-	assert.Equal(t, 4, s.Totals.Outcomes["ok"])
+		assert.Equal(t, 4, s.Totals.Outcomes["ok"])
 
-	e.saleWatchers.Close() // the process stops
-	for ev := again.next(); ev != nil; ev = again.next() {
-		require.Equal(t, "stats", ev.Kind)
-	}
-	_, res = admin.follow(t, path, "")
-	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+		e.saleWatchers.Close() // as when the process stops
+		for ev := again.next(); ev != nil; ev = again.next() {
+			require.Equal(t, "stats", ev.Kind)
+		}
+		_, res = admin.follow(t, path, "")
+		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+	})
 }
 
-// TestDamageTurnsRed, and the repair green again, in a stream that goes on.
-func TestDamageTurnsRed(t *testing.T) {
+// TestSaleStreamReportsBrokenInvariants damages rows and repairs them while a stream is open.
+func TestSaleStreamReportsBrokenInvariants(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(5), e.admin()
-	o := e.buyer(1).place(v)
-	watch, _ := admin.follow(t, v.adminPath()+"/events", "")
-	exec := func(query string, args ...any) {
-		_, err := e.store.Pools()["write"].ExecContext(t.Context(), query, args...)
-		require.NoError(t, err)
-	}
-	turns := func(want string) {
-		t.Helper()
-		for range 15 {
-			if s, _ := watch.nextStats(); s.invariants() == want {
-				return
-			}
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(5), e.admin()
+		o := e.buyer(1).place(v)
+		watch, _ := admin.follow(t, v.adminPath()+"/events", "")
+		exec := func(query string, args ...any) {
+			_, err := e.store.Pools()["write"].ExecContext(t.Context(), query, args...)
+			require.NoError(t, err)
 		}
-		require.Fail(t, "the invariants are never "+want)
-	}
-	green := "I1=true I2=true I3=true I5=true "
-	turns(green)
-	exec("UPDATE seckill_vouchers SET stock = 9 WHERE voucher_id = ?", v.ID)
-	turns("I1=true I2=true I3=false I5=true ")
-	exec("UPDATE seckill_vouchers SET stock = 2 WHERE voucher_id = ?", v.ID)
-	turns("I1=true I2=true I3=false I5=false ")
-	exec("UPDATE seckill_vouchers SET stock = 4 WHERE voucher_id = ?", v.ID)
-	turns(green)
-	exec("UPDATE voucher_orders SET slot = NULL WHERE id = ?", o.ID)
-	turns("I1=true I2=false I3=true I5=true ")
-	exec("UPDATE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
-	exec("UPDATE seckill_vouchers SET initial_stock = 0, stock = 0 WHERE voucher_id = ?", v.ID)
-	turns("I1=false I2=true I3=false I5=true ")
-	exec("UPDATE seckill_vouchers SET initial_stock = 5, stock = 4 WHERE voucher_id = ?", v.ID)
-	turns(green)
+		waitFor := func(want string) {
+			t.Helper()
+			for range 15 {
+				if s, _ := watch.nextStats(); s.invariants() == want {
+					return
+				}
+			}
+			require.Fail(t, "the invariants are never "+want)
+		}
+		intact := "I1=true I2=true I3=true I5=true "
+		waitFor(intact)
+		exec("UPDATE seckill_vouchers SET stock = 9 WHERE voucher_id = ?", v.ID)
+		waitFor("I1=true I2=true I3=false I5=true ")
+		exec("UPDATE seckill_vouchers SET stock = 2 WHERE voucher_id = ?", v.ID)
+		waitFor("I1=true I2=true I3=false I5=false ")
+		exec("UPDATE seckill_vouchers SET stock = 4 WHERE voucher_id = ?", v.ID)
+		waitFor(intact)
+		exec("UPDATE voucher_orders SET slot = NULL WHERE id = ?", o.ID)
+		waitFor("I1=true I2=false I3=true I5=true ")
+		exec("UPDATE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
+		exec("UPDATE seckill_vouchers SET initial_stock = 0, stock = 0 WHERE voucher_id = ?", v.ID)
+		waitFor("I1=false I2=true I3=false I5=true ")
+		exec("UPDATE seckill_vouchers SET initial_stock = 5, stock = 4 WHERE voucher_id = ?", v.ID)
+		waitFor(intact)
+	})
 }
 
-// TestUndersellAtTheGate: units that the database has and the gate does not let in cannot be bought, and that is red; what
-// waits in the queue is not missing, and of a gate that is cold nothing is known.
-func TestUndersellAtTheGate(t *testing.T) {
+// TestSaleStreamReportsUndersell: I5 is broken if the gate has fewer units than the database. Reservations in the queue
+// are not missing units, and for a cold gate the invariant is unknown.
+func TestSaleStreamReportsUndersell(t *testing.T) {
 	t.Parallel()
-	q := newQueueEnv(t)
-	v, admin := q.sale(5), q.admin()
-	watch, _ := admin.follow(t, v.adminPath()+"/events", "")
-	undersold := func() string {
-		s, _ := watch.nextStats()
-		for _, i := range s.Invariants {
-			if i.ID == "I5" && i.OK != nil {
-				return strconv.FormatBool(*i.OK)
+	eachDatabase(t, func(t *testing.T, db database) {
+		q := newQueueEnv(t, db)
+		v, admin := q.sale(5), q.admin()
+		watch, _ := admin.follow(t, v.adminPath()+"/events", "")
+		undersold := func() string {
+			s, _ := watch.nextStats()
+			for _, i := range s.Invariants {
+				if i.ID == "I5" && i.OK != nil {
+					return strconv.FormatBool(*i.OK)
+				}
 			}
+			return "null"
 		}
-		return "null"
-	}
-	turns := func(want string) {
-		t.Helper()
-		for range 15 {
-			if undersold() == want {
-				return
+		waitFor := func(want string) {
+			t.Helper()
+			for range 15 {
+				if undersold() == want {
+					return
+				}
 			}
+			require.Fail(t, "I5 is never "+want)
 		}
-		require.Fail(t, "I5 is never "+want)
-	}
-	turns("null")
-	for n := range 5 {
-		q.buyer(n + 1).queue(v)
-	}
-	turns("true")
-	for range 6 { // the gate is at 0 and the database at 5, and all of them are on their way
-		require.Equal(t, "true", undersold())
-	}
-	for _, p := range q.waiting() {
-		q.settle(p, service.End{Failed: service.ReasonInternal})
-	}
-	turns("true")
-	key := q.stockKey(v.ID)
-	require.NoError(t, q.rdb.Set(t.Context(), key, 0, 0).Err())
-	turns("false")
-	require.NoError(t, q.rdb.Set(t.Context(), key, 5, 0).Err())
-	turns("true")
+		waitFor("null")
+		for n := range 5 {
+			q.buyer(n + 1).queue(v)
+		}
+		waitFor("true")
+		for range 6 { // the gate has 0 units, the database 5, and the queue 5 reservations
+			require.Equal(t, "true", undersold())
+		}
+		for _, p := range q.waiting() {
+			q.settle(p, service.End{Failed: service.ReasonInternal})
+		}
+		waitFor("true")
+		key := q.stockKey(v.ID)
+		require.NoError(t, q.rdb.Set(t.Context(), key, 0, 0).Err())
+		waitFor("false")
+		require.NoError(t, q.rdb.Set(t.Context(), key, 5, 0).Err())
+		waitFor("true")
+	})
 }
 
-// stockKey is where the gate of a voucher keeps its units.
+// stockKey returns the Redis key of the units in a voucher's gate.
 func (q *queueEnv) stockKey(voucherID string) string {
 	q.t.Helper()
 	keys, err := q.rdb.Keys(q.t.Context(), "*:"+voucherID+":stock").Result()
@@ -279,26 +290,30 @@ func (q *queueEnv) stockKey(voucherID string) string {
 	return keys[0]
 }
 
-// TestWhoDoesNotReadIsDropped, when what the system keeps for him is full.
-func TestWhoDoesNotReadIsDropped(t *testing.T) {
+// TestSlowStreamClientIsDisconnected: a client that does not read is disconnected when the socket buffers are full.
+func TestSlowStreamClientIsDisconnected(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(5), e.admin()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
-	require.NoError(t, err)
-	defer func() { _ = conn.Close() }()
-	_, err = conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n"))
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return e.saleWatchers.Count() == 1 }, 20*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool {
-		e.saleWatchers.WakeAll() // thousands of events
-		return e.saleWatchers.Count() == 0
-	}, time.Minute, 100*time.Microsecond)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(5), e.admin()
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		_, err = conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n"))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return e.saleWatchers.Count() == 1 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool {
+			e.saleWatchers.WakeAll() // thousands of events
+			return e.saleWatchers.Count() == 0
+		}, time.Minute, 100*time.Microsecond)
+	})
 }
 
-// TestCountingIsOptional: without a pulse nothing is counted, and buyers buy.
-func TestCountingIsOptional(t *testing.T) {
+// TestPulseIsOptional: purchases work without counters.
+func TestPulseIsOptional(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Pulse = nil } })
-	e.buyer(1).place(e.sale(1))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Pulse = nil } })
+		e.buyer(1).place(e.sale(1))
+	})
 }

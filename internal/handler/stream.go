@@ -7,30 +7,30 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
+	"seckill/internal/salestats"
 	"time"
 
 	"github.com/gin-gonic/gin"
-
-	"seckill/internal/salestats"
 )
 
 const (
-	// heartbeat is how often a stream says that it lives while nothing happens. Proxies cut what is silent for a minute.
+	// heartbeat is the interval of comment lines on an idle stream. Proxies close connections that are silent for a
+	// minute.
 	heartbeat = 15 * time.Second
-	// eventWrite bounds one write: who does not read is dropped, and comes back with Last-Event-ID.
-	eventWrite = 5 * time.Second
+	// writeTimeout bounds one write. A client that does not read is disconnected and resumes with Last-Event-ID.
+	writeTimeout = 5 * time.Second
 )
 
-// stream is a stream of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). It has its
-// connection to itself: net/http keeps two goroutines and ten kilobytes of buffers for a request, and thousands of people
-// watch at once.
+// stream is a stream of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). It hijacks
+// its connection, because net/http keeps two goroutines and ten kilobytes of buffers per request, and thousands of
+// streams are open at once.
 type stream struct {
-	conn net.Conn
-	gone chan struct{} // closed when the client has hung up
-	beat *time.Ticker
+	conn   net.Conn
+	gone   chan struct{} // closed when the client has disconnected
+	ticker *time.Ticker  // of the heartbeat
 }
 
-// openStream takes the connection over and begins the answer. It ends with the connection.
+// openStream hijacks the connection and writes the header of the answer. The answer ends when the connection is closed.
 func openStream(c *gin.Context) (*stream, error) {
 	header := c.Writer.Header().Clone()
 	conn, _, err := c.Writer.Hijack()
@@ -40,37 +40,38 @@ func openStream(c *gin.Context) (*stream, error) {
 	s := &stream{conn: conn}
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Connection", "close")
-	header.Set("X-Accel-Buffering", "no") // nginx would keep the events
+	header.Set("X-Accel-Buffering", "no") // otherwise nginx buffers the events
 	b := bytes.NewBufferString("HTTP/1.1 200 OK\r\n")
-	_ = header.Write(b) // a buffer takes everything
+	_ = header.Write(b) // cannot fail on a buffer
 	b.WriteString("\r\n")
 	_ = s.conn.SetReadDeadline(time.Time{})
-	s.write(b.Bytes()) // who is gone is noticed by the first event
+	s.write(b.Bytes()) // the first event detects a closed connection
 	return s, nil
 }
 
-// attend begins to look after the connection, until the returned function is called.
-func (s *stream) attend() (end func()) {
-	s.gone, s.beat = make(chan struct{}), time.NewTicker(heartbeat)
+// start starts the heartbeat and the goroutine that detects a disconnected client. The returned function stops both and
+// closes the connection.
+func (s *stream) start() (stop func()) {
+	s.gone, s.ticker = make(chan struct{}), time.NewTicker(heartbeat)
 	go func() {
-		_, _ = s.conn.Read(make([]byte, 1)) // nothing should come any more but the end
+		_, _ = s.conn.Read(make([]byte, 1)) // the client sends nothing more, so Read returns at the end of the connection
 		close(s.gone)
 	}()
 	return func() {
-		s.beat.Stop()
+		s.ticker.Stop()
 		_ = s.conn.Close()
 	}
 }
 
-// sleep ends when it is time to look. It returns false if the stream is over.
-func (s *stream) sleep(watch *salestats.Watch, look <-chan time.Time) bool {
+// wait returns true on a wake-up by watch or poll, and false when the stream is over. It writes heartbeats meanwhile.
+func (s *stream) wait(watch *salestats.Watch, poll <-chan time.Time) bool {
 	for {
 		select {
 		case <-watch.Changed:
 			return true
-		case <-look:
+		case <-poll:
 			return true
-		case <-s.beat.C:
+		case <-s.ticker.C:
 			if !s.write([]byte(":\n\n")) {
 				return false
 			}
@@ -82,31 +83,30 @@ func (s *stream) sleep(watch *salestats.Watch, look <-chan time.Time) bool {
 	}
 }
 
-// write sends at once.
+// write sends b within writeTimeout and reports whether it succeeded.
 func (s *stream) write(b []byte) bool {
-	_ = s.conn.SetWriteDeadline(time.Now().Add(eventWrite))
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := s.conn.Write(b)
 	return err == nil
 }
 
-// errLook says that reading what a stream tells went wrong in a way that nobody foresaw.
-var errLook = errors.New("a look panicked")
+var errReadPanicked = errors.New("a read for a stream panicked")
 
-// aside reads something for a stream, within the time that any request has. It does so on another goroutine: a query needs
-// a deep stack, and that of the stream would keep it for as long as it lasts.
-func aside[T any](look func(context.Context) (T, error)) (seen T, err error) {
+// readDetached calls read for a stream, within answerTimeout, and turns a panic into an error. It runs read on another
+// goroutine: a query needs a deep stack, which the goroutine of the stream would keep for its whole life.
+func readDetached[T any](read func(context.Context) (T, error)) (value T, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
-			if p := recover(); p != nil { // the middleware that answers panics is not above us
-				err = fmt.Errorf("%w: %v\n%s", errLook, p, debug.Stack())
+			if p := recover(); p != nil { // the recovery middleware covers the goroutine of the request only
+				err = fmt.Errorf("%w: %v\n%s", errReadPanicked, p, debug.Stack())
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 		defer cancel()
-		seen, err = look(ctx)
+		value, err = read(ctx)
 	}()
 	<-done
-	return seen, err
+	return value, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goodClaims are those of a token that works, for tests to spoil.
+// goodClaims returns the claims of a valid token.
 func (e *env) goodClaims(userID string) jwt.MapClaims {
 	return jwt.MapClaims{
 		"iss": "seckill", "aud": "seckill", "sub": userID, "sid": "00112233445566778899aabbccddeeff", "role": "admin",
@@ -27,7 +27,7 @@ func sign(t testing.TB, method jwt.SigningMethod, key any, claims jwt.Claims) st
 	return token
 }
 
-// relabel signs by HMAC-SHA256 with the right key and says in the header that it was something else.
+// relabel signs with HMAC-SHA256 and the right key, under a different header.
 func relabel(t testing.TB, header string, claims jwt.MapClaims) string {
 	t.Helper()
 	whole := sign(t, jwt.SigningMethodHS256, secret, claims)
@@ -45,11 +45,11 @@ func relabel(t testing.TB, header string, claims jwt.MapClaims) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
 
-func TestTokens(t *testing.T) {
+func TestInvalidTokens(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, sqlite)
 	user := e.login(phone).login.User.ID
-	hs256 := func(claim string, value any) string { // a good token with one claim changed, or taken away by nil
+	hs256 := func(claim string, value any) string { // a valid token with one claim changed, or removed if value is nil
 		c := e.goodClaims(user)
 		if c[claim] = value; value == nil {
 			delete(c, claim)
@@ -57,7 +57,7 @@ func TestTokens(t *testing.T) {
 		return sign(t, jwt.SigningMethodHS256, secret, c)
 	}
 	good := hs256("iss", "seckill")
-	e.as(good).get("/api/v1/me").want(http.StatusOK) // so that what follows fails for its own reason
+	e.as(good).get("/api/v1/me").want(http.StatusOK) // the base of the following variants is valid
 	past := e.clock.now().Add(-time.Second).Unix()
 	forged := []byte("another secret that is long enough to sign")
 
@@ -109,7 +109,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// flip is another letter of base64.
+// flip returns a different character of base64.
 func flip(c byte) string {
 	if c == 'A' {
 		return "B"
@@ -119,11 +119,11 @@ func flip(c byte) string {
 
 func TestAuthorizationHeader(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, sqlite)
 	token := e.login(phone).token
 	for header, want := range map[string]int{
 		"Bearer " + token:       http.StatusOK,
-		"bearer " + token:       http.StatusOK, // schemes have no case (RFC 9110, 11.1)
+		"bearer " + token:       http.StatusOK, // schemes are case-insensitive (RFC 9110, 11.1)
 		token:                   http.StatusUnauthorized,
 		"":                      http.StatusUnauthorized,
 		"Bearer":                http.StatusUnauthorized,
@@ -139,23 +139,26 @@ func TestAuthorizationHeader(t *testing.T) {
 	e.guest().bad().get("/api/v1/me?access_token="+token).problem(http.StatusUnauthorized, "unauthenticated")
 }
 
-// TestAccessTokenExpires by the server's clock, and refreshing helps.
+// TestAccessTokenExpires: an access token expires by the server's clock, and a refresh returns a valid one.
 func TestAccessTokenExpires(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	c := e.login(phone)
-	e.clock.advance(15*time.Minute - time.Second)
-	c.get("/api/v1/me").want(http.StatusOK)
-	e.clock.advance(time.Second)
-	c.get("/api/v1/me").problem(http.StatusUnauthorized, "token_expired")
-	l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
-	e.as(l.AccessToken).get("/api/v1/me").want(http.StatusOK)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		c := e.login(phone)
+		e.clock.advance(15*time.Minute - time.Second)
+		c.get("/api/v1/me").want(http.StatusOK)
+		e.clock.advance(time.Second)
+		c.get("/api/v1/me").problem(http.StatusUnauthorized, "token_expired")
+		l := decode[loginView](e.refresh(c.login.RefreshToken).want(http.StatusOK))
+		e.as(l.AccessToken).get("/api/v1/me").want(http.StatusOK)
+	})
 }
 
-// TestTokenOfNobody: the signature is good, the user is gone.
-func TestTokenOfNobody(t *testing.T) {
+func TestTokenOfDeletedUser(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	ghost := e.as(sign(t, jwt.SigningMethodHS256, secret, e.goodClaims("4711")))
-	ghost.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		ghost := e.as(sign(t, jwt.SigningMethodHS256, secret, e.goodClaims("4711")))
+		ghost.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+	})
 }

@@ -24,7 +24,7 @@ func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time) *vouche
 	}
 }
 
-// voucherOut is a voucher in JSON; the fields of a sale are absent on a normal one.
+// voucherOut is the JSON form of a voucher. A normal voucher has no fields of a sale.
 type voucherOut struct {
 	ID           ID                `json:"id"`
 	ShopID       ID                `json:"shop_id"`
@@ -73,24 +73,24 @@ func (h *voucherHandler) show(c *gin.Context) error {
 	snap := h.shown.get(id, v, now)
 	if snap == nil {
 		head, tail := appendVoucher(make([]byte, 0, 512), v, now)
-		snap = h.shown.put(id, made[*service.Voucher]{newSnapshot(head, tail), v, now, v.Until(now)})
+		snap = h.shown.put(id, cachedSnapshot[*service.Voucher]{newSnapshot(head, tail), v, now, v.Until(now)})
 	}
 	snap.write(c, now)
 	return nil
 }
 
-// voucherStatuses are the merchant's statuses by the words of the API.
+// voucherStatuses maps the API's words to the statuses that a merchant sets.
 var voucherStatuses = map[string]service.VoucherStatus{
 	"on": service.VoucherOn, "off": service.VoucherOff, "expired": service.VoucherExpired,
 }
 
-// saleStates are the states of a sale by the words of the API.
+// saleStates maps the API's words to the states of a sale.
 var saleStates = map[string]service.SaleState{
 	"upcoming": service.StateUpcoming, "on_sale": service.StateOnSale,
 	"sold_out": service.StateSoldOut, "ended": service.StateEnded,
 }
 
-// list shows vouchers; status is either the merchant's status or the state of the sale.
+// list returns vouchers. The query's status is either the merchant's status or the state of the sale.
 func (h *voucherHandler) list(c *gin.Context) error {
 	var f service.VoucherFilter
 	var err error
@@ -122,7 +122,7 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	}
 	vouchers, ok := catalog.List(f, now)
 	if ok {
-		snap = h.lists.put(f, made[*service.Catalog]{voucherList(f.Page, vouchers, now), catalog, now, catalog.Until(now)})
+		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{voucherList(f.Page, vouchers, now), catalog, now, catalog.Until(now)})
 	} else {
 		if vouchers, err = h.vouchers.Older(c.Request.Context(), f, now); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	return nil
 }
 
-// voucherList makes the snapshot of a page, in the form of list[voucherOut].
+// voucherList returns the snapshot of a page, with the JSON form of list[voucherOut].
 func voucherList(p service.Page, vouchers []*service.Voucher, now time.Time) *snapshot {
 	var pieces [][]byte
 	rest := []byte(`{"items":[`)
@@ -155,7 +155,7 @@ func voucherList(p service.Page, vouchers []*service.Voucher, now time.Time) *sn
 	return newSnapshot(append(pieces, rest)...)
 }
 
-// voucherFields are what both bodies, the one that creates a voucher and the one that changes it, can hold.
+// voucherFields are the fields common to the bodies that create and change a voucher.
 type voucherFields struct {
 	ShopID       *ID     `json:"shop_id"`
 	Title        *string `json:"title"`
@@ -221,7 +221,7 @@ func (h *voucherHandler) change(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
-// changeStock adds units to a sale or takes some away.
+// changeStock adds units to a sale or removes units that are not sold.
 func (h *voucherHandler) changeStock(c *gin.Context) error {
 	id, err := pathID(c)
 	if err != nil {

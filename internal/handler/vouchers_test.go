@@ -13,7 +13,7 @@ import (
 
 const vouchersPath = "/api/v1/vouchers"
 
-// withoutClock is the answer without the server's time, the one field that may differ between two readings.
+// withoutClock returns the body without server_time, the only field that differs between two reads.
 func withoutClock(a answer) map[string]any {
 	a.t.Helper()
 	m := decode[map[string]any](a)
@@ -23,168 +23,176 @@ func withoutClock(a answer) map[string]any {
 
 func TestCreateVoucher(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	admin := e.admin()
-	begin := e.clock.now().Add(time.Hour)
-	for name, tc := range map[string]struct {
-		body string
-		want map[string]any // what the answer has, besides the rest
-	}{
-		"normal": {
-			`{"shop_id":"7","title":"50 元代金券","sub_title":"s","rules":"r","pay_value":4750,"actual_value":5000}`,
-			map[string]any{
-				"shop_id": "7", "title": "50 元代金券", "sub_title": "s", "rules": "r", "pay_value": 4750.0,
-				"actual_value": 5000.0, "type": "normal", "status": "on", "state": "on_sale",
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		admin := e.admin()
+		begin := e.clock.now().Add(time.Hour)
+		for name, tc := range map[string]struct {
+			body string
+			want map[string]any // a part of the answer
+		}{
+			"normal": {
+				`{"shop_id":"7","title":"50 元代金券","sub_title":"s","rules":"r","pay_value":4750,"actual_value":5000}`,
+				map[string]any{
+					"shop_id": "7", "title": "50 元代金券", "sub_title": "s", "rules": "r", "pay_value": 4750.0,
+					"actual_value": 5000.0, "type": "normal", "status": "on", "state": "on_sale",
+				},
 			},
-		},
-		"ids may be numbers": {
-			`{"shop_id":9007199254740993,"title":"t","pay_value":0,"actual_value":100000000000}`,
-			map[string]any{"shop_id": "9007199254740993", "pay_value": 0.0, "actual_value": 1e11},
-		},
-		"seckill": {
-			fmt.Sprintf(`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":5,"begin_at":%q,"end_at":%q}`,
-				begin.In(time.FixedZone("", 8*3600)).Format(time.RFC3339), begin.Add(time.Millisecond).Format(time.RFC3339Nano)),
-			map[string]any{
-				"type": "seckill", "state": "upcoming", "stock": 5.0, "initial_stock": 5.0, "limit_per_user": 1.0,
-				"begin_at": "2026-11-11T13:00:00Z", "end_at": "2026-11-11T13:00:00.001Z",
+			"ids may be numbers": {
+				`{"shop_id":9007199254740993,"title":"t","pay_value":0,"actual_value":100000000000}`,
+				map[string]any{"shop_id": "9007199254740993", "pay_value": 0.0, "actual_value": 1e11},
 			},
-		},
-		"a window that has begun": {
-			`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1000000000,"limit_per_user":100,` +
-				`"begin_at":"2002-01-01T00:00:00Z","end_at":"9998-12-31T23:59:59Z"}`,
-			map[string]any{"state": "on_sale", "limit_per_user": 100.0},
-		},
-		"the earliest window": { // below 10^12 milliseconds, which a driver can take for seconds
-			`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
-				`"begin_at":"2002-01-01T00:00:00Z","end_at":"2030-01-01T00:00:00Z"}`,
-			map[string]any{"state": "on_sale"},
-		},
-		"a window that is over": {
-			`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
-				`"begin_at":"2026-01-01T00:00:00Z","end_at":"2026-01-02T00:00:00Z"}`,
-			map[string]any{"state": "ended"},
-		},
-		"no stock": {
-			`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":0,` +
-				`"begin_at":"2026-01-01T00:00:00Z","end_at":"2027-01-01T00:00:00Z"}`,
-			map[string]any{"state": "sold_out", "stock": 0.0},
-		},
-		"characters, not bytes": {
-			fmt.Sprintf(`{"shop_id":"7","title":%q,"sub_title":%q,"rules":%q,"pay_value":1,"actual_value":2}`,
-				strings.Repeat("券", 255), strings.Repeat("😀", 255), strings.Repeat("é", 1024)),
-			map[string]any{"title": strings.Repeat("券", 255), "rules": strings.Repeat("é", 1024)},
-		},
-		"odd characters": {
-			`{"shop_id":"7","title":"a\n\"'\\ <b>","pay_value":1,"actual_value":2}`,
-			map[string]any{"title": "a\n\"'\\ <b>"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := admin.in(t).post("/api/v1/admin/vouchers", tc.body).want(http.StatusCreated)
-			created := withoutClock(a)
-			for field, want := range tc.want {
-				assert.Equal(t, want, created[field], field)
-			}
-			at := a.header.Get("Location")
-			assert.Equal(t, vouchersPath+"/"+created["id"].(string), at)
-			assert.Equal(t, created, withoutClock(admin.in(t).get(at).want(http.StatusOK)), "what was answered is what is stored")
-		})
-	}
+			"seckill": {
+				fmt.Sprintf(`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":5,"begin_at":%q,"end_at":%q}`,
+					begin.In(time.FixedZone("", 8*3600)).Format(time.RFC3339), begin.Add(time.Millisecond).Format(time.RFC3339Nano)),
+				map[string]any{
+					"type": "seckill", "state": "upcoming", "stock": 5.0, "initial_stock": 5.0, "limit_per_user": 1.0,
+					"begin_at": "2026-11-11T13:00:00Z", "end_at": "2026-11-11T13:00:00.001Z",
+				},
+			},
+			"a window that has begun": {
+				`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1000000000,"limit_per_user":100,` +
+					`"begin_at":"2002-01-01T00:00:00Z","end_at":"9998-12-31T23:59:59Z"}`,
+				map[string]any{"state": "on_sale", "limit_per_user": 100.0},
+			},
+			"the earliest window": { // below 10^12 milliseconds, which a driver could take for seconds
+				`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
+					`"begin_at":"2002-01-01T00:00:00Z","end_at":"2030-01-01T00:00:00Z"}`,
+				map[string]any{"state": "on_sale"},
+			},
+			"a window that is over": {
+				`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":1,` +
+					`"begin_at":"2026-01-01T00:00:00Z","end_at":"2026-01-02T00:00:00Z"}`,
+				map[string]any{"state": "ended"},
+			},
+			"no stock": {
+				`{"shop_id":"7","title":"t","pay_value":1,"actual_value":2,"stock":0,` +
+					`"begin_at":"2026-01-01T00:00:00Z","end_at":"2027-01-01T00:00:00Z"}`,
+				map[string]any{"state": "sold_out", "stock": 0.0},
+			},
+			"characters, not bytes": {
+				fmt.Sprintf(`{"shop_id":"7","title":%q,"sub_title":%q,"rules":%q,"pay_value":1,"actual_value":2}`,
+					strings.Repeat("券", 255), strings.Repeat("😀", 255), strings.Repeat("é", 1024)),
+				map[string]any{"title": strings.Repeat("券", 255), "rules": strings.Repeat("é", 1024)},
+			},
+			"odd characters": {
+				`{"shop_id":"7","title":"a\n\"'\\ <b>","pay_value":1,"actual_value":2}`,
+				map[string]any{"title": "a\n\"'\\ <b>"},
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				a := admin.in(t).post("/api/v1/admin/vouchers", tc.body).want(http.StatusCreated)
+				created := withoutClock(a)
+				for field, want := range tc.want {
+					assert.Equal(t, want, created[field], field)
+				}
+				at := a.header.Get("Location")
+				assert.Equal(t, vouchersPath+"/"+created["id"].(string), at)
+				assert.Equal(t, created, withoutClock(admin.in(t).get(at).want(http.StatusOK)), "the answer is the stored voucher")
+			})
+		}
+	})
 }
 
-// TestVoucherState follows one sale through time.
+// TestVoucherState follows the state of one sale by the clock.
 func TestVoucherState(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	now := e.clock.now()
-	v := e.sale(1, func(b map[string]any) {
-		b["begin_at"], b["end_at"] = now.Add(time.Minute).Format(time.RFC3339), now.Add(2*time.Minute).Format(time.RFC3339)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		now := e.clock.now()
+		v := e.sale(1, func(b map[string]any) {
+			b["begin_at"], b["end_at"] = now.Add(time.Minute).Format(time.RFC3339), now.Add(2*time.Minute).Format(time.RFC3339)
+		})
+		for _, step := range []struct {
+			wait  time.Duration
+			state string
+		}{
+			{time.Minute - time.Millisecond, "upcoming"}, {time.Millisecond, "on_sale"},
+			{time.Minute - time.Millisecond, "on_sale"}, {time.Millisecond, "ended"},
+		} {
+			e.clock.advance(step.wait)
+			got := decode[voucherView](e.guest().get(v.path()).want(http.StatusOK))
+			assert.Equal(t, step.state, got.State)
+			assert.Equal(t, e.clock.now().Format("2006-01-02T15:04:05.999Z07:00"), got.ServerTime)
+		}
 	})
-	for _, step := range []struct {
-		wait  time.Duration
-		state string
-	}{
-		{time.Minute - time.Millisecond, "upcoming"}, {time.Millisecond, "on_sale"},
-		{time.Minute - time.Millisecond, "on_sale"}, {time.Millisecond, "ended"},
-	} {
-		e.clock.advance(step.wait)
-		got := decode[voucherView](e.guest().get(v.path()).want(http.StatusOK))
-		assert.Equal(t, step.state, got.State)
-		assert.Equal(t, e.clock.now().Format("2006-01-02T15:04:05.999Z07:00"), got.ServerTime)
-	}
 }
 
 func TestUnknownVoucher(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	e.guest().get(vouchersPath+"/4711").problem(http.StatusNotFound, "not_found")
-	e.guest().get(vouchersPath+"/9223372036854775807").problem(http.StatusNotFound, "not_found")
-	e.admin().patch("/api/v1/admin/vouchers/4711", map[string]string{"title": "t"}).problem(http.StatusNotFound, "not_found")
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		e.guest().get(vouchersPath+"/4711").problem(http.StatusNotFound, "not_found")
+		e.guest().get(vouchersPath+"/9223372036854775807").problem(http.StatusNotFound, "not_found")
+		e.admin().patch("/api/v1/admin/vouchers/4711", map[string]string{"title": "t"}).problem(http.StatusNotFound, "not_found")
+	})
 }
 
 // TestListVouchers has one voucher for every state and two shops.
 func TestListVouchers(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	admin, now := e.admin(), e.clock.now()
-	window := func(begin, end time.Duration) func(map[string]any) {
-		return func(b map[string]any) {
-			b["begin_at"], b["end_at"] = now.Add(begin).Format(time.RFC3339), now.Add(end).Format(time.RFC3339)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		admin, now := e.admin(), e.clock.now()
+		window := func(begin, end time.Duration) func(map[string]any) {
+			return func(b map[string]any) {
+				b["begin_at"], b["end_at"] = now.Add(begin).Format(time.RFC3339), now.Add(end).Format(time.RFC3339)
+			}
 		}
-	}
-	set := func(field string, value any) func(map[string]any) { return func(b map[string]any) { b[field] = value } }
-	ids := map[string]string{
-		"running":  e.sale(1).ID,
-		"upcoming": e.sale(1, window(time.Minute, time.Hour)).ID,
-		"over":     e.sale(1, window(-time.Hour, -time.Minute)).ID,
-		"sold out": e.sale(0).ID,
-		"shop 2":   e.sale(1, set("shop_id", "2")).ID,
-	}
-	for _, status := range []string{"off", "expired"} {
-		v := e.sale(1)
-		admin.patch(v.adminPath(), map[string]string{"status": status}).want(http.StatusOK)
-		ids[status] = v.ID
-	}
-	normal := map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1}
-	ids["normal"] = decode[voucherView](admin.post("/api/v1/admin/vouchers", normal).want(http.StatusCreated)).ID
-	off := decode[voucherView](admin.post("/api/v1/admin/vouchers", normal).want(http.StatusCreated))
-	admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-	ids["normal, off"] = off.ID
+		set := func(field string, value any) func(map[string]any) { return func(b map[string]any) { b[field] = value } }
+		ids := map[string]string{
+			"running":  e.sale(1).ID,
+			"upcoming": e.sale(1, window(time.Minute, time.Hour)).ID,
+			"over":     e.sale(1, window(-time.Hour, -time.Minute)).ID,
+			"sold out": e.sale(0).ID,
+			"shop 2":   e.sale(1, set("shop_id", "2")).ID,
+		}
+		for _, status := range []string{"off", "expired"} {
+			v := e.sale(1)
+			admin.patch(v.adminPath(), map[string]string{"status": status}).want(http.StatusOK)
+			ids[status] = v.ID
+		}
+		normal := map[string]any{"shop_id": 1, "title": "n", "pay_value": 1, "actual_value": 1}
+		ids["normal"] = decode[voucherView](admin.post("/api/v1/admin/vouchers", normal).want(http.StatusCreated)).ID
+		off := decode[voucherView](admin.post("/api/v1/admin/vouchers", normal).want(http.StatusCreated))
+		admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+		ids["normal, off"] = off.ID
 
-	for query, names := range map[string][]string{
-		"":                           {"normal", "shop 2", "sold out", "over", "upcoming", "running"}, // newest first
-		"?status=on":                 {"normal", "shop 2", "sold out", "over", "upcoming", "running"},
-		"?status=off":                {"normal, off", "off"},
-		"?status=expired":            {"expired"},
-		"?status=upcoming":           {"upcoming"},
-		"?status=on_sale":            {"normal", "shop 2", "running"},
-		"?status=sold_out":           {"sold out"},
-		"?status=ended":              {"normal, off", "expired", "off", "over"},
-		"?shop_id=2":                 {"shop 2"},
-		"?shop_id=2&status=on_sale":  {"shop 2"},
-		"?shop_id=2&status=ended":    {},
-		"?shop_id=1&status=ended":    {"normal, off", "expired", "off", "over"},
-		"?shop_id=3":                 {},
-		"?cursor=" + ids["upcoming"]: {"running"},
-		"?cursor=1":                  {},
-	} {
-		t.Run(query, func(t *testing.T) {
-			t.Parallel()
-			want := make([]string, len(names))
-			for i, n := range names {
-				want[i] = ids[n]
-			}
-			l := decode[listView[voucherView]](e.guest().in(t).get(vouchersPath + query).want(http.StatusOK))
-			assert.Nil(t, l.NextCursor)
-			assert.Equal(t, want, idsOf(l.Items))
-			if state := strings.TrimPrefix(query, "?status="); state == "on_sale" || state == "ended" {
-				for _, v := range l.Items { // the filter and the field are computed in two places
-					assert.Equal(t, state, v.State, v.ID)
+		for query, names := range map[string][]string{
+			"":                           {"normal", "shop 2", "sold out", "over", "upcoming", "running"}, // newest first
+			"?status=on":                 {"normal", "shop 2", "sold out", "over", "upcoming", "running"},
+			"?status=off":                {"normal, off", "off"},
+			"?status=expired":            {"expired"},
+			"?status=upcoming":           {"upcoming"},
+			"?status=on_sale":            {"normal", "shop 2", "running"},
+			"?status=sold_out":           {"sold out"},
+			"?status=ended":              {"normal, off", "expired", "off", "over"},
+			"?shop_id=2":                 {"shop 2"},
+			"?shop_id=2&status=on_sale":  {"shop 2"},
+			"?shop_id=2&status=ended":    {},
+			"?shop_id=1&status=ended":    {"normal, off", "expired", "off", "over"},
+			"?shop_id=3":                 {},
+			"?cursor=" + ids["upcoming"]: {"running"},
+			"?cursor=1":                  {},
+		} {
+			t.Run(query, func(t *testing.T) {
+				t.Parallel()
+				want := make([]string, len(names))
+				for i, n := range names {
+					want[i] = ids[n]
 				}
-			}
-		})
-	}
+				l := decode[listView[voucherView]](e.guest().in(t).get(vouchersPath + query).want(http.StatusOK))
+				assert.Nil(t, l.NextCursor)
+				assert.Equal(t, want, idsOf(l.Items))
+				if state := strings.TrimPrefix(query, "?status="); state == "on_sale" || state == "ended" {
+					for _, v := range l.Items { // the filter and the field are computed in two places
+						assert.Equal(t, state, v.State, v.ID)
+					}
+				}
+			})
+		}
+	})
 }
 
 func idsOf(vouchers []voucherView) []string {
@@ -197,88 +205,98 @@ func idsOf(vouchers []voucherView) []string {
 
 func TestVoucherPages(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	admin := e.admin()
-	for range 7 {
-		admin.post("/api/v1/admin/vouchers", e.saleBody(1)).want(http.StatusCreated)
-	}
-	for limit, want := range map[int][]int{1: {1, 1, 1, 1, 1, 1, 1, 0}, 3: {3, 3, 1}, 7: {7, 0}, 8: {7}, 100: {7}} {
-		sizes, all := walk[voucherView](e.guest(), vouchersPath, limit)
-		assert.Equal(t, want, sizes)
-		assert.Equal(t, []string{"7", "6", "5", "4", "3", "2", "1"}, idsOf(all))
-	}
-	sizes, _ := walk[voucherView](e.guest(), vouchersPath+"?status=on_sale&shop_id=1", 4)
-	assert.Equal(t, []int{4, 3}, sizes)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		admin := e.admin()
+		for range 7 {
+			admin.post("/api/v1/admin/vouchers", e.saleBody(1)).want(http.StatusCreated)
+		}
+		for limit, want := range map[int][]int{1: {1, 1, 1, 1, 1, 1, 1, 0}, 3: {3, 3, 1}, 7: {7, 0}, 8: {7}, 100: {7}} {
+			sizes, all := walk[voucherView](e.guest(), vouchersPath, limit)
+			assert.Equal(t, want, sizes)
+			assert.Equal(t, []string{"7", "6", "5", "4", "3", "2", "1"}, idsOf(all))
+		}
+		sizes, _ := walk[voucherView](e.guest(), vouchersPath+"?status=on_sale&shop_id=1", 4)
+		assert.Equal(t, []int{4, 3}, sizes)
+	})
 }
 
 func TestPatchVoucher(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(5), e.admin()
-	before := withoutClock(e.guest().get(v.path()).want(http.StatusOK))
-	for _, step := range []struct {
-		patch string
-		want  map[string]any // fields that change
-	}{
-		{`{"title":"new","sub_title":"s","rules":"r"}`, map[string]any{"title": "new", "sub_title": "s", "rules": "r"}},
-		{`{"pay_value":1,"actual_value":2,"shop_id":"9"}`, map[string]any{"pay_value": 1.0, "actual_value": 2.0, "shop_id": "9"}},
-		{`{"end_at":"2026-11-12T00:00:00+08:00"}`, map[string]any{"end_at": "2026-11-11T16:00:00Z"}},
-		{`{"begin_at":"2026-11-11T15:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T15:00:00Z", "state": "upcoming"}},
-		{`{"begin_at":"2026-11-11T11:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T11:00:00Z", "state": "on_sale"}},
-		{`{"status":"off"}`, map[string]any{"status": "off", "state": "ended"}},
-		{`{"status":"on"}`, map[string]any{"status": "on", "state": "on_sale"}},
-		{`{"limit_per_user":3}`, map[string]any{"limit_per_user": 3.0}},
-		{`{"limit_per_user":3}`, nil},
-		{`{"sub_title":""}`, map[string]any{"sub_title": ""}},
-	} {
-		e.clock.advance(time.Second)
-		after := withoutClock(admin.patch(v.adminPath(), step.patch).want(http.StatusOK))
-		for field, want := range step.want {
-			before[field] = want
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(5), e.admin()
+		before := withoutClock(e.guest().get(v.path()).want(http.StatusOK))
+		for _, step := range []struct {
+			patch string
+			want  map[string]any // fields that change
+		}{
+			{`{"title":"new","sub_title":"s","rules":"r"}`, map[string]any{"title": "new", "sub_title": "s", "rules": "r"}},
+			{`{"pay_value":1,"actual_value":2,"shop_id":"9"}`, map[string]any{"pay_value": 1.0, "actual_value": 2.0, "shop_id": "9"}},
+			{`{"end_at":"2026-11-12T00:00:00+08:00"}`, map[string]any{"end_at": "2026-11-11T16:00:00Z"}},
+			{`{"begin_at":"2026-11-11T15:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T15:00:00Z", "state": "upcoming"}},
+			{`{"begin_at":"2026-11-11T11:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T11:00:00Z", "state": "on_sale"}},
+			{`{"status":"off"}`, map[string]any{"status": "off", "state": "ended"}},
+			{`{"status":"on"}`, map[string]any{"status": "on", "state": "on_sale"}},
+			{`{"limit_per_user":3}`, map[string]any{"limit_per_user": 3.0}},
+			{`{"limit_per_user":3}`, nil},
+			{`{"sub_title":""}`, map[string]any{"sub_title": ""}},
+		} {
+			e.clock.advance(time.Second)
+			after := withoutClock(admin.patch(v.adminPath(), step.patch).want(http.StatusOK))
+			for field, want := range step.want {
+				before[field] = want
+			}
+			before["updated_at"] = after["updated_at"]
+			require.Equal(t, before, after, step.patch)
 		}
-		before["updated_at"] = after["updated_at"]
-		require.Equal(t, before, after, step.patch)
-	}
+	})
 }
 
-// TestPatchAnswersWhatIsStored: what a PATCH answers is what everybody reads afterwards.
-func TestPatchAnswersWhatIsStored(t *testing.T) {
+// TestPatchReturnsStoredVoucher: a later read returns the same voucher as the PATCH.
+func TestPatchReturnsStoredVoucher(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin := e.sale(1), e.admin()
-	e.clock.advance(time.Second)
-	patched := withoutClock(admin.patch(v.adminPath(), map[string]string{"title": "new"}).want(http.StatusOK))
-	assert.Equal(t, patched, withoutClock(e.guest().get(v.path()).want(http.StatusOK)))
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin := e.sale(1), e.admin()
+		e.clock.advance(time.Second)
+		patched := withoutClock(admin.patch(v.adminPath(), map[string]string{"title": "new"}).want(http.StatusOK))
+		assert.Equal(t, patched, withoutClock(e.guest().get(v.path()).want(http.StatusOK)))
+	})
 }
 
 func TestPatchOffEndsTheSale(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	v, admin, buyer := e.sale(5), e.admin(), e.buyer(1)
-	buyer.post(v.orders(), nil).want(http.StatusCreated) // the sale is in the process's snapshot now
-	admin.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-	e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sale_ended")
-	assert.EqualValues(t, 4, e.stock(v.ID), "a change does not touch the stock")
-	admin.patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
-	e.buyer(2).post(v.orders(), nil).want(http.StatusCreated)
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, admin, buyer := e.sale(5), e.admin(), e.buyer(1)
+		buyer.post(v.orders(), nil).want(http.StatusCreated) // caches the sale
+		admin.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+		e.buyer(2).post(v.orders(), nil).problem(http.StatusConflict, "sale_ended")
+		assert.EqualValues(t, 4, e.stock(v.ID), "a change does not touch the stock")
+		admin.patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
+		e.buyer(2).post(v.orders(), nil).want(http.StatusCreated)
+	})
 }
 
-// TestLoweringTheLimit is refused at all times: somebody may hold as many orders as it allowed, and that the window
-// is moved afterwards does not undo that.
-func TestLoweringTheLimit(t *testing.T) {
+// TestLimitCannotBeLowered: users may already have as many orders as the limit allowed, even if the window is moved
+// afterwards.
+func TestLimitCannotBeLowered(t *testing.T) {
 	t.Parallel()
-	three := func(b map[string]any) { b["limit_per_user"] = 3 }
-	e := newEnv(t)
-	v, admin, buyer := e.sale(5, three), e.admin(), e.buyer(1)
-	buyer.post(v.orders(), nil).want(http.StatusCreated)
-	buyer.post(v.orders(), nil).want(http.StatusCreated)
-	before := e.dump()
-	admin.patch(v.adminPath(), map[string]int{"limit_per_user": 1}).problem(http.StatusConflict, "invalid_state")
-	admin.patch(v.adminPath(), `{"limit_per_user":2,"begin_at":"2026-11-11T12:30:00Z"}`).
-		problem(http.StatusConflict, "invalid_state")
-	assert.Equal(t, before, e.dump())
-	admin.patch(v.adminPath(), map[string]string{"begin_at": "2026-11-11T12:30:00Z"}).want(http.StatusOK)
-	admin.patch(v.adminPath(), map[string]int{"limit_per_user": 1}).problem(http.StatusConflict, "invalid_state")
-	admin.patch(v.adminPath(), map[string]int{"limit_per_user": 4}).want(http.StatusOK)
-	e.checkBooks()
+	eachDatabase(t, func(t *testing.T, db database) {
+		three := func(b map[string]any) { b["limit_per_user"] = 3 }
+		e := newEnv(t, db)
+		v, admin, buyer := e.sale(5, three), e.admin(), e.buyer(1)
+		buyer.post(v.orders(), nil).want(http.StatusCreated)
+		buyer.post(v.orders(), nil).want(http.StatusCreated)
+		before := e.dump()
+		admin.patch(v.adminPath(), map[string]int{"limit_per_user": 1}).problem(http.StatusConflict, "invalid_state")
+		admin.patch(v.adminPath(), `{"limit_per_user":2,"begin_at":"2026-11-11T12:30:00Z"}`).
+			problem(http.StatusConflict, "invalid_state")
+		assert.Equal(t, before, e.dump())
+		admin.patch(v.adminPath(), map[string]string{"begin_at": "2026-11-11T12:30:00Z"}).want(http.StatusOK)
+		admin.patch(v.adminPath(), map[string]int{"limit_per_user": 1}).problem(http.StatusConflict, "invalid_state")
+		admin.patch(v.adminPath(), map[string]int{"limit_per_user": 4}).want(http.StatusOK)
+		e.checkInvariants()
+	})
 }

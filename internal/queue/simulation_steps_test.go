@@ -265,7 +265,7 @@ func (s *simulation) reconcile(t *rapid.T) {
 	}).Run(ctx)
 	require.Equal(t, 2, rounds)
 	for kind := range s.found { // of the last round, which repaired the differences
-		require.Contains(t, []service.Kind{service.KindStuck, service.KindDeadLetters, service.KindUnpaid}, kind)
+		require.Contains(t, []reconcile.Kind{reconcile.KindStuck, reconcile.KindDeadLetters, reconcile.KindUnpaid}, kind)
 	}
 }
 

@@ -32,7 +32,7 @@ type simulation struct {
 	gates    map[int64]*gateFacts
 	twice    map[int64]bool // order ids that were generated twice, after Redis lost their counter
 	checked  *snapshot      // the last one that checkLedger has checked
-	found    map[service.Kind]int
+	found    map[reconcile.Kind]int
 	seen     map[string]int // number of events by name, in all runs
 }
 

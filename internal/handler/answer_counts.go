@@ -9,12 +9,12 @@ import (
 	"seckill/internal/salestats"
 )
 
-// outcomeKey is where judge leaves the number of the answer.
+// outcomeKey is the context key under which classify stores the outcome of an error.
 const outcomeKey = "outcome"
 
-// tally counts the answers to buyers by voucher, for those who watch a sale. It is the first of the route, so that the time
-// to answer is the whole of it. pulse may be nil.
-func tally(pulse *salestats.Pulse) gin.HandlerFunc {
+// countAnswers returns a middleware that counts the answers to buyers by voucher and outcome for the live statistics.
+// It must be the first of its route, so that the measured time covers the whole request. pulse may be nil.
+func countAnswers(pulse *salestats.Pulse) gin.HandlerFunc {
 	if pulse == nil {
 		return func(*gin.Context) {}
 	}
@@ -27,7 +27,7 @@ func tally(pulse *salestats.Pulse) gin.HandlerFunc {
 	}
 }
 
-// replayedAnswer is that of a request whose key was answered before: it is no further order.
+// replayedAnswer is the outcome of a replay, which is not another order.
 var replayedAnswer = salestats.PulseAnswerOf("replayed")
 
 func answerOf(c *gin.Context) salestats.PulseAnswer {
@@ -37,7 +37,7 @@ func answerOf(c *gin.Context) salestats.PulseAnswer {
 	if a, ok := c.Get(outcomeKey); ok {
 		return a.(salestats.PulseAnswer)
 	}
-	if c.Writer.Status() >= http.StatusBadRequest { // nothing that was judged
+	if c.Writer.Status() >= http.StatusBadRequest { // not from classify: a panic
 		return salestats.AnswerInternal
 	}
 	return 0
