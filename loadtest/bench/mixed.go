@@ -122,7 +122,7 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 		for i, target := range []string{"", ", bare gin"} {
 			subject := page.name + target
 			o := orders
-			o.subject = alone + " beside " + subject
+			o.subject = alone + " with " + subject
 			contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 				o.load.limit = limit
 				samples, err := st.sell(ctx, o, func(sale string) []part {
@@ -148,7 +148,7 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 		b.report.add(bar{what: page.name + " while selling / bare gin under the same load, answers/s",
 			values: sec.ratios(page.name, page.name+", bare gin"), least: least})
 		b.report.add(bar{what: "orders/s with reads of " + page.name + " / without",
-			values: sec.ratios(alone+" beside "+page.name, alone)})
+			values: sec.ratios(alone+" with "+page.name, alone)})
 	}
 	return err
 }
