@@ -1,4 +1,4 @@
-// Package deploy_test holds the deployment files to their promises. No container engine is needed.
+// Package deploy_test checks the deployment files without a container engine.
 package deploy_test
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// root is the top of the repository; tests run in the folder of their package.
+// root is the root of the repository. Tests run in the directory of their package.
 const root = ".."
 
 func read(t *testing.T, path ...string) string {
@@ -30,7 +30,7 @@ func read(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// compose loads docker-compose.yml with all its profiles, as `docker compose` does with the .env that env.sh writes.
+// compose loads docker-compose.yml with all profiles and the output of env.sh as .env, like `docker compose`.
 func compose(t *testing.T) *types.Project {
 	t.Helper()
 	dotenv, err := exec.Command("sh", "env.sh").Output()
@@ -77,7 +77,7 @@ func TestServicesAreHealthCheckedAndConfined(t *testing.T) {
 		assert.NotEqual(t, "host", s.NetworkMode, name)
 		assert.NotContains(t, []string{"root", "0", "0:0"}, s.User, name)
 		for _, p := range s.Ports {
-			assert.Equal(t, "127.0.0.1", p.HostIP, "%s publishes %s to the world", name, p.Published)
+			assert.Equal(t, "127.0.0.1", p.HostIP, "%s publishes %s on all interfaces", name, p.Published)
 		}
 		for dependency, d := range s.DependsOn {
 			assert.Equal(t, types.ServiceConditionHealthy, d.Condition, "%s on %s", name, dependency)
@@ -99,7 +99,7 @@ func TestStateLivesInNamedVolumes(t *testing.T) {
 				assert.Contains(t, project.Volumes, v.Source, name)
 			}
 		}
-		assert.True(t, found, "%s keeps %s in no volume", name, path)
+		assert.True(t, found, "%s has no volume for %s", name, path)
 	}
 	for name, s := range project.Services {
 		for _, v := range s.Volumes {
@@ -131,7 +131,7 @@ func TestSecretsHaveNoDefault(t *testing.T) {
 	}
 }
 
-// TestVariablesExist finds variables that the program does not know: it would ignore them without a word.
+// The program ignores unknown variables silently.
 func TestVariablesExist(t *testing.T) {
 	known := configured(t)
 	require.Contains(t, known, "SECKILL_ADDR")
@@ -167,18 +167,17 @@ func TestDockerfile(t *testing.T) {
 	text := read(t, "Dockerfile")
 	last := text[strings.LastIndex(text, "\nFROM "):]
 	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(last)
-	require.NotNil(t, user, "the last stage names no user by number")
+	require.NotNil(t, user, "the last stage has no numeric user")
 	assert.NotEqual(t, "0", user[1])
 	assert.NotEqual(t, "0", user[2])
 	assert.Contains(t, last, "\nHEALTHCHECK ")
 
-	// The toolchain in the image does not download another one behind our back.
+	// The image has the required toolchain and does not download another one.
 	wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "go.mod"))[1]
 	assert.Contains(t, text, "golang:"+wanted+".")
 }
 
-// TestDockerfileCopiesWhatIsBuilt compares the packages that the program is made of with what the image is given.
-func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
+func TestDockerfileCopiesAllPackages(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/seckill")
 	list.Dir = root
 	out, err := list.Output()
@@ -195,7 +194,7 @@ func TestDockerfileCopiesWhatIsBuilt(t *testing.T) {
 	}
 	for _, replaced := range regexp.MustCompile(`=> \./(\S+)`).FindAllStringSubmatch(read(t, "go.mod"), -1) {
 		assert.Less(t, strings.Index(text, "COPY "+replaced[1]), strings.Index(text, "go mod download"),
-			"%s must be there before modules are downloaded", replaced[1])
+			"%s must be copied before modules are downloaded", replaced[1])
 		assert.Contains(t, text, "COPY "+replaced[1])
 	}
 }

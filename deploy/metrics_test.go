@@ -21,10 +21,10 @@ import (
 	"seckill/internal/rush"
 )
 
-// TestQueriesNameRealMetrics runs the program and looks up every metric and label of the dashboard and the alerts.
-func TestQueriesNameRealMetrics(t *testing.T) {
+// The program must publish every metric and label that the dashboard and the alerts use.
+func TestQueriesUseExistingMetrics(t *testing.T) {
 	metrics, labels := scrape(t)
-	metrics["up"] = true // Prometheus' own
+	metrics["up"] = true // from Prometheus
 	for _, l := range []string{"instance", "job"} {
 		labels[l] = true
 	}
@@ -46,7 +46,7 @@ func TestParseQuery(t *testing.T) {
 	assert.Equal(t, []string{"le", "route", "job", "status"}, q.labels)
 }
 
-// queries returns the PromQL of the dashboard and of the alerts by where it stands.
+// queries returns the PromQL of the dashboard and of the alerts by location.
 func queries(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -59,7 +59,7 @@ func queries(t *testing.T) map[string]string {
 	}
 	require.NoError(t, json.Unmarshal([]byte(read(t, "deploy/grafana/dashboards/seckill.json")), &dashboard))
 	for _, p := range dashboard.Panels {
-		assert.True(t, p.Type == "row" || len(p.Targets) > 0, "panel %q shows nothing", p.Title)
+		assert.True(t, p.Type == "row" || len(p.Targets) > 0, "panel %q has no query", p.Title)
 		for _, target := range p.Targets {
 			found["panel "+p.Title+" "+target.RefID] = target.Expr
 		}
@@ -90,7 +90,7 @@ var (
 	labelName = regexp.MustCompile(`[A-Za-z_]\w*`)
 )
 
-// parseQuery takes the names out of PromQL. It knows as much of the language as our queries use.
+// parseQuery returns the names in PromQL. It supports only the part of the language that the queries use.
 func parseQuery(expr string) (q query) {
 	expr = duration.ReplaceAllString(quoted.ReplaceAllString(expr, ""), "")
 	for _, part := range []*regexp.Regexp{grouping, matcher} {
@@ -111,8 +111,8 @@ func parseQuery(expr string) (q query) {
 	return q
 }
 
-// scrape runs the program on its embedded default, uses it so that vectors have children, and returns the metric
-// and label names that it shows.
+// scrape runs the program on its embedded default, sends some requests so that labelled metrics exist, and returns the
+// names of its metrics and labels.
 func scrape(t *testing.T) (metrics, labels map[string]bool) {
 	t.Helper()
 	url, ops := serve(t)
@@ -148,7 +148,7 @@ func scrape(t *testing.T) (metrics, labels map[string]bool) {
 	return metrics, labels
 }
 
-// pay asks for the money of an order.
+// pay requests the payment of an order.
 func pay(t *testing.T, url, token, order string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/orders/"+order+"/pay", http.NoBody)
@@ -160,7 +160,7 @@ func pay(t *testing.T, url, token, order string) {
 	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
-// serve builds and starts the program, and returns the addresses of its public and its private port.
+// serve builds and starts the program. It returns the URLs of its API and of its metrics.
 func serve(t *testing.T) (public, ops string) {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "seckill")
@@ -182,7 +182,7 @@ func serve(t *testing.T) (public, ops string) {
 		assert.NoError(t, cmd.Wait())
 	})
 	lines := make(chan string)
-	go func() { // ends with the program, whose end of the pipe it reads
+	go func() { // ends when the program exits and closes the pipe
 		defer close(lines)
 		defer read.Close()
 		for s := bufio.NewScanner(read); s.Scan(); {
@@ -205,9 +205,9 @@ func addresses(t *testing.T, lines <-chan string) (public, ops string) {
 	for public == "" || ops == "" {
 		select {
 		case <-deadline:
-			require.FailNow(t, "the program did not say where it listens within a minute")
+			require.FailNow(t, "the program did not print its addresses within a minute")
 		case line, ok := <-lines:
-			require.True(t, ok, "the program ended at its start")
+			require.True(t, ok, "the program exited at startup")
 			if m := listens.FindStringSubmatch(line); m != nil {
 				public = m[1]
 			}
@@ -219,7 +219,7 @@ func addresses(t *testing.T, lines <-chan string) (public, ops string) {
 	return public, ops
 }
 
-// withoutSettings keeps the caller's own settings away from the program under test.
+// withoutSettings removes the caller's settings from the environment of the program under test.
 func withoutSettings(env []string) (rest []string) {
 	for _, e := range env {
 		if !strings.HasPrefix(e, "SECKILL_") {

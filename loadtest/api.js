@@ -1,4 +1,4 @@
-// The API as the load tests use it. Ids stay strings: JavaScript's numbers end at 2^53.
+// Client functions for the API. IDs stay strings, because JavaScript numbers are exact only up to 2^53.
 import http from 'k6/http';
 import { sleep } from 'k6';
 import { Rate } from 'k6/metrics';
@@ -6,13 +6,14 @@ import { Rate } from 'k6/metrics';
 export const BASE_URL = (__ENV.BASE_URL || 'http://127.0.0.1:8080').replace(/\/$/, '');
 const API = BASE_URL + '/api/v1';
 
-// In the lane queue the server may answer 202 at once. PREFER_WAIT is for how many seconds a buyer would rather wait for
-// the outcome, and 0 has him look after his order. The other lanes take no notice.
+// PREFER_WAIT is the time in seconds for which an order request in lane queue waits for its outcome. With 0 the server
+// answers 202 at once and the test polls the order. The other lanes ignore it.
 const PREFER_WAIT = Number(__ENV.PREFER_WAIT || 3);
 
 const brokenVisits = new Rate('broken_visits');
 
-// visit makes an iteration of f that cannot fail without a word: k6 itself logs an exception and passes the run.
+// visit returns an iteration that counts exceptions of f in a metric with a threshold. k6 alone logs an exception and
+// the run passes.
 export function visit(f) {
   return (data) => {
     let broken = true;
@@ -25,10 +26,10 @@ export function visit(f) {
   };
 }
 
-// Answers that an honest server gives to a buyer in the middle of a sale. Everything else is a failed request.
+// Statuses that are correct for an order during a sale. Any other status is a failed request.
 const placeAnswers = http.expectedStatuses(201, 202, 409, 429, 503);
 
-// params makes a request's parameters. name groups the metrics: a path holds ids, of which there is no end.
+// params returns the parameters of a request. name groups the metrics, because paths contain IDs.
 function params(name, token, more) {
   const headers = { 'Content-Type': 'application/json' };
   if (token) {
@@ -37,7 +38,7 @@ function params(name, token, more) {
   return Object.assign({ headers, tags: { name }, timeout: '15s' }, more);
 }
 
-// expecting marks statuses other than 2xx and 3xx as the ones that a request is meant to get.
+// expecting returns parameters with the statuses that are correct for a request, if they are not only 2xx and 3xx.
 export function expecting(...statuses) {
   return { responseCallback: http.expectedStatuses(...statuses) };
 }
@@ -50,7 +51,7 @@ export function login(phone, code) {
   return http.post(`${API}/auth/login`, JSON.stringify({ phone, code }), params('POST /auth/login'));
 }
 
-// adminToken is the one that was given (ADMIN_TOKEN), or comes from the demo mode's login of ADMIN_PHONE.
+// adminToken returns ADMIN_TOKEN, or logs ADMIN_PHONE in with the login code of the demo mode.
 export function adminToken() {
   if (__ENV.ADMIN_TOKEN) {
     return __ENV.ADMIN_TOKEN;
@@ -58,7 +59,7 @@ export function adminToken() {
   const phone = __ENV.ADMIN_PHONE || '13800000000';
   const code = sendCode(phone).headers['X-Demo-Code'];
   if (!code) {
-    throw new Error(`no login code for ${phone}: give ADMIN_TOKEN, or a server in demo mode`);
+    throw new Error(`no login code for ${phone}: set ADMIN_TOKEN, or use a server in demo mode`);
   }
   const res = login(phone, code);
   if (res.status !== 200) {
@@ -67,7 +68,7 @@ export function adminToken() {
   return res.json('access_token');
 }
 
-// createSale publishes a sale whose window begins at beginAt and is open for so many seconds, and returns its id.
+// createSale publishes a sale that begins at beginAt and lasts `open` seconds. It returns the voucher ID.
 export function createSale(token, title, stock, beginAt, open = 3600) {
   const body = {
     shop_id: '1', title, pay_value: 100, actual_value: 200, stock,
@@ -88,7 +89,7 @@ export function showVoucher(id) {
   return http.get(`${API}/vouchers/${id}`, params('GET /vouchers/{id}'));
 }
 
-// placeRequest is an order in the form that http.batch takes.
+// placeRequest returns an order request for http.batch.
 export function placeRequest(token, voucherID) {
   const p = params('POST /vouchers/{id}/orders', token, { responseCallback: placeAnswers });
   if (PREFER_WAIT > 0) {
@@ -106,7 +107,7 @@ export function showOrder(token, id, more) {
   return http.get(`${API}/orders/${id}`, params('GET /orders/{id}', token, more));
 }
 
-// ordersToPayRequest lists the buyer's newest orders that he has neither paid nor cancelled, in the form that http.batch takes.
+// ordersToPayRequest returns a request for http.batch that lists the buyer's newest unpaid orders, at most 100.
 export function ordersToPayRequest(token) {
   return {
     method: 'GET', url: `${API}/orders?status=pending_payment&limit=100`, body: null, params: params('GET /orders', token),
@@ -117,13 +118,13 @@ export function cancel(token, id, more) {
   return http.post(`${API}/orders/${id}/cancel`, null, params('POST /orders/{id}/cancel', token, more));
 }
 
-// outcome reduces the answer to a purchase to {code, orderID, retryAfter, took}. code is "ok" once the order is committed,
-// and otherwise why it is not; orderID is the order, or the one that a duplicate_order names; retryAfter is in seconds,
-// and took, in milliseconds, ends with the decision. A 202 is followed until then, as it promises that there will be one.
+// outcome reduces the answer to an order request to {code, orderID, retryAfter, took}. code is "ok" for a committed
+// order, or the reason of the failure. orderID is the order, or the one named by a duplicate_order. retryAfter is in
+// seconds. took is the time until the decision in ms. After a 202, outcome polls the order until it is decided.
 export function outcome(res, token) {
   if (res.status === 202) {
     const answered = Date.now();
-    const o = settle(token, res.json('order_id'));
+    const o = pollOrder(token, res.json('order_id'));
     return Object.assign(o, { retryAfter: 1, took: res.timings.duration + Date.now() - answered });
   }
   const body = bodyOf(res);
@@ -135,7 +136,7 @@ export function outcome(res, token) {
   return { code, orderID: body.order_id, retryAfter: Number(res.headers['Retry-After']) || 1, took };
 }
 
-// bodyOf is empty where there is no JSON: a proxy's answer, not the server's.
+// bodyOf returns the JSON body, or an empty object if there is none, as in the answer of a proxy.
 function bodyOf(res) {
   try {
     return res.json() || {};
@@ -144,11 +145,12 @@ function bodyOf(res) {
   }
 }
 
-function settle(token, orderID) {
+// pollOrder polls a queued order for at most 60 s.
+function pollOrder(token, orderID) {
   for (let tries = 0; tries < 240; tries++) {
     const res = showOrder(token, orderID, expecting(200, 404));
     if (res.status === 404) {
-      return { code: 'lost', orderID }; // Redis lost its data: such an order may be gone
+      return { code: 'lost', orderID }; // Redis lost its data, and the order with it
     }
     const status = res.status === 200 ? res.json('status') : 'queued';
     if (status === 'failed') {

@@ -1,9 +1,9 @@
-// A crowd of buyers for one sale: who they are, how they press, what they hear, and what the books say when they are gone.
+// Buyers of one sale: their tokens and requests, the metrics of the answers, and the final check of the invariants.
 //
-//   TOKENS   file of user_id,access_token lines, as `seckill seed` writes it. The last user in it is the latecomer, who
-//            presses when everybody else is gone; the others are the crowd.
-//   BUYERS   how many of the crowd come (all of the file)
-//   P95_MS   (5000) the time within which the server promises an answer
+//   TOKENS   file of user_id,access_token lines, as written by `seckill seed`. The last user orders after all others, to
+//            test that remaining units can still be bought.
+//   BUYERS   number of the other users that order (default: all in the file)
+//   P95_MS   maximum of the 95th percentile of the answer time in ms (5000)
 import http from 'k6/http';
 import { check, sleep } from 'k6';
 import { SharedArray } from 'k6/data';
@@ -14,70 +14,71 @@ export const tokens = new SharedArray('tokens', () => {
   const lines = open(__ENV.TOKENS).split('\n').filter((l) => l !== '');
   return lines.map((l) => l.slice(l.indexOf(',') + 1));
 });
-const latecomer = tokens.length - 1;
+const lastBuyer = tokens.length - 1;
 
-// setting reads a whole number from the environment. Each has an upper bound, for a load test must end.
+// setting reads a whole number from the environment. The upper bound guarantees that the test ends.
 export function setting(name, fallback, most) {
   const n = Number(__ENV[name] || fallback);
   if (!(Number.isInteger(n) && n >= 1 && n <= most)) {
-    throw new Error(`${name} is ${__ENV[name] || fallback}, and not a whole number from 1 to ${most}`);
+    throw new Error(`${name} is ${__ENV[name] || fallback}, not a whole number from 1 to ${most}`);
   }
   return n;
 }
 
-// seconds reads a duration such as 90s, 5m or 2h.
+// seconds reads a duration such as 90s, 5m or 2h from the environment and returns it in seconds.
 export function seconds(name, fallback, most) {
   const text = __ENV[name] || fallback;
   const [, n, unit] = /^(\d+)([smh])$/.exec(text) || [];
   const total = Number(n) * { s: 1, m: 60, h: 3600 }[unit];
   if (!(total >= 1 && total <= most)) {
-    throw new Error(`${name} is ${text}, and not a duration from 1s to ${most}s, such as 90s, 5m or 2h`);
+    throw new Error(`${name} is ${text}, not a duration from 1s to ${most}s, such as 90s, 5m or 2h`);
   }
   return total;
 }
 
-export const BUYERS = setting('BUYERS', latecomer, latecomer);
+export const BUYERS = setting('BUYERS', lastBuyer, lastBuyer);
 
-// What a buyer may hear in the middle of a sale. Any other code is a failure of the server.
+// Codes that are correct during a sale. Any other code is a server error.
 export const ORDINARY = ['ok', 'sold_out', 'duplicate_order', 'order_in_progress', 'rate_limited', 'overloaded'];
 
-// What leaves open what will become of the buyer: he presses again after the time that the server names.
+// Codes that leave the outcome open. The order is retried after the time in Retry-After.
 export const TRY_AGAIN = ['order_in_progress', 'rate_limited', 'overloaded'];
 
-// The codes that are counted one by one.
+// Codes with a counter of their own.
 export const CODES = [...ORDINARY, 'sale_not_started'];
 
 export const ORDER_ANSWERS = 'http_req_duration{name:POST /vouchers/{id}/orders}';
 
-const heard = {};
+const answers = {};
 for (const code of CODES) {
-  heard[code] = new Counter(`heard_${code}`);
+  answers[code] = new Counter(`answers_${code}`);
 }
-const heardOther = new Counter('heard_other');
+const otherAnswers = new Counter('answers_other');
 const unexpected = new Rate('unexpected_answers');
 const toOutcome = new Trend('to_outcome', true);
-const pressed = new Trend('pressed_after', true); // since the crowd was let in
-const ordered = new Trend('ordered_after', true);
-const told = new Counter('orders_told');
-const accounted = new Counter('units_accounted'); // told orders less the cancelled ones, and in the end the units left
+const answered = new Trend('answered_after', true); // time since the start of the sale, of all answers
+const ordered = new Trend('ordered_after', true); // the same, of answers with an order
+const placed = new Counter('orders_placed'); // as answered to the buyers
+const accounted = new Counter('units_accounted'); // placed orders minus cancelled ones, plus the remaining units at the end
 
-const books = {
-  read: new Gauge('book_read'),
-  orders: new Gauge('book_orders'),
-  left: new Gauge('book_left'),
-  sum: new Gauge('book_sum'),
-  greedy: new Gauge('book_greedy'),
-  unbought: new Gauge('book_unbought'),
-  repeated: new Gauge('book_repeated'),
+// Totals of the sale as shown by the API after the test.
+const totals = {
+  read: new Gauge('total_read'), // 1 if the others are valid
+  orders: new Gauge('total_orders'),
+  left: new Gauge('total_left'),
+  sum: new Gauge('total_sum'),
+  excess: new Gauge('total_excess'), // users with more than one order
+  unsold: new Gauge('total_unsold'), // 1 if a remaining unit could not be bought
+  repeated: new Gauge('total_repeated'), // order IDs that occurred more than once
 };
 
-// part makes a latency of its own for a part of the run: an option of press, and a line of the summary.
+// part returns a separate latency metric for a part of the run, for the option `latency` of press and the summary.
 export function part(name) {
   return new Trend(`to_outcome_${name}`, true);
 }
 
-// press has one buyer press the button `times` times at the same moment, and returns what he heard, each followed to
-// its end. expected(outcome) says whether he may hear that; since is when the crowd was let in, in ms since 1970.
+// press sends `times` concurrent orders of one buyer and returns their final outcomes. expected(outcome) returns
+// whether an outcome is correct. since is the start of the sale in ms since 1970.
 export function press(token, voucherID, expected, { since, times = 1, latency } = {}) {
   const request = placeRequest(token, voucherID);
   const outcomes = http.batch(Array(times).fill(request)).map((res) => outcome(res, token));
@@ -85,10 +86,10 @@ export function press(token, voucherID, expected, { since, times = 1, latency } 
     count(o, expected(o), latency);
   }
   const bought = new Set(outcomes.filter((o) => o.code === 'ok').map((o) => o.orderID)).size;
-  told.add(bought);
+  placed.add(bought);
   accounted.add(bought);
   if (since) {
-    pressed.add(Date.now() - since);
+    answered.add(Date.now() - since);
     if (bought > 0) {
       ordered.add(Date.now() - since);
     }
@@ -96,64 +97,64 @@ export function press(token, voucherID, expected, { since, times = 1, latency } 
   return outcomes;
 }
 
-// A server that is down would fill the terminal: each virtual user complains so often.
-const COMPLAINTS = 5;
-let complaints = 0;
+// Maximum number of logged errors per virtual user, because a server that is down would fill the terminal.
+const MAX_ERRORS = 5;
+let errors = 0;
 
 function count(o, expected, latency) {
-  (heard[o.code] || heardOther).add(1);
+  (answers[o.code] || otherAnswers).add(1);
   toOutcome.add(o.took);
   if (latency) {
     latency.add(o.took);
   }
   unexpected.add(!expected);
-  if (!expected && complaints++ < COMPLAINTS) {
+  if (!expected && errors++ < MAX_ERRORS) {
     console.error(`unexpected answer: ${o.code}, order ${o.orderID}`);
   }
 }
 
-// gaveBack notes that a told order was cancelled.
-export function gaveBack() {
+// countCancelled counts the cancellation of a placed order.
+export function countCancelled() {
   accounted.add(-1);
 }
 
-// closeBooks is for the teardown, when the crowd is gone. A latecomer tries to buy; then what the server has in its books
-// becomes metrics, for promises to judge.
-export function closeBooks(voucherID) {
-  books.unbought.add(sellLast(voucherID) ? 0 : 1);
+// checkTotals is called in teardown, after all other requests. It tries to buy a last unit and then stores the totals
+// of the sale in metrics, which the thresholds of promises check.
+export function checkTotals(voucherID) {
+  totals.unsold.add(sellLast(voucherID) ? 0 : 1);
   const orders = [];
-  let greedy = 0;
+  let excess = 0;
   for (const own of ordersOfAll(voucherID)) {
-    greedy += own.length > 1 ? 1 : 0;
+    excess += own.length > 1 ? 1 : 0;
     orders.push(...own);
   }
   const left = unitsLeft(voucherID);
-  books.orders.add(orders.length);
-  books.left.add(left);
-  books.sum.add(orders.length + left);
-  books.greedy.add(greedy);
-  books.repeated.add(orders.length - new Set(orders).size);
+  totals.orders.add(orders.length);
+  totals.left.add(left);
+  totals.sum.add(orders.length + left);
+  totals.excess.add(excess);
+  totals.repeated.add(orders.length - new Set(orders).size);
   accounted.add(left);
-  books.read.add(1);
+  totals.read.add(1);
 }
 
-// unitsLeft reads the books, of which there are none while the server does not answer.
+// unitsLeft returns the stock of the sale. It throws if the server does not answer.
 function unitsLeft(voucherID) {
   const res = showVoucher(voucherID);
-  if (!check(res, { 'the sale is there': (r) => r.status === 200 })) {
+  if (!check(res, { 'sale: 200': (r) => r.status === 200 })) {
     throw new Error(`read the sale: ${res.status} ${res.body}`);
   }
   return res.json('stock');
 }
 
-// How often the latecomer presses, once a second. A unit that came back can be bought within a second.
-const LATE_TRIES = 10;
+// Number of orders of the last buyer, one per second. A released unit is for sale within a second.
+const LAST_TRIES = 10;
 
-// sellLast says whether somebody who holds nothing can buy a unit that nobody holds.
+// sellLast returns whether a buyer without an order can buy a remaining unit. It returns true if there is none.
 function sellLast(voucherID) {
-  for (let tries = 0; tries < LATE_TRIES; tries++) {
+  for (let tries = 0; tries < LAST_TRIES; tries++) {
     const left = unitsLeft(voucherID);
-    const [o] = press(tokens[latecomer], voucherID, (o) => ORDINARY.includes(o.code));
+    const [o] = press(tokens[lastBuyer], voucherID, (o) => ORDINARY.includes(o.code));
     if (o.code === 'ok' || (o.code === 'sold_out' && left === 0)) {
       return true;
     }
@@ -162,13 +163,13 @@ function sellLast(voucherID) {
   return false;
 }
 
-// ordersOfAll returns the ids of the orders of this sale that each buyer holds. Nobody pays in these tests.
+// ordersOfAll returns the IDs of the active orders of this sale, by buyer. All are unpaid in these tests.
 function ordersOfAll(voucherID) {
   const all = [];
-  const people = [...Array(BUYERS).keys(), latecomer];
-  for (let i = 0; i < people.length; i += 20) {
-    for (const res of http.batch(people.slice(i, i + 20).map((n) => ordersToPayRequest(tokens[n])))) {
-      if (!check(res, { 'the orders of a buyer are there': (r) => r.status === 200 })) {
+  const buyers = [...Array(BUYERS).keys(), lastBuyer];
+  for (let i = 0; i < buyers.length; i += 20) {
+    for (const res of http.batch(buyers.slice(i, i + 20).map((n) => ordersToPayRequest(tokens[n])))) {
+      if (!check(res, { 'orders of a buyer: 200': (r) => r.status === 200 })) {
         throw new Error(`read the orders of a buyer: ${res.status} ${res.body}`);
       }
       all.push(res.json('items').filter((o) => o.voucher_id === voucherID).map((o) => o.id));
@@ -177,27 +178,28 @@ function ordersOfAll(voucherID) {
   return all;
 }
 
-// PROMISES are what the server promises, the metric that shows it, and what it says; v reads a metric of this file.
+// PROMISES are the invariants, each with the metric that its threshold checks and a text. v returns the value of a
+// metric.
 export const PROMISES = [
-  ['I1 no oversell', 'book_orders', (v) => `${v('book_orders')} orders`],
-  ['I2 one order per user', 'book_greedy', (v) => `${v('book_greedy')} users with more than one`],
-  ['I3 conservation', 'book_sum', (v) => `${v('book_orders')} orders + ${v('book_left')} left = ${v('book_sum')}`],
-  ['I4 answers are true', 'units_accounted', (v) => `${v('units_accounted')} = orders that buyers were told of and still want + left`],
-  ['I5 no undersell', 'book_unbought', (v) => `${v('book_unbought')} latecomers who could not buy what was left`],
-  ['I6 order ids are unique', 'book_repeated', (v) => `${v('book_repeated')} ids seen twice`],
+  ['I1 No oversell', 'total_orders', (v) => `${v('total_orders')} orders`],
+  ['I2 One order per user', 'total_excess', (v) => `${v('total_excess')} users with more than one`],
+  ['I3 Conservation', 'total_sum', (v) => `${v('total_orders')} orders + ${v('total_left')} left = ${v('total_sum')}`],
+  ['I4 Answers are true', 'units_accounted', (v) => `${v('units_accounted')} = orders answered ok and not cancelled + left`],
+  ['I5 No undersell', 'total_unsold', (v) => (v('total_unsold') ? 'a remaining unit could not be bought' : 'remaining units can be bought')],
+  ['I6 Order IDs are unique', 'total_repeated', (v) => `${v('total_repeated')} IDs repeated`],
 ];
 
-// promises are the thresholds of a sale of stock units; more adds to them or replaces them. None aborts a run, and none
-// depends on how fast the machine is.
+// promises returns the thresholds of a sale of stock units. more adds to them or replaces them. No threshold aborts a
+// run, and only the answer time depends on the speed of the machine.
 export function promises(stock, more) {
   return Object.assign({
-    book_read: ['value==1'],
-    book_orders: [`value<=${stock}`],
-    book_greedy: ['value==0'],
-    book_sum: [`value==${stock}`],
+    total_read: ['value==1'],
+    total_orders: [`value<=${stock}`],
+    total_excess: ['value==0'],
+    total_sum: [`value==${stock}`],
     units_accounted: [`count==${stock}`],
-    book_unbought: ['value==0'],
-    book_repeated: ['value==0'],
+    total_unsold: ['value==0'],
+    total_repeated: ['value==0'],
     unexpected_answers: ['rate==0'],
     broken_visits: ['rate==0'],
     checks: ['rate==1'],
@@ -206,7 +208,7 @@ export function promises(stock, more) {
   }, more);
 }
 
-// common are the options that every test of a crowd has.
+// common are the options of every test with these buyers.
 export const common = {
   setupTimeout: '3m',
   teardownTimeout: '5m',

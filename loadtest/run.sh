@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Load tests of a server of its own, then `seckill verify`. Exits non-zero if anything failed.
-# HTML reports with pictures of the runs, their summaries and the server's log end up in loadtest/reports.
+# Runs load tests against a private server, then `seckill verify`. Exits non-zero if anything failed.
+# HTML reports with charts, summaries and the log of the server are written to loadtest/reports.
 #
-#   loadtest/run.sh [smoke|rush|soldout|soak|spike|all]...    smoke and rush if none is named
+#   loadtest/run.sh [smoke|rush|soldout|soak|spike|all]...    default: smoke and rush
 #   BUYERS=2000 STOCK=200 VUS=500 loadtest/run.sh rush
 #   SECKILL_ORDER_LANE=queue PROFILE=smoke loadtest/run.sh all
 #
-# PROFILE=smoke makes each a matter of seconds. The other settings are at the top of each script.
+# PROFILE=smoke shortens each test to seconds. The other settings are described in each script.
 #
-# SECKILL_MYSQL_DSN and SECKILL_REDIS_ADDRS choose the database and the Redis, and are best empty ones; without them it
-# is the embedded default. The other SECKILL_* variables (SECKILL_ORDER_LANE and so on) are passed on as well.
+# SECKILL_MYSQL_DSN and SECKILL_REDIS_ADDRS name the database and the Redis, which should be empty. Without them the
+# server uses the embedded default. Other SECKILL_* variables, such as SECKILL_ORDER_LANE, are passed to the server.
 set -euo pipefail
 
 readonly K6_VERSION=v1.8.1
@@ -37,8 +37,8 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# step runs a command under a title. A failure is remembered and the next step runs all the same: what verify says
-# matters most when something else went wrong.
+# step runs a command under a title and records a failure. The next steps run even then, because the result of verify
+# matters most after a failure.
 step() {
 	local title=$1
 	shift
@@ -58,7 +58,7 @@ find_k6() {
 	fi
 }
 
-# start_server leaves its address in BASE_URL. Port 0 lets the system find one that is free.
+# start_server starts the server on a free port and sets BASE_URL.
 start_server() {
 	"$work/seckill" serve >"$work/stdout" 2>"$out/server.log" &
 	server=$!
@@ -76,14 +76,14 @@ start_server() {
 	head -n 1 "$work/stdout"
 }
 
-# run_k6 NAME runs loadtest/NAME.js and has k6's own dashboard write the report; port -1 serves it nowhere.
+# run_k6 NAME runs loadtest/NAME.js. The k6 dashboard writes the report; port -1 keeps it from being served.
 run_k6() {
 	K6_WEB_DASHBOARD=true K6_WEB_DASHBOARD_PORT=-1 K6_WEB_DASHBOARD_PERIOD=1s \
 		K6_WEB_DASHBOARD_EXPORT=$out/$1.html \
 		"$k6" run --no-usage-report --quiet "$root/loadtest/$1.js" | tee "$out/$1.txt"
 }
 
-# choose leaves what is to run in chosen.
+# choose sets chosen to the scripts to run.
 choose() {
 	local name
 	for name in "$@"; do
@@ -98,7 +98,7 @@ choose() {
 
 usage() { sed -n '2,/^$/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; }
 
-# short sets what was not set to a size that takes seconds.
+# short sets unset sizes to values that take only seconds.
 short() {
 	export BUYERS=${BUYERS:-300} STOCK=${STOCK:-50} VUS=${VUS:-50}
 	export SMOKE_DURATION=${SMOKE_DURATION:-3s}
@@ -113,13 +113,13 @@ case ${PROFILE:-full} in
 full) ;;
 smoke) short ;;
 *)
-	echo "PROFILE is $PROFILE, and neither full nor smoke" >&2
+	echo "PROFILE is $PROFILE, neither full nor smoke" >&2
 	exit 2
 	;;
 esac
 export BUYERS=${BUYERS:-2000} STOCK=${STOCK:-200} TOKENS=$work/tokens
 export SECKILL_ADDR=127.0.0.1:0 SECKILL_DATA_DIR=$work/data
-export SECKILL_DEMO=true SECKILL_RATE_LIMIT=off # for logins by the hundred, from one address
+export SECKILL_DEMO=true SECKILL_RATE_LIMIT=off # for hundreds of logins from one address
 export SECKILL_LOG_LEVEL=${SECKILL_LOG_LEVEL:-warn}
 if [[ -n ${SECKILL_MYSQL_DSN:-} && -z ${SECKILL_JWT_SECRET:-} ]]; then
 	SECKILL_JWT_SECRET=$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')
@@ -136,7 +136,7 @@ cd "$root"
 find_k6
 go build -o "$work/seckill" ./cmd/seckill
 
-# One more than come: the latecomer.
+# One more user for the last order.
 "$work/seckill" seed --users "$((BUYERS + 1))" --tokens "$TOKENS"
 start_server
 for name in "${chosen[@]}"; do

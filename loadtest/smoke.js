@@ -1,8 +1,8 @@
-// A few buyers go through everything that a buyer can do, again and again. One wrong answer fails the run.
+// A few buyers log in, browse, order, cancel and reorder, repeatedly. One wrong answer fails the run.
 //
 //   BASE_URL     the server, in demo mode (http://127.0.0.1:8080)
 //   ADMIN_PHONE  an admin of that server (13800000000), or ADMIN_TOKEN
-//   SMOKE_VUS, SMOKE_DURATION (3, 8s), P95_MS (5000, within which the server promises an answer)
+//   SMOKE_VUS, SMOKE_DURATION (3, 8s), P95_MS (5000, the maximum of the 95th percentile of the answer time)
 import { check, group } from 'k6';
 import exec from 'k6/execution';
 import {
@@ -18,7 +18,7 @@ export const options = {
   thresholds: {
     checks: ['rate==1'],
     broken_visits: ['rate==0'],
-    http_req_failed: ['rate==0'], // refusals that are asked for are not failures: see expecting
+    http_req_failed: ['rate==0'], // expected refusals do not count: see expecting
     http_req_duration: [`p(95)<${Number(__ENV.P95_MS || 5000)}`],
     iterations: ['count>0'],
   },
@@ -30,7 +30,7 @@ export function setup() {
   return { voucherID, stock, firstPhone: Date.now() % 1e8 };
 }
 
-// phoneOf gives each iteration a buyer of its own, also when the test runs again a moment later.
+// phoneOf returns a new phone number for each iteration, even if the test is run again soon.
 function phoneOf(data) {
   const n = (data.firstPhone + exec.scenario.iterationInTest) % 1e8;
   return `139${String(n).padStart(8, '0')}`;
@@ -44,7 +44,7 @@ export default visit((data) => {
   browse(data);
   const order = buy(token, data.voucherID);
   if (order) {
-    changeMind(token, data.voucherID, order);
+    cancelAndReorder(token, data.voucherID, order);
   }
 });
 
@@ -52,7 +52,7 @@ function logIn(phone) {
   return group('log in', () => {
     const sent = sendCode(phone);
     const code = sent.headers['X-Demo-Code'];
-    if (!check(sent, { 'code: 204, and the demo tells it': (r) => r.status === 204 && /^\d+$/.test(code) })) {
+    if (!check(sent, { 'code: 204 with the demo code': (r) => r.status === 204 && /^\d+$/.test(code) })) {
       return null;
     }
     const res = login(phone, code);
@@ -99,8 +99,8 @@ function buy(token, voucherID) {
   });
 }
 
-function changeMind(token, voucherID, orderID) {
-  group('cancel and buy again', () => {
+function cancelAndReorder(token, voucherID, orderID) {
+  group('cancel and reorder', () => {
     check(cancel(token, orderID), {
       'cancel: 200, cancelled': (r) => r.status === 200 && r.json('status') === 'cancelled',
     });

@@ -1,15 +1,15 @@
-// The sale begins while people wait for it: a calm rate, and many times as much from one moment to the next. Before that
-// moment nobody can buy, and from then on whoever comes.
+// The rate of orders jumps from low to high at the moment when the sale begins. Orders before that moment must be
+// refused, and orders after it can succeed.
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
 //   TOKENS, BUYERS, P95_MS   see crowd.js
 //   STOCK                          (200)
-//   SPIKE_CALM, SPIKE_RATE         presses a second before and after the jump, and in it (20, 400)
-//   SPIKE_BEFORE, SPIKE_DURATION   (5s, 10s)
+//   SPIKE_CALM, SPIKE_RATE         orders per second before and after the peak, and during it (20, 400)
+//   SPIKE_BEFORE, SPIKE_DURATION   length of the time before and after the peak, and of the peak (5s, 10s)
 import exec from 'k6/execution';
 import { adminToken, createSale, visit } from './api.js';
-import { BUYERS, ORDINARY, closeBooks, common, part, press, promises, seconds, setting, tokens } from './crowd.js';
+import { BUYERS, ORDINARY, checkTotals, common, part, press, promises, seconds, setting, tokens } from './crowd.js';
 import { summary } from './summary.js';
 
 const STOCK = setting('STOCK', 200, 1e6);
@@ -18,11 +18,11 @@ const RATE = setting('SPIKE_RATE', 400, 10000);
 const BEFORE = seconds('SPIKE_BEFORE', '5s', 600);
 const DURATION = seconds('SPIKE_DURATION', '10s', 600);
 
-// How far the clocks of this machine, of the server and of Redis may differ, in ms.
+// Maximum difference of the clocks of this machine, of the server and of Redis in ms.
 const SKEW = 500;
 
 const calm = part('1_calm');
-const jump = part('2_jump');
+const peak = part('2_peak');
 const after = part('3_after');
 
 export const options = Object.assign({}, common, {
@@ -37,10 +37,10 @@ export const options = Object.assign({}, common, {
       preAllocatedVUs: Math.min(500, RATE), gracefulStop: '60s',
     },
   },
-  thresholds: promises(STOCK, { heard_sale_not_started: ['count>0'], orders_told: ['count>0'] }),
+  thresholds: promises(STOCK, { answers_sale_not_started: ['count>0'], orders_placed: ['count>0'] }),
 });
 
-// setup makes the sale begin when the calm ends: the scenario starts as soon as this returns.
+// setup creates a sale that begins at the peak. The scenario starts as soon as setup returns.
 export function setup() {
   const admin = adminToken();
   const begin = Date.now() + BEFORE * 1000;
@@ -61,11 +61,11 @@ function partAt(ms) {
   if (ms < 0) {
     return calm;
   }
-  return ms < DURATION * 1000 ? jump : after;
+  return ms < DURATION * 1000 ? peak : after;
 }
 
 export function teardown(data) {
-  closeBooks(data.voucherID);
+  checkTotals(data.voucherID);
 }
 
-export const handleSummary = summary(`spike: ${STOCK} units, ${BUYERS} buyers, from ${CALM} to ${RATE} presses a second`);
+export const handleSummary = summary(`spike: ${STOCK} units, ${BUYERS} buyers, from ${CALM} to ${RATE} orders per second`);

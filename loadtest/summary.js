@@ -1,7 +1,7 @@
-// What a person wants to know of a run. The verdict is that of the thresholds, which also make the exit code.
+// The summary of a run. Its verdict is that of the thresholds, which also determine the exit code.
 import { CODES, ORDER_ANSWERS, PROMISES } from './crowd.js';
 
-// summary makes a handleSummary. title says what was run.
+// summary returns a handleSummary. title describes the run.
 export function summary(title) {
   return (data) => {
     const m = data.metrics;
@@ -18,31 +18,33 @@ function row(name, text) {
   return `  ${name.padEnd(24)} ${text}`;
 }
 
-// perSecond is a rate over the time from when the crowd was let in, or from the first press before, to the last of them.
+// perSecond formats a rate over the time from the start of the sale, or an earlier first order, to the last value of
+// trend.
 function perSecond(metrics, count, trend) {
   const took = value(metrics, trend, 'max') - Math.min(0, value(metrics, trend, 'min'));
-  return took > 0 ? `, ${Math.round((1000 * count) / took)}/s until the last of them` : '';
+  return took > 0 ? `, ${Math.round((1000 * count) / took)}/s until the last one` : '';
 }
 
 function orders(m) {
-  const placed = value(m, 'orders_told', 'count');
+  const placed = value(m, 'orders_placed', 'count');
   return [
-    row('durable orders', `${value(m, 'book_orders', 'value')} held, ${placed} placed${perSecond(m, placed, 'ordered_after')}`),
-    row('units left', value(m, 'book_left', 'value')),
+    row('durable orders', `${value(m, 'total_orders', 'value')} active, ${placed} placed${perSecond(m, placed, 'ordered_after')}`),
+    row('units left', value(m, 'total_left', 'value')),
   ];
 }
 
 function answers(m) {
-  const counts = [...CODES, 'other'].map((code) => [code, value(m, `heard_${code}`, 'count')]);
+  const counts = [...CODES, 'other'].map((code) => [code, value(m, `answers_${code}`, 'count')]);
   const all = counts.reduce((sum, [, n]) => sum + n, 0);
   return [
-    row('answers', `${all}${perSecond(m, all, 'pressed_after')}`),
+    row('answers', `${all}${perSecond(m, all, 'answered_after')}`),
     ...counts.filter(([, n]) => n > 0).map(([code, n]) => row(`  ${code}`, n)),
-    ...(m.dropped_iterations ? [row('not pressed in time', `${value(m, 'dropped_iterations', 'count')}: this machine is too slow`)] : []),
+    ...(m.dropped_iterations ? [row('not sent in time', `${value(m, 'dropped_iterations', 'count')}: this machine is too slow`)] : []),
   ];
 }
 
-// latencies are those of the answers, and of the outcomes: in the lane queue these may come later.
+// latencies formats the times to the answers and to the outcomes. In lane queue an outcome may come later than its
+// answer.
 function latencies(m) {
   const parts = Object.keys(m).filter((name) => name.startsWith('to_outcome_')).sort();
   return [['to answer', ORDER_ANSWERS], ['to outcome', 'to_outcome'], ...parts.map((p) => [`  ${p.slice('to_outcome_'.length)}`, p])]
@@ -60,15 +62,15 @@ function verdict(m) {
     }
   }
   const read = (name) => value(m, name, 'value') || value(m, name, 'count'); // a gauge, or a counter
-  const promise = ([name, metric, says]) => {
-    if (!read('book_read')) {
-      return row(name, 'not checked: the books could not be read');
+  const promise = ([name, metric, text]) => {
+    if (!read('total_read')) {
+      return row(name, 'not checked: the totals could not be read');
     }
-    return row(name, `${broken.some(([b]) => b === metric) ? 'BROKEN' : 'ok'}: ${says(read)}`);
+    return row(name, `${broken.some(([b]) => b === metric) ? 'BROKEN' : 'ok'}: ${text(read)}`);
   };
   return [
     ...PROMISES.map(promise),
     ...broken.map(([name, threshold]) => `  BROKEN ${name}: ${threshold}`),
-    `verdict: ${broken.length === 0 ? 'every promise holds' : 'BROKEN'}`,
+    `verdict: ${broken.length === 0 ? 'all promises hold' : 'BROKEN'}`,
   ];
 }

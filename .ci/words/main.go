@@ -1,7 +1,7 @@
 // Command words counts conversational words in comments, messages and documents, and fails above the aims.
 //
-// A sentence whose subject is "who" or "nobody", and a component that "is told" or "asks", has to be read twice. The
-// aims are counts per 1,000 words, as measured in well-kept projects of this field.
+// Sentences with the subject "who" or "nobody", and components that are "told" or "ask", are hard to read. The aims are
+// counts per 1,000 words, as measured in well-kept projects of this field.
 package main
 
 import (
@@ -32,7 +32,7 @@ var rules = []rule{
 
 var word = regexp.MustCompile(`[A-Za-z]+(?:['’-][A-Za-z]+)*`)
 
-// area is a part of the project that is judged as a whole.
+// area is a part of the project with common counts.
 type area struct {
 	words  int
 	counts []int
@@ -98,7 +98,7 @@ func (a *area) add(path, text string) {
 	}
 }
 
-// report prints a line per area and rule, and for each broken one the files to begin with.
+// report prints a line per area and rule, and the worst files of each area above an aim.
 func report(areas map[string]*area, out *os.File) (failed bool) {
 	names := make([]string, 0, len(areas))
 	for name := range areas {
@@ -125,6 +125,7 @@ func report(areas map[string]*area, out *os.File) (failed bool) {
 	return failed
 }
 
+// worst returns the n files with the most occurrences.
 func worst(files map[string]int, n int) []string {
 	names := make([]string, 0, len(files))
 	for f := range files {
@@ -139,12 +140,12 @@ func worst(files map[string]int, n int) []string {
 	return names[:min(n, len(names))]
 }
 
-// kind returns the area of a file, and how its texts are found; nil: it has none that are judged.
+// kind returns the area of a file and the function that extracts its texts, or nil if the file is not checked.
 func kind(path string) (area string, extract func([]byte) string) {
 	path = filepath.ToSlash(path)
 	switch ext := filepath.Ext(path); {
 	case strings.Contains(path, ".ci/words/"):
-		return "", nil // its own words are the list
+		return "", nil // it contains the list of words
 	case strings.HasSuffix(path, "_test.go"):
 		return "Go tests", goTexts
 	case ext == ".go":
@@ -165,7 +166,7 @@ func kind(path string) (area string, extract func([]byte) string) {
 	return "", nil
 }
 
-// goTexts returns the comments of a Go file and those of its strings that are sentences.
+// goTexts returns the comments of a Go file and its strings of three or more words.
 func goTexts(source []byte) string {
 	var texts strings.Builder
 	set := token.NewFileSet()
@@ -187,7 +188,7 @@ func goTexts(source []byte) string {
 	}
 }
 
-// comments returns the line comments that begin with mark.
+// comments returns a function that extracts the line comments that begin with mark.
 func comments(mark string) func([]byte) string {
 	return func(source []byte) string {
 		var texts strings.Builder

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// write makes a file with words in which each of bad occurs once per 1,000.
+// write creates a file in a new directory and returns the directory.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	dir := t.TempDir()

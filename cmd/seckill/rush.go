@@ -90,7 +90,7 @@ func printVerdicts(out io.Writer, verdicts []rush.Verdict) error {
 			word = "BROKEN"
 			broken++
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", v.Promise, word, v.Detail)
+		fmt.Fprintf(w, "%s %s\t%s\t%s\n", v.ID, v.Title, word, v.Detail)
 	}
 	_ = w.Flush()
 	if broken > 0 {

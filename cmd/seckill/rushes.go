@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -180,7 +179,8 @@ func (r *rushes) run(ctx context.Context, voucherID int64, buyers int, stock int
 	}
 	r.note(func(last *service.Rush) {
 		for _, v := range verdicts {
-			last.Verdicts = append(last.Verdicts, byTheBooks(newVerdict(v), count.Books))
+			verdict := service.Verdict{ID: v.ID, Title: v.Title, OK: v.Holds, Detail: v.Detail}
+			last.Verdicts = append(last.Verdicts, byTheBooks(verdict, count.Books))
 		}
 	})
 	return nil
@@ -206,12 +206,6 @@ func because(ctx context.Context, err error) error {
 
 func (r *rushes) progress(answered, orders int) {
 	r.note(func(last *service.Rush) { last.Answered, last.Orders = answered, orders })
-}
-
-// newVerdict reads "I1 no oversell".
-func newVerdict(v rush.Verdict) service.Verdict {
-	id, title, _ := strings.Cut(v.Promise, " ")
-	return service.Verdict{ID: id, Title: strings.ToUpper(title[:1]) + title[1:], OK: v.Holds, Detail: v.Detail}
 }
 
 // Last implements service.Rusher.

@@ -1,14 +1,15 @@
-// Package doctor looks at what the program depends on (a database, Redis, the machine) and says what to change before a
-// sale. It asks, and changes no data and no setting.
+// Package doctor checks what the program depends on (a database, Redis, the machine) and reports what to change before
+// a sale. It is read-only: it changes no data and no setting.
 //
-// What belongs together is a [Group]: one server, whose checks run side by side once it has answered, or are skipped if
-// it has not. [Run] runs groups side by side, each check with a deadline of its own.
+// A [Group] holds the checks of one server. They run concurrently once the server has answered, and are skipped if it
+// has not. [Run] runs groups concurrently, and each check has its own deadline.
 //
-// A rule is a small function from what the server told to a [Result]. Each has a name; docs/doctor.md explains all of
-// them, and a test holds the two lists together.
+// A rule is a small function that turns the state of a server into a [Result]. docs/doctor.md explains all rules by
+// name, which a test verifies.
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,10 @@ import (
 	"time"
 )
 
-// Status is the verdict of a check.
+// Status is the outcome of a check.
 type Status string
 
-// The verdicts. Skipped says that the check does not apply, or that somebody forbids to ask.
+// The outcomes. Skipped means that the check does not apply or that the server refused the query.
 const (
 	OK      Status = "ok"
 	Warn    Status = "warn"
@@ -31,35 +32,35 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Result is what a check has found. Neither text holds a secret, but for what Heard may bring along.
+// Result is the finding of a check. Its texts contain no secrets, except possibly the part that Heard repeats.
 type Result struct {
 	Status Status `json:"status"`
 	Found  string `json:"found"`
-	Change string `json:"change,omitempty"` // the setting, SQL or command that cures it; empty if nothing is to be done
-	// Unasked says that something needed did not answer, so that nobody knows.
+	Change string `json:"change,omitempty"` // the setting, SQL or command that fixes it; empty if no change is needed
+	// Unasked reports that a required server did not answer, so the state is unknown.
 	Unasked bool `json:"unasked,omitempty"`
-	// Heard is the end of Found that is an error's text, a server's perhaps: whoever prints it takes the secrets out.
+	// Heard is the suffix of Found that comes from an error, possibly a server's. It may contain secrets; see Masked.
 	Heard string `json:"-"`
 }
 
-// Good is a result of which nothing has to be changed.
+// Good returns an OK result.
 func Good(format string, args ...any) Result {
 	return Result{Status: OK, Found: fmt.Sprintf(format, args...)}
 }
 
-// Bad is a result with the line that says what to change.
+// Bad returns a result with the change that fixes it.
 func Bad(status Status, change, format string, args ...any) Result {
 	return Result{Status: status, Found: fmt.Sprintf(format, args...), Change: change}
 }
 
-// Heard is a result whose finding ends with an error's text.
+// Heard returns a result whose finding ends with the text of err.
 func Heard(status Status, change, found string, err error) Result {
 	heard := oneLine(err.Error())
 	return Result{Status: status, Found: found + heard, Change: change, Heard: heard}
 }
 
-// Masked is the finding, the secrets taken out of what was heard. Our own texts stay as they are: a password that is one
-// of their words would be told by the gap.
+// Masked returns the finding with the secrets removed from its error text. The program's own texts are not masked: if a
+// password were one of their words, the gap would reveal it.
 func (r Result) Masked(secrets []string) string {
 	if r.Heard == "" {
 		return r.Found
@@ -71,12 +72,12 @@ func (r Result) Masked(secrets []string) string {
 	return strings.TrimSuffix(r.Found, r.Heard) + heard
 }
 
-// Unanswered is the result of a check whose server was asked and did not say. The deadline is told in plain words: a
-// server that hangs is the worst that can be found.
+// Unanswered returns the result of a check whose server returned an error or nothing at all. A timeout is reported in
+// plain words, because a hanging server is the worst case.
 func Unanswered(err error, change string) Result {
 	var slow net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
-		return Result{Status: Fail, Found: "no answer in time: it hangs, or something drops the packets", Change: change, Unasked: true}
+		return Result{Status: Fail, Found: "no answer in time: the server hangs, or the network drops packets", Change: change, Unasked: true}
 	}
 	r := Heard(Fail, change, "", err)
 	r.Unasked = true
@@ -85,35 +86,35 @@ func Unanswered(err error, change string) Result {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// deadline bounds a check that names none. It is shorter than the 2.5 s after which the program's own connections give
-// up, with an error that does not say why.
+// deadline is the default timeout of a check. It is shorter than the 2.5 s after which the program's own connections
+// fail with a less specific error.
 const deadline = 2 * time.Second
 
-// Check is one question.
+// Check is one named check.
 type Check struct {
 	Name string
-	// Deadline bounds Run; 0: 2 s.
+	// Deadline bounds Run; 0 means 2 s.
 	Deadline time.Duration
-	// Run returns soon after its context ends.
+	// Run must return soon after its context ends.
 	Run func(ctx context.Context) Result
 }
 
-// Group is what is asked of one server, or of nobody.
+// Group is the checks of one server, or checks that need no server.
 type Group struct {
-	On string // which server, if there are several; empty otherwise
-	// Reach comes first; unless it is ok or a warning, the checks are skipped. Its zero value asks nobody.
+	On string // names the server if there are several; empty otherwise
+	// Reach runs first. Unless it returns OK or Warn, the checks are skipped. The zero value is no check.
 	Reach  Check
 	Checks []Check
 }
 
-// Finding is the result of a check.
+// Finding is the result of a named check.
 type Finding struct {
 	Check string `json:"check"`
 	On    string `json:"on,omitempty"`
 	Result
 }
 
-// Names lists the checks of groups, each name once, in order.
+// Names returns the names of the checks in order, without duplicates.
 func Names(groups []Group) []string {
 	var names []string
 	for _, g := range groups {
@@ -126,7 +127,7 @@ func Names(groups []Group) []string {
 	return names
 }
 
-// Run runs all checks and returns what they found, in the order of the groups. It lasts as long as the slowest group.
+// Run runs all checks and returns their findings in the order of the groups. It takes as long as the slowest group.
 func Run(ctx context.Context, groups []Group) []Finding {
 	found := make([][]Finding, len(groups))
 	var wg sync.WaitGroup
@@ -143,14 +144,14 @@ func (g Group) run(ctx context.Context) []Finding {
 		findings[i] = Finding{Check: c.Name, On: g.On}
 	}
 	if g.Reach.Run == nil {
-		g.ask(ctx, findings)
+		g.runChecks(ctx, findings)
 		return findings
 	}
 	reached := Finding{Check: g.Reach.Name, On: g.On, Result: g.Reach.run(ctx)}
 	if reached.Status == OK || reached.Status == Warn {
-		g.ask(ctx, findings)
+		g.runChecks(ctx, findings)
 	} else {
-		why := Result{Status: Skipped, Found: "it was not reached: see " + g.Reach.Name}
+		why := Result{Status: Skipped, Found: "the server was not reached: see " + g.Reach.Name}
 		if reached.Status == Skipped {
 			why.Found, why.Heard = reached.Found, reached.Heard
 		}
@@ -161,8 +162,8 @@ func (g Group) run(ctx context.Context) []Finding {
 	return append([]Finding{reached}, findings...)
 }
 
-// ask runs the checks side by side.
-func (g Group) ask(ctx context.Context, findings []Finding) {
+// runChecks runs the checks concurrently and stores their results in findings.
+func (g Group) runChecks(ctx context.Context, findings []Finding) {
 	var wg sync.WaitGroup
 	for i, c := range g.Checks {
 		wg.Go(func() { findings[i].Result = c.run(ctx) })
@@ -171,22 +172,18 @@ func (g Group) ask(ctx context.Context, findings []Finding) {
 }
 
 func (c Check) run(ctx context.Context) Result {
-	patience := c.Deadline
-	if patience == 0 {
-		patience = deadline
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Deadline, deadline))
 	defer cancel()
 	return c.Run(ctx)
 }
 
-// rule is a check of something that was reached before.
+// rule is a check of a server that has answered.
 type rule[T any] struct {
 	name string
 	run  func(of T, ctx context.Context) Result //nolint:revive // a method expression: the receiver comes first
 }
 
-// bind makes checks of rules.
+// bind turns rules into checks of one server.
 func bind[T any](of T, rules []rule[T]) []Check {
 	checks := make([]Check, len(rules))
 	for i, r := range rules {

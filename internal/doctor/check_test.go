@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,10 +19,9 @@ func result(r Result) Check {
 	return Check{Name: string(r.Status), Run: func(context.Context) Result { return r }}
 }
 
-// TestWhatWasNotReachedIsSkipped: the rest of a group is asked only after its server has answered.
-func TestWhatWasNotReachedIsSkipped(t *testing.T) {
+func TestChecksOfUnreachedServerAreSkipped(t *testing.T) {
 	t.Parallel()
-	never := Check{Name: "never", Run: func(context.Context) Result { panic("it was asked") }}
+	never := Check{Name: "never", Run: func(context.Context) Result { panic("the check ran") }}
 	found := Run(t.Context(), []Group{
 		{On: "a", Reach: result(Unanswered(errors.New("gone"), "start it")), Checks: []Check{never}},
 		{Reach: result(Result{Status: Skipped, Found: "there is none"}), Checks: []Check{never}},
@@ -30,7 +30,7 @@ func TestWhatWasNotReachedIsSkipped(t *testing.T) {
 	})
 	assert.Equal(t, []Finding{
 		{Check: "fail", On: "a", Result: Result{Status: Fail, Found: "gone", Change: "start it", Unasked: true, Heard: "gone"}},
-		{Check: "never", On: "a", Result: Result{Status: Skipped, Found: "it was not reached: see fail"}},
+		{Check: "never", On: "a", Result: Result{Status: Skipped, Found: "the server was not reached: see fail"}},
 		{Check: "skipped", Result: Result{Status: Skipped, Found: "there is none"}},
 		{Check: "never", Result: Result{Status: Skipped, Found: "there is none"}},
 		{Check: "warn", Result: Result{Status: Warn, Found: "old"}},
@@ -39,18 +39,17 @@ func TestWhatWasNotReachedIsSkipped(t *testing.T) {
 	}, found)
 }
 
-// TestMasked: secrets are taken out of what an error says, and of nothing else.
-func TestMasked(t *testing.T) {
+func TestMaskedRemovesSecretsOfErrorsOnly(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "the redis said: no ***", Heard(Fail, "", "the redis said: ", errors.New("no redis")).Masked([]string{"redis"}))
+	assert.Equal(t, "redis error: no ***", Heard(Fail, "", "redis error: ", errors.New("no redis")).Masked([]string{"redis"}))
 	assert.Equal(t, "use redis", Good("use redis").Masked([]string{"redis"}))
 	assert.Equal(t, "no *** to ***", Unanswered(errors.New("no\nway to go"), "").Masked([]string{"way", "go"}))
 	found := Run(t.Context(), []Group{{Reach: result(Heard(Skipped, "", "", errors.New("my password"))), Checks: []Check{result(Good(""))}}})
 	assert.Equal(t, "my ***", found[1].Masked([]string{"password"}))
 }
 
-// TestChecksRunSideBySide: each waits for the other to begin.
-func TestChecksRunSideBySide(t *testing.T) {
+// Each check waits until the other one runs.
+func TestChecksRunConcurrently(t *testing.T) {
 	t.Parallel()
 	meet := make(chan struct{})
 	wait := func(ctx context.Context) Result {
@@ -70,30 +69,33 @@ func TestChecksRunSideBySide(t *testing.T) {
 	}
 }
 
-// TestDeadlines: a check whose server hangs ends by itself, and says so.
-func TestDeadlines(t *testing.T) {
+func TestHangingCheckEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) Result { <-ctx.Done(); return Unanswered(ctx.Err(), "") }
-	found := Run(t.Context(), []Group{{Checks: []Check{{Name: "own", Deadline: time.Millisecond, Run: hang}, {Name: "common", Run: hang}}}})
-	for _, f := range found {
-		require.Equal(t, Fail, f.Status)
-		require.True(t, f.Unasked)
-		require.Contains(t, f.Found, "hangs")
+	for _, tc := range []struct{ own, want time.Duration }{{time.Millisecond, time.Millisecond}, {0, deadline}} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			f := Run(t.Context(), []Group{{Checks: []Check{{Deadline: tc.own, Run: hang}}}})[0]
+			require.Equal(t, Fail, f.Status)
+			require.True(t, f.Unasked)
+			require.Contains(t, f.Found, "hangs")
+			require.Equal(t, tc.want, time.Since(begin))
+		})
 	}
 }
 
-func TestClock(t *testing.T) {
+func TestClockSkew(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		ahead, uncertain time.Duration
 		want             Status
 		found            string
 	}{
-		{0, time.Millisecond, OK, "0s ahead of ours (give or take 1ms)"},
+		{0, time.Millisecond, OK, "0s ahead of the local clock (± 1ms)"},
 		{500 * time.Millisecond, 0, OK, "500ms ahead"},
 		{600 * time.Millisecond, 0, Warn, "600ms ahead"},
 		{-600 * time.Millisecond, 0, Warn, "600ms behind"},
-		{600 * time.Millisecond, 200 * time.Millisecond, OK, "give or take 200ms"}, // the network may explain it
+		{600 * time.Millisecond, 200 * time.Millisecond, OK, "± 200ms"}, // within the error of the measurement
 		{-3 * time.Second, time.Millisecond, Fail, "3s behind"},
 	} {
 		r := skew{tc.ahead, tc.uncertain}.result(500*time.Millisecond, 2*time.Second, "cost")
@@ -101,18 +103,23 @@ func TestClock(t *testing.T) {
 		assert.Contains(t, r.Found, tc.found)
 		assert.Equal(t, tc.want != OK, r.Change != "")
 	}
+}
 
-	// A server that is 3 s ahead, and once takes long to answer.
-	calls := 0
-	s, err := measureSkew(t.Context(), time.Now, func(context.Context) (time.Time, error) {
-		if calls++; calls == 1 {
-			defer time.Sleep(time.Second)
-		}
-		return time.Now().Add(3 * time.Second), nil
+// The server is 3 s ahead, and its first answer takes a second.
+func TestMeasureSkewUsesTheFastestAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		s, err := measureSkew(t.Context(), time.Now, func(context.Context) (time.Time, error) {
+			if calls++; calls == 1 {
+				defer time.Sleep(time.Second)
+			}
+			time.Sleep(time.Millisecond)
+			return time.Now().Add(3 * time.Second), nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, skew{3*time.Second + time.Millisecond/2, time.Millisecond / 2}, s)
 	})
-	require.NoError(t, err)
-	require.InDelta(t, 3*time.Second, s.ahead, float64(s.uncertain+time.Millisecond))
-	require.Less(t, s.uncertain, 500*time.Millisecond, "the fastest answer is believed")
 }
 
 func TestLatency(t *testing.T) {
@@ -123,13 +130,16 @@ func TestLatency(t *testing.T) {
 	assert.Contains(t, r.Found, "it costs")
 	assert.Equal(t, "move it", r.Change)
 
-	n := 0
-	median, err := probe(t.Context(), func(context.Context) error {
-		if n++; n <= probes/2 { // fewer than half are slow
-			time.Sleep(500 * time.Millisecond)
-		}
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		median, err := probe(t.Context(), func(context.Context) error {
+			if n++; n <= probes/2 { // fewer than half are slow
+				time.Sleep(500 * time.Millisecond)
+			}
+			time.Sleep(time.Millisecond)
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, time.Millisecond, median)
 	})
-	require.NoError(t, err)
-	require.Less(t, median, 500*time.Millisecond)
 }

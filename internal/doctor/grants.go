@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// needed are the privileges of the program: the first four while it sells, the others to bring its schema up to date.
+// needed are the privileges that the program uses: the first four for sales, the others for migrations.
 var needed = []string{"SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX"}
 
-// harmless are privileges on everything that give nothing away but figures.
+// harmless are global privileges that expose only names and statistics.
 var harmless = []string{
 	"USAGE", "PROCESS", "SHOW DATABASES", "REPLICATION CLIENT", "BINLOG MONITOR", "SLAVE MONITOR", "REPLICA MONITOR",
 }
@@ -18,41 +18,41 @@ var harmless = []string{
 func (s *mysqlServer) checkPrivileges(ctx context.Context) Result {
 	var database string
 	if err := s.Pool.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, mysqlFix(err))
 	}
 	rows, err := s.Pool.QueryContext(ctx, "SHOW GRANTS")
 	if err != nil {
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, mysqlFix(err))
 	}
-	defer func() { _ = rows.Close() }() // Err says what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	var grants []string
 	for rows.Next() {
 		var line string
 		if err := rows.Scan(&line); err != nil {
-			return Unanswered(err, mysqlCure(err))
+			return Unanswered(err, mysqlFix(err))
 		}
-		grants = append(grants, line) // never printed: MariaDB tells the password's hash
+		grants = append(grants, line) // never printed: MariaDB includes the password's hash
 	}
 	if err := rows.Err(); err != nil {
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, mysqlFix(err))
 	}
 	return grantsResult(grants, database)
 }
 
 var (
-	// The kind, the database and the table of a grant. Roles and PROXY have other lines.
+	// Matches the privileges, the kind, the database and the object of a grant. Roles and PROXY have other forms.
 	grantLine = regexp.MustCompile("(?i)^GRANT (.+?) ON (TABLE |PROCEDURE |FUNCTION |PACKAGE |PACKAGE BODY )?(\\*|`(?:[^`]|``)*`)\\.(\\*|`(?:[^`]|``)*`) TO ")
 	columns   = regexp.MustCompile(`\([^)]*\)`)
 )
 
-// granted is what the lines of SHOW GRANTS say of one database.
+// granted is what SHOW GRANTS gives a user in one database.
 type granted struct {
-	has       []string // in all of it
-	tables    []string // in some table of it
-	global    []string // on everything, and more than figures
-	elsewhere []string // what else may be touched, as the grants name it
-	place     string   // the grant's pattern that the database matches
-	roles     bool
+	has       []string // privileges in the whole database
+	global    []string // global privileges that are not harmless
+	elsewhere []string // other objects with privileges, as the grants name them
+	place     string   // the pattern in the grants that matches the database
+	tables    bool     // there are privileges on single tables of the database
+	roles     bool     // there are roles, whose privileges SHOW GRANTS does not list
 }
 
 func readGrants(grants []string, database string) granted {
@@ -73,63 +73,61 @@ func readGrants(grants []string, database string) granted {
 			g.has = append(g.has, privileges...)
 			g.global = append(g.global, slices.DeleteFunc(privileges, func(p string) bool { return slices.Contains(harmless, p) })...)
 		case !whole && unquoted(on) == database:
-			if kind == "" || kind == "TABLE " {
-				g.tables = append(g.tables, privileges...)
-			}
+			g.tables = g.tables || kind == "" || kind == "TABLE "
 		case !whole || !matches(on, database):
 			if slices.ContainsFunc(privileges, func(p string) bool { return p != "USAGE" }) {
 				g.elsewhere = append(g.elsewhere, on+"."+object)
 			}
 		default:
 			if g.has, g.place = append(g.has, privileges...), on; strings.Contains(strings.ReplaceAll(on, `\%`, ""), "%") {
-				g.elsewhere = append(g.elsewhere, on+".*") // it matches others as well
+				g.elsewhere = append(g.elsewhere, on+".*") // it matches other databases, too
 			}
 		}
 	}
 	return g
 }
 
-// lacking are those of the wanted privileges that a list has not.
+// lacking returns the wanted privileges that are not in the list.
 func lacking(wanted, list []string) []string {
 	return slices.DeleteFunc(slices.Clone(wanted), func(p string) bool {
 		return slices.Contains(list, p) || slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, "ALL")
 	})
 }
 
-// selling are those of the needed privileges without which nothing is sold.
+// selling are the needed privileges without which no order can be stored.
 var selling = needed[:4]
 
-// grantsResult holds the lines of SHOW GRANTS against what the program needs in a database.
+// grantsResult compares the output of SHOW GRANTS with what the program needs in a database.
 func grantsResult(grants []string, database string) Result {
 	g := readGrants(grants, database)
 	missing := lacking(needed, g.has)
 	list := strings.Join(missing, ", ")
 	grant := "GRANT " + list + " ON `" + database + "`.* TO the user of SECKILL_MYSQL_DSN"
-	const byHand = "see by hand: SHOW GRANTS"
+	const byHand = "check SHOW GRANTS by hand"
 	switch {
 	case len(missing) > 0 && g.roles:
-		return Result{Status: Skipped, Found: "the user has roles, which may or may not give " + list, Change: byHand}
-	case len(lacking(selling, slices.Concat(g.has, g.tables))) > 0:
-		return Bad(Fail, grant, "the user lacks %s", list)
+		return Result{Status: Skipped, Found: "the user has roles, whose privileges are not examined; without them it lacks " + list, Change: byHand}
+	case len(missing) > 0 && g.tables:
+		return Result{Status: Skipped, Found: "the user has privileges on single tables, which are not examined; without them it lacks " + list, Change: byHand}
 	case len(lacking(selling, g.has)) > 0:
-		return Result{Status: Skipped, Found: "privileges are granted table by table, which may or may not be all that is needed: " + list, Change: byHand}
+		return Bad(Fail, grant, "the user lacks %s", list)
 	case len(missing) > 0:
 		return Bad(Warn, grant+", or run seckill migrate up as another user before each new version",
-			"the user lacks %s: a server that starts cannot bring the schema up to date", list)
+			"the user lacks %s: a starting server cannot migrate the schema", list)
 	}
-	more := "make a user with GRANT " + strings.Join(needed, ", ") + " ON `" + database + "`.* and nothing else"
+	more := "create a user with GRANT " + strings.Join(needed, ", ") + " ON `" + database + "`.* and nothing else"
 	switch {
 	case len(g.global) > 0:
-		return Bad(Warn, more, "the user may do more than needed, on everything: %s", abridged(g.global))
+		return Bad(Warn, more, "the user has more global privileges than needed: %s", abridged(g.global))
 	case len(g.elsewhere) > 0:
-		return Bad(Warn, more, "the user may do what is needed in %s, and has privileges elsewhere: %s", g.place, abridged(g.elsewhere))
+		return Bad(Warn, more, "the user has all needed privileges on %s, and privileges elsewhere: %s", g.place, abridged(g.elsewhere))
 	case g.roles:
-		return Good("the user may do what is needed in %s; its roles were not looked into", g.place)
+		return Good("the user has all needed privileges on %s; its roles were not examined", g.place)
 	}
-	return Good("the user may do what is needed in %s, and nothing elsewhere", g.place)
+	return Good("the user has all needed privileges on %s, and none elsewhere", g.place)
 }
 
-// abridged lists a few privileges, the telling ones first.
+// abridged returns the broadest privilege, or the first few.
 func abridged(privileges []string) string {
 	for _, p := range []string{"SUPER", "ALL PRIVILEGES"} {
 		if slices.Contains(privileges, p) {
@@ -144,7 +142,7 @@ func abridged(privileges []string) string {
 
 func unquoted(name string) string { return strings.ReplaceAll(strings.Trim(name, "`"), "``", "`") }
 
-// matches compares a quoted pattern of a grant, in which % and _ are wild and \ escapes, with a name.
+// matches reports whether a quoted pattern of a grant, with the wildcards % and _ and the escape \, matches a name.
 func matches(quoted, name string) bool {
 	pattern := unquoted(quoted)
 	var re strings.Builder

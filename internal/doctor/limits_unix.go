@@ -4,14 +4,14 @@ package doctor
 
 import "syscall"
 
-// openFiles is how many files and connections this process may have open.
+// openFiles returns the limit of open files and connections of this process.
 func openFiles() (uint64, error) {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
 	return limit.Cur, err
 }
 
-// freeDisk is what a user without privileges may still write.
+// freeDisk returns the bytes that an unprivileged user can still write.
 func freeDisk(dir string) (uint64, error) {
 	var stat syscall.Statfs_t
 	err := syscall.Statfs(dir, &stat)

@@ -13,15 +13,16 @@ import (
 	"strings"
 )
 
-// Machine is what the program runs on. The zero value is not usable: see [ThisMachine].
+// Machine describes the machine that the program runs on. The zero value is not usable: see [ThisMachine].
 type Machine struct {
-	Root        fs.FS // of the file system, for the limits of control groups
-	Procs       int   // GOMAXPROCS
-	MemoryLimit int64 // GOMEMLIMIT; math.MaxInt64: none
-	Files       func() (uint64, error)
+	Root        fs.FS                  // root of the file system, for the limits of control groups
+	Procs       int                    // GOMAXPROCS
+	MemoryLimit int64                  // GOMEMLIMIT in bytes; math.MaxInt64 means none
+	Files       func() (uint64, error) // limit of open files
 }
 
-// ThisMachine is the one that asks. It stands for a server only if it runs where the server does, under the same limits.
+// ThisMachine describes the local machine. It represents a server only if it runs in the same place with the same
+// limits.
 func ThisMachine() Machine {
 	return Machine{
 		Root: os.DirFS("/"), Procs: runtime.GOMAXPROCS(0), MemoryLimit: debug.SetMemoryLimit(-1), Files: openFiles,
@@ -41,9 +42,9 @@ func (m Machine) checkCPU(context.Context) Result {
 	limit, ok := m.cpuLimit()
 	switch {
 	case !ok:
-		return Good("GOMAXPROCS %d, no limit of a control group", m.Procs)
+		return Good("GOMAXPROCS %d, no control group limit", m.Procs)
 	case float64(m.Procs) > math.Ceil(limit):
-		return Bad(Warn, "unset GOMAXPROCS (Go then follows the limit), or raise the limit of the container",
+		return Bad(Warn, "unset GOMAXPROCS, so that Go follows the limit, or raise the limit of the container",
 			"GOMAXPROCS %d, but the control group allows %.3g processors: the kernel stops all threads for most of each 100 ms", m.Procs, limit)
 	}
 	return Good("GOMAXPROCS %d, the control group allows %.3g processors", m.Procs, limit)
@@ -53,10 +54,10 @@ func (m Machine) checkMemory(context.Context) Result {
 	limit, ok := m.memoryLimit()
 	switch {
 	case !ok:
-		return Good("no limit of a control group")
+		return Good("no control group limit")
 	case m.MemoryLimit == math.MaxInt64:
 		return Bad(Warn, fmt.Sprintf("GOMEMLIMIT=%dMiB (nine tenths of it)", limit/10*9>>20),
-			"the control group allows %s and GOMEMLIMIT is not set: in a rush the kernel kills what the collector could have freed", size(limit))
+			"the control group allows %s and GOMEMLIMIT is not set: under load the kernel kills the process before the garbage collector runs", size(limit))
 	case m.MemoryLimit > limit:
 		return Bad(Warn, fmt.Sprintf("GOMEMLIMIT=%dMiB (nine tenths of it)", limit/10*9>>20),
 			"GOMEMLIMIT is %s, but the control group allows %s", size(m.MemoryLimit), size(limit))
@@ -64,8 +65,8 @@ func (m Machine) checkMemory(context.Context) Result {
 	return Good("GOMEMLIMIT %s, the control group allows %s", size(m.MemoryLimit), size(limit))
 }
 
-// Descriptors: one for each buyer, who holds his connection, and one for each event stream, of which there may be
-// 10,000; and the pools of database and Redis.
+// Thresholds of open files. Each buyer's connection and each event stream, of which there may be 10,000, takes one, as
+// does each connection to the database and to Redis.
 const (
 	filesWarn = 16_384
 	filesFail = 1024
@@ -74,10 +75,10 @@ const (
 func (m Machine) checkFiles(context.Context) Result {
 	files, err := m.Files()
 	if err != nil {
-		return Heard(Skipped, "", "the limit of open files cannot be told: ", err)
+		return Heard(Skipped, "", "the limit of open files cannot be read: ", err)
 	}
 	const change = "ulimit -n 65536 before the start (LimitNOFILE= in systemd, ulimits: nofile in compose)"
-	found := fmt.Sprintf("at most %d open files; 10,000 event streams and their buyers need about %d", files, filesWarn)
+	found := fmt.Sprintf("at most %d open files; 10,000 event streams and other connections need about %d", files, filesWarn)
 	switch {
 	case files < filesFail:
 		return Bad(Fail, change, "%s", found)
@@ -87,7 +88,7 @@ func (m Machine) checkFiles(context.Context) Result {
 	return Good("at most %d open files", files)
 }
 
-// cpuLimit reads how many processors the control group may use, over both versions of control groups.
+// cpuLimit returns the number of processors that the control group (version 1 or 2) may use.
 func (m Machine) cpuLimit() (limit float64, ok bool) {
 	m.eachGroup("cpu", func(dir string) {
 		var quota, period string
@@ -105,13 +106,13 @@ func (m Machine) cpuLimit() (limit float64, ok bool) {
 	return limit, ok
 }
 
-// unlimited is what version 1 of control groups says where there is no limit, rounded down generously.
+// unlimited is below every value that version 1 of control groups reports where there is no limit.
 const unlimited = 1 << 60
 
 func (m Machine) memoryLimit() (limit int64, ok bool) {
 	m.eachGroup("memory", func(dir string) {
 		for _, name := range []string{"memory.max", "memory.limit_in_bytes"} {
-			n, err := strconv.ParseInt(m.read(dir, name), 10, 64) // "max" is no number
+			n, err := strconv.ParseInt(m.read(dir, name), 10, 64) // fails for "max"
 			if err == nil && n > 0 && n < unlimited && (!ok || n < limit) {
 				limit, ok = n, true
 			}
@@ -121,12 +122,12 @@ func (m Machine) memoryLimit() (limit int64, ok bool) {
 }
 
 func (m Machine) read(dir, name string) string {
-	text, _ := fs.ReadFile(m.Root, path.Join(dir, name)) // empty: not there
+	text, _ := fs.ReadFile(m.Root, path.Join(dir, name)) // empty if it does not exist
 	return strings.TrimSpace(string(text))
 }
 
-// eachGroup visits the folder of this process's control group and those above it: the tightest limit counts. Inside a
-// container the root is often all that can be seen.
+// eachGroup visits the directory of this process's control group and its parents, because the tightest limit applies.
+// Inside a container often only the root is visible.
 func (m Machine) eachGroup(controller string, visit func(dir string)) {
 	for line := range strings.Lines(m.read("proc/self", "cgroup")) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // "0::/path", "4:cpu,cpuacct:/path"

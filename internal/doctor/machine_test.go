@@ -23,7 +23,7 @@ func machine(files map[string]string) Machine {
 	return Machine{Root: root, Procs: 8, MemoryLimit: math.MaxInt64, Files: func() (uint64, error) { return 65536, nil }}
 }
 
-func TestMachine(t *testing.T) {
+func TestControlGroupLimits(t *testing.T) {
 	t.Parallel()
 	const v2, v1 = "0::/system.slice/seckill.service", "5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n0::/"
 	for name, tc := range map[string]struct {
@@ -68,7 +68,7 @@ func TestOpenFiles(t *testing.T) {
 	require.Positive(t, n)
 }
 
-// embedded makes a data directory with a database that is opened with the given pragmas.
+// embedded creates a data directory with a database that is opened with the given pragmas.
 func embedded(t *testing.T, pragmas string) SQLite {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,11 +84,11 @@ func embedded(t *testing.T, pragmas string) SQLite {
 	return SQLite{Pool: pool, Dir: dir, Database: "seckill.db", Secrets: []string{"jwt-secret"}, Migrations: []int64{1, 2}}
 }
 
-const asTheProgram = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+const programPragmas = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()
-	s := embedded(t, asTheProgram)
+	s := embedded(t, programPragmas)
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, "jwt-secret"), nil, 0o600))
 	want(t, examine(t, s.Groups()...), map[string]Status{
 		"database.reachable": OK, "database.schema": OK, "database.journal": OK, "data.permissions": OK,
@@ -110,7 +110,7 @@ func TestSQLite(t *testing.T) {
 	want(t, examine(t, s.Groups()...), map[string]Status{"data.permissions": Warn})
 }
 
-func TestSQLiteThatIsNotDurable(t *testing.T) {
+func TestSQLiteWithoutDurableCommits(t *testing.T) {
 	t.Parallel()
 	found := examine(t, embedded(t, "_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)").Groups()...)
 	want(t, found, map[string]Status{"database.journal": Fail})
@@ -120,7 +120,7 @@ func TestSQLiteThatIsNotDurable(t *testing.T) {
 	assert.Contains(t, found["database.journal"].Found, "journal_mode delete")
 }
 
-func TestSQLiteNotReached(t *testing.T) {
+func TestUnreachableSQLite(t *testing.T) {
 	t.Parallel()
 	s := SQLite{Err: fs.ErrNotExist, Dir: filepath.Join(t.TempDir(), "data"), Database: "seckill.db"}
 	want(t, examine(t, s.Groups()...), map[string]Status{

@@ -13,30 +13,30 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// MySQL is the server behind SECKILL_MYSQL_DSN.
+// MySQL describes the server of SECKILL_MYSQL_DSN and the use that the program makes of it.
 type MySQL struct {
-	// Pool is the program's own, so that its sessions are set up as the program's are.
+	// Pool is opened as the server opens it, so that its sessions have the same settings.
 	Pool *sql.DB
-	// Conns is how many connections a server opens, in all its pools; those of Pool at least.
+	// Conns is the number of connections that one server opens in all its pools. The size of Pool is the minimum.
 	Conns int
-	// Migrations are the versions that the program knows.
+	// Migrations are the versions that the program contains.
 	Migrations []int64
-	// Instances is how many servers of ours will run.
+	// Instances is the number of seckill servers that will run.
 	Instances int
 	Now       func() time.Time
 }
 
-// mysqlServer is a server that answered.
+// mysqlServer is a server with the state that reach read.
 type mysqlServer struct {
 	MySQL
 	text    string // VERSION()
 	maria   bool
 	version [3]int
-	global  map[string]string // variables; a name that the server does not know is missing
+	global  map[string]string // variables by name; those that the server does not have are missing
 	session map[string]string
 }
 
-// Group returns the checks. Nobody is asked before they run.
+// Group returns the checks. It does no I/O itself.
 func (m MySQL) Group() Group {
 	s := &mysqlServer{MySQL: m}
 	return Group{
@@ -74,14 +74,14 @@ func (s *mysqlServer) reach(ctx context.Context) Result {
 		s.session, err = variables(ctx, s.Pool, "SHOW SESSION VARIABLES")
 	}
 	if err != nil {
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, mysqlFix(err))
 	}
 	s.maria, s.version = parseVersion(s.text)
-	return Good("it answers")
+	return Good("reachable")
 }
 
-// mysqlCure says what to do about a server that cannot be used.
-func mysqlCure(err error) string {
+// mysqlFix returns the advice for an error of the server or of the connection to it.
+func mysqlFix(err error) string {
 	var e *mysql.MySQLError
 	if errors.As(err, &e) {
 		switch e.Number {
@@ -90,16 +90,16 @@ func mysqlCure(err error) string {
 		case 1044:
 			return "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON seckill.* TO the user of SECKILL_MYSQL_DSN"
 		case 1049:
-			return "CREATE DATABASE seckill CHARACTER SET utf8mb4 (the name that SECKILL_MYSQL_DSN has)"
+			return "CREATE DATABASE seckill CHARACTER SET utf8mb4 (with the name in SECKILL_MYSQL_DSN)"
 		case 1040:
-			return "SET GLOBAL max_connections to more, or end what holds them: SHOW PROCESSLIST"
+			return "raise max_connections with SET GLOBAL, or end idle connections: SHOW PROCESSLIST"
 		case 1203:
-			return "SET GLOBAL max_user_connections to more, or end what holds them: SHOW PROCESSLIST"
+			return "raise max_user_connections with SET GLOBAL, or end idle connections: SHOW PROCESSLIST"
 		case 1226:
-			return "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH the limit that it names, raised"
+			return "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH a higher value of the limit in the message"
 		}
 	}
-	return "check host and port in SECKILL_MYSQL_DSN, that the server runs, and the firewalls between"
+	return "check host and port in SECKILL_MYSQL_DSN, whether the server runs, and the firewalls in between"
 }
 
 func variables(ctx context.Context, pool *sql.DB, query string) (map[string]string, error) {
@@ -107,7 +107,7 @@ func variables(ctx context.Context, pool *sql.DB, query string) (map[string]stri
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // Err says what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	all := map[string]string{}
 	for rows.Next() {
 		var name, value string
@@ -150,9 +150,9 @@ func before(a, b [3]int) bool {
 }
 
 func (s *mysqlServer) checkVersion(context.Context) Result {
-	least, change := [3]int{8, 0, 16}, "upgrade to MySQL 8.0.16 or newer: older ones parse CHECK constraints and ignore them"
+	least, change := [3]int{8, 0, 16}, "upgrade to MySQL 8.0.16 or newer: older versions ignore CHECK constraints"
 	if s.maria {
-		least, change = [3]int{10, 6, 0}, "upgrade to MariaDB 10.6 or newer: older ones have no SKIP LOCKED"
+		least, change = [3]int{10, 6, 0}, "upgrade to MariaDB 10.6 or newer: older versions have no SKIP LOCKED"
 	}
 	if before(s.version, least) {
 		return Bad(Fail, change, "%s is too old", s.flavour())
@@ -161,14 +161,14 @@ func (s *mysqlServer) checkVersion(context.Context) Result {
 }
 
 func (s *mysqlServer) checkSchema(ctx context.Context) Result {
-	return checkSchema(ctx, s.Pool, mysqlTables, s.Migrations, mysqlCure)
+	return checkSchema(ctx, s.Pool, mysqlTables, s.Migrations, mysqlFix)
 }
 
-// checkChecks looks for the last guard against overselling.
+// checkChecks checks the CHECK constraint on the stock, the last guard against overselling.
 func (s *mysqlServer) checkChecks(ctx context.Context) Result {
 	column := "enforced"
 	if s.maria {
-		column = "'YES'" // it knows no constraint that is not
+		column = "'YES'" // MariaDB has no unenforced constraints
 	}
 	query := "SELECT COALESCE(MAX(" + column + "), '') FROM information_schema.table_constraints WHERE table_schema = DATABASE() AND " +
 		"table_name = 'seckill_vouchers' AND constraint_type = 'CHECK' AND constraint_name = 'ck_stock'"
@@ -180,14 +180,14 @@ func (s *mysqlServer) checkChecks(ctx context.Context) Result {
 	}
 	switch {
 	case err != nil:
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, mysqlFix(err))
 	case tables == 0:
-		return Result{Status: Skipped, Found: "there is no table yet: see database.schema"}
+		return Result{Status: Skipped, Found: "the table does not exist yet: see database.schema"}
 	}
 	return s.checkResult(enforced)
 }
 
-// checkResult judges the constraint by its column ENFORCED: YES, NO, or empty if there is none.
+// checkResult judges the constraint by its column ENFORCED: YES, NO, or empty if the constraint is missing.
 func (s *mysqlServer) checkResult(enforced string) Result {
 	switch {
 	case enforced == "":
@@ -197,7 +197,7 @@ func (s *mysqlServer) checkResult(enforced string) Result {
 		return Bad(Fail, "ALTER TABLE seckill_vouchers ALTER CHECK ck_stock ENFORCED",
 			"CHECK (stock >= 0) of seckill_vouchers is not enforced")
 	case s.maria && isOff(s.session["check_constraint_checks"]):
-		return Bad(Fail, "SET GLOBAL check_constraint_checks = ON", "check_constraint_checks is OFF: CHECK (stock >= 0) guards nothing")
+		return Bad(Fail, "SET GLOBAL check_constraint_checks = ON", "check_constraint_checks is OFF: CHECK (stock >= 0) has no effect")
 	}
 	return Good("CHECK (stock >= 0) is enforced")
 }
@@ -209,14 +209,14 @@ func (s *mysqlServer) checkCommit(context.Context) Result {
 	const name = "innodb_flush_log_at_trx_commit"
 	if v := s.global[name]; v != "1" {
 		return Bad(Fail, "SET GLOBAL "+name+" = 1, and in my.cnf",
-			"%s = %s: orders that were answered 201 are lost when the machine loses power", name, v)
+			"%s = %s: a power failure loses orders that were answered 201", name, v)
 	}
-	return Good("%s = 1: a commit is on disk", name)
+	return Good("%s = 1: commits are on disk", name)
 }
 
 func (s *mysqlServer) checkBinlog(context.Context) Result {
 	if !isOn(s.global["log_bin"]) {
-		return Good("no binary log, so no recovery to a point in time either")
+		return Good("no binary log, and therefore no point-in-time recovery")
 	}
 	if format := s.global["binlog_format"]; format == "STATEMENT" {
 		return Bad(Fail, "SET GLOBAL binlog_format = 'ROW', and in my.cnf",
@@ -224,7 +224,7 @@ func (s *mysqlServer) checkBinlog(context.Context) Result {
 	}
 	if v := s.global["sync_binlog"]; v != "1" {
 		return Bad(Fail, "SET GLOBAL sync_binlog = 1, and in my.cnf",
-			"sync_binlog = %s: recovery takes commits back that the binary log lost in a power cut", v)
+			"sync_binlog = %s: after a power failure, recovery undoes commits that the binary log lost", v)
 	}
 	return Good("sync_binlog = 1")
 }
@@ -236,18 +236,18 @@ func (s *mysqlServer) checkDoublewrite(context.Context) Result {
 	case "ON", "1", "fast", "DETECT_AND_RECOVER":
 		return Good("innodb_doublewrite = %s", v)
 	default:
-		return Bad(Warn, "innodb_doublewrite = ON in my.cnf and a restart, unless the file system writes pages whole (ZFS)",
-			"innodb_doublewrite = %s: a page that is half written in a power cut cannot be repaired", v)
+		return Bad(Warn, "innodb_doublewrite = ON in my.cnf and a restart, unless the file system writes pages atomically (ZFS)",
+			"innodb_doublewrite = %s: a page half written in a power failure cannot be repaired", v)
 	}
 }
 
 func (s *mysqlServer) checkMode(context.Context) Result {
 	mode := s.session["sql_mode"]
 	if !strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES") {
-		return Bad(Fail, "take sql_mode out of SECKILL_MYSQL_DSN and out of what a proxy sets",
-			"sessions of the program are not strict (sql_mode %q): what does not fit is cut off in silence", mode)
+		return Bad(Fail, "remove sql_mode from SECKILL_MYSQL_DSN and from the settings of a proxy",
+			"the program's sessions are not strict (sql_mode %q): values that do not fit are truncated silently", mode)
 	}
-	return Good("sessions of the program are strict")
+	return Good("the program's sessions are strict")
 }
 
 func (s *mysqlServer) checkIsolation(context.Context) Result {
@@ -256,13 +256,13 @@ func (s *mysqlServer) checkIsolation(context.Context) Result {
 		level = s.session["tx_isolation"] // MariaDB before 11.1
 	}
 	if level != "READ-COMMITTED" {
-		return Bad(Fail, "let the program set it for its sessions: no pooling proxy that shares connections between sessions",
-			"sessions of the program are %s, not READ-COMMITTED: gap locks at the row that every buyer wants", level)
+		return Bad(Fail, "let the program set it for its sessions: do not use a proxy that shares connections between sessions",
+			"the program's sessions are %s, not READ-COMMITTED: gap locks on the row that every buyer updates", level)
 	}
-	return Good("sessions of the program are READ-COMMITTED")
+	return Good("the program's sessions are READ-COMMITTED")
 }
 
-// spareConnections are those of people, monitoring and the program's own commands.
+// spareConnections are reserved for operators, monitoring and the commands of the program.
 const spareConnections = 10
 
 func (s *mysqlServer) checkConnections(context.Context) Result {
@@ -273,10 +273,10 @@ func (s *mysqlServer) checkConnections(context.Context) Result {
 	}
 	set := "SET GLOBAL " + name + " = %d, and in my.cnf"
 	if name == "max_user_connections" && s.session[name] != s.global[name] {
-		set = "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH MAX_USER_CONNECTIONS %d" // a limit of the account's own
+		set = "ALTER USER <the user of SECKILL_MYSQL_DSN> WITH MAX_USER_CONNECTIONS %d" // the limit is the account's
 	}
 	need := s.Instances*each + spareConnections
-	found := fmt.Sprintf("%s = %d; %d servers with up to %d connections each, and %d to spare, are %d",
+	found := fmt.Sprintf("%s = %d; %d servers with up to %d connections each and %d spare ones need %d",
 		name, limit, s.Instances, each, spareConnections, need)
 	switch {
 	case limit < s.Instances*each:
@@ -288,17 +288,17 @@ func (s *mysqlServer) checkConnections(context.Context) Result {
 }
 
 func atoi(text string) int {
-	n, _ := strconv.Atoi(text) // 0 for what the server does not tell
+	n, _ := strconv.Atoi(text) // 0 for a value that the server does not have
 	return n
 }
 
-// checkMemory holds the hot table against what InnoDB may keep in memory.
+// checkMemory compares the size of the order table with the buffer pool.
 func (s *mysqlServer) checkMemory(ctx context.Context) Result {
 	var size sql.NullInt64
 	err := s.Pool.QueryRowContext(ctx, "SELECT SUM(data_length + index_length) FROM information_schema.tables "+
 		"WHERE table_schema = DATABASE() AND table_name = 'voucher_orders'").Scan(&size)
 	if err != nil {
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, mysqlFix(err))
 	}
 	pool, _ := strconv.ParseInt(s.global["innodb_buffer_pool_size"], 10, 64) // bytes
 	return memoryResult(size.Int64, pool)
@@ -306,8 +306,8 @@ func (s *mysqlServer) checkMemory(ctx context.Context) Result {
 
 func memoryResult(table, pool int64) Result {
 	if table > pool*3/4 {
-		return Bad(Warn, "a larger innodb_buffer_pool_size in my.cnf, if the machine has the memory; at most 70 % of it",
-			"voucher_orders has %s, innodb_buffer_pool_size is %s: orders will wait for the disk to read", size(table), size(pool))
+		return Bad(Warn, "raise innodb_buffer_pool_size in my.cnf, if the machine has the memory; at most 70 % of it",
+			"voucher_orders has %s, innodb_buffer_pool_size is %s: orders will wait for disk reads", size(table), size(pool))
 	}
 	return Good("innodb_buffer_pool_size is %s, voucher_orders has %s", size(pool), size(table))
 }
@@ -326,37 +326,37 @@ func (s *mysqlServer) checkWritable(context.Context) Result {
 			continue
 		}
 		change := "SET GLOBAL " + name + " = 0"
-		if strings.HasPrefix(name, "innodb_") { // these are read at the start alone
-			change = "take " + name + " out of my.cnf and restart it,"
+		if strings.HasPrefix(name, "innodb_") { // these are read only at startup
+			change = "remove " + name + " from my.cnf and restart the server,"
 		}
-		return Bad(Fail, "name the primary in SECKILL_MYSQL_DSN, or "+change+" if this is it", "%s = %s: nothing can be sold", name, v)
+		return Bad(Fail, "name the primary in SECKILL_MYSQL_DSN, or "+change+" if this is the primary", "%s = %s: no order can be stored", name, v)
 	}
-	return Good("it takes writes")
+	return Good("writable")
 }
 
-// connLifetime is how old the program lets a connection become.
+// connLifetime is the maximum age of the program's connections.
 const connLifetime = 10 * time.Minute
 
 func (s *mysqlServer) checkTimeouts(context.Context) Result {
 	if wait := atoi(s.session["wait_timeout"]); time.Duration(wait)*time.Second < connLifetime {
 		return Bad(Warn, "SET GLOBAL wait_timeout = 28800, and in my.cnf",
-			"wait_timeout = %d s: the server closes idle connections that the program keeps for %s, and the first buyers wait for new ones", wait, connLifetime)
+			"wait_timeout = %d s: the server closes idle connections that the program keeps for %s, so the first buyers wait for new ones", wait, connLifetime)
 	}
 	return Good("wait_timeout = %s s", s.session["wait_timeout"])
 }
 
 func (s *mysqlServer) checkCharset(context.Context) Result {
 	if c := s.session["character_set_connection"]; c != "utf8mb4" {
-		return Bad(Fail, "take the character set out of SECKILL_MYSQL_DSN", "the program's sessions speak %s", c)
+		return Bad(Fail, "remove the character set from SECKILL_MYSQL_DSN", "the program's sessions use %s", c)
 	}
 	if c := s.session["character_set_database"]; c != "utf8mb4" {
-		return Bad(Warn, "ALTER DATABASE <the database> CHARACTER SET utf8mb4", "the database's default is %s; the program's own tables are utf8mb4", c)
+		return Bad(Warn, "ALTER DATABASE <the database> CHARACTER SET utf8mb4", "the default of the database is %s; the tables of the program are utf8mb4", c)
 	}
 	return Good("utf8mb4")
 }
 
-// Limits of the clocks. A sale begins by the clock of the server that is asked, and an order's deadline is written by
-// that clock and read by the database's: the closer promises to be there within 5 s.
+// Limits of the clock difference. A sale begins by the clock of the server that receives the order. The payment
+// deadline is written by that clock and compared with the database's, and due orders must be closed within 5 s.
 const (
 	databaseSkewWarn = 500 * time.Millisecond
 	databaseSkewFail = 2 * time.Second
@@ -369,10 +369,10 @@ func (s *mysqlServer) checkClock(ctx context.Context) Result {
 		return time.UnixMicro(int64(seconds * 1e6)), err
 	})
 	if err != nil {
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, mysqlFix(err))
 	}
 	return found.result(databaseSkewWarn, databaseSkewFail,
-		"unpaid orders are closed by its clock and sales begin by ours, on each server at another moment")
+		"unpaid orders are closed by its clock and sales begin by the local one, so servers disagree")
 }
 
 func (s *mysqlServer) checkLatency(ctx context.Context) Result {
@@ -381,7 +381,7 @@ func (s *mysqlServer) checkLatency(ctx context.Context) Result {
 		return s.Pool.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 	})
 	if err != nil {
-		return Unanswered(err, mysqlCure(err))
+		return Unanswered(err, mysqlFix(err))
 	}
-	return latency(median, "while an order's transaction makes its trips, all others of the voucher wait", "run the servers beside the database")
+	return latency(median, "during the round trips of one order's transaction, all other orders of the voucher wait", "run the servers near the database")
 }

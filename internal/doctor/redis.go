@@ -13,36 +13,37 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is one server: the one Redis, a node of the cluster, or a lock node.
+// Redis describes one server (the one Redis, a node of the cluster, or a lock node) and the use that the program makes
+// of it.
 type Redis struct {
 	Addr   string
 	Client *redis.Client
-	// Cluster says that the program expects a node of a cluster.
+	// Cluster is true if the program expects a node of a cluster.
 	Cluster bool
-	// Locks says that the server holds user locks and nothing else.
+	// Locks is true if the server holds only user locks.
 	Locks bool
-	// Queue says that orders wait in it: the lane queue.
+	// Queue is true if the server holds queued orders (lane queue).
 	Queue bool
-	// Password says that the program has one.
+	// Password is true if the program authenticates.
 	Password bool
-	// Instances is how many servers of ours will run, Conns how many connections each may open.
+	// Instances is the number of seckill servers that will run, Conns the most connections that each opens.
 	Instances, Conns int
 	Now              func() time.Time
 }
 
-// redisNode is a server that answered.
+// redisNode is a server with the state that reach read.
 type redisNode struct {
 	Redis
 	info map[string]string
-	// infoErr and configErr say that INFO or CONFIG may not be asked, as at many providers.
+	// infoErr and configErr are set if INFO or CONFIG is refused, as by many providers.
 	infoErr, configErr error
 	config             map[string]string
 }
 
-// redisSettings are read by CONFIG, one by one: all at once would bring passwords along.
+// redisSettings are read with CONFIG GET one by one, because CONFIG GET * would return passwords.
 var redisSettings = []string{"appendfsync", "timeout", "min-replicas-to-write", "maxclients", "stop-writes-on-bgsave-error", "save"}
 
-// Group returns the checks. Nobody is asked before they run.
+// Group returns the checks. It does no I/O itself.
 func (r Redis) Group() Group {
 	n := &redisNode{Redis: r}
 	on := "redis " + r.Addr
@@ -69,11 +70,11 @@ var redisRules = []rule[*redisNode]{
 
 func (n *redisNode) reach(ctx context.Context) Result {
 	if err := n.Client.Ping(ctx).Err(); err != nil {
-		return Unanswered(err, redisCure(err))
+		return Unanswered(err, redisFix(err))
 	}
 	var text string
 	if text, n.infoErr = n.Client.Info(ctx).Result(); n.infoErr != nil && !refused(n.infoErr) {
-		return Unanswered(n.infoErr, redisCure(n.infoErr))
+		return Unanswered(n.infoErr, redisFix(n.infoErr))
 	}
 	n.info, n.config = parseInfo(text), map[string]string{}
 	for _, name := range redisSettings {
@@ -86,30 +87,30 @@ func (n *redisNode) reach(ctx context.Context) Result {
 		}
 	}
 	if n.configErr != nil && !refused(n.configErr) {
-		return Unanswered(n.configErr, redisCure(n.configErr))
+		return Unanswered(n.configErr, redisFix(n.configErr))
 	}
-	return Good("it answers")
+	return Good("reachable")
 }
 
-// refused says that the server answered, with an error: it may not be asked this.
+// refused reports whether err is an error reply, which means that the server answers but refuses the command.
 func refused(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer)
 }
 
-func redisCure(err error) string {
+func redisFix(err error) string {
 	switch {
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "ERR AUTH"):
 		return "set SECKILL_REDIS_PASSWORD to the password of the server"
 	case redis.HasErrorPrefix(err, "LOADING"):
-		return "wait until it has read its data: redis-cli INFO persistence"
+		return "wait until it has loaded its data: redis-cli INFO persistence"
 	case redis.HasErrorPrefix(err, "NOPERM"):
-		return "ACL SETUSER default +ping and all that the program uses"
+		return "ACL SETUSER default +ping, and allow the other commands of the program"
 	}
-	return "check host and port in SECKILL_REDIS_ADDRS and SECKILL_LOCK_NODES, that the server runs, and the firewalls between"
+	return "check host and port in SECKILL_REDIS_ADDRS and SECKILL_LOCK_NODES, whether the server runs, and the firewalls in between"
 }
 
-// parseInfo reads lines of name:value.
+// parseInfo parses lines of the form name:value.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -120,30 +121,30 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// untold is the result where INFO or CONFIG is refused, or does not know the name.
-func (n *redisNode) untold(command, name string) Result {
+// unknown is the result if INFO or CONFIG is refused or does not have the name.
+func (n *redisNode) unknown(command, name string) Result {
 	err := n.infoErr
 	if command == "CONFIG GET" {
 		err = n.configErr
 	}
 	if err != nil {
-		return Heard(Skipped, "ask the provider what "+name+" is", command+" is refused: ", err)
+		return Heard(Skipped, "get the value of "+name+" from the provider", command+" is refused: ", err)
 	}
-	return Result{Status: Skipped, Found: "the server does not tell " + name}
+	return Result{Status: Skipped, Found: "the server does not report " + name}
 }
 
 func (n *redisNode) checkVersion(context.Context) Result {
 	text := n.info["redis_version"]
 	if text == "" {
-		return n.untold("INFO", "redis_version")
+		return n.unknown("INFO", "redis_version")
 	}
 	if other := n.info["dragonfly_version"]; other != "" {
-		return Bad(Warn, "use Redis 6.2+ or Valkey, which the program is tested with", "this is Dragonfly %s", other)
+		return Bad(Warn, "use Redis 6.2 or newer, or Valkey: the program is tested with these", "this is Dragonfly %s", other)
 	}
 	_, version := parseVersion(text)
 	name := "Redis " + text
 	if v := n.info["valkey_version"]; v != "" {
-		name = "Valkey " + v + " (speaks Redis " + text + ")"
+		name = "Valkey " + v + " (compatible with Redis " + text + ")"
 	}
 	if before(version, [3]int{6, 2, 0}) {
 		return Bad(Fail, "upgrade to Redis 6.2 or newer, or to Valkey", "%s is too old", name)
@@ -155,17 +156,17 @@ func (n *redisNode) checkEviction(context.Context) Result {
 	policy, limit := n.info["maxmemory_policy"], n.info["maxmemory"]
 	switch {
 	case policy == "":
-		return n.untold("INFO", "maxmemory_policy (it must be noeviction)")
+		return n.unknown("INFO", "maxmemory_policy (must be noeviction)")
 	case policy == "noeviction":
 		return Good("maxmemory-policy noeviction")
 	case limit == "0":
-		return Good("maxmemory 0: nothing is evicted (the policy would be %s)", policy)
+		return Good("maxmemory 0: nothing is evicted (the policy is %s)", policy)
 	}
 	return Bad(Fail, "CONFIG SET maxmemory-policy noeviction, and in redis.conf",
-		"maxmemory-policy %s: when memory runs short, Redis throws stock, buyers and locks away", policy)
+		"maxmemory-policy %s: when memory runs out, Redis evicts stock, buyers and locks", policy)
 }
 
-// How full memory may be: past the first, look; past the second there is no time.
+// Thresholds of memory use, as fractions of the limit.
 const (
 	memoryWarn = 0.75
 	memoryFail = 0.95
@@ -174,63 +175,63 @@ const (
 func (n *redisNode) checkMemory(context.Context) Result {
 	used, err := strconv.ParseFloat(n.info["used_memory"], 64)
 	if err != nil {
-		return n.untold("INFO", "used_memory")
+		return n.unknown("INFO", "used_memory")
 	}
-	limit, of, change := number(n.info["maxmemory"]), "maxmemory", "CONFIG SET maxmemory to more, and in redis.conf"
+	limit, of, change := number(n.info["maxmemory"]), "maxmemory", "raise maxmemory with CONFIG SET, and in redis.conf"
 	if limit == 0 {
-		limit, of, change = number(n.info["total_system_memory"]), "the machine's memory", "give the machine more memory"
+		limit, of, change = number(n.info["total_system_memory"]), "the memory of the machine", "add memory to the machine"
 	}
 	if limit == 0 {
-		return Good("%s used, without a limit that it tells", size(int64(used)))
+		return Good("%s used; the limit is unknown", size(int64(used)))
 	}
 	found := fmt.Sprintf("%s used of %s (%s)", size(int64(used)), size(int64(limit)), of)
 	switch {
 	case used > memoryFail*limit:
 		return Bad(Fail, change, "%s: commands will be refused with OOM", found)
 	case used > memoryWarn*limit:
-		return Bad(Warn, change, "%s; a sale adds its buyers to it", found)
+		return Bad(Warn, change, "%s; each buyer of a sale adds to it", found)
 	}
 	return Good("%s", found)
 }
 
 func number(text string) float64 {
-	n, _ := strconv.ParseFloat(text, 64) // 0 for what the server does not tell
+	n, _ := strconv.ParseFloat(text, 64) // 0 for a value that the server does not report
 	return n
 }
 
-// checkPersistence says what a restart costs. The database has every order that was answered 201, and a gate is rebuilt
-// from it in any case.
+// checkPersistence reports what a restart loses. The database has every order that was answered 201, and the admission
+// gate is always rebuilt from it.
 func (n *redisNode) checkPersistence(context.Context) Result {
 	aof, known := n.info["aof_enabled"]
 	switch {
 	case !known:
-		return n.untold("INFO", "appendonly")
+		return n.unknown("INFO", "appendonly")
 	case n.info["rdb_last_bgsave_status"] == "err" && n.config["stop-writes-on-bgsave-error"] != "no" && n.config["save"] != "":
-		return Bad(Fail, "see the log of Redis (disk full? fork refused?), then BGSAVE", "the last snapshot failed: Redis refuses every write (MISCONF)")
+		return Bad(Fail, "see the log of Redis (disk full? fork failed?), then BGSAVE", "the last snapshot failed: Redis refuses all writes (MISCONF)")
 	case aof == "1" && n.info["aof_last_write_status"] == "err":
-		return Bad(Fail, "see the log of Redis: the disk is full or gone", "the append-only file could not be written: Redis refuses every write")
+		return Bad(Fail, "see the log of Redis: the disk is full or gone", "the append-only file could not be written: Redis refuses all writes")
 	case n.Locks:
-		return Good("locks may be lost with it, and sell nothing twice: the database decides")
-	case aof != "1" && n.configErr != nil: // a provider, who may have replicas instead
-		return Bad(Warn, "ask the provider what survives a failover, and a restart of all",
-			"appendonly no, and CONFIG is refused: what Redis loses depends on the provider. In the lane queue these may be orders whose buyers were answered 202")
+		return Good("losing locks does not oversell: the database decides")
+	case aof != "1" && n.configErr != nil: // a managed service, possibly with replicas instead of a file
+		return Bad(Warn, "ask the provider which data survives a failover and a restart of all nodes",
+			"appendonly no, and CONFIG is refused: what a restart loses depends on the provider. In lane queue it may be orders that were answered 202")
 	case aof != "1" && n.Queue:
 		return Bad(Fail, "CONFIG SET appendonly yes, and in redis.conf",
-			"appendonly no: a restart loses the queued orders, whose buyers were answered 202. The gate is rebuilt from the database")
+			"appendonly no: a restart loses the queued orders, which were answered 202. The gate is rebuilt from the database")
 	case aof != "1":
 		return Bad(Warn, "CONFIG SET appendonly yes, and in redis.conf",
-			"appendonly no: a restart loses locks and the counter of order ids, which this lane survives without losing an order")
+			"appendonly no: a restart loses locks and the order ID counter; this lane loses no order")
 	}
 	switch fsync := n.config["appendfsync"]; fsync {
 	case "":
-		return n.untold("CONFIG GET", "appendfsync (it should be everysec or always)")
+		return n.unknown("CONFIG GET", "appendfsync (should be everysec or always)")
 	case "no":
 		status := Warn
 		if n.Queue {
 			status = Fail
 		}
 		return Bad(status, "CONFIG SET appendfsync everysec, and in redis.conf",
-			"appendfsync no: a power cut costs half a minute of what Redis knows; queued orders are lost, the gate is rebuilt")
+			"appendfsync no: a power failure loses about 30 s of data, queued orders included; the gate is rebuilt")
 	default:
 		return Good("appendonly yes, appendfsync %s", fsync)
 	}
@@ -239,17 +240,17 @@ func (n *redisNode) checkPersistence(context.Context) Result {
 func (n *redisNode) checkRole(context.Context) Result {
 	switch role := n.info["role"]; {
 	case role == "":
-		return n.untold("INFO", "its role")
+		return n.unknown("INFO", "role")
 	case role == "master":
-		return Good("it is a master")
+		return Good("master")
 	case n.Cluster && !n.Locks:
-		return Good("it is a replica, and only tells where the masters are")
+		return Good("replica, used only to find the masters")
 	}
-	return Bad(Fail, "name the master ("+net.JoinHostPort(n.info["master_host"], n.info["master_port"])+"), or REPLICAOF NO ONE if this is to be it",
-		"it is a replica: writes are refused, or lost at the next synchronisation")
+	return Bad(Fail, "name the master ("+net.JoinHostPort(n.info["master_host"], n.info["master_port"])+"), or REPLICAOF NO ONE to make this the master",
+		"this is a replica: writes are refused, or lost at the next synchronization")
 }
 
-// maxLag is how far a replica may be behind, in bytes of the replication stream, and in seconds without a word.
+// Limits of the replication lag: bytes of the replication stream, and seconds since the last acknowledgement.
 const (
 	maxLagBytes   = 1 << 20
 	maxLagSeconds = 10
@@ -257,10 +258,10 @@ const (
 
 func (n *redisNode) checkReplicas(context.Context) Result {
 	if n.info["role"] == "" {
-		return n.untold("INFO", "its replicas")
+		return n.unknown("INFO", "its replicas")
 	}
 	if n.info["role"] != "master" {
-		return Result{Status: Skipped, Found: "it is a replica itself"}
+		return Result{Status: Skipped, Found: "this is a replica itself"}
 	}
 	online, late := 0, ""
 	for i := range atoi(n.info["connected_slaves"]) {
@@ -281,37 +282,37 @@ func (n *redisNode) checkReplicas(context.Context) Result {
 	}
 	if need := atoi(n.config["min-replicas-to-write"]); need > online {
 		return Bad(Fail, fmt.Sprintf("start the replicas, or CONFIG SET min-replicas-to-write %d", online),
-			"min-replicas-to-write %d, but %d replicas are there: every write is refused (NOREPLICAS)", need, online)
+			"min-replicas-to-write %d, but only %d replicas are online: all writes are refused (NOREPLICAS)", need, online)
 	}
 	if late != "" {
-		return Bad(Warn, "see the replica's log, and the network between", "%s: what it lacks is lost in a failover, and the gate rebuilt", late)
+		return Bad(Warn, "see the log of the replica, and the network in between", "%s: a failover loses the missing data, and the gate is rebuilt", late)
 	}
 	if online == 0 {
-		return Good("no replicas: nobody takes over if it goes away")
+		return Good("no replicas: there is no failover")
 	}
-	return Good("%d replicas follow closely", online)
+	return Good("replicas up to date: %d", online)
 }
 
 func (n *redisNode) checkCluster(ctx context.Context) Result {
 	enabled := n.info["cluster_enabled"] == "1"
 	switch {
 	case n.info["cluster_enabled"] == "":
-		return n.untold("INFO", "whether it is part of a cluster")
+		return n.unknown("INFO", "cluster_enabled")
 	case !n.Cluster && enabled:
-		return Bad(Fail, "name two or more of the nodes, SECKILL_REDIS_ADDRS=host1:port,host2:port: then the program speaks to a cluster",
-			"it is a node of a cluster, and the program takes it for a single server: keys of other nodes are refused (MOVED)")
+		return Bad(Fail, "name two or more nodes, SECKILL_REDIS_ADDRS=host1:port,host2:port, so that the program uses a cluster client",
+			"this is a cluster node, but the program treats it as a single server: keys of other nodes are refused (MOVED)")
 	case !n.Cluster:
-		return Good("it is no node of a cluster")
+		return Good("not a cluster node")
 	case !enabled:
-		return Bad(Fail, "name one server in SECKILL_REDIS_ADDRS, or make a cluster of them: redis-cli --cluster create",
-			"several addresses are a cluster, but this server is none's node")
+		return Bad(Fail, "name one server in SECKILL_REDIS_ADDRS, or create a cluster: redis-cli --cluster create",
+			"several addresses mean a cluster, but this server is not a cluster node")
 	}
 	text, err := n.Client.ClusterInfo(ctx).Result()
 	switch {
 	case refused(err):
-		return Heard(Skipped, "ask the provider whether all slots are covered", "CLUSTER INFO is refused: ", err)
+		return Heard(Skipped, "confirm with the provider that all slots are covered", "CLUSTER INFO is refused: ", err)
 	case err != nil:
-		return Unanswered(err, redisCure(err))
+		return Unanswered(err, redisFix(err))
 	}
 	return clusterResult(parseInfo(text))
 }
@@ -324,7 +325,7 @@ func clusterResult(info map[string]string) Result {
 		return Bad(Fail, change, "cluster_state:%s, %s of %d slots are served", info["cluster_state"], info["cluster_slots_ok"], clusterSlots)
 	}
 	if info["cluster_slots_ok"] != strconv.Itoa(clusterSlots) {
-		return Bad(Fail, change, "%s of %d slots are served: the vouchers of the others cannot be sold in the lane queue", info["cluster_slots_ok"], clusterSlots)
+		return Bad(Fail, change, "%s of %d slots are served: lane queue cannot sell the vouchers of the other slots", info["cluster_slots_ok"], clusterSlots)
 	}
 	return Good("cluster_state:ok, all slots are served by %s masters", info["cluster_size"])
 }
@@ -333,7 +334,7 @@ func (n *redisNode) checkConnections(context.Context) Result {
 	text := n.config["maxclients"]
 	if text == "" {
 		if text = n.info["maxclients"]; text == "" {
-			return n.untold("CONFIG GET", "maxclients")
+			return n.unknown("CONFIG GET", "maxclients")
 		}
 	}
 	limit, need := atoi(text), n.Instances*n.Conns
@@ -344,17 +345,17 @@ func (n *redisNode) checkConnections(context.Context) Result {
 	return Good("maxclients %d: room for %d servers of up to %d connections", limit, limit/max(n.Conns, 1), n.Conns)
 }
 
-// idleLeast is the least timeout of idle connections that a quiet minute before a sale does not meet.
+// idleLeast is the shortest idle timeout in seconds that outlasts the quiet minutes before a sale.
 const idleLeast = 300
 
 func (n *redisNode) checkTimeout(context.Context) Result {
 	text, known := n.config["timeout"]
 	if !known {
-		return n.untold("CONFIG GET", "timeout (it should be 0)")
+		return n.unknown("CONFIG GET", "timeout (should be 0)")
 	}
 	if t := atoi(text); t > 0 && t < idleLeast {
 		return Bad(Warn, "CONFIG SET timeout 0, and in redis.conf",
-			"timeout %d: connections that were idle are closed, so the first buyers wait for new ones, or hear 503", t)
+			"timeout %d: idle connections are closed, so the first buyers wait for new ones or get 503", t)
 	}
 	return Good("timeout %s", text)
 }
@@ -362,12 +363,12 @@ func (n *redisNode) checkTimeout(context.Context) Result {
 func (n *redisNode) checkPassword(context.Context) Result {
 	switch {
 	case n.Password:
-		return Good("it asks for a password")
+		return Good("password required")
 	case isLoopback(n.Addr):
 		return Good("no password, on a loopback address")
 	}
 	return Bad(Warn, "requirepass in redis.conf and SECKILL_REDIS_PASSWORD (or ACL SETUSER default >password)",
-		"no password on %s: whoever reaches the port can give units away", n.Addr)
+		"no password on %s: anyone with access to the port can change stock", n.Addr)
 }
 
 func isLoopback(addr string) bool {
@@ -379,8 +380,8 @@ func isLoopback(addr string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Limits of the clock of Redis. Leases, stream ids and the ages of queued orders are all by its own clock; only the
-// reconciler's "older than 10 s" compares it with ours.
+// Limits of the clock difference. Leases, stream IDs and the ages of queued orders all use the clock of Redis. Only the
+// reconciler's limit of 10 s compares it with the local clock.
 const (
 	redisSkewWarn = 2 * time.Second
 	redisSkewFail = 10 * time.Second
@@ -390,17 +391,17 @@ func (n *redisNode) checkClock(ctx context.Context) Result {
 	found, err := measureSkew(ctx, n.Now, func(ctx context.Context) (time.Time, error) { return n.Client.Time(ctx).Result() })
 	switch {
 	case refused(err):
-		return Heard(Skipped, "ACL SETUSER default +time: the locks use it, too", "TIME is refused: ", err)
+		return Heard(Skipped, "ACL SETUSER default +time, which the locks use", "TIME is refused: ", err)
 	case err != nil:
-		return Unanswered(err, redisCure(err))
+		return Unanswered(err, redisFix(err))
 	}
-	return found.result(redisSkewWarn, redisSkewFail, "ages of queued orders are wrong by as much, and the reconciler takes young ones for old")
+	return found.result(redisSkewWarn, redisSkewFail, "the ages of queued orders are wrong by as much, and the reconciler reports recent orders as stuck")
 }
 
 func (n *redisNode) checkLatency(ctx context.Context) Result {
 	median, err := probe(ctx, func(ctx context.Context) error { return n.Client.Ping(ctx).Err() })
 	if err != nil {
-		return Unanswered(err, redisCure(err))
+		return Unanswered(err, redisFix(err))
 	}
-	return latency(median, "an order in the lane lock waits for several of them, one in the lane queue for one", "run the servers beside Redis")
+	return latency(median, "an order waits for several of them in lane lock, for one in lane queue", "run the servers near Redis")
 }

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// How each database tells whether goose's table is there. Goose itself is not asked: it would make the table.
+// These queries test whether goose's table exists. Calling goose itself would create it.
 const (
 	mysqlTables  = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
 	sqliteTables = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'"
 )
 
-func checkSchema(ctx context.Context, pool *sql.DB, tables string, known []int64, cure func(error) string) Result {
+func checkSchema(ctx context.Context, pool *sql.DB, tables string, known []int64, fix func(error) string) Result {
 	applied, err := appliedMigrations(ctx, pool, tables)
 	if err != nil {
-		return Unanswered(err, cure(err))
+		return Unanswered(err, fix(err))
 	}
 	return schemaResult(applied, known)
 }
@@ -35,16 +35,16 @@ func schemaResult(applied, known []int64) Result {
 	}
 	switch {
 	case len(newer) > 0:
-		return Bad(Fail, "run the version of seckill that made it, or a newer one",
-			"the schema has %d migrations that this program does not know (the newest: %d)", len(newer), slices.Max(newer))
+		return Bad(Fail, "run the version of seckill that created the schema, or a newer one",
+			"the schema has %d migrations unknown to this program (newest: %d)", len(newer), slices.Max(newer))
 	case len(pending) > 0:
-		return Bad(Warn, "seckill migrate up, well before the sale (a server that starts does it, too)",
-			"%d of %d migrations are pending, the first is %d", len(pending), len(known), pending[0])
+		return Bad(Warn, "seckill migrate up, well before the sale (a starting server does the same)",
+			"%d of %d migrations are pending, starting with %d", len(pending), len(known), pending[0])
 	}
 	return Good("the schema is at the program's version, %d", slices.Max(known))
 }
 
-// Applied reads the versions of the schema, of the dialect mysql or sqlite; none if there is no schema. It makes nothing.
+// Applied returns the applied schema versions; none if there is no schema. dialect is mysql or sqlite. It is read-only.
 func Applied(ctx context.Context, pool *sql.DB, dialect string) ([]int64, error) {
 	if dialect == "sqlite" {
 		return appliedMigrations(ctx, pool, sqliteTables)
@@ -52,7 +52,7 @@ func Applied(ctx context.Context, pool *sql.DB, dialect string) ([]int64, error)
 	return appliedMigrations(ctx, pool, mysqlTables)
 }
 
-// appliedMigrations is Applied with the query that looks for goose's table.
+// appliedMigrations is Applied with the query that tests for goose's table.
 func appliedMigrations(ctx context.Context, pool *sql.DB, tables string) ([]int64, error) {
 	var n int
 	if err := pool.QueryRowContext(ctx, tables).Scan(&n); err != nil || n == 0 {
@@ -60,9 +60,9 @@ func appliedMigrations(ctx context.Context, pool *sql.DB, tables string) ([]int6
 	}
 	rows, err := pool.QueryContext(ctx, "SELECT version_id, is_applied FROM goose_db_version WHERE version_id > 0 ORDER BY id")
 	if err != nil {
-		return nil, fmt.Errorf("read the schema's version: %w", err)
+		return nil, fmt.Errorf("read the schema version: %w", err)
 	}
-	defer func() { _ = rows.Close() }() // Err says what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	var versions []int64
 	for rows.Next() {
 		var version int64

@@ -10,19 +10,20 @@ import (
 	"path/filepath"
 )
 
-// SQLite is the embedded database and its data directory.
+// SQLite describes the embedded database and its data directory.
 type SQLite struct {
-	// Pool is the program's own; nil with an error in Err. fs.ErrNotExist: there is no database yet.
+	// Pool is opened as the server opens it. If that failed, Pool is nil and Err has the error; fs.ErrNotExist means
+	// that there is no database yet.
 	Pool *sql.DB
 	Err  error
 
 	Dir        string
-	Database   string   // its file in Dir
-	Secrets    []string // other files in Dir that nobody else may read
+	Database   string   // file name in Dir
+	Secrets    []string // other files in Dir that only the owner may read
 	Migrations []int64
 }
 
-// Groups returns the checks. Nobody is asked before they run.
+// Groups returns the checks. It does no I/O itself.
 func (s SQLite) Groups() []Group {
 	return []Group{
 		{Reach: Check{Name: "database.reachable", Run: s.reach}, Checks: bind(&s, []rule[*SQLite]{
@@ -39,27 +40,27 @@ func (s SQLite) Groups() []Group {
 func (s *SQLite) reach(ctx context.Context) Result {
 	err := s.Err
 	if errors.Is(err, fs.ErrNotExist) {
-		return Result{Status: Skipped, Found: "there is no database in " + s.Dir + " yet: the first start makes it"}
+		return Result{Status: Skipped, Found: "there is no database in " + s.Dir + " yet: the first start creates it"}
 	}
 	if err == nil {
 		err = s.Pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_master").Scan(new(int))
 	}
 	if err != nil {
-		return Unanswered(err, "see that "+filepath.Join(s.Dir, s.Database)+" is a database of this program, and readable")
+		return Unanswered(err, "make sure that "+filepath.Join(s.Dir, s.Database)+" is readable and a database of this program")
 	}
-	return Good("it answers")
+	return Good("reachable")
 }
 
-// cure says what to do about a database that answered before.
-func (s *SQLite) cure(error) string {
-	return "see who holds the database: fuser " + filepath.Join(s.Dir, s.Database)
+// fix returns the advice for a database that answered before and fails now.
+func (s *SQLite) fix(error) string {
+	return "find the process that locks the database: fuser " + filepath.Join(s.Dir, s.Database)
 }
 
 func (s *SQLite) checkSchema(ctx context.Context) Result {
-	return checkSchema(ctx, s.Pool, sqliteTables, s.Migrations, s.cure)
+	return checkSchema(ctx, s.Pool, sqliteTables, s.Migrations, s.fix)
 }
 
-// synchronousFull is the least that puts a commit on disk before it is answered.
+// synchronousFull is the lowest level at which a commit is on disk when it returns.
 const synchronousFull = 2
 
 func (s *SQLite) checkJournal(ctx context.Context) Result {
@@ -71,25 +72,28 @@ func (s *SQLite) checkJournal(ctx context.Context) Result {
 	}
 	switch {
 	case err != nil:
-		return Unanswered(err, s.cure(err))
+		return Unanswered(err, s.fix(err))
 	case mode != "wal":
-		return Bad(Fail, "put "+s.Dir+" on a local disk: SQLite keeps no write-ahead log on a network's", "journal_mode %s, not wal: readers and buyers hold each other up", mode)
+		return Bad(Fail, "put "+s.Dir+" on a local disk: SQLite has no write-ahead log on network file systems",
+			"journal_mode %s, not wal: readers and writers block each other", mode)
 	case synchronous < synchronousFull:
-		return Bad(Fail, "a build of this program that opens it with synchronous=FULL", "synchronous %d: orders that were answered 201 are lost when the machine loses power", synchronous)
+		return Bad(Fail, "use a build of this program that opens it with synchronous=FULL",
+			"synchronous %d: a power failure loses orders that were answered 201", synchronous)
 	}
-	return Good("journal_mode wal, synchronous %d: a commit is on disk", synchronous)
+	return Good("journal_mode wal, synchronous %d: commits are on disk", synchronous)
 }
 
-// checkPermissions looks at what is in the directory: phone numbers, sessions, the signing secret.
+// checkPermissions checks the access rights of the directory, which holds phone numbers, sessions and the signing
+// secret.
 func (s *SQLite) checkPermissions(context.Context) Result {
 	dir, err := os.Stat(s.Dir)
 	if err != nil {
-		return Result{Status: Skipped, Found: s.Dir + " is not there yet: the first start makes it, for its own eyes only"}
+		return Result{Status: Skipped, Found: s.Dir + " does not exist yet: the first start creates it with mode 0700"}
 	}
 	for _, name := range append([]string{s.Database, s.Database + "-wal"}, s.Secrets...) {
 		path := filepath.Join(s.Dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			return Bad(Fail, "chmod 600 "+path, "%s has mode %s: others may read it", name, octal(info.Mode()))
+			return Bad(Fail, "chmod 600 "+path, "%s has mode %s: other users may read it", name, octal(info.Mode()))
 		}
 	}
 	if dir.Mode().Perm()&0o077 != 0 {
@@ -100,7 +104,8 @@ func (s *SQLite) checkPermissions(context.Context) Result {
 
 func octal(mode fs.FileMode) string { return fmt.Sprintf("%04o", mode.Perm()) }
 
-// Free disk space. An order takes about 300 bytes with its indexes, the write-ahead log some times that.
+// Thresholds of free disk space. An order takes about 300 bytes with its indexes, and the write-ahead log a few times
+// that.
 const (
 	diskWarn = 1 << 30
 	diskFail = 100 << 20
@@ -113,7 +118,7 @@ func (s *SQLite) checkDisk(context.Context) Result {
 	}
 	free, err := freeDisk(dir)
 	if err != nil {
-		return Heard(Skipped, "", "the free space cannot be told: ", err)
+		return Heard(Skipped, "", "the free space cannot be determined: ", err)
 	}
 	return diskResult(dir, free)
 }
@@ -122,9 +127,9 @@ func diskResult(dir string, free uint64) Result {
 	found := fmt.Sprintf("%d MiB free in %s", free>>20, dir)
 	switch {
 	case free < diskFail:
-		return Bad(Fail, "make room, or set SECKILL_DATA_DIR to a larger disk", "%s: nothing is sold once it is full", found)
+		return Bad(Fail, "free disk space, or set SECKILL_DATA_DIR to a larger disk", "%s: sales stop when the disk is full", found)
 	case free < diskWarn:
-		return Bad(Warn, "make room, or set SECKILL_DATA_DIR to a larger disk", "%s", found)
+		return Bad(Warn, "free disk space, or set SECKILL_DATA_DIR to a larger disk", "%s", found)
 	}
 	return Good("%s", found)
 }

@@ -1,5 +1,5 @@
-// Package rush is a crowd of buyers: it creates a sale on a running server, sends everybody at once, and checks
-// through the public API that what the buyers were told is true.
+// Package rush simulates the load of a flash sale: it creates a sale on a running server, lets many buyers order
+// concurrently, and checks the answers against the state that the public API shows afterwards.
 package rush
 
 import (
@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// Client speaks the API of one server. It is safe for concurrent use.
+// Client calls the API of one server. It is safe for concurrent use.
 type Client struct {
 	base string
 	http *http.Client
 }
 
-// requestTimeout is far above the 5 s within which the server promises an answer.
+// requestTimeout bounds one request. It is far above the 5 s within which the server promises an answer.
 const requestTimeout = 30 * time.Second
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds the body of an answer, in bytes.
 const maxAnswer = 1 << 20
 
-// NewClient makes a client for the server at base, such as http://127.0.0.1:8080, with up to conns connections.
+// NewClient returns a client for the server at base, such as http://127.0.0.1:8080, with up to conns connections.
 func NewClient(base string, conns int) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -45,7 +45,7 @@ func NewClient(base string, conns int) (*Client, error) {
 	}, nil
 }
 
-// Close drops the idle connections.
+// Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Problem is an error answer of the server (RFC 9457).
@@ -63,7 +63,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
 }
 
-// do sends one request and decodes a 2xx answer into out (nil: not wanted). Other answers are *Problem.
+// do sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
 func (c *Client) do(ctx context.Context, method, path, token string, in, out any) (http.Header, error) {
 	var body io.Reader
 	if in != nil {
@@ -75,13 +75,13 @@ func (c *Client) do(ctx context.Context, method, path, token string, in, out any
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return nil, fmt.Errorf("build request: %w", err)
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	if method == http.MethodPost {
-		req.Header.Set("Prefer", "wait=3") // a queued order: wait for its outcome
+		req.Header.Set("Prefer", "wait=3") // for a queued order: wait up to 3 s for its outcome
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Client) do(ctx context.Context, method, path, token string, in, out any
 func newProblem(res *http.Response, text []byte) *Problem {
 	var p Problem
 	if json.Unmarshal(text, &p) != nil || p.Code == "" {
-		p.Code = "http_" + strconv.Itoa(res.StatusCode) // a proxy's answer, not the server's
+		p.Code = "http_" + strconv.Itoa(res.StatusCode) // the answer of a proxy, not of the server
 	}
 	p.Status = res.StatusCode
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
@@ -115,12 +115,12 @@ func newProblem(res *http.Response, text []byte) *Problem {
 	return &p
 }
 
-// Login logs a phone in with the code that a server in demo mode tells, and returns the access token. It waits when
-// the server says that it is asked too often.
+// Login logs a phone in with the code that a server in demo mode returns, and returns the access token. It retries
+// while the server answers rate_limited.
 func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 	var header http.Header
 	limited := []string{"rate_limited"}
-	err := patiently(ctx, limited, func() (err error) {
+	err := retryOn(ctx, limited, func() (err error) {
 		header, err = c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, nil)
 		return err
 	})
@@ -129,20 +129,21 @@ func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 	}
 	code := header.Get("X-Demo-Code")
 	if code == "" {
-		return "", errors.New("the server does not tell login codes: it is not in demo mode (SECKILL_DEMO)")
+		return "", errors.New("the server returns no login code: it is not in demo mode (SECKILL_DEMO)")
 	}
 	var login struct {
 		AccessToken string `json:"access_token"`
 	}
-	err = patiently(ctx, limited, func() error {
+	err = retryOn(ctx, limited, func() error {
 		_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", map[string]string{"phone": phone, "code": code}, &login)
 		return err
 	})
 	return login.AccessToken, err
 }
 
-// patiently repeats what the server answers with one of the codes, after the time that it names.
-func patiently(ctx context.Context, codes []string, f func() error) error {
+// retryOn repeats f while the server answers with one of the codes, after the time in Retry-After, up to maxTries
+// times.
+func retryOn(ctx context.Context, codes []string, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
 		var p *Problem
@@ -157,26 +158,26 @@ func patiently(ctx context.Context, codes []string, f func() error) error {
 	}
 }
 
-// Accepts says whether the server takes the token for one that it signed, whoever it is for.
+// Accepts reports whether the server accepts the signature of the token, whether or not its user exists.
 func (c *Client) Accepts(ctx context.Context, token string) bool {
 	_, err := c.Orders(ctx, token)
 	return err == nil
 }
 
-// Knows says whether the server accepts the token and has its user.
+// Knows reports whether the server accepts the token and has its user.
 func (c *Client) Knows(ctx context.Context, token string) bool {
 	_, err := c.do(ctx, http.MethodGet, "/api/v1/me", token, nil, nil)
 	return err == nil
 }
 
-// Voucher is what a buyer sees of a sale.
+// Voucher is the public view of a sale.
 type Voucher struct {
 	ID    string `json:"id"`
 	Stock int64  `json:"stock"`
 	State string `json:"state"`
 }
 
-// CreateSale publishes a seckill voucher of stock units whose window is open for an hour.
+// CreateSale publishes a seckill voucher with stock units. Its sale is open for an hour from now.
 func (c *Client) CreateSale(ctx context.Context, adminToken string, stock int64) (Voucher, error) {
 	now := time.Now().UTC()
 	var v Voucher
@@ -209,16 +210,17 @@ func (c *Client) Logout(ctx context.Context, token string) error {
 	return err
 }
 
-// Order is what a buyer sees of an order.
+// Order is a buyer's view of an order.
 type Order struct {
 	ID        string `json:"id"`
 	UserID    string `json:"user_id"`
 	VoucherID string `json:"voucher_id"`
 	Status    string `json:"status"`
-	Reason    string `json:"reason"` // of a failed order
+	Reason    string `json:"reason"` // why a failed order failed
 }
 
-// holdsUnit says whether the order takes a unit off the stock of the sale. One that waits in the queue does not yet.
+// holdsUnit reports whether the order is active, which means that it holds a unit of the stock. A queued order does
+// not.
 func (o Order) holdsUnit() bool {
 	switch o.Status {
 	case "cancelled", "refunded", "failed", Queued:
@@ -227,7 +229,7 @@ func (o Order) holdsUnit() bool {
 	return true
 }
 
-// Queued is the status of an order that waits for the database; its answer has only id and status.
+// Queued is the status of an order that is not committed yet. Its answer has only an ID and the status.
 const Queued = "queued"
 
 // Place orders one unit.

@@ -12,38 +12,39 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxTries bounds how often a buyer presses again after an answer that says "try again".
+// maxTries bounds the requests of one buyer.
 const maxTries = 30
 
-// Crowd is who buys what where.
+// Crowd is a group of buyers with the sale that they order from.
 type Crowd struct {
-	Clients   []*Client // several servers of one system are used in turn
+	Clients   []*Client // servers of one system, used in turn
 	VoucherID string
-	Stock     int64    // of the sale before anybody bought
-	Tokens    []string // one buyer each
-	Parallel  int      // buyers at once
-	// Progress is called about once a second, if it is not nil.
+	Stock     int64    // initial stock of the sale
+	Tokens    []string // access tokens, one per buyer
+	Parallel  int      // concurrent buyers
+	// Progress, if not nil, is called about once a second with the numbers of buyers that are done and of orders.
 	Progress func(done, orders int)
 }
 
-// Answer is how a buyer's rush ended.
+// Answer is the final result of one buyer.
 type Answer struct {
-	Order   Order         // when Code is "ok"
-	Code    string        // "ok", or the code of the last answer; "no_answer" if none came
-	OrderID string        // the order that a duplicate_order named
-	Latency time.Duration // of the last press
-	After   time.Duration // since the rush began
+	Order   Order         // set if Code is "ok"
+	Code    string        // "ok", or the code of the last answer; "no_answer" if there was none
+	OrderID string        // the order named by a duplicate_order
+	Latency time.Duration // of the last request
+	After   time.Duration // time from the start of Run to the final result
 	Tries   int
 }
 
-// Report is what the crowd saw.
+// Report holds the results of all buyers.
 type Report struct {
 	Answers []Answer       // in the order of the tokens
-	Codes   map[string]int // all answers by code, also those after which a buyer tried again
+	Codes   map[string]int // number of answers by code, including those that were retried
 	Elapsed time.Duration
 }
 
-// Run sends every buyer once. A buyer who is told to try again does so after the time the server names.
+// Run places one order per buyer. Answers that leave the outcome open are retried after the time in Retry-After. If ctx
+// ends, buyers stop retrying.
 func (c *Crowd) Run(ctx context.Context) *Report {
 	r := &Report{Answers: make([]Answer, len(c.Tokens)), Codes: map[string]int{}}
 	var (
@@ -70,7 +71,7 @@ func (c *Crowd) Run(ctx context.Context) *Report {
 			return nil
 		})
 	}
-	_ = group.Wait() // no buyer returns an error
+	_ = group.Wait() // the functions return no errors
 	r.Elapsed = time.Since(start)
 	stop()
 	return r
@@ -98,7 +99,7 @@ func (c *Crowd) report(done, orders *atomic.Int64) (stop func()) {
 	return func() { close(quit); wg.Wait() }
 }
 
-// buy presses the button until there is a final answer.
+// buy repeats one buyer's order until the answer is final.
 func (c *Crowd) buy(ctx context.Context, client *Client, token string, count func(string)) Answer {
 	var a Answer
 	for a.Tries = 1; ; a.Tries++ {
@@ -131,16 +132,17 @@ func (c *Crowd) buy(ctx context.Context, client *Client, token string, count fun
 	}
 }
 
-// patience bounds how long a buyer watches a queued order, and watchEvery how often he looks.
 const (
-	patience   = 2 * time.Minute
+	// watchTimeout bounds the polling of one queued order.
+	watchTimeout = 2 * time.Minute
+	// watchEvery is the polling interval.
 	watchEvery = 50 * time.Millisecond
 )
 
-// watch looks after a queued order until it is decided. One that the server lost with its Redis does not exist any
-// more, and the buyer presses again.
+// watch polls a queued order until it is decided. An order that the server lost together with its Redis is not found
+// any more; its code is lost.
 func (c *Crowd) watch(ctx context.Context, client *Client, token string, queued Order) (code string, o Order) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	for {
 		o, err := client.Order(ctx, token, queued.ID)
@@ -163,10 +165,10 @@ func (c *Crowd) watch(ctx context.Context, client *Client, token string, queued 
 	}
 }
 
-// lost is a queued order that is gone, or that the server could not store.
+// lost is the code of a queued order that no longer exists or that the server could not store.
 const lost = "lost"
 
-// tryAgain says whether an answer leaves open what will become of the buyer.
+// tryAgain reports whether an answer leaves the outcome open.
 func tryAgain(code string) bool {
 	switch code {
 	case "order_in_progress", "rate_limited", "overloaded", "unavailable", "no_answer", lost:
@@ -175,7 +177,7 @@ func tryAgain(code string) bool {
 	return false
 }
 
-// Percentile returns the latency that p percent of the buyers did not exceed.
+// Percentile returns the latency that p percent of the buyers did not exceed, by the nearest rank; 0 without answers.
 func (r *Report) Percentile(p int) time.Duration {
 	if len(r.Answers) == 0 {
 		return 0
@@ -188,7 +190,7 @@ func (r *Report) Percentile(p int) time.Duration {
 	return all[max((len(all)*p+99)/100-1, 0)] // nearest rank
 }
 
-// Orders counts the buyers who were answered with an order, and says when the last of them was.
+// Orders returns the number of buyers with an order, and the time from the start until the last of them had it.
 func (r *Report) Orders() (n int, last time.Duration) {
 	for _, a := range r.Answers {
 		if a.Code == "ok" {
@@ -199,14 +201,16 @@ func (r *Report) Orders() (n int, last time.Duration) {
 	return n, last
 }
 
-// Verdict is one promise of the server, held against what the crowd saw and what the server shows afterwards.
+// Verdict is the check of one invariant against the answers and the state of the server afterwards.
 type Verdict struct {
-	Promise string
-	Holds   bool
-	Detail  string
+	ID     string // such as "I1"
+	Title  string // such as "No oversell"
+	Holds  bool
+	Detail string // the numbers that were compared
 }
 
-// Check reads the books through the public API: the sale, and the orders of every buyer.
+// Check reads the sale and the orders of every buyer through the public API, and compares them with the answers. The
+// stock of a sale may be cached, so broken invariants are checked again for up to 1.1 s.
 func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
 	held, err := c.held(ctx)
 	if err != nil {
@@ -214,7 +218,7 @@ func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
 	}
 	for end := time.Now().Add(stockAge); ; {
 		var v Voucher
-		err := patiently(ctx, busy, func() (err error) {
+		err := retryOn(ctx, busy, func() (err error) {
 			v, err = c.Clients[0].Voucher(ctx, c.VoucherID)
 			return err
 		})
@@ -229,13 +233,13 @@ func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
 	}
 }
 
-// stockAge is more than the age that the stock in an answer may have.
+// stockAge exceeds the age of the stock in an answer.
 const stockAge = 1100 * time.Millisecond
 
-// busy are the answers of a server that will say the same, in a moment, as it would have said now.
+// busy are the codes of temporary failures, after which a read is repeated.
 var busy = []string{"unavailable", "overloaded"}
 
-// held reads the active orders of this sale, by buyer.
+// held returns the active orders of this sale, by buyer.
 func (c *Crowd) held(ctx context.Context) ([][]Order, error) {
 	held := make([][]Order, len(c.Tokens))
 	group, ctx := errgroup.WithContext(ctx)
@@ -243,7 +247,7 @@ func (c *Crowd) held(ctx context.Context) ([][]Order, error) {
 	for i, token := range c.Tokens {
 		group.Go(func() error {
 			var orders []Order
-			err := patiently(ctx, busy, func() (err error) {
+			err := retryOn(ctx, busy, func() (err error) {
 				orders, err = c.Clients[i%len(c.Clients)].Orders(ctx, token)
 				return err
 			})
@@ -257,7 +261,7 @@ func (c *Crowd) held(ctx context.Context) ([][]Order, error) {
 }
 
 func (c *Crowd) verdicts(v Voucher, held [][]Order, r *Report) []Verdict {
-	var sold, greedy, untrue, left int64
+	var sold, greedy, untrue, soldOut int64
 	ids := map[string]bool{}
 	for i, orders := range held {
 		a := r.Answers[i]
@@ -274,16 +278,16 @@ func (c *Crowd) verdicts(v Voucher, held [][]Order, r *Report) []Verdict {
 			untrue++
 		}
 		if a.Code == "sold_out" {
-			left++
+			soldOut++
 		}
 	}
-	undersold := left > 0 && v.Stock > 0
+	undersold := soldOut > 0 && v.Stock > 0
 	return []Verdict{
-		{"I1 no oversell", sold <= c.Stock, fmt.Sprintf("%d sold of %d", sold, c.Stock)},
-		{"I2 one order per user", greedy == 0, fmt.Sprintf("%d users with more than one", greedy)},
-		{"I3 conservation", sold+v.Stock == c.Stock, fmt.Sprintf("%d sold + %d left = %d", sold, v.Stock, sold+v.Stock)},
-		{"I4 answers are true", untrue == 0, fmt.Sprintf("%d answers differ from the buyer's orders", untrue)},
-		{"I5 no undersell", !undersold, fmt.Sprintf("%d left, %d buyers heard sold_out", v.Stock, left)},
-		{"I6 order ids unique", int64(len(ids)) == sold, fmt.Sprintf("%d ids of %d orders", len(ids), sold)},
+		{"I1", "No oversell", sold <= c.Stock, fmt.Sprintf("%d sold of %d", sold, c.Stock)},
+		{"I2", "One order per user", greedy == 0, fmt.Sprintf("%d users with more than one", greedy)},
+		{"I3", "Conservation", sold+v.Stock == c.Stock, fmt.Sprintf("%d sold + %d left = %d", sold, v.Stock, sold+v.Stock)},
+		{"I4", "Answers are true", untrue == 0, fmt.Sprintf("%d answers differ from the buyer's orders", untrue)},
+		{"I5", "No undersell", !undersold, fmt.Sprintf("%d left, %d buyers answered sold_out", v.Stock, soldOut)},
+		{"I6", "Order IDs are unique", int64(len(ids)) == sold, fmt.Sprintf("%d IDs of %d orders", len(ids), sold)},
 	}
 }

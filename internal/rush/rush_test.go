@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeServer is a server that a test makes lie. It answers with what its functions return.
+// fakeServer answers with the results of its functions, which may be false.
 type fakeServer struct {
 	mu    sync.Mutex
 	tries map[string]int
 	place func(token string, try int) (status int, body any)
 	stock int64
 	held  map[string][]Order
-	// busy is how many reads are answered 503 at first.
+	// busy is the number of reads that are answered 503 first.
 	busy int
-	// watch answers GET /orders/{id}, in the lane queue.
+	// watch answers GET /orders/{id}, which lane queue needs.
 	watch func(id string) (int, any)
 }
 
@@ -62,7 +62,8 @@ func problem(status int, code string) (int, any) {
 	return status, Problem{Status: status, Code: code}
 }
 
-// run sends the buyers a, b and c to a sale of 2 units and returns the report and the promises that are broken.
+// run lets the buyers a, b and c order from a sale of 2 units. It returns the report and the IDs of the broken
+// invariants.
 func (f *fakeServer) run(t *testing.T) (*Report, []string) {
 	t.Helper()
 	f.tries = map[string]int{}
@@ -78,7 +79,7 @@ func (f *fakeServer) run(t *testing.T) (*Report, []string) {
 	var broken []string
 	for _, v := range verdicts {
 		if !v.Holds {
-			broken = append(broken, v.Promise[:2])
+			broken = append(broken, v.ID)
 		}
 	}
 	return r, broken
@@ -86,7 +87,7 @@ func (f *fakeServer) run(t *testing.T) (*Report, []string) {
 
 func order(id string) Order { return Order{ID: id, VoucherID: "7", Status: "pending_payment"} }
 
-// honest sells to a and b, and c hears sold_out.
+// honest sells to a and b, and answers c with sold_out.
 func honest() *fakeServer {
 	return &fakeServer{
 		held: map[string][]Order{"a": {order("1")}, "b": {order("2")}},
@@ -102,7 +103,8 @@ func honest() *fakeServer {
 	}
 }
 
-func TestHonestServer(t *testing.T) {
+func TestTrueAnswersBreakNoInvariant(t *testing.T) {
+	t.Parallel()
 	r, broken := honest().run(t)
 	require.Empty(t, broken)
 	orders, last := r.Orders()
@@ -112,8 +114,8 @@ func TestHonestServer(t *testing.T) {
 	require.GreaterOrEqual(t, r.Percentile(100), r.Percentile(50))
 }
 
-// TestLiesAreFound: each lie must break the promise that it breaks.
-func TestLiesAreFound(t *testing.T) {
+func TestFalseAnswersBreakTheirInvariants(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		lie  func(*fakeServer)
 		want []string
@@ -123,9 +125,10 @@ func TestLiesAreFound(t *testing.T) {
 		"a unit vanished":      {func(f *fakeServer) { delete(f.held, "b") }, []string{"I3", "I4"}},
 		"a unit was kept back": {func(f *fakeServer) { f.stock = 1; delete(f.held, "b") }, []string{"I4", "I5"}},
 		"one id twice":         {func(f *fakeServer) { f.held["b"] = []Order{order("1")} }, []string{"I4", "I6"}},
-		"cancelled, not told":  {func(f *fakeServer) { f.held["a"][0].Status = "cancelled" }, []string{"I3", "I4"}},
+		"cancelled silently":   {func(f *fakeServer) { f.held["a"][0].Status = "cancelled" }, []string{"I3", "I4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := honest()
 			tc.lie(f)
 			_, broken := f.run(t)
@@ -134,9 +137,10 @@ func TestLiesAreFound(t *testing.T) {
 	}
 }
 
-// TestQueuedOrdersAreWatched to their end: a's becomes an order after two looks, b's is lost and then could not be
-// stored, so b presses again, and c's fails because nothing is left. What failed or waits is no order: it holds nothing.
-func TestQueuedOrdersAreWatched(t *testing.T) {
+// The order of a is committed at the third poll. The first order of b is lost and the second could not be stored, so b
+// orders again. The order of c fails because the sale is sold out. Failed and queued orders hold no unit.
+func TestQueuedOrdersArePolled(t *testing.T) {
+	t.Parallel()
 	f := honest()
 	f.held["b"] = append(f.held["b"], Order{ID: "9", VoucherID: "7", Status: "failed"})
 	f.held["c"] = []Order{{ID: "3", VoucherID: "7", Status: "failed"}, {ID: "4", VoucherID: "7", Status: Queued}}
@@ -144,11 +148,11 @@ func TestQueuedOrdersAreWatched(t *testing.T) {
 	f.place = func(token string, try int) (int, any) {
 		return http.StatusAccepted, map[string]string{"order_id": queued[token][try-1], "status": Queued}
 	}
-	looks := map[string]int{}
+	polls := map[string]int{}
 	f.watch = func(id string) (int, any) {
-		looks[id]++
+		polls[id]++
 		switch {
-		case id == "1" && looks[id] < 3:
+		case id == "1" && polls[id] < 3:
 			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: Queued}
 		case id == "8":
 			return problem(http.StatusNotFound, "not_found")
@@ -161,20 +165,20 @@ func TestQueuedOrdersAreWatched(t *testing.T) {
 	}
 	r, broken := f.run(t)
 	require.Empty(t, broken)
-	require.Equal(t, 3, looks["1"])
+	require.Equal(t, 3, polls["1"])
 	require.Equal(t, map[string]int{Queued: 5, "ok": 2, lost: 2, "sold_out": 1}, r.Codes)
 }
 
-// TestVerdictIsPatient: a server that is busy for a moment is asked again.
-func TestVerdictIsPatient(t *testing.T) {
+func TestCheckRetriesBusyServer(t *testing.T) {
+	t.Parallel()
 	f := honest()
 	f.busy = 5
 	_, broken := f.run(t)
 	require.Empty(t, broken)
 }
 
-// TestBuyersTryAgain presses again after each answer that leaves the outcome open, and not after the others.
-func TestBuyersTryAgain(t *testing.T) {
+func TestOpenOutcomesAreRetried(t *testing.T) {
+	t.Parallel()
 	f := honest()
 	answer := f.place
 	f.place = func(token string, try int) (int, any) {
@@ -190,14 +194,16 @@ func TestBuyersTryAgain(t *testing.T) {
 	require.Equal(t, 1, r.Answers[2].Tries)
 }
 
-func TestNewClientRefusesWhatIsNoAddress(t *testing.T) {
+func TestNewClientRejectsInvalidAddress(t *testing.T) {
+	t.Parallel()
 	for _, base := range []string{"", "localhost:8080", "ftp://x", "http://"} {
 		_, err := NewClient(base, 1)
 		require.Error(t, err, base)
 	}
 }
 
-func TestProblemOfAProxy(t *testing.T) {
+func TestProxyErrorIsAProblem(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3")
 		w.WriteHeader(http.StatusBadGateway)

@@ -1,4 +1,4 @@
-// Package simtest is what the simulations of several packages share: the steps of a random walk, drawn by rapid.
+// Package simtest draws the steps of a random walk with rapid, for the simulations of several packages.
 package simtest
 
 import (
@@ -9,23 +9,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Step is something that may happen.
+// Step is one action of a random walk.
 type Step struct {
 	weight int
 	can    func() bool
 	Do     func(*rapid.T)
 }
 
-// NewStep makes a step that happens as often as its weight says, compared with the others, whenever it can; it always
-// can if can is nil.
+// NewStep returns a step that is drawn in proportion to its weight whenever can returns true. A nil can is always true.
 func NewStep(weight int, can func() bool, do func(*rapid.T)) Step {
 	return Step{weight: weight, can: can, Do: do}
 }
 
-// Next draws one of the steps that can happen now.
+// Next draws the name of a step that is possible now.
 func Next(t *rapid.T, steps map[string]Step) (name string) {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(steps)) { // the same order in every run: a seed repeats a walk
+	for _, name := range slices.Sorted(maps.Keys(steps)) { // sorted, so that a seed repeats its walk
 		if step := steps[name]; step.can == nil || step.can() {
 			names = append(names, slices.Repeat([]string{name}, step.weight)...)
 		}
@@ -33,7 +32,7 @@ func Next(t *rapid.T, steps map[string]Step) (name string) {
 	return Evenly(t, "what", names...)
 }
 
-// Evenly draws one of some. Rapid's own generators prefer the first.
+// Evenly draws one of the values with equal probability. Rapid's own generators prefer the first ones.
 func Evenly[T any](t *rapid.T, label string, some ...T) T {
 	if len(some) == 1 {
 		return some[0]

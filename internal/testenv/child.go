@@ -10,23 +10,22 @@ import (
 // child is one run of a server program.
 type child struct {
 	proc *os.Process
-	done chan struct{} // closed when the process has ended and was waited for
+	done chan struct{} // closed when the process has exited and was waited for
 }
 
-// startChild starts a program whose output is appended to the log file.
+// startChild starts a program and appends its output to the log file.
 //
-// One goroutine starts it, waits for it, and keeps its thread meanwhile: where
-// the kernel kills the child "when its parent dies", the parent is the thread,
-// and Go ends idle threads of other goroutines.
+// One goroutine starts the program and waits for it, locked to its thread: Pdeathsig kills the child when the thread
+// that started it ends, and the Go runtime may end other threads.
 func startChild(bin string, args []string, logPath string) (*child, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	// No context: the process outlives the call that starts it.
+	// No context: the process outlives this call.
 	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // findBinary looked it up by a fixed name
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "LC_ALL=C") // startFailed reads the log
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // startFailed parses the log
 	cmd.SysProcAttr = childAttr()
 	c := &child{done: make(chan struct{})}
 	started := make(chan error, 1)
@@ -39,7 +38,7 @@ func startChild(bin string, args []string, logPath string) (*child, error) {
 		c.proc = cmd.Process
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how a server ended is in its log
+			_ = cmd.Wait() // the log has the reason
 		}
 	}()
 	if err := <-started; err != nil {
@@ -49,7 +48,7 @@ func startChild(bin string, args []string, logPath string) (*child, error) {
 }
 
 func (c *child) kill() {
-	_ = c.proc.Kill() // fails when it has ended, which is just as well
+	_ = c.proc.Kill() // fails if the process has exited
 	<-c.done
 }
 

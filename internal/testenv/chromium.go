@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Chromium returns the path of a Chromium or Chrome for tests that look at pages. Without one they are skipped, or fail
-// where [EnvRequire] is 1.
+// Chromium returns the path of a Chromium or Chrome for tests of pages. If there is none, the test is skipped, or fails
+// if [EnvRequire] is 1.
 func Chromium(tb testing.TB) string {
 	tb.Helper()
 	var missing error

@@ -18,20 +18,20 @@ const (
 	clusterSlots = 16384
 )
 
-// RedisCluster is a Redis Cluster of three masters without replicas. Each node can be killed, paused and started
-// again; while one is down, so are its slots.
+// RedisCluster is a Redis Cluster of three masters without replicas. Each node can be killed, paused and restarted. The
+// slots of a node that is down are unavailable.
 type RedisCluster struct {
 	Nodes []*Redis
 }
 
-// StartRedisCluster starts a cluster for this test alone and stops it at cleanup. The args go to every node.
+// StartRedisCluster starts a private cluster and stops it at cleanup. args are passed to every node.
 func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
 	tb.Helper()
 	c := &RedisCluster{}
 	for range clusterNodes {
 		c.Nodes = append(c.Nodes, StartRedis(tb, append([]string{
 			"--cluster-enabled", "yes",
-			"--cluster-require-full-coverage", "no", // the death of one node is not the death of all
+			"--cluster-require-full-coverage", "no", // the other nodes keep serving if one is down
 			"--cluster-node-timeout", "2000",
 		}, args...)...))
 	}
@@ -43,8 +43,8 @@ func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
 	return c
 }
 
-// Client returns a client that is closed at cleanup. It sends every command once, follows redirections, and lets a
-// context end a command in flight; edits change its options before it is made.
+// Client returns a client that is closed at cleanup. It sends every command once and follows redirections, and a
+// context can end a command in flight. edits change its options first.
 func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	tb.Helper()
 	opts := &redis.ClusterOptions{MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
@@ -59,7 +59,7 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 	return rdb
 }
 
-// form shares out the slots and returns when every node knows who has which.
+// form assigns the slots to the nodes and returns when every node has the complete slot map.
 func (c *RedisCluster) form(ctx context.Context) error {
 	nodes := make([]*redis.Client, len(c.Nodes))
 	for i, n := range c.Nodes {
@@ -71,7 +71,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 		if err := rdb.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
 			return err
 		}
-		// Without an epoch of its own each, they may argue for seconds about who has the same.
+		// Nodes with the same epoch need seconds to resolve the conflict.
 		if err := rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 	return nil
 }
 
-// untilFormed waits until a node finds that the cluster is complete.
+// untilFormed waits until a node reports that the cluster is complete.
 func untilFormed(ctx context.Context, rdb *redis.Client) error {
 	for {
 		info, err := rdb.ClusterInfo(ctx).Result()

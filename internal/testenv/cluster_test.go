@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRedisCluster(t *testing.T) {
+func TestRedisClusterNodeCanBeKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	c := StartRedisCluster(t)
 	rdb := c.Client(t)
@@ -20,9 +20,9 @@ func TestRedisCluster(t *testing.T) {
 	for _, n := range c.Nodes {
 		keys, err := n.Client(t).DBSize(t.Context()).Result()
 		require.NoError(t, err)
-		require.Positive(t, keys, "every node has a part of the keys")
+		require.Positive(t, keys, "every node has some of the keys")
 	}
-	two := []string{"k1", "k2"} // of two slots
+	two := []string{"k1", "k2"} // in two slots
 	require.ErrorContains(t, rdb.MGet(t.Context(), two...).Err(), "CROSSSLOT")
 
 	c.Nodes[0].Kill()
@@ -35,7 +35,7 @@ func TestRedisCluster(t *testing.T) {
 	}
 	require.Positive(t, down)
 	require.Less(t, down, 30)
-	require.NoError(t, c.Nodes[0].Restart(), "it finds its cluster again")
+	require.NoError(t, c.Nodes[0].Restart(), "the node rejoins its cluster")
 	require.Eventually(t, func() bool {
 		for i := range 30 {
 			if rdb.Set(context.Background(), fmt.Sprint("k", i), i, 0).Err() != nil {

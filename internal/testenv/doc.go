@@ -1,45 +1,45 @@
-// Package testenv gives tests real servers: MariaDB and Redis processes of
-// their own, which can be killed, frozen and started again.
+// Package testenv gives tests real servers: private MariaDB and Redis processes that can be killed, paused and
+// restarted.
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //
 //	func TestOrders(t *testing.T) {
-//		store := open(t, testenv.MySQLDSN(t)) // a fresh, empty database
+//		store := open(t, testenv.MySQLDSN(t)) // a new, empty database
 //		...
 //	}
 //
-//	func TestAgainstBothRedises(t *testing.T) {
+//	func TestOnBothRedises(t *testing.T) {
 //		testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) { ... })
 //	}
 //
 // # Shared and private servers
 //
-// [SharedRedis] and [SharedMariaDB] start one server for the whole test process,
-// when the first test asks. Tests keep apart by database: every
-// [MariaDB.DSN] is a new database, and [EachRedis] hands out one Redis database
-// number after the other. Pub/sub channels, scripts and FLUSHALL know no
-// database numbers, so a test that needs those for itself, or that injects
-// faults, takes a private server from [StartRedis] or [StartMariaDB].
+// [SharedRedis] and [SharedMariaDB] start one server per test process, on first use. Tests are isolated by database:
+// every [MariaDB.DSN] is a new database, and [EachRedis] uses a new Redis database number each time. Pub/sub channels,
+// scripts and FLUSHALL are not limited to a database number. A test that needs these for itself, or that injects
+// faults, uses a private server from [StartRedis] or [StartMariaDB].
 //
-// [RunRedis] and [RunMariaDB] are the same without a test, for programs that
-// need a stack for a while.
+// [RunRedis] and [RunMariaDB] do the same without a test, for programs that need servers for some time.
 //
 // # Durability
 //
-// MariaDB runs with innodb_flush_log_at_trx_commit=1: what was committed is
-// there after Kill and Restart. Redis runs without persistence: Kill loses
-// everything, unless the test passes "--appendonly", "yes".
+// MariaDB runs with innodb_flush_log_at_trx_commit=1, so committed data survives Kill and Restart. Redis runs without
+// persistence and loses all data on Kill, unless the test passes "--appendonly", "yes".
 //
-// # Left-overs
+// # Ports
 //
-// Nothing outlives the test process. On Linux the kernel kills the servers when
-// the process dies, however it dies (elsewhere only the usual ways of ending
-// are covered). Folders of killed processes are removed by the next one that
+// A server keeps its port while it is down: a lock file reserves the port, for all test processes of the user, until
+// Stop or the end of the process.
+//
+// # Cleanup
+//
+// No server outlives its test process. On Linux the kernel kills the servers whenever the process ends; elsewhere they
+// are stopped only if the process ends regularly. Directories of killed processes are removed when the next process
 // starts a server.
 //
-// # What must be installed
+// # Required programs
 //
-// mariadbd with mariadb-install-db, redis-server, and for the pages a [Chromium]. A test that finds none is
-// skipped with a message, or fails where [EnvRequire] is 1. With [EnvMySQLDSN]
-// set, [MySQLDSN] uses that server instead of a MariaDB of its own.
+// The tests need mariadbd with mariadb-install-db, redis-server, and for the pages a [Chromium]. A test whose program
+// is missing is skipped with a message, or fails if [EnvRequire] is 1. If [EnvMySQLDSN] is set, [MySQLDSN] uses that
+// server and starts no MariaDB.
 package testenv

@@ -12,19 +12,19 @@ import (
 
 const (
 	folderPrefix = "seckill-testenv-"
-	// A Unix socket path has room for 103 bytes on macOS and 107 on Linux;
-	// what follows the folder's name here is shorter than 10.
+	// The path of a Unix socket has at most 103 bytes on macOS and 107 on Linux. The part after the directory is
+	// shorter than 10.
 	maxFolderPath = 90
 )
 
-// folder is a private temporary folder with a lock that this process holds:
-// a folder whose lock is free belongs to a process that was killed.
+// folder is a private temporary directory with a lock that this process holds. If the lock is free, the process that
+// created the directory was killed.
 type folder struct {
 	path string
 	lock *flock.Flock
 }
 
-// newFolder makes a folder, and removes those that dead processes left.
+// newFolder creates a directory and removes those of killed processes.
 func newFolder() (*folder, error) {
 	base, err := filepath.EvalSymlinks(os.TempDir()) // servers report resolved paths
 	if err != nil {
@@ -40,7 +40,7 @@ func newFolder() (*folder, error) {
 	}
 	f := &folder{path: path, lock: flock.New(filepath.Join(path, "lock"))}
 	if ok, err := f.lock.TryLock(); err != nil || !ok {
-		return nil, errors.Join(fmt.Errorf("lock %s (got it: %t): %w", path, ok, err), os.RemoveAll(path))
+		return nil, errors.Join(fmt.Errorf("lock %s (acquired: %t): %w", path, ok, err), os.RemoveAll(path))
 	}
 	return f, nil
 }
@@ -49,12 +49,11 @@ func (f *folder) remove() error {
 	return errors.Join(os.RemoveAll(f.path), f.lock.Close())
 }
 
-// sweep removes what killed processes left in base. Nothing depends on it, so
-// it keeps quiet about folders that it may not or cannot remove.
+// sweep removes the directories of killed processes in base. It ignores errors, because nothing depends on the removal.
 func sweep(base string) {
 	locks, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*", "lock"))
 	for _, path := range locks {
-		// Somebody who has just made a folder is about to lock it.
+		// A young directory may not be locked yet.
 		if info, err := os.Stat(path); err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}

@@ -12,25 +12,24 @@ import (
 )
 
 const (
-	// EnvRequire makes, when it is 1, a missing program a failure instead of a
-	// skipped test, so that CI cannot turn green by testing nothing.
+	// EnvRequire is the variable that, set to 1, makes a missing program fail the test instead of skipping it. CI sets
+	// it so that it cannot pass without testing anything.
 	EnvRequire = "SECKILL_TEST_REQUIRE"
-	// EnvMySQLDSN names an external MySQL or MariaDB server for [MySQLDSN], as a
-	// go-sql-driver DSN of a user who may create and drop databases.
+	// EnvMySQLDSN is the variable with the go-sql-driver DSN of an external MySQL or MariaDB server for [MySQLDSN]. Its
+	// user must be allowed to create and drop databases.
 	EnvMySQLDSN = "SECKILL_TEST_MYSQL_DSN"
 )
 
-// startTimeout bounds a start until the server answers. A start takes a
-// fraction of a second; the rest is for machines that do much else.
+// startTimeout bounds the time until a started server answers. A start takes a fraction of a second; the rest is
+// reserve for a busy machine.
 const startTimeout = 30 * time.Second
 
-// Main runs the tests of a package, stops the shared servers, runs the checks,
-// and exits. A failed check fails a run that was green, as in
+// Main runs the tests of a package, stops the shared servers, runs the checks and exits. A check that fails after
+// passing tests makes the run fail, as in
 //
 //	testenv.Main(m, func() error { return goleak.Find() })
 //
-// A package with a TestMain that cannot call Main loses nothing but the tidy
-// end: the shared servers die with the process.
+// A package whose TestMain cannot call Main still works: its shared servers end with the process.
 func Main(m *testing.M, checks ...func() error) {
 	code := m.Run()
 	if err := stopShared(); err != nil {
@@ -39,7 +38,7 @@ func Main(m *testing.M, checks ...func() error) {
 	}
 	for _, check := range checks {
 		if code != 0 {
-			break // a failed test leaves things behind; its own message matters more
+			break // a failed test may leave goroutines behind; its own message matters more
 		}
 		if err := check(); err != nil {
 			fmt.Fprintln(os.Stderr, "testenv: after the tests:", err)
@@ -54,8 +53,8 @@ var (
 	sharedMariaDB lazy[*MariaDB]
 )
 
-// SharedRedis returns the Redis that all tests of this process share. It must
-// not be killed, paused or flushed as a whole.
+// SharedRedis returns the Redis that all tests of this process share. Tests must not kill, pause or flush it as a
+// whole.
 func SharedRedis(tb testing.TB) *Redis {
 	tb.Helper()
 	r, err := sharedRedis.get(func(ctx context.Context) (*Redis, error) { return RunRedis(ctx) })
@@ -63,9 +62,8 @@ func SharedRedis(tb testing.TB) *Redis {
 	return r
 }
 
-// SharedMariaDB returns the MariaDB that all tests of this process share. It
-// must not be killed or paused. See [MySQLDSN] for tests that should also run
-// on an external server.
+// SharedMariaDB returns the MariaDB that all tests of this process share. Tests must not kill or pause it. Tests that
+// should also run on an external server use [MySQLDSN].
 func SharedMariaDB(tb testing.TB) *MariaDB {
 	tb.Helper()
 	m, err := sharedMariaDB.get(func(ctx context.Context) (*MariaDB, error) { return RunMariaDB(ctx) })
@@ -73,8 +71,8 @@ func SharedMariaDB(tb testing.TB) *MariaDB {
 	return m
 }
 
-// StartRedis starts a Redis for this test alone and stops it at cleanup. The
-// args follow the package's own and override them: "--appendonly", "yes".
+// StartRedis starts a private Redis and stops it at cleanup. args are appended to the default arguments and override
+// them, such as "--appendonly", "yes".
 func StartRedis(tb testing.TB, args ...string) *Redis {
 	tb.Helper()
 	r, err := RunRedis(tb.Context(), args...)
@@ -83,9 +81,8 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 	return r
 }
 
-// StartMariaDB starts a MariaDB for this test alone and stops it at cleanup.
-// The args follow the package's own and override them:
-// "--innodb-flush-log-at-trx-commit=0".
+// StartMariaDB starts a private MariaDB and stops it at cleanup. args are appended to the default arguments and
+// override them, such as "--innodb-flush-log-at-trx-commit=0".
 func StartMariaDB(tb testing.TB, args ...string) *MariaDB {
 	tb.Helper()
 	m, err := RunMariaDB(tb.Context(), args...)
@@ -102,7 +99,7 @@ func stopAtCleanup(tb testing.TB, s *server) {
 	})
 }
 
-// need skips or fails the test when a server could not be had.
+// need skips or fails the test if err is not nil: it skips if a program is missing and not required.
 func need(tb testing.TB, err error) {
 	tb.Helper()
 	if err == nil {
@@ -114,8 +111,8 @@ func need(tb testing.TB, err error) {
 	tb.Fatal(err)
 }
 
-// lazy is a server that starts when it is first asked for. A failed start is
-// remembered: trying again would only cost each test the same time-out.
+// lazy starts a server on first use. It remembers a failed start, because a retry would cost each test the same
+// timeout.
 type lazy[S interface{ Stop() error }] struct {
 	mu      sync.Mutex
 	tried   bool
@@ -127,8 +124,7 @@ func (l *lazy[S]) get(run func(context.Context) (S, error)) (S, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.tried {
-		// Not the context of the test that happens to be first: its end must
-		// not spoil the start for the others.
+		// The context of the first test would cancel the start for all others when that test ends.
 		l.running, l.err = run(context.Background())
 		l.tried = true
 	}

@@ -21,9 +21,8 @@ func TestMain(m *testing.M) {
 	Main(m, func() error { return goleak.Find() })
 }
 
-// TestServersDieWithTheProcess runs this test in another process, which starts
-// a server and is killed.
-func TestServersDieWithTheProcess(t *testing.T) {
+// The test runs itself in another process, which starts a server and is killed.
+func TestServersEndWithTheProcess(t *testing.T) {
 	const env = "TESTENV_START"
 	switch os.Getenv(env) {
 	case "redis":
@@ -36,12 +35,12 @@ func TestServersDieWithTheProcess(t *testing.T) {
 		select {}
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux ends the children of a killed process")
+		t.Skip("only Linux kills the children of a killed process")
 	}
 	SharedRedis(t)
 	SharedMariaDB(t)
 	for _, server := range []string{"redis", "mariadb"} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestServersDieWithTheProcess$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestServersEndWithTheProcess$")
 		cmd.Env = append(os.Environ(), env+"="+server)
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
@@ -89,7 +88,7 @@ func TestMissingProgramSkipsOrFails(t *testing.T) {
 	}
 }
 
-// fakeTB notes how a test ended.
+// fakeTB records how a test ended.
 type fakeTB struct {
 	testing.TB
 	ended string
@@ -113,7 +112,7 @@ func TestLazyStartsOnce(t *testing.T) {
 }
 
 func BenchmarkStart(b *testing.B) {
-	SharedMariaDB(b) // the template is there afterwards
+	SharedMariaDB(b) // creates the template
 	b.Run("mariadb", func(b *testing.B) {
 		for b.Loop() {
 			require.NoError(b, StartMariaDB(b).Stop())

@@ -16,19 +16,16 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// MariaDB is a mariadbd process. Kill, Restart, Pause, Resume and Stop act on
-// the process and may be called from any goroutine.
+// MariaDB is a mariadbd process. Its methods are safe for concurrent use.
 type MariaDB struct {
 	*server
-	// Addr is host:port; it stays the same across Restart. User root logs in
-	// without a password.
+	// Addr is host:port. Restart does not change it. The user root has no password.
 	Addr string
 }
 
-// RunMariaDB starts a mariadbd with an empty data folder and returns when it
-// answers. ctx bounds the start only (as do 30 s); end it with Stop. The args
-// follow the package's own and override them. A missing program is an error
-// that wraps [exec.ErrNotFound].
+// RunMariaDB starts a mariadbd with an empty data directory and returns when it answers. ctx and a timeout of 30 s
+// bound only the start; the server runs until Stop. args are appended to the default arguments and override them. If
+// the program is missing, the error wraps [exec.ErrNotFound].
 func RunMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
 	bin, err := findBinary("mariadbd")
 	if err != nil {
@@ -36,7 +33,7 @@ func RunMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
 	}
 	template, err := dataTemplate(ctx, bin)
 	if err != nil {
-		return nil, fmt.Errorf("make an empty MariaDB data folder: %w", err)
+		return nil, fmt.Errorf("create an empty MariaDB data directory: %w", err)
 	}
 	dir, err := newFolder()
 	if err != nil {
@@ -58,29 +55,28 @@ func RunMariaDB(ctx context.Context, args ...string) (*MariaDB, error) {
 	return &MariaDB{server: s, Addr: s.addr()}, nil
 }
 
-// mariaDBArgs returns the arguments of every mariadbd: alone on this machine,
-// small, and durable.
+// mariaDBArgs returns the default arguments of mariadbd: private to this machine, small, and durable.
 func mariaDBArgs(s *server) []string {
 	args := []string{
-		"--no-defaults", // must be the first
+		"--no-defaults", // must come first
 		"--datadir=" + s.dataDir(),
 		"--tmpdir=" + filepath.Join(s.dir.path, "tmp"),
 		"--socket=" + filepath.Join(s.dir.path, "s"),
 		"--pid-file=" + filepath.Join(s.dir.path, "pid"),
-		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port), "--skip-name-resolve",
+		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port.number), "--skip-name-resolve",
 		"--skip-log-bin", "--performance-schema=OFF", "--max-connections=500",
 		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=1",
 		"--character-set-server=utf8mb4",
 	}
 	if os.Geteuid() == 0 {
-		args = append(args, "--user=root") // it refuses to run as root unless told to
+		args = append(args, "--user=root") // it refuses to run as root without this option
 	}
 	return append(args, innodbFiles...)
 }
 
 func (s *server) dataDir() string { return filepath.Join(s.dir.path, "data") }
 
-// mariaDBReady wants an answer from a server on the data folder of s.
+// mariaDBReady succeeds when a server with the data directory of s answers.
 func mariaDBReady(ctx context.Context, s *server, _ *child) error {
 	db, err := openAdmin(adminConfig(s.addr()))
 	if err != nil {
@@ -97,23 +93,21 @@ func mariaDBReady(ctx context.Context, s *server, _ *child) error {
 	return nil
 }
 
-// CreateDatabase creates an empty utf8mb4 database and returns its DSN for
-// go-sql-driver (TCP, user root, no parameters).
+// CreateDatabase creates an empty utf8mb4 database and returns its DSN for go-sql-driver (TCP, user root, no
+// parameters).
 func (m *MariaDB) CreateDatabase(ctx context.Context, name string) (string, error) {
 	return createDatabase(ctx, adminConfig(m.Addr), name)
 }
 
-// DSN creates an empty utf8mb4 database with a new name and returns its DSN for
-// go-sql-driver (TCP, user root, no parameters). The database is dropped at
-// cleanup if the server answers then.
+// DSN creates an empty utf8mb4 database with a new name and returns its DSN for go-sql-driver (TCP, user root, no
+// parameters). The database is dropped at cleanup if the server is running then.
 func (m *MariaDB) DSN(tb testing.TB) string {
 	tb.Helper()
 	return testDatabase(tb, adminConfig(m.Addr), m.answers)
 }
 
-// MySQLDSN is what tests against a real database use: the DSN of a fresh, empty
-// utf8mb4 database, dropped at cleanup, on the server that [EnvMySQLDSN] names
-// or else on [SharedMariaDB]. Parameters of the named DSN are kept.
+// MySQLDSN returns the DSN of a new, empty utf8mb4 database that is dropped at cleanup. It is on the server in
+// [EnvMySQLDSN], whose parameters are kept, or else on [SharedMariaDB].
 func MySQLDSN(tb testing.TB) string {
 	tb.Helper()
 	dsn := os.Getenv(EnvMySQLDSN)
@@ -129,7 +123,7 @@ func MySQLDSN(tb testing.TB) string {
 
 func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string {
 	tb.Helper()
-	// Random, because test processes meet on an external server.
+	// Random, because test processes share an external server.
 	name := "seckill_test_" + strings.ToLower(rand.Text()[:16])
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
 	defer cancel()
@@ -142,7 +136,7 @@ func testDatabase(tb testing.TB, cfg *mysql.Config, answers func() bool) string 
 			return
 		}
 		if err := dropDatabase(cfg, name); err != nil {
-			tb.Logf("database %s is left behind: %v", name, err)
+			tb.Logf("database %s was not dropped: %v", name, err)
 		}
 	})
 	return dsn
@@ -162,7 +156,7 @@ func createDatabase(ctx context.Context, cfg *mysql.Config, name string) (string
 	return cfg.FormatDSN(), nil
 }
 
-// dropDatabase does not wait for transactions that a test has left open.
+// dropDatabase drops a database. It waits at most 2 s for transactions that a test has left open.
 func dropDatabase(cfg *mysql.Config, name string) error {
 	cfg = cfg.Clone()
 	if cfg.Params == nil {
@@ -180,8 +174,7 @@ func dropDatabase(cfg *mysql.Config, name string) error {
 	return err
 }
 
-// adminConfig says as little as possible: the code under test adds the
-// parameters that it needs.
+// adminConfig has no parameters, because the code under test adds those that it needs.
 func adminConfig(addr string) *mysql.Config {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr = "root", "tcp", addr
@@ -192,7 +185,7 @@ func adminConfig(addr string) *mysql.Config {
 func openAdmin(cfg *mysql.Config) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.DBName = ""
-	cfg.Logger = &mysql.NopLogger{} // while a server starts, the driver has much to say
+	cfg.Logger = &mysql.NopLogger{} // the driver logs every failed connection to a starting server
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err

@@ -9,16 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttr makes the kernel kill the child when the thread that started it
-// ends. A process group of its own keeps Ctrl-C away from it: whoever started
-// the server also stops it, in order.
+// childAttr makes the kernel kill the child when the thread that started it ends. Ctrl-C does not reach the child's own
+// process group, so the test process can stop it in order.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// freeze stops a child of this process or lets it go on. It returns when every
-// thread has stopped: the signal alone leaves the others some time, and on a
-// busy machine they answer a request in it.
+// freeze pauses or resumes a child of this process. A pause returns when every thread has stopped: after the signal
+// alone, threads may still answer requests for a while on a busy machine.
 func freeze(p *os.Process, paused bool) error {
 	if !paused {
 		return p.Signal(syscall.SIGCONT)
@@ -27,11 +25,11 @@ func freeze(p *os.Process, paused bool) error {
 		return err
 	}
 	for {
-		// Without WEXITED, the end of the child stays with the one who waits for it.
+		// Without WEXITED, the exit status stays available to the Wait of startChild.
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, p.Pid, &info, unix.WSTOPPED|unix.WNOHANG, nil)
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			return err // ECHILD: it has died
+			return err // ECHILD: the child has exited
 		}
 		if info.Signo != 0 {
 			return nil

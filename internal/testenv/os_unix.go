@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// childAttr leaves the child in the group of the test process: Ctrl-C ends
-// both. Nothing ends it when the test process is killed.
+// childAttr leaves the child in the process group of the test process, so that Ctrl-C ends both. If the test process is
+// killed, the child keeps running.
 func childAttr() *syscall.SysProcAttr { return nil }
 
 func freeze(p *os.Process, paused bool) error {

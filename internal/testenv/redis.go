@@ -15,24 +15,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisDatabases is how many tests can have a database number to themselves
-// before numbers are used again. An empty one costs some hundred bytes.
+// redisDatabases is the number of Redis databases, after which numbers are reused. An empty one takes a few hundred
+// bytes.
 const redisDatabases = 10_000
 
-// Redis is a redis-server process. Kill, Restart, Pause, Resume and Stop act
-// on the process and may be called from any goroutine.
+// Redis is a redis-server process. Its methods are safe for concurrent use.
 type Redis struct {
 	*server
-	// Addr is host:port; it stays the same across Restart.
+	// Addr is host:port. Restart does not change it.
 	Addr string
 
-	handedOut atomic.Int64 // database numbers, see database
+	handedOut atomic.Int64 // number of calls of database
 }
 
-// RunRedis starts a redis-server and returns when it answers. ctx bounds the
-// start only (as do 30 s); end it with Stop. The args follow the package's own,
-// which switch persistence off, and override them. A missing program is an
-// error that wraps [exec.ErrNotFound].
+// RunRedis starts a redis-server and returns when it answers. ctx and a timeout of 30 s bound only the start; the
+// server runs until Stop. args are appended to the default arguments, which disable persistence, and override them. If
+// the program is missing, the error wraps [exec.ErrNotFound].
 func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
 	bin, err := findBinary("redis-server")
 	if err != nil {
@@ -45,7 +43,7 @@ func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
 	ready := redisReady(password(args))
 	s := &server{bin: bin, dir: dir, ready: ready, args: func(s *server) []string {
 		return append([]string{
-			"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", dir.path,
+			"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path,
 			"--databases", strconv.Itoa(redisDatabases), "--save", "", "--appendonly", "no",
 		}, args...)
 	}}
@@ -55,8 +53,7 @@ func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
 	return &Redis{server: s, Addr: s.addr()}, nil
 }
 
-// password finds the one that the args set: without it nobody can ask whether
-// the data is loaded.
+// password returns the password in the arguments, which redisReady needs.
 func password(args []string) string {
 	i := slices.Index(args, "--requirepass")
 	if i < 0 || i+1 == len(args) {
@@ -65,11 +62,11 @@ func password(args []string) string {
 	return args[i+1]
 }
 
-// redisReady wants an answer from the process c, with its data loaded. (INFO
-// answers while Redis still loads, other commands do not.)
+// redisReady returns a check that succeeds when the process c answers and has loaded its data. Of the commands, INFO
+// works even while Redis loads.
 func redisReady(password string) func(context.Context, *server, *child) error {
 	return func(ctx context.Context, s *server, c *child) error {
-		// go-redis logs every refused connection, which is what a start begins with.
+		// go-redis logs every refused connection, and a starting server refuses the first ones.
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr())
 		if err != nil {
 			return err
@@ -94,9 +91,8 @@ func redisReady(password string) func(context.Context, *server, *child) error {
 	}
 }
 
-// Client returns a client for database 0 that is closed at cleanup. It sends
-// every command once and lets a context end a command in flight; edits change
-// its options before it is made.
+// Client returns a client for database 0 that is closed at cleanup. It sends every command once, and a context can end
+// a command in flight. edits change its options first.
 func (r *Redis) Client(tb testing.TB, edits ...func(*redis.Options)) *redis.Client {
 	tb.Helper()
 	opts := clientOptions(r.Addr)
@@ -108,17 +104,16 @@ func (r *Redis) Client(tb testing.TB, edits ...func(*redis.Options)) *redis.Clie
 	return rdb
 }
 
-// clientOptions: a fault test must see each command once and each failure at
-// once.
+// clientOptions returns options without retries: fault tests need every command sent once and every failure reported.
 func clientOptions(addr string) *redis.Options {
 	return &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
 }
 
-// database returns a client for an empty database number that no other test
-// has, as long as fewer than ten thousand are in use at a time.
+// database returns a client for an empty database number. No other test uses it while fewer than redisDatabases are in
+// use.
 func (r *Redis) database(tb testing.TB) *redis.Client {
 	tb.Helper()
-	n := 1 + int(r.handedOut.Add(1)-1)%(redisDatabases-1) // 0 is for those who ask for none
+	n := 1 + int(r.handedOut.Add(1)-1)%(redisDatabases-1) // clients without a number use 0
 	rdb := r.Client(tb, func(o *redis.Options) { o.DB = n })
 	if err := rdb.FlushDB(tb.Context()).Err(); err != nil {
 		tb.Fatalf("empty database %d: %v", n, err)
@@ -126,9 +121,8 @@ func (r *Redis) database(tb testing.TB) *redis.Client {
 	return rdb
 }
 
-// StartMiniredis starts a Redis inside the test process. It is stopped at
-// cleanup. Time passes in it, as in a real server and within 100 ms: by itself
-// miniredis never lets a key expire.
+// StartMiniredis starts a Redis inside the test process and stops it at cleanup. Its keys expire with a delay of up to
+// 100 ms; miniredis alone never expires a key.
 func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
 	tb.Helper()
 	m := miniredis.RunT(tb)
@@ -152,10 +146,9 @@ func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
 	return m
 }
 
-// EachRedis runs fn as the subtests "miniredis" and "redis", each with an empty
-// database that nobody else uses. More clients for the same database are made
-// from rdb.Options(). Use FLUSHDB, never FLUSHALL; pub/sub channels are shared
-// with the other tests of the process.
+// EachRedis runs fn as the subtests "miniredis" and "redis", each with an empty database of its own. rdb.Options()
+// serves to create more clients for the same database. Use FLUSHDB, never FLUSHALL. Pub/sub channels are shared with
+// the other tests of the process.
 func EachRedis(t *testing.T, fn func(t *testing.T, rdb *redis.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {

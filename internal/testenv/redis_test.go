@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRedisForgetsOverKill(t *testing.T) {
+func TestRedisLosesDataOnKill(t *testing.T) {
 	t.Parallel()
 	r := StartRedis(t)
 	rdb := r.Client(t)
@@ -28,7 +28,7 @@ func TestRedisArgsOverride(t *testing.T) {
 	r := StartRedis(t, "--appendonly", "yes", "--appendfsync", "always", "--requirepass", "secret")
 	rdb := r.Client(t, func(o *redis.Options) { o.Password = "secret" })
 	require.NoError(t, rdb.Set(t.Context(), "k", "v", 0).Err())
-	require.NoError(t, r.Restart(), "of a server that still runs")
+	require.NoError(t, r.Restart(), "restart of a running server")
 	v, err := rdb.Get(t.Context(), "k").Result()
 	require.NoError(t, err)
 	assert.Equal(t, "v", v)
@@ -50,8 +50,8 @@ func TestRedisPause(t *testing.T) {
 	require.NoError(t, rdb.Ping(t.Context()).Err())
 }
 
-func TestEachRedisIsEmptyAndTimePasses(t *testing.T) {
-	for range 2 { // the second round finds nothing of the first
+func TestEachRedisStartsEmptyAndExpiresKeys(t *testing.T) {
+	for range 2 { // the second round must not see the keys of the first
 		EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 			n, err := rdb.DBSize(t.Context()).Result()
 			require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestEachRedisIsEmptyAndTimePasses(t *testing.T) {
 	}
 }
 
-func TestDatabaseNumbersAreUsedAgain(t *testing.T) {
+func TestDatabaseNumbersAreReused(t *testing.T) {
 	r := StartRedis(t)
 	first := r.database(t)
 	require.NoError(t, first.Set(t.Context(), "k", "v", 0).Err())

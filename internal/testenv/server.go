@@ -5,60 +5,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 )
 
-// server is one server process, its folder and its port. The process may die
-// and come back; folder and port stay. Its methods are safe for concurrent use.
+// server is a server process with its directory and its port, which stay the same when the process is restarted. Its
+// methods are safe for concurrent use.
 type server struct {
 	bin  string
 	args func(s *server) []string
-	// ready asks the server whether it answers, and whether it is the
-	// process c: on a port that was taken, somebody else answers.
+	// ready returns nil if the server answers and is the process c. If the port was taken, another server answers.
 	ready func(ctx context.Context, s *server, c *child) error
 	dir   *folder
-	port  int
+	port  *port // reserved until Stop; nil before run
 
 	mu     sync.Mutex
 	child  *child
 	paused bool
 }
 
-// errPortTaken says that the server could not bind its port.
+// errPortTaken is returned if the server could not bind its port.
 var errPortTaken = errors.New("port is taken")
 
-// run starts s for the first time, on a port of its own choice. ctx bounds the
-// start, not the life of the server.
+// run starts s for the first time, on a free port. ctx bounds only the start.
 func (s *server) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		port, err := freePort(ctx)
+		port, err := reservePort(ctx)
 		if err != nil {
 			return err
 		}
 		s.port = port
 		err = s.start(ctx)
-		// Between freePort and the server's bind, another process may have
-		// taken the port.
+		// A process that does not use these locks may have taken the port after reservePort.
 		if errors.Is(err, errPortTaken) && ctx.Err() == nil {
+			if err := port.release(); err != nil {
+				return err
+			}
 			continue
 		}
 		return err
 	}
 }
 
-// Restart ends the process if it still runs, starts it again on the same port
-// with the same data, and waits until it answers (30 s at most).
+// Restart kills the process if it runs, starts it on the same port with the same data, and waits until it answers, at
+// most 30 s.
 func (s *server) Restart() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -67,7 +64,7 @@ func (s *server) Restart() error {
 	s.kill()
 	for {
 		err := s.start(ctx)
-		// The port is known to the clients, so it cannot change: wait for it.
+		// The clients have the address, so the port cannot change.
 		if errors.Is(err, errPortTaken) && sleep(ctx, 50*time.Millisecond) {
 			continue
 		}
@@ -75,27 +72,26 @@ func (s *server) Restart() error {
 	}
 }
 
-// Kill ends the process with SIGKILL, as a crash would, and returns when it is
-// gone. Killing a dead server does nothing.
+// Kill ends the process with SIGKILL, as a crash would, and returns when it has exited. The port stays reserved. Kill
+// does nothing if the process is not running.
 func (s *server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
 }
 
-// Pause freezes the process (SIGSTOP): connections stay open and new ones are
-// accepted by the kernel, but nothing answers until Resume. On Linux it returns
-// when the process stands still.
+// Pause stops the process with SIGSTOP. The kernel keeps its connections open and accepts new ones, but the server does
+// not answer until Resume. On Linux, Pause returns when all threads have stopped.
 func (s *server) Pause() error { return s.freeze(true) }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (s *server) Resume() error { return s.freeze(false) }
 
 func (s *server) freeze(paused bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.child.alive() {
-		return fmt.Errorf("%s on port %d is not running", filepath.Base(s.bin), s.port)
+		return fmt.Errorf("%s on port %d is not running", filepath.Base(s.bin), s.port.number)
 	}
 	if err := freeze(s.child.proc, paused); err != nil {
 		return fmt.Errorf("pause or resume %s: %w", filepath.Base(s.bin), err)
@@ -104,15 +100,19 @@ func (s *server) freeze(paused bool) error {
 	return nil
 }
 
-// Stop kills the process and removes its data. The server cannot be used again.
+// Stop kills the process, removes its data and releases its port. The server cannot be used again.
 func (s *server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
-	return s.dir.remove()
+	err := s.dir.remove()
+	if s.port != nil {
+		err = errors.Join(err, s.port.release())
+	}
+	return err
 }
 
-// answers tells whether the process runs and is not paused.
+// answers reports whether the process runs and is not paused.
 func (s *server) answers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,12 +126,11 @@ func (s *server) kill() {
 	s.child, s.paused = nil, false
 }
 
-func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *server) addr() string { return s.port.addr() }
 
 func (s *server) logPath() string { return filepath.Join(s.dir.path, "log") }
 
-// start starts the process and waits until it answers. Without success no
-// process is left.
+// start starts the process and waits until it answers. If it fails, the process has ended.
 func (s *server) start(ctx context.Context) error {
 	var logged int64
 	if info, err := os.Stat(s.logPath()); err == nil {
@@ -144,30 +143,29 @@ func (s *server) start(ctx context.Context) error {
 	for {
 		select {
 		case <-c.done:
-			return s.startFailed(logged, "it ended")
+			return s.startFailed(logged, "the process exited")
 		default:
 		}
-		last := s.ask(ctx, c)
+		last := s.checkReady(ctx, c)
 		if last == nil {
 			s.child, s.paused = c, false
 			return nil
 		}
 		if !sleep(ctx, 10*time.Millisecond) {
 			c.kill()
-			return s.startFailed(logged, fmt.Sprintf("it did not answer in time (%v)", last))
+			return s.startFailed(logged, fmt.Sprintf("no answer in time (%v)", last))
 		}
 	}
 }
 
-// ask asks once, for a second at most: a connection that was accepted and
-// forgotten must not use up all the time.
-func (s *server) ask(ctx context.Context, c *child) error {
+// checkReady calls ready with a timeout of 1 s, so that one unanswered connection does not use up the whole time.
+func (s *server) checkReady(ctx context.Context, c *child) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return s.ready(ctx, s, c)
 }
 
-// startFailed makes the error of a start, with what the server logged since.
+// startFailed returns the error of a failed start, with the end of the log. logged is the size of the log before.
 func (s *server) startFailed(logged int64, what string) error {
 	log, err := os.ReadFile(s.logPath())
 	if err != nil {
@@ -176,8 +174,8 @@ func (s *server) startFailed(logged int64, what string) error {
 		log = log[logged:]
 	}
 	err = fmt.Errorf("%s on port %d did not start: %s; its log ends:\n%s",
-		filepath.Base(s.bin), s.port, what, lastLines(log, 25))
-	// No exit code tells this apart; both servers log the C library's text.
+		filepath.Base(s.bin), s.port.number, what, lastLines(log, 25))
+	// There is no exit code for this case, but both servers log the error text of the C library.
 	if bytes.Contains(log, []byte("Address already in use")) {
 		return errors.Join(errPortTaken, err)
 	}
@@ -189,25 +187,7 @@ func lastLines(text []byte, n int) []byte {
 	return bytes.Join(lines[max(0, len(lines)-n):], []byte("\n"))
 }
 
-// freePort returns a port on which nobody listens. It looks below the range
-// from which systems take the ports of outgoing connections: a port from that
-// range could be taken by any client while its server is dead, and Restart
-// would wait for it in vain.
-func freePort(ctx context.Context) (int, error) {
-	var lc net.ListenConfig
-	var last error
-	for range 100 {
-		port := 10_000 + rand.IntN(20_000)
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-		last = err
-	}
-	return 0, fmt.Errorf("find a free port: %w", last)
-}
-
-// sleep waits for d and tells whether ctx is still alive.
+// sleep waits for d and returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -217,8 +197,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// findBinary looks for a program in PATH, and where Debian and Homebrew put
-// servers, which is not in everybody's PATH.
+// findBinary finds a program in PATH or in the directories that Debian and Homebrew use for servers, which may not be
+// in PATH.
 func findBinary(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {

@@ -20,7 +20,7 @@ func openDB(t *testing.T, dsn string) *sql.DB {
 	return db
 }
 
-func TestMariaDBKeepsCommittedRowsOverKill(t *testing.T) {
+func TestMariaDBKeepsCommittedRowsAfterKill(t *testing.T) {
 	t.Parallel()
 	m := StartMariaDB(t)
 	dsn := m.DSN(t)
@@ -35,7 +35,7 @@ func TestMariaDBKeepsCommittedRowsOverKill(t *testing.T) {
 	require.NoError(t, err)
 
 	m.Kill()
-	m.Kill() // once more does nothing
+	m.Kill() // no effect
 	require.Error(t, open.Commit())
 	require.NoError(t, m.Restart())
 
@@ -73,7 +73,7 @@ func TestDatabasesAreSeparateAndDropped(t *testing.T) {
 		for i := range dsns {
 			dsns[i] = MySQLDSN(t)
 			_, err := openDB(t, dsns[i]).Exec("CREATE TABLE t (s VARCHAR(9)) SELECT '😀' AS s")
-			require.NoError(t, err, "the second must not find the table of the first")
+			require.NoError(t, err, "the second database must not contain the table of the first")
 		}
 	})
 	for _, dsn := range dsns {
@@ -97,7 +97,7 @@ func TestCreateDatabase(t *testing.T) {
 	require.NoError(t, dropDatabase(adminConfig(m.Addr), "by_name"))
 }
 
-func TestPortTaken(t *testing.T) {
+func TestRestartWaitsForItsPort(t *testing.T) {
 	t.Parallel()
 	servers := map[string]func(t *testing.T) *server{
 		"redis":   func(t *testing.T) *server { return StartRedis(t).server },
@@ -118,8 +118,43 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
+// Without the lock, another server could take the port of a killed server, and clients that expect a dead server would
+// reach a living one.
+func TestPortStaysReservedUntilStop(t *testing.T) {
+	t.Parallel()
+	s := StartRedis(t).server
+	number := s.port.number
+	s.Kill()
+	_, err := tryPort(t.Context(), number)
+	require.ErrorIs(t, err, errReserved)
+	require.NoError(t, s.Restart())
+	_, err = tryPort(t.Context(), number)
+	require.ErrorIs(t, err, errReserved)
+	require.NoError(t, s.Stop())
+	p, err := tryPort(t.Context(), number)
+	require.NoError(t, err)
+	require.NoError(t, p.release())
+}
+
+func TestTryPortRejectsPortInUse(t *testing.T) {
+	t.Parallel()
+	addr, release, err := ReserveAddr(t.Context())
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	require.NoError(t, release())
+	number := l.Addr().(*net.TCPAddr).Port
+	_, err = tryPort(t.Context(), number)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, errReserved)
+	require.NoError(t, l.Close())
+	p, err := tryPort(t.Context(), number)
+	require.NoError(t, err, "a failed attempt must not keep the lock")
+	require.NoError(t, p.release())
+}
+
 func TestFailedStartShowsTheLog(t *testing.T) {
-	StartRedis(t) // skips where there is none
+	StartRedis(t) // skips if there is no redis-server
 	_, err := RunRedis(t.Context(), "--maxmemory-policy", "no-such-policy")
 	require.ErrorContains(t, err, "no-such-policy")
 	require.NotErrorIs(t, err, errPortTaken)

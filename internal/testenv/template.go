@@ -16,18 +16,16 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// innodbFiles keeps the files of an empty server small: each server begins as
-// a copy of them. A caller that measures speed passes a bigger redo log
-// ("--innodb-log-file-size=512M"); MariaDB resizes it at start.
+// innodbFiles keeps the files of an empty server small, because each server starts with a copy of them. A caller that
+// measures speed passes a larger redo log ("--innodb-log-file-size=512M"), to which MariaDB resizes it at startup.
 var innodbFiles = []string{
 	"--innodb-log-file-size=16M",
 	"--innodb-data-file-path=ibdata1:12M:autoextend",
 	"--innodb-autoextend-increment=4",
 }
 
-// dataTemplate returns a data folder to copy, in which no server runs. It is
-// made once per machine, user and MariaDB version, and kept in the user's
-// cache: making one takes longer than copying it and starting a server.
+// dataTemplate returns a data directory to copy. It is created once per machine, user and MariaDB version and kept in
+// the user's cache, because creating it takes longer than copying it and starting a server.
 func dataTemplate(ctx context.Context, mariadbd string) (string, error) {
 	install, err := findBinary("mariadb-install-db")
 	if err != nil {
@@ -40,9 +38,9 @@ func dataTemplate(ctx context.Context, mariadbd string) (string, error) {
 		return "", fmt.Errorf("%s --version: %w\n%s", mariadbd, err, version)
 	}
 	args := append([]string{
-		"--no-defaults", // must be the first
+		"--no-defaults", // must come first
 		"--auth-root-authentication-method=normal",
-		"--skip-test-db", "--skip-name-resolve", "--force", // the host name need not resolve
+		"--skip-test-db", "--skip-name-resolve", "--force", // --force: the host name may not resolve
 	}, innodbFiles...)
 	cache, err := cacheFolder()
 	if err != nil {
@@ -51,7 +49,7 @@ func dataTemplate(ctx context.Context, mariadbd string) (string, error) {
 	return makeOnce(ctx, filepath.Join(cache, templateName(string(version), args)), func(dir string) error {
 		args := append(slices.Clone(args), "--datadir="+dir)
 		cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // findBinary looked it up by a fixed name
-		// It is a script, whose children may outlive it.
+		// It is a script whose children may outlive it and keep the output open.
 		cmd.WaitDelay = time.Second
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", install, err, lastLines(out, 25))
@@ -60,15 +58,14 @@ func dataTemplate(ctx context.Context, mariadbd string) (string, error) {
 	})
 }
 
-// templateName changes with everything that changes the template.
+// templateName returns a name that is unique for the version and the arguments.
 func templateName(version string, args []string) string {
 	hash := sha256.Sum256([]byte(version + "\n" + strings.Join(args, "\n")))
 	return fmt.Sprintf("mariadb-%x", hash[:6])
 }
 
-// makeOnce returns the folder at path, made by the given function if it is not
-// there. Of several processes one makes it and the others wait, and a folder
-// that was left half-made never appears under its name.
+// makeOnce returns the directory at path and creates it with fill if it does not exist. If several processes need it,
+// one creates it and the others wait. An incomplete directory never appears under its final name.
 func makeOnce(ctx context.Context, path string, fill func(dir string) error) (string, error) {
 	lock := flock.New(path + ".lock")
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
@@ -92,8 +89,8 @@ func makeOnce(ctx context.Context, path string, fill func(dir string) error) (st
 	return path, nil
 }
 
-// cacheFolder is where templates live: in the user's cache, or, for a user
-// without one, in the temporary folder.
+// cacheFolder returns the directory for templates and port locks: in the user's cache, or in the temporary directory of
+// a user without one.
 func cacheFolder() (string, error) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(cache, "seckill-testenv")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMakeOnce(t *testing.T) {
+func TestMakeOnceFillsTheDirectoryOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "template")
 	made := 0
@@ -25,7 +25,7 @@ func TestMakeOnce(t *testing.T) {
 		return exec.ErrNotFound
 	})
 	require.ErrorIs(t, err, exec.ErrNotFound)
-	require.NoDirExists(t, path, "half a template")
+	require.NoDirExists(t, path, "an incomplete template")
 
 	results := make(chan error)
 	for range 8 {
@@ -37,7 +37,7 @@ func TestMakeOnce(t *testing.T) {
 	for range 8 {
 		require.NoError(t, <-results)
 	}
-	assert.Equal(t, 2, made, "once by the failed attempt, once by one of eight")
+	assert.Equal(t, 2, made, "one failed attempt, then one of eight callers")
 	require.FileExists(t, filepath.Join(path, "f"))
 }
 
@@ -56,7 +56,7 @@ func TestTemplateIsReused(t *testing.T) {
 	assert.NotEqual(t, templateName("10", nil), templateName("11", nil))
 }
 
-func TestSweepRemovesOnlyWhatTheDeadLeft(t *testing.T) {
+func TestSweepRemovesOnlyDirectoriesOfKilledProcesses(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	old := time.Now().Add(-time.Hour)
 	folders := make(map[string]*folder)

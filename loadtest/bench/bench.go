@@ -18,10 +18,10 @@ type bench struct {
 	opts           options
 	stdout, stderr io.Writer
 	start          time.Time
-	root           string // of the module
-	dir            string // temporary
-	binary         string // seckill
-	shared         *stack // for scenarios without a stack of their own; nil until it is needed
+	root           string // root directory of the module
+	dir            string // temporary directory
+	binary         string // path of the seckill program
+	shared         *stack // for scenarios without a private stack; nil until first use
 	report         report
 }
 
@@ -29,7 +29,7 @@ func newBench(o options, stdout, stderr io.Writer) *bench {
 	return &bench{opts: o, stdout: stdout, stderr: stderr, start: time.Now()}
 }
 
-// run measures the chosen scenarios. If one fails, run measures the others too and then returns the error.
+// run measures the chosen scenarios. If one fails, it continues with the others and returns the error at the end.
 func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.prepare(ctx); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 			continue
 		}
 		if s.lane != "" && !slices.Contains(b.opts.lanes, s.lane) {
-			b.progress("%s: left out, -lanes does not have %s", s.name, s.lane)
+			b.progress("%s: skipped, -lanes does not include %s", s.name, s.lane)
 			continue
 		}
 		b.progress("%s: %s", s.name, s.title)
@@ -70,7 +70,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return errors.Join(failed...)
 }
 
-// prepare finds the module and builds the server as a release is built, without the race detector.
+// prepare finds the module and builds the server like a release, without the race detector.
 func (b *bench) prepare(ctx context.Context) error {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -85,7 +85,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	}
 	b.binary = filepath.Join(b.dir, "seckill")
 	b.progress("building the server")
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "./cmd/seckill") //nolint:gosec // a folder of our own
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "./cmd/seckill") //nolint:gosec // a directory of this program
 	build.Dir = b.root
 	if out, err := build.CombinedOutput(); err != nil {
 		return errors.Join(fmt.Errorf("build the server: %w\n%s", err, out), b.close())
@@ -93,7 +93,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	return nil
 }
 
-// stack returns the shared stack.
+// stack returns the shared stack and starts it on first use.
 func (b *bench) stack(ctx context.Context) (*stack, error) {
 	if b.shared != nil {
 		return b.shared, nil
@@ -132,12 +132,12 @@ func (b *bench) writeReport() error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(b.root, path)
 	}
-	return os.WriteFile(path, []byte(b.report.markdown()), 0o644) //nolint:gosec // it is to be read
+	return os.WriteFile(path, []byte(b.report.markdown()), 0o644) //nolint:gosec // a public report
 }
 
 // showLogs prints the ends of the server logs.
 func (b *bench) showLogs() {
-	logs, _ := filepath.Glob(filepath.Join(b.dir, "*", "*.log")) // the pattern is good
+	logs, _ := filepath.Glob(filepath.Join(b.dir, "*", "*.log")) // the pattern is valid
 	for _, log := range logs {
 		if text := tail(log); text != "" {
 			b.progress("  %s:\n%s", filepath.Base(log), text)
@@ -145,7 +145,7 @@ func (b *bench) showLogs() {
 	}
 }
 
-// progress prints a line with the time since the start.
+// progress prints a line with the seconds since the start.
 func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(b.stderr, "%6.1fs  %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
 }

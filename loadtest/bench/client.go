@@ -12,28 +12,28 @@ import (
 	"time"
 )
 
-// conn is one keep-alive HTTP/1.1 connection for one goroutine. It implements just enough of HTTP to count answers:
-// client and server share the machine, so every cycle of the client is missing on the server.
+// conn is a keep-alive HTTP/1.1 connection for one goroutine. It implements only the part of HTTP that is needed to
+// count answers: client and server share the machine, so CPU time of the client reduces the server's.
 type conn struct {
 	net  net.Conn
 	buf  []byte
 	read int // bytes of buf that are filled
 }
 
-// answer is what the client keeps of a response.
+// answer is the part of a response that is counted.
 type answer struct {
 	status int
-	code   []byte // of a problem; valid until the next request
+	code   []byte // code of a problem document; valid until the next request
 }
 
-// maxAnswer bounds a response. The longest is a list of 20 vouchers, about 9 KiB.
+// maxAnswer bounds a response in bytes. The longest is a list of 20 vouchers with about 9 KiB.
 const maxAnswer = 32 << 10
 
-// Answers that this client cannot count.
+// Responses that this client does not support.
 var (
-	errNotHTTP  = errors.New("the answer is not HTTP/1.1")
-	errNoLength = errors.New("the answer has neither a Content-Length nor chunks")
-	errTooLong  = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	errNotHTTP  = errors.New("the response is not HTTP/1.1")
+	errNoLength = errors.New("the response has neither a Content-Length nor chunks")
+	errTooLong  = fmt.Errorf("the response has more than %d bytes", maxAnswer)
 )
 
 func dial(ctx context.Context, addr string) (*conn, error) {
@@ -44,7 +44,7 @@ func dial(ctx context.Context, addr string) (*conn, error) {
 	return &conn{net: c, buf: make([]byte, maxAnswer)}, nil
 }
 
-// do sends a request and reads its answer.
+// do sends a request and reads its response.
 func (c *conn) do(request []byte) (answer, error) {
 	if _, err := c.net.Write(request); err != nil {
 		return answer{}, fmt.Errorf("send: %w", err)
@@ -77,7 +77,7 @@ func (c *conn) do(request []byte) (answer, error) {
 	}
 }
 
-// finish makes the answer of a response that is complete in the buffer.
+// finish returns the answer of a response that is complete in the buffer.
 func (c *conn) finish(h head) (answer, error) {
 	if c.read > h.size+h.length {
 		return answer{}, fmt.Errorf("%w: %d bytes too many", errNotHTTP, c.read-h.size-h.length)
@@ -89,7 +89,7 @@ func (c *conn) finish(h head) (answer, error) {
 	return a, nil
 }
 
-// head is what matters of a response's head. Its size is 0 while the head is not complete.
+// head holds the needed fields of a response's head. Its size is 0 while the head is incomplete.
 type head struct {
 	size    int // bytes of the head
 	status  int
@@ -105,8 +105,8 @@ var (
 	inChunks   = []byte("transfer-encoding: chunked")
 )
 
-// parseHead reads the head that b begins with. A response with neither a Content-Length nor chunks is an error, unless
-// its status says that there is no body.
+// parseHead parses the head at the start of b. A response with neither a Content-Length nor chunks is an error, unless
+// its status implies an empty body.
 func parseHead(b []byte) (head, error) {
 	end := bytes.Index(b, endOfHead)
 	if end < 0 {
@@ -145,7 +145,7 @@ func parseHead(b []byte) (head, error) {
 	return h, nil
 }
 
-// chunksLength returns the length of a chunked body without trailers; -1 while b does not hold all of it.
+// chunksLength returns the length of a chunked body without trailers, or -1 while the body in b is incomplete.
 func chunksLength(b []byte) (int, error) {
 	for at := 0; ; {
 		line, _, ok := bytes.Cut(b[at:], endOfLine)
@@ -166,7 +166,7 @@ func chunksLength(b []byte) (int, error) {
 	}
 }
 
-// number reads up to nine digits.
+// number parses up to nine digits.
 func number(b []byte) (n int, ok bool) {
 	for _, d := range b {
 		if d < '0' || d > '9' {
@@ -179,7 +179,7 @@ func number(b []byte) (n int, ok bool) {
 
 var codeField = []byte(`"code":"`)
 
-// problemCode finds the code of a problem document; nil if there is none.
+// problemCode returns the code of a problem document, or nil if there is none.
 func problemCode(body []byte) []byte {
 	_, rest, ok := bytes.Cut(body, codeField)
 	if !ok {
@@ -192,7 +192,7 @@ func problemCode(body []byte) []byte {
 	return code
 }
 
-// request is an HTTP request without a body. token and key, the Idempotency-Key, may be empty.
+// request returns an HTTP request without a body. token and key (the Idempotency-Key) may be empty.
 func request(method, path, token, key string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n", method, path)

@@ -8,18 +8,20 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"seckill/internal/testenv"
 )
 
-// embedded runs the rush command on a server without settings but for its addresses and its folder. The rate is the one that the command
-// prints; the command also checks the answers. The CPU times are those of the whole command, which makes the buyers
-// before and reads the orders of each buyer afterwards, per order.
+// embedded runs the rush command against a server with default settings, except for its addresses and data directory.
+// The rate is the one that the command prints; the command also checks the answers. The CPU time per order includes the
+// creation of the buyers and the final check of their orders.
 func (b *bench) embedded(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, bareGin)
 	if err != nil {
 		return err
 	}
 	data := "SECKILL_DATA_DIR=" + filepath.Join(st.dir, "embedded")
-	ops, err := freeAddr(ctx)
+	ops, _, err := testenv.ReserveAddr(ctx)
 	if err != nil {
 		return err
 	}
@@ -32,7 +34,7 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 	st.servers[server] = true
 	const parallel = 256 // the command's default
 	buyers, stock := b.opts.sizes.rush[0], b.opts.sizes.rush[1]
-	if _, err := st.sales(ctx, server, 1, 1); err != nil { // the bare gin needs an id
+	if _, err := st.sales(ctx, server, 1, 1); err != nil { // the requests to the bare gin need a voucher ID
 		return err
 	}
 	subject := fmt.Sprintf("rush --buyers %d --stock %d", buyers, stock)
@@ -61,8 +63,8 @@ var (
 	errRushLine = errors.New("the rush command printed no rate")
 )
 
-// parseRush reads the number of orders and the rate from the output of the rush command, and returns the time that
-// both give: the printed one has two digits only.
+// parseRush returns the number of orders and the elapsed time, computed from the rate in the output of the rush
+// command. The printed time has only two digits.
 func parseRush(out string) (orders int64, elapsed time.Duration, err error) {
 	found := rushLine.FindStringSubmatch(out)
 	if found == nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A bucket is at most 1/32 of its value wide, which is the error of a percentile. Values beyond the last bucket, more
-// than an hour, are counted in it.
+// The width of a bucket is at most 1/32 of its value, which is the error of a percentile. The last bucket includes all
+// longer values, of more than an hour.
 const (
 	subBits = 5
 	buckets = 29 << subBits
 )
 
-// histogram counts latencies in logarithmic buckets of microseconds. It belongs to one goroutine.
+// histogram counts latencies in logarithmic buckets of microseconds. It is not safe for concurrent use.
 type histogram struct {
 	counts  [buckets]uint64
 	n       uint64
@@ -35,8 +35,8 @@ func (h *histogram) merge(o *histogram) {
 	h.longest = max(h.longest, o.longest)
 }
 
-// percentile returns a latency that p percent of the values did not exceed; 0 if there are none. It is exact up to
-// 64 µs, up to 1/32 too long above, and never longer than the longest.
+// percentile returns the latency that p percent of the values did not exceed, or 0 without values. It is exact up to
+// 64 µs, at most 1/32 too long above, and never longer than the longest value.
 func (h *histogram) percentile(p float64) time.Duration {
 	rank := uint64(math.Ceil(float64(h.n) * p / 100))
 	var seen uint64
@@ -48,14 +48,15 @@ func (h *histogram) percentile(p float64) time.Duration {
 	return h.longest
 }
 
-// bucketOf keeps the subBits bits after the leading one. The first 2^(subBits+1) buckets are a microsecond wide.
+// bucketOf returns the bucket of d, from the subBits bits after the leading one. The first 2^(subBits+1) buckets have a
+// width of 1 µs.
 func bucketOf(d time.Duration) int {
 	v := uint64(max(d, 0).Microseconds()) //nolint:gosec // not negative
 	shift := max(bits.Len64(v)-subBits-1, 0)
 	return min(shift<<subBits+int(v>>shift), buckets-1) //nolint:gosec // less than 2^(subBits+1)
 }
 
-// upperBound is the longest latency of a bucket.
+// upperBound returns the longest latency of a bucket.
 func upperBound(i int) time.Duration {
 	shift := max(i>>subBits-1, 0)
 	v := (i-shift<<subBits+1)<<shift - 1

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// history compares an order in a shop with many existing orders with one in a new shop.
+// history compares the cost of an order in a database with many existing orders with one in a small database.
 func (b *bench) history(ctx context.Context, sec *section) (err error) {
 	var (
 		contenders []contender
@@ -37,30 +37,30 @@ func (b *bench) history(ctx context.Context, sec *section) (err error) {
 
 func historySubject(orders int) string { return thousands(int64(orders)) + " existing orders" }
 
-// afterOrders sells in a database that holds the given number of orders. The small one is made anew for each round, or
-// it would not stay small; the big one grows by a few percent.
-func (b *bench) afterOrders(ctx context.Context, st *stack, orders int, anew bool) (contender, error) {
+// afterOrders sells in a database with the given number of orders. recreate fills it again before each run, which the
+// small database needs to stay small; the large one grows by only a few percent.
+func (b *bench) afterOrders(ctx context.Context, st *stack, orders int, recreate bool) (contender, error) {
 	server, err := st.serve(ctx, b.anyLane())
 	if err != nil {
 		return nil, err
 	}
 	refill := func(ctx context.Context) error {
-		b.progress("  making %d old orders", orders)
+		b.progress("  creating %d old orders", orders)
 		return errors.Join(st.empty(ctx), st.fill(ctx, orders))
 	}
-	if !anew {
+	if !recreate {
 		if err := refill(ctx); err != nil {
 			return nil, err
 		}
 	}
 	sell := buyers(st, sale{subject: historySubject(orders), servers: []*process{server}, load: load{conns: b.opts.conns}})
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		if anew {
+		if recreate {
 			if err := refill(ctx); err != nil {
 				return nil, err
 			}
 		}
-		if err := st.settle(ctx); err != nil {
+		if err := st.flushPages(ctx); err != nil {
 			return nil, err
 		}
 		return sell(ctx, limit)

@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// load is a closed loop of clients: each connection sends its next request when its last one has been answered.
+// load is a closed loop of clients: each connection sends its next request when the previous one has been answered.
 type load struct {
-	addrs    []string // host:port; connection i uses the i-th, in turn
+	addrs    []string // host:port, used by the connections in turn
 	conns    int
 	requests [][]byte
-	endless  bool          // begin anew when the requests are used up, instead of ending
-	limit    time.Duration // no request is sent after it
-	pace     time.Duration // between the starts of two requests of a connection; 0: none
-	stop     *atomic.Bool  // ends the load early when it becomes true; may be nil
+	endless  bool          // start over when all requests have been sent, instead of ending
+	limit    time.Duration // no request is sent after this time
+	pace     time.Duration // interval between the starts of two requests of a connection; 0 means none
+	stop     *atomic.Bool  // ends the load early when set; may be nil
 }
 
 // result is the outcome of a load.
 type result struct {
-	answers map[string]int64 // by status, and of problems by code
+	answers map[string]int64 // count by status, or by code for problem documents
 	latency histogram
-	elapsed time.Duration // until the last answer
+	elapsed time.Duration // time until the last answer
 }
 
-// total counts the answers.
+// total returns the number of answers.
 func (r *result) total() int64 { return int64(r.latency.n) } //nolint:gosec // counted one by one
 
-// answerPatience bounds the wait for one answer. A server that needs longer is broken, not slow.
-const answerPatience = 30 * time.Second
+// answerTimeout bounds the wait for one answer. A server that takes longer is considered broken.
+const answerTimeout = 30 * time.Second
 
-// run opens the connections and then starts all of them at once. A missing answer is an error.
+// run opens all connections first and then sends on all of them. A missing answer is an error.
 func (l load) run(ctx context.Context) (*result, error) {
 	conns := make([]*conn, 0, l.conns)
 	defer func() {
@@ -55,19 +55,19 @@ func (l load) run(ctx context.Context) (*result, error) {
 		wg    sync.WaitGroup
 		next  atomic.Int64
 		stop  = cmp.Or(l.stop, new(atomic.Bool))
-		seats = make([]seat, len(conns))
+		users = make([]client, len(conns))
 		start = time.Now()
 	)
 	interrupt := context.AfterFunc(ctx, func() { stop.Store(true) })
 	defer interrupt()
 	for i, c := range conns {
-		s := &seats[i]
-		s.answers = map[string]*int64{}
+		u := &users[i]
+		u.answers = map[string]*int64{}
 		wg.Go(func() {
-			if s.err = c.net.SetDeadline(start.Add(l.limit + answerPatience)); s.err == nil {
-				s.err = s.send(&l, c, &next, stop, start)
+			if u.err = c.net.SetDeadline(start.Add(l.limit + answerTimeout)); u.err == nil {
+				u.err = u.send(&l, c, &next, stop, start)
 			}
-			if s.err != nil {
+			if u.err != nil {
 				stop.Store(true)
 			}
 		})
@@ -75,22 +75,22 @@ func (l load) run(ctx context.Context) (*result, error) {
 	wg.Wait()
 	r := &result{answers: map[string]int64{}, elapsed: time.Since(start)}
 	errs := []error{context.Cause(ctx)}
-	for i := range seats {
-		errs = append(errs, seats[i].err)
-		seats[i].addTo(r)
+	for i := range users {
+		errs = append(errs, users[i].err)
+		users[i].addTo(r)
 	}
 	return r, firstOf(errs)
 }
 
-// seat holds the results of one connection.
-type seat struct {
+// client holds the results of one connection.
+type client struct {
 	answers map[string]*int64
 	latency histogram
 	err     error
 }
 
-// send sends requests until they or the time are used up.
-func (s *seat) send(l *load, c *conn, next *atomic.Int64, stop *atomic.Bool, start time.Time) error {
+// send sends requests until all are sent, the time is over or stop is set.
+func (u *client) send(l *load, c *conn, next *atomic.Int64, stop *atomic.Bool, start time.Time) error {
 	n := int64(len(l.requests))
 	sent := time.Now()
 	for round := time.Duration(0); sent.Sub(start) < l.limit && !stop.Load(); round++ {
@@ -107,35 +107,36 @@ func (s *seat) send(l *load, c *conn, next *atomic.Int64, stop *atomic.Bool, sta
 			return err
 		}
 		now := time.Now()
-		s.latency.add(now.Sub(sent))
+		u.latency.add(now.Sub(sent))
 		sent = now
-		s.count(a)
+		u.count(a)
 	}
 	return nil
 }
 
-// count allocates only for the first answer of a kind.
-func (s *seat) count(a answer) {
+// count counts an answer. It allocates only for the first answer of a kind.
+func (u *client) count(a answer) {
 	key := a.code
 	if key == nil {
 		key = strconv.AppendInt(make([]byte, 0, 3), int64(a.status), 10)
 	}
-	if n, ok := s.answers[string(key)]; ok {
+	if n, ok := u.answers[string(key)]; ok {
 		*n++
 		return
 	}
 	n := int64(1)
-	s.answers[string(key)] = &n
+	u.answers[string(key)] = &n
 }
 
-func (s *seat) addTo(r *result) {
-	r.latency.merge(&s.latency)
-	for key, n := range s.answers {
+// addTo adds the results to r.
+func (u *client) addTo(r *result) {
+	r.latency.merge(&u.latency)
+	for key, n := range u.answers {
 		r.answers[key] += *n
 	}
 }
 
-// firstOf returns the first error: when a server dies, all connections fail in the same way.
+// firstOf returns the first error. If a server dies, all connections fail in the same way.
 func firstOf(errs []error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -145,12 +146,12 @@ func firstOf(errs []error) error {
 	return nil
 }
 
-// only returns an error if an answer is none of those allowed, or if there is no answer.
+// only returns an error if there is no answer or an answer that is not allowed.
 func (r *result) only(allowed ...string) error {
 	if n := r.count(allowed...); n == r.total() && n > 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d answers, not all of them %s: %v", errWrongAnswers, r.total(), strings.Join(allowed, " or "), r.answers)
+	return fmt.Errorf("%w: %d answers, not all %s: %v", errWrongAnswers, r.total(), strings.Join(allowed, " or "), r.answers)
 }
 
 // count returns the number of answers of the given kinds.
@@ -161,4 +162,5 @@ func (r *result) count(kinds ...string) (n int64) {
 	return n
 }
 
-var errWrongAnswers = errors.New("the server answered wrongly")
+// errWrongAnswers is returned if the answers of a server are not the expected ones.
+var errWrongAnswers = errors.New("unexpected answers")

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// lockRun is what loadtest/lockbench writes: by case (uncontended, contended), lock and round. That program is a module
-// of its own, because of the other libraries.
+// lockRun is the output of loadtest/lockbench by case (uncontended, contended), lock and round. That program is a
+// separate module, because it requires other lock libraries.
 type lockRun map[string]map[string][]lockResult
 
 type lockResult struct {
-	Cycles   float64 `json:"cycles"`   // a second
-	Requests float64 `json:"requests"` // a cycle, over the network
-	CPU      float64 `json:"cpu"`      // a cycle, of client and Redis, in microseconds
-	P99      float64 `json:"p99"`      // of the wait, ns
-	Unfair   float64 `json:"unfair"`   // cycles of the busiest worker to those of the laziest
+	Cycles   float64 `json:"cycles"`   // per second
+	Requests float64 `json:"requests"` // network requests per cycle
+	CPU      float64 `json:"cpu"`      // CPU time of client and Redis per cycle, in µs
+	P99      float64 `json:"p99"`      // 99th percentile of the wait, in ns
+	Unfair   float64 `json:"unfair"`   // ratio of the most to the fewest cycles of a worker
 }
 
 // Names in lockRun.
@@ -30,18 +30,18 @@ const (
 	ourLock = "Mutex"
 )
 
-// lockLibraries are the others in lockRun: their names begin so.
+// lockLibraries are prefixes of the names of other libraries in lockRun.
 var lockLibraries = []string{"redsync", "redislock", "rueidislock"}
 
-// lockCycles measures the locks of internal/lock beside raw commands and other libraries.
+// lockCycles compares the locks of internal/lock with raw commands and with other libraries.
 func (b *bench) lockCycles(ctx context.Context, sec *section) error {
 	dir, err := os.MkdirTemp("", "seckill-lockbench")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the system will
+	defer os.RemoveAll(dir) //nolint:errcheck // only a temporary directory remains
 	numbers := filepath.Join(dir, "numbers.json")
-	cmd := exec.CommandContext(ctx, "go", "run", ".", "-rounds", strconv.Itoa(b.opts.rounds), //nolint:gosec // numbers of our own
+	cmd := exec.CommandContext(ctx, "go", "run", ".", "-rounds", strconv.Itoa(b.opts.rounds), //nolint:gosec // values of this program
 		"-length", b.opts.sizes.cycles.String(), "-json", numbers)
 	cmd.Dir, cmd.Env = filepath.Join(b.root, "loadtest", "lockbench"), append(os.Environ(), "GOWORK=off")
 	var problems strings.Builder
@@ -50,7 +50,7 @@ func (b *bench) lockCycles(ctx context.Context, sec *section) error {
 	if err != nil {
 		return fmt.Errorf("loadtest/lockbench: %w\n%s", err, problems.String())
 	}
-	text, err := os.ReadFile(numbers) //nolint:gosec // a folder of our own
+	text, err := os.ReadFile(numbers) //nolint:gosec // a directory of this program
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func (b *bench) lockCycles(ctx context.Context, sec *section) error {
 	return nil
 }
 
-// bars returns the ratios that the locks must reach.
+// bars returns the ratios and their targets.
 func (r lockRun) bars() []bar {
-	alone, crowd := r["uncontended"], r["contended"]
+	alone, contended := r["uncontended"], r["contended"]
 	cycles, cpu := func(l lockResult) float64 { return l.Cycles }, func(l lockResult) float64 { return l.CPU }
 	return []bar{
 		{what: "lock: uncontended cycles/s / the two raw commands", values: quotients(each(alone[ourLock], cycles), each(alone[rawLock], cycles)),
@@ -75,11 +75,11 @@ func (r lockRun) bars() []bar {
 		{what: "lock: uncontended cycles/s / the best of redsync and redislock", values: quotients(
 			each(alone[ourLock], cycles), best(alone, lockLibraries[:2], cycles, slices.Max[[]float64])), least: 1},
 		{what: "lock: contended cycles/s / the best other library", values: quotients(
-			each(crowd[ourLock], cycles), best(crowd, lockLibraries, cycles, slices.Max[[]float64])), least: 1},
-		{what: "lock: contended, requests a cycle", values: each(crowd[ourLock], func(l lockResult) float64 { return l.Requests }), most: 3},
-		{what: "lock: contended, 99th percentile of the wait / the best other library", values: quotients(
-			each(crowd[ourLock], p99), best(crowd, lockLibraries, p99, slices.Min[[]float64])), most: 1},
-		{what: "lock: Fair contended, cycles of the busiest worker / of the laziest", values: each(crowd["Fair"],
+			each(contended[ourLock], cycles), best(contended, lockLibraries, cycles, slices.Max[[]float64])), least: 1},
+		{what: "lock: contended, requests per cycle", values: each(contended[ourLock], func(l lockResult) float64 { return l.Requests }), most: 3},
+		{what: "lock: contended, p99 of the wait / the best other library", values: quotients(
+			each(contended[ourLock], p99), best(contended, lockLibraries, p99, slices.Min[[]float64])), most: 1},
+		{what: "lock: Fair contended, most / fewest cycles of a worker", values: each(contended["Fair"],
 			func(l lockResult) float64 { return l.Unfair }), most: 1.2},
 	}
 }
@@ -94,7 +94,7 @@ func each(rounds []lockResult, of func(lockResult) float64) []float64 {
 	return values
 }
 
-// best returns the best number of the libraries in each round.
+// best returns the best value among the libraries for each round.
 func best(all map[string][]lockResult, libraries []string, of func(lockResult) float64, choose func([]float64) float64) []float64 {
 	var rounds [][]float64
 	for name, results := range all {

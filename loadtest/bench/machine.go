@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// useDisk moves the temporary folder to a real disk if there is one: a commit to memory would cost nothing.
+// useDisk moves the temporary directory to a disk if there is one, because an fsync on a tmpfs costs nothing.
 func useDisk() error {
 	dirs := []string{os.TempDir(), "/var/tmp"}
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -36,7 +36,7 @@ func writable(dir string) bool {
 	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
 }
 
-// fileSystem returns the type and the device of a folder's file system; empty without /proc.
+// fileSystem returns the type and the device of a directory's file system, or empty strings without /proc.
 func fileSystem(dir string) (kind, device string) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func fileSystem(dir string) (kind, device string) {
 	return kind, device
 }
 
-// describeMachine returns the properties of the machine that the numbers depend on.
+// describeMachine returns the properties of the machine that affect the results.
 func describeMachine(ctx context.Context, root string) []fact {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	kind, device := fileSystem(os.TempDir())
@@ -71,7 +71,7 @@ func describeMachine(ctx context.Context, root string) []fact {
 	}
 }
 
-// describeServers returns versions and durability settings of MariaDB and Redis.
+// describeServers returns the versions and durability settings of MariaDB and Redis.
 func describeServers(ctx context.Context, s *stack) ([]fact, error) {
 	var version, flush, method, pool, log string
 	err := s.db.QueryRowContext(ctx, `SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@innodb_flush_method,
@@ -98,7 +98,7 @@ func describeServers(ctx context.Context, s *stack) ([]fact, error) {
 	}, nil
 }
 
-// commit names the measured version of the code.
+// commit returns the commit that is measured.
 func commit(ctx context.Context, root string) string {
 	git := func(args ...string) string {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output() //nolint:gosec // fixed arguments
@@ -109,12 +109,12 @@ func commit(ctx context.Context, root string) string {
 	}
 	name := git("rev-parse", "--short", "HEAD")
 	if name != "unknown" && git("status", "--porcelain") != "" {
-		name += " and changes that are not committed"
+		name += " with uncommitted changes"
 	}
 	return name
 }
 
-// procField finds a line "name : value"; empty without /proc.
+// procField returns the value of a line "name : value", or an empty string.
 func procField(file, name string) string {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -125,7 +125,7 @@ func procField(file, name string) string {
 	return ""
 }
 
-// memoryBytes returns the machine's memory; a gibibyte if it is unknown.
+// memoryBytes returns the memory of the machine, or 1 GiB if it is unknown.
 func memoryBytes() int64 {
 	kb, err := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
 	if err != nil {
@@ -134,14 +134,14 @@ func memoryBytes() int64 {
 	return kb << 10
 }
 
-// fsyncTime measures the write and fsync of a page, the median of a hundred. It shows whether the disk really syncs.
+// fsyncTime returns the median time of 100 writes of 4 KiB, each with fsync. It shows whether the disk really syncs.
 func fsyncTime() string {
 	f, err := os.CreateTemp("", "seckill-bench-")
 	if err != nil {
 		return "unknown"
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // a temporary file
-	defer f.Close()           //nolint:errcheck // nothing of it is wanted
+	defer f.Close()           //nolint:errcheck // a temporary file
 	page := make([]byte, 4096)
 	var took []time.Duration
 	for range 100 {

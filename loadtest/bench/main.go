@@ -1,13 +1,14 @@
-// Command bench measures the order path beside yardsticks on the same machine in the same run, and prints ratios:
+// Command bench measures the order path and reference servers on the same machine in the same run, and prints ratios:
 //
 //	go run ./loadtest/bench            # everything, about half an hour; writes loadtest/RESULTS.md
-//	go run ./loadtest/bench -quick     # a short run of everything for CI; its numbers mean nothing
+//	go run ./loadtest/bench -quick     # a short run of everything for CI; its numbers are not meaningful
 //	go run ./loadtest/bench -only batch,queue -rounds 3
 //
-// It starts a MariaDB that is durable, a Redis with an append-only file, and the servers, all on 127.0.0.1, and stops
-// them. Within a round the subjects take turns, and a ratio compares runs of one round, so that other work of the machine
-// affects both sides. The yardsticks get the same requests as the product. After each run the answers are compared with the
-// rows, and after each round `seckill verify` checks the invariants: wrong answers fail the bench, a missed bar does not.
+// It starts and stops a durable MariaDB, a Redis with an append-only file, and the servers, all on 127.0.0.1. Within a
+// round the subjects take turns, and a ratio compares two runs of one round, so that other load of the machine affects
+// both. The reference servers get the same requests as the product. After each run the answers are compared with the
+// rows, and after each round `seckill verify` checks the invariants. A wrong answer fails the benchmark; a missed
+// target does not.
 package main
 
 import (
@@ -45,13 +46,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return newBench(opts, stdout, stderr).run(ctx)
 }
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	quick   bool
 	rounds  int
 	conns   int
-	seconds time.Duration // of a run
-	orders  int           // of a run at most: one for each user
+	seconds time.Duration // length of a run
+	orders  int           // limit of orders per run, one for each user
 	only    []string
 	lanes   []string
 	out     string
@@ -59,27 +60,27 @@ type options struct {
 	sizes   sizes
 }
 
-// sizes are smaller with -quick.
+// sizes are the dimensions of the scenarios. They are smaller with -quick.
 type sizes struct {
-	history  [2]int // existing orders to compare
-	holders  int    // orders of the sale in which units are returned
-	latency  []int  // connections
-	vouchers []int  // on sale at once
-	servers  []int
-	rush     [2]int // buyers and stock of the rush on the embedded default
-	idle     int    // connections
-	buffer   int64
-	cycles   time.Duration // of a turn in the lock benchmark
-	profile  time.Duration
+	history  [2]int        // existing orders to compare
+	active   int           // active orders of the sale in which orders are cancelled
+	latency  []int         // connections
+	vouchers []int         // sales at the same time
+	servers  []int         // server processes
+	rush     [2]int        // buyers and stock of the load simulation on the embedded default
+	idle     int           // connections
+	buffer   int64         // buffer pool in bytes
+	cycles   time.Duration // length of one turn in the lock benchmark
+	profile  time.Duration // length of the CPU profile
 }
 
 var (
 	fullSizes = sizes{
-		history: [2]int{1_000, 5_000_000}, holders: 1_000_000, latency: []int{64, 256, 1024}, vouchers: []int{1, 10, 100, 1000},
+		history: [2]int{1_000, 5_000_000}, active: 1_000_000, latency: []int{64, 256, 1024}, vouchers: []int{1, 10, 100, 1000},
 		servers: []int{1, 2, 4}, rush: [2]int{10_000, 2_000}, idle: 10_000, buffer: 2 << 30, cycles: 2 * time.Second, profile: 30 * time.Second,
 	}
 	quickSizes = sizes{
-		history: [2]int{1_000, 20_000}, holders: 20_000, latency: []int{16, 64}, vouchers: []int{1, 10},
+		history: [2]int{1_000, 20_000}, active: 20_000, latency: []int{16, 64}, vouchers: []int{1, 10},
 		servers: []int{1, 2}, rush: [2]int{1_000, 200}, idle: 500, buffer: 256 << 20, cycles: 200 * time.Millisecond, profile: time.Second,
 	}
 )
@@ -90,13 +91,13 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	o := options{sizes: fullSizes}
-	f.BoolVar(&o.quick, "quick", false, "run everything once and briefly; the numbers mean nothing")
-	f.IntVar(&o.rounds, "rounds", 5, "rounds of every scenario")
+	f.BoolVar(&o.quick, "quick", false, "run everything once and briefly; the numbers are not meaningful")
+	f.IntVar(&o.rounds, "rounds", 5, "rounds per scenario")
 	f.IntVar(&o.conns, "conns", 256, "connections")
-	seconds := f.Float64("seconds", 5, "longest time of a run")
-	f.IntVar(&o.orders, "orders", 100_000, "users, each of whom buys once in a run")
+	seconds := f.Float64("seconds", 5, "maximum length of a run")
+	f.IntVar(&o.orders, "orders", 100_000, "number of users; each orders once per run")
 	only := f.String("only", "", "scenarios, of "+strings.Join(scenarioNames(), ",")+" (default all)")
-	lanes := f.String("lanes", strings.Join(allLanes, ","), "lanes to measure; the first is used where the scenario does not need a certain one")
+	lanes := f.String("lanes", strings.Join(allLanes, ","), "lanes to measure; the first one is used in scenarios that need no particular lane")
 	f.StringVar(&o.out, "out", "", "write the report to this file (default loadtest/RESULTS.md, for a full run)")
 	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the server during the scenario batch to this file")
 	if err := f.Parse(args); err != nil {
@@ -119,12 +120,12 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	if o.rounds < 1 || o.conns < 1 || o.orders < 1 || o.seconds <= 0 || len(o.lanes) == 0 || f.NArg() > 0 {
-		return o, errors.New("-rounds, -conns, -seconds and -orders must be positive, and nothing may follow the flags; see -help")
+		return o, errors.New("-rounds, -conns, -seconds and -orders must be positive, and there are no other arguments; see -help")
 	}
 	return o, nil
 }
 
-// makeQuick changes what was not set by a flag.
+// makeQuick changes the values that were not set by a flag.
 func (o *options) makeQuick(set map[string]bool) {
 	o.sizes = quickSizes
 	if !set["rounds"] {
@@ -141,7 +142,7 @@ func (o *options) makeQuick(set map[string]bool) {
 	}
 }
 
-// names reads a comma list of known names; nil if it is empty.
+// names parses a comma-separated list of known names. It returns nil for an empty list.
 func names(flag, list string, known []string) ([]string, error) {
 	if list == "" {
 		return nil, nil
@@ -149,7 +150,7 @@ func names(flag, list string, known []string) ([]string, error) {
 	chosen := strings.Split(list, ",")
 	for _, name := range chosen {
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("-%s: %q is none of %s", flag, name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("-%s: %q is not one of %s", flag, name, strings.Join(known, ", "))
 		}
 	}
 	return chosen, nil

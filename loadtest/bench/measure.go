@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -17,26 +15,26 @@ import (
 	"time"
 )
 
-// sample is one measured run.
+// sample is one measured run of a subject.
 type sample struct {
 	subject string
 	conns   int
 	*result
-	counts  int64 // answers that the rate counts: all, or only the orders stored
+	counts  int64 // answers that the rate counts: all, or only the stored orders
 	cpu     usage
-	shared  int64   // answers that the CPU time was spent on, if other loads ran beside this one; else 0
+	shared  int64   // answers of all loads, if others ran at the same time; else 0
 	allocs  float64 // Go allocations of the servers per answer; NaN if unknown
-	batched float64 // orders in a batch of the group commit, on average; NaN if unknown
+	batched float64 // mean number of orders per group commit; NaN if unknown
 
-	queued  bool
-	backlog int64         // orders accepted and not committed at the last answer
-	drained time.Duration // from the last answer until all were committed
+	queued  bool          // the answers came before the commits
+	backlog int64         // accepted orders that were not committed at the last answer
+	drained time.Duration // time from the last answer until all were committed
 }
 
-// rate returns counted answers per second.
+// rate returns the counted answers per second.
 func (m *sample) rate() float64 { return float64(m.counts) / m.elapsed.Seconds() }
 
-// usage is CPU time, user and system.
+// usage is user and system CPU time by process.
 type usage struct {
 	server, database, redis, client time.Duration
 }
@@ -45,21 +43,21 @@ func (u usage) minus(v usage) usage {
 	return usage{u.server - v.server, u.database - v.database, u.redis - v.redis, u.client - v.client}
 }
 
-// system returns the CPU time of everything but the client.
+// system returns the CPU time without the client's.
 func (u usage) system() time.Duration { return u.server + u.database + u.redis }
 
 // all returns the CPU time of all processes.
 func (u usage) all() time.Duration { return u.system() + u.client }
 
-// part is one of the loads of a run.
+// part is one load of a run.
 type part struct {
 	subject string
 	servers []*process
 	load    load
 }
 
-// measure runs loads at the same time and returns one sample for each. The first load ends the others. CPU time cannot
-// be divided between loads, so each sample has the whole of it, per answer of any load.
+// measure runs loads concurrently and returns one sample for each. The end of the first load ends the others. CPU time
+// cannot be attributed to a load, so each sample has all of it, to be divided by the answers of all loads.
 func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 	var servers []*process
 	for _, p := range parts {
@@ -91,7 +89,7 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 	return samples, nil
 }
 
-// runParts runs loads at the same time until the first of them ends, or one fails.
+// runParts runs loads concurrently until the first one ends or any fails.
 func runParts(ctx context.Context, parts []part) ([]*result, error) {
 	var (
 		wg      sync.WaitGroup
@@ -126,26 +124,26 @@ func (s *stack) usage(servers []*process) usage {
 	return u
 }
 
-// sale is a rush of the crowd in new sales.
+// sale is one run in which all buyers order from new sales.
 type sale struct {
 	subject  string
 	servers  []*process
-	vouchers int // sales, to which the buyers go in turn; 0 means 1
+	vouchers int // number of sales, over which the buyers are spread; 0 means 1
 	clicks   clicks
 	load     load // without requests
 }
 
-// clicks is how the buyers press.
+// clicks describes the requests of the buyers.
 type clicks struct {
-	keyed    bool // with an Idempotency-Key for each order
+	keyed    bool // every order has an Idempotency-Key
 	repeated bool // one request in ten repeats an earlier one
 }
 
-// sell publishes sales and sends the crowd, each user once and to one of them. beside, if it is not nil, returns loads
-// that run at the same time. All answers must be as expected, and there must be one row for each order answered. In a
-// lane that answers before the commit, sell measures how long the workers still need.
+// sell publishes sales and sends one order per user, spread over the sales. beside, if not nil, returns loads that run
+// at the same time. It returns an error unless all answers are as expected and there is one row per answered order. In
+// a lane that answers before the commit, it also measures how long the workers need to commit the rest.
 func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []part) ([]*sample, error) {
-	sales, err := s.sales(ctx, o.servers[0], max(o.vouchers, 1), int64(len(s.crowd)))
+	sales, err := s.sales(ctx, o.servers[0], max(o.vouchers, 1), int64(len(s.tokens)))
 	if err != nil {
 		return nil, err
 	}
@@ -178,13 +176,13 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []par
 	return samples, s.committed(ctx, sales, m.counts)
 }
 
-// The statuses that an order is answered with, as result.answers names them.
+// Statuses of successful orders, as keys of result.answers.
 const (
 	created  = "201"
 	accepted = "202"
 )
 
-// watchWorkers waits until everything that was accepted is committed.
+// watchWorkers waits until all accepted orders are committed and records the backlog and the time.
 func (s *stack) watchWorkers(ctx context.Context, m *sample, sales []string) error {
 	start := time.Now()
 	sold, err := s.sold(ctx, sales)
@@ -197,10 +195,10 @@ func (s *stack) watchWorkers(ctx context.Context, m *sample, sales []string) err
 	return err
 }
 
-// requests returns the orders of the crowd, in turn for each of the sales.
+// requests returns one order per user, with the sales in turn.
 func (s *stack) requests(sales []string, how clicks, conns int) [][]byte {
-	requests := make([][]byte, len(s.crowd))
-	for i, token := range s.crowd {
+	requests := make([][]byte, len(s.tokens))
+	for i, token := range s.tokens {
 		id, key := sales[i%len(sales)], ""
 		if how.keyed {
 			key = fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012s", id) // keys are per user
@@ -213,12 +211,13 @@ func (s *stack) requests(sales []string, how clicks, conns int) [][]byte {
 	return requests
 }
 
+// orderRequest returns the request of an order. token and key may be empty.
 func orderRequest(sale, token, key string) []byte {
 	return request(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key)
 }
 
-// withRepeats adds a repetition after every nine requests: in turn of the last one, so that both are sent in the same
-// moment, and of one that is the given number of requests back, which has been answered.
+// withRepeats adds a repeated request after every nine. Half of them repeat the request before, so that both are in
+// flight together. The others repeat the request that is back positions earlier and has been answered.
 func withRepeats(requests [][]byte, back int) [][]byte {
 	var all [][]byte
 	for i, r := range requests {
@@ -233,17 +232,17 @@ func withRepeats(requests [][]byte, back int) [][]byte {
 	return all
 }
 
-// counters are what servers count.
+// counters are totals that the servers publish as metrics.
 type counters struct {
 	mallocs          float64 // heap allocations
-	batches, batched float64 // group commits, and the orders in them
+	batches, batched float64 // number of group commits, and of the orders in them
 }
 
 func (c counters) minus(d counters) counters {
 	return counters{c.mallocs - d.mallocs, c.batches - d.batches, c.batched - d.batched}
 }
 
-// countersOf sums the counters of the servers; one that a server does not have is NaN.
+// countersOf returns the sums over the servers. A counter that one of them does not have is NaN.
 func countersOf(ctx context.Context, servers []*process) (sum counters) {
 	for _, p := range servers {
 		values := metrics(ctx, p.ops, "go_memstats_mallocs_total", "seckill_batch_size_count", "seckill_batch_size_sum")
@@ -252,7 +251,7 @@ func countersOf(ctx context.Context, servers []*process) (sum counters) {
 	return sum
 }
 
-// metrics reads metrics without labels. One that the server does not have is NaN.
+// metrics returns the values of metrics without labels. A metric that the server does not have is NaN.
 func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	values := slices.Repeat([]float64{math.NaN()}, len(names))
 	if ops == "" {
@@ -262,7 +261,7 @@ func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	if err != nil {
 		return values
 	}
-	defer res.Body.Close() //nolint:errcheck // read, or not wanted
+	defer res.Body.Close() //nolint:errcheck // the body was read, or the values stay NaN
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		name, text, _ := strings.Cut(lines.Text(), " ")
@@ -275,7 +274,7 @@ func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	return values
 }
 
-// get expects a 200.
+// get returns an error unless the status is 200.
 func get(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody) //nolint:gosec // a server that this program started
 	if err != nil {
@@ -290,18 +289,4 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 		return nil, fmt.Errorf("GET %s: %s", url, res.Status)
 	}
 	return res, nil
-}
-
-// freeAddr finds a free port below those that systems give to outgoing connections, so that no client takes it before
-// the server does.
-func freeAddr(ctx context.Context) (string, error) {
-	var last error
-	for range 100 {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
-		if err == nil {
-			return l.Addr().String(), l.Close()
-		}
-		last = err
-	}
-	return "", fmt.Errorf("find a free port: %w", last)
 }

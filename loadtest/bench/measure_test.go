@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRepeatedClicks(t *testing.T) {
+func TestOneRequestInTenIsRepeated(t *testing.T) {
 	t.Parallel()
 	requests := make([][]byte, 1800)
 	for i := range requests {
 		requests[i] = fmt.Append(nil, i)
 	}
 	all := withRepeats(requests, 64)
-	sent := map[string]int{} // when a request was sent first
+	sent := map[string]int{} // position of the first occurrence
 	var atOnce, later int
 	for i, r := range all {
 		first, again := sent[string(r)]
@@ -33,14 +33,14 @@ func TestRepeatedClicks(t *testing.T) {
 			assert.GreaterOrEqual(t, i-first, 64)
 		}
 	}
-	assert.Len(t, sent, len(requests), "each buyer presses")
+	assert.Len(t, sent, len(requests), "every request is sent")
 	assert.InDelta(t, len(all)/10, atOnce+later, 5, "one in ten is a repetition")
 	assert.InDelta(t, atOnce, later, 5)
 }
 
-func TestRequestsOfTheCrowd(t *testing.T) {
+func TestRequestsAreSpreadOverSales(t *testing.T) {
 	t.Parallel()
-	s := &stack{crowd: []string{"a", "b", "c"}}
+	s := &stack{tokens: []string{"a", "b", "c"}}
 	plain := s.requests([]string{"7", "8"}, clicks{}, 1)
 	assert.Equal(t, [][]byte{orderRequest("7", "a", ""), orderRequest("8", "b", ""), orderRequest("7", "c", "")}, plain)
 	keyed := s.requests([]string{"7", "8"}, clicks{keyed: true}, 1)

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// cancelEvery is the time between two cancellations: ten a second.
+// cancelEvery is the interval between cancellations: 10 per second.
 const cancelEvery = 100 * time.Millisecond
 
-// cancellations measures a sold-out sale with many orders while an admin cancels some of them. Each returned unit is
-// sold again to the crowd.
+// cancellations measures the answers of a sold-out sale with many orders while an admin cancels some of them. Each
+// released unit is sold again.
 func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
 	st, err := b.newStack(ctx, "cancellations")
 	if err != nil {
@@ -29,20 +29,20 @@ func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
 	if err != nil {
 		return err
 	}
-	b.progress("  making %d orders", b.opts.sizes.holders)
-	first, err := st.hold(ctx, sales[0], b.opts.sizes.holders)
+	b.progress("  creating %d orders", b.opts.sizes.active)
+	first, err := st.addActive(ctx, sales[0], b.opts.sizes.active)
 	if err != nil {
 		return err
 	}
-	if err := buyOne(ctx, server, orderRequest(sales[0], st.last, "")); err != nil {
+	if err := buyOne(ctx, server, orderRequest(sales[0], st.extra, "")); err != nil {
 		return err
 	}
-	const still = "sold-out answers"
-	moving := still + ", " + strconv.Itoa(int(time.Second/cancelEvery)) + " cancellations/s"
+	const plain = "sold-out answers"
+	cancelling := plain + ", " + strconv.Itoa(int(time.Second/cancelEvery)) + " cancellations/s"
 	servers := []*process{server}
-	storm := part{"", servers, load{conns: b.opts.conns, requests: st.requests(sales, clicks{}, b.opts.conns), endless: true}}
+	sold := part{"", servers, load{conns: b.opts.conns, requests: st.requests(sales, clicks{}, b.opts.conns), endless: true}}
 	err = b.rounds(ctx, sec, []*stack{st}, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		return st.refuse(ctx, storm.named(still, limit))
+		return st.refuse(ctx, sold.named(plain, limit))
 	}, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		client, token, err := st.admin(ctx, server)
 		if err != nil {
@@ -55,29 +55,29 @@ func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
 			cancel.requests = append(cancel.requests, request(http.MethodPost, path, token, ""))
 			first++
 		}
-		return st.refuse(ctx, storm.named(moving, limit), part{"cancellations", servers, cancel})
+		return st.refuse(ctx, sold.named(cancelling, limit), part{"cancellations", servers, cancel})
 	})
-	what := fmt.Sprintf("sold-out answers/s with %s orders: with 10 cancellations/s / without", thousands(int64(b.opts.sizes.holders)))
-	b.report.add(bar{what: what, values: sec.ratios(moving, still), least: 0.8})
+	what := fmt.Sprintf("sold-out answers/s with %s orders: with 10 cancellations/s / without", thousands(int64(b.opts.sizes.active)))
+	b.report.add(bar{what: what, values: sec.ratios(cancelling, plain), least: 0.8})
 	return err
 }
 
-// named returns the part for a run of a subject.
+// named returns the part for one run of a subject.
 func (p part) named(subject string, limit time.Duration) part {
 	p.subject, p.load.limit = subject, limit
 	return p
 }
 
-// refusals are the answers of a sold-out sale.
+// refusals are the codes of refused orders of a sold-out sale.
 var refusals = []string{"sold_out", "duplicate_order", "order_in_progress"}
 
-// refuse measures a load that meets a sold-out sale, and cancellations beside it. The few buyers of returned units do
-// not count; they are refused as well when they press again.
-func (s *stack) refuse(ctx context.Context, storm part, cancel ...part) ([]*sample, error) {
-	if err := storm.calm(ctx); err != nil {
+// refuse measures orders of a sold-out sale, with cancellations at the same time if cancel is given. The rate counts
+// only refusals, not the few orders that get released units.
+func (s *stack) refuse(ctx context.Context, orders part, cancel ...part) ([]*sample, error) {
+	if err := orders.warmUp(ctx); err != nil {
 		return nil, err
 	}
-	samples, err := s.measure(ctx, append([]part{storm}, cancel...)...)
+	samples, err := s.measure(ctx, append([]part{orders}, cancel...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +90,13 @@ func (s *stack) refuse(ctx context.Context, storm part, cancel ...part) ([]*samp
 	return samples, err
 }
 
-// calm runs the load until the unit that the last run returned is sold and the server answers quickly again.
-func (p part) calm(ctx context.Context) error {
+// warmUp runs the load until the units released by the last run are sold and the median latency is low again.
+func (p part) warmUp(ctx context.Context) error {
 	const short, quick = 300 * time.Millisecond, 100 * time.Millisecond
-	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, errors.New("the server does not come to rest"))
+	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, errors.New("the server stayed slow after the last run"))
 	defer cancel()
 	for {
-		results, err := runParts(ctx, []part{p.named("calm", short)})
+		results, err := runParts(ctx, []part{p.named("warm-up", short)})
 		if err != nil {
 			return err
 		}
@@ -106,23 +106,23 @@ func (p part) calm(ctx context.Context) error {
 	}
 }
 
-// readers measures the pages that buyers reload: one voucher and the list, each read while a rush runs on the same
-// server. The yardstick is a bare gin that is read by the same number of connections while the same rush runs on the
-// server, so that both readers have the same competitors.
+// readers measures reads of one voucher and of the list while orders are placed on the same server. For comparison, the
+// same number of connections reads from a bare gin while the same orders are placed on the server, so that both reads
+// compete with the same load.
 func (b *bench) readers(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, b.anyLane(), bareGin)
 	if err != nil {
 		return err
 	}
 	alone := laneName(b.anyLane())
-	rush := sale{subject: alone, servers: p[:1], load: load{conns: b.opts.conns}}
+	orders := sale{subject: alone, servers: p[:1], load: load{conns: b.opts.conns}}
 	pages := []struct{ name, route string }{{"GET /vouchers/{id}", voucherRoute}, {"GET /vouchers", vouchersRoute}}
-	contenders := []contender{buyers(st, rush)}
+	contenders := []contender{buyers(st, orders)}
 	for _, page := range pages {
 		for i, target := range []string{"", ", bare gin"} {
 			subject := page.name + target
-			o := rush
-			o.subject = alone + " beside " + subject
+			o := orders
+			o.subject = alone + " with " + subject
 			contenders = append(contenders, func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 				o.load.limit = limit
 				samples, err := st.sell(ctx, o, func(sale string) []part {
@@ -132,7 +132,7 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 				})
 				if err == nil {
 					read := samples[1]
-					read.counts = read.count("200") // a server under overload may refuse readers before buyers
+					read.counts = read.count("200") // under overload a server may refuse reads before orders
 					err = read.only("200", "overloaded", "unavailable")
 				}
 				return samples, err
@@ -145,10 +145,10 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 		if i > 0 {
 			least = 0
 		}
-		b.report.add(bar{what: page.name + " during a rush / bare gin beside the same rush, answers/s",
+		b.report.add(bar{what: page.name + " while selling / bare gin under the same load, answers/s",
 			values: sec.ratios(page.name, page.name+", bare gin"), least: least})
-		b.report.add(bar{what: "orders/s beside readers of " + page.name + " / without readers",
-			values: sec.ratios(alone+" beside "+page.name, alone)})
+		b.report.add(bar{what: "orders/s with reads of " + page.name + " / without",
+			values: sec.ratios(alone+" with "+page.name, alone)})
 	}
 	return err
 }

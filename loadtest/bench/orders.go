@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// orders compares an order with the cheapest answer that HTTP can give.
+// orders compares an order with a fixed HTTP answer.
 func (b *bench) orders(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, b.anyLane(), bareGin)
 	if err != nil {
@@ -28,7 +28,7 @@ func (b *bench) orders(ctx context.Context, sec *section) error {
 	return err
 }
 
-// onlyFor returns the least ratio of a bar that holds for the lane batch alone.
+// onlyFor returns the target of a ratio that has one only in lane batch.
 func onlyFor(lane string, least float64) float64 {
 	if lane == "batch" {
 		return least
@@ -36,7 +36,7 @@ func onlyFor(lane string, least float64) float64 {
 	return 0
 }
 
-// lanesCompared compares the lanes lock and batch, each with different numbers of connections.
+// lanesCompared compares the lanes lock and batch at different numbers of connections.
 func (b *bench) lanesCompared(ctx context.Context, sec *section) error {
 	lanes, counts := b.directLanes(), b.opts.sizes.latency
 	st, p, err := b.servers(ctx, lanes...)
@@ -62,19 +62,19 @@ func (b *bench) lanesCompared(ctx context.Context, sec *section) error {
 	return err
 }
 
-// keyedOrders measures the price of an Idempotency-Key.
+// keyedOrders measures the cost of an Idempotency-Key.
 func (b *bench) keyedOrders(ctx context.Context, sec *section) error {
 	return b.clicksCompared(ctx, sec, clicks{keyed: true}, "with Idempotency-Key", 0.9)
 }
 
-// repeatedClicks measures the price of impatient buyers: one request in ten repeats another one, and half of those
-// are sent in the same moment as the other one.
+// repeatedClicks measures the cost of repeated orders: one request in ten repeats another, and half of those are in
+// flight together with it.
 func (b *bench) repeatedClicks(ctx context.Context, sec *section) error {
 	return b.clicksCompared(ctx, sec, clicks{repeated: true}, "10 % repeats", 0)
 }
 
-// clicksCompared compares orders that are clicked in another way with plain ones, and with a bare gin that gets the
-// same requests.
+// clicksCompared compares orders with keys or repetitions with plain ones, and with a bare gin that gets the same
+// requests.
 func (b *bench) clicksCompared(ctx context.Context, sec *section, how clicks, what string, least float64) error {
 	lanes := b.directLanes()
 	st, p, err := b.servers(ctx, append(lanes, bareGin)...)
@@ -98,7 +98,7 @@ func (b *bench) clicksCompared(ctx context.Context, sec *section, how clicks, wh
 	return err
 }
 
-// soldOut measures the answer to most requests of a sale: those that come too late.
+// soldOut measures sold-out answers, which are most of the answers of a sale.
 func (b *bench) soldOut(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, b.anyLane(), bareGin)
 	if err != nil {
@@ -110,7 +110,7 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.last, "")); err != nil {
+		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.extra, "")); err != nil {
 			return nil, err
 		}
 		l := load{conns: b.opts.conns, requests: st.requests(sales, clicks{}, b.opts.conns), endless: true, limit: limit}
@@ -124,13 +124,13 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 	return err
 }
 
-// buyOne takes the last unit.
+// buyOne orders the last unit.
 func buyOne(ctx context.Context, p *process, request []byte) error {
 	c, err := dial(ctx, p.addr)
 	if err != nil {
 		return err
 	}
-	defer c.net.Close() //nolint:errcheck // nothing is to be saved
+	defer c.net.Close() //nolint:errcheck // only read from
 	a, err := c.do(request)
 	if err == nil && a.status/100 != 2 {
 		err = fmt.Errorf("%w: %d %s for the last unit", errWrongAnswers, a.status, a.code)
@@ -138,35 +138,35 @@ func buyOne(ctx context.Context, p *process, request []byte) error {
 	return err
 }
 
-// queue compares the lane that protects the database with a script call per request, the usual flash-sale code.
+// queue compares lane queue with one Lua script call per request, as most flash-sale systems do it.
 func (b *bench) queue(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "queue", ginWithScript)
 	if err != nil {
 		return err
 	}
-	const subject, yardstick = "queue lane", "gin + EVALSHA"
-	number := 100_000 // beyond the real ids
+	const subject, reference = "queue lane", "gin + EVALSHA"
+	number := 100_000 // above the real IDs
 	err = b.rounds(ctx, sec, []*stack{st},
 		buyers(st, sale{subject: subject, servers: p[:1], load: load{conns: b.opts.conns}}),
 		func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 			number++
-			name := strconv.Itoa(number)[6-min(len(st.newest), 6):] // a path as long as that of a real sale
+			name := strconv.Itoa(number)[6-min(len(st.newest), 6):] // the path is as long as that of a real sale
 			if err := st.rdb.Set(ctx, reserveKeys(name)[0], 1<<40, 0).Err(); err != nil {
 				return nil, err
 			}
 			l := load{conns: b.opts.conns, requests: st.requests([]string{name}, clicks{}, b.opts.conns), endless: true, limit: limit}
-			samples, err := st.measure(ctx, part{yardstick, p[1:], l})
+			samples, err := st.measure(ctx, part{reference, p[1:], l})
 			if err != nil {
 				return nil, err
 			}
 			return samples, errors.Join(samples[0].only(accepted), st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
 		})
-	b.report.addRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, yardstick, 1.3)
-	b.report.add(bar{what: "queue lane: seconds until the workers have committed all that was accepted", values: sec.drains(subject), most: 5})
+	b.report.addRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, reference, 1.3)
+	b.report.add(bar{what: "queue lane: seconds until the workers have committed all accepted orders", values: sec.drains(subject), most: 5})
 	return err
 }
 
-// vouchersAtOnce spreads the same crowd over more and more sales.
+// vouchersAtOnce spreads the same buyers over increasing numbers of sales.
 func (b *bench) vouchersAtOnce(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, b.anyLane())
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *bench) vouchersAtOnce(ctx context.Context, sec *section) error {
 	return b.growth(ctx, sec, st, "vouchers", b.opts.sizes.vouchers, 1.5, func(n int) sale { return sale{servers: p, vouchers: n} })
 }
 
-// serversAtOnce spreads the same crowd over more and more processes, which share this machine.
+// serversAtOnce spreads the same buyers over increasing numbers of server processes on this machine.
 func (b *bench) serversAtOnce(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, slices.Repeat([]string{b.anyLane()}, slices.Max(b.opts.sizes.servers))...)
 	if err != nil {
@@ -184,8 +184,8 @@ func (b *bench) serversAtOnce(ctx context.Context, sec *section) error {
 	return b.growth(ctx, sec, st, "servers", b.opts.sizes.servers, 1.2, func(n int) sale { return sale{servers: p[:n]} })
 }
 
-// growth measures sales with more and more of something, and compares the CPU time of an order at the last number
-// with that at the first.
+// growth measures sales at increasing numbers of something, and compares the CPU time per order at the last number with
+// the first.
 func (b *bench) growth(
 	ctx context.Context, sec *section, st *stack, what string, numbers []int, most float64, of func(n int) sale,
 ) error {

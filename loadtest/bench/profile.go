@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// writeProfile makes the server profile itself while it sells, outside of the rounds.
+// writeProfile writes a CPU profile of the server while it sells, outside of the rounds.
 func (b *bench) writeProfile(ctx context.Context, st *stack, p *process) error {
 	b.progress("  profiling the server for %s", b.opts.sizes.profile)
 	done := make(chan error, 1)
@@ -32,7 +32,7 @@ func fetchProfile(ctx context.Context, p *process, d time.Duration, path string)
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close()    //nolint:errcheck // read to the end, or the error says so
+	defer res.Body.Close()    //nolint:errcheck // read to the end
 	f, err := os.Create(path) //nolint:gosec // named by a flag
 	if err != nil {
 		return err

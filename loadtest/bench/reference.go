@@ -28,7 +28,7 @@ func reserveKeys(sale string) []string {
 	return []string{tag + "stock", tag + "buyers", tag + "queue"}
 }
 
-// Answers of the size of the real ones: an order, an order in the queue, a voucher.
+// Answers of the same size as the real ones: an order, a queued order, a voucher.
 const (
 	orderBody = `{"id":"3373256293097668610","voucher_id":"1000","user_id":"100000","status":"pending_payment","amount":100,` +
 		`"created_at":"2026-11-11T12:00:00.123Z","expires_at":"2026-11-11T12:15:00.123Z"}`
@@ -39,19 +39,19 @@ const (
 		`"created_at":"2026-11-11T12:00:00.123Z","updated_at":"2026-11-11T12:00:00.123Z","server_time":"2026-11-11T12:00:00.123Z"}`
 )
 
-// vouchersBody returns a page of the list of vouchers.
+// vouchersBody returns one page of the voucher list.
 func vouchersBody() []byte {
 	return []byte(`{"items":[` + strings.Repeat(voucherBody+",", 19) + voucherBody + `],"next_cursor":"1000"}`)
 }
 
-// The servers to compare with, as arguments of the subcommand.
+// The subcommand that runs a reference server, and its kinds.
 const (
 	referenceCommand = "reference"
 	bareGin          = "gin"
 	ginWithScript    = "evalsha"
 )
 
-// Routes of the real server, so that all get the same requests.
+// Routes of the product, so that all servers get the same requests.
 const (
 	vouchersRoute = "/api/v1/vouchers"
 	voucherRoute  = vouchersRoute + "/:id"
@@ -60,7 +60,7 @@ const (
 
 const jsonType = "application/json; charset=utf-8"
 
-// serveReference serves until ctx ends: fixed answers of gin and nothing else, or gin and one script call.
+// serveReference serves until ctx ends: gin with fixed answers, or gin with one script call per order.
 func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) error {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
@@ -70,9 +70,9 @@ func serveReference(ctx context.Context, out io.Writer, kind, redisAddr string) 
 		r.GET(voucherRoute, fixed(http.StatusOK, []byte(voucherBody)))
 		r.GET(vouchersRoute, fixed(http.StatusOK, vouchersBody()))
 	case ginWithScript:
-		rdb := redis.NewClient(&redis.Options{Addr: redisAddr, MaxRetries: -1}) // its default pool was not slower than a larger one
+		rdb := redis.NewClient(&redis.Options{Addr: redisAddr, MaxRetries: -1}) // a larger pool than the default was not faster
 		defer func() { _ = rdb.Close() }()
-		r.POST(orderRoute, reserve(rdb)) //nolint:contextcheck // it has the request's
+		r.POST(orderRoute, reserve(rdb)) //nolint:contextcheck // it uses the request's context
 	default:
 		return fmt.Errorf("%q is neither %s nor %s", kind, bareGin, ginWithScript)
 	}
@@ -94,7 +94,7 @@ func fixed(status int, body []byte) gin.HandlerFunc {
 	return func(c *gin.Context) { c.Data(status, jsonType, body) }
 }
 
-// reserve answers each request as a new buyer's.
+// reserve treats each request as the order of a new buyer.
 func reserve(rdb *redis.Client) gin.HandlerFunc {
 	var buyers atomic.Int64
 	body := []byte(queuedBody)

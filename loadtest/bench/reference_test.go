@@ -32,7 +32,7 @@ func TestReserveScript(t *testing.T) {
 	})
 }
 
-// started waits for the line that says where a server listens.
+// started passes on the line with the address of a server.
 type started chan string
 
 func (s started) Write(p []byte) (int, error) { s <- string(p); return len(p), nil }
@@ -45,7 +45,7 @@ func TestReferenceBodiesAreJSON(t *testing.T) {
 }
 
 func TestReferenceServes(t *testing.T) {
-	r := testenv.StartRedis(t) // of its own: the sale must be new
+	r := testenv.StartRedis(t) // private: the sale must be new
 	rdb := r.Client(t)
 	for kind, want := range map[string]int{bareGin: http.StatusCreated, ginWithScript: http.StatusAccepted} {
 		require.NoError(t, rdb.Set(t.Context(), reserveKeys("8")[0], 1, 0).Err())

@@ -19,34 +19,34 @@ type report struct {
 	took     time.Duration
 }
 
-// fact is a line about the machine.
+// fact is a property of the machine or of a server.
 type fact struct{ name, value string }
 
 // section holds the results of a scenario.
 type section struct {
 	name, title string
-	samples     []*sample // in the order of time
+	samples     []*sample // in chronological order
 	notes       []string
 	failed      error
 }
 
-// bar is a ratio, and the limit that it must keep.
+// bar is a ratio with its target.
 type bar struct {
 	what        string
 	values      []float64 // one per round
 	byCPU       []float64 // the same ratio of answers per second of CPU time; may be empty
-	least, most float64   // at most one of them is set; without either the ratio is only reported
+	least, most float64   // the target; at most one is set, and without either the ratio is only reported
 }
 
 func (r *report) add(b bar) { r.bars = append(r.bars, b) }
 
-// addRates adds the ratio of the answers/s of two subjects, also by the CPU time of all processes. Both are the same on
-// a machine that does nothing else.
-func (r *report) addRates(sec *section, what, subject, yardstick string, least float64) {
-	r.add(bar{what: what, values: sec.ratios(subject, yardstick), byCPU: sec.perCPU(subject, yardstick), least: least})
+// addRates adds the ratio of the answers/s of two subjects, and the same by the CPU time of all processes. On an
+// otherwise idle machine the two are equal.
+func (r *report) addRates(sec *section, what, subject, reference string, least float64) {
+	r.add(bar{what: what, values: sec.ratios(subject, reference), byCPU: sec.perCPU(subject, reference), least: least})
 }
 
-// wanted returns the limit, verdict whether the median keeps it.
+// wanted returns the target as text.
 func (b bar) wanted() string {
 	switch {
 	case b.least > 0:
@@ -57,6 +57,7 @@ func (b bar) wanted() string {
 	return ""
 }
 
+// verdict reports whether the median meets the target.
 func (b bar) verdict() string {
 	m := median(b.values)
 	switch {
@@ -85,7 +86,7 @@ func (s *section) of(subject string) []*sample {
 	return of
 }
 
-// each returns a value of every sample of a subject.
+// each returns one value per sample of a subject.
 func (s *section) each(subject string, value func(*sample) float64) []float64 {
 	var values []float64
 	for _, m := range s.of(subject) {
@@ -94,34 +95,34 @@ func (s *section) each(subject string, value func(*sample) float64) []float64 {
 	return values
 }
 
-// ratios divides the answers/s of two subjects, round by round.
+// ratios returns the ratios of the answers/s of two subjects, one per round.
 func (s *section) ratios(a, b string) []float64 {
 	return quotients(s.each(a, (*sample).rate), s.each(b, (*sample).rate))
 }
 
-// costs divides the CPU time per answer of two subjects, without the client's, round by round.
+// costs returns the ratios of the CPU time per answer of two subjects without the client's, one per round.
 func (s *section) costs(a, b string) []float64 {
 	cpu := func(m *sample) float64 { return m.perAnswer(m.cpu.system()) }
 	return quotients(s.each(a, cpu), s.each(b, cpu))
 }
 
-// perCPU divides the answers per second of CPU time of two subjects, round by round.
+// perCPU returns the ratios of the answers per second of CPU time of two subjects, one per round.
 func (s *section) perCPU(a, b string) []float64 {
 	cpu := func(m *sample) float64 { return m.perAnswer(m.cpu.all()) }
 	return quotients(s.each(b, cpu), s.each(a, cpu))
 }
 
-// drains are the seconds that the workers needed after the last answer.
+// drains returns the seconds from the last answer until the workers had committed all orders, one per round.
 func (s *section) drains(subject string) []float64 {
 	return s.each(subject, func(m *sample) float64 { return m.drained.Seconds() })
 }
 
-// perAnswer divides CPU time, in microseconds, by the answers that it was spent on.
+// perAnswer returns the CPU time per answer in microseconds.
 func (m *sample) perAnswer(d time.Duration) float64 {
 	return float64(d.Microseconds()) / float64(cmp.Or(m.shared, m.counts))
 }
 
-// String is the line that is shown while the program runs.
+// String returns the sample as a line of progress output.
 func (m *sample) String() string {
 	text := fmt.Sprintf("%9s/s  CPU %5s µs", short(m.rate()), short(m.perAnswer(m.cpu.all())))
 	if m.latency.n > 0 {
@@ -129,18 +130,18 @@ func (m *sample) String() string {
 			brief(m.latency.percentile(50)), brief(m.latency.percentile(95)), brief(m.latency.percentile(99)), brief(m.latency.longest))
 	}
 	if m.queued {
-		text += fmt.Sprintf("  %s behind, done after %v", thousands(m.backlog), brief(m.drained))
+		text += fmt.Sprintf("  backlog %s, drained after %v", thousands(m.backlog), brief(m.drained))
 	}
 	return text
 }
 
 func brief(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 
-// summary is the report without the single runs, for the terminal.
+// summary returns the report without the individual runs, for the terminal.
 func (r *report) summary() string {
 	var w strings.Builder
 	isBar := func(b bar) bool { return b.least > 0 || b.most > 0 }
-	r.writeBars(&w, "Bars", isBar)
+	r.writeBars(&w, "Targets", isBar)
 	r.writeBars(&w, "Other ratios", func(b bar) bool { return !isBar(b) })
 	for _, s := range r.sections {
 		fmt.Fprintf(&w, "\n## %s\n\n", s.title)
@@ -153,7 +154,7 @@ func (r *report) summary() string {
 func (r *report) writeBars(w *strings.Builder, title string, is func(bar) bool) {
 	for i, b := range slices.DeleteFunc(slices.Clone(r.bars), func(b bar) bool { return !is(b) }) {
 		if i == 0 {
-			fmt.Fprintf(w, "\n## %s\n\n| what | ratio: median (least – most) | by CPU time | bar | |\n|---|---|---|---|---|\n", title)
+			fmt.Fprintf(w, "\n## %s\n\n| what | ratio: median (min – max) | by CPU time | target | |\n|---|---|---|---|---|\n", title)
 		}
 		verdict, byCPU := b.verdict(), ""
 		if r.options.quick && verdict != "" {
@@ -188,7 +189,7 @@ func (s *section) write(w *strings.Builder) {
 	s.writeQueues(w)
 }
 
-// columns are those of which only the median is shown.
+// columns are the values of which only the median is shown.
 var columns = []func(*sample) float64{
 	func(m *sample) float64 { return m.millis(50) },
 	func(m *sample) float64 { return m.millis(95) },
@@ -203,7 +204,7 @@ var columns = []func(*sample) float64{
 	func(m *sample) float64 { return m.batched },
 }
 
-// millis returns a percentile of the latency; NaN if it was not measured.
+// millis returns a percentile of the latency in milliseconds, or NaN if it was not measured.
 func (m *sample) millis(percentile float64) float64 {
 	if m.latency.n == 0 {
 		return math.NaN()
@@ -211,7 +212,7 @@ func (m *sample) millis(percentile float64) float64 {
 	return float64(m.latency.percentile(percentile).Microseconds()) / 1000
 }
 
-// subjects returns the names of what was measured, in the order of the first round.
+// subjects returns the measured subjects in the order of the first round.
 func (s *section) subjects() []string {
 	var names []string
 	for _, m := range s.samples {
@@ -222,14 +223,14 @@ func (s *section) subjects() []string {
 	return names
 }
 
-// writeQueues reports how far the workers were behind.
+// writeQueues writes the backlog of the workers.
 func (s *section) writeQueues(w *strings.Builder) {
 	for _, subject := range s.subjects() {
 		of := s.of(subject)
 		if !of[0].queued {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s: at the last answer %s orders were not committed yet; all were after %s s.\n", subject,
+		fmt.Fprintf(w, "\n%s: %s orders were not committed at the last answer; all were committed %s s later.\n", subject,
 			spread(s.each(subject, func(m *sample) float64 { return float64(m.backlog) })), spread(s.drains(subject)))
 	}
 }

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, func() error { return goleak.Find() })
 }
 
-// ranOnce makes a sample of n answers, each of which took a millisecond.
+// ranOnce returns a sample of n answers that took 1 ms each.
 func ranOnce(subject string, n int, elapsed time.Duration) *sample {
 	r := &result{answers: map[string]int64{created: int64(n)}, elapsed: elapsed}
 	for range n {
@@ -27,7 +27,7 @@ func ranOnce(subject string, n int, elapsed time.Duration) *sample {
 	return &sample{subject: subject, conns: 8, result: r, counts: int64(n), allocs: math.NaN(), batched: 12.5, cpu: cpu}
 }
 
-func TestRatiosAreOfOneRound(t *testing.T) {
+func TestRatiosCompareRunsOfOneRound(t *testing.T) {
 	t.Parallel()
 	s := &section{samples: []*sample{
 		ranOnce("a", 100, time.Second), ranOnce("b", 200, time.Second),
@@ -46,7 +46,7 @@ func TestCostIsPerCountedAnswer(t *testing.T) {
 	m.counts = 50
 	assert.InDelta(t, 50, m.rate(), 0)
 	assert.InDelta(t, 14, m.perAnswer(m.cpu.all()), 0)
-	m.shared = 200 // with the answers of another load
+	m.shared = 200 // including the answers of another load
 	assert.InDelta(t, 50, m.rate(), 0)
 	assert.InDelta(t, 3.5, m.perAnswer(m.cpu.all()), 0)
 }
@@ -76,24 +76,24 @@ func TestMarkdown(t *testing.T) {
 	queued.queued, queued.backlog, queued.drained = true, 1234, 250*time.Millisecond
 	r := report{
 		options:  options{rounds: 3, seconds: 5 * time.Second, orders: 100_000},
-		machine:  []fact{{"CPU", "a slow one"}},
+		machine:  []fact{{"CPU", "slow"}},
 		bars:     []bar{{what: "queue / other", values: []float64{1.5, 1.25, 2}, byCPU: []float64{1.4}, least: 1.3}, {what: "a / b", values: []float64{2}}},
-		sections: []*section{{name: "queue", title: "The queue", samples: []*sample{queued}}, {title: "Broken", failed: errors.New("it fell over")}},
+		sections: []*section{{name: "queue", title: "The queue", samples: []*sample{queued}}, {title: "Broken", failed: errors.New("it failed")}},
 	}
 	text := r.markdown()
 	for _, line := range []string{
-		"| CPU | a slow one |",
+		"| CPU | slow |",
 		"| queue / other | 1.50 (1.25 – 2) | 1.40 | ≥ 1.30 | met |",
-		"## Other ratios\n\n| what | ratio: median (least – most) | by CPU time | bar | |\n|---|---|---|---|---|\n| a / b | 2 |  |  |  |",
+		"## Other ratios\n\n| what | ratio: median (min – max) | by CPU time | target | |\n|---|---|---|---|---|\n| a / b | 2 |  |  |  |",
 		"| queue lane | 2,000 | 1 | 1 | 1 | 1 | 5 | 0 | 0 | 2 | 7 | – | 12.5 |",
-		"queue lane: at the last answer 1,234 orders were not committed yet; all were after 0.25 s.",
+		"queue lane: 1,234 orders were not committed at the last answer; all were committed 0.25 s later.",
 		"| queue | queue lane | 8 | 1,000 | 0.50 | 2,000 | 1 | 1 | 7 | 1,234 | 0.25 |",
-		"it fell over",
+		"it failed",
 	} {
 		assert.Contains(t, text, line+"\n")
 	}
 	r.options.quick = true
-	assert.NotContains(t, r.markdown(), "| met |", "a quick run judges nothing")
+	assert.NotContains(t, r.markdown(), "| met |", "a quick run has no verdicts")
 }
 
 func TestStats(t *testing.T) {

@@ -1,14 +1,14 @@
--- Sets a unit aside for a buyer and queues the order, as most flash-sale code does it: the yardstick of the queue lane.
+-- Reserves a unit for a buyer and queues the order, as most flash-sale systems do. It is the reference for lane queue.
 --
--- KEYS[1]  units left (string)
--- KEYS[2]  buyers (set of user ids)
+-- KEYS[1]  free units (string)
+-- KEYS[2]  buyers (set of user IDs)
 -- KEYS[3]  queue (stream)
--- ARGV[1]  user id
--- ARGV[2]  order id
+-- ARGV[1]  user ID
+-- ARGV[2]  order ID
 --
--- Returns  0  set aside and queued
---          1  no unit is left
---          2  the user has bought already
+-- Returns  0  reserved and queued
+--          1  sold out
+--          2  the user has already bought
 if redis.call("SISMEMBER", KEYS[2], ARGV[1]) == 1 then
 	return 2
 end

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// scenario is one thing to measure.
+// scenario is a group of measurements with its own section in the report.
 type scenario struct {
 	name, title string
-	lane        string // a lane that the scenario needs; empty if any will do
+	lane        string // the lane that the scenario requires; empty for any
 	run         func(*bench, context.Context, *section) error
 }
 
@@ -18,14 +18,14 @@ var scenarios = []scenario{
 	{"batch", "Durable orders", "", (*bench).orders},
 	{"lanes", "Lanes and connections", "batch", (*bench).lanesCompared},
 	{"keys", "Orders with an Idempotency-Key", "batch", (*bench).keyedOrders},
-	{"repeats", "Orders with 10 % repeated clicks", "batch", (*bench).repeatedClicks},
+	{"repeats", "Orders with 10 % repeated requests", "batch", (*bench).repeatedClicks},
 	{"soldout", "Sold-out answers", "", (*bench).soldOut},
 	{"cancellations", "Sold-out answers during cancellations", "", (*bench).cancellations},
-	{"readers", "Readers beside buyers", "", (*bench).readers},
+	{"readers", "Reads while selling", "", (*bench).readers},
 	{"queue", "Orders accepted into the queue", "queue", (*bench).queue},
 	{"embedded", "The embedded default: SQLite, embedded Redis, lane lock", "", (*bench).embedded},
 	{"lock", "Lock cycles", "", (*bench).lockCycles},
-	{"vouchers", "Vouchers on sale at once", "", (*bench).vouchersAtOnce},
+	{"vouchers", "Concurrent sales", "", (*bench).vouchersAtOnce},
 	{"servers", "Server processes on one database", "", (*bench).serversAtOnce},
 	{"idle", "Memory of idle connections", "", (*bench).idleConnections},
 	{"streams", "Memory of idle event streams", "", (*bench).idleStreams},
@@ -40,13 +40,13 @@ func scenarioNames() []string {
 	return list
 }
 
-// contender measures a run of at most the given time. The first sample is the subject's; the others are of loads that
-// ran beside it.
+// contender measures one run of at most the given length. The first sample is the subject's, the others are of loads
+// that ran at the same time.
 type contender func(ctx context.Context, limit time.Duration) ([]*sample, error)
 
-// rounds lets the contenders take turns, starts each round with another one, and verifies the invariants after each
-// round. A short run of each contender comes first and does not count: a new server still opens connections and sizes
-// its heap.
+// rounds runs the contenders in turn, each round starting with another one, and verifies the invariants after each
+// round. A short uncounted run of each contender comes first, in which a new server opens connections and sizes its
+// heap.
 func (b *bench) rounds(ctx context.Context, sec *section, stacks []*stack, contenders ...contender) error {
 	for _, c := range contenders {
 		if _, err := c(ctx, b.opts.seconds/5); err != nil {
@@ -73,7 +73,8 @@ func (b *bench) rounds(ctx context.Context, sec *section, stacks []*stack, conte
 	return nil
 }
 
-// servers starts servers on the shared stack: lanes of the product, and references. They run until the scenario ends.
+// servers starts servers on the shared stack, given as lanes or kinds of reference servers. They run until the scenario
+// ends.
 func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*process, error) {
 	st, err := b.stack(ctx)
 	if err != nil {
@@ -92,7 +93,7 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 	return st, servers, nil
 }
 
-// buyers sells to the crowd, each time in new sales.
+// buyers returns a contender in which all users order from new sales.
 func buyers(st *stack, o sale) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		o.load.limit = limit
@@ -102,7 +103,8 @@ func buyers(st *stack, o sale) contender {
 
 const bareSubject = "bare gin"
 
-// bare sends the requests of the stack's newest sale to the bare gin, byte for byte, as often as there is time.
+// bare returns a contender that sends the requests of the stack's newest sale to the bare gin, repeatedly until the
+// time is over.
 func (b *bench) bare(st *stack, p *process, how clicks) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		l := load{conns: b.opts.conns, endless: true, limit: limit}
@@ -115,10 +117,10 @@ func (b *bench) bare(st *stack, p *process, how clicks) contender {
 	}
 }
 
-// anyLane is the lane of the scenarios that do not compare lanes.
+// anyLane returns the lane for scenarios that need no particular one.
 func (b *bench) anyLane() string { return b.opts.lanes[0] }
 
-// directLanes are those of the lanes batch and lock that may be measured.
+// directLanes returns the chosen lanes among batch and lock.
 func (b *bench) directLanes() []string {
 	return slices.DeleteFunc([]string{"batch", "lock"}, func(lane string) bool { return !slices.Contains(b.opts.lanes, lane) })
 }

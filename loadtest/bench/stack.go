@@ -19,7 +19,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// stack is a database, a Redis, the users who buy, and the servers of the product and to compare with.
+// stack is a database, a Redis, the users, and the servers that are compared.
 type stack struct {
 	mariadb *testenv.MariaDB
 	redis   *testenv.Redis
@@ -28,18 +28,18 @@ type stack struct {
 	dbPID   int
 	rdbPID  int
 
-	binary  string   // seckill
-	dir     string   // of this stack alone
-	env     []string // configures seckill for this stack
-	crowd   []string // access tokens, one user each
-	last    string   // token of a user who is not in the crowd
-	newest  string   // id of the sale that was published last
+	binary  string   // path of the seckill program
+	dir     string   // private directory
+	env     []string // settings of seckill for this stack
+	tokens  []string // access tokens, one per user
+	extra   string   // token of one more user
+	newest  string   // ID of the last published sale
 	servers map[*process]bool
 }
 
 const adminPhone = "13800000000"
 
-// mariaDBArgs are for a database of a useful size, in which a commit is on disk before it is acknowledged.
+// mariaDBArgs returns the arguments of a database of realistic size. A commit is on disk before it is acknowledged.
 func mariaDBArgs(bufferPool int64) []string {
 	return []string{
 		"--innodb-flush-log-at-trx-commit=1", "--innodb-log-file-size=512M",
@@ -47,7 +47,7 @@ func mariaDBArgs(bufferPool int64) []string {
 	}
 }
 
-// newStack starts the two servers and seeds users. Its files are in dir, which must be new.
+// newStack starts MariaDB and Redis and seeds the users. dir must not exist; it gets all files.
 func newStack(ctx context.Context, binary, dir string, users int, bufferPool int64) (_ *stack, err error) {
 	s := &stack{binary: binary, dir: dir, servers: map[*process]bool{}}
 	defer func() {
@@ -55,7 +55,7 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if err := os.Mkdir(dir, 0o700); err != nil { //nolint:gosec // a folder of our own
+	if err := os.Mkdir(dir, 0o700); err != nil { //nolint:gosec // a directory of this program
 		return nil, err
 	}
 	if s.mariadb, err = testenv.RunMariaDB(ctx, mariaDBArgs(bufferPool)...); err != nil {
@@ -75,8 +75,8 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 	s.env = []string{
 		"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + s.redis.Addr, "SECKILL_JWT_SECRET=" + rand.Text() + rand.Text(),
 		"SECKILL_DATA_DIR=" + filepath.Join(dir, "data"), "SECKILL_ADDR=127.0.0.1:0",
-		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // the admin logs in often
-		"SECKILL_PAY_TIMEOUT=24h", // or unpaid orders of the first rounds are cancelled in the last ones
+		"SECKILL_DEMO=true", "SECKILL_ADMIN_PHONES=" + adminPhone, "SECKILL_RATE_LIMIT=off", // because the admin logs in often
+		"SECKILL_PAY_TIMEOUT=24h", // unpaid orders must stay open for the whole run
 		"SECKILL_LOG_LEVEL=warn",
 	}
 	if err := s.findPIDs(ctx); err != nil {
@@ -101,11 +101,11 @@ func (s *stack) close() error {
 	if s.mariadb != nil {
 		errs = append(errs, s.mariadb.Stop())
 	}
-	errs = append(errs, os.RemoveAll(s.dir)) //nolint:gosec // a folder of our own
+	errs = append(errs, os.RemoveAll(s.dir)) //nolint:gosec // a directory of this program
 	return errors.Join(errs...)
 }
 
-// findPIDs finds the processes of MariaDB and Redis, for their CPU time.
+// findPIDs finds the process IDs of MariaDB and Redis, which cpuTime needs.
 func (s *stack) findPIDs(ctx context.Context) error {
 	var file string
 	if err := s.db.QueryRowContext(ctx, "SELECT @@pid_file").Scan(&file); err != nil {
@@ -116,7 +116,7 @@ func (s *stack) findPIDs(ctx context.Context) error {
 		return err
 	}
 	if s.dbPID, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
-		return fmt.Errorf("the database's pid: %w", err)
+		return fmt.Errorf("process ID of the database: %w", err)
 	}
 	info, err := s.rdb.Info(ctx, "server").Result()
 	if err != nil {
@@ -126,20 +126,20 @@ func (s *stack) findPIDs(ctx context.Context) error {
 	return err
 }
 
-// infoField finds a line of Redis's INFO.
+// infoField returns a field of Redis's INFO.
 func infoField(info, name string) string {
 	_, rest, _ := strings.Cut(info, "\n"+name+":")
 	value, _, _ := strings.Cut(rest, "\r\n")
 	return value
 }
 
-// seckill runs a command of the binary on this stack.
+// seckill runs a command of the program on this stack.
 func (s *stack) seckill(ctx context.Context, args ...string) error {
 	_, _, err := seckill(ctx, s.binary, s.env, args...)
 	return err
 }
 
-// seckill runs a command and returns its output and its CPU time. An error contains the output.
+// seckill runs a command and returns its output and its CPU time. On failure the error contains the output.
 func seckill(ctx context.Context, binary string, settings []string, args ...string) (string, time.Duration, error) {
 	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // built by this program
 	cmd.Env = environment(settings)
@@ -150,7 +150,7 @@ func seckill(ctx context.Context, binary string, settings []string, args ...stri
 	return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// seed creates the crowd and one more user.
+// seed creates the users and one more.
 func (s *stack) seed(ctx context.Context, users int) error {
 	file := filepath.Join(s.dir, "tokens")
 	if err := s.seckill(ctx, "seed", "--users", strconv.Itoa(users+1), "--tokens", file); err != nil {
@@ -162,18 +162,18 @@ func (s *stack) seed(ctx context.Context, users int) error {
 	}
 	for line := range strings.Lines(string(text)) {
 		_, token, _ := strings.Cut(strings.TrimSpace(line), ",")
-		s.crowd = append(s.crowd, token)
+		s.tokens = append(s.tokens, token)
 	}
-	if len(s.crowd) != users+1 {
-		return fmt.Errorf("seckill seed wrote %d tokens for %d users", len(s.crowd), users+1)
+	if len(s.tokens) != users+1 {
+		return fmt.Errorf("seckill seed wrote %d tokens for %d users", len(s.tokens), users+1)
 	}
-	s.crowd, s.last = s.crowd[:users], s.crowd[users]
+	s.tokens, s.extra = s.tokens[:users], s.tokens[users]
 	return nil
 }
 
-// serve starts a server with the given lane.
+// serve starts a server with the lane.
 func (s *stack) serve(ctx context.Context, lane string) (*process, error) {
-	ops, err := freeAddr(ctx)
+	ops, _, err := testenv.ReserveAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *stack) serve(ctx context.Context, lane string) (*process, error) {
 	return p, nil
 }
 
-// reference starts a server to compare with: bareGin or ginWithScript.
+// reference starts a reference server: bareGin or ginWithScript.
 func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *stack) reference(ctx context.Context, kind string) (*process, error) {
 	return p, err
 }
 
-// stopServers stops all servers of the stack; the database and Redis stay.
+// stopServers stops all servers except the database and Redis.
 func (s *stack) stopServers() {
 	for p := range s.servers {
 		p.stop()
@@ -210,7 +210,7 @@ func (s *stack) stopServers() {
 	clear(s.servers)
 }
 
-// admin logs the admin in. A token lives shorter than this program.
+// admin logs the admin in. The token expires before this program ends.
 func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, error) {
 	client, err := rush.NewClient("http://"+p.addr, 1)
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, er
 	return client, token, nil
 }
 
-// sales publishes n sales of stock units each, through the API of a server.
+// sales publishes n sales of stock units each through the API of a server and returns their IDs.
 func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]string, error) {
 	client, admin, err := s.admin(ctx, p)
 	if err != nil {

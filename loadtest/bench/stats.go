@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// median of an even number of values is the mean of the two in the middle; NaN of none.
+// median returns the median, which is the mean of the two middle values if their number is even, or NaN without values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -15,7 +15,7 @@ func median(values []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// spread writes the median, and what the smallest and largest values are.
+// spread formats the median with the smallest and the largest value.
 func spread(values []float64) string {
 	if len(values) == 0 || math.IsNaN(median(values)) {
 		return "–"
@@ -26,7 +26,7 @@ func spread(values []float64) string {
 	return fmt.Sprintf("%s (%s – %s)", short(median(values)), short(slices.Min(values)), short(slices.Max(values)))
 }
 
-// short writes about three digits, and whole and large numbers in full with their thousands apart.
+// short formats a number with about three digits, and whole or large numbers in full with thousands separators.
 func short(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -51,7 +51,7 @@ func thousands(n int64) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// quotients divides each value by the one of the same round.
+// quotients divides the values of a by those of b, index by index.
 func quotients(a, b []float64) []float64 {
 	q := make([]float64, min(len(a), len(b)))
 	for i := range q {

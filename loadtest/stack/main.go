@@ -1,7 +1,8 @@
-// Command stack runs a command beside a MariaDB and a Redis of its own, which it names in SECKILL_MYSQL_DSN and
-// SECKILL_REDIS_ADDRS and ends afterwards: go run ./loadtest/stack loadtest/run.sh
+// Command stack runs a command with a private MariaDB and Redis, whose addresses are in SECKILL_MYSQL_DSN and
+// SECKILL_REDIS_ADDRS of the command's environment: go run ./loadtest/stack loadtest/run.sh
 //
-// A commit is on disk before MariaDB acknowledges it, and Redis keeps an append-only file, as in docker-compose.yml.
+// As in docker-compose.yml, a commit is on disk before MariaDB acknowledges it, and Redis keeps an append-only file.
+// Both servers stop when the command ends.
 package main
 
 import (

@@ -14,10 +14,10 @@ import (
 	"seckill/internal/testenv"
 )
 
-// filled is a stack without servers, in whose database 30 users hold 100 old orders.
+// filled returns a stack without servers whose database has 30 users with 100 old orders.
 func filled(t *testing.T) (*stack, *repo.Store) {
 	t.Helper()
-	dsn := testenv.StartMariaDB(t).DSN(t) // of its own: global variables are changed
+	dsn := testenv.StartMariaDB(t).DSN(t) // private, because global variables are changed
 	store, err := repo.OpenMySQL(dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
@@ -29,12 +29,12 @@ func filled(t *testing.T) (*stack, *repo.Store) {
 	db, err := sql.Open("mysql", dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	s := &stack{db: db, crowd: make([]string, 30)}
+	s := &stack{db: db, tokens: make([]string, 30)}
 	require.NoError(t, s.fill(t.Context(), 100))
 	return s, store
 }
 
-func TestFillKeepsTheBooks(t *testing.T) {
+func TestCreatedOrdersKeepTheInvariants(t *testing.T) {
 	s, store := filled(t)
 	books, err := store.Books(t.Context())
 	require.NoError(t, err)
@@ -46,17 +46,17 @@ func TestFillKeepsTheBooks(t *testing.T) {
 	}
 	assert.Equal(t, int64(100), orders)
 
-	require.NoError(t, s.settle(t.Context()))
+	require.NoError(t, s.flushPages(t.Context()))
 	durable, err := s.number(t.Context(), "SELECT @@innodb_flush_log_at_trx_commit")
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), durable)
 
-	first, err := s.hold(t.Context(), "2", 50)
+	first, err := s.addActive(t.Context(), "2", 50)
 	require.NoError(t, err)
 	held, err := s.number(t.Context(), fmt.Sprintf(
 		"SELECT COUNT(DISTINCT user_id) FROM voucher_orders WHERE voucher_id = 2 AND status = 1 AND id BETWEEN %d AND %d", first, first+49))
 	require.NoError(t, err)
-	assert.Equal(t, int64(50), held, "unpaid, and with consecutive ids")
+	assert.Equal(t, int64(50), held, "unpaid, with consecutive IDs")
 	books, err = store.Books(t.Context())
 	require.NoError(t, err)
 	for _, b := range books {
@@ -70,22 +70,22 @@ func TestFillKeepsTheBooks(t *testing.T) {
 	require.NoError(t, s.fill(t.Context(), 1))
 	oldest, err := s.number(t.Context(), "SELECT MIN(id) FROM vouchers")
 	require.NoError(t, err)
-	assert.Equal(t, int64(5), oldest, "servers may still know the first four")
+	assert.Equal(t, int64(5), oldest, "servers may have cached the first four IDs")
 }
 
-func TestAnswersAreHeldAgainstTheDatabase(t *testing.T) {
+func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	s, _ := filled(t)
 	ctx := t.Context()
 	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))
-	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errUntrue)
+	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errInconsistent)
 
 	m := &sample{result: &result{}, counts: 30}
 	_, err := s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
 	require.NoError(t, err)
-	impatient, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	err = s.watchWorkers(impatient, m, []string{"1"})
-	require.ErrorIs(t, err, errUntrue)
+	err = s.watchWorkers(short, m, []string{"1"})
+	require.ErrorIs(t, err, errInconsistent)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Equal(t, int64(10), m.backlog)
 

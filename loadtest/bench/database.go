@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-var errUntrue = errors.New("the answers do not fit the database")
+// errInconsistent is returned if the database contradicts the answers.
+var errInconsistent = errors.New("the answers do not match the database")
 
-// drainPatience bounds the time that workers need for accepted orders. Beyond it the run has failed.
-const drainPatience = 2 * time.Minute
+// drainTimeout bounds the time in which the workers commit the accepted orders, and other waits for the servers.
+const drainTimeout = 2 * time.Minute
 
-// verify checks the invariants with the command seckill verify.
+// verify checks the invariants with `seckill verify`.
 func (s *stack) verify(ctx context.Context) error {
 	return s.seckill(ctx, "verify")
 }
 
-// drain waits until all accepted orders (202) of the sales are committed.
+// drain waits until all accepted (202) orders of the sales are committed.
 func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, fmt.Errorf("the workers did not finish in %s", drainPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, fmt.Errorf("the workers did not finish within %s", drainTimeout))
 	defer cancel()
 	for sold := int64(0); ; {
 		n, err := s.sold(ctx, sales)
@@ -29,45 +30,45 @@ func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error
 			return nil
 		case err == nil:
 			sold = n
-		case ctx.Err() == nil: // else the time was up during the query
+		case ctx.Err() == nil: // otherwise the query failed because of the timeout
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %d of %d accepted orders are in the database: %w", errUntrue, sold, accepted, context.Cause(ctx))
+			return fmt.Errorf("%w: %d of %d accepted orders are in the database: %w", errInconsistent, sold, accepted, context.Cause(ctx))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-// sold returns how many units of the sales are gone. It reads one row per sale, which is cheap.
+// sold returns the number of sold units of the sales. It is cheap, as it reads one row per sale.
 func (s *stack) sold(ctx context.Context, sales []string) (int64, error) {
 	return s.number(ctx, "SELECT CAST(SUM(initial_stock - stock) AS SIGNED) FROM seckill_vouchers WHERE voucher_id IN ("+list(sales)+")")
 }
 
-// committed returns an error unless the sales have exactly as many rows as orders were answered.
+// committed returns an error unless the number of order rows of the sales equals the number of answered orders.
 func (s *stack) committed(ctx context.Context, sales []string, answered int64) error {
 	rows, err := s.number(ctx, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id IN ("+list(sales)+")")
 	if err == nil && rows != answered {
-		err = fmt.Errorf("%w: %d orders answered, %d rows", errUntrue, answered, rows)
+		err = fmt.Errorf("%w: %d orders answered, %d rows", errInconsistent, answered, rows)
 	}
 	return err
 }
 
 func (s *stack) number(ctx context.Context, query string) (n int64, err error) {
-	if err = s.db.QueryRowContext(ctx, query).Scan(&n); err != nil { //nolint:gosec // ids that the server made
+	if err = s.db.QueryRowContext(ctx, query).Scan(&n); err != nil { //nolint:gosec // IDs from the server
 		err = fmt.Errorf("query the database: %w", err)
 	}
 	return n, err
 }
 
-// list joins ids, which the server made, for SQL's IN.
+// list joins IDs from the server for SQL's IN.
 func list(ids []string) string { return strings.Join(ids, ",") }
 
 // fillChunk is the number of orders in one insert.
 const fillChunk = 50_000
 
-// Old sales, sold out and ended, and their paid orders. The ids are those of a month ago, in the order of time.
+// Statements that create old sales, sold out and ended, with paid orders. Their IDs are those of a month ago, by time.
 const (
 	oldVoucher = `INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at)
 		SELECT 1, 'An old sale', 100, 200, 1, 1, d, d FROM (SELECT NOW(3) - INTERVAL 30 DAY AS d) t`
@@ -80,15 +81,15 @@ const (
 		FROM users u, (SELECT NOW(3) - INTERVAL 30 DAY AS d) t WHERE u.role = 'buyer' ORDER BY u.id LIMIT ?`
 )
 
-// fill inserts old orders, at most one per user and sale. They are durable after settle.
+// fill inserts old orders, at most one per user and sale. They are durable only after flushPages.
 func (s *stack) fill(ctx context.Context, orders int) error {
 	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
 		return err
 	}
 	for sale := 0; orders > 0; sale++ {
-		n := min(orders, fillChunk, len(s.crowd))
+		n := min(orders, fillChunk, len(s.tokens))
 		if err := s.fillSale(ctx, sale, n); err != nil {
-			return fmt.Errorf("make old orders: %w", err)
+			return fmt.Errorf("create old orders: %w", err)
 		}
 		orders -= n
 	}
@@ -100,7 +101,7 @@ func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	defer tx.Rollback() //nolint:errcheck // no effect after a commit
 	res, err := tx.ExecContext(ctx, oldVoucher)
 	if err != nil {
 		return err
@@ -118,9 +119,9 @@ func (s *stack) fillSale(ctx context.Context, sale, orders int) error {
 	return tx.Commit()
 }
 
-// hold gives a sale more orders, unpaid and each of a user of its own, which take units that are added to its initial
-// stock. It returns the first of their ids, which are consecutive. No server may have sold from it yet.
-func (s *stack) hold(ctx context.Context, sale string, orders int) (first int64, err error) {
+// addActive adds unpaid orders of distinct users to a sale and increases its initial stock by as many units. It returns
+// the first of the consecutive order IDs. No server may have sold from the sale before.
+func (s *stack) addActive(ctx context.Context, sale string, orders int) (first int64, err error) {
 	if err := s.set(ctx, "innodb_flush_log_at_trx_commit", "0"); err != nil {
 		return 0, err
 	}
@@ -131,17 +132,17 @@ func (s *stack) hold(ctx context.Context, sale string, orders int) (first int64,
 		fmt.Sprintf("UPDATE seckill_vouchers SET initial_stock = initial_stock + %d WHERE voucher_id = %s", orders, sale),
 	}
 	for _, statement := range statements {
-		if _, err := s.db.ExecContext(ctx, statement); err != nil { //nolint:gosec // an id that the server made
-			return 0, fmt.Errorf("give sale %s more orders: %w", sale, err)
+		if _, err := s.db.ExecContext(ctx, statement); err != nil { //nolint:gosec // an ID from the server
+			return 0, fmt.Errorf("add orders to sale %s: %w", sale, err)
 		}
 	}
 	if first, err = s.number(ctx, "SELECT MIN(id) FROM voucher_orders WHERE user_id > 1000000000 AND voucher_id = "+sale); err != nil {
 		return 0, err
 	}
-	return first, errors.Join(s.set(ctx, "innodb_flush_log_at_trx_commit", "1"), s.settle(ctx))
+	return first, errors.Join(s.set(ctx, "innodb_flush_log_at_trx_commit", "1"), s.flushPages(ctx))
 }
 
-// empty removes all orders and sales. Voucher ids are not used again, so the caches of servers stay valid.
+// empty removes all orders and sales. Voucher IDs are not reused, so the caches of the servers stay valid.
 func (s *stack) empty(ctx context.Context) error {
 	for _, statement := range []string{
 		"TRUNCATE TABLE voucher_orders", "DELETE FROM stock_changes", "DELETE FROM seckill_vouchers", "DELETE FROM vouchers",
@@ -153,9 +154,9 @@ func (s *stack) empty(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the database has written its dirty pages. Otherwise the next run would pay for them.
-func (s *stack) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, drainPatience, errors.New("the database still has dirty pages"))
+// flushPages waits until the database has written its dirty pages, so that the next run does not include that work.
+func (s *stack) flushPages(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, errors.New("the database still has dirty pages"))
 	defer cancel()
 	if err := s.set(ctx, "innodb_io_capacity_max", "100000", "innodb_io_capacity", "100000", "innodb_max_dirty_pages_pct", "0"); err != nil {
 		return err
@@ -179,7 +180,7 @@ func (s *stack) settle(ctx context.Context) error {
 	return s.set(ctx, "innodb_io_capacity", "DEFAULT", "innodb_io_capacity_max", "DEFAULT", "innodb_max_dirty_pages_pct", "DEFAULT")
 }
 
-// set changes global variables of the database, given as names and values in turn.
+// set changes global variables of the database. pairs alternates names and values.
 func (s *stack) set(ctx context.Context, pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		statement := "SET GLOBAL " + pairs[i] + " = " + pairs[i+1] //nolint:gosec // constants of this file
