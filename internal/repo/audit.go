@@ -8,7 +8,7 @@ import (
 	"seckill/internal/service"
 )
 
-// audit writes entries, in the transaction that does what they say.
+// audit writes log entries in the same transaction as the changes that they record.
 func audit(tx *gorm.DB, entries ...service.AuditEntry) error {
 	rows := make([]auditRow, len(entries))
 	for i, e := range entries {

@@ -9,10 +9,10 @@ import (
 	"seckill/internal/service"
 )
 
-// gatePage is how many ids go into one query.
+// gatePage is the most ids in one query.
 const gatePage = 1000
 
-// GateState implements service.GateStore. All of it is of one moment, while buyers buy.
+// GateState implements service.GateStore. It reads everything from one snapshot.
 func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64) (service.GateState, error) {
 	var state service.GateState
 	err := s.census(ctx, func(tx *gorm.DB) error {
@@ -29,20 +29,20 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 	return state, s.translate(err)
 }
 
-// eachActive reads the active orders of a sale row by row: there may be millions.
-func eachActive(tx *gorm.DB, voucherID int64, see func(h service.Holder, slotless bool)) error {
+// eachActive calls visit for each active order of a sale. It reads row by row, because there may be millions.
+func eachActive(tx *gorm.DB, voucherID int64, visit func(h service.Holder, slotless bool)) error {
 	rows, err := ofVoucher(tx, voucherID).Where("status IN ?", activeStatuses).Select("id", "user_id", "slot IS NULL").Rows()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rows.Close() }() // Err says what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	for rows.Next() {
 		var h service.Holder
 		var slotless bool
 		if err := rows.Scan(&h.OrderID, &h.UserID, &slotless); err != nil {
 			return err
 		}
-		see(h, slotless)
+		visit(h, slotless)
 	}
 	return rows.Err()
 }
@@ -63,7 +63,7 @@ func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (service.SaleLev
 	return level, s.translate(err)
 }
 
-// snapshot runs queries that all see the database as it was at one moment. On SQLite every transaction does.
+// snapshot runs fn in a read transaction whose queries all see the same state. SQLite transactions always do.
 func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	var opts *sql.TxOptions
 	if s.Dialect() == "mysql" {

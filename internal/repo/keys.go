@@ -16,26 +16,26 @@ import (
 	"seckill/internal/service"
 )
 
-// maxKeptBytes bounds the bodies in one statement; a server takes 16 MiB at least, and bytes may double on the way.
+// maxKeptBytes bounds the answer bodies in one statement. A server accepts at least 16 MiB, and escaping may double them.
 const maxKeptBytes = 2 << 20
 
-// keyDialect is the SQL for idempotency keys where the databases differ. Times of leases and lives are the database's:
-// the clocks of the servers need not agree.
+// keyDialect is the SQL for idempotency keys that differs between the databases. Leases and lifetimes use the database's
+// clock, so the clocks of the instances need not agree.
 type keyDialect struct {
-	now string // the time now
-	// byPrimary, after the table's name, has the rows looked up by the primary key whatever the statistics say.
+	now string // the current time
+	// byPrimary follows the table's name and forces a lookup by the primary key, whatever the statistics suggest.
 	byPrimary string
-	in        string // the time in %d ms
-	// unlessThere ends an INSERT that leaves rows alone which are there already.
+	in        string // the time %d milliseconds from now
+	// unlessThere ends an INSERT that leaves existing rows unchanged.
 	unlessThere string
-	// answer ends an INSERT of answers: where the row is there, which it is, it is answered, if the claim is the same
-	// and it has no answer yet.
+	// answer ends an INSERT of answers. It stores an answer in the existing row if that still belongs to the same lease and
+	// has none.
 	answer string
-	// changed is how many rows the driver counts for one that answer changed.
+	// changed is the number of rows that the driver reports for one stored answer.
 	changed int64
 }
 
-// Left to right: MySQL's later assignments see what the earlier ones did, so status comes last.
+// MySQL assigns from left to right, and later assignments see the earlier ones. Therefore status comes last.
 const mysqlAnswered = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
 
 var mysqlKeys = keyDialect{
@@ -53,7 +53,7 @@ var sqliteKeys = keyDialect{
 	changed: 1,
 }
 
-// assign writes an assignment to each column.
+// assign returns one assignment per column; %[1]s in value is the name of the column.
 func assign(value string, columns ...string) string {
 	parts := make([]string, len(columns))
 	for i, c := range columns {
@@ -65,7 +65,7 @@ func assign(value string, columns ...string) string {
 const keyColumns = "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, resource_id, resource_at, " +
 	"status, location, content_type, body, locked_until, created_at, expires_at) VALUES "
 
-// keyRow is an idempotency key as far as it is read.
+// keyRow is a row of idempotency_keys with the columns that are read.
 type keyRow struct {
 	UserID      int64
 	IdemKey     []byte
@@ -79,19 +79,19 @@ type keyRow struct {
 	Location    string
 	ContentType string
 	Body        []byte
-	Locked      bool // by a run that may be alive
-	Expired     bool
+	Locked      bool // the lease has not ended
+	Expired     bool // the lifetime is over
 }
 
 func (keyRow) TableName() string { return "idempotency_keys" }
 
-// keyID finds a row.
+// keyID identifies a row of idempotency_keys.
 type keyID struct {
 	user int64
 	key  string
 }
 
-// ofKeys selects the rows of claims.
+// ofKeys selects the rows of the claimed keys.
 func ofKeys(db *gorm.DB, claims []*service.Claim) *gorm.DB {
 	args := make([]any, 0, 2*len(claims))
 	for _, c := range claims {
@@ -100,7 +100,7 @@ func ofKeys(db *gorm.DB, claims []*service.Claim) *gorm.DB {
 	return db.Where("user_id = ? AND idem_key = ?"+strings.Repeat(" OR user_id = ? AND idem_key = ?", len(claims)-1), args...)
 }
 
-// keyRows reads the rows of claims.
+// keyRows reads the rows of the claimed keys.
 func (s *Store) keyRows(db *gorm.DB, claims []*service.Claim) (map[keyID]*keyRow, error) {
 	k := s.dialect.keys
 	var rows []keyRow
@@ -113,8 +113,8 @@ func (s *Store) keyRows(db *gorm.DB, claims []*service.Claim) (map[keyID]*keyRow
 	return found, err
 }
 
-// ClaimKeys implements service.KeyStore. The fast way is one statement that inserts all, since most keys are new; only
-// where it leaves one out are the rows looked at. Repeating it does no harm: a claim is known by its token.
+// ClaimKeys implements service.KeyStore. Most keys are new, so one statement inserts all rows; the rows are read only if it
+// skipped some. A row identifies its lease by the token of the claim, so the call can be repeated.
 func (s *Store) ClaimKeys(ctx context.Context, claims []*service.Claim) []service.KeyState {
 	states, sorted := make([]service.KeyState, len(claims)), sortedClaims(claims)
 	err := s.persist(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
@@ -126,14 +126,14 @@ func (s *Store) ClaimKeys(ctx context.Context, claims []*service.Claim) []servic
 	return states
 }
 
-// sortedClaims is the order in which rows are written, so that transactions wait for each other in one direction.
+// sortedClaims returns the claims in the order in which all transactions write their rows. One order prevents deadlocks.
 func sortedClaims(claims []*service.Claim) []*service.Claim {
 	return slices.SortedFunc(slices.Values(claims), func(a, b *service.Claim) int {
 		return cmp.Or(cmp.Compare(a.UserID, b.UserID), strings.Compare(a.Key, b.Key))
 	})
 }
 
-// persist repeats what changes nothing when it is repeated, while the database is away for a moment.
+// persist repeats an idempotent fn if the database is unavailable for a moment, up to maxDownTries times in all.
 func (s *Store) persist(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := s.retry(ctx, fn)
@@ -145,7 +145,7 @@ func (s *Store) persist(ctx context.Context, fn func() error) error {
 
 func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, states []service.KeyState) error {
 	var inserted int64
-	// A row that was seen may be locked by its run, and the others of the batch must not wait for that.
+	// A row that exists may be locked by the run that has its lease, and the rest of the batch must not wait for that run.
 	unseen := slices.DeleteFunc(slices.Clone(sorted), func(c *service.Claim) bool { return c.Seen })
 	if len(unseen) > 0 {
 		full, err := s.usersOfMaxKeys(ctx, unseen)
@@ -186,7 +186,7 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 	return s.refuseKeysOfOrders(ctx, claims, states)
 }
 
-// usersOfMaxKeys returns those users of the claims who have as many keys as they may.
+// usersOfMaxKeys returns the users of the claims that have service.MaxKeys keys.
 func (s *Store) usersOfMaxKeys(ctx context.Context, claims []*service.Claim) (full []int64, err error) {
 	var users []int64
 	for _, c := range claims {
@@ -197,7 +197,8 @@ func (s *Store) usersOfMaxKeys(ctx context.Context, claims []*service.Claim) (fu
 	return full, err
 }
 
-// claimBeside claims keys of users some of whom have no room for further ones: for these, only keys that are there.
+// claimBeside claims the keys of a batch in which the users in full have reached service.MaxKeys. These users can lease only
+// keys that exist already.
 func (s *Store) claimBeside(ctx context.Context, claims []*service.Claim, full []int64, states []service.KeyState) error {
 	rows, err := s.keyRows(s.w.WithContext(ctx), claims)
 	if err != nil {
@@ -228,7 +229,7 @@ func (s *Store) claimBeside(ctx context.Context, claims []*service.Claim, full [
 	return nil
 }
 
-// insertKeys inserts the rows that are not there, and says how many.
+// insertKeys inserts the rows that do not exist yet and returns their number.
 func (s *Store) insertKeys(ctx context.Context, claims []*service.Claim) (int64, error) {
 	k := s.dialect.keys
 	row := "(?,?,?,?,1,0,?,?,0,'','',NULL," + fmt.Sprintf(k.in, service.KeyLease.Milliseconds()) + "," + k.now + "," +
@@ -241,7 +242,7 @@ func (s *Store) insertKeys(ctx context.Context, claims []*service.Claim) (int64,
 	return s.exec(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.unlessThere, args)
 }
 
-// exec runs one statement by itself, and says how many rows it changed.
+// exec runs one statement outside a transaction and returns the number of changed rows.
 func (s *Store) exec(ctx context.Context, statement string, args []any) (int64, error) {
 	res, err := s.w.Statement.ConnPool.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -250,7 +251,7 @@ func (s *Store) exec(ctx context.Context, statement string, args []any) (int64, 
 	return res.RowsAffected()
 }
 
-// resource is what a claim notes; nothing is NULL.
+// resource returns the resource columns of a claim, NULL if it has no resource.
 func resource(c *service.Claim) (id, at any) {
 	if c.ResourceID == 0 {
 		return nil, nil
@@ -258,15 +259,16 @@ func resource(c *service.Claim) (id, at any) {
 	return c.ResourceID, c.ResourceAt
 }
 
-// free says whether the claim may take the row over.
+// free reports whether the claim may take over the row: its lifetime is over, or its lease ended without an answer and the
+// request is the same.
 func (r *keyRow) free(c *service.Claim) bool {
 	return r.Claim != c.Token && (r.Expired || r.Status == 0 && !r.Locked && bytes.Equal(r.Fingerprint, c.Fingerprint[:]))
 }
 
-// state says what a claim has of its row.
+// state returns the outcome of a claim, given its row.
 func (r *keyRow) state(c *service.Claim) service.KeyState {
 	switch {
-	case r == nil: // it was purged between two looks
+	case r == nil: // purged between two reads
 		return service.KeyState{Err: service.ErrOrderInProgress}
 	case r.Claim == c.Token && r.Status == 0:
 		st := service.KeyState{Runs: r.Runs}
@@ -282,8 +284,9 @@ func (r *keyRow) state(c *service.Claim) service.KeyState {
 	return service.KeyState{Answer: &service.Answer{Status: r.Status, Location: r.Location, ContentType: r.ContentType, Body: r.Body}}
 }
 
-// takeOver claims rows whose run is dead or whose life is over, if they still are as they were read, and returns all
-// rows as they are then. What an earlier run noted stays; it cannot write any more.
+// takeOver leases the rows of free, whose run died or whose lifetime is over, provided that they have not changed since
+// they were read. It returns the rows of all claims as they are then. The resource that an earlier run noted stays; that
+// run can no longer write.
 func (s *Store) takeOver(ctx context.Context, all, free []*service.Claim, seen map[keyID]*keyRow) (rows map[keyID]*keyRow, err error) {
 	k := s.dialect.keys
 	lease := gorm.Expr(fmt.Sprintf(k.in, service.KeyLease.Milliseconds()))
@@ -319,10 +322,11 @@ func (s *Store) takeOver(ctx context.Context, all, free []*service.Claim, seen m
 	return rows, err
 }
 
-// errLost says that the key of a run is another one's by now.
-var errLost = fmt.Errorf("%w: another run has taken its key over", service.ErrOrderInProgress)
+// errLost is the error of a run whose key was taken over by another run.
+var errLost = fmt.Errorf("%w: another run has taken over its key", service.ErrOrderInProgress)
 
-// KeepAnswers implements service.KeyStore: one statement, and where it did not change every row a look at them.
+// KeepAnswers implements service.KeyStore. It stores up to maxKeptBytes of answers with one statement, and reads the rows only
+// if the statement did not change all of them.
 func (s *Store) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) []error {
 	errs := make([]error, len(answers))
 	order := make([]int, len(answers))
@@ -421,7 +425,7 @@ func (s *Store) NoteResources(ctx context.Context, claims []*service.Claim) []er
 	return errs
 }
 
-// lockClaim reads the row of a claim and keeps other runs of its key from it until the transaction ends.
+// lockClaim reads and locks the row of a claim, so that no other run takes over its key before the transaction ends.
 // Error: errLost.
 func lockClaim(tx *gorm.DB, c *service.Claim) (keyRow, error) {
 	var row keyRow
@@ -432,16 +436,16 @@ func lockClaim(tx *gorm.DB, c *service.Claim) (keyRow, error) {
 	return row, err
 }
 
-// writeOnce is write for an effect that a request must have once, although it may be sent again after its answer was
-// lost: for every POST that changes something in one transaction. fn returns the id of what the request is about.
+// writeOnce is write for an effect that must happen once per request, even if the request is repeated because its answer
+// was lost. Every POST that changes something in one transaction uses it. fn returns the id of the changed resource.
 //
-// If the request has a key (service.ClaimOf(ctx)), "done" and that id are written to the key's row in the same
-// transaction. When an earlier run of the request has done it, fn does not run, nothing changes, and the error is a
-// *service.DoneBeforeError with the id; the service answers from the object of that id. A run that has lost its key to
-// another one changes nothing either: service.ErrOrderInProgress. Whether a COMMIT that was not answered has happened is
-// found out by the row. Without a key it is write.
+// If the request has a key (service.ClaimOf(ctx)), the same transaction sets done and this id in the key's row. If an
+// earlier run has set them, fn does not run, nothing changes, and the error is a *service.DoneBeforeError with the id;
+// package service then answers from that resource. If another run has taken over the key, nothing changes either and the
+// error is service.ErrOrderInProgress. After an unanswered COMMIT the row shows whether it happened. Without a key,
+// writeOnce is write.
 //
-// As in write, fn may run several times. It must not be called twice for one request.
+// As in write, fn may run several times. A request must call writeOnce at most once.
 func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID int64, err error)) error {
 	c := service.ClaimOf(ctx)
 	if c == nil {
@@ -469,8 +473,8 @@ func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID 
 	})
 }
 
-// PurgeKeys implements service.KeyStore. The rows are read before the transaction, without locks, and deleted in one
-// order, so that several processes wait for each other at worst.
+// PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks, and deletes them in the
+// order of sortedClaims, so that several processes may wait for each other but do not deadlock.
 func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
 	expired := "expires_at <= " + s.dialect.keys.now
 	var rows []keyRow
@@ -483,7 +487,7 @@ func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
 		claims[i] = &service.Claim{KeyedRequest: service.KeyedRequest{UserID: r.UserID, Key: string(r.IdemKey)}}
 	}
 	err = s.write(ctx, func(tx *gorm.DB) error {
-		// Again by time: a key may have been used anew meanwhile.
+		// Check the time again: a key may have been used anew since it was read.
 		return tx.Where(ofKeys(tx.Session(&gorm.Session{NewDB: true}), sortedClaims(claims))).Where(expired).Delete(&keyRow{}).Error
 	})
 	return len(rows), err

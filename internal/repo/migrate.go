@@ -17,12 +17,12 @@ import (
 type Migration struct {
 	Version int64
 	Name    string
-	Applied time.Time // zero: not yet
+	Applied time.Time // zero if it is not applied
 }
 
-// MigrateUp applies what is missing and returns it. Processes that start together wait for each other. MySQL commits each
-// statement by itself, so a run that was interrupted may have executed some of the next migration, or all of it but the
-// note that it is done. Those statements are skipped.
+// MigrateUp applies the missing migrations and returns them. Concurrent processes wait for each other. MySQL commits each
+// DDL statement by itself, so an interrupted run may have executed a part of the next migration, or all of it except
+// goose's version record. Those statements are skipped.
 func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 	var done []Migration
 	err := s.migrate(ctx, func(p *goose.Provider, again *atomic.Bool) error {
@@ -33,7 +33,7 @@ func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 		if err != nil {
 			return err
 		}
-		if version > 0 { // an empty database has no interrupted run, and tables of others there must be an error
+		if version > 0 { // an empty database has no interrupted run, and foreign tables in it must cause an error
 			again.Store(true)
 			r, err := p.UpByOne(ctx)
 			again.Store(false)
@@ -54,7 +54,7 @@ func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 	return done, err
 }
 
-// MigrateDown takes the newest migration back and returns it; nil if there was none.
+// MigrateDown reverts the newest migration and returns it, or nil if none is applied.
 func (s *Store) MigrateDown(ctx context.Context) (*Migration, error) {
 	var undone *Migration
 	err := s.migrate(ctx, func(p *goose.Provider, again *atomic.Bool) error {
@@ -84,7 +84,7 @@ func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
 	return all, err
 }
 
-// exclusively runs fn while no other process changes the schema or does the same.
+// exclusively runs fn while it holds the schema lock, which excludes the migrations of other processes.
 func (s *Store) exclusively(ctx context.Context, fn func() error) (err error) {
 	unlock, err := s.dialect.lockSchema(ctx)
 	if err != nil {
@@ -94,9 +94,9 @@ func (s *Store) exclusively(ctx context.Context, fn func() error) (err error) {
 	return fn()
 }
 
-// migrate runs fn with goose on connections of its own, on which again lets statements that are in effect be skipped.
-// The lock is ours and not a goose.WithSessionLocker: goose makes its table of versions before it takes that, so
-// processes that start together found it half made.
+// migrate runs fn with a goose provider on its own connections. While again is true, they skip DDL that is in effect
+// already. migrate takes its own lock instead of goose.WithSessionLocker: goose creates its version table before it takes
+// that lock, so concurrent processes could find the table half made.
 func (s *Store) migrate(ctx context.Context, fn func(p *goose.Provider, again *atomic.Bool) error) error {
 	dialect := goose.DialectMySQL
 	if s.dialect.name == "sqlite" {

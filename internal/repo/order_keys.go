@@ -11,8 +11,8 @@ import (
 	"seckill/internal/service"
 )
 
-// An order keeps the key of its own request; all other requests keep theirs in idempotency_keys. A key is for one
-// request, so each side looks at the other one after it has written its own.
+// An order stores the key of its own request; all other requests store theirs in idempotency_keys. A key belongs to one
+// request, so each side checks the other one after it has written its own row.
 
 // RepeatedOrders implements service.OrderStore.
 func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPurchase) ([]service.Placed, error) {
@@ -44,8 +44,8 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPur
 	return found, nil
 }
 
-// keysElsewhere returns the keys of the rows that another request used: an order keeps its own key, all other requests
-// keep theirs in idempotency_keys. It asks for pairs: of two lists MariaDB would look up every combination.
+// keysElsewhere returns those keys of the rows that idempotency_keys has for another request. The query lists pairs of
+// user and key: with two IN lists MariaDB would look up every combination.
 func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error) {
 	prints := make(map[keyID][]byte, len(of))
 	q := &handwritten{}
@@ -74,9 +74,9 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error
 	return used, err
 }
 
-// refuseKeysOfOrders takes back the claims of keys under which an order was placed. The read locks nothing, so that one
-// order in a slow transaction holds up no claims. An order whose transaction looked for claims just before this one was
-// stored, and is not committed yet, is not seen: then both requests have their effects, each once.
+// refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read takes no locks, so an order in a
+// slow transaction delays no leases. It misses an order that is not committed yet and whose transaction checked
+// idempotency_keys just before this lease was stored; then both requests take effect, each once.
 func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
 	var users []int64
 	var keys [][]byte

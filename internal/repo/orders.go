@@ -8,7 +8,7 @@ import (
 	"seckill/internal/service"
 )
 
-// activeOrders selects the orders that hold a unit of the voucher for the user.
+// activeOrders selects the user's active orders of the voucher.
 func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 	return db.Model(&orderRow{}).Where("user_id = ? AND voucher_id = ? AND slot IS NOT NULL", userID, voucherID)
 }
@@ -53,7 +53,7 @@ func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64
 	return users, s.translate(err)
 }
 
-// activeStatuses are those of orders that hold a unit.
+// activeStatuses are the statuses of active orders.
 var activeStatuses = []service.OrderStatus{
 	service.OrderPendingPayment, service.OrderPaid, service.OrderRedeemed, service.OrderRefunding,
 }

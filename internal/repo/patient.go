@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// patientConns bounds the reads of whole sales that run at once; others wait, with their context.
+	// patientConns bounds the reads of whole sales that run at once. Further reads wait until their context ends.
 	patientConns = 4
-	// patientIdle is how long a connection for them is kept.
+	// patientIdle is how long an idle connection is kept.
 	patientIdle = time.Minute
 )
 
-// patience opens the connections for reads of whole sales when they are first needed.
+// patience is the pool for reads of whole sales, which opens at the first use.
 type patience struct {
 	mu sync.Mutex
 	db *sql.DB
 }
 
-// census is snapshot for reads of a whole sale, which take seconds where there are millions of orders. On MySQL they have
-// connections of their own without the deadlines of the others, and end with ctx.
+// census is snapshot for reads of a whole sale, which take seconds if it has millions of orders. On MySQL they use their
+// own connections, which have no I/O timeouts, and end with ctx.
 func (s *Store) census(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	if s.Dialect() != "mysql" {
 		return s.snapshot(ctx, fn)

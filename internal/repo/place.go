@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// maxLooks bounds how often one batch is tried because another transaction took a slot or an id in between.
+	// maxLooks bounds the runs of one batch that conflict with other transactions.
 	maxLooks = 20
-	// maxDownTries bounds how often a batch is tried while the database is away; the pause before each try is downPause.
+	// maxDownTries bounds the runs of one batch that find the database unavailable; downPause is the pause between them.
 	maxDownTries = 3
 	downPause    = 100 * time.Millisecond
 )
 
-// PlaceOrders implements service.OrderStore: a group commit. All rows are inserted by one statement, as if no buyer
-// held an order yet; it leaves out rows that a unique index refuses, and only then are the orders of their buyers read.
-// Rows are inserted by user id, so that transactions with the same buyers queue instead of deadlocking. The hot rows are
-// updated last, by voucher id: their locks, for which every buyer of the vouchers queues, are held for one statement and
-// the commit.
+// PlaceOrders implements service.OrderStore as a group commit. One statement inserts all rows as if no buyer had an active
+// order. It skips rows that a unique index refuses, and only then are the orders of those buyers read. Rows are inserted
+// in the order of user ids, so that transactions with the same buyers queue instead of deadlocking. The hot rows with the
+// stock are updated last, in the order of voucher ids. All buyers of a sale queue for that lock, and it is held only for
+// one statement and the commit.
 func (s *Store) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
 	results := make([]service.Placed, len(orders))
 	rows := make([]*placing, len(orders))
@@ -42,8 +42,8 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []service.NewOrder) []se
 	return results
 }
 
-// place commits the rows together. If one of them is poison, which fails a transaction for a reason of its own, it is
-// found by halving, and the rest lands.
+// place commits the rows together. If a single row makes the transaction fail, halving isolates it and the others are
+// committed.
 func (s *Store) place(ctx context.Context, rows []*placing) {
 	err := s.placeTogether(ctx, rows)
 	switch {
@@ -59,10 +59,10 @@ func (s *Store) place(ctx context.Context, rows []*placing) {
 	}
 }
 
-// placeTogether runs the transaction until it is decided. What failed before its COMMIT was sent changed nothing, so
-// it is tried again after a lost connection or a lock wait timeout. After a COMMIT without an answer the rows tell: all
-// of them there means that it happened. Some of them prove nothing, since another process may have stored those alone,
-// under the same ids (a queue entry that was delivered twice); then the transaction runs again.
+// placeTogether runs the transaction until its outcome is known. A failure before COMMIT changes nothing, so the
+// transaction runs again after a lost connection or a lock wait timeout. After an unanswered COMMIT the rows are read. If
+// all of them are stored, it happened. Only some of them prove nothing, because another process may have stored those under
+// the same ids (a stream entry that was delivered twice); then the transaction runs again.
 func (s *Store) placeTogether(ctx context.Context, rows []*placing) error {
 	b := &batch{store: s, rows: rows}
 	for looks, downs := 0, 0; ; {
@@ -87,7 +87,7 @@ func (s *Store) placeTogether(ctx context.Context, rows []*placing) error {
 	}
 }
 
-// pause waits for d; false says that ctx ended first.
+// pause waits for d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -97,20 +97,20 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Reasons to roll a transaction back.
+// Reasons to roll back the transaction of a batch.
 var (
-	// errLookAgain: it met something that its next run must know before it inserts.
-	errLookAgain = errors.New("another order came in between")
-	// errAllRefused: nothing is left, and every row has its answer.
+	// errLookAgain means that the transaction must run again, with one of its assumptions replaced by a read.
+	errLookAgain = errors.New("a concurrent order was in conflict")
+	// errAllRefused means that no row is left to commit. Every row has its result.
 	errAllRefused = errors.New("no order was placed")
 )
 
-// placing is one order on its way into the table.
+// placing is one order of a batch.
 type placing struct {
 	row    orderRow
-	limit  int // active orders of the voucher that the user may hold
+	limit  int // most active orders of the voucher that the user may have
 	key    *service.RequestKey
-	fence  context.Context // if not nil, the order is not committed after its end
+	fence  context.Context // if not nil, the order is not committed after this context has ended
 	result *service.Placed
 }
 
@@ -123,14 +123,14 @@ type batch struct {
 	store *Store
 	rows  []*placing // in the order of arrival
 
-	careful   bool // read what is there before inserting
-	lookUnits bool // take units sale by sale: one of them has too few
+	careful   bool // read the existing orders before inserting
+	lookUnits bool // take units sale by sale, because one sale has too few
 
-	inserts   []*placing // what this try inserts, in the order of arrival
-	followers []follower // what it answers already, supposing that an insert lands
+	inserts   []*placing // the rows that this run inserts, in the order of arrival
+	followers []follower // the rows whose result assumes that a row of inserts is stored
 }
 
-// follower is a row whose user has another one before it in the batch.
+// follower is a row that is answered from an earlier row of its user in the batch, its leader.
 type follower struct{ row, leader *placing }
 
 func (b *batch) commit(tx *gorm.DB) error {
@@ -156,8 +156,8 @@ func (b *batch) commit(tx *gorm.DB) error {
 	return nil
 }
 
-// assign gives every row a slot or its refusal. A row that is in the table already has landed before: a queue may
-// deliver it twice.
+// assign gives each row a slot or a result. A row that is stored already is a success, because a stream entry may be
+// delivered twice.
 func (b *batch) assign(tx *gorm.DB) error {
 	b.inserts, b.followers = b.inserts[:0], b.followers[:0]
 	existing, err := b.existing(tx)
@@ -193,7 +193,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 		}
 		of := known[p.row.UserID]
 		if of.has(p.row.ID) {
-			b.careful = true // it may be this very order, or its id is taken
+			b.careful = true // it is this order, or another one with its id
 			return errLookAgain
 		}
 		if because := p.refusedBy(of); because != nil {
@@ -210,8 +210,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 	return nil
 }
 
-// refusedBy answers a row that must not be inserted and returns the order of its user that is the reason; nil if there
-// is none.
+// refusedBy answers p if an order of its user prevents the insert, and returns that order. Otherwise it returns nil.
 func (p *placing) refusedBy(of userOrders) *orderRow {
 	if earlier := of.keyed(&p.row); earlier != nil {
 		if bytes.Equal(earlier.IdemRequest, p.row.IdemRequest) {
@@ -229,16 +228,16 @@ func (p *placing) refusedBy(of userOrders) *orderRow {
 	return nil
 }
 
-// sameOrder says whether a stored row is the order itself and not another one under its id: the id alone does not
-// tell, for a counter that was lost gives numbers again.
+// sameOrder reports whether a stored row is the order o itself. Equal ids do not prove it, because a lost id counter
+// repeats numbers.
 func sameOrder(stored, o *orderRow) bool {
 	return stored.UserID == o.UserID && stored.VoucherID == o.VoucherID && stored.CreatedAt.Equal(o.CreatedAt)
 }
 
-// identity are the columns that sameOrder compares, and the id.
+// identity lists the id and the columns that sameOrder compares.
 var identity = []string{"id", "user_id", "voucher_id", "created_at"}
 
-// existing reads the rows whose ids are taken.
+// existing reads the stored orders with the ids of the batch, if the run is careful.
 func (b *batch) existing(tx *gorm.DB) (map[int64]orderRow, error) {
 	if !b.careful {
 		return nil, nil
@@ -246,7 +245,7 @@ func (b *batch) existing(tx *gorm.DB) (map[int64]orderRow, error) {
 	return ordersByID(tx, b.rows)
 }
 
-// ordersByID reads the rows under the ids: all columns, or those that tell one order from another.
+// ordersByID reads the stored orders with the ids of the rows: the given columns, or all of them if none is given.
 func ordersByID(tx *gorm.DB, of []*placing, columns ...string) (map[int64]orderRow, error) {
 	q := tx.Where("id IN ?", idsOf(of))
 	if len(columns) > 0 {
@@ -271,8 +270,8 @@ func idsOf(rows []*placing) []int64 {
 	return ids
 }
 
-// known reads the orders of the users whose slots cannot be guessed: of those who may hold several, and, in a careful
-// run, of all.
+// known reads the orders of the users whose free slot cannot be assumed: of users with a limit above 1 and, if the run is
+// careful, of all users.
 func (b *batch) known(tx *gorm.DB) (map[int64]userOrders, error) {
 	var of []*placing
 	for _, p := range b.rows {
@@ -283,8 +282,8 @@ func (b *batch) known(tx *gorm.DB) (map[int64]userOrders, error) {
 	return b.store.readUserOrders(tx, of, nil)
 }
 
-// insert stores the rows in one statement and returns how many a unique index let in. It is written out because gorm's
-// reflection over the columns costs more than all else that this process does for an order.
+// insert stores the rows with one statement and returns the number that the unique indexes accepted. It does not use gorm,
+// whose reflection over the columns costs more than everything else that this process does for an order.
 func (b *batch) insert(tx *gorm.DB) (int64, error) {
 	rows := make([]*orderRow, len(b.inserts))
 	for i, p := range b.inserts {
@@ -312,12 +311,12 @@ const (
 	insertRow = "(?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 
-// insertOrders is the statement for n rows. What it leaves out is NULL: it has not happened yet.
+// insertOrders returns the statement for n rows. The columns that it omits are NULL: paid_at, redeemed_at and so on.
 func insertOrders(n int) string {
 	return insertHead + insertRow + strings.Repeat(","+insertRow, n-1)
 }
 
-// landed finds out whether all rows are in the table; gorm.ErrRecordNotFound says that they are not.
+// landed returns nil if all rows are stored and gorm.ErrRecordNotFound otherwise.
 func (b *batch) landed(tx *gorm.DB) error {
 	stored, err := ordersByID(tx, b.inserts, identity...)
 	if err != nil {
@@ -325,7 +324,7 @@ func (b *batch) landed(tx *gorm.DB) error {
 	}
 	for _, p := range b.inserts {
 		if r, ok := stored[p.row.ID]; !ok || !sameOrder(&r, &p.row) {
-			b.careful = true // some may be there, and must not take a unit again
+			b.careful = true // rows that are stored must not take a unit again
 			return gorm.ErrRecordNotFound
 		}
 	}

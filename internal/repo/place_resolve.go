@@ -10,13 +10,13 @@ import (
 	"seckill/internal/service"
 )
 
-// resolve finds out after the insert which rows landed, and answers the others. A repeated press is the usual reason
-// for a row that did not land; it costs two reads, and the transaction goes on.
+// resolve determines after the insert which rows were stored, and answers the others. The usual reason for a skipped row
+// is a repeated click. It costs two reads, and the transaction continues.
 //
-// A row with an Idempotency-Key is compared with the user's other orders even if it landed: a cancelled order holds no
-// slot, so no index refuses its repetition. This must come after the insert: two runs of one request want the same
-// slot, and the later one waits at the index until the earlier one is committed and can be seen. Where a user may hold
-// several orders the two may have found different slots free; reading for update makes one of them wait for the other.
+// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: a cancelled order has no
+// slot, so no index refuses its repetition. The comparison must follow the insert. Two runs of one request want the same
+// slot, so the later run waits at the index until the earlier one is committed and visible. If a user may have several
+// active orders, both runs may have found different free slots; then reading with FOR UPDATE makes one wait for the other.
 func (b *batch) resolve(tx *gorm.DB, inserted int64) error {
 	landed, missing := b.inserts, []*placing(nil)
 	if inserted < int64(len(b.inserts)) {
@@ -37,12 +37,12 @@ func (b *batch) resolve(tx *gorm.DB, inserted int64) error {
 			}
 		}
 		if int64(len(landed)) > inserted {
-			return b.lookAgain() // an earlier call has stored some of them
+			return b.lookAgain() // an earlier call has stored some of these rows
 		}
 	}
 	for _, f := range b.followers {
 		if !slices.Contains(landed, f.leader) {
-			missing = append(missing, f.row) // its leader's reason is its own
+			missing = append(missing, f.row) // its result assumed that the leader is stored
 		}
 	}
 	landed, err := b.compare(tx, landed, missing)
@@ -55,14 +55,14 @@ func (b *batch) resolve(tx *gorm.DB, inserted int64) error {
 	return nil
 }
 
-// lookAgain has the transaction rolled back and run again, with everything read before the insert.
+// lookAgain makes the transaction run again, reading the existing orders before the insert.
 func (b *batch) lookAgain() error {
 	b.careful = true
 	return errLookAgain
 }
 
-// compare answers the missing rows, and those with a key, by the other orders of their users. It returns the rows of
-// landed that stay.
+// compare answers the missing rows from the other orders of their users, and likewise the rows with a key. It returns the
+// rows of landed that remain.
 func (b *batch) compare(tx *gorm.DB, landed, missing []*placing) ([]*placing, error) {
 	doubtful := missing
 	for _, p := range landed {
@@ -92,7 +92,7 @@ func (b *batch) compare(tx *gorm.DB, landed, missing []*placing) ([]*placing, er
 	}
 	for _, p := range missing {
 		if !refused[p] {
-			return nil, b.lookAgain() // the order that was in its way has just ended
+			return nil, b.lookAgain() // the order that occupied its slot has just ended
 		}
 	}
 	stay := slices.DeleteFunc(slices.Clone(landed), func(p *placing) bool { return refused[p] })
@@ -105,16 +105,16 @@ func (b *batch) compare(tx *gorm.DB, landed, missing []*placing) ([]*placing, er
 	return stay, remove(tx, slices.DeleteFunc(slices.Clone(landed), func(p *placing) bool { return !refused[p] }))
 }
 
-// userOrders are orders of one user: those that hold a unit, and those with the Idempotency-Keys that were asked for.
+// userOrders are orders of one user: the active ones, and those with the Idempotency-Keys in question.
 type userOrders []orderRow
 
-// has says whether an order with this id is among them.
+// has reports whether an order with this id is among them.
 func (of userOrders) has(id int64) bool {
 	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
 }
 
-// keyed returns the order that was placed under the Idempotency-Key of o within KeyLife, by the same request if there is
-// one; nil if there is none.
+// keyed returns the order that was placed under the Idempotency-Key of o within service.KeyLife, preferably by the same
+// request. It returns nil if there is none.
 func (of userOrders) keyed(o *orderRow) (found *orderRow) {
 	if o.IdemKey == nil {
 		return nil
@@ -131,7 +131,7 @@ func (of userOrders) keyed(o *orderRow) (found *orderRow) {
 	return found
 }
 
-// holding returns those that hold a unit of the voucher.
+// holding returns the active orders of the voucher.
 func (of userOrders) holding(voucherID int64) userOrders {
 	var held userOrders
 	for _, r := range of {
@@ -147,7 +147,7 @@ func (of userOrders) newest() *orderRow {
 	return &newest
 }
 
-// freeSlot returns the lowest slot that no row has.
+// freeSlot returns the lowest slot that no order in held occupies.
 func freeSlot(held userOrders) int {
 	for slot := 1; ; slot++ {
 		if !slices.ContainsFunc(held, func(r orderRow) bool { return *r.Slot == slot }) {
@@ -156,8 +156,9 @@ func freeSlot(held userOrders) int {
 	}
 }
 
-// readUserOrders reads what the users of the rows hold in their sales, and what was placed under their keys, by user.
-// It leaves out the rows in except. Without the index named, MariaDB sometimes scans a table that has just grown.
+// readUserOrders reads the active orders of the rows' users in the rows' sales, and the orders that were placed under the
+// rows' keys. The result is by user and omits the rows in except. The query names its index, because MariaDB otherwise
+// sometimes scans a table that has just grown.
 func (s *Store) readUserOrders(tx *gorm.DB, of, except []*placing) (map[int64]userOrders, error) {
 	known := make(map[int64]userOrders, len(of))
 	if len(of) == 0 {

@@ -21,7 +21,7 @@ func (s *Store) SaleFacts(
 		f = service.SaleFacts{VoucherID: voucherID}
 		var err error
 		f.Voucher, err = findVoucher(tx, voucherID)
-		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are told, not hidden
+		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are reported, not hidden
 			return err
 		}
 		if f.Additions, err = additions(tx, voucherID); err != nil {
@@ -41,7 +41,7 @@ func (s *Store) SaleFacts(
 	return f, s.translate(err)
 }
 
-// sumActive counts the active orders and adds up their ids.
+// sumActive counts the active orders and sums their ids, each modulo service.LevelDigits.
 func sumActive(tx *gorm.DB, voucherID int64) (active, sum int64, err error) {
 	err = ofVoucher(tx, voucherID).Where("status IN ?", activeStatuses).
 		Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", service.LevelDigits).Row().Scan(&active, &sum)
@@ -67,7 +67,7 @@ func readHolders(tx *gorm.DB, f *service.SaleFacts, most int) error {
 		}
 	})
 	oldestFirst := func(a, b service.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) }
-	slices.SortFunc(f.Holders, oldestFirst) // here, where it costs the database nothing
+	slices.SortFunc(f.Holders, oldestFirst) // sorted here, at no cost for the database
 	slices.SortFunc(slotless, oldestFirst)
 	addNamed(&f.BadSlots, slotless...)
 	return err
@@ -78,7 +78,7 @@ func addNamed(n *service.Named, hs ...service.Holder) {
 	n.Orders = append(n.Orders, hs[:min(len(hs), service.MaxNamed-len(n.Orders))]...)
 }
 
-// existing returns those of the ids that are orders of the voucher.
+// existing returns those ids that belong to orders of the voucher.
 func existing(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err error) {
 	for len(ids) > 0 && err == nil {
 		n := min(len(ids), gatePage)
@@ -90,7 +90,7 @@ func existing(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err err
 	return found, err
 }
 
-// readNamed reads the orders that somebody must look at, and those that gave their unit back last.
+// readNamed reads the orders that need attention, and the last ones that returned their unit.
 func readNamed(tx *gorm.DB, f *service.SaleFacts, since service.OverdueSince) error {
 	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", activeStatuses)
 	for _, q := range []struct {
@@ -151,7 +151,7 @@ func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []
 	return ids, all, s.translate(err)
 }
 
-// OrphanVouchers names vouchers that have active orders but no sale.
+// OrphanVouchers returns the ids of vouchers that have active orders but no sale.
 func (s *Store) OrphanVouchers(ctx context.Context) (ids []int64, err error) {
 	err = s.census(ctx, func(tx *gorm.DB) error {
 		return tx.Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o

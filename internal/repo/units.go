@@ -11,14 +11,14 @@ import (
 	"seckill/internal/service"
 )
 
-// share is what a batch inserted of one sale.
+// share is the inserted rows of one sale.
 type share struct {
 	voucherID int64
 	rows      []*placing // in the order of arrival
 }
 
-// shares sorts the rows by sale. Every transaction goes through the sales in this order, so none waits for a hot row
-// with another that somebody waits for.
+// shares groups the rows by sale, in the order of voucher ids. All transactions lock the hot rows in this order, so they do
+// not deadlock.
 func shares(rows []*placing) []share {
 	var all []share
 	for _, p := range rows {
@@ -31,8 +31,8 @@ func shares(rows []*placing) []share {
 	return all
 }
 
-// takeUnits deducts a unit for each row that was inserted. The condition, not a value read before, decides: of 100
-// units 100 sell. If a sale has fewer units than rows, those who came last leave again.
+// takeUnits deducts one unit for each inserted row. The condition in the UPDATE decides, not an earlier read: of 100 units
+// exactly 100 are sold. If a sale has fewer units than rows, its last rows are deleted again.
 func (b *batch) takeUnits(tx *gorm.DB) error {
 	sales, at := shares(b.inserts), b.rows[0].row.CreatedAt
 	if len(sales) > 1 && !b.lookUnits {
@@ -40,7 +40,7 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 		if err != nil || enough {
 			return err
 		}
-		b.lookUnits = true // the statement does not tell which sale it left out
+		b.lookUnits = true // the statement does not report which sale has too few
 		return errLookAgain
 	}
 	b.inserts = b.inserts[:0]
@@ -60,7 +60,7 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 	return remove(tx, dropped)
 }
 
-// takeAtMost takes n units, or what is left if that is less, and says how many.
+// takeAtMost takes n units, or all that are left if these are fewer, and returns their number.
 func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, err error) {
 	enough, err := takeUnits(tx, voucherID, n, at)
 	if err != nil || enough {
@@ -69,9 +69,9 @@ func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, er
 	if n == 1 {
 		return 0, nil
 	}
-	// The lock keeps the number as it is until we have taken it.
+	// The row lock keeps the stock unchanged until it is taken.
 	err = tx.Model(&saleRow{}).Clauses(forUpdate).Where("voucher_id = ?", voucherID).Select("stock").Scan(&left).Error
-	left = min(left, n) // units came back since the refusal
+	left = min(left, n) // units may have been returned since the UPDATE failed
 	if err != nil || left == 0 {
 		return 0, err
 	}
@@ -81,7 +81,7 @@ func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, er
 	return left, err
 }
 
-// remove takes rows out again.
+// remove deletes rows that this transaction has inserted.
 func remove(tx *gorm.DB, rows []*placing) error {
 	if len(rows) == 0 {
 		return nil
@@ -89,7 +89,7 @@ func remove(tx *gorm.DB, rows []*placing) error {
 	return tx.Where("id IN ?", idsOf(rows)).Delete(&orderRow{}).Error
 }
 
-// refuse answers the rows for which no unit is left, and their followers in the batch, with ErrSoldOut.
+// refuse answers rows without a unit, and their followers of the same sale, with service.ErrSoldOut.
 func (b *batch) refuse(dropped []*placing) {
 	for _, p := range dropped {
 		p.fail(service.ErrSoldOut)
@@ -101,15 +101,15 @@ func (b *batch) refuse(dropped []*placing) {
 	}
 }
 
-// takeUnits takes n units or none.
+// takeUnits takes n units, or none and returns false.
 func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) {
 	res := tx.Model(&saleRow{}).Where("voucher_id = ? AND stock >= ?", voucherID, n).
 		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": at})
 	return res.RowsAffected > 0, res.Error
 }
 
-// takeOfEach takes the units of all shares with one statement. If it returns false, it has taken those of the sales
-// that have enough, and the transaction must not be committed.
+// takeOfEach takes the units of all shares with one statement. If it returns false, it has changed only the sales with
+// enough units, and the transaction must not be committed.
 func takeOfEach(tx *gorm.DB, sales []share, at time.Time) (bool, error) {
 	var units, where strings.Builder
 	var unitArgs, whereArgs []any

@@ -37,7 +37,7 @@ func insertVoucher(tx *gorm.DB, v *service.Voucher) error {
 	}).Error
 }
 
-// ChangeVoucher implements service.VoucherStore. Stock is not written: orders change it meanwhile.
+// ChangeVoucher implements service.VoucherStore. It does not write the stock, which orders change concurrently.
 func (s *Store) ChangeVoucher(
 	ctx context.Context, id int64, by service.Actor, change func(*service.Voucher) (string, error),
 ) (service.Voucher, error) {
@@ -69,12 +69,12 @@ func (s *Store) ChangeVoucher(
 	return v, err
 }
 
-// ChangeStock implements service.VoucherStore. The condition keeps the sale from losing units that somebody holds.
+// ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
 func (s *Store) ChangeStock(ctx context.Context, c service.StockChange) (service.Voucher, error) {
 	var v service.Voucher
 	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
-		booked := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
-		if err := tx.Create(&booked).Error; err != nil {
+		change := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
+		if err := tx.Create(&change).Error; err != nil {
 			return 0, err
 		}
 		err := audit(tx, service.AuditEntry{
@@ -126,7 +126,7 @@ func (s *Store) NewestVouchers(ctx context.Context, most int) ([]service.Voucher
 
 func findVoucher(db *gorm.DB, id int64) (service.Voucher, error) {
 	var row voucherRow
-	// A fresh session for each query: a *gorm.DB with clauses collects conditions.
+	// Each query needs a fresh session, because a *gorm.DB with clauses accumulates conditions.
 	db = db.Session(&gorm.Session{})
 	if err := db.Take(&row, id).Error; err != nil {
 		return service.Voucher{}, err
@@ -169,7 +169,7 @@ func (s *Store) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]se
 	return vouchers, s.translate(err)
 }
 
-// inState adds the condition of a sale state, the same as service.Voucher.State.
+// inState adds the condition of a sale state. It must match service.Voucher.State.
 func inState(q *gorm.DB, state service.SaleState, now time.Time) *gorm.DB {
 	switch state {
 	case service.StateUpcoming:
@@ -184,7 +184,7 @@ func inState(q *gorm.DB, state service.SaleState, now time.Time) *gorm.DB {
 	return q
 }
 
-// withSales reads the sales of the rows in one query.
+// withSales converts the rows, reading their sales with one query.
 func (s *Store) withSales(ctx context.Context, rows []voucherRow) ([]service.Voucher, error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
