@@ -102,7 +102,7 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *service.User) (userRow, 
 // User implements service.AuthStore.
 func (s *Store) User(ctx context.Context, id int64) (service.User, error) {
 	var u userRow
-	err := s.r.WithContext(ctx).Take(&u, id).Error
+	err := s.readPool.WithContext(ctx).Take(&u, id).Error
 	return u.user(), s.translate(err)
 }
 
@@ -122,19 +122,19 @@ func (s *Store) RotateSession(ctx context.Context, r service.Rotation) (service.
 			return service.ErrUnauthenticated
 		}
 		// ExpiresAt is set at each rotation, so it implies the time of the last one.
-		again := r.Patience > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Patience))
-		if row.Generation != r.Generation && !again {
+		repeated := r.Patience > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Patience))
+		if row.Generation != r.Generation && !repeated {
 			reuse = true
 			return revoke(tx, r.SessionID, r.Now, r.KeepUntil)
 		}
 		u = userRow{}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || again {
+		if err := tx.Take(&u, row.UserID).Error; err != nil || repeated {
 			return err
 		}
 		return tx.Model(&row).Updates(map[string]any{"generation": r.Generation + 1, "expires_at": r.Expires}).Error
 	})
 	if !reuse {
-		err = s.settle(ctx, err, func(tx *gorm.DB) error {
+		err = s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
@@ -184,7 +184,7 @@ func revoke(tx *gorm.DB, id string, now, keepUntil time.Time) error {
 // RevocationsAfter implements service.RevocationStore.
 func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]service.Revocation, error) {
 	var rows []revocationRow
-	err := s.r.WithContext(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&rows).Error
+	err := s.readPool.WithContext(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&rows).Error
 	if err != nil {
 		return nil, s.translate(err)
 	}
@@ -204,7 +204,7 @@ func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 		seqs     []int64
 		sessions []string
 	)
-	r := s.r.WithContext(ctx)
+	r := s.readPool.WithContext(ctx)
 	if err := r.Model(&revocationRow{}).Where("keep_until < ?", now).Limit(purgeBatch).Pluck("seq", &seqs).Error; err != nil {
 		return 0, s.translate(err)
 	}

@@ -21,7 +21,7 @@ func (s *Store) translate(err error) error {
 		return nil
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return service.ErrNotFound
-	case unreachable(err), s.dialect.translate(err).kind == faultDown, s.dialect.translate(err).kind == faultRetry:
+	case unreachable(err), s.dialect.translate(err).kind == faultUnavailable, s.dialect.translate(err).kind == faultRetry:
 		return fmt.Errorf("%w: database: %w", service.ErrUnavailable, err)
 	}
 	return err

@@ -54,22 +54,22 @@ func OpenMySQL(dsn string) (*Store, error) {
 	cfg.Timeout = mysqlDialTimeout
 	cfg.Logger = &mysqldriver.NopLogger{} // a broken connection is returned as an error to its user
 
-	patient := cfg.Clone()
-	patient.ReadTimeout, patient.WriteTimeout = 0, 0
+	longLived := cfg.Clone()
+	longLived.ReadTimeout, longLived.WriteTimeout = 0, 0
 	cfg.ReadTimeout, cfg.WriteTimeout = mysqlIOTimeout, mysqlIOTimeout
-	w, err := openMySQL(cfg, mysqlConns)
+	writePool, err := openMySQL(cfg, mysqlConns)
 	if err != nil {
 		return nil, err
 	}
-	r, err := openMySQL(cfg, mysqlReadConns)
+	readPool, err := openMySQL(cfg, mysqlReadConns)
 	if err != nil {
-		return nil, errors.Join(err, closeGorm(w))
+		return nil, errors.Join(err, closeGorm(writePool))
 	}
-	open := func() (*sql.DB, error) { return mysqlPool(patient, mysqlConns) }
-	return &Store{w: w, r: r, dialect: dialect{
-		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, patient: open,
-		ordersByUser: " FORCE INDEX (uk_user_voucher_slot)", forUpdate: " FOR UPDATE",
-		migrations: func(again *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(patient, again) },
+	open := func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns) }
+	return &Store{writePool: writePool, readPool: readPool, dialect: dialect{
+		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, openLongLived: open,
+		forceUserIndex: " FORCE INDEX (uk_user_voucher_slot)", forUpdate: " FOR UPDATE",
+		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil
 }
@@ -99,8 +99,8 @@ func mysqlPool(cfg *mysqldriver.Config, conns int) (*sql.DB, error) {
 }
 
 // pingMySQL returns an error if the server is read-only, as a replica is. Users with the privilege READ ONLY ADMIN or
-// SUPER could still write there, but get the same error, because the setting means that writes belong elsewhere. The idle
-// connections lead to the same server and are closed; new connections resolve its name again.
+// SUPER could still write there, but get the same error, because the setting means that writes belong elsewhere. The
+// idle connections lead to the same server and are closed; new connections resolve its name again.
 func pingMySQL(ctx context.Context, pool *sql.DB) error {
 	var flags [2]string // super_read_only implies read_only; newer MariaDB versions return words instead of 0 and 1
 	err := pool.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
@@ -118,19 +118,19 @@ func pingMySQL(ctx context.Context, pool *sql.DB) error {
 }
 
 // sessionSettings run on each new connection. SET SESSION TRANSACTION is the only spelling of the isolation level that
-// MySQL 8 and every MariaDB accept; READ COMMITTED avoids gap locks around the hot row. A lock wait of more than 2 s would
-// exceed the 5 s of a buyer. dupIndex parses the server's messages in English.
+// MySQL 8 and every MariaDB accept; READ COMMITTED avoids gap locks around the hot row. A lock wait of more than 2 s
+// would exceed the 5 s of a buyer. dupIndex parses the server's messages in English.
 var sessionSettings = []string{
 	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 	"SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', " +
 		"time_zone = '+00:00', innodb_lock_wait_timeout = 2, lc_messages = 'en_US'",
 }
 
-// sessionConnector applies sessionSettings to each new connection. If again is not nil, the connections skip DDL that is
-// in effect already while it is true.
+// sessionConnector applies sessionSettings to each new connection. If skipApplied is not nil, the connections skip DDL
+// that is in effect already while it is true.
 type sessionConnector struct {
 	driver.Connector
-	again *atomic.Bool
+	skipApplied *atomic.Bool
 }
 
 // Connect implements driver.Connector.
@@ -144,22 +144,22 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 	}
-	if c.again != nil {
-		return againConn{conn.(mysqlConn), c.again}, nil
+	if c.skipApplied != nil {
+		return skipAppliedConn{conn.(mysqlConn), c.skipApplied}, nil
 	}
 	return conn, nil
 }
 
 // mysqlMigrations opens a pool for schema changes.
-func mysqlMigrations(cfg *mysqldriver.Config, again *atomic.Bool) (*sql.DB, error) {
+func mysqlMigrations(cfg *mysqldriver.Config, skipApplied *atomic.Bool) (*sql.DB, error) {
 	inner, err := mysqldriver.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	return sql.OpenDB(sessionConnector{inner, again}), nil
+	return sql.OpenDB(sessionConnector{inner, skipApplied}), nil
 }
 
-// mysqlConn lists the interfaces of a driver connection, so that againConn keeps all of them.
+// mysqlConn lists the interfaces of a driver connection, so that skipAppliedConn keeps all of them.
 type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -172,24 +172,25 @@ type mysqlConn interface {
 	driver.Validator
 }
 
-// againConn ignores the refusal of DDL that is in effect already, while again is true.
-type againConn struct {
+// skipAppliedConn ignores the refusal of DDL that is in effect already, while skipApplied is true.
+type skipAppliedConn struct {
 	mysqlConn
-	again *atomic.Bool
+	skipApplied *atomic.Bool
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c againConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+func (c skipAppliedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	res, err := c.mysqlConn.ExecContext(ctx, query, args)
 	var e *mysqldriver.MySQLError
-	if c.again.Load() && errors.As(err, &e) && inEffect[e.Number] {
+	if c.skipApplied.Load() && errors.As(err, &e) && alreadyApplied[e.Number] {
 		return driver.ResultNoRows, nil
 	}
 	return res, err
 }
 
-// inEffect holds the error numbers of DDL that is in effect already: its table, column or key exists, or is dropped.
-var inEffect = map[uint16]bool{1050: true, 1060: true, 1061: true, 1051: true, 1091: true}
+// alreadyApplied holds the error numbers of DDL that is in effect already: its table, column or key exists, or is
+// dropped.
+var alreadyApplied = map[uint16]bool{1050: true, 1060: true, 1061: true, 1051: true, 1091: true}
 
 // connectError is a failed attempt to connect. Whatever the server's reason, the database is unavailable.
 type connectError struct{ err error }
@@ -204,8 +205,8 @@ const (
 	erLockDeadlock    = 1213
 )
 
-// mysqlDown holds the error numbers of a server that cannot serve now.
-var mysqlDown = map[uint16]bool{
+// mysqlUnavailable holds the error numbers of a server that cannot serve now.
+var mysqlUnavailable = map[uint16]bool{
 	1021: true, 1114: true, // disk or table full
 	1037: true, 1038: true, 1041: true, 1135: true, // out of memory or threads
 	1040: true, 1203: true, 1226: true, // too many connections
@@ -220,7 +221,7 @@ var mysqlDown = map[uint16]bool{
 func mysqlFault(err error) fault {
 	var noConn *connectError
 	if errors.Is(err, mysqldriver.ErrInvalidConn) || errors.As(err, &noConn) {
-		return fault{kind: faultDown}
+		return fault{kind: faultUnavailable}
 	}
 	var e *mysqldriver.MySQLError
 	if !errors.As(err, &e) {
@@ -231,14 +232,15 @@ func mysqlFault(err error) fault {
 		return fault{kind: faultDuplicate, index: dupIndex(e.Message)}
 	case e.Number == erLockDeadlock:
 		return fault{kind: faultRetry}
-	case e.Number == erLockWaitTimeout, mysqlDown[e.Number]: // no time is left for a second wait
-		return fault{kind: faultDown}
+	case e.Number == erLockWaitTimeout, mysqlUnavailable[e.Number]: // no time is left for a second wait
+		return fault{kind: faultUnavailable}
 	}
 	return fault{}
 }
 
-// dupIndex extracts the index from "Duplicate entry '1-2-1' for key 'voucher_orders.uk_user_voucher_slot'" (MariaDB omits
-// the table). The server reports it nowhere else. The entry itself may contain quotes, so the name is read from the end.
+// dupIndex extracts the index from "Duplicate entry '1-2-1' for key 'voucher_orders.uk_user_voucher_slot'" (MariaDB
+// omits the table). The server reports it nowhere else. The entry itself may contain quotes, so the name is read from
+// the end.
 func dupIndex(message string) string {
 	message = strings.TrimSuffix(message, "'")
 	name := message[strings.LastIndexByte(message, '\'')+1:]

@@ -12,8 +12,8 @@ import (
 	"seckill/internal/service"
 )
 
-// BeginPayment implements service.PaymentStore. Concurrent calls for one order queue at its row, and the later ones return
-// the payment that the first has stored.
+// BeginPayment implements service.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
+// return the payment that the first has stored.
 func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Payment) (service.Order, service.Payment, error) {
 	var order orderRow
 	var row paymentRow
@@ -36,13 +36,13 @@ func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Paymen
 		err = tx.Create(&row).Error
 		return row.ID, err
 	})
-	err = s.settle(ctx, err, func(tx *gorm.DB) error {
+	err = s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return tx.Where("provider_ref = ?", row.ProviderRef).Take(&paymentRow{}).Error
 	})
 	if id, done := service.DoneBefore(err); done {
 		order, row = orderRow{}, paymentRow{}
-		if err = s.w.WithContext(ctx).Take(&row, id).Error; err == nil {
-			err = s.w.WithContext(ctx).Take(&order, row.OrderID).Error
+		if err = s.writePool.WithContext(ctx).Take(&row, id).Error; err == nil {
+			err = s.writePool.WithContext(ctx).Take(&order, row.OrderID).Error
 		}
 		err = s.translate(err)
 	}
@@ -62,7 +62,7 @@ func (s *Store) SettlePayment(
 		if err != nil {
 			return err
 		}
-		payment, err := s.noticed(tx, &order, provider, n, at)
+		payment, err := s.paymentOfNotice(tx, &order, provider, n, at)
 		if err != nil {
 			return err
 		}
@@ -76,19 +76,19 @@ func (s *Store) SettlePayment(
 	return settled, err // an unanswered COMMIT is left to the provider, which repeats its notice
 }
 
-// noticed finds the payment of a notice, or stores one if it was not begun here. A successful notice sets the amount and
-// the currency to what was paid.
-func (s *Store) noticed(
+// paymentOfNotice finds the payment of a notice, or stores one if it was not begun here. A successful notice sets the
+// amount and the currency to what was paid.
+func (s *Store) paymentOfNotice(
 	tx *gorm.DB, order *orderRow, provider string, n service.PaymentNotice, at time.Time,
 ) (*paymentRow, error) {
-	came := service.Payment{
+	received := service.Payment{
 		OrderID: order.ID, Provider: provider, Ref: n.Ref, Amount: order.Amount, Currency: order.Currency,
 		Status: service.PaymentPending, CreatedAt: at, UpdatedAt: at,
 	}
 	if n.Succeeded {
-		came.Amount, came.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
+		received.Amount, received.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
 		free := order.Status != 0 && order.Amount == 0
-		if came.Amount < 0 || came.Amount == 0 && !free {
+		if received.Amount < 0 || received.Amount == 0 && !free {
 			return nil, service.Invalid("amount", "must be positive")
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Store) noticed(
 	}
 	row, err := find()
 	if errors.Is(err, gorm.ErrRecordNotFound) && (n.Succeeded || order.Status != 0) { // a failed payment of an unknown order is not stored
-		row = newPaymentRow(&came)
+		row = newPaymentRow(&received)
 		err = tx.Create(&row).Error
 		if s.duplicate(err, ukProviderRef) { // stored meanwhile by a notice for another order
 			row, err = find()
@@ -111,8 +111,8 @@ func (s *Store) noticed(
 		return nil, service.Invalid("provider_ref", "belongs to another payment")
 	case !n.Succeeded:
 	case !service.PaymentStatus(row.Status).MoneyCame():
-		row.Amount, row.Currency = came.Amount, came.Currency
-	case row.Amount != came.Amount || row.Currency != came.Currency:
+		row.Amount, row.Currency = received.Amount, received.Currency
+	case row.Amount != received.Amount || row.Currency != received.Currency:
 		return nil, service.Invalid("amount", "differs from the earlier notice of this payment")
 	}
 	return &row, nil
@@ -131,7 +131,7 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succe
 		return s.setPayment(tx, p, service.PaymentFailed, at)
 	}
 	by := service.Actor{Kind: service.ActorProvider}
-	because := "the order is " + service.OrderStatus(order.Status).String()
+	reason := "the order is " + service.OrderStatus(order.Status).String()
 	if service.OrderStatus(order.Status) == service.OrderPendingPayment {
 		if p.Amount == order.Amount && p.Currency == order.Currency {
 			if err := s.setPayment(tx, p, service.PaymentSucceeded, at); err != nil {
@@ -139,14 +139,14 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succe
 			}
 			return move(tx, order, service.OrderMove{Move: service.MovePay, By: by, At: at, Detail: p.ProviderRef})
 		}
-		because = fmt.Sprintf("received %d %s for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
+		reason = fmt.Sprintf("received %d %s for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
 	}
 	if err := s.setPayment(tx, p, service.PaymentRefunding, at); err != nil {
 		return err
 	}
 	return audit(tx, service.AuditEntry{
 		At: at, Actor: by, Action: service.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
-		Detail: p.ProviderRef + ": " + because,
+		Detail: p.ProviderRef + ": " + reason,
 	})
 }
 
@@ -192,10 +192,10 @@ func (s *Store) BeginRefund(ctx context.Context, refund service.OrderMove) (serv
 		}
 		return orderID, s.setPayment(tx, &paid, service.PaymentRefunding, at)
 	})
-	err = s.settle(ctx, err, s.moved(refund))
+	err = s.resolveUnknownCommit(ctx, err, s.moveLogged(refund))
 	if _, done := service.DoneBefore(err); done {
 		order = orderRow{}
-		err = s.translate(s.w.WithContext(ctx).Take(&order, orderID).Error)
+		err = s.translate(s.writePool.WithContext(ctx).Take(&order, orderID).Error)
 	}
 	return order.order(), err
 }
@@ -235,7 +235,7 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*service.Order, error) {
 	var refunded *service.Order
 	var found paymentRow
-	if err := s.w.WithContext(ctx).Take(&found, paymentID).Error; err != nil {
+	if err := s.writePool.WithContext(ctx).Take(&found, paymentID).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	err := s.write(ctx, func(tx *gorm.DB) error {
@@ -299,7 +299,7 @@ type Backlog struct {
 // Backlog counts what is due by the database's clock. Error: service.ErrUnavailable.
 func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
-	db := s.r.WithContext(ctx)
+	db := s.readPool.WithContext(ctx)
 	now, err := s.now(db)
 	if err == nil {
 		err = db.Model(&orderRow{}).Where("status = ? AND expires_at <= ?", service.OrderPendingPayment, now).Count(&b.Orders).Error
@@ -330,7 +330,7 @@ func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]service.
 		return nil, err
 	}
 	var rows []paymentRow
-	if err := s.r.WithContext(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
+	if err := s.readPool.WithContext(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	payments := make([]service.Payment, len(rows))

@@ -16,14 +16,14 @@ func (s *Store) SaleGlance(ctx context.Context, voucherID int64) (v service.Vouc
 		if v, err = findVoucher(tx, voucherID); err != nil {
 			return err
 		}
-		added, err = additions(tx, voucherID)
+		added, err = stockAdditions(tx, voucherID)
 		return err
 	})
 	return v, added, s.translate(err)
 }
 
-// additions returns the units that were added to a sale after it was published, less those that were removed.
-func additions(tx *gorm.DB, voucherID int64) (n int64, err error) {
+// stockAdditions returns the units that were added to a sale after it was published, less those that were removed.
+func stockAdditions(tx *gorm.DB, voucherID int64) (n int64, err error) {
 	err = tx.Raw("SELECT COALESCE(SUM(delta), 0) FROM stock_changes WHERE voucher_id = ?", voucherID).Row().Scan(&n)
 	return n, err
 }
@@ -40,7 +40,7 @@ SELECT COUNT(*) FROM (
 func (s *Store) CountSale(ctx context.Context, voucherID int64) (c service.SaleCount, err error) {
 	db, opts := s.Pools()["read"], (*sql.TxOptions)(nil)
 	if s.Dialect() == "mysql" {
-		if db, err = s.dialect.patient(); err != nil {
+		if db, err = s.dialect.openLongLived(); err != nil {
 			return c, s.translate(err)
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()

@@ -63,10 +63,10 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 	return ids, err
 }
 
-// SeedDemo stores the demo shops and vouchers if the database has neither, and reports whether it did. Concurrent processes
-// wait for each other, and only one of them stores the data.
+// SeedDemo stores the demo shops and vouchers if the database has neither, and reports whether it did. Concurrent
+// processes wait for each other, and only one of them stores the data.
 func (s *Store) SeedDemo(ctx context.Context, shops []service.Shop, vouchers []service.Voucher) (seeded bool, err error) {
-	err = s.exclusively(ctx, func() error {
+	err = s.withSchemaLock(ctx, func() error {
 		return s.write(ctx, func(tx *gorm.DB) error {
 			var n int64
 			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {

@@ -39,20 +39,20 @@ func OpenSQLite(file string) (_ *Store, err error) {
 	defer func() { err = errors.Join(err, unlock()) }()
 
 	write := sqliteDSN(file, "_txlock=immediate")
-	w, err := openSQLite(write, 1)
+	writePool, err := openSQLite(write, 1)
 	if err != nil {
 		return nil, err
 	}
-	r, err := openSQLite(sqliteDSN(file, "_pragma=query_only(1)"), sqliteReaders)
+	readPool, err := openSQLite(sqliteDSN(file, "_pragma=query_only(1)"), sqliteReaders)
 	if err != nil {
-		return nil, errors.Join(err, closeGorm(w))
+		return nil, errors.Join(err, closeGorm(writePool))
 	}
-	return &Store{w: w, r: r, dialect: dialect{
+	return &Store{writePool: writePool, readPool: readPool, dialect: dialect{
 		name: "sqlite", translate: sqliteFault, keys: sqliteKeys,
-		ping:       func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
-		patient:    func() (*sql.DB, error) { return sql.Open("sqlite", write) },
-		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) }, // each migration is a transaction, so there is nothing to skip
-		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
+		ping:          func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
+		openLongLived: func() (*sql.DB, error) { return sql.Open("sqlite", write) },
+		migrations:    func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) }, // each migration is a transaction, so there is nothing to skip
+		lockSchema:    func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil
 }
 
@@ -98,7 +98,7 @@ func sqliteFault(err error) fault {
 	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED, // busy or locked after busy_timeout: no time is left
 		code&0xff == sqlite3.SQLITE_INTERRUPT, code&0xff == sqlite3.SQLITE_IOERR, code&0xff == sqlite3.SQLITE_FULL,
 		code&0xff == sqlite3.SQLITE_CANTOPEN, code&0xff == sqlite3.SQLITE_READONLY:
-		return fault{kind: faultDown}
+		return fault{kind: faultUnavailable}
 	}
 	return fault{}
 }

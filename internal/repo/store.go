@@ -19,9 +19,9 @@ import (
 // writePool waits for readPool. SQLite allows one writer at a time: its writePool has a single connection, and readPool
 // reads the write-ahead log beside it.
 type Store struct {
-	w, r     *gorm.DB
-	dialect  dialect
-	patience patience
+	writePool, readPool *gorm.DB
+	dialect             dialect
+	longLived           longLivedPool
 }
 
 // dialect is what differs between the databases, apart from most SQL text.
@@ -33,13 +33,13 @@ type dialect struct {
 	ping func(ctx context.Context, pool *sql.DB) error
 	// keys is the SQL for idempotency keys.
 	keys keyDialect
-	// ordersByUser follows the table's name and forces a lookup of orders by user, whatever the statistics suggest.
+	// forceUserIndex follows the table's name and forces a lookup of orders by user, whatever the statistics suggest.
 	// forUpdate ends a query that locks its rows.
-	ordersByUser, forUpdate string
-	// patient opens a pool without I/O timeouts, for schema changes and reads of whole sales.
-	patient func() (*sql.DB, error)
-	// migrations opens a pool without I/O timeouts. While again is true, DDL that is in effect already is skipped.
-	migrations func(again *atomic.Bool) (*sql.DB, error)
+	forceUserIndex, forUpdate string
+	// openLongLived opens a pool without I/O timeouts, for schema changes and reads of whole sales.
+	openLongLived func() (*sql.DB, error)
+	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is skipped.
+	migrations func(skipApplied *atomic.Bool) (*sql.DB, error)
 	// lockSchema waits for the schema lock, which one process holds at a time, until unlock.
 	lockSchema func(ctx context.Context) (unlock func() error, err error)
 }
@@ -53,14 +53,14 @@ type fault struct {
 type faultKind int
 
 const (
-	faultOther     faultKind = iota
-	faultDuplicate           // a unique index refused the row
-	faultRetry               // nothing was changed, and a retry at once can succeed (deadlock)
-	faultDown                // the database is unavailable or full
+	faultOther       faultKind = iota
+	faultDuplicate             // a unique index refused the row
+	faultRetry                 // nothing was changed, and a retry at once can succeed (deadlock)
+	faultUnavailable           // the database is unavailable or full
 )
 
-// gormConfig turns off implicit behaviour of gorm: no transaction around single statements, and no log of its own (errors
-// are returned and logged once, where they are answered).
+// gormConfig turns off implicit behaviour of gorm: no transaction around single statements, and no log of its own
+// (errors are returned and logged once, where they are answered).
 func gormConfig() *gorm.Config {
 	return &gorm.Config{
 		SkipDefaultTransaction: true,
@@ -87,7 +87,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Pools returns the connection pools by name, for metrics.
 func (s *Store) Pools() map[string]*sql.DB {
 	pools := map[string]*sql.DB{}
-	for name, g := range map[string]*gorm.DB{"write": s.w, "read": s.r} {
+	for name, g := range map[string]*gorm.DB{"write": s.writePool, "read": s.readPool} {
 		if db, err := g.DB(); err == nil {
 			pools[name] = db
 		}
@@ -97,22 +97,22 @@ func (s *Store) Pools() map[string]*sql.DB {
 
 // Close closes the connections. The database rolls back the open transactions.
 func (s *Store) Close() error {
-	errs := []error{s.patience.close()}
+	errs := []error{s.longLived.close()}
 	for _, db := range s.Pools() {
 		errs = append(errs, db.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// maxTxTries bounds the runs of a transaction that loses deadlocks. Every deadlock has a winner, so if many requests of one
-// user meet at one row, each round completes one of them. The context bounds the time.
+// maxTxTries bounds the runs of a transaction that loses deadlocks. Every deadlock has a winner, so if many requests of
+// one user meet at one row, each round completes one of them. The context bounds the time.
 const maxTxTries = 100
 
 // write runs fn in a transaction. After a deadlock, which rolls everything back, the transaction runs again; fn may
 // therefore run several times. The error of a failed COMMIT is a *commitError: it is not known whether the transaction
 // happened.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.retry(ctx, func() error { return s.once(ctx, fn) })
+	return s.retry(ctx, func() error { return s.runTx(ctx, fn) })
 }
 
 // retry runs fn, a transaction, and repeats it after deadlocks.
@@ -133,9 +133,9 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 	}
 }
 
-// once runs fn in one transaction.
-func (s *Store) once(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	tx := s.w.WithContext(ctx).Begin()
+// runTx runs fn in one transaction.
+func (s *Store) runTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	tx := s.writePool.WithContext(ctx).Begin()
 	if tx.Error != nil {
 		return tx.Error
 	}
@@ -161,30 +161,31 @@ type commitError struct{ err error }
 func (e *commitError) Error() string { return fmt.Sprintf("commit: %v", e.err) }
 func (e *commitError) Unwrap() error { return e.err }
 
-// settleGrace is the time that settle has after the caller's context has ended, as it often has when COMMIT is not answered.
-const settleGrace = 500 * time.Millisecond
+// resolveGrace is the time that resolveUnknownCommit has after the caller's context has ended, as it often has when
+// COMMIT is not answered.
+const resolveGrace = 500 * time.Millisecond
 
-// graceful returns a context that ends settleGrace after ctx, with the values of ctx.
-func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
-	graceful, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(settleGrace, cancel) })
-	return graceful, func() { stop(); cancel() }
+// extendDeadline returns a context that ends resolveGrace after ctx, with the values of ctx.
+func extendDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	extended, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(resolveGrace, cancel) })
+	return extended, func() { stop(); cancel() }
 }
 
-// settle determines the outcome of a transaction whose COMMIT was not answered (err is a *commitError; other errors are
-// returned unchanged). It returns nil if the transaction happened. landed reads a row that only this transaction can have
-// written. settle retries the read until ctx and settleGrace are over, because the server may come back. The read locks the
-// row, so it waits for a commit in progress. If the row is missing or cannot be read, settle returns err: the request fails
-// as unavailable, and its next attempt finds the true state.
-func (s *Store) settle(ctx context.Context, err error, landed func(tx *gorm.DB) error) error {
+// resolveUnknownCommit determines the outcome of a transaction whose COMMIT was not answered (err is a *commitError;
+// other errors are returned unchanged). It returns nil if the transaction happened. committed reads a row that only
+// this transaction can have written. It retries the read until ctx and resolveGrace are over, because the server may
+// come back. The read locks the row, so it waits for a commit in progress. If the row is missing or cannot be read, it
+// returns err: the request fails as unavailable, and its next attempt finds the true state.
+func (s *Store) resolveUnknownCommit(ctx context.Context, err error, committed func(tx *gorm.DB) error) error {
 	var unknown *commitError
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	ctx, cancel := graceful(ctx)
+	ctx, cancel := extendDeadline(ctx)
 	defer cancel()
 	for {
-		found := landed(s.w.WithContext(ctx).Clauses(forUpdate))
+		found := committed(s.writePool.WithContext(ctx).Clauses(forUpdate))
 		switch {
 		case found == nil:
 			return nil

@@ -100,14 +100,14 @@ func (s *Store) ChangeStock(ctx context.Context, c service.StockChange) (service
 
 // Voucher implements service.VoucherStore.
 func (s *Store) Voucher(ctx context.Context, id int64) (service.Voucher, error) {
-	v, err := findVoucher(s.r.WithContext(ctx), id)
+	v, err := findVoucher(s.readPool.WithContext(ctx), id)
 	return v, s.translate(err)
 }
 
 // Vouchers implements service.SaleLoader.
 func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]service.Voucher, error) {
 	var rows []voucherRow
-	if err := s.r.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
+	if err := s.readPool.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	vouchers, err := s.withSales(ctx, rows)
@@ -117,7 +117,7 @@ func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]service.Voucher, e
 // NewestVouchers implements service.SaleLoader.
 func (s *Store) NewestVouchers(ctx context.Context, most int) ([]service.Voucher, error) {
 	var rows []voucherRow
-	if err := s.r.WithContext(ctx).Order("id DESC").Limit(most).Find(&rows).Error; err != nil {
+	if err := s.readPool.WithContext(ctx).Order("id DESC").Limit(most).Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	vouchers, err := s.withSales(ctx, rows)
@@ -143,7 +143,7 @@ func findVoucher(db *gorm.DB, id int64) (service.Voucher, error) {
 
 // ListVouchers implements service.VoucherStore.
 func (s *Store) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]service.Voucher, error) {
-	q := s.r.WithContext(ctx).Model(&voucherRow{}).Select("vouchers.*").
+	q := s.readPool.WithContext(ctx).Model(&voucherRow{}).Select("vouchers.*").
 		Joins("LEFT JOIN seckill_vouchers s ON s.voucher_id = vouchers.id").
 		Order("vouchers.id DESC").Limit(f.Page.Limit)
 	if f.Page.Before > 0 {
@@ -192,7 +192,7 @@ func (s *Store) withSales(ctx context.Context, rows []voucherRow) ([]service.Vou
 	}
 	var sales []saleRow
 	if len(ids) > 0 {
-		if err := s.r.WithContext(ctx).Find(&sales, ids).Error; err != nil {
+		if err := s.readPool.WithContext(ctx).Find(&sales, ids).Error; err != nil {
 			return nil, err
 		}
 	}

@@ -16,41 +16,42 @@ import (
 	"seckill/internal/service"
 )
 
-// maxKeptBytes bounds the answer bodies in one statement. A server accepts at least 16 MiB, and escaping may double them.
-const maxKeptBytes = 2 << 20
+// maxAnswerBytes bounds the answer bodies in one statement. A server accepts at least 16 MiB, and escaping may double
+// them.
+const maxAnswerBytes = 2 << 20
 
 // keyDialect is the SQL for idempotency keys that differs between the databases. Leases and lifetimes use the database's
 // clock, so the clocks of the instances need not agree.
 type keyDialect struct {
 	now string // the current time
-	// byPrimary follows the table's name and forces a lookup by the primary key, whatever the statistics suggest.
-	byPrimary string
-	in        string // the time %d milliseconds from now
-	// unlessThere ends an INSERT that leaves existing rows unchanged.
-	unlessThere string
-	// answer ends an INSERT of answers. It stores an answer in the existing row if that still belongs to the same lease and
-	// has none.
-	answer string
-	// changed is the number of rows that the driver reports for one stored answer.
-	changed int64
+	// forcePrimary follows the table's name and forces a lookup by the primary key, whatever the statistics suggest.
+	forcePrimary string
+	inMillis     string // the time %d milliseconds from now
+	// skipExisting ends an INSERT that leaves existing rows unchanged.
+	skipExisting string
+	// storeAnswer ends an INSERT of answers. It stores an answer in the existing row if the row still belongs to
+	// the same lease and has no answer.
+	storeAnswer string
+	// rowsPerAnswer is the number of rows that the driver reports for one stored answer.
+	rowsPerAnswer int64
 }
 
 // MySQL assigns from left to right, and later assignments see the earlier ones. Therefore status comes last.
-const mysqlAnswered = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
+const mysqlStoreAnswer = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
 
 var mysqlKeys = keyDialect{
-	now: "NOW(3)", in: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", byPrimary: " FORCE INDEX (PRIMARY)",
-	unlessThere: " ON DUPLICATE KEY UPDATE user_id = user_id",
-	answer:      " ON DUPLICATE KEY UPDATE " + assign(mysqlAnswered, "locked_until", "expires_at", "location", "content_type", "body", "status"),
-	changed:     2,
+	now: "NOW(3)", inMillis: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", forcePrimary: " FORCE INDEX (PRIMARY)",
+	skipExisting:  " ON DUPLICATE KEY UPDATE user_id = user_id",
+	storeAnswer:   " ON DUPLICATE KEY UPDATE " + assign(mysqlStoreAnswer, "locked_until", "expires_at", "location", "content_type", "body", "status"),
+	rowsPerAnswer: 2,
 }
 
 var sqliteKeys = keyDialect{
-	now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", in: "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
-	unlessThere: " ON CONFLICT DO NOTHING",
-	answer: " ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "expires_at", "location", "content_type", "body", "status") +
+	now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", inMillis: "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
+	skipExisting: " ON CONFLICT DO NOTHING",
+	storeAnswer: " ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "expires_at", "location", "content_type", "body", "status") +
 		" WHERE claim = excluded.claim AND status = 0",
-	changed: 1,
+	rowsPerAnswer: 1,
 }
 
 // assign returns one assignment per column; %[1]s in value is the name of the column.
@@ -91,8 +92,8 @@ type keyID struct {
 	key  string
 }
 
-// ofKeys selects the rows of the claimed keys.
-func ofKeys(db *gorm.DB, claims []*service.Claim) *gorm.DB {
+// whereKeys selects the rows of the claimed keys.
+func whereKeys(db *gorm.DB, claims []*service.Claim) *gorm.DB {
 	args := make([]any, 0, 2*len(claims))
 	for _, c := range claims {
 		args = append(args, c.UserID, []byte(c.Key))
@@ -100,11 +101,11 @@ func ofKeys(db *gorm.DB, claims []*service.Claim) *gorm.DB {
 	return db.Where("user_id = ? AND idem_key = ?"+strings.Repeat(" OR user_id = ? AND idem_key = ?", len(claims)-1), args...)
 }
 
-// keyRows reads the rows of the claimed keys.
-func (s *Store) keyRows(db *gorm.DB, claims []*service.Claim) (map[keyID]*keyRow, error) {
+// readKeyRows reads the rows of the claimed keys.
+func (s *Store) readKeyRows(db *gorm.DB, claims []*service.Claim) (map[keyID]*keyRow, error) {
 	k := s.dialect.keys
 	var rows []keyRow
-	err := ofKeys(db, claims).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
+	err := whereKeys(db, claims).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
 		"content_type, body, locked_until > " + k.now + " AS locked, expires_at <= " + k.now + " AS expired").Find(&rows).Error
 	found := make(map[keyID]*keyRow, len(rows))
 	for i := range rows {
@@ -113,11 +114,11 @@ func (s *Store) keyRows(db *gorm.DB, claims []*service.Claim) (map[keyID]*keyRow
 	return found, err
 }
 
-// ClaimKeys implements service.KeyStore. Most keys are new, so one statement inserts all rows; the rows are read only if it
-// skipped some. A row identifies its lease by the token of the claim, so the call can be repeated.
+// ClaimKeys implements service.KeyStore. Most keys are new, so one statement inserts all rows; the rows are read only
+// if it skipped some. A row identifies its lease by the token of the claim, so the call can be repeated.
 func (s *Store) ClaimKeys(ctx context.Context, claims []*service.Claim) []service.KeyState {
 	states, sorted := make([]service.KeyState, len(claims)), sortedClaims(claims)
-	err := s.persist(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
+	err := s.retryUnavailable(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
 	if err != nil {
 		for i := range states {
 			states[i] = service.KeyState{Err: err}
@@ -133,11 +134,11 @@ func sortedClaims(claims []*service.Claim) []*service.Claim {
 	})
 }
 
-// persist repeats an idempotent fn if the database is unavailable for a moment, up to maxDownTries times in all.
-func (s *Store) persist(ctx context.Context, fn func() error) error {
+// retryUnavailable repeats an idempotent fn if the database is unavailable for a moment, up to maxOutages times in all.
+func (s *Store) retryUnavailable(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := s.retry(ctx, fn)
-		if !errors.Is(err, service.ErrUnavailable) || try == maxDownTries || !pause(ctx, downPause) {
+		if !errors.Is(err, service.ErrUnavailable) || try == maxOutages || !pause(ctx, outagePause) {
 			return err
 		}
 	}
@@ -145,15 +146,16 @@ func (s *Store) persist(ctx context.Context, fn func() error) error {
 
 func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, states []service.KeyState) error {
 	var inserted int64
-	// A row that exists may be locked by the run that has its lease, and the rest of the batch must not wait for that run.
+	// A row that exists may be locked by the run that has its lease, and the rest of the batch must not wait for that
+	// run.
 	unseen := slices.DeleteFunc(slices.Clone(sorted), func(c *service.Claim) bool { return c.Seen })
 	if len(unseen) > 0 {
-		full, err := s.usersOfMaxKeys(ctx, unseen)
+		full, err := s.usersAtKeyLimit(ctx, unseen)
 		if err != nil {
 			return err
 		}
 		if len(full) > 0 {
-			return s.claimBeside(ctx, claims, full, states)
+			return s.claimWithinLimits(ctx, claims, full, states)
 		}
 		if inserted, err = s.insertKeys(ctx, unseen); err != nil {
 			return err
@@ -165,13 +167,13 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 		}
 		return s.refuseKeysOfOrders(ctx, claims, states)
 	}
-	rows, err := s.keyRows(s.w.WithContext(ctx), sorted)
+	rows, err := s.readKeyRows(s.writePool.WithContext(ctx), sorted)
 	if err != nil {
 		return err
 	}
 	var free []*service.Claim
 	for _, c := range sorted {
-		if row := rows[keyID{c.UserID, c.Key}]; row != nil && row.free(c) {
+		if row := rows[keyID{c.UserID, c.Key}]; row != nil && row.canTakeOver(c) {
 			free = append(free, c)
 		}
 	}
@@ -181,26 +183,26 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 		}
 	}
 	for i, c := range claims {
-		states[i] = rows[keyID{c.UserID, c.Key}].state(c)
+		states[i] = rows[keyID{c.UserID, c.Key}].leaseState(c)
 	}
 	return s.refuseKeysOfOrders(ctx, claims, states)
 }
 
-// usersOfMaxKeys returns the users of the claims that have service.MaxKeys keys.
-func (s *Store) usersOfMaxKeys(ctx context.Context, claims []*service.Claim) (full []int64, err error) {
+// usersAtKeyLimit returns the users of the claims that have service.MaxKeys keys.
+func (s *Store) usersAtKeyLimit(ctx context.Context, claims []*service.Claim) (full []int64, err error) {
 	var users []int64
 	for _, c := range claims {
 		users = append(users, c.UserID)
 	}
-	err = s.w.WithContext(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.dialect.keys.now, users).
+	err = s.writePool.WithContext(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.dialect.keys.now, users).
 		Group("user_id").Having("COUNT(*) >= ?", service.MaxKeys).Pluck("user_id", &full).Error
 	return full, err
 }
 
-// claimBeside claims the keys of a batch in which the users in full have reached service.MaxKeys. These users can lease only
-// keys that exist already.
-func (s *Store) claimBeside(ctx context.Context, claims []*service.Claim, full []int64, states []service.KeyState) error {
-	rows, err := s.keyRows(s.w.WithContext(ctx), claims)
+// claimWithinLimits claims the keys of a batch in which the users in full have reached service.MaxKeys. These users can
+// lease only keys that exist already.
+func (s *Store) claimWithinLimits(ctx context.Context, claims []*service.Claim, full []int64, states []service.KeyState) error {
+	rows, err := s.readKeyRows(s.writePool.WithContext(ctx), claims)
 	if err != nil {
 		return err
 	}
@@ -232,41 +234,41 @@ func (s *Store) claimBeside(ctx context.Context, claims []*service.Claim, full [
 // insertKeys inserts the rows that do not exist yet and returns their number.
 func (s *Store) insertKeys(ctx context.Context, claims []*service.Claim) (int64, error) {
 	k := s.dialect.keys
-	row := "(?,?,?,?,1,0,?,?,0,'','',NULL," + fmt.Sprintf(k.in, service.KeyLease.Milliseconds()) + "," + k.now + "," +
-		fmt.Sprintf(k.in, service.KeyLife.Milliseconds()) + ")"
+	row := "(?,?,?,?,1,0,?,?,0,'','',NULL," + fmt.Sprintf(k.inMillis, service.KeyLease.Milliseconds()) + "," + k.now + "," +
+		fmt.Sprintf(k.inMillis, service.KeyLife.Milliseconds()) + ")"
 	args := make([]any, 0, 6*len(claims))
 	for _, c := range claims {
-		id, at := resource(c)
+		id, at := resourceColumns(c)
 		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, id, at)
 	}
-	return s.exec(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.unlessThere, args)
+	return s.execStatement(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.skipExisting, args)
 }
 
-// exec runs one statement outside a transaction and returns the number of changed rows.
-func (s *Store) exec(ctx context.Context, statement string, args []any) (int64, error) {
-	res, err := s.w.Statement.ConnPool.ExecContext(ctx, statement, args...)
+// execStatement runs one statement outside a transaction and returns the number of changed rows.
+func (s *Store) execStatement(ctx context.Context, query string, args []any) (int64, error) {
+	res, err := s.writePool.Statement.ConnPool.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
 }
 
-// resource returns the resource columns of a claim, NULL if it has no resource.
-func resource(c *service.Claim) (id, at any) {
+// resourceColumns returns the resource columns of a claim, NULL if it has no resource.
+func resourceColumns(c *service.Claim) (id, at any) {
 	if c.ResourceID == 0 {
 		return nil, nil
 	}
 	return c.ResourceID, c.ResourceAt
 }
 
-// free reports whether the claim may take over the row: its lifetime is over, or its lease ended without an answer and the
-// request is the same.
-func (r *keyRow) free(c *service.Claim) bool {
+// canTakeOver reports whether the claim may take over the row: its lifetime is over, or its lease ended without an
+// answer and the request is the same.
+func (r *keyRow) canTakeOver(c *service.Claim) bool {
 	return r.Claim != c.Token && (r.Expired || r.Status == 0 && !r.Locked && bytes.Equal(r.Fingerprint, c.Fingerprint[:]))
 }
 
-// state returns the outcome of a claim, given its row.
-func (r *keyRow) state(c *service.Claim) service.KeyState {
+// leaseState returns the outcome of a claim, given its row.
+func (r *keyRow) leaseState(c *service.Claim) service.KeyState {
 	switch {
 	case r == nil: // purged between two reads
 		return service.KeyState{Err: service.ErrOrderInProgress}
@@ -289,19 +291,19 @@ func (r *keyRow) state(c *service.Claim) service.KeyState {
 // run can no longer write.
 func (s *Store) takeOver(ctx context.Context, all, free []*service.Claim, seen map[keyID]*keyRow) (rows map[keyID]*keyRow, err error) {
 	k := s.dialect.keys
-	lease := gorm.Expr(fmt.Sprintf(k.in, service.KeyLease.Milliseconds()))
-	err = s.once(ctx, func(tx *gorm.DB) error {
+	lease := gorm.Expr(fmt.Sprintf(k.inMillis, service.KeyLease.Milliseconds()))
+	err = s.runTx(ctx, func(tx *gorm.DB) error {
 		for _, c := range free {
 			row := seen[keyID{c.UserID, c.Key}]
-			id, at := resource(c)
-			mine := ofKeys(tx.Model(&keyRow{}), []*service.Claim{c}).Where("claim = ?", row.Claim)
+			id, at := resourceColumns(c)
+			mine := whereKeys(tx.Model(&keyRow{}), []*service.Claim{c}).Where("claim = ?", row.Claim)
 			change := map[string]any{"claim": c.Token, "locked_until": lease}
 			if row.Expired {
 				mine = mine.Where("expires_at <= " + k.now)
 				for column, value := range map[string]any{
 					"fingerprint": c.Fingerprint[:], "runs": 1, "done": false, "resource_id": id, "resource_at": at, "status": 0,
 					"location": "", "content_type": "", "body": nil, "created_at": gorm.Expr(k.now),
-					"expires_at": gorm.Expr(fmt.Sprintf(k.in, service.KeyLife.Milliseconds())),
+					"expires_at": gorm.Expr(fmt.Sprintf(k.inMillis, service.KeyLife.Milliseconds())),
 				} {
 					change[column] = value
 				}
@@ -316,17 +318,17 @@ func (s *Store) takeOver(ctx context.Context, all, free []*service.Claim, seen m
 				return err
 			}
 		}
-		rows, err = s.keyRows(tx, all)
+		rows, err = s.readKeyRows(tx, all)
 		return err
 	})
 	return rows, err
 }
 
-// errLost is the error of a run whose key was taken over by another run.
-var errLost = fmt.Errorf("%w: another run has taken over its key", service.ErrOrderInProgress)
+// errLeaseLost is the error of a run whose key was taken over by another run.
+var errLeaseLost = fmt.Errorf("%w: another run has taken over its key", service.ErrOrderInProgress)
 
-// KeepAnswers implements service.KeyStore. It stores up to maxKeptBytes of answers with one statement, and reads the rows only
-// if the statement did not change all of them.
+// KeepAnswers implements service.KeyStore. It stores up to maxAnswerBytes of answers with one statement, and reads the
+// rows only if the statement did not change all of them.
 func (s *Store) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) []error {
 	errs := make([]error, len(answers))
 	order := make([]int, len(answers))
@@ -339,13 +341,13 @@ func (s *Store) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) [
 	})
 	for len(order) > 0 {
 		n, size := 0, 0
-		for n < len(order) && (n == 0 || size+len(answers[order[n]].Answer.Body) <= maxKeptBytes) {
+		for n < len(order) && (n == 0 || size+len(answers[order[n]].Answer.Body) <= maxAnswerBytes) {
 			size += len(answers[order[n]].Answer.Body)
 			n++
 		}
 		some := order[:n]
 		order = order[n:]
-		if err := s.persist(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
+		if err := s.retryUnavailable(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
 			for _, i := range some {
 				errs[i] = err
 			}
@@ -364,26 +366,26 @@ func (s *Store) keepAnswers(ctx context.Context, answers []service.KeptAnswer, s
 		if a.Transient {
 			a = &service.Answer{}
 		}
-		id, at := resource(c)
+		id, at := resourceColumns(c)
 		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, id, at, a.Status, a.Location, a.ContentType, a.Body)
 		life := service.KeyLife
 		if a.Status >= http.StatusBadRequest {
 			life = service.KeyLifeOfError
 		}
-		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,?,?,"+k.now+","+k.now+","+fmt.Sprintf(k.in, life.Milliseconds())+")")
+		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,?,?,"+k.now+","+k.now+","+fmt.Sprintf(k.inMillis, life.Milliseconds())+")")
 		claims = append(claims, c)
 	}
-	changed, err := s.exec(ctx, keyColumns+strings.Join(rows, ",")+k.answer, args)
-	if err != nil || changed == k.changed*int64(len(some)) {
+	changed, err := s.execStatement(ctx, keyColumns+strings.Join(rows, ",")+k.storeAnswer, args)
+	if err != nil || changed == k.rowsPerAnswer*int64(len(some)) {
 		return err
 	}
-	stored, err := s.keyRows(s.w.WithContext(ctx), claims)
+	stored, err := s.readKeyRows(s.writePool.WithContext(ctx), claims)
 	if err != nil {
 		return err
 	}
 	for n, i := range some {
 		if row := stored[keyID{claims[n].UserID, claims[n].Key}]; row == nil || row.Claim != claims[n].Token {
-			errs[i] = errLost
+			errs[i] = errLeaseLost
 		}
 	}
 	return nil
@@ -396,19 +398,19 @@ func (s *Store) NoteResources(ctx context.Context, claims []*service.Claim) []er
 	for i, c := range claims {
 		at[c] = i
 	}
-	err := s.persist(ctx, func() error {
-		return s.once(ctx, func(tx *gorm.DB) error {
+	err := s.retryUnavailable(ctx, func() error {
+		return s.runTx(ctx, func(tx *gorm.DB) error {
 			clear(errs)
 			for _, c := range sortedClaims(claims) {
-				_, err := lockClaim(tx, c)
-				if errors.Is(err, errLost) {
+				_, err := lockLease(tx, c)
+				if errors.Is(err, errLeaseLost) {
 					errs[at[c]] = err
 					continue
 				}
 				if err != nil {
 					return err
 				}
-				err = ofKeys(tx.Model(&keyRow{}), []*service.Claim{c}).
+				err = whereKeys(tx.Model(&keyRow{}), []*service.Claim{c}).
 					Updates(map[string]any{"resource_id": c.ResourceID, "resource_at": c.ResourceAt}).Error
 				if err != nil {
 					return err
@@ -425,13 +427,13 @@ func (s *Store) NoteResources(ctx context.Context, claims []*service.Claim) []er
 	return errs
 }
 
-// lockClaim reads and locks the row of a claim, so that no other run takes over its key before the transaction ends.
-// Error: errLost.
-func lockClaim(tx *gorm.DB, c *service.Claim) (keyRow, error) {
+// lockLease reads and locks the row of a claim, so that no other run takes over its key before the transaction ends.
+// Error: errLeaseLost.
+func lockLease(tx *gorm.DB, c *service.Claim) (keyRow, error) {
 	var row keyRow
-	err := ofKeys(tx.Clauses(forUpdate), []*service.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
+	err := whereKeys(tx.Clauses(forUpdate), []*service.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && row.Claim != c.Token {
-		return row, errLost
+		return row, errLeaseLost
 	}
 	return row, err
 }
@@ -455,7 +457,7 @@ func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID 
 		})
 	}
 	err := s.write(ctx, func(tx *gorm.DB) error {
-		row, err := lockClaim(tx, c)
+		row, err := lockLease(tx, c)
 		if err != nil {
 			return err
 		}
@@ -466,19 +468,19 @@ func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID 
 		if err != nil {
 			return err
 		}
-		return ofKeys(tx.Model(&keyRow{}), []*service.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
+		return whereKeys(tx.Model(&keyRow{}), []*service.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
 	})
-	return s.settle(ctx, err, func(tx *gorm.DB) error {
-		return ofKeys(tx, []*service.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
+	return s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
+		return whereKeys(tx, []*service.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
 	})
 }
 
-// PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks, and deletes them in the
-// order of sortedClaims, so that several processes may wait for each other but do not deadlock.
+// PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks, and deletes them in
+// the order of sortedClaims, so that several processes may wait for each other but do not deadlock.
 func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
 	expired := "expires_at <= " + s.dialect.keys.now
 	var rows []keyRow
-	err := s.r.WithContext(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(purgeBatch).Find(&rows).Error
+	err := s.readPool.WithContext(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(purgeBatch).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return 0, s.translate(err)
 	}
@@ -488,7 +490,7 @@ func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
 	}
 	err = s.write(ctx, func(tx *gorm.DB) error {
 		// Check the time again: a key may have been used anew since it was read.
-		return tx.Where(ofKeys(tx.Session(&gorm.Session{NewDB: true}), sortedClaims(claims))).Where(expired).Delete(&keyRow{}).Error
+		return tx.Where(whereKeys(tx.Session(&gorm.Session{NewDB: true}), sortedClaims(claims))).Where(expired).Delete(&keyRow{}).Error
 	})
 	return len(rows), err
 }

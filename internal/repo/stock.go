@@ -11,40 +11,40 @@ import (
 	"seckill/internal/service"
 )
 
-// share is the inserted rows of one sale.
-type share struct {
+// saleGroup is the inserted rows of one sale.
+type saleGroup struct {
 	voucherID int64
-	rows      []*placing // in the order of arrival
+	rows      []*pendingInsert // in the order of arrival
 }
 
-// shares groups the rows by sale, in the order of voucher ids. All transactions lock the hot rows in this order, so they do
-// not deadlock.
-func shares(rows []*placing) []share {
-	var all []share
+// groupBySale groups the rows by sale, in the order of voucher ids. All transactions lock the hot rows in this order,
+// so they do not deadlock.
+func groupBySale(rows []*pendingInsert) []saleGroup {
+	var all []saleGroup
 	for _, p := range rows {
-		i, found := slices.BinarySearchFunc(all, p.row.VoucherID, func(s share, id int64) int { return cmp.Compare(s.voucherID, id) })
+		i, found := slices.BinarySearchFunc(all, p.row.VoucherID, func(s saleGroup, id int64) int { return cmp.Compare(s.voucherID, id) })
 		if !found {
-			all = slices.Insert(all, i, share{voucherID: p.row.VoucherID})
+			all = slices.Insert(all, i, saleGroup{voucherID: p.row.VoucherID})
 		}
 		all[i].rows = append(all[i].rows, p)
 	}
 	return all
 }
 
-// takeUnits deducts one unit for each inserted row. The condition in the UPDATE decides, not an earlier read: of 100 units
-// exactly 100 are sold. If a sale has fewer units than rows, its last rows are deleted again.
+// takeUnits deducts one unit for each inserted row. The condition in the UPDATE decides, not an earlier read: of 100
+// units exactly 100 are sold. If a sale has fewer units than rows, its last rows are deleted again.
 func (b *batch) takeUnits(tx *gorm.DB) error {
-	sales, at := shares(b.inserts), b.rows[0].row.CreatedAt
-	if len(sales) > 1 && !b.lookUnits {
-		enough, err := takeOfEach(tx, sales, at)
+	sales, at := groupBySale(b.inserts), b.rows[0].row.CreatedAt
+	if len(sales) > 1 && !b.takePerSale {
+		enough, err := takeFromEach(tx, sales, at)
 		if err != nil || enough {
 			return err
 		}
-		b.lookUnits = true // the statement does not report which sale has too few
-		return errLookAgain
+		b.takePerSale = true // the statement does not report which sale has too few
+		return errRetryBatch
 	}
 	b.inserts = b.inserts[:0]
-	var dropped []*placing
+	var dropped []*pendingInsert
 	for _, sale := range sales {
 		left, err := takeAtMost(tx, sale.voucherID, len(sale.rows), at)
 		if err != nil {
@@ -53,11 +53,11 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 		b.inserts = append(b.inserts, sale.rows[:left]...)
 		dropped = append(dropped, sale.rows[left:]...)
 	}
-	b.refuse(dropped)
+	b.refuseSoldOut(dropped)
 	if len(b.inserts) == 0 {
-		return errAllRefused
+		return errNonePlaced
 	}
-	return remove(tx, dropped)
+	return deleteRows(tx, dropped)
 }
 
 // takeAtMost takes n units, or all that are left if these are fewer, and returns their number.
@@ -76,21 +76,21 @@ func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, er
 		return 0, err
 	}
 	if enough, err = takeUnits(tx, voucherID, left, at); err == nil && !enough {
-		err = errLookAgain // cannot happen under the lock; if it does, nothing may be committed
+		err = errRetryBatch // cannot happen under the lock; if it does, nothing may be committed
 	}
 	return left, err
 }
 
-// remove deletes rows that this transaction has inserted.
-func remove(tx *gorm.DB, rows []*placing) error {
+// deleteRows deletes rows that this transaction has inserted.
+func deleteRows(tx *gorm.DB, rows []*pendingInsert) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	return tx.Where("id IN ?", idsOf(rows)).Delete(&orderRow{}).Error
 }
 
-// refuse answers rows without a unit, and their followers of the same sale, with service.ErrSoldOut.
-func (b *batch) refuse(dropped []*placing) {
+// refuseSoldOut answers rows without a unit, and their followers of the same sale, with service.ErrSoldOut.
+func (b *batch) refuseSoldOut(dropped []*pendingInsert) {
 	for _, p := range dropped {
 		p.fail(service.ErrSoldOut)
 	}
@@ -108,9 +108,9 @@ func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) 
 	return res.RowsAffected > 0, res.Error
 }
 
-// takeOfEach takes the units of all shares with one statement. If it returns false, it has changed only the sales with
+// takeFromEach takes the units of all groups with one statement. If it returns false, it has changed only the sales with
 // enough units, and the transaction must not be committed.
-func takeOfEach(tx *gorm.DB, sales []share, at time.Time) (bool, error) {
+func takeFromEach(tx *gorm.DB, sales []saleGroup, at time.Time) (bool, error) {
 	var units, where strings.Builder
 	var unitArgs, whereArgs []any
 	for i, s := range sales {

@@ -2,27 +2,26 @@ package repo
 
 import (
 	"context"
-	"database/sql"
 
 	"gorm.io/gorm"
 
 	"seckill/internal/service"
 )
 
-// gatePage is the most ids in one query.
-const gatePage = 1000
+// idsPerQuery is the most ids in one query.
+const idsPerQuery = 1000
 
 // GateState implements service.GateStore. It reads everything from one snapshot.
 func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64) (service.GateState, error) {
 	var state service.GateState
-	err := s.census(ctx, func(tx *gorm.DB) error {
+	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {
 		state = service.GateState{}
 		if err := tx.Model(&saleRow{}).Select("stock").Where("voucher_id = ?", voucherID).Take(&state.Stock).Error; err != nil {
 			return err
 		}
 		err := eachActive(tx, voucherID, func(h service.Holder, _ bool) { state.Holders = append(state.Holders, h) })
 		if err == nil {
-			state.Settled, err = existing(tx, voucherID, inFlight)
+			state.Settled, err = storedIDs(tx, voucherID, inFlight)
 		}
 		return err
 	})
@@ -50,7 +49,7 @@ func eachActive(tx *gorm.DB, voucherID int64, visit func(h service.Holder, slotl
 // SaleLevel implements service.GateStore.
 func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (service.SaleLevel, error) {
 	var level service.SaleLevel
-	err := s.census(ctx, func(tx *gorm.DB) error {
+	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {
 		var sale saleRow
 		err := tx.Select("stock", "limit_per_user").Where("voucher_id = ?", voucherID).Take(&sale).Error
 		if err != nil {
@@ -61,13 +60,4 @@ func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (service.SaleLev
 		return err
 	})
 	return level, s.translate(err)
-}
-
-// snapshot runs fn in a read transaction whose queries all see the same state. SQLite transactions always do.
-func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	var opts *sql.TxOptions
-	if s.Dialect() == "mysql" {
-		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
-	}
-	return s.r.WithContext(ctx).Transaction(fn, opts)
 }

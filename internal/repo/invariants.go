@@ -11,9 +11,9 @@ import (
 	"seckill/internal/service"
 )
 
-// booksQuery reads all totals with one statement, so they belong to one moment even while orders are placed.
+// totalsQuery reads all totals with one statement, so they belong to one moment even while orders are placed.
 // Active orders are those neither cancelled (4) nor refunded (6); only they have a slot.
-const booksQuery = `
+const totalsQuery = `
 SELECT s.voucher_id, s.initial_stock, s.stock,
   (SELECT COALESCE(SUM(c.delta), 0) FROM stock_changes c WHERE c.voucher_id = s.voucher_id) AS additions,
   (SELECT COUNT(*) FROM voucher_orders o WHERE o.voucher_id = s.voucher_id AND o.status IN (1, 2, 3, 5)) AS active,
@@ -34,39 +34,39 @@ GROUP BY o.voucher_id`
 // Books reads the totals of every sale, and of vouchers that have orders but no sale. With millions of orders this takes
 // seconds, so it opens a connection without the usual I/O timeouts. A deadline of ctx limits the query on the server as
 // well.
-func (s *Store) Books(ctx context.Context) (books []service.Books, err error) {
-	db, err := s.dialect.patient()
+func (s *Store) Books(ctx context.Context) (totals []service.Books, err error) {
+	db, err := s.dialect.openLongLived()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	for _, query := range []string{booksQuery, orphansQuery} {
-		some, err := readBooks(ctx, db, query)
+	for _, query := range []string{totalsQuery, orphansQuery} {
+		some, err := readTotals(ctx, db, query)
 		if err != nil {
 			return nil, s.translate(err)
 		}
-		books = append(books, some...)
+		totals = append(totals, some...)
 	}
-	return books, nil
+	return totals, nil
 }
 
-// serverGrace is how much later than the client the server gives up.
-const serverGrace = time.Second
+// serverTimeoutMargin is how much later than the client the server gives up.
+const serverTimeoutMargin = time.Second
 
-// bounded adds the deadline of ctx to a SELECT; without it the server keeps working for a client that has gone. MariaDB
-// reads the first comment and MySQL the second. SQLite reads neither: it stops when its caller does.
-func bounded(ctx context.Context, query string) string {
+// withServerTimeout adds the deadline of ctx to a SELECT; without it the server keeps working for a client that has
+// gone. MariaDB reads the first comment and MySQL the second. SQLite reads neither: it stops when its caller does.
+func withServerTimeout(ctx context.Context, query string) string {
 	end, ok := ctx.Deadline()
 	if !ok {
 		return query
 	}
-	left := max(time.Until(end), 0) + serverGrace
+	left := max(time.Until(end), 0) + serverTimeoutMargin
 	return fmt.Sprintf("/*M! SET STATEMENT max_statement_time = %.3f FOR */ SELECT /*+ MAX_EXECUTION_TIME(%d) */ ",
 		left.Seconds(), left.Milliseconds()) + strings.TrimPrefix(strings.TrimSpace(query), "SELECT")
 }
 
-func readBooks(ctx context.Context, db *sql.DB, query string) (books []service.Books, err error) {
-	rows, err := db.QueryContext(ctx, bounded(ctx, query))
+func readTotals(ctx context.Context, db *sql.DB, query string) (totals []service.Books, err error) {
+	rows, err := db.QueryContext(ctx, withServerTimeout(ctx, query))
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func readBooks(ctx context.Context, db *sql.DB, query string) (books []service.B
 		if err := rows.Scan(&b.VoucherID, &b.InitialStock, &b.Stock, &b.Additions, &b.Active, &b.OverLimit, &b.BadSlots); err != nil {
 			return nil, err
 		}
-		books = append(books, b)
+		totals = append(totals, b)
 	}
-	return books, rows.Err()
+	return totals, rows.Err()
 }

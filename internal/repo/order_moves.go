@@ -22,20 +22,20 @@ func (s *Store) MoveOrder(ctx context.Context, m service.OrderMove) (service.Ord
 		}
 		return m.OrderID, move(tx, &row, m)
 	})
-	err = s.settle(ctx, err, s.moved(m))
+	err = s.resolveUnknownCommit(ctx, err, s.moveLogged(m))
 	return row.order(), err
 }
 
-// moved finds out whether a move with an unanswered COMMIT happened: the audit log then has an entry with its time.
-func (s *Store) moved(m service.OrderMove) func(tx *gorm.DB) error {
+// moveLogged finds out whether a move with an unanswered COMMIT happened: the audit log then has an entry with its time.
+func (s *Store) moveLogged(m service.OrderMove) func(tx *gorm.DB) error {
 	return func(tx *gorm.DB) error {
 		return tx.Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
 			m.OrderID, m.Move.Name, m.At, m.By.Kind, m.By.ID).Take(&auditRow{}).Error
 	}
 }
 
-// lockOrder reads and locks an order. Every transaction locks the order before its payments and before the hot row of its
-// sale.
+// lockOrder reads and locks an order. Every transaction locks the order before its payments and before the hot row of
+// its sale.
 func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
 	q := tx.Clauses(forUpdate)
 	if userID != 0 {
@@ -101,8 +101,8 @@ func (s *Store) now(tx *gorm.DB) (time.Time, error) {
 	return now, err
 }
 
-// CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last, in
-// the order of voucher ids.
+// CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last,
+// in the order of voucher ids.
 func (s *Store) CloseExpired(ctx context.Context, limit int) ([]service.Order, error) {
 	var closed []service.Order
 	err := s.write(ctx, func(tx *gorm.DB) error {
@@ -126,8 +126,8 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]service.Order, e
 	return closed, nil
 }
 
-// expire applies service.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one audit INSERT for
-// all of them, and one UPDATE per sale.
+// expire applies service.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one audit INSERT
+// for all of them, and one UPDATE per sale.
 func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]service.Order, error) {
 	m := service.MoveExpire
 	ids, orders, entries := make([]int64, len(rows)), make([]service.Order, len(rows)), make([]service.AuditEntry, len(rows))
