@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// Epoch is the start of the seconds in an id: 2002-01-02T00:00:00Z, in Unix
-	// seconds. The last second that fits is 2070-01-20T03:14:07Z.
+	// Epoch is the start of the seconds in an id: 2002-01-02T00:00:00Z, in Unix seconds. The last second that fits is
+	// 2070-01-20T03:14:07Z.
 	Epoch int64 = 1_009_929_600
 
 	// MaxBlock is the largest n of NextN.
@@ -23,31 +23,27 @@ const (
 	maxSequence  = 1<<sequenceBits - 1
 	maxSeconds   = 1<<(63-sequenceBits) - 1
 
-	// skipAhead is how far Skip moves a counter beyond a taken number. It must
-	// exceed the number of ids generated in one second: Redis executes about
-	// 100,000 single commands in that time, and a database commits fewer than
-	// 200,000 orders. It must also be a small part of a day's 2^32 numbers: it
-	// is 1/4096 of them.
+	// skipAhead is how far Skip moves a counter beyond a taken number. It must exceed the number of ids generated in
+	// one second: Redis executes about 100,000 single commands in that time, and a database commits fewer than 200,000
+	// orders. It must also be a small part of a day's 2^32 numbers: it is 1/4096 of them.
 	skipAhead = 1 << 20
 
-	// randomStarts is the range of the random first number of a guarded
-	// counter. It is half of a day's numbers, so at least the other half is left.
+	// randomStarts is the range of the random first number of a guarded counter. It is half of a day's numbers, so at
+	// least the other half is left.
 	randomStarts = 1 << (sequenceBits - 1)
 
-	// counterTTL is the time to live of a counter, renewed at each use. It keeps
-	// counters for clocks that are late or go back over midnight.
+	// counterTTL is the time to live of a counter, renewed at each use. It keeps counters for clocks that are late or
+	// go back over midnight.
 	counterTTL = 48 * time.Hour
 )
 
 var (
-	// ErrExhausted means that the 2^32 numbers of the day are used up. A new day
-	// begins at midnight UTC.
+	// ErrExhausted means that the 2^32 numbers of the day are used up. A new day begins at midnight UTC.
 	ErrExhausted = errors.New("the ids of this day are used up")
-	// ErrClock means that the clock is before [Epoch], or so far in the future
-	// that the seconds do not fit into an id.
+	// ErrClock means that the clock is before [Epoch], or so far in the future that the seconds do not fit into an id.
 	ErrClock = errors.New("the clock is outside the range of ids")
-	// ErrInvalid means that an argument is invalid: the size of a block, or an
-	// id that this package cannot have generated.
+	// ErrInvalid means that an argument is invalid, for example the size of a block, or an id that this package cannot
+	// have generated.
 	ErrInvalid = errors.New("invalid argument")
 )
 
@@ -62,9 +58,8 @@ var (
 	guardedScript = redis.NewScript(guardedSource)
 )
 
-// Generator generates the ids of one name. It has no state but its Redis client
-// and is safe for concurrent use. Any number of generators, in any number of
-// processes, may share a name.
+// Generator generates the ids of one name. It has no state but its Redis client and is safe for concurrent use. Any
+// number of generators, in any number of processes, may share a name.
 type Generator struct {
 	rdb     redis.UniversalClient
 	name    string
@@ -80,18 +75,16 @@ func WithClock(now func() time.Time) Option {
 	return func(g *Generator) { g.now = now }
 }
 
-// WithGuard keeps ids unique even if Redis loses its last numbers, or all of
-// them, within a second. It is for callers that publish an id before a primary
-// key has accepted it. A missing counter begins at a random number, and a counter
-// of another run of Redis continues after a gap. The cost is a script instead of
-// an INCRBY. Either all generators of a name must have it, or none.
+// WithGuard keeps ids unique even if Redis loses its last numbers, or all of them, within a second. It is for callers
+// that publish an id before a primary key has accepted it. A missing counter begins at a random number, and a counter
+// of another run of Redis continues after a gap. The cost is a script instead of an INCRBY. Either all generators of a
+// name must have it, or none.
 func WithGuard() Option {
 	return func(g *Generator) { g.guarded = true }
 }
 
-// New returns a generator of ids that are unique among those of the same name.
-// It does not connect to Redis. Error: ErrInvalid if rdb, name or the clock is
-// missing.
+// New returns a generator of ids that are unique among those of the same name. It does not connect to Redis. Error:
+// ErrInvalid if rdb, name or the clock is missing.
 func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, error) {
 	g := &Generator{rdb: rdb, name: name, now: time.Now}
 	for _, opt := range opts {
@@ -108,15 +101,14 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, er
 	return g, nil
 }
 
-// Next returns a new id, in one round trip. Errors: ErrExhausted, ErrClock, or a
-// wrapped error of Redis or ctx. After each of them Next can be called again.
+// Next returns a new id, in one round trip. Errors: ErrExhausted, ErrClock, or a wrapped error of Redis or ctx. After
+// each of them Next can be called again.
 func (g *Generator) Next(ctx context.Context) (int64, error) {
 	return g.block(ctx, 1)
 }
 
-// NextN returns n new ids in ascending order, in one round trip. All contain the
-// second of the call. Errors: ErrInvalid if n is not 1 to MaxBlock, and those of
-// Next.
+// NextN returns n new ids in ascending order, in one round trip. All contain the second of the call. Errors: ErrInvalid
+// if n is not 1 to MaxBlock, and those of Next.
 func (g *Generator) NextN(ctx context.Context, n int) ([]int64, error) {
 	if n < 1 || n > MaxBlock {
 		return nil, fmt.Errorf("idgen: %w: block of %d ids, must be 1 to %d", ErrInvalid, n, MaxBlock)
@@ -175,15 +167,14 @@ func (g *Generator) takeGuarded(ctx context.Context, key string, n int64) (last 
 		rand.N(int64(randomStarts)), skipAhead+rand.N(int64(skipAhead))).Int64()
 }
 
-// Skip moves the counter of the day of a taken id past all numbers that can have
-// been used in the second of that id. The caller calls it when a new id is taken
-// already, which proves that the counter was lost, and then generates another id.
+// Skip moves the counter of the day of a taken id past all numbers that can have been used in the second of that id.
+// The caller calls it when a new id is taken already, which proves that the counter was lost, and then generates
+// another id.
 //
-// Skip never moves a counter back. If a thousand callers collide at once, the
-// counter jumps once: each requests a value near its own id, and the first jump
-// exceeds all of them. Errors: ErrInvalid if the id cannot come from this package,
-// ErrExhausted if the day has too few numbers left for the jump (then nothing
-// changes), or a wrapped error of Redis or ctx. Skip can be repeated.
+// Skip never moves a counter back. If a thousand callers collide at once, the counter jumps once: each requests a value
+// near its own id, and the first jump exceeds all of them. Errors: ErrInvalid if the id cannot come from this package,
+// ErrExhausted if the day has too few numbers left for the jump (then nothing changes), or a wrapped error of Redis or
+// ctx. Skip can be repeated.
 func (g *Generator) Skip(ctx context.Context, taken int64) error {
 	sequence := taken & maxSequence
 	if taken < 0 || sequence == 0 {
@@ -205,8 +196,7 @@ func (g *Generator) key(t time.Time) string {
 	return "icr:" + g.name + ":" + t.UTC().Format("2006:01:02")
 }
 
-// Time returns the second, in UTC, in which an id was generated, by the clock of
-// the generating instance.
+// Time returns the second, in UTC, in which an id was generated, by the clock of the generating instance.
 func Time(id int64) time.Time {
 	return time.Unix(Epoch+id>>sequenceBits, 0).UTC()
 }

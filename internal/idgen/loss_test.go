@@ -45,8 +45,7 @@ func TestLossInEarlierSecondIsHarmless(t *testing.T) {
 	})
 }
 
-// A counter that is lost within a second repeats ids. This is the documented
-// limit and the reason for Skip.
+// A counter that is lost within a second repeats ids. This is the documented limit and the reason for Skip.
 func TestSkipAfterLossWithinSecond(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
@@ -115,8 +114,8 @@ func TestTimeOfID(t *testing.T) {
 	})
 }
 
-// The test is a caller with a primary key, while Redis loses its data and the
-// clock jumps. Every order must get an id after at most one Skip per loss so far.
+// The test is a caller with a primary key, while Redis loses its data and the clock jumps. Every order must get an id
+// after at most one Skip per loss so far.
 func TestOrdersGetIDsDespiteLosses(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		rapid.Check(t, func(t *rapid.T) {

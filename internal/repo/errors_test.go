@@ -110,7 +110,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 }
 
-// After an unanswered COMMIT, the order must be reported exactly if it is stored.
+// After an unanswered COMMIT, success must be reported if and only if the order is stored.
 func TestResolveUnknownCommit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)

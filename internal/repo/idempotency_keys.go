@@ -443,9 +443,9 @@ func lockLease(tx *gorm.DB, c *service.Claim) (keyRow, error) {
 //
 // If the request has a key (service.ClaimOf(ctx)), the same transaction sets done and this id in the key's row. If an
 // earlier run has set them, fn does not run, nothing changes, and the error is a *service.DoneBeforeError with the id;
-// package service then answers from that resource. If another run has taken over the key, nothing changes either and the
-// error is service.ErrOrderInProgress. After an unanswered COMMIT the row shows whether it happened. Without a key,
-// writeOnce is write.
+// package service then answers from that resource. If another run has taken over the key, nothing changes either and
+// the error is service.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened.
+// Without a key, writeOnce is write.
 //
 // As in write, fn may run several times. A request must call writeOnce at most once.
 func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID int64, err error)) error {

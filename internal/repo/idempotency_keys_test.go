@@ -17,11 +17,11 @@ import (
 
 var lastToken int64
 
-// newClaim returns the claim of a run. what stands for the contents of the request.
-func newClaim(user int64, key, what string) *service.Claim {
+// newClaim returns the claim of a run. body stands for the contents of its request.
+func newClaim(user int64, key, body string) *service.Claim {
 	lastToken++
 	c := &service.Claim{KeyedRequest: service.KeyedRequest{UserID: user, Key: key}, Token: lastToken}
-	copy(c.Fingerprint[:], what)
+	copy(c.Fingerprint[:], body)
 	return c
 }
 

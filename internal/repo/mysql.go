@@ -188,8 +188,8 @@ func (c skipAppliedConn) ExecContext(ctx context.Context, query string, args []d
 	return res, err
 }
 
-// alreadyApplied holds the error numbers of DDL that is in effect already: its table, column or key exists, or is
-// dropped.
+// alreadyApplied holds the error numbers of DDL that is in effect already: its table, column or key already exists or
+// is already dropped.
 var alreadyApplied = map[uint16]bool{1050: true, 1060: true, 1061: true, 1051: true, 1091: true}
 
 // connectError is a failed attempt to connect. Whatever the server's reason, the database is unavailable.

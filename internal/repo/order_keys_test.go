@@ -14,10 +14,10 @@ import (
 	"seckill/internal/testenv"
 )
 
-// keyedOrder returns an order of a request with an Idempotency-Key. what stands for the contents of the request.
-func keyedOrder(id, user, voucher int64, limit int, key, what string) service.NewOrder {
+// keyedOrder returns an order of a request with an Idempotency-Key. body stands for its contents.
+func keyedOrder(id, user, voucher int64, limit int, key, body string) service.NewOrder {
 	var fingerprint [32]byte
-	copy(fingerprint[:], what)
+	copy(fingerprint[:], body)
 	k := service.NewRequestKey(key, fingerprint)
 	return service.NewOrder{Order: newOrder(id, user, voucher), Limit: limit, Key: k}
 }
@@ -78,7 +78,7 @@ func TestRepeatedRequestInOneBatch(t *testing.T) {
 		}, keyedOutcomes(s.PlaceOrders(t.Context(), []service.NewOrder{
 			keyedOrder(1, 10, v.ID, 2, "k", "a"), keyedOrder(2, 10, v.ID, 2, "k", "a"), keyedOrder(3, 10, v.ID, 2, "l", "a"),
 			keyedOrder(4, 10, v.ID, 2, "m", "a"), keyedOrder(5, 10, v.ID, 2, "k", "x"), keyedOrder(6, 11, v.ID, 2, "k", "a"),
-			keyedOrder(7, 12, v.ID, 2, "k", "a"), keyedOrder(8, 12, v.ID, 2, "k", "a"), // nothing is left
+			keyedOrder(7, 12, v.ID, 2, "k", "a"), keyedOrder(8, 12, v.ID, 2, "k", "a"), // sold out
 		})))
 		requireTotals(t, s, v.ID, 0, 3)
 	})

@@ -97,7 +97,8 @@ func (s *Store) paymentOfNotice(
 		return row, err
 	}
 	row, err := find()
-	if errors.Is(err, gorm.ErrRecordNotFound) && (n.Succeeded || order.Status != 0) { // a failed payment of an unknown order is not stored
+	// A failed payment of an unknown order is not stored.
+	if errors.Is(err, gorm.ErrRecordNotFound) && (n.Succeeded || order.Status != 0) {
 		row = newPaymentRow(&received)
 		err = tx.Create(&row).Error
 		if s.duplicate(err, ukProviderRef) { // stored meanwhile by a notice for another order
@@ -270,8 +271,8 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 	return refunded, nil
 }
 
-// finishRefund applies service.MoveRefunded if no other payment of the order remains to be refunded. Otherwise it only
-// logs the refund of this payment.
+// finishRefund applies service.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
+// Otherwise it only logs the refund of p.
 func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (moved bool, err error) {
 	by := service.Actor{Kind: service.ActorProvider}
 	var open int64
@@ -291,9 +292,9 @@ func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (mo
 // Backlog is the work that is due.
 type Backlog struct {
 	Orders       int64         // unpaid orders whose time to pay is over
-	OldestOrder  time.Duration // how long the oldest of them is overdue
+	OldestOrder  time.Duration // how long the oldest of them has been overdue
 	Refunds      int64         // payments to be refunded
-	OldestRefund time.Duration // how long the oldest of them is due
+	OldestRefund time.Duration // how long the oldest of them has been due
 }
 
 // Backlog counts what is due by the database's clock. Error: service.ErrUnavailable.

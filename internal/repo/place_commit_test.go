@@ -16,8 +16,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT, closes both connections, so
-// that the server rolls the transaction back, and calls meanwhile.
+// commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT and closes the connection to the
+// server, which rolls the transaction back. Then it calls meanwhile and closes the connection to the client.
 type commitCutter struct {
 	addr      string
 	armed     atomic.Bool
@@ -128,7 +128,7 @@ func TestOrderIsNotCommittedAfterFenceEnds(t *testing.T) {
 	})
 }
 
-// losingContext is a context that calls lose when Err has been called more than after times.
+// losingContext is a context whose Err calls lose, from the call number after+1 on.
 type losingContext struct {
 	context.Context
 	lose  func()

@@ -61,8 +61,8 @@ func (s *Store) placeIsolating(ctx context.Context, rows []*pendingInsert) {
 
 // placeBatch runs the transaction until its outcome is known. A failure before COMMIT changes nothing, so the
 // transaction runs again after a lost connection or a lock wait timeout. After an unanswered COMMIT the rows are read.
-// If all of them are stored, it happened. Only some of them prove nothing, because another process may have stored
-// those under the same ids (a stream entry that was delivered twice); then the transaction runs again.
+// If all of them are stored, the COMMIT happened. If only some are, another process may have stored them under the same
+// ids (a stream entry that was delivered twice), and the transaction runs again.
 func (s *Store) placeBatch(ctx context.Context, rows []*pendingInsert) error {
 	b := &batch{store: s, rows: rows}
 	for conflicts, outages := 0, 0; ; {

@@ -191,7 +191,7 @@ func TestBatchOfSeveralSales(t *testing.T) {
 	})
 }
 
-// Batches that list the sales in different orders do not block each other, and the totals balance.
+// All batches complete even if they list the sales in different orders, and the totals balance.
 func TestConcurrentBatchesOfSeveralSales(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const sales, stock, users = 6, 30, 50

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// longLivedConns bounds the reads of whole sales that run at once. Further reads wait, at most until their context ends.
+	// longLivedConns bounds the reads of whole sales that run at once. Further reads wait, at most until their context
+	// ends.
 	longLivedConns = 4
 	// longLivedIdle is how long an idle connection is kept.
 	longLivedIdle = time.Minute

@@ -51,8 +51,9 @@ func OpenSQLite(file string) (_ *Store, err error) {
 		name: "sqlite", translate: sqliteFault, keys: sqliteKeys,
 		ping:          func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
 		openLongLived: func() (*sql.DB, error) { return sql.Open("sqlite", write) },
-		migrations:    func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) }, // each migration is a transaction, so there is nothing to skip
-		lockSchema:    func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
+		// Each migration is a transaction, so there is nothing to skip.
+		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) },
+		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil
 }
 

@@ -174,9 +174,9 @@ func extendDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // resolveUnknownCommit determines the outcome of a transaction whose COMMIT was not answered (err is a *commitError;
 // other errors are returned unchanged). It returns nil if the transaction happened. committed reads a row that only
-// this transaction can have written. It retries the read until ctx and resolveGrace are over, because the server may
-// come back. The read locks the row, so it waits for a commit in progress. If the row is missing or cannot be read, it
-// returns err: the request fails as unavailable, and its next attempt finds the true state.
+// this transaction can have written. resolveUnknownCommit retries the read until ctx and resolveGrace are over, because
+// the server may come back. The read locks the row, so it waits for a commit in progress. If the row is missing or
+// cannot be read, it returns err: the request fails as unavailable, and its next attempt finds the true state.
 func (s *Store) resolveUnknownCommit(ctx context.Context, err error, committed func(tx *gorm.DB) error) error {
 	var unknown *commitError
 	if !errors.As(err, &unknown) {
