@@ -19,10 +19,10 @@ import (
 // inside the database. Reads have their own connections, so they do not delay orders. The timeouts detect a dead server
 // within the 5 s that a buyer waits.
 //
-// database/sql sends COMMIT without a context, so mysqlIOTimeout alone bounds it. If the network fails at that moment, a
-// request waits for its batch to begin (1.8 s, set by package service), for COMMIT (2.5 s) and for resolveUnknownCommit
-// (resolveGrace, 0.5 s). That is 4.8 s, plus the time of the statements before COMMIT. No statement of an order takes
-// longer than its wait for a lock (2 s).
+// database/sql sends COMMIT without a context, so mysqlIOTimeout alone bounds it. If the network fails at that moment,
+// a request waits for its batch to begin (1.8 s, startTimeout of package batch), for COMMIT (2.5 s) and for
+// resolveUnknownCommit (resolveGrace, 0.5 s). That is 4.8 s, plus the time of the statements before COMMIT. No
+// statement of an order takes longer than its wait for a lock (2 s).
 const (
 	mysqlConns        = 32
 	mysqlReadConns    = 16
@@ -68,7 +68,7 @@ func OpenMySQL(dsn string) (*Store, error) {
 	open := func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns) }
 	return &Store{writePool: writePool, readPool: readPool, dialect: dialect{
 		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, openLongLived: open,
-		forceUserIndex: " FORCE INDEX (uk_user_voucher_slot)", forUpdate: " FOR UPDATE",
+		forceUserIndex: " FORCE INDEX (uk_user_voucher_slot)", forceKeyIndex: " FORCE INDEX (idx_user_idem_key)", forUpdate: " FOR UPDATE",
 		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil

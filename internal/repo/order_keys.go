@@ -24,8 +24,8 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPur
 		}
 	}
 	db := s.readPool.WithContext(ctx)
-	known, err := s.readUserOrders(db, rows, nil)
-	if err != nil {
+	known := knownOrders{}
+	if err := s.addKeyedOrders(db, rows, nil, known); err != nil {
 		return nil, s.translate(err)
 	}
 	elsewhere, err := s.keysElsewhere(db, rows)

@@ -74,8 +74,11 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 	if len(toCheck) == 0 {
 		return inserted, nil
 	}
-	others, err := b.store.readUserOrders(tx, toCheck, inserted)
-	if err != nil {
+	others := knownOrders{}
+	if err := b.store.addActiveOrders(tx, missing, others); err != nil {
+		return nil, err
+	}
+	if err := b.store.addKeyedOrders(tx, toCheck, inserted, others); err != nil {
 		return nil, err
 	}
 	elsewhere, err := b.store.keysElsewhere(tx, toCheck)
@@ -108,6 +111,21 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 
 // userOrders are orders of one user: the active ones, and those with the Idempotency-Keys in question.
 type userOrders []orderRow
+
+// knownOrders are orders by user id.
+type knownOrders map[int64]userOrders
+
+// read adds the orders that a query returns.
+func (known knownOrders) read(tx *gorm.DB, q *statement) error {
+	rows, err := queryRows[orderRow](tx, q)
+	for i := range rows {
+		r := &rows[i]
+		if of := known[r.UserID]; !of.has(r.ID) {
+			known[r.UserID] = append(of, *r)
+		}
+	}
+	return err
+}
 
 // has reports whether an order with this id is among them.
 func (of userOrders) has(id int64) bool {
@@ -157,31 +175,42 @@ func freeSlot(held userOrders) int {
 	}
 }
 
-// readUserOrders reads the active orders of the rows' users in the rows' sales, and the orders that were placed under
-// the rows' keys. The result is by user and omits the rows in except. The query names its index, because MariaDB
-// otherwise sometimes scans a table that has just grown.
-func (s *Store) readUserOrders(tx *gorm.DB, of, except []*pendingInsert) (map[int64]userOrders, error) {
-	known := make(map[int64]userOrders, len(of))
+// addActiveOrders adds to known the active orders of the rows' users in the rows' sales. The query names its index,
+// because MariaDB otherwise sometimes scans a table that has just grown.
+func (s *Store) addActiveOrders(tx *gorm.DB, of []*pendingInsert, known knownOrders) error {
 	if len(of) == 0 {
-		return known, nil
+		return nil
 	}
-	users, vouchers, keys := make([]any, len(of)), []any(nil), []any(nil)
-	several := false
+	users, vouchers := make([]any, len(of)), []any(nil)
 	for i, p := range of {
 		users[i] = p.row.UserID
 		if !slices.Contains(vouchers, any(p.row.VoucherID)) {
 			vouchers = append(vouchers, p.row.VoucherID)
 		}
-		if p.key != nil {
-			keys = append(keys, p.row.IdemKey)
-			several = several || p.limit > 1
-		}
 	}
 	q := &statement{}
-	q.add("SELECT * FROM voucher_orders" + s.dialect.forceUserIndex + " WHERE user_id").in(users)
-	q.add(" AND (slot IS NOT NULL AND voucher_id").in(vouchers)
-	if len(keys) > 0 {
-		q.add(" OR idem_key").in(keys)
+	q.add("SELECT * FROM voucher_orders" + s.dialect.forceUserIndex + " WHERE slot IS NOT NULL AND user_id").in(users)
+	q.add(" AND voucher_id").in(vouchers)
+	return known.read(tx, q)
+}
+
+// addKeyedOrders adds to known the orders that were placed under the keys of the rows, except the rows in except.
+func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
+	q := &statement{}
+	q.add("SELECT * FROM voucher_orders" + s.dialect.forceKeyIndex + " WHERE (")
+	keys, several := 0, false
+	for _, p := range of {
+		if p.key == nil {
+			continue
+		}
+		if keys > 0 {
+			q.add(" OR ")
+		}
+		q.add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
+		keys, several = keys+1, several || p.limit > 1
+	}
+	if keys == 0 {
+		return nil
 	}
 	q.add(")")
 	if len(except) > 0 {
@@ -194,9 +223,5 @@ func (s *Store) readUserOrders(tx *gorm.DB, of, except []*pendingInsert) (map[in
 			q.add(s.dialect.forUpdate)
 		}
 	}
-	rows, err := queryRows[orderRow](tx, q)
-	for _, r := range rows {
-		known[r.UserID] = append(known[r.UserID], r)
-	}
-	return known, err
+	return known.read(tx, q)
 }

@@ -164,7 +164,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 	if err != nil {
 		return err
 	}
-	known, err := b.knownOrders(tx)
+	known, err := b.readKnownOrders(tx)
 	if err != nil {
 		return err
 	}
@@ -270,16 +270,20 @@ func idsOf(rows []*pendingInsert) []int64 {
 	return ids
 }
 
-// knownOrders reads the orders of the users whose free slot cannot be assumed: of users with a limit above 1 and, if
+// readKnownOrders reads the orders of the users whose free slot cannot be assumed: of users with a limit above 1 and, if
 // precheck is set, of all users.
-func (b *batch) knownOrders(tx *gorm.DB) (map[int64]userOrders, error) {
+func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 	var of []*pendingInsert
 	for _, p := range b.rows {
 		if b.precheck || p.limit > 1 {
 			of = append(of, p)
 		}
 	}
-	return b.store.readUserOrders(tx, of, nil)
+	known := knownOrders{}
+	if err := b.store.addActiveOrders(tx, of, known); err != nil {
+		return nil, err
+	}
+	return known, b.store.addKeyedOrders(tx, of, nil, known)
 }
 
 // insert stores the rows with one statement and returns the number that the unique indexes accepted. It does not use

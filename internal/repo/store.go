@@ -33,9 +33,9 @@ type dialect struct {
 	ping func(ctx context.Context, pool *sql.DB) error
 	// keys is the SQL for idempotency keys.
 	keys keyDialect
-	// forceUserIndex follows the table's name and forces a lookup of orders by user, whatever the statistics suggest.
-	// forUpdate ends a query that locks its rows.
-	forceUserIndex, forUpdate string
+	// forceUserIndex and forceKeyIndex follow the table's name and force a lookup of orders by user or by key, whatever
+	// the statistics suggest. forUpdate ends a query that locks its rows.
+	forceUserIndex, forceKeyIndex, forUpdate string
 	// openLongLived opens a pool without I/O timeouts, for schema changes and reads of whole sales.
 	openLongLived func() (*sql.DB, error)
 	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is skipped.

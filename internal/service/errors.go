@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"seckill/internal/batch"
 )
 
 // The outcomes that a caller must be able to tell apart. The HTTP layer has one table that maps them to codes
@@ -89,4 +91,15 @@ func (e *InvalidError) orNil() error {
 		return nil
 	}
 	return e
+}
+
+// batchError translates the errors of package batch; others are returned as they are.
+func batchError(err error) error {
+	switch {
+	case errors.Is(err, batch.ErrFull):
+		return ErrOverloaded
+	case errors.Is(err, batch.ErrTimeout):
+		return ErrUnavailable
+	}
+	return err
 }

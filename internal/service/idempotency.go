@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"seckill/internal/batch"
 )
 
 const (
@@ -45,8 +47,8 @@ type IdempotencyConfig struct {
 // and however concurrently it is sent. The truth is in the database. It is safe for concurrent use.
 type Idempotency struct {
 	cfg    IdempotencyConfig
-	claims *collector[*Claim, KeyState]
-	keeps  *collector[KeptAnswer, error]
+	claims *batch.Batcher[*Claim, KeyState]
+	keeps  *batch.Batcher[KeptAnswer, error]
 
 	mu      sync.Mutex
 	running map[KeyedRequest]*keyedRun // in this process
@@ -68,8 +70,8 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 		cfg.Failed = func(error) {}
 	}
 	i := &Idempotency{cfg: cfg, running: map[KeyedRequest]*keyedRun{}}
-	i.claims = newCollector(1, cfg.Store.ClaimKeys, func(err error) KeyState { return KeyState{Err: err} })
-	i.keeps = newCollector(1, cfg.Store.KeepAnswers, func(err error) error { return err })
+	i.claims = batch.New(batch.Config[*Claim, KeyState]{Run: cfg.Store.ClaimKeys, Fail: func(err error) KeyState { return KeyState{Err: batchError(err)} }})
+	i.keeps = batch.New(batch.Config[KeptAnswer, error]{Run: cfg.Store.KeepAnswers, Fail: batchError})
 	return i
 }
 
@@ -144,7 +146,7 @@ func (i *Idempotency) once(
 // claim returns the kept answer, or nil when the claim is held.
 func (i *Idempotency) claim(ctx context.Context, c *Claim) (*Answer, error) {
 	for {
-		s := i.claims.doWithin(ctx, 0, c)
+		s := i.claims.DoContext(ctx, 0, c)
 		switch {
 		case s.Err == nil && s.Answer == nil:
 			c.Again, c.ResourceID, c.ResourceAt = s.Runs > 1, s.ResourceID, s.ResourceAt
@@ -188,7 +190,7 @@ func (i *Idempotency) observe(err error) {
 func (i *Idempotency) keep(ctx context.Context, c *Claim, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
-	err := i.keeps.doWithin(ctx, 0, KeptAnswer{Claim: c, Answer: a})
+	err := i.keeps.DoContext(ctx, 0, KeptAnswer{Claim: c, Answer: a})
 	if errors.Is(err, ErrOrderInProgress) {
 		i.cfg.Observe("lost")
 	}

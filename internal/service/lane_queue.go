@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"seckill/internal/batch"
 )
 
 // maxLoads bounds how often one batch loads a gate that is lost again and again.
@@ -51,8 +53,8 @@ type QueueLane struct {
 	gate      Gate
 	ids       IDs
 	store     GateStore
-	collector *collector[Purchase, admitted]
-	stored    *collector[Order, error] // finds orders that left the queue, by voucher; ErrNotFound: not stored
+	purchases *batch.Batcher[Purchase, admitted]
+	stored    *batch.Batcher[Order, error] // finds orders that left the queue, by voucher; ErrNotFound: not stored
 
 	mu   sync.Mutex
 	used map[int64]time.Time // vouchers, and when this process last asked the gate about them
@@ -69,21 +71,21 @@ type admitted struct {
 // NewQueueLane makes the lane. observe is told the size of every batch; it may be nil.
 func NewQueueLane(gate Gate, ids IDs, store GateStore, observe func(size int)) *QueueLane {
 	l := &QueueLane{gate: gate, ids: ids, store: store, used: map[int64]time.Time{}}
-	run := func(ctx context.Context, batch []Purchase) []admitted {
+	run := func(ctx context.Context, purchases []Purchase) []admitted {
 		if observe != nil {
-			observe(len(batch))
+			observe(len(purchases))
 		}
-		return l.admit(ctx, batch[0].VoucherID, batch)
+		return l.admit(ctx, purchases[0].VoucherID, purchases)
 	}
-	l.collector = newCollector(1, run, func(err error) admitted { return admitted{err: err} })
-	l.stored = newCollector(1, l.find, func(err error) error { return err })
+	l.purchases = batch.New(batch.Config[Purchase, admitted]{Run: run, Fail: func(err error) admitted { return admitted{err: batchError(err)} }})
+	l.stored = batch.New(batch.Config[Order, error]{Run: l.find, Fail: batchError})
 	return l
 }
 
 // Place implements Lane. The order is queued, unless the buyer waits and its outcome is known before ctx ends. A repeated
 // request is answered in the same way, so that it gets the answer of the first one.
 func (l *QueueLane) Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
-	a := l.collector.do(p.VoucherID, p, p.Deadline)
+	a := l.purchases.Do(p.VoucherID, p, p.Deadline)
 	if a.err != nil || a.outcome == nil {
 		return a.order, a.replayed, a.err
 	}
@@ -122,7 +124,7 @@ func (l *QueueLane) look(ctx context.Context, o Order) (Outcome, bool, error) {
 		return Outcome{}, false, err
 	}
 	// No ticket: committed, or lost together with everything else in Redis.
-	err = l.stored.doWithin(ctx, o.VoucherID, o)
+	err = l.stored.DoContext(ctx, o.VoucherID, o)
 	return Outcome{OrderID: o.ID}, err == nil, err
 }
 
@@ -167,13 +169,13 @@ func (l *QueueLane) failure(ctx context.Context, p Purchase, reason string) erro
 // admit reserves for a batch under fresh ids, all with one script call. Purchases with a key are first looked up in the
 // store, and then by the script among those that are on their way there. If the store does not answer, the script has to
 // be enough: at worst it admits a purchase again whose order is then refused by the worker's transaction.
-func (l *QueueLane) admit(ctx context.Context, voucherID int64, batch []Purchase) []admitted {
-	results := make([]admitted, len(batch))
-	open := make([]int, len(batch))
+func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purchase) []admitted {
+	results := make([]admitted, len(purchases))
+	open := make([]int, len(purchases))
 	for i := range open {
 		open[i] = i
 	}
-	open = l.repeat(ctx, batch, results, open)
+	open = l.repeat(ctx, purchases, results, open)
 	if len(open) == 0 {
 		return results
 	}
@@ -187,7 +189,7 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, batch []Purchase
 	}
 	as := make([]Admission, len(open))
 	for n, i := range open {
-		p := &batch[i]
+		p := &purchases[i]
 		results[i].order = p.order(ids[n])
 		results[i].order.Status = OrderQueued
 		as[n] = Admission{
@@ -199,18 +201,18 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, batch []Purchase
 			results[i].outcome = l.gate.Expect(ids[n])
 		}
 	}
-	errs, err := l.reserve(ctx, voucherID, batch[len(batch)-1].Window, as)
+	errs, err := l.reserve(ctx, voucherID, purchases[len(purchases)-1].Window, as)
 	if err != nil {
 		errs = slices.Repeat([]error{err}, len(open))
 	}
 	var duplicates []int
 	for n, i := range open {
-		l.refuse(&results[i], &batch[i], errs[n])
+		l.refuse(&results[i], &purchases[i], errs[n])
 		if errors.As(errs[n], new(*DuplicateOrderError)) {
 			duplicates = append(duplicates, i)
 		}
 	}
-	l.repeat(ctx, batch, results, duplicates) // it may be the order that the request placed just before
+	l.repeat(ctx, purchases, results, duplicates) // it may be the order that the request placed just before
 	return results
 }
 
@@ -232,10 +234,10 @@ func (l *QueueLane) refuse(r *admitted, p *Purchase, err error) {
 }
 
 // repeat answers those of the open purchases whose key is that of a stored order, and returns the others.
-func (l *QueueLane) repeat(ctx context.Context, batch []Purchase, results []admitted, open []int) (rest []int) {
+func (l *QueueLane) repeat(ctx context.Context, purchases []Purchase, results []admitted, open []int) (rest []int) {
 	var keyed []KeyedPurchase
 	for _, i := range open {
-		if p := &batch[i]; p.Key != nil {
+		if p := &purchases[i]; p.Key != nil {
 			keyed = append(keyed, KeyedPurchase{UserID: p.UserID, Key: p.Key, At: p.At})
 		}
 	}
@@ -248,7 +250,7 @@ func (l *QueueLane) repeat(ctx context.Context, batch []Purchase, results []admi
 	}
 	n := 0
 	for _, i := range open {
-		if batch[i].Key == nil {
+		if purchases[i].Key == nil {
 			rest = append(rest, i)
 			continue
 		}
@@ -260,7 +262,7 @@ func (l *QueueLane) repeat(ctx context.Context, batch []Purchase, results []admi
 		case earlier.Err != nil:
 			results[i] = admitted{err: earlier.Err}
 		default:
-			if batch[i].Wait == 0 {
+			if purchases[i].Wait == 0 {
 				earlier.Order.Status = OrderQueued // as it was answered
 			}
 			results[i] = admitted{order: earlier.Order, replayed: true}

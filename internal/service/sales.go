@@ -11,6 +11,8 @@ import (
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
+
+	"seckill/internal/batch"
 )
 
 const (
@@ -54,7 +56,7 @@ type Sales struct {
 	cfg     SalesConfig
 	cache   *otter.Cache[int64, *sale]
 	load    otter.Loader[int64, *sale]
-	reads   *collector[int64, saleRead]
+	reads   *batch.Batcher[int64, saleRead]
 	catalog catalogSnapshot
 	looks   *rate.Limiter // of holders whose list is not up to date
 }
@@ -90,7 +92,7 @@ func NewSales(cfg SalesConfig) *Sales {
 		cfg.Changed = func(int64) {}
 	}
 	s := &Sales{cfg: cfg, looks: rate.NewLimiter(looksPerSecond, looksPerSecond)}
-	s.reads = newCollector(1, s.readTogether, func(err error) saleRead { return saleRead{err: err} })
+	s.reads = batch.New(batch.Config[int64, saleRead]{Run: s.readTogether, Fail: func(err error) saleRead { return saleRead{err: batchError(err)} }})
 	s.cache = otter.Must(&otter.Options[int64, *sale]{
 		MaximumSize: maxSales, ExpiryCalculator: otter.ExpiryAccessing[int64, *sale](saleKept),
 	})
@@ -113,7 +115,7 @@ func NewSales(cfg SalesConfig) *Sales {
 func (s *Sales) read(ctx context.Context, id int64) (Voucher, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleLoadTimeout)
 	defer cancel()
-	r := s.reads.doWithin(ctx, 0, id)
+	r := s.reads.DoContext(ctx, 0, id)
 	return r.voucher, r.err
 }
 

@@ -1,0 +1,281 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// answer is a result: the item, the size of its batch, and the error.
+type answer struct {
+	item, size int
+	err        error
+}
+
+func newTestBatcher(maxKeys int, run func(batch []int)) *Batcher[int, answer] {
+	return New(Config[int, answer]{MaxKeys: maxKeys, Fail: func(err error) answer { return answer{err: err} }, Run: func(_ context.Context, batch []int) []answer {
+		run(batch)
+		results := make([]answer, len(batch))
+		for i, item := range batch {
+			results[i] = answer{item: item, size: len(batch)}
+		}
+		return results
+	}})
+}
+
+// ask calls the Batcher once per item, in this order, each from a goroutine of its own. The results arrive on the channel.
+func ask(b *Batcher[int, answer], key int64, items ...int) <-chan answer {
+	answers := make(chan answer, len(items))
+	for _, item := range items {
+		go func() { answers <- b.Do(key, item, time.Now().Add(time.Hour)) }()
+		synctest.Wait()
+	}
+	return answers
+}
+
+// A call that arrives alone runs at once. Calls that arrive while a batch runs share the next one.
+func TestNextBatchFormsWhileOneRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBatcher(1, func([]int) { time.Sleep(time.Second) })
+		start := time.Now()
+		first := ask(b, 1, 10)
+		rest := ask(b, 1, 20, 21, 22)
+		require.Equal(t, answer{item: 10, size: 1}, <-first)
+		require.Equal(t, time.Second, time.Since(start), "a single call does not wait")
+		for range 3 {
+			require.Equal(t, 3, (<-rest).size)
+		}
+		require.Equal(t, 2*time.Second, time.Since(start))
+		synctest.Wait()
+		require.Empty(t, b.queues, "an idle queue is removed")
+	})
+}
+
+// With many waiting calls a second batch runs beside the first, but never a third.
+func TestSecondBatchRunsAboveThreshold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most atomic.Int64
+		b := newTestBatcher(1, func([]int) {
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			running.Add(-1)
+		})
+		ask(b, 1, 0)
+		few := ask(b, 1, make([]int, secondBatchThreshold)...)
+		synctest.Wait()
+		require.EqualValues(t, 1, running.Load(), "a small batch waits for the first to end")
+		more := ask(b, 1, make([]int, 3*secondBatchThreshold)...)
+		require.EqualValues(t, 2, running.Load())
+		for range secondBatchThreshold {
+			<-few
+		}
+		for range 3 * secondBatchThreshold {
+			<-more
+		}
+		require.EqualValues(t, 2, most.Load())
+		time.Sleep(gatherFor)
+		synctest.Wait()
+		require.Empty(t, b.queues)
+	})
+}
+
+func TestBatchSizeIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBatcher(1, func([]int) { time.Sleep(time.Millisecond) })
+		ask(b, 1, 0)
+		ask(b, 1, make([]int, secondBatchThreshold+1)...) // both run now
+		answers := ask(b, 1, make([]int, maxBatch+1)...)
+		sizes := map[int]int{}
+		for range maxBatch + 1 {
+			sizes[(<-answers).size]++
+		}
+		require.Equal(t, map[int]int{maxBatch: maxBatch, 1: 1}, sizes)
+		time.Sleep(gatherFor)
+	})
+}
+
+// Calls fail early if the queue is full, or if their batch did not start in time.
+func TestFullQueueAndLateStartFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBatcher(1, func([]int) { time.Sleep(startTimeout + time.Second) })
+		first := ask(b, 1, 1)
+		late := ask(b, 1, 2)
+		time.Sleep(2 * time.Second)
+		inTime := ask(b, 1, 3)
+		require.NoError(t, (<-first).err)
+		require.ErrorIs(t, (<-late).err, ErrTimeout)
+		require.NoError(t, (<-inTime).err)
+
+		ask(b, 1, 4)
+		b.mu.Lock()
+		b.queues[1].waiting = make([]*call[int, answer], maxWaiting)
+		b.mu.Unlock()
+		require.ErrorIs(t, b.Do(1, 5, time.Now().Add(time.Hour)).err, ErrFull)
+		b.mu.Lock()
+		b.queues[1].waiting = nil
+		b.mu.Unlock()
+		time.Sleep(time.Minute)
+	})
+}
+
+// Batches of different keys run side by side, up to maxRunning.
+func TestKeysRunSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running, most := 0, 0
+		b := newTestBatcher(1, func([]int) {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+		})
+		var wg sync.WaitGroup
+		for key := range int64(maxRunning + 4) {
+			wg.Go(func() { b.Do(key, 0, time.Now().Add(time.Hour)) })
+		}
+		start := time.Now()
+		wg.Wait()
+		require.Equal(t, maxRunning, most)
+		require.Equal(t, 2*time.Second, time.Since(start))
+	})
+}
+
+// Every key has batches of its own until maxRunning batches run. Then waiting keys share a batch, except keys of which a
+// batch runs already.
+func TestKeysShareABatchWhenAllRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const maxKeys = 3
+		var mu sync.Mutex
+		var batches [][]int
+		b := newTestBatcher(maxKeys, func(batch []int) {
+			mu.Lock()
+			batches = append(batches, slices.Sorted(slices.Values(batch)))
+			mu.Unlock()
+			if batch[0] == 0 {
+				time.Sleep(time.Second)
+			}
+			time.Sleep(time.Duration(10+batch[0]%1000) * time.Millisecond)
+		})
+		for key := range int64(maxRunning) {
+			ask(b, key, int(key))
+		}
+		mu.Lock()
+		for i, got := range batches {
+			require.Equal(t, []int{i}, got, "a batch of its own as long as there are permits")
+		}
+		mu.Unlock()
+		busy := ask(b, 0, 100)
+		var others []<-chan answer
+		for key := range int64(2 * maxKeys) {
+			others = append(others, ask(b, 1000+key, 1000+int(key)))
+		}
+		for _, answers := range others {
+			require.Equal(t, maxKeys, (<-answers).size)
+		}
+		time.Sleep(500 * time.Millisecond)
+		require.Empty(t, busy, "its key has a batch that runs")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, answer{item: 100, size: 1}, <-busy)
+		synctest.Wait()
+		require.Empty(t, b.queues)
+	})
+}
+
+func TestPanicFailsItsBatchOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBatcher(1, func(batch []int) {
+			if batch[0] == 13 {
+				panic("unlucky")
+			}
+		})
+		require.ErrorContains(t, (<-ask(b, 1, 13)).err, "unlucky")
+		require.NoError(t, (<-ask(b, 1, 14)).err)
+	})
+}
+
+// After a large batch the next one waits for as many calls again, for a bounded time. A single call waits for nothing.
+func TestGathersAfterALargeBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBatcher(1, func([]int) { time.Sleep(time.Millisecond) })
+		size := func(answers <-chan answer) int { return (<-answers).size }
+		const many = 20
+		start := time.Now()
+		require.Equal(t, 1, size(ask(b, 1, 0)))
+		require.Equal(t, time.Millisecond, time.Since(start))
+
+		first, rest := ask(b, 1, 0), ask(b, 1, make([]int, many)...)
+		require.Equal(t, 1, size(first))
+		require.Equal(t, many, size(rest))
+		synctest.Wait() // until the Batcher gathers: it waits for calls beyond those that it finds
+		early := ask(b, 1, 0)
+		time.Sleep(gatherFor / 2)
+		later := ask(b, 1, make([]int, many)...)
+		require.Equal(t, many*9/10, size(early), "it begins as soon as there are enough")
+		require.Equal(t, many*9/10, size(later))
+
+		time.Sleep(time.Second)
+		first, rest = ask(b, 1, 0), ask(b, 1, make([]int, many)...)
+		<-first
+		<-rest
+		start = time.Now()
+		require.Equal(t, 1, size(ask(b, 1, 0)))
+		require.Equal(t, gatherFor+time.Millisecond, time.Since(start), "the others did not come")
+		time.Sleep(time.Second)
+		start = time.Now()
+		require.Equal(t, 1, size(ask(b, 1, 0)))
+		require.Equal(t, time.Millisecond, time.Since(start))
+	})
+}
+
+// More calls arrive after the queue was full enough and before its batch is taken.
+func TestGatheringEndsOnce(t *testing.T) {
+	b := newTestBatcher(1, func([]int) {})
+	q := &queue[int, answer]{serving: 2, full: make(chan struct{}), want: 2}
+	b.queues[1] = q
+	full := q.full
+	for range 2 {
+		require.NotNil(t, b.enqueue(1, 0))
+	}
+	<-full
+	q.waiting = q.waiting[:0] // another batch has taken them
+	for range 4 {
+		require.NotNil(t, b.enqueue(1, 0))
+	}
+	require.Len(t, q.waiting, 4)
+}
+
+// A Run that returns too few results fails the calls that are left over instead of blocking them.
+func TestMissingResultsFailTheirCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Config[int, error]{
+			Run: func(_ context.Context, items []int) []error {
+				time.Sleep(time.Second)
+				return make([]error, len(items)-1)
+			},
+			Fail: func(err error) error { return err },
+		})
+		var calls sync.WaitGroup
+		errs := make([]error, 4)
+		for i := range errs {
+			calls.Go(func() { errs[i] = b.Do(1, i, time.Now().Add(time.Hour)) })
+			synctest.Wait()
+		}
+		calls.Wait()
+		require.ErrorContains(t, errs[0], "0 results for 1 items")
+		require.NoError(t, errs[1])
+		require.NoError(t, errs[2])
+		require.ErrorContains(t, errs[3], "2 results for 3 items")
+	})
+}

@@ -1,0 +1,106 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBatchLaneAfterItsBuyerLeft: whoever hangs up is decided with the others.
+func TestBatchLaneAfterItsBuyerLeft(t *testing.T) {
+	placed := 0
+	lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) { placed++; return o, nil }}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o, _, err := lane.Place(ctx, Purchase{UserID: 7, VoucherID: 1, Limit: 1, Deadline: time.Now().Add(time.Minute)})
+	require.NoError(t, err)
+	require.Equal(t, int64(7), o.UserID)
+	require.Equal(t, 1, placed)
+}
+
+// TestBatchLaneMixedOutcomes: in one batch, everybody gets an answer of their own, and a collision of ids costs a
+// second round for those concerned only.
+func TestBatchLaneMixedOutcomes(t *testing.T) {
+	broken := errors.New("broken")
+	rounds := 0
+	g := &ids{}
+	p := placer{ids: g, orders: &store{place: func(_ context.Context, o Order) (Order, error) {
+		rounds++
+		switch {
+		case o.UserID == 1:
+			return Order{}, ErrSoldOut
+		case o.UserID == 2 && o.ID < 1000:
+			return Order{}, ErrIDTaken
+		case o.UserID == 3:
+			return Order{}, broken
+		}
+		return o, nil
+	}}}
+	results := p.place(t.Context(), []Purchase{{UserID: 1}, {UserID: 2}, {UserID: 3}, {UserID: 4}})
+	require.ErrorIs(t, results[0].Err, ErrSoldOut)
+	require.Equal(t, "2 1003 <nil>", fmt.Sprint(results[1].Order.UserID, results[1].Order.ID, results[1].Err))
+	require.ErrorIs(t, results[2].Err, broken)
+	require.NoError(t, results[3].Err)
+	require.Equal(t, 5, rounds)
+	require.Equal(t, []int{4, 1}, g.blocks, "one round trip a batch")
+}
+
+// TestFreshIDOfTheBuyersOwnOrder: the counter is lost between two clicks within a millisecond, and the second gets the
+// id of the first. It is not the first, and must not be answered with 201 for it.
+func TestFreshIDOfTheBuyersOwnOrder(t *testing.T) {
+	p := placer{ids: &ids{next: storedBefore - 1}, orders: &store{place: func(_ context.Context, o Order) (Order, error) {
+		if o.ID == storedBefore {
+			return o, nil
+		}
+		return Order{}, &DuplicateOrderError{OrderID: storedBefore}
+	}}}
+	var dup *DuplicateOrderError
+	require.ErrorAs(t, p.place(t.Context(), []Purchase{{UserID: 7}})[0].Err, &dup)
+}
+
+// TestBatchLaneTellsWhatBecameOfIt: the observer hears of the orders and of the refusals.
+func TestBatchLaneTellsWhatBecameOfIt(t *testing.T) {
+	var heard []error
+	lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) {
+		if o.UserID == 2 {
+			return Order{}, ErrSoldOut
+		}
+		return o, nil
+	}}, func(batch []Purchase, placed []Placed) {
+		for i := range batch {
+			heard = append(heard, placed[i].Err)
+		}
+	})
+	for user := range int64(3) {
+		_, _, _ = lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 7, Deadline: time.Now().Add(time.Minute)})
+	}
+	require.Equal(t, []error{nil, nil, ErrSoldOut}, heard)
+}
+
+// TestPurchaseHasAnAnswerByItsDeadline: even if the transaction of its batch hangs, or that of the batch before it.
+func TestPurchaseHasAnAnswerByItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) { <-hang; return o, nil }}, nil)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for user := range int64(2) {
+			wg.Go(func() {
+				_, _, err := lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 1, Deadline: start.Add(3 * time.Second)})
+				require.ErrorIs(t, err, ErrUnavailable)
+				require.Equal(t, 3*time.Second, time.Since(start))
+			})
+		}
+		wg.Wait()
+		close(hang)
+		o, _, err := lane.Place(t.Context(), Purchase{UserID: 3, VoucherID: 1, Deadline: time.Now().Add(3 * time.Second)})
+		require.NoError(t, err)
+		require.Equal(t, int64(3), o.UserID)
+	})
+}
