@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/auth"
 	"seckill/internal/rush"
-	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
@@ -469,7 +469,7 @@ func TestSigningSecret(t *testing.T) {
 	cfg := Config{DataDir: t.TempDir()}
 	first, err := signingSecret(cfg)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(first), service.MinSecret)
+	require.GreaterOrEqual(t, len(first), auth.MinSecret)
 	again, err := signingSecret(cfg)
 	require.NoError(t, err)
 	require.Equal(t, first, again)

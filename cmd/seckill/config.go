@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"seckill/internal/auth"
 	"seckill/internal/payment"
 	"seckill/internal/service"
 )
@@ -78,8 +79,8 @@ func (c Config) finish() (Config, error) {
 	for _, p := range c.Proxies {
 		rule(isNetwork(p), "SECKILL_TRUSTED_PROXIES: %q is neither an address nor a CIDR", p)
 	}
-	rule(c.JWTSecret == "" || len(c.JWTSecret) >= service.MinSecret,
-		"SECKILL_JWT_SECRET has %d bytes, it needs at least %d", len(c.JWTSecret), service.MinSecret)
+	rule(c.JWTSecret == "" || len(c.JWTSecret) >= auth.MinSecret,
+		"SECKILL_JWT_SECRET has %d bytes, it needs at least %d", len(c.JWTSecret), auth.MinSecret)
 	rule(len(c.LockNodes) == 0 || len(c.LockNodes)%2 == 1,
 		"SECKILL_LOCK_NODES: %d nodes; an even number survives no more failures than one less", len(c.LockNodes))
 	rule(len(slices.Compact(slices.Sorted(slices.Values(c.LockNodes)))) == len(c.LockNodes),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/auth"
 	"seckill/internal/handler"
 	"seckill/internal/queue"
 	"seckill/internal/repo"
@@ -59,7 +60,7 @@ func (c *console) background() []func(context.Context) {
 }
 
 // serve completes the configuration of the HTTP layer.
-func (c *console) serve(cfg *handler.Config, store *repo.Store, tokens *service.Tokens) {
+func (c *console) serve(cfg *handler.Config, store *repo.Store, tokens *auth.Tokens) {
 	cfg.Pulse, cfg.Monitor, cfg.SaleWatchers = c.pulse, c.monitor, c.watchers
 	if cfg.Demo {
 		c.rushes = newRushes(store, tokens, cfg.Vouchers)

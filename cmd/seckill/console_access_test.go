@@ -40,9 +40,9 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 		const found = [];
 		while (walk.nextNode()) {
 			const el = walk.currentNode.parentElement;
-			if (el.checkVisibility() && !el.closest("noscript, td, tbody, dd, [data-do=language], code, .trouble .note, .promises .detail, .reference") && /[a-z]{4}/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
+			if (el.checkVisibility() && !el.closest("noscript, td, tbody, dd, [data-do=language], code, .error-box .note, .invariants .detail, .reference") && /[a-z]{4}/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
 		}
-		return found.filter((text) => !/SECKILL_|ISO 4217|seckill rush|UTC|^p(50|99)/.test(text));
+		return found.filter((text) => !/SECKILL_|ISO 4217|seckill rush|UTC|Redis|^p(50|99)/.test(text));
 	})()`
 	for _, page := range pagesOf(sale, order.ID) {
 		v.goTo(page.path)
@@ -53,7 +53,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 
 	// What the server says in English is there beside what it means.
 	v.goTo("/console/sales/" + sale)
-	v.reads(`[data-invariant="I5"] .note`, "无人持有的每一份都可以买到")
+	v.reads(`[data-invariant="I5"] .note`, "未售出的库存均可购买")
 	v.reads(`[data-invariant="I5"] .detail`, "4 ")
 	v.goTo("/console/new")
 	for field, value := range map[string]string{"title": "秒杀", "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "1", "currency": "QQQ"} {
@@ -61,10 +61,10 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	}
 	v.submit("make")
 	v.reads(fieldError("make", "currency"), "须为 ISO 4217 中的货币")
-	v.reads(trouble, "currency") // the server's own words
+	v.reads(errorBox, "currency") // the server's own words
 	v.goTo("/console/rush")
 	v.click(`[data-do="language"]`)
-	v.reads("h1", "Rush")
+	v.reads("h1", "Load simulation")
 
 	same := evaluate[map[string]map[string]string](v.tab,
 		`import(document.querySelector("script[src*='main.js']").src.replace("main.js", "texts.js")).then((m) => m.default)`)

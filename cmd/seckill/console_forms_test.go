@@ -137,7 +137,7 @@ func stockUnknown(t *testing.T, c *consoleTest) {
 	v.fill("stock", "reason", "lost answers")
 	f.say("half")
 	v.submit("stock")
-	v.reads("form[data-form=stock] .trouble", "Whether it was done is not known.")
+	v.reads("form[data-form=stock] .error-box", "The request may have taken effect.")
 	first := f.seen()
 
 	// The reason is corrected: that may be a second booking, so it is asked.
@@ -150,16 +150,16 @@ func stockUnknown(t *testing.T, c *consoleTest) {
 
 	// The page is loaded anew, and still knows.
 	v.do(chromedp.Reload())
-	v.reads("[data-open]", "was not answered, and may be booked")
+	v.reads("[data-open]", "was not confirmed and may have been applied")
 	require.Equal(t, "5", v.written("stock", "delta"))
 	require.Equal(t, "lost answers", v.written("stock", "reason"))
 	f.say("rate_limited") // this tells nothing of the first try
 	v.submit("stock")
-	v.reads("form[data-form=stock] .trouble", "rate_limited")
+	v.reads("form[data-form=stock] .error-box", "rate_limited")
 	require.Equal(t, first, f.seen())
 	v.until(`!document.querySelector("form[data-form=stock] [data-busy]")`)
 	v.submit("stock")
-	v.reads("form[data-form=stock]", "15 are left")
+	v.reads("form[data-form=stock]", "Stock updated: 15 left")
 	require.Equal(t, first[0], f.seen()[1])
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-open]").checkVisibility()`))
 
@@ -168,11 +168,11 @@ func stockUnknown(t *testing.T, c *consoleTest) {
 	v.fill("stock", "reason", "one")
 	f.say("half")
 	v.submit("stock")
-	v.reads("form[data-form=stock] .trouble", "network")
+	v.reads("form[data-form=stock] .error-box", "network")
 	v.fill("stock", "delta", "2")
 	v.submit("stock")
 	v.agree()
-	v.reads("form[data-form=stock]", "18 are left")
+	v.reads("form[data-form=stock]", "Stock updated: 18 left")
 }
 
 // demoted: whoever is an admin no more hears that, and not that the server is no demo.
@@ -186,6 +186,6 @@ func demoted(t *testing.T, c *consoleTest) {
 	v.enter("/console/rush", c.phone)
 	v.until(`document.querySelector("form[data-form=rush]")`)
 	v.run(`window.demoted = true`)
-	v.reads("[data-gate]", "you are no admin")
+	v.reads("[data-gate]", "This account is not an admin")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, [data-nodemo]").length`))
 }

@@ -36,12 +36,12 @@ func saleLive(t *testing.T, c *consoleTest) {
 	for _, promise := range []string{"I1", "I2", "I3", "I5"} {
 		v.judged(promise, "holds")
 		v.reads(fmt.Sprintf(`[data-invariant=%q]`, promise), "✓")
-		v.reads(fmt.Sprintf(`[data-invariant=%q]`, promise), "holds")
+		v.reads(fmt.Sprintf(`[data-invariant=%q]`, promise), "Pass")
 	}
 	v.until(`document.querySelector('%s')?.innerText === "5"`, fact("pending_payment"))
 	v.until(`document.querySelector('%s')?.innerText === "0"`, fact("database"))
 	v.until(`document.querySelector('%s')?.innerText === "0"`, inLegend("stock", 1))
-	v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Durable 5, Accepted 5")`)
+	v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 5, Accepted 5")`)
 	v.until(`document.querySelector('[data-plot="refusals"] .canvas').ariaLabel.includes("Sold out 3.")`)
 	v.until(`document.querySelectorAll(".live tbody tr").length === 10`)
 	live := `document.querySelector("[data-live]").dataset`
@@ -52,8 +52,8 @@ func saleLive(t *testing.T, c *consoleTest) {
 	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
 	v.judged("I3", "broken")
 	v.reads(`[data-invariant="I3"]`, "✕")
-	v.reads(`[data-invariant="I3"]`, "BROKEN")
-	v.reads("#live", "Conservation: BROKEN")
+	v.reads(`[data-invariant="I3"]`, "VIOLATED")
+	v.reads("#live", "Stock balance: VIOLATED")
 	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
 	v.judged("I3", "holds")
 
@@ -74,7 +74,7 @@ func liveCut(t *testing.T, c *consoleTest) {
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 	f.cut()
 	v.until(`document.querySelector("[data-live]").dataset.state === "stale"`)
-	v.reads("[data-stale]", "No news since")
+	v.reads("[data-stale]", "No data since")
 	token, err := c.Login(t.Context(), newPhone())
 	require.NoError(t, err)
 	c.buy(t, token, sale) // which nobody sees
@@ -112,7 +112,7 @@ func TestConsoleRush(t *testing.T) {
 			verdicts := `[...document.querySelectorAll("[data-rush] [data-invariant]")]`
 			require.GreaterOrEqual(t, evaluate[int](v.tab, verdicts+`.length`), 3)
 			require.True(t, evaluate[bool](v.tab, verdicts+`.every((li) => li.dataset.ok === "holds" && li.innerText.includes("✓"))`))
-			v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Durable 60")`)
+			v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 60")`)
 			v.until(`document.querySelector('.live %s')?.innerText === "0"`, fact("database"))
 			v.until(`[...document.querySelectorAll(".live [data-invariant]")].every((li) => li.dataset.ok === "holds")`)
 			v.legible(t, "rush")
@@ -133,6 +133,6 @@ func noDemo(t *testing.T, c *consoleTest) {
 	code := regexp.MustCompile(`phone=` + c.phone + ` code=(\d{6})`)
 	eventually(t, "the code is sent", func() bool { return code.MatchString(p.log.String()) })
 	v.key(code.FindStringSubmatch(p.log.String())[1] + "\r")
-	v.reads("[data-nodemo]", "This server is no demo")
+	v.reads("[data-nodemo]", "This server is not in demo mode")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form").length`))
 }

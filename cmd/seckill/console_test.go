@@ -77,8 +77,8 @@ func (b *tab) at() string {
 	return evaluate[string](b, `location.pathname + location.search`)
 }
 
-// trouble is where a page tells what the server refused.
-const trouble = ".trouble:not([hidden])"
+// errorBox is where a page shows why the server rejected a request.
+const errorBox = ".error-box:not([hidden])"
 
 func fieldError(form, field string) string {
 	return fmt.Sprintf(`form[data-form=%q] [data-field=%q] .error`, form, field)
@@ -132,11 +132,11 @@ type consoleTest struct {
 func whoMay(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.goTo("/console/orders")
-	v.reads("[data-gate]", "for the people who run the sales")
+	v.reads("[data-gate]", "The console is for admins")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, table").length`))
 	v.click(`[data-do="enter"]`)
 	v.login(newPhone())
-	v.reads("[data-gate]", "you are no admin")
+	v.reads("[data-gate]", "This account is not an admin")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, table").length`))
 	v.leave(`main a[href="/"]`, "Flash sales")
 	require.NotContains(t, v.text("#nav"), "Console")
@@ -185,13 +185,13 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 		v.fill("make", field, value)
 	}
 	v.submit("make")
-	v.reads(fieldError("make", "end_at"), "after the beginning")
+	v.reads(fieldError("make", "end_at"), "after the start")
 	v.fill("make", "begin_at", local(begin))
 	v.fill("make", "end_at", local(end))
 	v.fill("make", "currency", "QQQ")
 	v.submit("make")
 	v.reads(fieldError("make", "currency"), "ISO 4217") // this only the server knows
-	v.reads(trouble, "invalid_request · Reference:")
+	v.reads(errorBox, "invalid_request · Reference:")
 	v.fill("make", "currency", "CNY")
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=make] button"))`))
 	v.until(`/^\/console\/sales\/\d+$/.test(location.pathname)`)
@@ -233,18 +233,18 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.reads(fieldError("stock", "delta"), "not be 0")
 	v.fill("stock", "delta", "7")
 	v.submit("stock")
-	v.reads("main", "10 are left")
+	v.reads("main", "Stock updated: 10 left")
 	buyer.reads(card(sale), "10 of 10 left")
 	v.fill("stock", "delta", "-11")
 	v.fill("stock", "reason", "too many")
 	v.submit("stock")
-	v.reads(dialog, "Take 11 units away")
+	v.reads(dialog, "Remove 11 units")
 	v.agree()
-	v.reads("form[data-form=stock] .trouble", "invalid_state")
+	v.reads("form[data-form=stock] .error-box", "invalid_state")
 
 	// What ends the sale for its buyers is asked first.
 	for _, last := range []struct{ field, value, question string }{
-		{"end_at", local(time.Now().Add(-time.Second)), "over already"}, {"status", "off", "Nobody can buy it"},
+		{"end_at", local(time.Now().Add(-time.Second)), "has already passed"}, {"status", "off", "can no longer be bought"},
 	} {
 		was := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector("form[data-form=change] [name=%s]").value`, last.field))
 		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), last.value)
@@ -261,11 +261,11 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.choose(`form[data-form="change"] [name="status"]`, "off")
 	v.submit("change")
 	v.agree()
-	v.reads(`main .head .chip`, "Off")
+	v.reads(`main .head .chip`, "Unpublished")
 	buyer.until(`!document.querySelector(%q)`, card(sale))
 
 	v.click(fmt.Sprintf(`a[href="/console/audit?voucher_id=%s"]`, sale))
-	for _, line := range []string{"Sale made", "Sale changed", "Stock changed", "more came in", "Admin"} {
+	for _, line := range []string{"Sale created", "Sale changed", "Stock adjusted", "more came in", "Admin"} {
 		v.reads("table", line)
 	}
 	require.NotContains(t, v.text("table"), "too many")
@@ -290,9 +290,9 @@ func stockOnce(t *testing.T, c *consoleTest) {
 	v.fill("stock", "reason", "lost answers")
 	f.say("half")
 	v.submit("stock")
-	v.reads("form[data-form=stock] .trouble", "network")
+	v.reads("form[data-form=stock] .error-box", "network")
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=stock] button"))`))
-	v.reads("form[data-form=stock]", "15 are left")
+	v.reads("form[data-form=stock]", "Stock updated: 15 left")
 	keys := f.seen()
 	require.Len(t, keys, 2)
 	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
@@ -300,7 +300,7 @@ func stockOnce(t *testing.T, c *consoleTest) {
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
 	v.submit("stock")
-	v.reads("form[data-form=stock]", "20 are left")
+	v.reads("form[data-form=stock]", "Stock updated: 20 left")
 	require.NotEqual(t, keys[0], f.seen()[2], "what is done is done: the same again is another intent")
 }
 
@@ -314,26 +314,26 @@ func findOrders(t *testing.T, c *consoleTest) {
 	v.enter("/console/orders", c.phone)
 	v.fill("search", "phone", "12")
 	v.submit("search")
-	v.reads(trouble, "invalid_request")
+	v.reads(errorBox, "invalid_request")
 	v.fill("search", "phone", newPhone())
 	v.submit("search")
-	v.reads("main", "No order fits.")
+	v.reads("main", "No orders match.")
 	v.fill("search", "phone", phone)
 	v.submit("search")
 	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
 	v.reads("table", phone)
 	v.choose(`form[data-form="search"] [name="status"]`, "paid")
 	v.submit("search")
-	v.reads("main", "No order fits.")
+	v.reads("main", "No orders match.")
 
 	require.NotContains(t, evaluate[string](v.tab, `location.href`), phone, "addresses are read by many")
 	v.click(`#nav a[href="/console/orders"]`)
 	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === ""`)
 	v.run(`history.back()`)
 	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === %q`, phone)
-	v.reads("main", "No order fits.")
+	v.reads("main", "No orders match.")
 	v.do(chromedp.Reload()) // which does not end the search
-	v.reads("main", "No order fits.")
+	v.reads("main", "No orders match.")
 	require.Equal(t, phone, v.written("search", "phone"))
 	v.choose(`form[data-form="search"] [name="status"]`, "")
 	v.submit("search")
@@ -349,7 +349,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 	v.click(`[data-do="cancel"]`)
 	v.agree()
 	v.until(`document.querySelector("[data-status=cancelled]")`)
-	v.reads("main", "Nothing can be done")
+	v.reads("main", "No action is available")
 	v.reads("table", "Admin")
 	gone, err := c.Order(t.Context(), token, unwanted.ID)
 	require.NoError(t, err)
@@ -361,10 +361,10 @@ func findOrders(t *testing.T, c *consoleTest) {
 	v.goTo("/console/orders")
 	v.fill("redeem", "code", "no-such-code")
 	v.submit("redeem")
-	v.until(`document.querySelector("form[data-form=redeem] .trouble")?.checkVisibility()`)
+	v.until(`document.querySelector("form[data-form=redeem] .error-box")?.checkVisibility()`)
 	v.fill("redeem", "code", code)
 	v.submit("redeem")
-	v.reads("main", "Order "+kept.ID+" is redeemed.")
+	v.reads("main", "Order "+kept.ID+" has been redeemed.")
 	c.waitFor(t, token, kept.ID, "redeemed")
 	v.goTo("/console/orders/" + kept.ID)
 	v.until(`document.querySelector("[data-status=redeemed]")`)
@@ -386,22 +386,22 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	row := fmt.Sprintf(`[data-letter=%q]`, letter)
 
 	v := c.visit(p.url, "en")
-	v.enter("/console/letters", c.phone)
+	v.enter("/console/dead-letters", c.phone)
 	v.reads("table", "poison")
 	v.click(`tbody a[href*="user_id"]`)
 	v.until(`document.querySelector("[data-status=failed]")`) // what never came to the database is shown, too
 	v.reads("main", "Something went wrong on our side.")      // which is its reason
 	v.goTo("/console/sales/" + sale)
-	for _, name := range []string{"Waiting in the queue, all sales", "Longest wait, all sales, s", "Dead letters, all sales"} {
+	for _, name := range []string{"Queue depth (all sales)", "Oldest queued order (all sales, s)", "Dead letters (all sales)"} {
 		v.reads("[data-live]", name)
 	}
-	v.click(`#nav a[href="/console/letters"]`)
+	v.click(`#nav a[href="/console/dead-letters"]`)
 	cure()
 	v.click(row + ` [data-do="replay"]`)
 	v.reads(dialog, order)
 	v.agree()
-	v.reads("main", "in the queue again")
-	v.reads("main", "There is none.")
+	v.reads("main", "Returned to the queue")
+	v.reads("main", "No dead letters.")
 	requireOrdered(t, p.process, tokens[0], order)
 
 	other := p.publish(t, offer{Stock: 5})
@@ -412,7 +412,7 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	v.click(row + ` [data-do="discard"]`)
 	v.reads(dialog, order)
 	v.agree()
-	v.reads("main", "There is none.")
+	v.reads("main", "No dead letters.")
 	require.Empty(t, letters(t, p.process, p.token))
 	s.verify(t)
 }
@@ -425,17 +425,17 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	l.order(t, s.tokens(t, 1)[0])
 	v := c.visit(p.url, "en")
 	v.enter("/console/reconcile", c.phone)
-	v.reads(".summary", "Everything fits")
+	v.reads(".summary", "No differences")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="apply"]').checkVisibility()`))
 
 	require.NoError(t, l.rdb.IncrBy(t.Context(), l.key("stock"), 500).Err())
 	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+l.sale)
 	v.click(`[data-do="refresh"]`)
 	v.reads("table", "stock_high")
-	v.reads("table", "Can be repaired")
-	v.reads("table", "For you") // the database is not touched
+	v.reads("table", "Repairable")
+	v.reads("table", "Needs manual action") // the database is not touched
 	v.click(`[data-do="apply"]`)
-	v.reads(dialog, "the database is not touched")
+	v.reads(dialog, "the database is not changed")
 	v.agree()
 	v.reads(".summary", "Repaired: ")
 	v.reads("table", "Repaired")
@@ -445,5 +445,5 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 		return code == 0
 	})
 	v.click(`[data-do="refresh"]`)
-	v.reads(".summary", "Everything fits")
+	v.reads(".summary", "No differences")
 }

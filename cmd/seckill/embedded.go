@@ -16,7 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gofrs/flock"
 
-	"seckill/internal/service"
+	"seckill/internal/auth"
 )
 
 // Files in the data directory.
@@ -173,8 +173,8 @@ func readSecret(path string) ([]byte, error) {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
 	secret := []byte(strings.TrimSpace(string(text)))
-	if len(secret) < service.MinSecret {
-		return nil, fmt.Errorf("signing secret: %s holds %d bytes, it needs at least %d", path, len(secret), service.MinSecret)
+	if len(secret) < auth.MinSecret {
+		return nil, fmt.Errorf("signing secret: %s holds %d bytes, it needs at least %d", path, len(secret), auth.MinSecret)
 	}
 	return secret, nil
 }

@@ -28,12 +28,12 @@ func languages(t *testing.T, p *shop, visit func(url, language string) *visitor)
 	zh.reads(card(sale), "抢到了")
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "Flash sales")
-	zh.reads(card(sale), "It is yours")
+	zh.reads(card(sale), "Reserved for you")
 	require.Equal(t, "en", evaluate[string](zh.tab, `document.documentElement.lang`))
 	require.Equal(t, "language", evaluate[string](zh.tab, `document.activeElement.dataset.do`), "the focus stays")
 	zh.goTo("/orders")
 	zh.reads("h1", "My orders") // remembered
-	zh.reads("#who", "Log out") // and taken up: what is in the header stays where it is
+	zh.reads("#account", "Log out") // and taken up: what is in the header stays where it is
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "我的订单")
 
@@ -59,7 +59,7 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
 	v.key(kb.Enter)
 	v.until(`document.activeElement === document.querySelector(%q)`, linkOf(sale)) // where the button was
-	v.reads("#live", "It is yours")
+	v.reads("#live", "Reserved for you")
 	v.key(kb.Enter)
 	v.until(`document.activeElement?.tagName === "H1"`)
 	v.tabTo(`li.order [data-do="cancel"]`)

@@ -98,7 +98,7 @@ func goneMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 	// The next reads never end, so that what the page knows of the stock stays old.
 	v.run(`window.answer = (a) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && new Promise(() => {})`)
 	v.click(buyOf(sale))
-	v.reads(card(sale)+" .note", "The sale is over.")
+	v.reads(card(sale)+" .note", "The sale has ended.")
 	v.run(`window.answer = (a) => a.startsWith("POST") ? problem(409, "sold_out") : a.includes("/vouchers?") && new Promise(() => {})`)
 	v.click(buyOf(sale))
 	v.reads(card(sale)+" .note", "Sold out.")
@@ -166,8 +166,8 @@ func renewalFails(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.click(`[data-do="login"]`)
 	v.login(newPhone())
 	v.until(`count("/auth/refresh") > 4`)
-	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "before the server loses patience with the last cookie")
-	v.reads("#who", "Log out")
+	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "while the server still accepts the last cookie")
+	v.reads("#account", "Log out")
 }
 
 // pressedAtOnce: who presses before his session is taken up is not asked to log in.
@@ -246,7 +246,7 @@ func lateRefusal(t *testing.T, p *shop, visit func(string) *visitor) {
 		await Promise.race([login, new Promise((done) => setTimeout(done, 2000))]);
 		go();
 		await Promise.all([renewal, login])`, phone, phone)
-	v.reads("#who", phone[len(phone)-4:])
+	v.reads("#account", phone[len(phone)-4:])
 }
 
 // pressForgotten: after the device has slept, nothing is bought for a press of long ago.
@@ -261,7 +261,7 @@ func pressForgotten(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.run(`const real = Date.now; Date.now = () => real() + 200_000; go()`)
 	v.becomes(sale, "refused")
 	require.True(t, evaluate[bool](v.tab, fmt.Sprintf(`state(%q).then((s) => s.open)`, sale)))
-	v.reads(card(sale), "trying again finds out")
+	v.reads(card(sale), "Try again to find out")
 }
 
 // reloaded: a press after a reload means the purchase whose outcome is open.
@@ -306,7 +306,7 @@ func codeSentBefore(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.until(`document.querySelector("dialog[open] input[name=code]").checkVisibility()`)
 	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=code]`), res.Header.Get("X-Demo-Code")))
 	v.click(`dialog[open] button[type=submit]`)
-	v.reads("#who", "Log out")
+	v.reads("#account", "Log out")
 }
 
 // askedOnce: a voucher that cannot be read is not asked for with every second.
@@ -329,7 +329,7 @@ func streamsWanted(t *testing.T, p *shop, visit func(string) *visitor) {
 		mine.put({ id: "62", voucher_id: "1", user_id, status: "refunding" })`)
 	v.until(`count("/orders/62/events") > 0`)
 	require.Zero(t, evaluate[int](v.tab, `count("/orders/61/events")`))
-	v.run(`(await load("shop/mine.js")).lookAt("61")`)
+	v.run(`(await load("shop/mine.js")).pin("61")`)
 	v.until(`count("/orders/61/events") > 0`)
 }
 
@@ -350,7 +350,7 @@ func orderUnread(t *testing.T, p *shop, visit func(string) *visitor) {
 	two.until(`!document.querySelector(".banner").checkVisibility()`)
 
 	v.goTo("/orders/%FF")
-	v.reads(".empty", "There is no such order of yours.")
+	v.reads(".empty", "Order not found.")
 }
 
 // spread: pages that were told the same at the same moment do not come back at the same moment.

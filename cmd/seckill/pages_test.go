@@ -51,7 +51,7 @@ func (s *stack) buyInBrowser(t *testing.T, p *shop, v *visitor) {
 	v.until(canBuy(sale))
 	t.Logf("the button was there after %s", time.Since(start))
 	v.buy(sale, phone)
-	v.reads(card(sale), "It is yours")
+	v.reads(card(sale), "Reserved for you")
 	v.reads(card(sale), "2 of 3 left") // seen without a reload
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
@@ -110,7 +110,7 @@ func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	one.goTo("/")
 	two.goTo("/")
 	one.buy(first, newPhone())
-	two.reads("#who", "Log out")
+	two.reads("#account", "Log out")
 	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
 
 	one.until(canBuy(second))
@@ -128,8 +128,8 @@ func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 		one.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
 		two.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
 	}
-	one.reads("#who", "Log out")
-	two.reads("#who", "Log out")
+	one.reads("#account", "Log out")
+	two.reads("#account", "Log out")
 	two.click(`[data-do="logout"]`)
 	two.until(`document.querySelector('[data-do="login"]')`)
 	one.until(`document.querySelector('[data-do="login"]')`)
@@ -234,7 +234,7 @@ func tooManyPeople(t *testing.T, p *shop, visit func(url, language string) *visi
 	v.click(buyOf(first))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
 	said := evaluate[string](v.tab, `window.said.join("\n")`)
-	for _, sentence := range []string{"Buying…", "Very many people", "Too many requests from you", "cannot answer right now", "Next try by itself in"} {
+	for _, sentence := range []string{"Buying…", "Demand is very high", "Too many requests", "temporarily unavailable", "Retrying in"} {
 		assert.Contains(t, said, sentence)
 	}
 	keys := f.seen()
@@ -326,7 +326,7 @@ func queued(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
 	v.click(buyOf(sale))
 	v.login(newPhone())
 	v.reads(buyOf(sale), "In the queue")
-	v.reads(card(sale), "About 3 are before you.")
+	v.reads(card(sale), "Orders ahead of yours: about 3.")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	other := v.another()
 	other.goTo("/orders")
@@ -345,7 +345,7 @@ func paymentRefused(t *testing.T, _ *shop, visit func(url, language string) *vis
 	v.buy(sale, newPhone())
 	v.click(linkOf(sale))
 	v.click(payIt)
-	v.reads(anOrder, "The payment was refused")
+	v.reads(anOrder, "The payment was declined")
 	v.orderIs("pending_payment")
 	v.until(`document.querySelector(%q).getAttribute("aria-disabled") !== "true"`, payIt)
 }

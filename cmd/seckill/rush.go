@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"seckill/internal/auth"
 	"seckill/internal/rush"
 	"seckill/internal/service"
 )
@@ -153,7 +154,7 @@ func (r rushCmd) seed(e *env, client *rush.Client) (admin string, tokens []strin
 		return "", nil, err
 	}
 	// Whoever has the secret is an admin. The session need not exist: only its end is recorded.
-	admin, err = signer.Access(service.Identity{UserID: 1, SessionID: service.NewSessionID(), Role: service.RoleAdmin}, service.AccessTTL)
+	admin, err = signer.Access(auth.Identity{UserID: 1, SessionID: auth.NewSessionID(), Role: service.RoleAdmin}, auth.AccessTTL)
 	if err != nil {
 		return "", nil, err
 	}

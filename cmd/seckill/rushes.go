@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"seckill/internal/auth"
 	"seckill/internal/repo"
 	"seckill/internal/rush"
 	"seckill/internal/service"
@@ -30,7 +31,7 @@ const (
 // logs in, which is limited by address: the tokens are signed here, as seed does.
 type rushes struct {
 	store    *repo.Store
-	tokens   *service.Tokens
+	tokens   *auth.Tokens
 	vouchers *service.Vouchers
 
 	mu     sync.Mutex
@@ -49,7 +50,7 @@ var (
 	errServerStops = errors.New("the server stops")
 )
 
-func newRushes(store *repo.Store, tokens *service.Tokens, vouchers *service.Vouchers) *rushes {
+func newRushes(store *repo.Store, tokens *auth.Tokens, vouchers *service.Vouchers) *rushes {
 	return &rushes{store: store, tokens: tokens, vouchers: vouchers, last: service.Rush{State: service.RushIdle}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"seckill/internal/auth"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 )
@@ -55,12 +56,12 @@ func (s seedCmd) Run(e *env) (err error) {
 	if err := errors.Join(writeTokens(f, buyers), f.Close()); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
-	fmt.Fprintf(e.out, "%d users, their tokens in %s work for %s\n", len(buyers), s.Tokens, service.SeedTTL)
+	fmt.Fprintf(e.out, "%d users, their tokens in %s work for %s\n", len(buyers), s.Tokens, auth.SeedTTL)
 	return nil
 }
 
 // openForSeeding opens the database, brings its schema up to date, and makes the signer that the server uses.
-func openForSeeding(e *env) (*repo.Store, *service.Tokens, error) {
+func openForSeeding(e *env) (*repo.Store, *auth.Tokens, error) {
 	signer, err := newSigner(e.cfg)
 	if err != nil {
 		return nil, nil, err
@@ -79,12 +80,12 @@ func openForSeeding(e *env) (*repo.Store, *service.Tokens, error) {
 }
 
 // newSigner makes tokens with the secret of the server that is configured here.
-func newSigner(cfg Config) (*service.Tokens, error) {
+func newSigner(cfg Config) (*auth.Tokens, error) {
 	secret, err := signingSecret(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return service.NewTokens(secret, time.Now)
+	return auth.NewTokens(secret, time.Now)
 }
 
 // buyer is a seeded user with a token.
@@ -94,15 +95,15 @@ type buyer struct {
 }
 
 // seedTokens makes n users with a session and a token each.
-func seedTokens(ctx context.Context, store *repo.Store, tokens *service.Tokens, n int) ([]buyer, error) {
+func seedTokens(ctx context.Context, store *repo.Store, tokens *auth.Tokens, n int) ([]buyer, error) {
 	now := service.Moment(time.Now())
-	ids, err := store.SeedUsers(ctx, n, now, now.Add(service.SeedTTL))
+	ids, err := store.SeedUsers(ctx, n, now, now.Add(auth.SeedTTL))
 	if err != nil {
 		return nil, err
 	}
 	buyers := make([]buyer, len(ids))
 	for i, id := range ids {
-		token, err := tokens.Access(id, service.SeedTTL)
+		token, err := tokens.Access(id, auth.SeedTTL)
 		if err != nil {
 			return nil, fmt.Errorf("sign a token: %w", err)
 		}

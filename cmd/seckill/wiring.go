@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/auth"
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
 	"seckill/internal/payment"
@@ -36,11 +37,11 @@ func newServer(e *env, p parts) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := service.NewTokens(p.secret, now)
+	tokens, err := auth.NewTokens(p.secret, now)
 	if err != nil {
 		return nil, err
 	}
-	revoked := service.NewRevocations(p.store, now, e.log)
+	revoked := auth.NewRevocations(p.store, now, e.log)
 	if err := revoked.Load(e.ctx); err != nil {
 		return nil, fmt.Errorf("read the ended sessions: %w", err)
 	}
@@ -48,7 +49,7 @@ func newServer(e *env, p parts) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SECKILL_TIMEZONE: %w", err)
 	}
-	auth := service.NewAuth(service.AuthConfig{
+	auth := auth.New(auth.Config{
 		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.log},
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
 	})

@@ -8,11 +8,12 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
 type authHandler struct {
-	auth    *service.Auth
+	auth    *auth.Service
 	demo    bool
 	proxies []netip.Prefix // whose X-Forwarded-Proto is believed
 	// refreshes limits the exchanges of a session.
@@ -42,7 +43,7 @@ func (h *authHandler) require(role service.Role) func(*gin.Context) error {
 }
 
 // caller returns the identity that require left. The routes see to it that it ran.
-func caller(c *gin.Context) service.Identity { return c.MustGet(identityKey).(service.Identity) }
+func caller(c *gin.Context) auth.Identity { return c.MustGet(identityKey).(auth.Identity) }
 
 func (h *authHandler) sendCode(c *gin.Context) error {
 	var in struct {
@@ -84,7 +85,7 @@ type loginOut struct {
 	User         userOut `json:"user"`
 }
 
-func (h *authHandler) writeLogin(c *gin.Context, l service.Login) error {
+func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 	out := loginOut{
 		AccessToken: l.AccessToken, TokenType: "Bearer", ExpiresIn: int(l.ExpiresIn.Seconds()),
 		RefreshToken: l.RefreshToken, User: newUserOut(l.User),
@@ -135,13 +136,13 @@ func (h *authHandler) refresh(c *gin.Context) error {
 }
 
 // exchange is Auth.Refresh within the limit of the token's session. A token that names none counts for its address.
-func (h *authHandler) exchange(c *gin.Context, token string, patience time.Duration) (service.Login, error) {
+func (h *authHandler) exchange(c *gin.Context, token string, patience time.Duration) (auth.Login, error) {
 	key, err := h.auth.RefreshedSession(token)
 	if err != nil {
 		key = byAddress(c)
 	}
 	if err := h.refreshes(key); err != nil {
-		return service.Login{}, err
+		return auth.Login{}, err
 	}
 	return h.auth.Refresh(c.Request.Context(), token, patience)
 }

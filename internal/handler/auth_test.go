@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/auth"
 	"seckill/internal/handler"
-	"seckill/internal/service"
 )
 
 const phone = "13800000001"
@@ -226,7 +226,7 @@ func TestDemoCode(t *testing.T) {
 
 // brokenSender loses messages while it is broken.
 type brokenSender struct {
-	service.CodeSender
+	auth.CodeSender
 	broken *atomic.Bool
 }
 
@@ -244,7 +244,7 @@ func TestCodeNotSent(t *testing.T) {
 	broken.Store(true)
 	e := newEnv(t, func(s *setup) {
 		s.limits = true
-		s.sender = func(inner service.CodeSender) service.CodeSender { return brokenSender{inner, &broken} }
+		s.sender = func(inner auth.CodeSender) auth.CodeSender { return brokenSender{inner, &broken} }
 	})
 	a := e.sendCode(phone)
 	a.problem(http.StatusServiceUnavailable, "unavailable")

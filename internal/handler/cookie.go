@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
@@ -34,7 +35,7 @@ func (h *authHandler) refreshCookie(c *gin.Context) error {
 	if err != nil || token.Value == "" {
 		return service.ErrUnauthenticated
 	}
-	l, err := h.exchange(c, token.Value, service.BrowserPatience)
+	l, err := h.exchange(c, token.Value, auth.BrowserPatience)
 	if errors.Is(err, service.ErrUnauthenticated) {
 		h.setCookie(c, "")
 	}

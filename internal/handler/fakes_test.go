@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"seckill/internal/auth"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 )
@@ -175,13 +176,13 @@ func or[T any](s *faultyStore, f func() (T, error)) (T, error) {
 	return f()
 }
 
-func (s *faultyStore) ChangeLoginCode(ctx context.Context, phone string, change func(*service.LoginCode) error) error {
+func (s *faultyStore) ChangeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
 	_, err := or(s, func() (int, error) { return 0, s.Store.ChangeLoginCode(ctx, phone, change) })
 	return err
 }
 
 func (s *faultyStore) OpenSession(
-	ctx context.Context, u service.User, sess service.Session, use func(*service.LoginCode) bool,
+	ctx context.Context, u service.User, sess auth.Session, use func(*auth.LoginCode) bool,
 ) (service.User, error) {
 	return or(s, func() (service.User, error) { return s.Store.OpenSession(ctx, u, sess, use) })
 }
@@ -190,7 +191,7 @@ func (s *faultyStore) User(ctx context.Context, id int64) (service.User, error) 
 	return or(s, func() (service.User, error) { return s.Store.User(ctx, id) })
 }
 
-func (s *faultyStore) RotateSession(ctx context.Context, r service.Rotation) (service.User, error) {
+func (s *faultyStore) RotateSession(ctx context.Context, r auth.Rotation) (service.User, error) {
 	return or(s, func() (service.User, error) { return s.Store.RotateSession(ctx, r) })
 }
 

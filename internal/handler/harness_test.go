@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"seckill/internal/auth"
 	"seckill/internal/testenv"
 
 	"github.com/gin-gonic/gin"
@@ -52,7 +53,7 @@ type env struct {
 	returns      service.Returns
 	logs         *logBook
 
-	revoked *service.Revocations
+	revoked *auth.Revocations
 	engine  *gin.Engine
 	url     string
 	http    *http.Client
@@ -70,7 +71,7 @@ type setup struct {
 	ids       *ids                                             // nil: new ones
 	ready     map[string]handler.Check                         // of /readyz
 	change    func(*handler.Config)                            // the last word
-	sender    func(service.CodeSender) service.CodeSender
+	sender    func(auth.CodeSender) auth.CodeSender
 }
 
 // shanghai is the zone of times without one. It has had no summer time since 1991.
@@ -149,11 +150,11 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 		outbox: &outbox{codes: map[string]string{}}, logs: &logBook{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
-	tokens, err := service.NewTokens(secret, e.clock.now)
+	tokens, err := auth.NewTokens(secret, e.clock.now)
 	require.NoError(t, err)
-	e.revoked = service.NewRevocations(s.store, e.clock.now, log)
+	e.revoked = auth.NewRevocations(s.store, e.clock.now, log)
 	require.NoError(t, e.revoked.Load(t.Context()))
-	var sender service.CodeSender = e.outbox
+	var sender auth.CodeSender = e.outbox
 	if s.sender != nil {
 		sender = s.sender(sender)
 	}
@@ -179,7 +180,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	pulse, monitor := e.newMonitor(s.store, queue)
 	cfg := handler.Config{
 		Pulse: pulse, Monitor: monitor, SaleWatchers: e.saleWatchers,
-		Auth: service.NewAuth(service.AuthConfig{
+		Auth: auth.New(auth.Config{
 			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
 			AdminPhones: []string{adminPhone}, Limits: s.limits, Now: e.clock.now,
 		}),

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/maypok86/otter/v2"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
@@ -19,7 +20,7 @@ import (
 // a body, which sends the page to its login.
 type hmdpHandler struct {
 	errors   *errorWriter
-	auth     *service.Auth
+	auth     *auth.Service
 	shops    service.ShopStore
 	vouchers *service.Vouchers
 	orders   *service.Orders

@@ -12,12 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
 // Config is what the HTTP layer needs.
 type Config struct {
-	Auth           *service.Auth
+	Auth           *auth.Service
 	Vouchers       *service.Vouchers
 	Orders         *service.Orders
 	Payments       *service.Payments

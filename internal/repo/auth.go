@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
@@ -15,8 +16,8 @@ import (
 // transaction excludes all others.
 var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
 
-// ChangeLoginCode implements service.AuthStore.
-func (s *Store) ChangeLoginCode(ctx context.Context, phone string, change func(*service.LoginCode) error) error {
+// ChangeLoginCode implements auth.Store.
+func (s *Store) ChangeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
 	err := s.changeLoginCode(ctx, phone, change)
 	if s.duplicate(err, primaryKey) { // two requests inserted the first code of this phone at once
 		err = s.changeLoginCode(ctx, phone, change)
@@ -24,7 +25,7 @@ func (s *Store) ChangeLoginCode(ctx context.Context, phone string, change func(*
 	return err
 }
 
-func (s *Store) changeLoginCode(ctx context.Context, phone string, change func(*service.LoginCode) error) error {
+func (s *Store) changeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
 	return s.write(ctx, func(tx *gorm.DB) error {
 		row, err := lockLoginCode(tx, phone)
 		fresh := errors.Is(err, gorm.ErrRecordNotFound)
@@ -50,9 +51,9 @@ func lockLoginCode(tx *gorm.DB, phone string) (loginCodeRow, error) {
 	return row, err
 }
 
-// OpenSession implements service.AuthStore.
+// OpenSession implements auth.Store.
 func (s *Store) OpenSession(
-	ctx context.Context, newcomer service.User, sess service.Session, use func(*service.LoginCode) bool,
+	ctx context.Context, newcomer service.User, sess auth.Session, use func(*auth.LoginCode) bool,
 ) (service.User, error) {
 	var (
 		u     userRow
@@ -99,15 +100,15 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *service.User) (userRow, 
 	return u, err
 }
 
-// User implements service.AuthStore.
+// User implements auth.Store.
 func (s *Store) User(ctx context.Context, id int64) (service.User, error) {
 	var u userRow
 	err := s.readPool.WithContext(ctx).Take(&u, id).Error
 	return u.user(), s.translate(err)
 }
 
-// RotateSession implements service.AuthStore.
-func (s *Store) RotateSession(ctx context.Context, r service.Rotation) (service.User, error) {
+// RotateSession implements auth.Store.
+func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (service.User, error) {
 	var (
 		u     userRow
 		reuse bool
@@ -144,7 +145,7 @@ func (s *Store) RotateSession(ctx context.Context, r service.Rotation) (service.
 	return u.user(), err
 }
 
-// SlideSession implements service.AuthStore. It never shortens a session that another process has extended further.
+// SlideSession implements auth.Store. It never shortens a session that another process has extended further.
 func (s *Store) SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error) {
 	var u userRow
 	err := s.write(ctx, func(tx *gorm.DB) error {
@@ -167,7 +168,7 @@ func (s *Store) SlideSession(ctx context.Context, id string, after, expires time
 	return u.user(), err
 }
 
-// RevokeSession implements service.AuthStore.
+// RevokeSession implements auth.Store.
 func (s *Store) RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error {
 	return s.write(ctx, func(tx *gorm.DB) error { return revoke(tx, id, now, keepUntil) })
 }
@@ -181,16 +182,16 @@ func revoke(tx *gorm.DB, id string, now, keepUntil time.Time) error {
 	return tx.Create(&revocationRow{SessionID: id, KeepUntil: keepUntil}).Error
 }
 
-// RevocationsAfter implements service.RevocationStore.
-func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]service.Revocation, error) {
+// RevocationsAfter implements auth.RevocationStore.
+func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]auth.Revocation, error) {
 	var rows []revocationRow
 	err := s.readPool.WithContext(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&rows).Error
 	if err != nil {
 		return nil, s.translate(err)
 	}
-	list := make([]service.Revocation, len(rows))
+	list := make([]auth.Revocation, len(rows))
 	for i, r := range rows {
-		list[i] = service.Revocation{Seq: r.Seq, SessionID: r.SessionID, KeepUntil: r.KeepUntil}
+		list[i] = auth.Revocation{Seq: r.Seq, SessionID: r.SessionID, KeepUntil: r.KeepUntil}
 	}
 	return list, nil
 }
@@ -198,7 +199,7 @@ func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) 
 // purgeBatch is the most rows of one table that a purge deletes, so that their locks are held for milliseconds.
 const purgeBatch = 500
 
-// PurgeSessions implements service.RevocationStore. It reads the rows before the transaction, without locks.
+// PurgeSessions implements auth.RevocationStore. It reads the rows before the transaction, without locks.
 func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 	var (
 		seqs     []int64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
@@ -18,25 +19,25 @@ func TestChangeLoginCode(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		refuse := errors.New("refused")
-		require.ErrorIs(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
-			require.Equal(t, service.LoginCode{Phone: "138"}, *lc)
+		require.ErrorIs(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
+			require.Equal(t, auth.LoginCode{Phone: "138"}, *lc)
 			lc.Attempts = 9
 			return refuse
 		}), refuse)
-		want := service.LoginCode{
+		want := auth.LoginCode{
 			Phone: "138", Hash: []byte{1, 2, 3}, Attempts: 1, SentAt: now, ExpiresAt: now.Add(time.Minute), WindowStart: now, SentCount: 2,
 		}
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
 			require.Zero(t, lc.Attempts, "a refused change is not written")
 			*lc = want
 			return nil
 		}))
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
 			require.Equal(t, want, *lc)
 			lc.Hash = nil
 			return nil
 		}))
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
 			require.Empty(t, lc.Hash)
 			return nil
 		}))
@@ -50,7 +51,7 @@ func TestConcurrentGuessesAreCounted(t *testing.T) {
 		var wg sync.WaitGroup
 		for range guesses {
 			wg.Go(func() {
-				if err := s.ChangeLoginCode(context.Background(), "138", func(lc *service.LoginCode) error {
+				if err := s.ChangeLoginCode(context.Background(), "138", func(lc *auth.LoginCode) error {
 					lc.Attempts++
 					lc.SentAt, lc.ExpiresAt, lc.WindowStart = now, now, now
 					return nil
@@ -60,7 +61,7 @@ func TestConcurrentGuessesAreCounted(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.NoError(t, s.ChangeLoginCode(t.Context(), "138", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(t.Context(), "138", func(lc *auth.LoginCode) error {
 			require.Equal(t, guesses, lc.Attempts)
 			return nil
 		}))
@@ -68,19 +69,19 @@ func TestConcurrentGuessesAreCounted(t *testing.T) {
 }
 
 // anyCode accepts every code.
-func anyCode(*service.LoginCode) bool { return true }
+func anyCode(*auth.LoginCode) bool { return true }
 
 // sendCode stores a login code for a phone.
 func sendCode(t *testing.T, s *Store, phone string) {
 	t.Helper()
-	require.NoError(t, s.ChangeLoginCode(t.Context(), phone, func(lc *service.LoginCode) error {
+	require.NoError(t, s.ChangeLoginCode(t.Context(), phone, func(lc *auth.LoginCode) error {
 		lc.Hash, lc.SentAt, lc.ExpiresAt, lc.WindowStart = []byte{1}, now, now, now
 		return nil
 	}))
 }
 
-func newSession(id string) service.Session {
-	return service.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+func newSession(id string) auth.Session {
+	return auth.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 }
 
 // Concurrent first logins with one phone create one user, and one session each.
@@ -114,13 +115,13 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 func TestWrongGuessIsCountedAndOpensNoSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		newcomer := service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}
-		wrong := func(lc *service.LoginCode) bool { lc.Attempts++; return false }
+		wrong := func(lc *auth.LoginCode) bool { lc.Attempts++; return false }
 		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode)
 		require.ErrorIs(t, err, service.ErrWrongCode, "no code was sent")
 		sendCode(t, s, "1")
 		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong)
 		require.ErrorIs(t, err, service.ErrWrongCode)
-		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *service.LoginCode) error {
+		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *auth.LoginCode) error {
 			require.Equal(t, 1, lc.Attempts)
 			return nil
 		}))
@@ -153,7 +154,7 @@ func TestRotateSession(t *testing.T) {
 }
 
 func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow time.Duration) error {
-	_, err := s.RotateSession(context.Background(), service.Rotation{
+	_, err := s.RotateSession(context.Background(), auth.Rotation{
 		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Patience: reuseWindow,
 	})
 	return err
@@ -215,7 +216,7 @@ func TestRevocations(t *testing.T) {
 func TestRevocationsSurviveFailover(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		clock := now
-		r := service.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
+		r := auth.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
 		revoke := func(seq int64, id string) {
 			require.NoError(t, s.writePool.Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
 		}

@@ -3,6 +3,7 @@ package repo
 import (
 	"time"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
@@ -219,7 +220,7 @@ type sessionRow struct {
 
 func (sessionRow) TableName() string { return "sessions" }
 
-func newSessionRow(s *service.Session) sessionRow {
+func newSessionRow(s *auth.Session) sessionRow {
 	return sessionRow{
 		ID: s.ID, UserID: s.UserID, Generation: s.Generation, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt,
 	}
@@ -245,15 +246,15 @@ type loginCodeRow struct {
 
 func (loginCodeRow) TableName() string { return "login_codes" }
 
-func newLoginCodeRow(lc *service.LoginCode) loginCodeRow {
+func newLoginCodeRow(lc *auth.LoginCode) loginCodeRow {
 	return loginCodeRow{
 		Phone: lc.Phone, CodeHash: append([]byte{}, lc.Hash...), Attempts: lc.Attempts, SentAt: lc.SentAt,
 		ExpiresAt: lc.ExpiresAt, WindowStart: lc.WindowStart, SentCount: lc.SentCount,
 	}
 }
 
-func (r *loginCodeRow) loginCode(phone string) service.LoginCode {
-	return service.LoginCode{
+func (r *loginCodeRow) loginCode(phone string) auth.LoginCode {
+	return auth.LoginCode{
 		Phone: phone, Hash: r.CodeHash, Attempts: r.Attempts, SentAt: r.SentAt, ExpiresAt: r.ExpiresAt,
 		WindowStart: r.WindowStart, SentCount: r.SentCount,
 	}

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"seckill/internal/auth"
 	"seckill/internal/service"
 )
 
@@ -19,8 +20,8 @@ const seedBatch = 500
 
 // SeedUsers ensures that n load-test users exist and opens a session for each, which ends at expires. It returns the
 // identities in the order of the users. Later calls reuse the users.
-func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([]service.Identity, error) {
-	ids := make([]service.Identity, 0, n)
+func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([]auth.Identity, error) {
+	ids := make([]auth.Identity, 0, n)
 	for from := 0; from < n; from += seedBatch {
 		batch, err := s.seedUsers(ctx, from, min(from+seedBatch, n), now, expires)
 		if err != nil {
@@ -31,8 +32,8 @@ func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([
 	return ids, nil
 }
 
-func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.Time) ([]service.Identity, error) {
-	var ids []service.Identity
+func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.Time) ([]auth.Identity, error) {
+	var ids []auth.Identity
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		phones := make([]string, 0, to-from)
 		users := make([]userRow, 0, to-from)
@@ -49,14 +50,14 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 		if err := tx.Where("phone IN ?", phones).Order("phone").Find(&stored).Error; err != nil {
 			return err
 		}
-		ids = make([]service.Identity, len(stored))
+		ids = make([]auth.Identity, len(stored))
 		sessions := make([]sessionRow, len(stored))
 		for i, u := range stored {
-			sess := service.Session{
-				ID: service.NewSessionID(), UserID: u.ID, Generation: 1, CreatedAt: now, ExpiresAt: expires,
+			sess := auth.Session{
+				ID: auth.NewSessionID(), UserID: u.ID, Generation: 1, CreatedAt: now, ExpiresAt: expires,
 			}
 			sessions[i] = newSessionRow(&sess)
-			ids[i] = service.Identity{UserID: u.ID, SessionID: sess.ID, Role: service.RoleBuyer}
+			ids[i] = auth.Identity{UserID: u.ID, SessionID: sess.ID, Role: service.RoleBuyer}
 		}
 		return tx.Create(&sessions).Error
 	})

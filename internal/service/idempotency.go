@@ -31,6 +31,7 @@ const (
 
 	keyPurge      = time.Minute
 	keyPurgePause = 20 * time.Millisecond
+	purgeTimeout  = 2 * time.Second
 )
 
 // IdempotencyConfig is what Idempotency needs.
@@ -229,7 +230,7 @@ func (i *Idempotency) purge(ctx context.Context) error {
 }
 
 func (i *Idempotency) purgeSome(ctx context.Context) (int, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()
 	return i.cfg.Store.PurgeKeys(ctx)
 }

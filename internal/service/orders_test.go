@@ -1,10 +1,8 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,51 +211,4 @@ func TestPressesAfterAPurchase(t *testing.T) {
 		require.NoError(t, press())
 		require.Equal(t, 3, placed)
 	})
-}
-
-// revocationRows is a RevocationStore.
-type revocationRows struct {
-	rows []Revocation
-	from []int64
-}
-
-func (r *revocationRows) RevocationsAfter(_ context.Context, seq int64, _ time.Time) ([]Revocation, error) {
-	r.from = append(r.from, seq)
-	var out []Revocation
-	for _, row := range r.rows {
-		if row.Seq > seq {
-			out = append(out, row)
-		}
-	}
-	slices.SortFunc(out, func(a, b Revocation) int { return cmp.Compare(a.Seq, b.Seq) })
-	return out, nil
-}
-func (r *revocationRows) PurgeSessions(context.Context, time.Time) (int, error) { return 0, nil }
-
-// TestRevocationsFindLateCommits: a sequence number is handed out before its transaction commits, so a smaller
-// one can turn up after a larger one was read.
-func TestRevocationsFindLateCommits(t *testing.T) {
-	clock := testNow
-	rows := &revocationRows{rows: []Revocation{{Seq: 2, SessionID: "b", KeepUntil: testNow.Add(time.Hour)}}}
-	r := NewRevocations(rows, func() time.Time { return clock }, nil)
-	require.NoError(t, r.Load(t.Context()))
-	require.True(t, r.Has("b"))
-	clock = clock.Add(revocationOverlap - time.Second)
-	rows.rows = append(rows.rows, Revocation{Seq: 1, SessionID: "a", KeepUntil: testNow.Add(time.Hour)})
-	require.NoError(t, r.Load(t.Context()))
-	require.True(t, r.Has("a"))
-
-	for range 4 { // later the old rows are not read again
-		clock = clock.Add(revocationOverlap)
-		require.NoError(t, r.Load(t.Context()))
-	}
-	require.Equal(t, int64(1), rows.from[len(rows.from)-1], "it reads from the last row on")
-
-	require.False(t, r.Has("c"))
-	r.Add("c", testNow)
-	require.True(t, r.Has("c"))
-	clock = testNow.Add(2 * time.Hour)
-	require.NoError(t, r.purge(t.Context()))
-	require.False(t, r.Has("a"))
-	require.False(t, r.Has("c"))
 }

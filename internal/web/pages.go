@@ -1,23 +1,23 @@
 package web
 
-// basePolicy lets the pages use what this server hands out, and nothing inline.
+// basePolicy allows resources of this server only, and no inline scripts or styles.
 const basePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// defaultPolicy also makes the browser refuse innerHTML and its kind.
+// defaultPolicy also makes the browser reject innerHTML and similar ways to create elements from text.
 const defaultPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// docsPolicy is for Swagger UI, which makes markup of the document's descriptions. What is in them could still run no
-// script.
+// docsPolicy is the policy of Swagger UI, which creates elements from the descriptions in the document. Scripts in them
+// are still blocked.
 const docsPolicy = basePolicy
 
 // page is an HTML document.
 type page struct {
 	frame    string   // its template, below static
-	patterns []string // where it is, as the router writes it; the first is its home
-	main     string   // of app.html: the module that makes the page
-	styles   []string // of app.html: its own style sheets
-	modules  []string // prefixes of the modules that it loads, below static
+	patterns []string // its paths as router patterns; the first is its home
+	main     string   // of app.html: the entry module
+	styles   []string // of app.html: additional style sheets
+	modules  []string // prefixes of the modules to preload, below static
 	policy   string   // its Content-Security-Policy
 }
 
@@ -33,7 +33,8 @@ var pages = []page{
 	{ // the console
 		frame: "app.html",
 		patterns: []string{
-			"/console", "/console/new", "/console/sales/:id", "/console/orders", "/console/orders/:id", "/console/letters",
+			"/console", "/console/new", "/console/sales/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
+			"/console/letters", // former path of the dead letters, for bookmarks
 			"/console/reconcile", "/console/audit", "/console/rush",
 		},
 		main: "console/main.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"},

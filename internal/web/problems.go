@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Problem explains a code of the API, in English and in Chinese. What is between backquotes is code.
+// Problem documents an error code of the API, in English and in Chinese. Text between backquotes is code.
 type Problem struct {
 	Code          string
 	Status        int
@@ -18,18 +18,18 @@ type Problem struct {
 	TitleZH       string
 	Means, Do     string
 	MeansZH, DoZH string
-	Example       string   // a body
-	RetryAfter    bool     // the answer has the header
-	Routes        []string // what answers it, as "POST /api/v1/vouchers/{id}/orders"
+	Example       string   // a response body
+	RetryAfter    bool     // the response has a Retry-After header
+	Routes        []string // routes that return it, as "POST /api/v1/vouchers/{id}/orders"
 }
 
-// problemPolicy is for pages without any script.
+// problemPolicy is the policy of the problem pages, which have no scripts.
 const problemPolicy = "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// languages are those of these pages; the first is for everybody else.
+// languages of the problem pages. The first one is the default.
 var languages = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
 
-// problemView is what the template sees. Problem is nil on the list of all.
+// problemView is the data of the template. Problem is nil on the page that lists all.
 type problemView struct {
 	Assets  string
 	ZH      bool
@@ -37,7 +37,7 @@ type problemView struct {
 	All     []Problem
 }
 
-// problemPages makes the list of all problems and the page of each, by the router's patterns.
+// problemPages returns the handlers of the list of problems and of the page of each problem, by router pattern.
 func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Handler, error) {
 	t, err := template.New("problems.html").Funcs(template.FuncMap{"code": codeIn}).ParseFS(root, "problems.html")
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Han
 		routes[pattern] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, i := language.MatchStrings(languages, r.URL.Query().Get("lang"), r.Header.Get("Accept-Language"))
 			w.Header().Add("Vary", "Accept-Language")
-			inLanguage[i].serve(w, r, askEach)
+			inLanguage[i].serve(w, r, revalidate)
 		})
 		return nil
 	}
@@ -73,7 +73,7 @@ func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Han
 	return routes, nil
 }
 
-// codeIn puts what is between backquotes into code elements, and escapes everything.
+// codeIn escapes text and turns the parts between backquotes into code elements.
 func codeIn(text string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "`") {

@@ -16,7 +16,7 @@ var someProblems = []Problem{
 	{Code: "overloaded", Status: 503, Title: "Too many", TitleZH: "人太多", RetryAfter: true},
 }
 
-// TestProblemPages: a page for each problem and one of all, in the reader's language or the one that he chose.
+// TestProblemPages requests a problem page and the list in the language of the browser and in the one chosen by ?lang=.
 func TestProblemPages(t *testing.T) {
 	english, chinese := "What it means", "含义"
 	for _, tc := range []struct{ query, accept, want string }{
@@ -24,14 +24,14 @@ func TestProblemPages(t *testing.T) {
 		{"", "zh-TW", chinese}, {"", "en, zh;q=0.5", english}, {"?lang=zh", "en", chinese}, {"?lang=en", "zh", english},
 		{"?lang=<script>", "zh", chinese}, {"", "\x00;;", english},
 	} {
-		r := ask(t, "/problems/sold_out"+tc.query, "Accept-Language", tc.accept)
+		r := get(t, "/problems/sold_out"+tc.query, "Accept-Language", tc.accept)
 		require.Equal(t, http.StatusOK, r.StatusCode)
 		assert.ElementsMatch(t, []string{"Accept-Language", "Accept-Encoding"}, r.Header.Values("Vary"))
 		text := body(t, r)
 		assert.Contains(t, text, tc.want, "%+v", tc)
 		assert.NotContains(t, text, map[string]string{english: chinese, chinese: english}[tc.want])
 	}
-	text := body(t, ask(t, "/problems/sold_out"))
+	text := body(t, get(t, "/problems/sold_out"))
 	for _, part := range []string{
 		"409 <code>sold_out</code>", "<h1>Sold out</h1>", "No <code>unit</code> is &lt;left&gt;.", "{&#34;code&#34;:&#34;sold_out&#34;}",
 		"<code>POST /api/v1/vouchers/{id}/orders</code>", `href="?lang=zh"`,
@@ -39,23 +39,23 @@ func TestProblemPages(t *testing.T) {
 		assert.Contains(t, text, part)
 	}
 	assert.NotContains(t, text, "Retry-After")
-	assert.Contains(t, body(t, ask(t, "/problems/overloaded")), "Retry-After: 1")
-	list := body(t, ask(t, "/problems?lang=zh"))
+	assert.Contains(t, body(t, get(t, "/problems/overloaded")), "Retry-After: 1")
+	list := body(t, get(t, "/problems?lang=zh"))
 	assert.Contains(t, list, `href="/problems/sold_out?lang=zh"`)
 	assert.Contains(t, list, "人太多")
 }
 
-// TestProblemPagesHaveNoScript: they are text, and load what is there.
+// TestProblemPagesHaveNoScript also loads everything that the pages refer to.
 func TestProblemPagesHaveNoScript(t *testing.T) {
 	for _, path := range []string{"/problems", "/problems/sold_out"} {
-		page := ask(t, path)
+		page := get(t, path)
 		assert.Equal(t, problemPolicy, page.Header.Get("Content-Security-Policy"))
 		text := body(t, page)
 		assert.NotRegexp(t, `<script|<style|\sstyle=|\son[a-z]+=`, text)
 		names := refers.FindAllStringSubmatch(text, -1)
 		require.Len(t, names, 3)
 		for _, n := range names {
-			assert.Equal(t, http.StatusOK, ask(t, n[1]).StatusCode, n[1])
+			assert.Equal(t, http.StatusOK, get(t, n[1]).StatusCode, n[1])
 		}
 	}
 }

@@ -1,15 +1,15 @@
-// Package web is what people look at, embedded in the program: plain HTML, CSS and JavaScript modules without a build
-// step, which ask no other server for anything.
+// Package web serves the pages of the storefront, the console and the API documentation. They are plain HTML, CSS and
+// JavaScript modules, embedded in the program: there is no build step, and browsers contact no other server.
 //
-//	static/*.html      the frames of the pages; pages.go says which is where, and what it loads
-//	static/shop/       the storefront's modules
-//	static/console/    those of the console
-//	static/lib/        what any page can use: API client, session, server clock, event streams, texts, elements
-//	static/docs/       what stands around Swagger UI, and the style of the pages that explain problems (problems.go)
-//	static/vendor/     libraries of others, with their licences
+//	static/*.html      page templates; pages.go lists the pages and what each loads
+//	static/shop/       modules of the storefront
+//	static/console/    modules of the console
+//	static/lib/        shared modules: API client, session, server clock, event streams, texts, elements
+//	static/docs/       frame of Swagger UI, style of the problem pages (problems.go)
+//	static/vendor/     third-party libraries with their licences
 //
-// The modules import each other by relative paths, so all assets of a build are under one folder whose name is a hash
-// over all of them, and may be kept for ever.
+// The modules import each other by relative paths. All assets of a build are served below one folder named by a hash of
+// all of them, and may therefore be cached for ever.
 package web
 
 import (
@@ -34,28 +34,30 @@ import (
 //go:embed static
 var embedded embed.FS
 
+// Values of Cache-Control.
 const (
-	forEver = "public, max-age=31536000, immutable"
-	askEach = "no-cache" // keep it, and ask whether it has changed
+	immutable  = "public, max-age=31536000, immutable"
+	revalidate = "no-cache" // stored, and revalidated with the ETag before each use
 )
 
-// file is a file as it is sent.
+// file is a response body with its headers.
 type file struct {
 	kind   string
 	plain  []byte
-	zipped func() []byte // nil where it would be no shorter; made when it is first asked for
-	tag    string
-	policy string // Content-Security-Policy
+	zipped func() []byte // compressed at the first call; nil if that is not shorter
+	tag    string        // ETag, without quotes
+	policy string        // Content-Security-Policy
 }
 
-// site is the pages and their assets.
+// site holds all pages and assets.
 type site struct {
 	version string
-	pages   map[string]*file // by the router's patterns
-	assets  map[string]*file // by their path below static
+	pages   map[string]*file // by router pattern
+	assets  map[string]*file // by path below static
 }
 
-// Routes returns the handlers of the pages, for GET and HEAD, by the router's patterns. Each of the problems has one.
+// Routes returns the GET and HEAD handlers of all pages and assets by router pattern, including a page for each of the
+// problems. The handlers are safe for concurrent use. It fails if an embedded file is malformed.
 func Routes(problems []Problem) (map[string]http.Handler, error) {
 	s, err := newSite()
 	if err != nil {
@@ -71,12 +73,12 @@ func Routes(problems []Problem) (map[string]http.Handler, error) {
 	}
 	routes["/assets/:version/*file"] = http.HandlerFunc(s.asset)
 	for pattern, f := range s.pages {
-		routes[pattern] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, askEach) })
+		routes[pattern] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, revalidate) })
 	}
 	return routes, nil
 }
 
-// newSite reads and fills in everything once.
+// newSite loads all assets and renders all pages.
 func newSite() (*site, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
@@ -105,7 +107,7 @@ func newSite() (*site, error) {
 	}
 	s.version = hex.EncodeToString(all.Sum(nil)[:8])
 	for _, p := range pages {
-		f, err := s.fillIn(root, p, modules)
+		f, err := s.render(root, p, modules)
 		if err != nil {
 			return nil, err
 		}
@@ -116,8 +118,9 @@ func newSite() (*site, error) {
 	return s, nil
 }
 
-// fillIn makes a page: it names all its modules, so that the browser need not discover them one after the other.
-func (s *site) fillIn(root fs.FS, p page, modules []string) (*file, error) {
+// render executes the template of a page. The page names all its modules, so that the browser loads them in parallel
+// instead of discovering them one import at a time.
+func (s *site) render(root fs.FS, p page, modules []string) (*file, error) {
 	t, err := template.ParseFS(root, p.frame)
 	if err != nil {
 		return nil, err
@@ -138,7 +141,7 @@ func (s *site) fillIn(root fs.FS, p page, modules []string) (*file, error) {
 	return newFile(p.frame, text.Bytes(), p.policy)
 }
 
-// kinds are the media types of our files: the machine's own table may say something else.
+// kinds are the media types by file extension. The system's own table may differ.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8",
 	".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
@@ -147,7 +150,7 @@ var kinds = map[string]string{
 func newFile(name string, text []byte, policy string) (*file, error) {
 	f := &file{kind: kinds[path.Ext(name)], plain: text, policy: policy}
 	if f.kind == "" {
-		return nil, fmt.Errorf("web: %s: a file of a kind that is not served", name)
+		return nil, fmt.Errorf("web: %s: no media type for this extension", name)
 	}
 	sum := sha256.Sum256(text)
 	f.tag = hex.EncodeToString(sum[:8])
@@ -155,7 +158,7 @@ func newFile(name string, text []byte, policy string) (*file, error) {
 	return f, nil
 }
 
-// compress returns nil where it makes nothing shorter.
+// compress returns the gzip encoding of text, or nil if that is not shorter.
 func compress(text []byte) []byte {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -171,8 +174,8 @@ func compress(text []byte) []byte {
 	return b.Bytes()
 }
 
-// asset serves a file of this build. While servers of two builds are behind one address, a page of one may ask the
-// other: it gets what there is, and keeps it for this time only.
+// asset serves a file of this build. During a deployment with two builds behind one address, a page of one build may
+// request a file from the other: it receives the version at hand, which must not be cached under that name.
 func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 	version, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/assets/"), "/")
 	f := s.assets[name]
@@ -180,9 +183,9 @@ func (s *site) asset(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	cache := askEach
+	cache := revalidate
 	if version == s.version {
-		cache = forEver
+		cache = immutable
 	}
 	f.serve(w, r, cache)
 }
@@ -196,9 +199,9 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	body, tag := f.plain, f.tag
-	if takesGzip(r.Header.Get("Accept-Encoding")) {
+	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		if zipped := f.zipped(); zipped != nil {
-			body, tag = zipped, f.tag+"-gzip" // another representation, another tag
+			body, tag = zipped, f.tag+"-gzip" // each encoding has its own ETag
 			h.Set("Content-Encoding", "gzip")
 			h.Set("Content-Length", strconv.Itoa(len(body)))
 		}
@@ -207,8 +210,8 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// takesGzip reads Accept-Encoding: gzip is named, and not with a weight of 0.
-func takesGzip(accept string) bool {
+// acceptsGzip reports whether an Accept-Encoding header names gzip with a weight above 0.
+func acceptsGzip(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		coding, params, err := mime.ParseMediaType("x/" + strings.TrimSpace(part))
 		if err != nil || coding != "x/gzip" {

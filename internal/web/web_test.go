@@ -16,16 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// routesOnce spares the tests to compress everything again.
+// routesOnce builds the routes once for all tests: compression takes time.
 var routesOnce = sync.OnceValues(func() (map[string]http.Handler, error) { return Routes(someProblems) })
 
-// ask sends one request to the handler that the router would choose.
-func ask(t *testing.T, url string, header ...string) *http.Response {
+// get sends a GET request to the handler that the router would choose.
+func get(t *testing.T, url string, header ...string) *http.Response {
 	t.Helper()
-	return askAs(t, http.MethodGet, url, header...)
+	return request(t, http.MethodGet, url, header...)
 }
 
-func askAs(t *testing.T, method, path string, header ...string) *http.Response {
+func request(t *testing.T, method, path string, header ...string) *http.Response {
 	t.Helper()
 	routes, err := routesOnce()
 	require.NoError(t, err)
@@ -58,17 +58,17 @@ func body(t *testing.T, r *http.Response) string {
 
 var refers = regexp.MustCompile(`(?:href|src)="(/assets/[^"]+)"`)
 
-// TestPage reads the page as a browser does, and everything that it names.
-func TestPage(t *testing.T) {
+// TestPageAndItsAssetsAreServed loads pages and everything that they refer to, as a browser does.
+func TestPageAndItsAssetsAreServed(t *testing.T) {
 	for _, path := range []string{"/", "/orders", "/console", "/console/orders"} {
-		page := ask(t, path)
+		page := get(t, path)
 		require.Equal(t, http.StatusOK, page.StatusCode)
 		assert.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
-		assert.Equal(t, "no-cache", page.Header.Get("Cache-Control"), "a new build is seen at the next visit")
+		assert.Equal(t, "no-cache", page.Header.Get("Cache-Control"), "the next visit loads a new build")
 		names := refers.FindAllStringSubmatch(body(t, page), -1)
 		require.Greater(t, len(names), 10)
 		for _, n := range names {
-			a := ask(t, n[1])
+			a := get(t, n[1])
 			require.Equal(t, http.StatusOK, a.StatusCode, n[1])
 			assert.Contains(t, a.Header.Get("Cache-Control"), "immutable", n[1])
 			assert.NotEmpty(t, body(t, a))
@@ -76,12 +76,12 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPolicy: nothing inline, nobody else's, no frames, and no markup made of text.
-func TestPolicy(t *testing.T) {
+// TestPolicyAllowsOwnResourcesOnly also covers frames and elements created from text.
+func TestPolicyAllowsOwnResourcesOnly(t *testing.T) {
 	s, err := newSite()
 	require.NoError(t, err)
 	for _, path := range []string{"/", "/console", "/assets/" + s.version + "/shop/main.js"} {
-		policy := ask(t, path).Header.Get("Content-Security-Policy")
+		policy := get(t, path).Header.Get("Content-Security-Policy")
 		for _, rule := range []string{
 			"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
 			"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
@@ -92,15 +92,15 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyOfDocs: Swagger UI may make markup, and nothing else that other pages may not.
-func TestPolicyOfDocs(t *testing.T) {
-	rules := strings.Split(ask(t, "/docs").Header.Get("Content-Security-Policy"), "; ")
-	all := strings.Split(ask(t, "/").Header.Get("Content-Security-Policy"), "; ")
+// TestPolicyOfDocsAllowsMarkup requires that only the rules against markup differ: Swagger UI needs them off.
+func TestPolicyOfDocsAllowsMarkup(t *testing.T) {
+	rules := strings.Split(get(t, "/docs").Header.Get("Content-Security-Policy"), "; ")
+	all := strings.Split(get(t, "/").Header.Get("Content-Security-Policy"), "; ")
 	assert.Equal(t, append(rules, "require-trusted-types-for 'script'", "trusted-types 'none'"), all)
 }
 
-// TestNoMarkupFromText keeps the ways from text to elements out of the modules, and addresses of others.
-func TestNoMarkupFromText(t *testing.T) {
+// TestModulesCreateNoMarkup searches the modules for ways to create elements or code from text, and for absolute URLs.
+func TestModulesCreateNoMarkup(t *testing.T) {
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|javascript:|https?://`)
 	allowed := regexp.MustCompile(`^\s*//|http://www\.w3\.org/2000/svg`)
 	err := fs.WalkDir(embedded, "static", func(name string, d fs.DirEntry, err error) error {
@@ -118,10 +118,10 @@ func TestNoMarkupFromText(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestPageHasNothingInline: the browser would refuse it, after the visitor has waited for it.
+// TestPageHasNothingInline: the policy blocks inline scripts and styles.
 func TestPageHasNothingInline(t *testing.T) {
 	for _, page := range []string{"/", "/console", "/docs"} {
-		text := body(t, ask(t, page))
+		text := body(t, get(t, page))
 		assert.NotRegexp(t, `<style|\sstyle=|\son[a-z]+=`, text)
 		for _, tag := range regexp.MustCompile(`<script[^>]*>([^<]*)</script>`).FindAllStringSubmatch(text, -1) {
 			assert.Contains(t, tag[0], "src=")
@@ -130,72 +130,72 @@ func TestPageHasNothingInline(t *testing.T) {
 	}
 }
 
-// TestRevalidation: what the browser has is not sent again, in either encoding.
-func TestRevalidation(t *testing.T) {
+// TestUnchangedPageIsNotSentAgain revalidates with an ETag in both encodings.
+func TestUnchangedPageIsNotSentAgain(t *testing.T) {
 	for _, accept := range []string{"", "gzip, br"} {
-		first := ask(t, "/", "Accept-Encoding", accept)
+		first := get(t, "/", "Accept-Encoding", accept)
 		tag := first.Header.Get("ETag")
 		require.NotEmpty(t, tag)
-		again := ask(t, "/", "Accept-Encoding", accept, "If-None-Match", tag)
+		again := get(t, "/", "Accept-Encoding", accept, "If-None-Match", tag)
 		assert.Equal(t, http.StatusNotModified, again.StatusCode)
 		assert.Empty(t, body(t, &http.Response{Body: again.Body, Header: http.Header{}}))
 		assert.Equal(t, "Accept-Encoding", again.Header.Get("Vary"))
 	}
-	assert.NotEqual(t, ask(t, "/").Header.Get("ETag"), ask(t, "/", "Accept-Encoding", "gzip").Header.Get("ETag"))
+	assert.NotEqual(t, get(t, "/").Header.Get("ETag"), get(t, "/", "Accept-Encoding", "gzip").Header.Get("ETag"))
 }
 
-func TestEncoding(t *testing.T) {
+func TestGzipIsNegotiated(t *testing.T) {
 	for accept, zipped := range map[string]bool{
 		"": false, "gzip": true, "br, gzip;q=0.5": true, "gzip;q=0": false, "gzip; q=0.0, br": false, "identity": false,
 		"x-gzip": false, "GZIP": true, "deflate,\tgzip": true,
 	} {
-		r := ask(t, "/", "Accept-Encoding", accept)
+		r := get(t, "/", "Accept-Encoding", accept)
 		assert.Equal(t, zipped, r.Header.Get("Content-Encoding") == "gzip", "%q", accept)
 		assert.Contains(t, body(t, r), "<!doctype html>", "%q", accept)
 	}
 }
 
-func TestHead(t *testing.T) {
+func TestHeadReturnsTheHeadersOfGet(t *testing.T) {
 	for _, accept := range []string{"", "gzip"} {
-		get, head := ask(t, "/", "Accept-Encoding", accept), askAs(t, http.MethodHead, "/", "Accept-Encoding", accept)
+		whole, head := get(t, "/", "Accept-Encoding", accept), request(t, http.MethodHead, "/", "Accept-Encoding", accept)
 		assert.Equal(t, http.StatusOK, head.StatusCode)
-		assert.Equal(t, get.Header, head.Header)
+		assert.Equal(t, whole.Header, head.Header)
 		b, err := io.ReadAll(head.Body)
 		require.NoError(t, err)
 		assert.Empty(t, b)
 	}
 }
 
-// TestAssetOfAnotherBuild: during a deployment a page may ask a server of another build.
-func TestAssetOfAnotherBuild(t *testing.T) {
-	r := ask(t, "/assets/0123456789abcdef/shop/main.js")
+// TestAssetOfAnotherBuildIsNotCached: during a deployment a page may request assets from a server of another build.
+func TestAssetOfAnotherBuildIsNotCached(t *testing.T) {
+	r := get(t, "/assets/0123456789abcdef/shop/main.js")
 	assert.Equal(t, http.StatusOK, r.StatusCode)
-	assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"), "it must not stay under that name")
+	assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"), "the file may differ from the one of that build")
 	for _, path := range []string{"/assets/x/", "/assets/x/none.js", "/assets/x/app.html", "/assets/x/../web.go", "/assets/x/shop"} {
-		assert.Equal(t, http.StatusNotFound, ask(t, path).StatusCode, path)
+		assert.Equal(t, http.StatusNotFound, get(t, path).StatusCode, path)
 	}
 }
 
-// TestWeight: what a first visit loads, as it goes over the wire. The storefront's visitors are many, and may be on the way.
-func TestWeight(t *testing.T) {
+// TestFirstVisitSize bounds the compressed bytes of a first visit. Visitors of the storefront may be on mobile networks.
+func TestFirstVisitSize(t *testing.T) {
 	for path, most := range map[string]int64{"/": 60 << 10, "/console": 250 << 10} {
 		all := int64(0)
-		for _, n := range append(refers.FindAllStringSubmatch(body(t, ask(t, path)), -1), []string{"", path}) {
-			all += ask(t, n[1], "Accept-Encoding", "gzip").ContentLength
+		for _, n := range append(refers.FindAllStringSubmatch(body(t, get(t, path)), -1), []string{"", path}) {
+			all += get(t, n[1], "Accept-Encoding", "gzip").ContentLength
 		}
 		t.Logf("%s: %d bytes", path, all)
 		assert.Less(t, all, most, path)
 	}
 }
 
-// TestStorefrontWithoutConsole: buyers do not wait for what is the admins'.
-func TestStorefrontWithoutConsole(t *testing.T) {
-	assert.NotRegexp(t, `/assets/\w+/(console/|vendor/uPlot)`, body(t, ask(t, "/")))
-	assert.Regexp(t, `/assets/\w+/console/`, body(t, ask(t, "/console")))
+// TestStorefrontLoadsNoConsoleModules keeps the storefront's first visit small.
+func TestStorefrontLoadsNoConsoleModules(t *testing.T) {
+	assert.NotRegexp(t, `/assets/\w+/(console/|vendor/uPlot)`, body(t, get(t, "/")))
+	assert.Regexp(t, `/assets/\w+/console/`, body(t, get(t, "/console")))
 }
 
-// TestModulesAreNamed: a module that a page does not name would be discovered late; one that is not there never.
-func TestModulesAreNamed(t *testing.T) {
+// TestPagesPreloadAllModules: a module that is not preloaded delays the page, a missing one breaks it.
+func TestPagesPreloadAllModules(t *testing.T) {
 	s, err := newSite()
 	require.NoError(t, err)
 	imports := regexp.MustCompile(`(?:from|import) "(\.[^"]+)"`)

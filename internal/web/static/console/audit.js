@@ -1,4 +1,4 @@
-// The audit log: who did what, newest first.
+// The audit log.
 
 import { getMine } from "../lib/api.js";
 import { h } from "../lib/dom.js";
@@ -9,7 +9,7 @@ import { head, listing } from "./parts.js";
 
 const filters = ["voucher_id", "order_id", "actor_id"];
 
-// columns of entries, wherever they are shown.
+// columns returns the table columns of audit entries.
 export const columns = () => [
   { label: t("audit.at"), cell: (e) => stamp(e.at) },
   { label: t("audit.actor"), cell: (e) => t(`actor.${e.actor}`) + (e.actor_id ? ` ${e.actor_id}` : "") },
@@ -19,21 +19,21 @@ export const columns = () => [
   { label: t("audit.detail"), cell: (e) => e.detail },
 ];
 
-// entries is a list of the entries that the filter selects.
+// entries returns a listing of the entries that match a filter.
 export const entries = (filter) => listing({
   caption: t("audit.title"), empty: t("audit.none"), columns: columns(),
   read: (cursor) => getMine(`/admin/audit?${new URLSearchParams({ limit: 50, ...filter, ...(cursor && { cursor }) })}`),
 });
 
-// mount shows the log. The filter is in the address.
+// mount shows the log. The filter is kept in the URL.
 export function mount(root) {
-  const asked = new URLSearchParams(location.search);
+  const query = new URLSearchParams(location.search);
   const f = form({
     name: "filter", label: t("audit.show"), kind: "quiet",
-    fields: filters.map((name) => ({ name, kind: "id", label: t(`audit.${name}`), value: asked.get(name) ?? "" })),
+    fields: filters.map((name) => ({ name, kind: "id", label: t(`audit.${name}`), value: query.get(name) ?? "" })),
     work: (values) => void go(`/console/audit?${new URLSearchParams(values)}`),
   });
-  const log = entries(Object.fromEntries(filters.filter((name) => asked.get(name)).map((name) => [name, asked.get(name)])));
+  const log = entries(Object.fromEntries(filters.filter((name) => query.get(name)).map((name) => [name, query.get(name)])));
   root.replaceChildren(head(t("audit.title"), h("p", {}, t("audit.lead"))), f.element, log.element);
   log.load();
   return () => {};

@@ -1,45 +1,45 @@
-// What is drawn of a second of a sale, and said of it in a table.
+// The figures of one second of a sale, for plots and the table.
 
-// durable are the orders that were committed; accepted those that were promised, which in the lane queue comes first. Of
-// a second of which nothing is known all figures are null.
+// durable counts committed orders, accepted counts orders that were promised to a buyer; in lane queue an order is
+// accepted before it is committed. All figures are null for a second without data.
 export const durable = (s) => (s.settled ? s.settled.ok ?? 0 : null);
 export const accepted = (s) => (s.outcomes ? s.outcomes.ok ?? 0 : null);
 
-// codes of refusals, in the order in which they are stacked; the last takes all others.
+// codes of rejections in stacking order. The last one includes all other codes.
 export const codes = ["sold_out", "duplicate_order", "order_in_progress", "rate_limited", "overloaded", "unavailable", "other"];
-const noRefusal = ["ok", "replayed"]; // what is answered again under its key was counted when it was done
+const notRejected = ["ok", "replayed"]; // a replayed answer was counted when it was first given
 
-// refused are the refusals of a code in a second: at the door, and of what was admitted and could not be made.
+// refused counts the rejections with a code in a second: of requests, and of queued orders that could not be committed.
 export function refused(s, code) {
   if (!s.outcomes) return null;
   const all = [...Object.entries(s.outcomes), ...Object.entries(s.settled)];
-  return all.reduce((sum, [c, n]) => (code === (codes.includes(c) ? c : "other") && !noRefusal.includes(c) ? sum + n : sum), 0);
+  return all.reduce((sum, [c, n]) => (code === (codes.includes(c) ? c : "other") && !notRejected.includes(c) ? sum + n : sum), 0);
 }
 
-// refusals are all of them.
+// refusals counts all rejections in a second.
 export const refusals = (s) => (s.outcomes ? codes.reduce((sum, code) => sum + refused(s, code), 0) : null);
 
-// took is a percentile, where anybody was answered.
-const took = (name) => (s) => (s.outcomes && Object.keys(s.outcomes).length > 0 ? s[name] : null);
+// latency returns a percentile of the response time, or null if there were no responses.
+const latency = (name) => (s) => (s.outcomes && Object.keys(s.outcomes).length > 0 ? s[name] : null);
 
-// batch is how many orders a transaction made, on average; null where there was none.
+// batch returns the average number of orders per transaction, or null if there was no transaction.
 export const batch = (s) => (s.batches > 0 ? s.batch_rows / s.batches : null);
 
 const fact = (name) => (s) => s[name] ?? null;
 
-// plots are the pictures of a sale: their series are {name, value(second)}, drawn as lines or stacked. Of those that count
-// what happened the sums are worth saying.
+// The plots of a sale. A series is {name, value(second)}. `stacked` draws the series as stacked areas. `counts` means that
+// the series count events: the accessible name of the plot then gives their sums instead of their last values.
 export const plots = [
   { name: "orders", counts: true, series: [{ name: "durable", value: durable }, { name: "accepted", value: accepted }] },
   { name: "refusals", counts: true, stacked: true, series: codes.map((code) => ({ name: code, value: (s) => refused(s, code) })) },
   { name: "stock", series: [{ name: "database", value: fact("stock") }, { name: "gate", value: fact("gate") }] },
-  { name: "latency", series: [{ name: "p50", value: took("p50_ms") }, { name: "p99", value: took("p99_ms") }] },
+  { name: "latency", series: [{ name: "p50", value: latency("p50_ms") }, { name: "p99", value: latency("p99_ms") }] },
   { name: "batches", dots: true, series: [{ name: "batch", value: batch }] },
   { name: "lag", series: [{ name: "lag", value: fact("lag") }] },
 ];
 
-// columns are the figures of a second, for the table.
+// columns of the table.
 export const columns = [
   ["durable", durable], ["accepted", accepted], ["refused", refusals], ["database", fact("stock")], ["gate", fact("gate")],
-  ["batch", batch], ["lag", fact("lag")], ["p50", took("p50_ms")], ["p99", took("p99_ms")],
+  ["batch", batch], ["lag", fact("lag")], ["p50", latency("p50_ms")], ["p99", latency("p99_ms")],
 ];

@@ -1,44 +1,44 @@
-// Forms whose fields are checked here as the server checks them, and which show what the server says beside the field.
+// Forms that check their fields by the server's rules and show the server's errors beside the fields.
 
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { digits, has, number, t } from "../lib/i18n.js";
-import { once } from "../lib/intent.js";
+import { singleFlight } from "../lib/intent.js";
 import { session } from "../lib/session.js";
-import { trouble } from "./parts.js";
+import { errorBox } from "./parts.js";
 
-// Refused is thrown by the reading of a field that cannot be right; its message is for the person.
-class Refused extends Error {}
+// InvalidInput is thrown when a field's input is invalid. Its message is shown to the user.
+class InvalidInput extends Error {}
 
-const refuse = (key, values) => {
-  throw new Refused(t(key, values));
+const reject = (key, values) => {
+  throw new InvalidInput(t(key, values));
 };
 
 function whole(input, { min, max }) {
-  if (!/^-?\d{1,15}$/.test(input)) refuse("form.whole");
+  if (!/^-?\d{1,15}$/.test(input)) reject("form.whole");
   const n = Number(input);
-  if (n < min || n > max) refuse("form.between", { min: number(min), max: number(max) });
+  if (n < min || n > max) reject("form.between", { min: number(min), max: number(max) });
   return n;
 }
 
 function words(input, { max }) {
-  if ([...input].length > max) refuse("form.long", { max: number(max) });
+  if ([...input].length > max) reject("form.long", { max: number(max) });
   return input;
 }
 
 function id(input) {
-  if (!/^[1-9]\d{0,18}$/.test(input)) refuse("form.id");
+  if (!/^[1-9]\d{0,18}$/.test(input)) reject("form.id");
   return input;
 }
 
-const MOST = 100_000_000_000; // of an amount in the smallest unit
+const MAX_AMOUNT = 100_000_000_000; // in the smallest unit
 
-// amount reads 9.90 as 990, where the currency has cents. No number with a fraction is involved.
+// amount parses 9.90 as 990 if the currency has two decimals. It does not use fractional numbers.
 function amount(input, { currency }) {
   const places = placesOf(currency());
-  const [, units, fraction = ""] = /^(\d{1,12})(?:[.,](\d+))?$/.exec(input) ?? refuse("form.amount");
-  if (fraction.length > places) refuse("form.decimals", { places });
+  const [, units, fraction = ""] = /^(\d{1,12})(?:[.,](\d+))?$/.exec(input) ?? reject("form.amount");
+  if (fraction.length > places) reject("form.decimals", { places });
   const n = Number(units + fraction.padEnd(places, "0"));
-  if (n > MOST) refuse("form.amount");
+  if (n > MAX_AMOUNT) reject("form.amount");
   return n;
 }
 
@@ -46,25 +46,25 @@ function placesOf(currency) {
   try {
     return digits(currency);
   } catch {
-    return 2; // the field of the currency says what is wrong with it
+    return 2; // the currency field shows the error
   }
 }
 
-// written is an amount as amount reads it.
-export function written(n, currency) {
+// formatAmount formats an amount as the field's parser expects it.
+export function formatAmount(n, currency) {
   const places = placesOf(currency);
   const all = String(n).padStart(places + 1, "0");
   return places === 0 ? all : `${all.slice(0, -places)}.${all.slice(-places)}`;
 }
 
-// time reads what the visitor's zone calls so.
+// time parses a local time of the browser's zone.
 function time(input) {
   const at = new Date(input);
-  if (Number.isNaN(at.getTime()) || at.getFullYear() < 2002 || at.getFullYear() > 9998) refuse("form.time");
+  if (Number.isNaN(at.getTime()) || at.getFullYear() < 2002 || at.getFullYear() > 9998) reject("form.time");
   return at.toISOString();
 }
 
-// localTime is a time as its field has it.
+// localTime formats a time as the value of a datetime-local field.
 export function localTime(at) {
   const d = new Date(at);
   const two = (n) => String(n).padStart(2, "0");
@@ -81,8 +81,8 @@ const kinds = {
   choice: { read: (input) => input, tag: "select", props: {} },
 };
 
-// field makes one field of {name, kind, label, note, value, required, min, max, currency, options, autocomplete, empty}:
-// `empty` is what it means when nothing is written.
+// field creates a field of {name, kind, label, note, value, required, min, max, currency, options, autocomplete, empty};
+// `empty` is the value of an empty field.
 function field(def) {
   const ids = { input: newID(def.name), note: newID("note"), error: newID("error") };
   const kind = kinds[def.kind];
@@ -97,68 +97,68 @@ function field(def) {
     h("label", { for: ids.input }, def.label), input,
     h("p", { id: ids.note, class: "note" }, def.note ?? ""), error);
   show(element.querySelector(".note"), def.note);
-  const complain = (sentence) => {
+  const showError = (sentence) => {
     text(error, sentence);
     attr(input, "aria-invalid", sentence ? "true" : null);
   };
   let initial = input.value;
   let asRead = initial;
   return {
-    def, element, input, complain,
+    def, element, input, showError,
     changed: () => input.value !== initial,
-    // settle says that what was read last is what is so; what was written since then is not.
-    settle() {
+    // markSaved makes the value that was read last the unchanged one. Edits made since then remain edits.
+    markSaved() {
       initial = asRead;
     },
     reset(value) {
       const scratch = input.cloneNode(true);
       scratch.value = value;
-      const written = scratch.value; // as the browser writes it: 20:00 for 20:00:00
-      if (input.value === initial && initial !== written) input.value = written; // what is being written stays
-      initial = written;
+      const normalized = scratch.value; // the browser may shorten it: 20:00 for 20:00:00
+      if (input.value === initial && initial !== normalized) input.value = normalized; // an edit is kept
+      initial = normalized;
     },
-    // read returns the value; undefined where nothing is given.
+    // read returns the value, or undefined if the field is empty. Invalid input throws InvalidInput.
     read() {
       asRead = input.value;
       const raw = asRead.trim();
       if (raw !== "") return kind.read(raw, def);
-      if (def.required) refuse("form.required");
+      if (def.required) reject("form.required");
       return def.empty;
     },
   };
 }
 
-// forms are those of the page that is shown. When it is shown anew, in another language or because another tab renewed the
-// session, each form takes up what was being written in the one before it.
+// forms holds the forms of the current page by user and name. When the page is rendered again (another language, a
+// renewed session), each form takes over the edits of its predecessor.
 let forms = new Map();
 
-// forget is for when another page is shown: what was being written is given up.
+// forget discards all edits. It is called when another page is shown.
 export function forget() {
   forms = new Map();
 }
 
-// form makes a form of fields. Options: `fields`; `label` of its button, and `name`, its data-form; `check(values)` returns
-// {field: sentence} of what does not fit together; `work(values, form)` sends it; `kind` of the button. With `changes`
-// only what was changed is read.
+// form creates a form. Options: `fields`; `label` and `kind` of its button; `name`, its data-form; `check(values, form)`,
+// which returns {field: sentence} for values that do not fit together; `work(values, form)`, which sends the values. With
+// `changes` only edited fields are read.
 export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [] }) {
   const all = new Map(fields.map((def) => [def.name, field(def)]));
-  const out = trouble();
+  const out = errorBox();
   const send = h("button", { type: "submit", class: kind, "data-do": name }, label);
   const element = h("form", { class: "form", "data-form": name, novalidate: true },
     h("div", { class: "fields" }, ...[...all.values()].map((f) => f.element)), ...children, out.element,
     h("div", { class: "actions" }, send));
 
-  function complain(errors) {
+  function showErrors(errors) {
     let first = null;
     for (const [field, f] of all) {
-      f.complain(errors[field] ?? "");
+      f.showError(errors[field] ?? "");
       if (errors[field]) first ??= f.input;
     }
     first?.focus();
     return first !== null;
   }
 
-  // read collects the values, or complains and returns null.
+  // read returns the values, or shows errors and returns null.
   function read() {
     const values = {};
     const errors = {};
@@ -167,22 +167,22 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
         const value = f.read();
         if (value !== undefined && (!changes || f.changed())) values[field] = value;
       } catch (err) {
-        if (!(err instanceof Refused)) throw err;
+        if (!(err instanceof InvalidInput)) throw err;
         errors[field] = err.message;
       }
     }
     if (Object.keys(errors).length === 0) Object.assign(errors, check?.(values, api));
-    return complain(errors) ? null : values;
+    return showErrors(errors) ? null : values;
   }
 
-  element.addEventListener("submit", once(send, out, async () => {
+  element.addEventListener("submit", singleFlight(send, out, async () => {
     const values = read();
     if (values === null) return;
     try {
       await work(values, api);
     } catch (problem) {
       const errors = Object.fromEntries((problem.errors ?? []).map((e) => [e.field, has(`invalid.${e.field}`) ? t(`invalid.${e.field}`) : t("form.refused")]));
-      if (!complain(errors)) throw problem;
+      if (!showErrors(errors)) throw problem;
       out.show(problem);
     }
   }));
@@ -190,27 +190,27 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
   const api = {
     element, out,
     value: (field) => all.get(field)?.input.value,
-    // written is what somebody is writing.
-    written: () => [...all].filter(([, f]) => f.changed()).map(([field, f]) => [field, f.input.value]),
-    // write writes into the form as its user does.
+    // edited returns the edits as [field, value].
+    edited: () => [...all].filter(([, f]) => f.changed()).map(([field, f]) => [field, f.input.value]),
+    // write sets field values as user input.
     write(entries) {
       for (const [field, value] of entries) if (all.has(field)) all.get(field).input.value = value;
     },
-    // clear empties the form; reset gives its fields new values, but for those that somebody is writing in.
+    // clear resets all fields to their initial values. reset changes the values of fields that are not being edited.
     clear() {
       for (const f of all.values()) f.input.value = f.def.value ?? "";
     },
     reset(values) {
       for (const [field, value] of Object.entries(values)) all.get(field)?.reset(value);
     },
-    // settle says that what was read of these fields is what is so.
-    settle(names) {
-      for (const field of names) all.get(field).settle();
+    // markSaved marks the values last read from these fields as saved.
+    markSaved(names) {
+      for (const field of names) all.get(field).markSaved();
     },
-    complain,
+    showErrors,
   };
-  const key = `${session.user()?.id} ${name}`; // nobody finds what another one wrote
-  api.write(forms.get(key)?.written() ?? []);
+  const key = `${session.user()?.id} ${name}`; // edits belong to one user
+  api.write(forms.get(key)?.edited() ?? []);
   forms.set(key, api);
   return api;
 }

@@ -1,42 +1,41 @@
-// A sale as the server tells of it each second: what is so now, and the last ten minutes of what happened.
+// The live statistics of a sale: the current figures and the history of the last ten minutes.
 
 import { follow } from "../lib/stream.js";
 
 const KEEP = 600; // seconds
-const STALE = 5_000; // the server tells each second
+const STALE = 5_000; // ms; the server sends an event every second
 
-// watch follows a sale until the function that it returns is called. tell(now) is called with each news, and with each
-// second without any: {stats, seconds, stale, heardAt}. `seconds` is without holes: a second of which nothing is known is
-// {at} alone.
-export function watch(id, tell) {
-  const known = new Map(); // by seconds since 1970
+// watch follows a sale until the returned function is called. It calls onUpdate({stats, seconds, stale, receivedAt,
+// problem}) with each event and at least once a second. `seconds` has no gaps: a second without data is {at} alone.
+export function watch(id, onUpdate) {
+  const history = new Map(); // by seconds since 1970
   const abort = new AbortController();
   let stats = null;
-  let heard = performance.now();
-  let heardAt = null;
+  let received = performance.now();
+  let receivedAt = null;
   let problem = null;
 
-  function take(event) {
+  function add(event) {
     stats = JSON.parse(event.data);
-    heard = performance.now();
-    heardAt = new Date();
-    for (const second of stats.seconds) known.set(Date.parse(second.at) / 1000, second);
-    const last = Math.max(...known.keys());
-    for (const at of known.keys()) if (at <= last - KEEP) known.delete(at);
-    say();
+    received = performance.now();
+    receivedAt = new Date();
+    for (const second of stats.seconds) history.set(Date.parse(second.at) / 1000, second);
+    const last = Math.max(...history.keys());
+    for (const at of history.keys()) if (at <= last - KEEP) history.delete(at);
+    update();
   }
 
-  function say() {
-    tell({ stats, seconds: line(known), stale: performance.now() - heard > STALE, heardAt, problem });
+  function update() {
+    onUpdate({ stats, seconds: withoutGaps(history), stale: performance.now() - received > STALE, receivedAt, problem });
   }
 
-  const timer = setInterval(say, 1000);
+  const timer = setInterval(update, 1000);
   follow(`/admin/vouchers/${id}/events`, {
     signal: abort.signal,
-    onEvent: (event) => event.event === "stats" && take(event),
+    onEvent: (event) => event.event === "stats" && add(event),
     onProblem: (p) => {
       problem = p;
-      if (p) say();
+      if (p) update();
     },
   });
   return () => {
@@ -45,11 +44,11 @@ export function watch(id, tell) {
   };
 }
 
-// line is every second from the first to the last.
-function line(known) {
-  if (known.size === 0) return [];
+// withoutGaps returns every second from the first to the last known one.
+function withoutGaps(history) {
+  if (history.size === 0) return [];
   const all = [];
-  const last = Math.max(...known.keys());
-  for (let at = Math.min(...known.keys()); at <= last; at++) all.push(known.get(at) ?? { at: new Date(at * 1000).toISOString() });
+  const last = Math.max(...history.keys());
+  for (let at = Math.min(...history.keys()); at <= last; at++) all.push(history.get(at) ?? { at: new Date(at * 1000).toISOString() });
   return all;
 }

@@ -1,4 +1,4 @@
-// Everybody's orders: finding them, what can be done with one, and redeeming by the code that a buyer shows.
+// The orders of all buyers: search, actions on one order, and redeeming by the buyer's code.
 
 import { getMine } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
@@ -9,21 +9,21 @@ import { has, money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import * as audit from "./audit.js";
 import { form } from "./form.js";
-import { button, chip, done, facts, head, listing, section, table, trouble } from "./parts.js";
+import { button, chip, errorBox, facts, head, listing, section, statusLine, table } from "./parts.js";
 
 const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled", "queued", "failed"];
 
 const kindOf = (status) => ({ paid: "good", redeemed: "good", pending_payment: "on_sale", queued: "on_sale", failed: "bad" })[status];
 const statusChip = (o) => chip(t(`status.${o.status}`), kindOf(o.status));
 
-// pathOf is where an order is shown. One that never came to the database is found by its user only.
+// pathOf returns the page of an order. An order that is not in the database is found only together with its user.
 const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.status) ? `?user_id=${o.user_id}` : ""}`;
 
-// list finds orders. The search is in the address, but for the phone, which is nobody's who reads addresses: proxies and
-// the browser's history.
+// list shows the order search. Filters live in the URL, except the phone number: URLs end up in proxy logs and browser
+// history.
 export function list(root) {
-  const asked = new URLSearchParams(location.search);
-  asked.set("phone", history.state?.phone ?? "");
+  const query = new URLSearchParams(location.search);
+  query.set("phone", history.state?.phone ?? "");
   const names = ["phone", "id", "voucher_id", "user_id", "status"];
   const search = form({
     name: "search", label: t("orders.search"),
@@ -31,10 +31,10 @@ export function list(root) {
       { name: "phone", kind: "text", max: 20, autocomplete: "off" },
       { name: "id", kind: "id" }, { name: "voucher_id", kind: "id" }, { name: "user_id", kind: "id" },
       { name: "status", kind: "choice", options: [["", t("orders.any")], ...statuses.map((s) => [s, t(`status.${s}`)])] },
-    ].map((f) => ({ label: t(`orders.${f.name}`), value: asked.get(f.name) ?? "", ...f })),
+    ].map((f) => ({ label: t(`orders.${f.name}`), value: query.get(f.name) ?? "", ...f })),
     work: ({ phone, ...values }) => void go(`/console/orders?${new URLSearchParams(values)}`, phone ? { phone } : null),
   });
-  const filter = Object.fromEntries(names.filter((name) => asked.get(name)).map((name) => [name, asked.get(name)]));
+  const filter = Object.fromEntries(names.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
   const found = listing({
     caption: t("orders.title"), empty: t("orders.none"),
     columns: [
@@ -53,20 +53,20 @@ export function list(root) {
   return () => {};
 }
 
-const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // what waits in the queue has no price yet
+const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // a queued order has no price yet
 
-// redeem is the form for the code that a buyer shows.
+// redeem returns the form for a buyer's redemption code.
 function redeem() {
   const post = intents();
-  const told = done();
+  const status = statusLine();
   const f = form({
-    name: "redeem", label: t("redeem.do"), children: [told.element],
+    name: "redeem", label: t("redeem.do"), children: [status.element],
     fields: [{ name: "code", kind: "text", label: t("redeem.code"), required: true, max: 64 }],
     work: async (values) => {
-      told.clear();
+      status.clear();
       const o = await post("/admin/redeem", values);
       f.clear();
-      told.say(t("redeem.done", { id: o.id }));
+      status.show(t("redeem.done", { id: o.id }));
     },
   });
   return f.element;
@@ -75,28 +75,28 @@ function redeem() {
 // one shows an order.
 export function one(root, id) {
   const post = intents();
-  const out = trouble();
-  const told = done();
+  const out = errorBox();
+  const status = statusLine();
   const about = h("div", {}, h("p", { class: "empty" }, t("loading")));
   const user = new URLSearchParams(location.search).get("user_id");
   const log = audit.entries({ order_id: id });
   const refresh = button({ name: "refresh", out }, load);
-  let gone = false;
+  let unmounted = false;
 
   async function load() {
     const [o] = await Promise.all([getMine(`/admin/orders/${id}${user ? `?user_id=${user}` : ""}`), log.load()]);
-    if (!gone) render(o);
+    if (!unmounted) render(o);
   }
 
   const redeemNote = h("p", { class: "note" }, t("redeem.note"));
   const move = (o) => (name) => button({ name, out, kind: name === "redeem" ? "primary" : "quiet", label: t(`move.${name}`) }, async () => {
-    told.clear();
+    status.clear();
     if (!(await confirm(t(`move.sure.${name}`, { id, phone: o.phone }), t(`move.${name}`)))) return;
     try {
       await post(`/admin/orders/${id}/${name}`);
-      told.say(t(`move.done.${name}`));
+      status.show(t(`move.done.${name}`));
     } finally {
-      await load(); // somebody else may have been quicker
+      await load(); // another admin may have changed the order
     }
   });
 
@@ -124,13 +124,13 @@ export function one(root, id) {
   }
 
   root.replaceChildren(head(t("orders.number", { id }), h("a", { href: "/console/orders", class: "link" }, t("orders.back"))),
-    h("div", { class: "bar" }, refresh), told.element, out.element, about, section(t("audit.title"), log.element));
+    h("div", { class: "bar" }, refresh), status.element, out.element, about, section(t("audit.title"), log.element));
   load().catch((problem) => {
     if (!problem.code) throw problem;
     about.replaceChildren();
     out.show(problem);
   });
   return () => {
-    gone = true;
+    unmounted = true;
   };
 }

@@ -1,10 +1,10 @@
-// A sale, live: figures, invariants, plots, and the same in a table.
+// The live panel of a sale: figures, invariants, plots and a table.
 
 import { attr, h, show, text } from "../lib/dom.js";
 import { clockTime, number, stamp, t } from "../lib/i18n.js";
 import { columns, plots } from "./figures.js";
 import { watch } from "./live.js";
-import { factList, section, table, trouble } from "./parts.js";
+import { errorBox, factList, section, table } from "./parts.js";
 import { plot } from "./plot.js";
 import { verdicts } from "./verdicts.js";
 
@@ -13,13 +13,13 @@ const ROWS = 10; // seconds in the table
 
 const round = (n) => (n == null ? "–" : number(Math.round(n * 10) / 10));
 
-// panel shows a sale until end() is called; onStats is told of each news.
+// panel shows a sale until end() is called. onStats receives each new set of statistics.
 export function panel(id, onStats) {
   const stale = h("p", { class: "banner", "data-stale": true });
-  const staleSaid = h("p", { class: "sr", role: "status" });
-  const out = trouble();
-  const now = factList();
-  const promises = verdicts();
+  const staleStatus = h("p", { class: "sr", role: "status" });
+  const out = errorBox();
+  const figures = factList();
+  const invariants = verdicts();
   const checked = h("p", { class: "note" });
   const pictures = plots.map(plot);
   const grid = h("div", { class: "plots" }, pictures.map((p) => p.element));
@@ -28,18 +28,18 @@ export function panel(id, onStats) {
     ...columns.map(([name, value]) => ({ label: t(`series.${name}`), number: true, cell: (s) => round(value(s)) })),
   ]);
   const element = h("div", { class: "live", "data-live": id },
-    stale, staleSaid, out.element,
-    section(t("live.now"), now.element),
-    section(t("live.promises"), promises.element, checked),
+    stale, staleStatus, out.element,
+    section(t("live.now"), figures.element),
+    section(t("live.invariants"), invariants.element, checked),
     section(t("live.plots"), grid),
     section(t("live.table"), last.element));
   let shown = null;
   show(stale, false);
 
-  function render({ stats, seconds, stale: old, heardAt, problem }) {
-    const sentence = !old ? "" : stats ? t("live.stale", { at: clockTime(heardAt) }) : t("live.waiting");
+  function render({ stats, seconds, stale: old, receivedAt, problem }) {
+    const sentence = !old ? "" : stats ? t("live.stale", { at: clockTime(receivedAt) }) : t("live.waiting");
     text(stale, sentence);
-    text(staleSaid, sentence);
+    text(staleStatus, sentence);
     show(stale, old && !problem);
     if (problem) out.show(problem);
     else out.clear();
@@ -48,22 +48,22 @@ export function panel(id, onStats) {
     shown = stats;
     attr(element, "data-seconds", seconds.length);
     attr(element, "data-holes", seconds.filter((s) => !s.outcomes).length);
-    numbers(stats);
-    promises.set(stats.invariants);
+    showFigures(stats);
+    invariants.set(stats.invariants);
     text(checked, stats.checked_at ? t("live.checked", { at: stamp(stats.checked_at) }) : "");
     if (!document.hidden) for (const p of pictures) p.show(seconds);
     last.set(seconds.slice(-ROWS).reverse());
     onStats?.(stats);
   }
 
-  function numbers({ stock, orders, queue, totals, lane, instances }) {
+  function showFigures({ stock, orders, queue, totals, lane, instances }) {
     const entries = [
       ["database", stock.database], ["gate", stock.gate], ["initial", stock.initial], ["added", stock.added],
-      ...(queue ? [["lag", queue.lag], ["oldest", queue.oldest_seconds], ["letters", queue.dead_letters]] : []),
+      ...(queue ? [["lag", queue.lag], ["oldest", queue.oldest_seconds], ["deadLetters", queue.dead_letters]] : []),
       ["p50", totals.p50_ms], ["p99", totals.p99_ms], ["instances", instances],
     ].map(([id, n]) => ({ id, name: t(`live.${id}`), value: n == null ? "" : round(n) }));
     const byStatus = statuses.filter((s) => s in orders).map((s) => ({ id: s, name: t(`status.${s}`), value: number(orders[s]) }));
-    now.set([...byStatus, ...entries, { id: "lane", name: t("live.lane"), value: lane }]);
+    figures.set([...byStatus, ...entries, { id: "lane", name: t("live.lane"), value: lane }]);
   }
 
   const stop = watch(id, render);

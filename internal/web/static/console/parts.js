@@ -1,18 +1,18 @@
-// What the console's pages are made of.
+// Components of the console's pages.
 
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { explain, reference } from "../lib/explain.js";
 import { t } from "../lib/i18n.js";
-import { once } from "../lib/intent.js";
+import { singleFlight } from "../lib/intent.js";
 
-// trouble is a place where a Problem is told: what it means, what the server said, its code and the request's id.
-export function trouble() {
+// errorBox shows a Problem: an explanation, the server's detail, the code and the request id.
+export function errorBox() {
   const sentence = h("p", { class: "error" });
   const detail = h("p", { class: "note" });
   const code = h("p", { class: "reference" });
-  const element = h("div", { class: "trouble", role: "alert", hidden: true }, sentence, detail, code);
+  const element = h("div", { class: "error-box", role: "alert", hidden: true }, sentence, detail, code);
   return {
     element,
     clear: () => show(element, false),
@@ -25,34 +25,34 @@ export function trouble() {
   };
 }
 
-// another asks before something is done while nobody knows whether something else that was asked for at the same place,
-// in `words` of its body, was done; it returns whether to do it.
-export async function another(post, path, body, words) {
+// confirmAnother asks for confirmation if the outcome of a different request to the same path is unknown; `describe`
+// describes the body of that request. It resolves to whether to send the new one.
+export async function confirmAnother(post, path, body, describe) {
   const open = post.open(path);
-  return !open || post.same(path, body) || confirm(t("open.another", { open: words(open) }), t("open.do"));
+  return !open || post.same(path, body) || confirm(t("open.another", { open: describe(open) }), t("open.do"));
 }
 
-// button makes a button that does something once at a time. `name` is its data-do and names its text.
+// button creates a button that runs work() and ignores presses while it runs. `name` is its data-do and selects its
+// default label.
 export function button({ name, label, kind = "quiet", about, out }, work) {
   const b = h("button", { type: "button", class: kind, "data-do": name, "aria-describedby": about }, label ?? t(`do.${name}`));
-  b.addEventListener("click", once(b, out, work));
+  b.addEventListener("click", singleFlight(b, out, work));
   return b;
 }
 
-// section is a part of a page with a heading of its own.
+// section returns a part of a page with its own heading.
 export function section(title, ...children) {
   const id = newID("section");
   return h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), ...children);
 }
 
-// head is the top of a page.
+// head returns the header of a page.
 export function head(title, ...more) {
   return h("header", { class: "lead" }, h("h1", { tabindex: -1 }, title), ...more);
 }
 
-// factList is a list of names and values. set takes entries {name, value, id}: values are text or nodes, those that are
-// empty are left out, `id` is the data-fact of the value. What is so already is not touched, so that it can be
-// called each second.
+// factList shows names and values. set takes {name, value, id} entries; values are text or nodes, empty ones are left
+// out, `id` becomes the data-fact of the value. Unchanged entries are not touched, so set may be called every second.
 export function factList() {
   const element = h("dl", { class: "facts-list" });
   let shown = "";
@@ -72,21 +72,21 @@ export function factList() {
   };
 }
 
-// facts is a factList that does not change, of [name, value].
+// facts returns a static list of [name, value] pairs.
 export function facts(entries) {
   const list = factList();
   list.set(entries.map(([name, value]) => ({ name, value })));
   return list.element;
 }
 
-// chip is a word in a frame; `kind` colours it. chipped changes one.
+// chip shows a word in a frame, coloured by `kind`. setChip changes it.
 export const chip = (word, kind) => h("span", { class: "chip", "data-kind": kind }, word);
-export const chipped = (el, word, kind) => {
+export const setChip = (el, word, kind) => {
   text(el, word);
   attr(el, "data-kind", kind);
 };
 
-// table shows rows. Columns are {label, cell(row), number}; the first names its row.
+// table shows rows. Columns are {label, cell(row), number}; the first column is the row header.
 export function table(caption, columns) {
   const body = h("tbody", {});
   const element = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
@@ -103,22 +103,22 @@ export function table(caption, columns) {
   };
 }
 
-// listing shows what is read page by page: read(cursor) brings {items, next_cursor}. load() begins anew; an answer that
-// was overtaken by another question is dropped.
+// listing shows rows that are read page by page: read(cursor) returns {items, next_cursor}. load() reads the first page
+// again. The answer to an outdated request is ignored.
 export function listing({ caption, columns, empty, read }) {
-  const out = trouble();
+  const out = errorBox();
   const rows = table(caption, columns);
   const nothing = h("p", { class: "empty" }, t("loading"));
   const more = button({ name: "more", label: t("more"), out }, () => page(false));
   let items = [];
   let cursor = null;
-  let asked = 0;
+  let requests = 0;
 
-  async function page(anew) {
-    const turn = ++asked;
-    const answer = await read(anew ? null : cursor);
-    if (turn !== asked) return;
-    items = anew ? answer.items : [...items, ...answer.items];
+  async function page(first) {
+    const turn = ++requests;
+    const answer = await read(first ? null : cursor);
+    if (turn !== requests) return;
+    items = first ? answer.items : [...items, ...answer.items];
     cursor = answer.next_cursor;
     rows.set(items);
     text(nothing, empty);
@@ -134,12 +134,12 @@ export function listing({ caption, columns, empty, read }) {
     async load() {
       out.clear();
       attr(element, "aria-busy", "true");
-      const turn = asked + 1;
+      const turn = requests + 1;
       try {
         await page(true);
       } catch (problem) {
         if (!problem.code) throw problem;
-        if (turn !== asked) return;
+        if (turn !== requests) return;
         show(nothing, false);
         out.show(problem);
       } finally {
@@ -149,14 +149,14 @@ export function listing({ caption, columns, empty, read }) {
   };
 }
 
-// done says that something has worked, beside what was pressed and to those who hear the page.
-export function done() {
-  const element = h("p", { class: "done" });
+// statusLine reports a success beside the control and to screen readers.
+export function statusLine() {
+  const element = h("p", { class: "status-line" });
   show(element, false);
   return {
     element,
     clear: () => show(element, false),
-    say(sentence) {
+    show(sentence) {
       text(element, sentence);
       show(element, true);
       announce(sentence);

@@ -1,18 +1,18 @@
-// A plot that moves with time, by uPlot. It draws when the browser draws, not while nobody looks, and by the colours of
-// the page.
+// A plot that follows time, drawn by uPlot. It is redrawn in animation frames, so not while the page is hidden, and uses
+// the colours of the page.
 
 import { attr, h, show, text } from "../lib/dom.js";
 import { clockTime, number, t } from "../lib/i18n.js";
 import uPlot from "../vendor/uPlot.esm.js";
 
 const HEIGHT = 190;
-const LEAST = 60; // seconds that the axis shows at least
+const MIN_SPAN = 60; // seconds; the shortest time axis
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const round = (n) => (n == null ? "–" : number(Math.round(n * 10) / 10));
 
-// plot makes one of {name, series, counts, stacked, dots} (figures.js). show(seconds) draws it, end() takes it away.
+// plot creates a plot of {name, series, counts, stacked, dots} (figures.js): show(seconds) draws, end() removes it.
 export function plot({ name, series, counts, stacked, dots }) {
   const canvas = h("div", { class: "canvas", role: "img", "aria-label": t(`plot.${name}`) });
   const values = series.map(() => h("b", {}));
@@ -22,23 +22,23 @@ export function plot({ name, series, counts, stacked, dots }) {
     canvas);
   let chart = null;
   let seconds = [];
-  let planned = 0;
+  let frame = 0;
 
-  // legend writes the values: those under the mouse, else the last.
+  // legend shows the values under the pointer, or the last ones.
   function legend() {
     const at = seconds[chart?.cursor.idx ?? seconds.length - 1];
     series.forEach((s, i) => text(values[i], at ? round(s.value(at)) : "–"));
   }
 
-  // say tells those who do not see the picture what is in it.
-  function say() {
+  // describe sets the accessible name: the plot's figures in words.
+  function describe() {
     const each = series.map((s) => [s, counts ? seconds.reduce((sum, second) => sum + s.value(second), 0) : s.value(seconds.at(-1))]);
-    if (stacked) each.forEach(([, n], i) => show(values[i].parentElement, n > 0)); // seven names, of which few are needed
+    if (stacked) each.forEach(([, n], i) => show(values[i].parentElement, n > 0)); // most of the series are usually empty
     const figures = each.filter(([, n]) => !counts || n > 0).map(([s, n]) => `${t(`series.${s.name}`)} ${round(n)}`).join(", ");
     attr(canvas, "aria-label", t(counts ? "plot.sums" : "plot.last", { title: t(`plot.${name}`), figures: figures || "0" }));
   }
 
-  // data is what uPlot draws. What is stacked is drawn from the sum of all down, each over the one before.
+  // data returns the columns for uPlot. Stacked series are drawn from the total down, each over the previous one.
   function data() {
     const columns = series.map((s) => seconds.map(s.value));
     if (stacked) {
@@ -53,14 +53,14 @@ export function plot({ name, series, counts, stacked, dots }) {
     const lines = series.map((_, i) => {
       const stroke = color(`--s${i + 1}`);
       if (stacked) return { stroke, fill: stroke, width: 1, points: { show: false } };
-      const first = i === 0; // lines that lie upon each other are told apart: an area, and dashes over it
+      const first = i === 0; // overlapping lines stay distinguishable: an area below dashes
       return { stroke, width: 2, fill: first && series.length > 1 ? `${stroke}2b` : undefined, dash: first ? undefined : [6, 4], points: { show: dots, size: 4 } };
     });
     return {
       width: Math.max(200, canvas.clientWidth), height: HEIGHT, legend: { show: false },
       series: [{}, ...(stacked ? lines.reverse() : lines)],
       scales: {
-        x: { range: (_, min, max) => [Math.min(min, max - LEAST), max] },
+        x: { range: (_, min, max) => [Math.min(min, max - MIN_SPAN), max] },
         y: { range: (_, min, max) => [0, Math.max(1, max ?? 0) * 1.08] },
       },
       axes: [
@@ -73,39 +73,39 @@ export function plot({ name, series, counts, stacked, dots }) {
   }
 
   function draw() {
-    planned = 0;
+    frame = 0;
     if (seconds.length === 0 || canvas.clientWidth === 0) return;
     if (chart) chart.setData(data());
     else chart = new uPlot(options(), data(), canvas);
     legend();
-    say();
+    describe();
   }
 
-  const plan = () => {
-    if (!planned) planned = requestAnimationFrame(draw);
+  const schedule = () => {
+    if (!frame) frame = requestAnimationFrame(draw);
   };
-  const anew = () => {
+  const redraw = () => {
     chart?.destroy();
     chart = null;
-    plan();
+    schedule();
   };
   const size = new ResizeObserver(() => {
     if (chart && canvas.clientWidth > 0) chart.setSize({ width: canvas.clientWidth, height: HEIGHT });
-    else plan();
+    else schedule();
   });
   size.observe(canvas);
-  dark.addEventListener("change", anew);
+  dark.addEventListener("change", redraw);
 
   return {
     element,
     show(all) {
       seconds = all;
-      plan();
+      schedule();
     },
     end() {
-      cancelAnimationFrame(planned);
+      cancelAnimationFrame(frame);
       size.disconnect();
-      dark.removeEventListener("change", anew);
+      dark.removeEventListener("change", redraw);
       chart?.destroy();
     },
   };

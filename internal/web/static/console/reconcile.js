@@ -1,21 +1,21 @@
-// What differs between the database, the gate and the queue, and repairing what can be repaired.
+// Drift between the database, Redis and the queue, and its repair.
 
 import { getMine } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
 import { h, show, text } from "../lib/dom.js";
 import { number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
-import { button, chip, head, section, table, trouble } from "./parts.js";
+import { button, chip, errorBox, head, section, table } from "./parts.js";
 
-const NAMED = 5; // orders of a finding that are listed
+const LISTED = 5; // orders per finding
 
 // mount shows the report.
 export function mount(root) {
   const post = intents();
-  const out = trouble();
+  const out = errorBox();
   const summary = h("p", { class: "summary", role: "status" }, t("loading"));
   const reports = h("div", { class: "reports" });
-  const look = button({ name: "refresh", label: t("reconcile.look"), out }, async () => render(await getMine("/admin/reconcile"), false));
+  const refresh = button({ name: "refresh", label: t("reconcile.refresh"), out }, async () => render(await getMine("/admin/reconcile"), false));
   const repair = button({ name: "apply", kind: "primary", label: t("reconcile.apply"), out }, async () => {
     if (await confirm(t("reconcile.sure"), t("reconcile.apply"))) render(await post("/admin/reconcile", {}), true);
   });
@@ -47,17 +47,17 @@ export function mount(root) {
       rows.element, h("a", { href: `/console/sales/${r.voucher_id}`, class: "link" }, t("reconcile.see")));
   }
 
-  const orders = (f) => f.orders.slice(0, NAMED).flatMap((o) => [h("a", { href: `/console/orders/${o.order_id}` }, o.order_id), " "])
-    .concat(f.orders.length > NAMED ? t("reconcile.more", { n: number(f.orders.length - NAMED) }) : []);
+  const orders = (f) => f.orders.slice(0, LISTED).flatMap((o) => [h("a", { href: `/console/orders/${o.order_id}` }, o.order_id), " "])
+    .concat(f.orders.length > LISTED ? t("reconcile.more", { n: number(f.orders.length - LISTED) }) : []);
 
   function state(f) {
-    const word = f.repaired ? "done" : f.repairable ? "can" : "yours";
+    const word = f.repaired ? "done" : f.repairable ? "repairable" : "manual";
     return chip(t(`reconcile.is.${word}`), f.repaired ? "good" : "bad");
   }
 
   show(repair, false);
   root.replaceChildren(head(t("reconcile.title"), h("p", {}, t("reconcile.lead"))),
-    h("div", { class: "bar" }, look, repair), out.element, summary, reports, h("p", { class: "note" }, t("reconcile.meaning")));
-  look.click();
+    h("div", { class: "bar" }, refresh, repair), out.element, summary, reports, h("p", { class: "note" }, t("reconcile.meaning")));
+  refresh.click();
   return () => {};
 }

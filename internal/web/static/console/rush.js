@@ -1,4 +1,4 @@
-// A rush: a demo sale, and a crowd that the server sends to itself.
+// The load simulation (rush): a demo sale and simulated buyers, run by the server.
 
 import { announce } from "../lib/announce.js";
 import { deleteMine, getMine } from "../lib/api.js";
@@ -7,34 +7,34 @@ import { has, number, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form } from "./form.js";
 import { panel } from "./panel.js";
-import { button, chip, chipped, factList, head, section, trouble } from "./parts.js";
+import { button, chip, errorBox, factList, head, section, setChip } from "./parts.js";
 import { verdicts } from "./verdicts.js";
 
-const LOOK = 700; // while one is running
-const CALM = 4_000;
-const NO_DEMO = "Only in demo mode"; // the title of the Problem: its code is that of everything that is forbidden
+const POLL = 700; // ms, while a rush is running
+const IDLE_POLL = 4_000;
+const NO_DEMO = "Only in demo mode"; // title of the Problem; its code, "forbidden", has other causes as well
 const BUYERS = 5_000;
 const STOCK = 10_000;
 
-const one = (n) => (n == null ? "" : number(Math.round(n * 10) / 10));
+const oneDecimal = (n) => (n == null ? "" : number(Math.round(n * 10) / 10));
 
-// mount shows the form, the last rush, and its sale.
+// mount shows the form, the last rush and the panel of its sale.
 export function mount(root) {
   const post = intents();
-  const out = trouble();
+  const out = errorBox();
   const state = chip("");
   const progress = h("progress", { "aria-label": t("rush.progress") });
   const list = factList();
   const detail = h("p", { class: "note" });
-  const judged = verdicts();
+  const results = verdicts();
   const link = h("a", { class: "link" }, t("rush.sale"));
   const stop = button({ name: "stop", label: t("rush.stop"), out }, async () => {
     await deleteMine("/admin/rush");
-    await look();
+    await poll();
   });
-  const last = section(t("rush.last"), h("div", { class: "head" }, h("p", { class: "sub" }, link), state), progress, list.element, detail, judged.element,
+  const last = section(t("rush.last"), h("div", { class: "head" }, h("p", { class: "sub" }, link), state), progress, list.element, detail, results.element,
     h("div", { class: "actions" }, stop));
-  const place = h("div", {});
+  const panelPlace = h("div", {});
   const start = form({
     name: "rush", label: t("rush.start"),
     fields: [
@@ -46,15 +46,15 @@ export function mount(root) {
   let live = null;
   let shown = "";
   let was = "";
-  let gone = false;
+  let unmounted = false;
   let timer = 0;
 
   function render(r) {
-    if (gone) return;
+    if (unmounted) return;
     const running = r.state === "running";
     show(last, r.state !== "idle");
     attr(last, "data-rush", r.state);
-    chipped(state, t(`rush.is.${r.state}`), { running: "on_sale", done: "good", failed: "bad" }[r.state]);
+    setChip(state, t(`rush.is.${r.state}`), { running: "on_sale", done: "good", failed: "bad" }[r.state]);
     attr(link, "href", r.voucher_id && `/console/sales/${r.voucher_id}`);
     show(link, r.voucher_id);
     attr(progress, "max", r.buyers || 1);
@@ -62,58 +62,58 @@ export function mount(root) {
     list.set([
       { id: "answered", name: t("rush.answered"), value: t("rush.of", { n: number(r.answered ?? 0), all: number(r.buyers ?? 0) }) },
       { id: "orders", name: t("rush.orders"), value: t("rush.of", { n: number(r.orders ?? 0), all: number(r.stock ?? 0) }) },
-      { id: "took", name: t("rush.took"), value: r.took_ms ? one(r.took_ms / 1000) : "" },
-      { id: "p50", name: t("live.p50"), value: one(r.p50_ms) }, { id: "p99", name: t("live.p99"), value: one(r.p99_ms) },
+      { id: "took", name: t("rush.took"), value: r.took_ms ? oneDecimal(r.took_ms / 1000) : "" },
+      { id: "p50", name: t("live.p50"), value: oneDecimal(r.p50_ms) }, { id: "p99", name: t("live.p99"), value: oneDecimal(r.p99_ms) },
       ...Object.entries(r.outcomes ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
         .map(([code, n]) => ({ id: code, name: has(`series.${code}`) ? t(`series.${code}`) : code, value: number(n) })),
     ]);
     text(detail, r.detail ?? "");
-    judged.set(r.verdicts ?? []);
+    results.set(r.verdicts ?? []);
     show(stop, running);
-    if (r.voucher_id && r.voucher_id !== "0") follow(r.voucher_id);
+    if (r.voucher_id && r.voucher_id !== "0") showSale(r.voucher_id);
     if (was && was !== r.state) announce(t(`rush.is.${r.state}`));
     was = r.state;
-    plan(running ? LOOK : CALM);
+    schedule(running ? POLL : IDLE_POLL);
   }
 
-  function follow(id) {
+  function showSale(id) {
     if (id === shown) return;
     shown = id;
     live?.end();
     live = panel(id);
-    place.replaceChildren(live.element);
+    panelPlace.replaceChildren(live.element);
   }
 
-  function plan(pause) {
+  function schedule(pause) {
     clearTimeout(timer);
-    if (!gone) timer = setTimeout(() => (document.hidden ? plan(pause) : look()), pause);
+    if (!unmounted) timer = setTimeout(() => (document.hidden ? schedule(pause) : poll()), pause);
   }
 
-  async function look() {
+  async function poll() {
     try {
       render(await getMine("/admin/rush"));
       out.clear();
     } catch (problem) {
       if (!problem.code) throw problem;
-      if (gone) return;
-      if (problem.code === "forbidden") return refused(problem);
+      if (unmounted) return;
+      if (problem.code === "forbidden") return showForbidden(problem);
       out.show(problem);
-      plan(CALM);
+      schedule(IDLE_POLL);
     }
   }
 
-  // refused: this server sends no crowds to itself, or who asks is an admin no more.
-  function refused(problem) {
-    const why = problem.title === NO_DEMO ? h("p", { class: "empty", "data-nodemo": true }, t("rush.noDemo")) : h("p", { class: "empty", "data-gate": true }, t("gate.buyer"));
+  // showForbidden replaces the page: the server is not a demo, or the user is no longer an admin.
+  function showForbidden(problem) {
+    const why = problem.title === NO_DEMO ? h("p", { class: "empty", "data-nodemo": true }, t("rush.noDemo")) : h("p", { class: "empty", "data-gate": true }, t("access.buyer"));
     live?.end();
     root.replaceChildren(head(t("rush.title")), why, h("p", { class: "note" }, problem.detail ?? ""));
   }
 
   show(last, false);
-  root.replaceChildren(head(t("rush.title"), h("p", {}, t("rush.lead"))), section(t("rush.new"), start.element), out.element, last, place);
-  look();
+  root.replaceChildren(head(t("rush.title"), h("p", {}, t("rush.lead"))), section(t("rush.new"), start.element), out.element, last, panelPlace);
+  poll();
   return () => {
-    gone = true;
+    unmounted = true;
     clearTimeout(timer);
     live?.end();
   };

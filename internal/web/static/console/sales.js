@@ -1,4 +1,4 @@
-// The list of sales, and making one.
+// The list of sales, and the form of a new one.
 
 import { getMine } from "../lib/api.js";
 import { h, newID } from "../lib/dom.js";
@@ -6,14 +6,14 @@ import { go } from "../lib/frame.js";
 import { money, number, stamp, t, zone } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form, localTime } from "./form.js";
-import { another, chip, head, listing, section } from "./parts.js";
+import { chip, confirmAnother, head, listing, section } from "./parts.js";
 
 const states = ["on_sale", "upcoming", "sold_out", "ended", "off"];
 
-// stateOf is what a chip says of a voucher, and its kind: one that was taken off says so.
+// stateOf returns the text and kind of a voucher's chip: its status if it is unpublished or expired, else its state.
 export const stateOf = (v) => (v.status === "on" ? [t(`state.${v.state}`), v.state] : [t(`voucher.${v.status}`), "ended"]);
 
-// list shows the sales, of one state or all.
+// list shows the sales of one state, or all.
 export function list(root) {
   const chosen = new URLSearchParams(location.search).get("state") ?? "";
   const id = newID("state");
@@ -39,14 +39,14 @@ export function list(root) {
       h("a", { href: "/console/new", class: "button primary" }, t("sales.new"))),
     all.element);
   all.load();
-  const seen = () => document.hidden || all.load();
-  document.addEventListener("visibilitychange", seen);
-  return () => document.removeEventListener("visibilitychange", seen);
+  const onVisible = () => document.hidden || all.load();
+  document.addEventListener("visibilitychange", onVisible);
+  return () => document.removeEventListener("visibilitychange", onVisible);
 }
 
-const MOST_UNITS = 1_000_000_000;
+const MAX_UNITS = 1_000_000_000;
 
-// fields are those of a voucher. `v` is the one that is changed, and null for a new one.
+// fields returns the form fields of a voucher; `v` is the voucher to change, or null for a new one.
 export function fields(v, currency) {
   const own = (name) => v?.[name] ?? "";
   const sale = !v || v.type === "seckill";
@@ -56,11 +56,11 @@ export function fields(v, currency) {
     { name: "title", kind: "text", required: true, max: 255 },
     { name: "sub_title", kind: "text", max: 255, empty: "" },
     { name: "rules", kind: "area", max: 1024, empty: "" },
-    { name: "shop_id", kind: "id", required: true, note: t("voucher.shopNote") },
+    { name: "shop_id", kind: "id", required: true },
     !v && { name: "currency", kind: "text", required: true, max: 3, value: "CNY", note: t("voucher.currencyNote") },
     { name: "pay_value", kind: "amount", required: true, currency },
-    { name: "actual_value", kind: "amount", required: true, currency, note: t("voucher.worthNote") },
-    !v && { name: "stock", kind: "whole", required: true, min: 0, max: MOST_UNITS },
+    { name: "actual_value", kind: "amount", required: true, currency, note: t("voucher.faceValueNote") },
+    !v && { name: "stock", kind: "whole", required: true, min: 0, max: MAX_UNITS },
     sale && { name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: v ? v.limit_per_user : 1 },
     sale && { name: "begin_at", kind: "time", required: true, note, value: at("begin_at", 1) },
     sale && { name: "end_at", kind: "time", required: true, note, value: at("end_at", 3) },
@@ -68,8 +68,8 @@ export function fields(v, currency) {
   return all.filter(Boolean).map((f) => ({ label: t(`voucher.${f.name}`), value: own(f.name), ...f }));
 }
 
-// fits holds the fields of a voucher against each other.
-export function fits(values, form) {
+// validate checks a voucher's fields against each other.
+export function validate(values, form) {
   const errors = {};
   const [begin, end] = ["begin_at", "end_at"].map((name) => form.value(name));
   if (begin !== undefined && new Date(end) <= new Date(begin)) errors.end_at = t("form.order");
@@ -81,14 +81,14 @@ export function fits(values, form) {
 export function make(root) {
   const post = intents({ lasting: true });
   const f = form({
-    name: "make", label: t("sales.make"), fields: fields(null, () => f.value("currency")), check: fits,
+    name: "make", label: t("sales.publish"), fields: fields(null, () => f.value("currency")), check: validate,
     work: async (values) => {
-      if (!(await another(post, "/admin/vouchers", values, (open) => open.title))) return;
-      const made = await post("/admin/vouchers", values);
+      if (!(await confirmAnother(post, "/admin/vouchers", values, (open) => open.title))) return;
+      const created = await post("/admin/vouchers", values);
       f.clear();
-      go(`/console/sales/${made.id}`);
+      go(`/console/sales/${created.id}`);
     },
   });
-  root.replaceChildren(head(t("sales.new"), h("a", { href: "/console", class: "link" }, t("sales.back"))), section(t("sales.what"), f.element));
+  root.replaceChildren(head(t("sales.new"), h("a", { href: "/console", class: "link" }, t("sales.back"))), section(t("sales.details"), f.element));
   return () => {};
 }

@@ -1,4 +1,4 @@
-// The promises of a sale and whether they hold: a mark and a word each, not only a colour.
+// The invariants of a sale and their results, each with a sign and a word besides its colour.
 
 import { announce } from "../lib/announce.js";
 import { attr, h, text } from "../lib/dom.js";
@@ -9,10 +9,11 @@ const signs = { holds: "✓", broken: "✕", unknown: "?" };
 const empty = () => h("li", {}, h("span", { class: "sign", "aria-hidden": "true" }),
   h("div", {}, h("strong", {}), " ", h("span", { class: "word" }), h("p", { class: "note" }), h("p", { class: "detail", lang: "en" })));
 
-// verdicts is a list of {id, title, ok, detail}; ok is null where it could not be checked. A verdict that changes is said.
+// verdicts shows a list of {id, title, ok, detail}; ok is null for an invariant that could not be checked. A changed result
+// is announced.
 export function verdicts() {
-  const element = h("ul", { class: "promises" });
-  const said = new Map();
+  const element = h("ul", { class: "invariants" });
+  const announced = new Map();
   return {
     element,
     set(all) {
@@ -20,16 +21,16 @@ export function verdicts() {
       all.forEach((v, i) => {
         const li = element.children[i];
         const word = v.ok === null ? "unknown" : v.ok ? "holds" : "broken";
-        const name = has(`promise.${v.id}`) ? t(`promise.${v.id}`) : v.title;
+        const name = has(`invariant.${v.id}`) ? t(`invariant.${v.id}`) : v.title;
         attr(li, "data-invariant", v.id);
         attr(li, "data-ok", word);
         text(li.querySelector(".sign"), signs[word]);
         text(li.querySelector("strong"), `${v.id} ${name}`);
-        text(li.querySelector(".word"), t(`promise.${word}`));
-        text(li.querySelector(".note"), has(`promise.${v.id}.means`) ? t(`promise.${v.id}.means`) : "");
+        text(li.querySelector(".word"), t(`invariant.${word}`));
+        text(li.querySelector(".note"), has(`invariant.${v.id}.means`) ? t(`invariant.${v.id}.means`) : "");
         text(li.querySelector(".detail"), v.detail ?? "");
-        if (said.has(v.id) && said.get(v.id) !== word) announce(`${name}: ${t(`promise.${word}`)}`);
-        said.set(v.id, word);
+        if (announced.has(v.id) && announced.get(v.id) !== word) announce(`${name}: ${t(`invariant.${word}`)}`);
+        announced.set(v.id, word);
       });
     },
   };

@@ -1,4 +1,4 @@
-// The API's documentation: Swagger UI over this server's own document. It asks nobody else: no validator, no CDN.
+// The API documentation: Swagger UI over this server's own document. No request goes to another server.
 
 const ui = SwaggerUIBundle({
   url: "/api/v1/openapi.json",
@@ -6,7 +6,7 @@ const ui = SwaggerUIBundle({
   presets: [SwaggerUIBundle.presets.apis],
   layout: "BaseLayout",
   validatorUrl: null,
-  queryConfigEnabled: false, // an address must not be able to show somebody else's document here
+  queryConfigEnabled: false, // no ?url= parameter: a link must not show another server's document here
   deepLinking: true,
   tryItOutEnabled: true,
   displayRequestDuration: true,

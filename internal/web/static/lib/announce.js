@@ -1,8 +1,8 @@
-// What has happened, for those who hear the page. There is one region: several would talk at once.
+// Announcements for screen readers. The page has a single live region: several would speak at the same time.
 
 import { text } from "./dom.js";
 
-// announce says a sentence when the reader has a pause.
+// announce puts a sentence into the page's polite live region. An empty sentence changes nothing.
 export function announce(sentence) {
   if (sentence) text(document.getElementById("live"), sentence);
 }

@@ -1,14 +1,14 @@
-// The way to the server: tokens, time-outs, errors. Every failure is a Problem with a code, also one that never reached
-// the server.
+// The API client: tokens, timeouts, errors. Every failure is thrown as a Problem with a code, even one without an answer
+// from the server.
 
 import { observeDate } from "./clock.js";
 import { session } from "./session.js";
 
 const BASE = "/api/v1";
-const PATIENCE = 10_000; // the server answers within 5 s, whatever is broken
+const TIMEOUT = 10_000; // the server answers within 5 s, even if a dependency is down
 
-// Problem is an answer that says no (RFC 9457). `code` is one of the API's, or "network" where there was no answer;
-// `errors` are {field, detail} of a request that is not valid.
+// Problem is an error response of the API (RFC 9457). `code` is one of the API's codes, or "network" if there was no
+// answer. `errors` lists the invalid fields of a request as {field, detail}.
 export class Problem extends Error {
   constructor(fields) {
     super(`${fields.code}: ${fields.detail ?? fields.title ?? ""}`);
@@ -16,7 +16,7 @@ export class Problem extends Error {
   }
 }
 
-// Codes of answers that are not from our server but from a proxy before it, which knows no codes.
+// codeOf derives the code of an error response from its status, for responses of a proxy in front of the server.
 const codeOf = (status) => (status === 429 ? "rate_limited" : status >= 502 && status <= 504 ? "unavailable" : "internal");
 
 async function problemOf(response) {
@@ -24,7 +24,7 @@ async function problemOf(response) {
   try {
     body = await response.json();
   } catch {
-    // not ours
+    // the body is not JSON: a proxy answered
   }
   return new Problem({
     code: body.code ?? codeOf(response.status), title: body.title, detail: body.detail, status: response.status,
@@ -33,15 +33,16 @@ async function problemOf(response) {
   });
 }
 
-// send asks once. Options: body (JSON), key (Idempotency-Key), token, headers, signal, and patience in milliseconds for
-// the whole answer; of a `stream` for its beginning. It returns the Response of a success, which is here as a whole,
-// unless it is a stream. Its `got` is when it began, by performance.now().
-export async function send(method, path, { body, key, token, headers, signal, patience = PATIENCE, keepalive, stream } = {}) {
+// send makes one request and returns the Response of a success, with its body already read unless `stream` is set.
+// Options: body (sent as JSON), key (Idempotency-Key), token, headers, signal, and timeout in ms, which bounds the whole
+// answer, or the arrival of its headers if `stream` is set. `got` of the Response is the time at which its headers arrived
+// (performance.now()).
+export async function send(method, path, { body, key, token, headers, signal, timeout = TIMEOUT, keepalive, stream } = {}) {
   const abort = new AbortController();
   const stop = () => abort.abort();
   signal?.addEventListener("abort", stop);
   if (signal?.aborted) stop();
-  const timer = setTimeout(stop, patience);
+  const timer = setTimeout(stop, timeout);
   const all = new Headers(headers);
   if (token) all.set("Authorization", `Bearer ${token}`);
   if (key) all.set("Idempotency-Key", key);
@@ -66,29 +67,29 @@ export async function send(method, path, { body, key, token, headers, signal, pa
   }
 }
 
-// asUser is send with the visitor's access token; one that has expired is renewed once. Without a session the Problem
-// is "unauthenticated". Nothing is sent in the name of anybody but the user `as`, if that is given: the session may have
-// become another's while a token was waited for. Then the Problem is "other_user".
+// asUser is send with the visitor's access token. An expired token is renewed once. Problems of its own:
+// "unauthenticated" without a session, and "other_user" if `as` is given and the session belongs to another user by the
+// time the token is available. In the latter case nothing is sent.
 export async function asUser(method, path, { as, ...options } = {}) {
   let token = "";
-  const ask = async () => {
+  const attempt = async () => {
     token = await session.token();
     if (as && session.user()?.id !== as) throw new Problem({ code: "other_user" });
     return send(method, path, { ...options, token });
   };
   try {
-    return await ask();
+    return await attempt();
   } catch (problem) {
     if (problem.code === "token_expired") {
       await session.renew();
-      return ask();
+      return attempt();
     }
-    if (problem.code === "unauthenticated") session.over(token);
+    if (problem.code === "unauthenticated") session.expired(token);
     throw problem;
   }
 }
 
-// json reads the body of an answer. One that cannot be read is a Problem, too.
+// json returns the body of a response, or null for 204. An unreadable body is the Problem "network".
 export async function json(response) {
   try {
     return response.status === 204 ? null : await response.json();
@@ -103,8 +104,8 @@ export const postMine = async (path, options) => json(await asUser("POST", path,
 export const patchMine = async (path, options) => json(await asUser("PATCH", path, options));
 export const deleteMine = async (path, options) => json(await asUser("DELETE", path, options));
 
-// newKey makes the name of an intent: a purchase that is sent again under the same key is the same purchase.
-// (crypto.randomUUID is not there on a page that came without TLS from another machine.)
+// newKey returns a random Idempotency-Key. Repeating a request under the same key never repeats its effect.
+// (crypto.randomUUID does not exist on pages that are served without TLS from another host.)
 export function newKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
 }

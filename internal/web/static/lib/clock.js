@@ -1,43 +1,45 @@
-// The server's clock, as well as it can be known from here. Sales begin by it; the clock of a phone may be minutes off,
-// and may be set while the page is open, so it is not even asked for the time in between.
+// An estimate of the server's clock, by which sales begin and end. The device's clock may be minutes off and may be set
+// while the page is open, so time between two answers is measured with performance.now().
 
 const KEEP = 8;
-const SLACK = 100; // more than clocks drift apart between two answers
-const DATE_SLACK = 1000;
-let samples = []; // {offset, rtt} in milliseconds; offset is to performance.now()
-let coarse = null; // the same from a Date header, which has whole seconds: for want of something better
+const SLACK = 100; // ms; more than the two clocks drift apart between two answers
+const DATE_SLACK = 1000; // ms; a Date header has whole seconds
+let samples = []; // {offset, rtt} in ms; offset is server time minus performance.now()
+let coarse = null; // the same from a Date header, used while there are no samples
 
-// observe takes a time that the server told in an answer. The question left at `sent` and the answer was here at `got`,
-// by performance.now(): the server looked at its clock somewhere between them.
+// observe records a server time from a response body. The request was sent at `sent` and the response arrived at `got`
+// (performance.now()): the server read its clock between the two.
 export function observe(serverTime, sent, got) {
   const at = Date.parse(serverTime);
   if (Number.isNaN(at)) return;
   const fresh = { offset: at - (sent + got) / 2, rtt: got - sent };
-  believe(fresh, SLACK);
+  dropContradicted(fresh, SLACK);
   samples.push(fresh);
   if (samples.length > KEEP) samples.shift();
 }
 
-// observeDate takes the Date header of an answer.
+// observeDate records the Date header of a response.
 export function observeDate(date, sent, got) {
   const at = Date.parse(date);
   if (Number.isNaN(at)) return;
   coarse = { offset: at + 500 - (sent + got) / 2, rtt: got - sent };
-  believe(coarse, DATE_SLACK);
+  dropContradicted(coarse, DATE_SLACK);
 }
 
-// believe drops what cannot be true if the newest answer is: the device slept, and performance.now() has missed it.
-function believe(fresh, slack) {
+// dropContradicted removes the samples that are impossible if the newest one is right. That happens when the device has
+// slept and performance.now() did not advance.
+function dropContradicted(fresh, slack) {
   samples = samples.filter((s) => Math.abs(s.offset - fresh.offset) <= (s.rtt + fresh.rtt) / 2 + slack);
 }
 
-// forget drops what was observed: after a sleep of the device, performance.now() has missed it on some systems.
+// forget removes all samples but the last. It is called when the page becomes visible: on some systems performance.now()
+// does not advance while the device sleeps.
 export function forget() {
   samples = samples.slice(-1);
 }
 
-// now is the server's time in milliseconds since 1970. The quickest of the last answers is the one to believe: it is
-// wrong by half of its round trip at most.
+// now returns the server's time in ms since 1970. It uses the sample with the shortest round trip, whose error is at most
+// half of that round trip.
 export function now() {
   let best = samples[0] ?? coarse;
   if (!best) return Date.now();

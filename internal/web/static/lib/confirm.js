@@ -1,9 +1,9 @@
-// A question before something that cannot be taken back.
+// A confirmation dialog for actions that cannot be undone.
 
 import { h, newID } from "./dom.js";
 import { t } from "./i18n.js";
 
-// confirm asks, and returns whether the answer was yes.
+// confirm shows a question and resolves to true if the button labelled `yes` was pressed.
 export function confirm(question, yes) {
   return new Promise((resolve) => {
     const id = newID("confirm");

@@ -1,8 +1,8 @@
-// Elements without markup: text goes in as text, so that nothing a merchant or a buyer wrote can become an element. The
-// Content-Security-Policy (require-trusted-types-for) makes innerHTML throw, should somebody try.
+// Element construction without markup. Text is inserted as text, so input of merchants and buyers can never become an
+// element. The Content-Security-Policy (require-trusted-types-for) makes any assignment to innerHTML throw.
 
-// h makes an element. Properties that begin with "on" are listeners, `class` and everything else are attributes; those
-// that are null, undefined or false are left out. Children are nodes or text, or lists of them.
+// h creates an element. Properties that begin with "on" are event listeners, all others are attributes; null, undefined
+// and false are left out. Children are nodes, strings, or arrays of them.
 export function h(tag, props, ...children) {
   const el = document.createElement(tag);
   for (const [name, value] of Object.entries(props ?? {})) {
@@ -15,7 +15,7 @@ export function h(tag, props, ...children) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// svg makes an element of a picture.
+// svg creates an SVG element.
 export function svg(tag, attributes, ...children) {
   const el = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes ?? {})) el.setAttribute(name, value);
@@ -23,25 +23,26 @@ export function svg(tag, attributes, ...children) {
   return el;
 }
 
-// attr sets an attribute, or takes it away. What is so already is not touched: screen readers speak of changes.
+// attr sets an attribute; null, undefined and false remove it. An unchanged value is not written again, because screen
+// readers announce changes.
 export function attr(el, name, value) {
   if (value == null || value === false) el.removeAttribute(name);
   else if (el.getAttribute(name) !== String(value)) el.setAttribute(name, value === true ? "" : value);
 }
 
-// text sets the text of an element, if it is another one.
+// text sets the text of an element if it differs.
 export function text(el, value) {
   if (el.textContent !== value) el.textContent = value;
 }
 
-// show hides an element or shows it.
+// show sets the visibility of an element.
 export function show(el, visible) {
   if (el.hidden === Boolean(visible)) el.hidden = !visible;
 }
 
 let ids = 0;
 
-// newID returns an id for an element that another one refers to.
+// newID returns a unique id, for references between elements.
 export function newID(what) {
   return `${what}-${++ids}`;
 }

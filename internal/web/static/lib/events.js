@@ -1,4 +1,7 @@
-// topic is something that others want to hear of. `on` returns the function that ends it.
+// Events within the page, and waiting.
+
+// topic creates an event source. on(listener) subscribes and returns the function that unsubscribes; emit calls all
+// listeners.
 export function topic() {
   const listeners = new Set();
   return {
@@ -6,13 +9,13 @@ export function topic() {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    tell(...news) {
-      for (const listener of [...listeners]) listener(...news);
+    emit(...args) {
+      for (const listener of [...listeners]) listener(...args);
     },
   };
 }
 
-// sleep waits, and ends early (without an error) when the signal says so.
+// sleep resolves after ms milliseconds, or earlier (without an error) when the signal is aborted.
 export function sleep(ms, signal) {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
@@ -26,8 +29,8 @@ export function sleep(ms, signal) {
   });
 }
 
-// backoff is the pause before the n-th repetition (from 0): doubled each time, with half of it left to chance, so that
-// ten thousand pages which failed together do not come back together.
+// backoff returns the pause in ms before the n-th retry (from 0): exponential from `first` up to `most`, half of it
+// random, so that thousands of pages that failed together do not retry together.
 export function backoff(n, first, most) {
   const full = Math.min(most, first * 2 ** n);
   return full / 2 + (Math.random() * full) / 2;

@@ -1,5 +1,5 @@
-// What is around a page: its header, its links, who is logged in, the language; and which page is shown. Pages of one
-// frame follow each other without being loaded, for the access token lives in memory.
+// The frame around a page: header, navigation, login state, language, and the router. Pages of one frame are shown
+// without a page load, because the access token is kept in memory only.
 
 import { attr, h, show, text } from "./dom.js";
 import { explain } from "./explain.js";
@@ -10,7 +10,7 @@ import { session } from "./session.js";
 const { t } = i18n;
 const root = document.getElementById("page");
 const nav = document.getElementById("nav");
-const who = document.getElementById("who");
+const account = document.getElementById("account");
 let pages = [];
 let links = () => [];
 let foot = () => "";
@@ -24,24 +24,24 @@ function decode(part) {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // it names nothing, whatever it is
+    return part; // malformed, so it matches no resource
   }
 }
 
-// open shows the page of the address.
+// open shows the page for the current address. `moved` means that the address has changed.
 function open(moved) {
   unmount();
   const page = here();
   unmount = page.mount(root, ...(page.path.exec(location.pathname) ?? []).slice(1).map(decode));
   document.title = `${t(page.title)} · ${t("brand")}`;
-  mark();
+  markCurrent();
   if (!moved) return;
   scrollTo(0, 0);
   root.querySelector("h1").focus({ preventScroll: true });
 }
 
-// go shows another page of the frame, and returns whether there is one at this path. What the address must not tell is in
-// its state.
+// go navigates to a page of this frame and returns false if the path belongs to none. Data that must not appear in the
+// URL goes into `state`.
 export function go(path, state = null) {
   const to = new URL(path, location.href);
   if (!find(to.pathname)) return false;
@@ -50,8 +50,8 @@ export function go(path, state = null) {
   return true;
 }
 
-// again shows the page anew, because who may see it has changed.
-export const again = () => open(false);
+// reload shows the current page again, after a change of the session.
+export const reload = () => open(false);
 
 function onClick(event) {
   const link = event.target.closest?.("a[href^='/']");
@@ -59,8 +59,8 @@ function onClick(event) {
   if (go(link.href)) event.preventDefault();
 }
 
-// mark says which of the links is where we are.
-function mark() {
+// markCurrent marks the navigation link of the current page.
+function markCurrent() {
   for (const link of nav.querySelectorAll("a")) attr(link, "aria-current", link.getAttribute("href") === here().nav ? "page" : null);
 }
 
@@ -68,45 +68,45 @@ async function logout() {
   try {
     await session.logout();
   } catch (problem) {
-    text(who.querySelector("output"), explain(problem));
+    text(account.querySelector("output"), explain(problem));
   }
 }
 
-// write fills the frame in.
-function write() {
+// render fills in the frame's texts and controls.
+function render() {
   text(document.getElementById("brand"), t("brand"));
   text(document.getElementById("skip"), t("skip"));
   text(document.getElementById("foot"), foot());
   attr(nav, "aria-label", t("nav"));
   const user = session.user();
   nav.replaceChildren(...links(user).map(([href, key]) => h("a", { href }, t(key))));
-  mark();
+  markCurrent();
   const other = Object.keys(i18n.languages).find((l) => l !== i18n.language());
-  const tongue = h("button", { type: "button", class: "quiet", "data-do": "language", lang: other === "zh" ? "zh-CN" : other, onclick: () => i18n.speak(other) }, i18n.languages[other]);
+  const switchLanguage = h("button", { type: "button", class: "quiet", "data-do": "language", lang: other === "zh" ? "zh-CN" : other, onclick: () => i18n.choose(other) }, i18n.languages[other]);
   const phone = user ? user.phone.replace(/^(.*)(....)(....)$/, "$1····$3") : "";
   const button = (name, press) => h("button", { type: "button", class: "quiet", "data-do": name, onclick: press }, t(name));
-  who.replaceChildren(h("output", {}), tongue, ...(user
+  account.replaceChildren(h("output", {}), switchLanguage, ...(user
     ? [h("span", { class: "phone" }, h("span", { class: "sr" }, t("login.as"), " "), phone), button("logout", logout)]
     : [button("login", () => login())]));
-  show(who, true);
+  show(account, true);
 }
 
-// start fills the frame in and shows the page of the address. Options: `texts`; `pages`, which are {path, title, mount,
-// nav}: a regular expression whose groups are given to mount, the key of the title, what shows the page in an element and
-// returns what takes it away again, and which of the links it belongs to; `links(user)` to [path, key of the text];
-// `foot()`. The session is not taken up yet.
+// start renders the frame and shows the page for the current address. Options: `texts`; `pages` as {path, title, mount,
+// nav}; `links(user)`, which returns [path, text key] pairs; `foot()`. The groups of the regular expression `path` are
+// arguments of mount(root, ...), which shows the page and returns the function that removes it. `title` is a text key,
+// `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
 export function start(options) {
   ({ pages, links, foot } = options);
   i18n.use(options.texts);
   document.addEventListener("click", onClick);
   addEventListener("popstate", () => open(true));
-  write();
+  render();
   open(false);
-  session.on(write);
+  session.on(render);
   i18n.onLanguage(() => {
-    const spoken = who.contains(document.activeElement);
-    write();
+    const focused = account.contains(document.activeElement);
+    render();
     open(false);
-    if (spoken) who.querySelector("button").focus();
+    if (focused) account.querySelector("button").focus();
   });
 }

@@ -1,4 +1,4 @@
-// Texts in the visitor's language: that of the browser, or the one that was chosen, which is remembered.
+// Texts, numbers and times in the visitor's language: the one chosen on the page, which is remembered, or the browser's.
 
 import { topic } from "./events.js";
 
@@ -7,35 +7,33 @@ const changes = topic();
 let dictionaries = {};
 let current = "en";
 
-// languages that there are texts in, by their code.
+// languages maps the available languages to their names.
 export const languages = { en: "English", zh: "中文" };
 
-// use begins with these texts: {en: {key: text}, zh: {...}}.
+// use installs texts, as {en: {key: text}, zh: {...}}, and selects the initial language.
 export function use(texts) {
   dictionaries = texts;
-  const wishes = [remembered(), ...(navigator.languages ?? [navigator.language])];
-  choose(wishes.map((w) => (w ?? "").slice(0, 2).toLowerCase()).find((w) => w in texts) ?? "en", false);
+  const preferred = [remembered(), ...(navigator.languages ?? [navigator.language])];
+  select(preferred.map((l) => (l ?? "").slice(0, 2).toLowerCase()).find((l) => l in texts) ?? "en");
 }
 
-// speak changes the language and remembers it.
-export function speak(language) {
-  choose(language, true);
+// choose changes the language and remembers it.
+export function choose(language) {
+  select(language);
+  try {
+    localStorage.setItem(REMEMBERED, language);
+  } catch {
+    // without storage the choice lasts until the next page load
+  }
+  changes.emit();
 }
 
 export const language = () => current;
 export const onLanguage = changes.on;
 
-function choose(language, remember) {
+function select(language) {
   current = language;
   document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
-  if (remember) {
-    try {
-      localStorage.setItem(REMEMBERED, language);
-    } catch {
-      // no storage, no memory
-    }
-    changes.tell();
-  }
 }
 
 function remembered() {
@@ -46,10 +44,10 @@ function remembered() {
   }
 }
 
-// has says whether there is a text.
+// has reports whether a text exists for a key.
 export const has = (key) => key in dictionaries[current];
 
-// t is the text of a key, with {name} replaced by values.
+// t returns the text for a key, with each {name} replaced by its value. An unknown key is an error.
 export function t(key, values = {}) {
   const text = dictionaries[current][key];
   if (text === undefined) throw new Error(`no text for ${key} in ${current}`);
@@ -58,7 +56,7 @@ export function t(key, values = {}) {
 
 const locale = () => (current === "zh" ? "zh-CN" : (navigator.languages ?? []).find((l) => l.startsWith("en")) ?? "en-GB");
 
-// money writes an amount in the smallest unit of its currency.
+// money formats an amount, given in the smallest unit of its currency.
 export function money(amount, currency) {
   const options = { style: "currency", currency, currencyDisplay: "narrowSymbol" };
   const unit = 10 ** digits(currency);
@@ -68,39 +66,39 @@ export function money(amount, currency) {
 
 export const number = (n) => new Intl.NumberFormat(locale()).format(n);
 
-// moment writes a time of the server's in the visitor's zone.
+// moment formats a server time in the visitor's time zone, without the year.
 export function moment(time) {
   return new Intl.DateTimeFormat(locale(), {
     month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
   }).format(typeof time === "string" ? new Date(time) : time);
 }
 
-// stamp is moment with the year, for what may be long ago.
+// stamp formats a time with the year.
 export function stamp(time) {
   return new Intl.DateTimeFormat(locale(), {
     year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
   }).format(new Date(time));
 }
 
-// clockTime is only the time of day.
+// clockTime formats the time of day.
 export function clockTime(time) {
   return new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(time);
 }
 
-// zone is the visitor's time zone, by its name and its distance to UTC at a moment.
+// zone returns the visitor's time zone as its name and its offset from UTC.
 export function zone(at = new Date()) {
   const format = new Intl.DateTimeFormat("en-GB", { timeZoneName: "longOffset" });
   const offset = format.formatToParts(at).find((p) => p.type === "timeZoneName").value.replace("GMT", "UTC");
   return `${format.resolvedOptions().timeZone} (${offset})`;
 }
 
-// digits is how many decimals an amount of a currency has. It throws a RangeError for what is no code at all.
+// digits returns the number of decimals of a currency. It throws a RangeError for an invalid currency code.
 export function digits(currency) {
   return new Intl.NumberFormat("en", { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
 }
 
-// left writes a time to come, rounded up, so that zero is never shown before its moment: 01:00:05, 2 d 03:00:05; and
-// 59:05 where a short form will do.
+// left formats a remaining time in ms, rounded up so that zero never appears early: 01:00:05, 2 d 03:00:05. `short`
+// leaves out the hours below one hour: 59:05.
 export function left(ms, short = false) {
   const all = Math.max(0, Math.ceil(ms / 1000));
   const two = (n) => String(n).padStart(2, "0");

@@ -1,18 +1,18 @@
-// What is to be done once, however often it is pressed and whatever the network does to it.
+// Actions that take effect at most once, however often they are pressed and whatever happens on the network.
 
 import { newKey, postMine } from "./api.js";
 import { attr } from "./dom.js";
 import { session } from "./session.js";
 
-// Codes after which nobody knows whether it was done; and those of answers that are given before the key is looked at, and
-// so tell nothing of what was asked under it before.
+// Problems after which the outcome of a request is unknown; and problems that are returned before the server reads the
+// key, so they say nothing about an earlier request under the same key.
 const unknown = ["network", "internal", "unavailable", "order_in_progress"];
 const early = ["unauthenticated", "token_expired", "forbidden", "rate_limited", "overloaded"];
 
 const STORED = "seckill.open";
-const LASTS = 23 * 3_600_000; // the server remembers a key for a day
+const LIFETIME = 23 * 3_600_000; // ms; the server keeps a key for a day
 
-// stored is what was asked for and has no answer yet, {body, key, user, at} by its path.
+// stored holds the unanswered requests of this tab by path, as {body, key, user, at}.
 const stored = load();
 
 function load() {
@@ -27,13 +27,13 @@ function save() {
   try {
     sessionStorage.setItem(STORED, JSON.stringify(stored));
   } catch {
-    // without storage it lasts as long as the page
+    // without storage it is lost with the page
   }
 }
 
-// intents returns a way to POST that names each intent by an Idempotency-Key. The same thing asked for again gets the key
-// that it had for as long as its outcome is unknown: then the Problem is `open`, and post.open(path) is the body.
-// post.same says whether this is that thing. With `lasting` a reload of the page is no end of it.
+// intents returns a function post(path, body) that sends each intent with an Idempotency-Key. While the outcome of a
+// request is unknown, an equal request reuses its key; a Problem then has `open` set, post.open(path) returns the body of
+// that request and post.same(path, body) reports whether a body equals it. `lasting` keeps this across page reloads.
 export function intents({ lasting = false } = {}) {
   const all = lasting ? stored : {};
   const keep = (path, intent) => {
@@ -43,22 +43,22 @@ export function intents({ lasting = false } = {}) {
   const openAt = (path) => (all[path]?.user === session.user()?.id ? all[path] : undefined); // a key belongs to its user
   const same = (path, body) => {
     const open = openAt(path);
-    return open !== undefined && Date.now() - open.at < LASTS && JSON.stringify(open.body) === JSON.stringify(body);
+    return open !== undefined && Date.now() - open.at < LIFETIME && JSON.stringify(open.body) === JSON.stringify(body);
   };
   const post = async (path, body) => {
     const again = same(path, body);
     const mine = again ? openAt(path) : { body, key: newKey(), user: session.user()?.id, at: Date.now() };
     keep(path, mine);
-    const settle = () => {
+    const close = () => {
       if (all[path] === mine) keep(path, undefined);
     };
     try {
       const answer = await postMine(path, { key: mine.key, body });
-      settle();
+      close();
       return answer;
     } catch (problem) {
       problem.open = unknown.includes(problem.code) || (again && early.includes(problem.code));
-      if (!problem.open) settle();
+      if (!problem.open) close();
       throw problem;
     }
   };
@@ -67,22 +67,22 @@ export function intents({ lasting = false } = {}) {
   return post;
 }
 
-// once makes a listener that works while `button` says so; what is pressed meanwhile does nothing. Problems are shown by
-// `trouble`, which has clear() and show(problem).
-export function once(button, trouble, work) {
+// singleFlight returns an event listener that ignores events while its last call of work() is still running; the button
+// shows that state. Problems are shown by `errorBox`, which has clear() and show(problem).
+export function singleFlight(button, errorBox, work) {
   let working = false;
   return async (event) => {
     event?.preventDefault();
     if (working || button.getAttribute("aria-disabled") === "true") return;
     working = true;
-    trouble.clear();
+    errorBox.clear();
     attr(button, "aria-disabled", "true");
     attr(button, "data-busy", true);
     try {
       await work();
     } catch (problem) {
       if (!problem.code) throw problem;
-      trouble.show(problem);
+      errorBox.show(problem);
     } finally {
       working = false;
       attr(button, "aria-disabled", null);

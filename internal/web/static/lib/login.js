@@ -1,4 +1,4 @@
-// Logging in by a code on the phone, in a dialog, so that what the visitor was about to do goes on afterwards.
+// The login dialog: a phone number, then the code sent to it. The visitor's action continues afterwards.
 
 import { attr, h, newID, show, text } from "./dom.js";
 import { explain } from "./explain.js";
@@ -7,13 +7,13 @@ import { session } from "./session.js";
 
 let open = null;
 
-// login asks the visitor to log in. It returns whether he did; all who ask meanwhile share the dialog.
+// login opens the dialog and resolves to whether the visitor has logged in. Concurrent calls share one dialog.
 export function login() {
-  open ??= ask().finally(() => (open = null));
+  open ??= openDialog().finally(() => (open = null));
   return open;
 }
 
-function ask() {
+function openDialog() {
   return new Promise((resolve) => {
     const ids = { title: newID("login"), phone: newID("phone"), code: newID("code"), note: newID("note"), error: newID("error") };
     const phone = h("input", {
@@ -63,16 +63,16 @@ function ask() {
         await what();
       } catch (problem) {
         fail(problem);
-        if (problem.code === "rate_limited") sent = true; // perhaps before a reload: that code still works
-        if (problem.retryAfter > 0) cool(problem.retryAfter);
+        if (problem.code === "rate_limited") sent = true; // a code sent before a reload is still valid
+        if (problem.retryAfter > 0) countDown(problem.retryAfter);
       } finally {
         working = false;
         render();
       }
     }
 
-    // cool counts down to when another code may be asked for.
-    function cool(ms) {
+    // countDown blocks the resend button for ms milliseconds and shows the remaining time on it.
+    function countDown(ms) {
       const until = performance.now() + ms;
       clearInterval(ticking);
       const tick = () => {
@@ -92,7 +92,7 @@ function ask() {
         render();
         text(note, demo ? t("login.demo", { code: demo }) : t("login.sent"));
         if (demo) code.value = demo;
-        cool(60_000);
+        countDown(60_000);
         code.focus();
       });
     }
@@ -123,7 +123,7 @@ function ask() {
 
     render();
     document.body.append(dialog);
-    dialog.showModal(); // and gives the focus back when it closes
+    dialog.showModal(); // restores the focus when it closes
     phone.focus();
   });
 }

@@ -1,64 +1,66 @@
-// Who the visitor is. The access token is in memory only. The refresh token is in a cookie that no script can read
-// (X-Refresh-Token: cookie); what a script may know is that there is one, or every first visit would begin with an error.
+// The visitor's session. The access token is kept in memory only. The refresh token is in an HttpOnly cookie
+// (X-Refresh-Token: cookie). A flag in localStorage says that a session exists, so a first visit makes no failing request.
 //
-// Tabs share the session: one that logs in, renews or logs out tells the others. One of them renews at a time; should
-// two do it all the same (no Web Locks without TLS), the server is patient with a cookie that it has just replaced.
+// Tabs share the session: a tab that logs in, renews or logs out sends a message to the others. One tab renews at a time.
+// Without Web Locks (pages without TLS) two tabs may renew at once; the server accepts the replaced cookie once more.
 
 import { asUser, Problem, send, json } from "./api.js";
 import { backoff, sleep, topic } from "./events.js";
 
 const HINT = "seckill.session";
 const BY_COOKIE = { "X-Refresh-Token": "cookie" };
-const EARLY = 60_000; // renewed before the end, so that no purchase has to wait for it
-// The server takes a cookie that it has replaced for some 10 s more: an answer that is lost has to be asked for again in
-// that time.
-const PATIENCE = 4_000;
-const TRIES = 3;
-const RETRY = 5_000; // after a renewal that failed
+const EARLY = 60_000; // renewed this long before it expires, so that a purchase does not wait for a renewal
+// The server accepts a refresh cookie that it has replaced for another 2 minutes, and answers with the same successor, so
+// a renewal whose answer was lost can be repeated. The attempts of one renewal end within 13 s. A failed renewal is
+// repeated after 5 to 10 s, several times within the 2 minutes.
+const TIMEOUT = 4_000;
+const ATTEMPTS = 3;
+const RETRY_PAUSE = 5_000; // doubled at most
 
 const changes = topic();
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("seckill.session") : null;
 let user = null;
 let token = "";
-let until = 0; // by performance.now()
+let expires = 0; // performance.now()
 let renewing = null;
 let timer = 0;
 
+// hint sets the flag that a session exists, or returns it if called without a value.
 function hint(value) {
   try {
     if (value === undefined) return localStorage.getItem(HINT) === "1";
     if (value) localStorage.setItem(HINT, "1");
     else localStorage.removeItem(HINT);
   } catch {
-    // without storage a reload logs out
+    // without storage a reload ends the session
   }
   return false;
 }
 
-function adopt(login, tell) {
+function adopt(login, broadcast) {
   const before = user?.id;
   ({ access_token: token, user } = login);
-  until = performance.now() + login.expires_in * 1000;
-  arm(Math.max(1000, login.expires_in * 1000 - EARLY));
-  if (tell) channel?.postMessage({ login });
-  if (user.id !== before) changes.tell(user);
+  expires = performance.now() + login.expires_in * 1000;
+  scheduleRenewal(Math.max(1000, login.expires_in * 1000 - EARLY));
+  if (broadcast) channel?.postMessage({ login });
+  if (user.id !== before) changes.emit(user);
 }
 
-function arm(pause) {
+function scheduleRenewal(pause) {
   clearTimeout(timer);
   timer = setTimeout(() => session.renew().catch(() => {}), pause);
 }
 
-function drop(tell) {
+function drop(broadcast) {
   clearTimeout(timer);
   token = "";
-  if (tell) {
+  if (broadcast) {
     hint(false);
     channel?.postMessage({ logout: true });
   }
   if (user) {
     user = null;
-    changes.tell(null);
+    changes.emit(null);
   }
 }
 
@@ -67,17 +69,17 @@ channel?.addEventListener("message", ({ data }) => {
   if (data.logout) drop(false);
 });
 
-const alone = (work) => (navigator.locks ? navigator.locks.request("seckill.session", work) : work());
+const exclusive = (work) => (navigator.locks ? navigator.locks.request("seckill.session", work) : work());
 
-// exchange gets a new access token for the cookie.
+// exchange exchanges the cookie for a new access token.
 async function exchange() {
-  for (let tries = 1; ; tries++) {
+  for (let attempt = 1; ; attempt++) {
     try {
-      // keepalive: the answer brings the next cookie, also to a page that is being left.
-      return await json(await send("POST", "/auth/refresh", { headers: BY_COOKIE, keepalive: true, patience: PATIENCE }));
+      // keepalive: the answer sets the next cookie even if the page is being left.
+      return await json(await send("POST", "/auth/refresh", { headers: BY_COOKIE, keepalive: true, timeout: TIMEOUT }));
     } catch (problem) {
-      if (problem.code !== "network" || tries === TRIES) throw problem;
-      await sleep(backoff(tries, 100, 500));
+      if (problem.code !== "network" || attempt === ATTEMPTS) throw problem;
+      await sleep(backoff(attempt, 100, 500));
     }
   }
 }
@@ -85,27 +87,27 @@ async function exchange() {
 async function renew() {
   const stale = token;
   try {
-    await alone(async () => {
-      if (token && token !== stale) return; // another tab was quicker
+    await exclusive(async () => {
+      if (token && token !== stale) return; // another tab has renewed it
       const login = await exchange();
-      if (token !== stale) return; // somebody has logged in meanwhile
+      if (token !== stale) return; // a login has replaced the session meanwhile
       hint(true);
       adopt(login, true);
     });
   } catch (problem) {
-    if (token !== stale) return; // what is over is the session before
+    if (token !== stale) return; // the failure concerns a session that was replaced
     if (problem.status === 401) drop(true);
-    else if (token) arm(Math.max(problem.retryAfter, RETRY * (1 + Math.random())));
+    else if (token) scheduleRenewal(Math.max(problem.retryAfter, RETRY_PAUSE * (1 + Math.random())));
     throw problem;
   }
 }
 
 export const session = {
   user: () => user,
-  // on calls back when another visitor, or none, is logged in.
+  // on subscribes to logins and logouts; the listener receives the new user, or null.
   on: changes.on,
 
-  // start takes up the session of the cookie, if there should be one. While the server cannot be asked it tries again.
+  // start restores the session of the cookie, if one is expected. It retries until the server answers.
   async start() {
     for (let failures = 0; hint() && !token; failures++) {
       try {
@@ -116,37 +118,37 @@ export const session = {
     }
   },
 
-  // pending says that there should be a session, which is not taken up yet.
+  // pending reports whether a session is expected that start has not restored yet.
   pending: () => !token && hint(),
 
-  // token is an access token that is good for now. Problems: unauthenticated, network and what the server says.
+  // token returns a valid access token. Problems: "unauthenticated", "network" and those of POST /auth/refresh.
   async token() {
     if (!token && !hint()) throw new Problem({ code: "unauthenticated", status: 401 });
-    if (!token || performance.now() > until) await session.renew();
+    if (!token || performance.now() > expires) await session.renew();
     return token;
   },
 
-  // renew gets a new access token; all who ask meanwhile wait for the same one.
+  // renew requests a new access token. Concurrent calls share one request.
   renew() {
     renewing ??= renew().finally(() => (renewing = null));
     return renewing;
   },
 
-  // sendCode asks for a login code, and returns it where the server is a demo.
+  // sendCode has a login code sent to the phone. It returns the code if the server is a demo, else "".
   async sendCode(phone) {
     const response = await send("POST", "/auth/code", { body: { phone } });
     return response.headers.get("X-Demo-Code") ?? "";
   },
 
   async login(phone, code) {
-    await alone(async () => {
+    await exclusive(async () => {
       const login = await json(await send("POST", "/auth/login", { body: { phone, code }, headers: BY_COOKIE }));
       hint(true);
       adopt(login, true);
     });
   },
 
-  // logout ends the session on the server. If that cannot be reached, nothing has happened.
+  // logout ends the session on the server. If the server cannot be reached, the session stays.
   async logout() {
     try {
       await asUser("POST", "/auth/logout", { headers: BY_COOKIE });
@@ -156,8 +158,8 @@ export const session = {
     drop(true);
   },
 
-  // over is for who hears that the session of a token has ended.
-  over(of) {
-    if (of === token) drop(true);
+  // expired ends the session in this browser if the token that the server rejected is the current one.
+  expired(rejected) {
+    if (rejected === token) drop(true);
   },
 };

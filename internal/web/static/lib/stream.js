@@ -3,17 +3,18 @@
 import { asUser, Problem } from "./api.js";
 import { backoff, sleep } from "./events.js";
 
-const SILENCE = 40_000; // the server says something each 15 s
+const SILENCE = 40_000; // ms without data; the server sends a comment every 15 s
 const FIRST = 500;
 const MOST = 15_000;
-const SPREAD = 3_000; // a server that goes away breaks all its streams at once: they do not come back at once
+const SPREAD = 3_000; // a server that stops breaks all its streams at once: the clients return spread over this time
 
-// follow calls onEvent({event, id, data}) for each event until the server says that there will be no more (204, 404),
-// `done(event)` says so, or the signal ends it. A connection that breaks, or stays silent, is opened again, after what
-// was seen last. onProblem is told what the server says instead of events, and null when it sends events again.
+// follow calls onEvent({event, id, data}) for each event of a stream. It returns when the server ends the stream (204,
+// 404), rejects the session (401), when `done(event)` is true, or when the signal is aborted. A broken or silent
+// connection is reopened with the Last-Event-ID. onProblem receives the Problem of a failed request, and null when events
+// arrive again.
 export async function follow(path, { signal, lastID = "", onEvent, onProblem, done }) {
   for (let failures = 0; !signal.aborted; failures++) {
-    let told = 0;
+    let retryAfter = 0;
     const cut = new AbortController();
     const stop = () => cut.abort();
     signal.addEventListener("abort", stop);
@@ -23,7 +24,7 @@ export async function follow(path, { signal, lastID = "", onEvent, onProblem, do
       if (response.status === 204) return;
       onProblem?.(null);
       for await (const event of events(response.body, stop)) {
-        failures = 0; // it works: the next pause is a short one
+        failures = 0; // the next pause is short again
         if (event.id) lastID = event.id;
         if (event.data !== "") onEvent(event);
         if (done?.(event)) return;
@@ -33,17 +34,17 @@ export async function follow(path, { signal, lastID = "", onEvent, onProblem, do
       if (!(err instanceof Problem)) throw err;
       onProblem?.(err);
       if (err.status === 404 || err.status === 401) return;
-      told = err.retryAfter;
+      retryAfter = err.retryAfter;
     } finally {
       signal.removeEventListener("abort", stop);
       cut.abort();
     }
-    await nextTry(told + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, MOST)), signal);
+    await pauseOrOnline(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, MOST)), signal);
   }
 }
 
-// nextTry waits, but not longer than until the network is back.
-async function nextTry(pause, signal) {
+// pauseOrOnline waits, at most until the network is back.
+async function pauseOrOnline(pause, signal) {
   const wake = new AbortController();
   const up = () => wake.abort();
   addEventListener("online", up, { once: true });
@@ -53,8 +54,8 @@ async function nextTry(pause, signal) {
   signal.removeEventListener("abort", up);
 }
 
-// events reads a body as https://html.spec.whatwg.org/multipage/server-sent-events.html says, as far as our server uses
-// it. A connection that ends without saying so ends the sequence; `stop` cuts one that has fallen silent.
+// events parses a body by https://html.spec.whatwg.org/multipage/server-sent-events.html, as far as our server uses it.
+// A broken connection ends the sequence. `stop` is called after SILENCE and has to abort the request.
 async function* events(body, stop) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let timer = setTimeout(stop, SILENCE);

@@ -1,6 +1,6 @@
-// A purchase, from the press to the order. One press is one intent with one Idempotency-Key; while it is under way
-// further presses do nothing, and whatever gets in between (a lost connection, a server with too much to do), the same
-// key is sent again, so that an intent can become one order at most.
+// Purchases, from pressing the button to the order. One press is one intent with one Idempotency-Key. Further presses are
+// ignored while it is running, and every retry (lost connection, overloaded server) uses the same key, so an intent leads
+// to one order at most.
 
 import { newKey, postMine } from "../lib/api.js";
 import { backoff, sleep, topic } from "../lib/events.js";
@@ -9,32 +9,33 @@ import { session } from "../lib/session.js";
 import * as mine from "./mine.js";
 import * as sales from "./sales.js";
 
-const FIRST = 600;
+const FIRST = 600; // ms
 const MOST = 8_000;
-const TRIES = 20; // some two minutes
-const PATIENCE = 8_000;
-const LONG = 180_000; // after so long a press has been forgotten: nothing is bought any more without another
-const SPREAD = 2_000; // a server that has too much to do has told thousands to come back after the same second
-const EARLY = 5; // tries while the server's clock has not reached the beginning
+const RETRIES = 20; // about two minutes
+const TIMEOUT = 8_000;
+const EXPIRY = 180_000; // a press older than this buys nothing: the visitor may have forgotten it
+const SPREAD = 2_000; // an overloaded server sends the same Retry-After to thousands of clients: spread their retries
+const EARLY_RETRIES = 5; // while the server's clock has not reached the start of the sale
 
-// Codes after which the same request is worth repeating. "internal" is among them because its outcome is not known.
-const again = ["network", "rate_limited", "overloaded", "unavailable", "order_in_progress", "internal"];
+// Codes after which the same request is repeated. "internal" is one of them because its outcome is unknown.
+const retryable = ["network", "rate_limited", "overloaded", "unavailable", "order_in_progress", "internal"];
 
 const purchases = new Map();
 const changes = topic();
 
 export const onChange = changes.on;
 
-// purchase is what is going on with a voucher: {is}, which is
-//   idle     nothing
-//   buying   the server was asked
-//   waiting  it could not answer (`why`): asked again by itself `at`, by performance.now()
-//   queued   accepted; `order` tells what becomes of it
-//   bought   there is an order: `order`; `already` says that it was there before
-//   refused  it will not be, for `problem`, heard at `since` by performance.now(); `open` says that the outcome is unknown: the next press asks again
+// purchase returns the state of a voucher's purchase as {is, ...}:
+//   idle     no purchase
+//   buying   a request is running
+//   waiting  a request failed with `why` and is repeated at `at` (performance.now())
+//   queued   accepted; `order` is the id of the queued order
+//   bought   `order` is the id of the order; `already` is set if it existed before
+//   refused  `problem` is the reason, `since` its time (performance.now()); `open` is set if the outcome is unknown and
+//            the next press repeats the request
 export const purchase = (voucherID) => purchases.get(voucherID)?.state ?? { is: "idle" };
 
-// press buys a unit. It returns when the outcome is known, or known to be unknown.
+// press buys one unit. It returns when the outcome is known, or unknown with all retries used up.
 export async function press(voucherID) {
   let p = purchases.get(voucherID);
   if (p?.running) return;
@@ -45,33 +46,33 @@ export async function press(voucherID) {
   } finally {
     p.running = false;
     if (["buying", "waiting"].includes(p.state.is)) p.state = { is: "idle" };
-    if (p.user !== session.user()?.id) purchases.delete(voucherID); // the next visitor knows nothing of it
-    changes.tell(voucherID);
+    if (p.user !== session.user()?.id) purchases.delete(voucherID); // not visible to the next user
+    changes.emit(voucherID);
   }
 }
 
 async function run(voucherID, p) {
-  const become = (state) => {
+  const setState = (state) => {
     p.state = state;
-    changes.tell(voucherID);
+    changes.emit(voucherID);
   };
-  let pressed = Date.now(); // goes on while the device sleeps
-  const late = () => Date.now() - pressed > LONG;
-  const user = (p.user = await buyer(become, late));
+  let pressed = Date.now(); // unlike performance.now() it advances while the device sleeps
+  const expired = () => Date.now() - pressed > EXPIRY;
+  const user = (p.user = await buyer(setState, expired));
   if (!user) return;
-  if (late()) pressed = Date.now(); // he has just logged in
+  if (expired()) pressed = Date.now(); // the login took long, but it has just ended
   let early = 0;
   for (let failures = 0; session.user()?.id === user; ) {
-    become({ is: "buying", tries: failures });
+    setState({ is: "buying", tries: failures });
     try {
-      const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keys.of(user, voucherID), patience: PATIENCE });
+      const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keys.of(user, voucherID), timeout: TIMEOUT });
       keys.forget(user, voucherID);
-      if (session.user()?.id === user) accepted(voucherID, answer, become);
+      if (session.user()?.id === user) accepted(voucherID, answer, setState);
       return;
     } catch (problem) {
       if (problem.code === "other_user") return;
       if (problem.code === "unauthenticated") {
-        become({ is: "idle" });
+        setState({ is: "idle" });
         if (!(await login())) return;
         pressed = Date.now();
         continue;
@@ -79,45 +80,46 @@ async function run(voucherID, p) {
       if (problem.code === "duplicate_order") {
         keys.forget(user, voucherID);
         if (session.user()?.id !== user) return;
-        become({ is: "bought", order: problem.orderId, already: true });
+        setState({ is: "bought", order: problem.orderId, already: true });
         mine.fetchOne(problem.orderId).catch(() => {});
         return;
       }
-      const repeat = again.includes(problem.code);
-      if (!repeat) keys.forget(user, voucherID); // a refusal is remembered under its key
-      if (problem.code === "sale_not_started" && early++ < EARLY) {
-        await sleep(150 + Math.random() * 150); // our idea of its clock is a little fast
+      const repeat = retryable.includes(problem.code);
+      if (!repeat) keys.forget(user, voucherID); // the server stores a rejection under its key
+      if (problem.code === "sale_not_started" && early++ < EARLY_RETRIES) {
+        await sleep(150 + Math.random() * 150); // the estimate of the server's clock is slightly fast
         continue;
       }
-      if (!repeat || ++failures > TRIES) {
-        refuse(voucherID, problem, become, repeat);
+      if (!repeat || ++failures > RETRIES) {
+        reject(voucherID, problem, setState, repeat);
         return;
       }
-      await wait(problem, failures, become);
-      if (late()) {
-        refuse(voucherID, problem, become, true);
+      await pauseBeforeRetry(problem, failures, setState);
+      if (expired()) {
+        reject(voucherID, problem, setState, true);
         return;
       }
     }
   }
 }
 
-// buyer is who buys: whose session it is, though it may not have been taken up yet, or who logs in now; else undefined.
-async function buyer(become, late) {
+// buyer returns the id of the buying user: of the current session, of one that is still being restored, or of a login made
+// now. It returns undefined if there is none.
+async function buyer(setState, expired) {
   for (let failures = 0; !session.user(); ) {
-    if (session.pending()) become({ is: "buying", tries: failures });
+    if (session.pending()) setState({ is: "buying", tries: failures });
     try {
       await session.token();
     } catch (problem) {
       if (problem.status === 401) {
-        become({ is: "idle" });
+        setState({ is: "idle" });
         if (!(await login())) return undefined;
         continue;
       }
-      if (again.includes(problem.code) && ++failures <= TRIES) await wait(problem, failures, become);
+      if (retryable.includes(problem.code) && ++failures <= RETRIES) await pauseBeforeRetry(problem, failures, setState);
       else failures = Infinity;
-      if (failures === Infinity || late()) {
-        become({ is: "refused", problem, since: performance.now() });
+      if (failures === Infinity || expired()) {
+        setState({ is: "refused", problem, since: performance.now() });
         return undefined;
       }
     }
@@ -125,8 +127,8 @@ async function buyer(become, late) {
   return session.user().id;
 }
 
-// keys are those of the intents whose outcome is open, by user and voucher. They outlive a reload, so that the next press
-// still means the same purchase.
+// keys holds the Idempotency-Keys of intents with an unknown outcome, by user and voucher. They are kept across reloads,
+// so the next press repeats the same purchase.
 const keys = {
   known: new Map(),
   of(user, voucherID) {
@@ -136,7 +138,7 @@ const keys = {
       key ??= sessionStorage.getItem(name) ?? newKey();
       sessionStorage.setItem(name, key);
     } catch {
-      key ??= newKey(); // without storage it lives as long as the page
+      key ??= newKey(); // without storage it is lost with the page
     }
     this.known.set(name, key);
     return key;
@@ -147,58 +149,59 @@ const keys = {
     try {
       sessionStorage.removeItem(name);
     } catch {
-      // it was not there
+      // without storage there is nothing to remove
     }
   },
 };
 
-function refuse(voucherID, problem, become, open = false) {
+function reject(voucherID, problem, setState, open = false) {
   if (problem.code === "sold_out") sales.soldOut(voucherID);
-  become({ is: "refused", problem, open, since: performance.now() });
+  setState({ is: "refused", problem, open, since: performance.now() });
 }
 
-// wait pauses before the next try: as long as the server wants, and some more, for everybody was told the same.
-async function wait(problem, failures, become) {
+// pauseBeforeRetry waits for the server's Retry-After plus a backoff with a random part. It ends early when the network
+// is back or the user changes.
+async function pauseBeforeRetry(problem, failures, setState) {
   const pause = problem.retryAfter + backoff(failures - 1, FIRST, MOST) + (problem.status === 503 ? Math.random() * SPREAD : 0);
-  become({ is: "waiting", why: problem, at: performance.now() + pause });
+  setState({ is: "waiting", why: problem, at: performance.now() + pause });
   const wake = new AbortController();
   const up = () => wake.abort();
   if (problem.code === "network") addEventListener("online", up, { once: true });
-  const end = session.on(up); // it is not for the next visitor
+  const unsubscribe = session.on(up);
   await sleep(pause, wake.signal);
-  end();
+  unsubscribe();
   removeEventListener("online", up);
 }
 
-function accepted(voucherID, answer, become) {
+function accepted(voucherID, answer, setState) {
   if (answer.status !== "queued") {
     mine.put(answer);
-    become({ is: "bought", order: answer.id });
+    setState({ is: "bought", order: answer.id });
     return;
   }
   const now = new Date().toISOString();
   mine.put({
     id: answer.order_id, voucher_id: voucherID, user_id: session.user()?.id, status: "queued", created_at: now, expires_at: now,
   });
-  become({ is: "queued", order: answer.order_id });
+  setState({ is: "queued", order: answer.order_id });
 }
 
-// start follows the orders that are queued, and forgets everything when somebody else is logged in.
+// start updates purchases as their orders change, and drops them when another user logs in.
 export function start() {
   mine.onChange((order) => {
     if (!order || order.status === "queued") return;
     const p = purchases.get(order.voucher_id);
     if (p?.state.order !== order.id) return;
-    if (order.status === "failed") refuse(order.voucher_id, { code: order.reason || "internal" }, (state) => (p.state = state));
+    if (order.status === "failed") reject(order.voucher_id, { code: order.reason || "internal" }, (state) => (p.state = state));
     else if (!mine.active(order)) p.state = { is: "idle" };
     else p.state = { ...p.state, is: "bought" };
-    changes.tell(order.voucher_id);
+    changes.emit(order.voucher_id);
   });
   session.on((user) => {
     for (const [id, p] of purchases) {
       if (p.running || p.user === user?.id) continue;
       purchases.delete(id);
-      changes.tell(id);
+      changes.emit(id);
     }
   });
 }

@@ -1,4 +1,4 @@
-// The storefront: which pages there are.
+// The storefront: its pages and navigation.
 
 import * as frame from "../lib/frame.js";
 import { t } from "../lib/i18n.js";

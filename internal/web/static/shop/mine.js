@@ -1,7 +1,8 @@
-// The visitor's orders, and what is going on with them: one truth for all views of this tab, and news for the other tabs.
+// The visitor's orders and the actions running on them: one store for all views of this tab. Other tabs are notified of
+// changes.
 //
-// An order that is under way is watched by a stream. A browser opens six connections to a server, for all its tabs: so
-// a tab has two streams at most, none while nobody looks at it, and asks for the rest now and then.
+// An order with a pending change is watched through an event stream. Browsers allow six connections per server for all
+// tabs, so a tab opens at most two streams, none while it is hidden, and polls the remaining orders.
 
 import * as clock from "../lib/clock.js";
 import { getMine, newKey, postMine } from "../lib/api.js";
@@ -10,26 +11,26 @@ import { session } from "../lib/session.js";
 import { follow } from "../lib/stream.js";
 
 const MAX_STREAMS = 2;
-const LOOK = 5_000;
-const QUIET = 4; // orders that nothing is happening to may wait for months: they are asked for every so many looks
-const LOST = 5_000; // so long a queued order may be nowhere to be found: it is moving from one place to another
-const PAYING = 20_000; // how long a payment may be under way before the page asks what became of it
+const POLL = 5_000; // ms
+const IDLE_POLLS = 4; // idle orders may stay unchanged for months: they are read with every IDLE_POLLS-th poll
+const LOST = 5_000; // ms; a queued order may be missing this long while it moves from the queue to the database
+const PAYING = 20_000; // ms; a payment that takes longer is shown as not running
 
-// How far an order has come: it never goes back, so an answer that was overtaken by another changes nothing.
+// Statuses in the order in which they are reached. A status never goes back, so a stale answer is ignored.
 const progress = {
   queued: 0, pending_payment: 1, paid: 2, redeemed: 3, refunding: 3, cancelled: 4, refunded: 4, failed: 4,
 };
 
-// final are the statuses after which nothing happens; active ones hold a unit of the sale.
+// final reports whether an order will not change any more, active whether it holds a unit of the sale.
 export const final = (order) => ["redeemed", "cancelled", "refunded", "failed"].includes(order.status);
 export const active = (order) => !["cancelled", "refunded", "failed"].includes(order.status);
 
-// quiet are the orders that wait for their owner.
-const quiet = (o) => o.status === "paid" || (o.status === "pending_payment" && timeLeft(o) > 0);
+// idle reports whether an order changes only if its owner acts.
+const idle = (o) => o.status === "paid" || (o.status === "pending_payment" && timeLeft(o) > 0);
 
 const orders = new Map();
-const lost = new Map(); // by order: since when the server does not know it
-const busy = new Map(); // by order: {action, key, problem, since}
+const missing = new Map(); // by order: the time since which the server does not find it
+const busy = new Map(); // by order: {action, key, problem, since, submitted}
 const streams = new Map();
 const changes = topic();
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("seckill.orders") : null;
@@ -41,31 +42,31 @@ export const loadState = () => ({ state, problem });
 export const order = (id) => orders.get(id);
 export const doing = (id) => busy.get(id) ?? {};
 
-// list is all orders, the newest first. Ids grow, and are too large for numbers.
+// list returns all orders, newest first. Ids grow with time and exceed the range of exact numbers.
 export function list() {
   return [...orders.values()].sort((a, b) => b.id.length - a.id.length || (b.id < a.id ? -1 : 1));
 }
 
-// holding are the orders that hold units of a voucher.
+// holding returns the visitor's active orders of a voucher.
 export const holding = (voucherID) => list().filter((o) => o.voucher_id === voucherID && active(o));
 
-// put takes an order in, unless more is known of it already, or it is not the visitor's: an answer may come after he has
-// logged out. What the page itself has made of silence (`guessed`) gives way to whatever the server says.
-export function put(order, tell = true) {
+// put stores an order unless a later status is known. Orders of another user are ignored: an answer may arrive after a
+// logout. A status that the page has `guessed` is replaced by any answer of the server.
+export function put(order, notify = true) {
   if (order.user_id !== session.user()?.id) return;
   let known = orders.get(order.id);
   if (known?.guessed) known = { status: known.status };
   else if (known && progress[known.status] > progress[order.status]) return;
   orders.set(order.id, { ...known, ...order });
   if (known?.status !== order.status) {
-    if (tell) channel?.postMessage({ user: session.user()?.id });
-    if (known) busy.delete(order.id); // it has moved: whatever was under way is over
+    if (notify) channel?.postMessage({ user: session.user()?.id });
+    if (known) busy.delete(order.id); // its status has changed, so the action on it has ended
   }
-  changes.tell(order, known?.status);
-  arrange();
+  changes.emit(order, known?.status);
+  updateStreams();
 }
 
-// load reads the orders from the server; `more` adds the next page.
+// load reads the visitor's orders from the server; `more` appends the next page.
 let cursor = null;
 export const hasMore = () => cursor !== null;
 export async function load(more = false) {
@@ -83,86 +84,86 @@ export async function load(more = false) {
     problem = err;
     if (state === "loading") state = "failed";
   }
-  changes.tell();
+  changes.emit();
 }
 
-// fetchOne reads one order, which need not be on the pages that were loaded. One that was queued and is nowhere to be
-// found for a while has failed: the queue lost it.
+// fetchOne reads one order, which need not be on a loaded page. A queued order that stays missing for LOST is marked
+// failed: the queue has lost it.
 export async function fetchOne(id) {
   try {
     put(await getMine(`/orders/${encodeURIComponent(id)}`));
-    lost.delete(id);
+    missing.delete(id);
   } catch (err) {
     const known = order(id);
     if (err.status !== 404 || known?.status !== "queued") throw err;
-    if (!lost.has(id)) lost.set(id, performance.now());
-    if (performance.now() - lost.get(id) >= LOST) put({ ...known, status: "failed", reason: "internal", guessed: true });
+    if (!missing.has(id)) missing.set(id, performance.now());
+    if (performance.now() - missing.get(id) >= LOST) put({ ...known, status: "failed", reason: "internal", guessed: true });
   }
   return order(id);
 }
 
-// act pays, cancels or refunds. A second press while it runs does nothing. Only the first press of an intent makes a
-// key: when the answer was lost, the next press asks for the same thing again.
+// act pays, cancels or refunds an order. It does nothing while another action on the order is running. Repeating an
+// action whose answer was lost reuses its Idempotency-Key.
 export async function act(id, action) {
   const before = doing(id);
   if (before.action && !before.problem) return;
   const key = before.action === action ? before.key : newKey();
   const user = session.user()?.id;
   busy.set(id, { action, key, since: performance.now() });
-  changes.tell();
+  changes.emit();
   try {
     const answer = await postMine(`/orders/${id}/${action}`, { as: user, key, body: action === "pay" ? { provider: "sandbox" } : undefined });
     put(action === "pay" ? answer.order : answer);
     if (session.user()?.id !== user) return;
     if (action === "pay" && order(id)?.status === "pending_payment") {
-      busy.set(id, { action, key, asked: true, since: performance.now() }); // until the provider says so
-      arrange();
+      busy.set(id, { action, key, submitted: true, since: performance.now() }); // until the provider confirms
+      updateStreams();
     } else busy.delete(id);
   } catch (err) {
     if (session.user()?.id !== user) return;
     if (err.code === "invalid_state") {
-      busy.delete(id); // it has moved on: show where to
+      busy.delete(id); // the status has changed meanwhile: show the current one
       await fetchOne(id).catch(() => {});
       if (order(id)?.status === "pending_payment") busy.set(id, { action, problem: err });
     } else busy.set(id, { action, key, problem: err });
   }
-  changes.tell();
+  changes.emit();
 }
 
-// unpaid finds out about payments that have not come through: a provider may have said no.
-async function unpaid(id) {
+// checkPayment reads the payments of an order that is being paid, and reports a payment that the provider has rejected.
+async function checkPayment(id) {
   const was = doing(id);
   try {
     const payments = (await getMine(`/orders/${id}/payments`)).items;
     if (doing(id) !== was || order(id)?.status !== "pending_payment") return;
     if (payments.length > 0 && payments.every((p) => p.status === "failed")) {
       busy.set(id, { action: "pay", problem: { code: "payment_failed" } });
-      changes.tell();
-    } else if (performance.now() - was.since > PAYING) busy.delete(id), changes.tell();
+      changes.emit();
+    } else if (performance.now() - was.since > PAYING) busy.delete(id), changes.emit();
   } catch {
-    // asked again
+    // repeated with the next poll
   }
 }
 
 const lastIDs = new Map();
-let looked = ""; // the order that is looked at by itself
+let pinned = ""; // the order that the page shows alone
 
-// lookAt says which order the page is about; "" for none in particular.
-export function lookAt(id) {
-  looked = id;
-  arrange();
+// pin sets the order that the page shows alone; "" for none.
+export function pin(id) {
+  pinned = id;
+  updateStreams();
 }
 
-// wanted are the orders to watch: those of which the visitor waits to hear.
-function wanted() {
+// watched returns the ids of the orders to stream: those whose status is expected to change soon.
+function watched() {
   if (document.hidden || !session.user()) return [];
-  const rank = (o) => (o.id === looked || doing(o.id).asked ? 1 : { queued: 2, refunding: 3 }[o.status]);
+  const rank = (o) => (o.id === pinned || doing(o.id).submitted ? 1 : { queued: 2, refunding: 3 }[o.status]);
   return list().filter((o) => !final(o) && rank(o)).sort((a, b) => rank(a) - rank(b)).slice(0, MAX_STREAMS).map((o) => o.id);
 }
 
-// arrange opens and ends streams.
-function arrange() {
-  const ids = wanted();
+// updateStreams opens and closes streams as needed.
+function updateStreams() {
+  const ids = watched();
   for (const [id, abort] of streams) {
     if (!ids.includes(id)) {
       streams.delete(id);
@@ -181,46 +182,46 @@ function arrange() {
       },
       done: () => final(order(id) ?? { status: "failed" }),
     }).finally(() => {
-      if (streams.get(id) === abort) streams.delete(id); // the looks below go on
+      if (streams.get(id) === abort) streams.delete(id); // polling continues
     });
   }
 }
 
-// look asks for what no stream tells: orders beyond the two, payments that were refused, orders that should be closed.
-async function look(failures = 0, turn = 0) {
+// poll reads what no stream reports: orders beyond the two streams, rejected payments, orders that are due to be closed.
+async function poll(failures = 0, turn = 0) {
   if (!document.hidden && session.user()) {
-    for (const [id, { asked }] of busy) if (asked) await unpaid(id);
-    const unwatched = list().filter((o) => !final(o) && !streams.has(o.id) && (!quiet(o) || turn % QUIET === 0));
+    for (const [id, { submitted }] of busy) if (submitted) await checkPayment(id);
+    const unwatched = list().filter((o) => !final(o) && !streams.has(o.id) && (!idle(o) || turn % IDLE_POLLS === 0));
     if (state === "failed" || unwatched.length > 0) await load();
     for (const o of unwatched) if (o.status === "queued") await fetchOne(o.id).catch(() => {});
   }
   failures = problem ? failures + 1 : 0;
-  setTimeout(look, LOOK + backoff(failures, 500, 20_000), failures, turn + 1);
+  setTimeout(poll, POLL + backoff(failures, 500, 20_000), failures, turn + 1);
 }
 
-// start begins with the session's orders, and follows it.
+// start loads the orders of the session, and again at each change of the user.
 export function start() {
   const begin = (user) => {
     orders.clear();
     busy.clear();
-    lost.clear();
+    missing.clear();
     lastIDs.clear();
     [state, problem, cursor] = ["none", null, null];
-    arrange();
-    changes.tell();
+    updateStreams();
+    changes.emit();
     if (user) load();
   };
   session.on(begin);
   if (session.user()) begin(session.user());
   document.addEventListener("visibilitychange", () => {
-    arrange();
+    updateStreams();
     if (!document.hidden) load();
   });
   channel?.addEventListener("message", ({ data }) => {
     if (data.user === session.user()?.id && !document.hidden) load();
   });
-  look();
+  poll();
 }
 
-// timeLeft is how long an order may stay unpaid, in milliseconds.
+// timeLeft returns the time in ms until an unpaid order expires.
 export const timeLeft = (o) => Date.parse(o.expires_at) - clock.now();

@@ -1,4 +1,4 @@
-// The page of the visitor's orders, or of one of them.
+// The page of the visitor's orders, or of one order.
 
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
@@ -8,12 +8,12 @@ import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, t } from "../lib/i18n.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
-import { waits } from "./line.js";
+import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
 import { qr } from "./qr.js";
 import * as sales from "./sales.js";
 
-// mount shows all orders, or the one of the id.
+// mount shows all orders, or the order with the id `only`.
 export function mount(root, only) {
   const cards = new Map();
   const heading = h("h1", { tabindex: -1 }, t(only ? "orders.one" : "orders.title"));
@@ -25,20 +25,20 @@ export function mount(root, only) {
   const shop = h("a", { href: "/", class: "button primary" }, t("orders.shop"));
   const more = h("button", { type: "button", class: "quiet", onclick: () => mine.load(true) }, t("more"));
   let missing = false;
-  let trouble = null; // of reading the one order
+  let unreadable = null; // the Problem of reading the order `only`
   let failures = 0;
   let mounted = true;
-  let again = 0;
+  let retry = 0;
   root.replaceChildren(h("header", { class: "lead" }, heading, all), error, list, empty, h("div", { class: "center" }, enter, shop, more));
 
   function find() {
-    clearTimeout(again);
+    clearTimeout(retry);
     missing = false;
     if (!only || !session.user() || mine.order(only)) return;
-    mine.fetchOne(only).then(() => (trouble = null), (problem) => {
+    mine.fetchOne(only).then(() => (unreadable = null), (problem) => {
       missing = problem.status === 404 || problem.status === 400;
-      trouble = missing ? null : problem;
-      if (trouble && mounted) again = setTimeout(find, problem.retryAfter + backoff(failures++, 1000, 15_000));
+      unreadable = missing ? null : problem;
+      if (unreadable && mounted) retry = setTimeout(find, problem.retryAfter + backoff(failures++, 1000, 15_000));
     }).then(() => mounted && render());
   }
 
@@ -46,11 +46,11 @@ export function mount(root, only) {
     const user = session.user();
     const { state, problem: unread } = mine.loadState();
     const orders = !user ? [] : only ? [mine.order(only)].filter(Boolean) : mine.list();
-    const problem = (orders.length === 0 && trouble) || unread;
+    const problem = (orders.length === 0 && unreadable) || unread;
     const loading = user && state !== "loaded" && !problem;
     text(empty, !user ? t("orders.guest") : missing ? t("orders.missing") : loading || only ? t("loading") : t("orders.none"));
     show(empty, orders.length === 0 && !problem);
-    text(error, problem ? `${explain(problem)} ${t("store.again")}` : "");
+    text(error, problem ? `${explain(problem)} ${t("store.retrying")}` : "");
     show(error, user && problem);
     show(enter, !user);
     show(shop, user && !loading && orders.length === 0 && !problem && (!only || missing));
@@ -78,19 +78,19 @@ export function mount(root, only) {
   ];
   const timer = setInterval(() => { for (const c of cards.values()) c.update(); }, 1000);
   if (session.user()) mine.load();
-  mine.lookAt(only ?? "");
+  mine.pin(only ?? "");
   find();
   render();
   return () => {
     mounted = false;
     clearInterval(timer);
-    clearTimeout(again);
-    mine.lookAt("");
+    clearTimeout(retry);
+    mine.pin("");
     for (const end of ends) end();
   };
 }
 
-// card shows an order: its element, and update(), which makes it show what is so.
+// card returns the card of an order: {element, update}; update() renders the current state.
 function card(id, open) {
   const titleID = newID("order");
   const title = h("h2", { id: titleID });
@@ -105,8 +105,8 @@ function card(id, open) {
     return b;
   };
   const pay = button("pay", "primary", () => mine.act(id, "pay"));
-  const cancel = button("cancel", "quiet", () => sure("cancel"));
-  const refund = button("refund", "quiet", () => sure("refund"));
+  const cancel = button("cancel", "quiet", () => confirmAndAct("cancel"));
+  const refund = button("refund", "quiet", () => confirmAndAct("refund"));
   const codeID = newID("code");
   const toggle = h("button", { type: "button", class: "primary", "data-do": "code", "aria-expanded": String(open), "aria-controls": codeID, onclick: () => { open = !open; update(); } });
   const picture = h("div", { class: "picture" });
@@ -119,7 +119,7 @@ function card(id, open) {
     h("div", { class: "actions" }, refund, cancel, toggle, pay));
   let was = null;
 
-  async function sure(action) {
+  async function confirmAndAct(action) {
     if (await confirm(t(`confirm.${action}`), t(`do.${action}`))) mine.act(id, action);
   }
 
@@ -154,7 +154,7 @@ function card(id, open) {
   function showDue(o, unpaid, working) {
     const rest = mine.timeLeft(o);
     const words = {
-      queued: () => waits(o),
+      queued: () => queueNote(o),
       pending_payment: () => (working ? t("orders.paying") : rest > 0 ? t("orders.due", { left: left(rest, true) }) : t("orders.late")),
       failed: () => explain({ code: o.reason || "internal" }),
       refunding: () => t("orders.refunding"),

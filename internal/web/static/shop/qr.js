@@ -1,11 +1,11 @@
-// A QR code as a picture that scales.
+// QR codes as SVG.
 
 import { generate } from "../vendor/lean-qr.mjs";
 import { svg } from "../lib/dom.js";
 
-const QUIET = 4; // the standard's margin, in modules
+const QUIET = 4; // modules; the margin that the standard requires
 
-// qr draws text. `label` says what it is to those who do not see it.
+// qr returns the QR code of a text as an image with an accessible name.
 export function qr(content, label) {
   const code = generate(content);
   const size = code.size + 2 * QUIET;

@@ -1,13 +1,13 @@
-// The sales as the server has them, asked for again and again while somebody looks.
+// The sales, polled from the server while a page shows them.
 
 import * as clock from "../lib/clock.js";
 import { get, json, send } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 
 const PAGE = 60;
-const SOON = 15_000; // so long before and after a beginning or an end
-const OPEN = 3_000; // then, and while something is on sale. A page goes live by its clock: no answer has to say so
-const SLOW = 8_000;
+const SOON = 15_000; // ms before and after the start or end of a sale
+const OPEN = 3_000; // polling interval then, and while a sale is on. The buttons themselves follow the clock
+const SLOW = 8_000; // polling interval otherwise
 
 const sales = new Map();
 const changes = topic();
@@ -22,19 +22,19 @@ export const onChange = changes.on;
 export const all = () => [...sales.values()];
 export const sale = (id) => sales.get(id);
 export const hasMore = () => cursor !== null;
-// trouble is the Problem of the last tries, once it is worth mentioning.
-export let trouble = null;
+// error is the Problem of the last failed poll; null after a success, and for a first failure that may be an accident.
+export let error = null;
 export let loaded = false;
 
-// stateOf is the state of a sale now: the window by the server's clock, the stock as last heard.
+// stateOf returns the state of a sale: its window by the server's clock, its stock as last read.
 export function stateOf(v, now = clock.now()) {
   if (now >= Date.parse(v.end_at)) return "ended";
   if (now < Date.parse(v.begin_at)) return "upcoming";
   return v.stock > 0 ? "on_sale" : "sold_out";
 }
 
-// take reads vouchers out of an answer, and the server's clock with them.
-function take(items, sent, got) {
+// flashSales returns the published flash sales of a page of vouchers, and passes the server time to the clock.
+function flashSales(items, sent, got) {
   if (items.length > 0) clock.observe(items[0].server_time, sent, got);
   return items.filter((v) => v.type === "seckill" && v.status === "on");
 }
@@ -47,50 +47,50 @@ async function read() {
     const sent = performance.now();
     const response = await send("GET", `/vouchers?status=on&limit=${PAGE}${cursor ? `&cursor=${cursor}` : ""}`);
     const body = await json(response);
-    for (const v of take(body.items, sent, response.got)) found.set(v.id, v);
+    for (const v of flashSales(body.items, sent, response.got)) found.set(v.id, v);
     cursor = body.next_cursor;
     if (cursor === null) break;
   }
   sales.clear();
-  for (const [id, v] of found) sales.set(id, began < gone.get(id) ? { ...v, stock: 0 } : v);
+  for (const [id, v] of found) sales.set(id, began < soldOutAt.get(id) ? { ...v, stock: 0 } : v);
 }
 
-// soldOut is for who hears that nothing is left: no answer to an older question says otherwise.
-const gone = new Map();
+// soldOut records that a sale has no stock left. Answers to earlier requests do not override it.
+const soldOutAt = new Map();
 export function soldOut(id) {
-  gone.set(id, performance.now());
+  soldOutAt.set(id, performance.now());
   if (sales.has(id)) sales.set(id, { ...sales.get(id), stock: 0 });
-  changes.tell();
+  changes.emit();
 }
 
-// refresh asks the server now. Whoever asks while it is being asked gets that answer.
+// refresh reads the sales now. Concurrent calls share one request.
 export function refresh() {
   running ??= (async () => {
     try {
       await read();
       loaded = true;
       failures = 0;
-      trouble = null;
+      error = null;
     } catch (problem) {
       failures++;
-      if (failures > 1 || !loaded || !navigator.onLine) trouble = problem;
+      if (failures > 1 || !loaded || !navigator.onLine) error = problem;
     }
-    changes.tell();
+    changes.emit();
   })().finally(() => {
     running = null;
-    plan();
+    schedule();
   });
   return running;
 }
 
-// more shows the next page, too.
+// more loads one page more.
 export function more() {
   pages++;
   return refresh();
 }
 
-// one reads a voucher that may not be on sale any more, for its name.
-const others = new Map(); // by id: {voucher, failures, next}: it may be asked for from `next` on
+// one returns a voucher, for its title, even if it is not on sale any more; null until it is read.
+const others = new Map(); // by id: {voucher, failures, next}; `next` is the time of the next attempt
 export function one(id) {
   if (sales.has(id)) return sales.get(id);
   if (!others.has(id)) others.set(id, { voucher: null, failures: 0, next: 0 });
@@ -100,7 +100,7 @@ export function one(id) {
     get(`/vouchers/${id}`).then(
       (v) => {
         o.voucher = v;
-        changes.tell();
+        changes.emit();
       },
       (problem) => (o.next = performance.now() + problem.retryAfter + backoff(o.failures++, 4_000, 300_000)),
     );
@@ -108,7 +108,7 @@ export function one(id) {
   return o.voucher;
 }
 
-// pause is how long to wait before the next look.
+// pause returns the ms until the next poll.
 function pause() {
   if (failures > 0) return backoff(failures, 1000, 15_000);
   const now = clock.now();
@@ -117,15 +117,15 @@ function pause() {
   for (const v of sales.values()) {
     if (near(v.begin_at) || near(v.end_at) || ["on_sale", "sold_out"].includes(stateOf(v, now))) wait = OPEN;
   }
-  return wait * (0.7 + 0.6 * Math.random()); // pages that were opened together do not stay together
+  return wait * (0.7 + 0.6 * Math.random()); // pages that were opened together drift apart
 }
 
-function plan() {
+function schedule() {
   clearTimeout(timer);
   if (watching && !document.hidden) timer = setTimeout(refresh, pause());
 }
 
-// watch begins to look, and returns the function that ends it.
+// watch starts polling and returns the function that stops it.
 export function watch() {
   watching = true;
   refresh();
@@ -145,7 +145,7 @@ export function start() {
   });
   addEventListener("online", () => watching && refresh());
   addEventListener("offline", () => {
-    trouble = { code: "network" };
-    changes.tell();
+    error = { code: "network" };
+    changes.emit();
   });
 }

@@ -7,28 +7,28 @@ import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, number, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import * as buy from "./buy.js";
-import { waits } from "./line.js";
+import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
 import * as sales from "./sales.js";
 
-// mount shows the page in root, and returns what takes it away again.
+// mount shows the page in root and returns the function that removes it.
 export function mount(root) {
   const cards = new Map();
   const grid = h("ul", { class: "grid" });
   const empty = h("p", { class: "empty" });
-  const trouble = h("p", { class: "banner", role: "status" });
+  const banner = h("p", { class: "banner", role: "status" });
   const more = h("button", { type: "button", class: "quiet", onclick: () => sales.more() }, t("more"));
   root.replaceChildren(
     h("header", { class: "lead" },
       h("h1", { tabindex: -1 }, t("store.title")),
       h("p", {}, t("store.lead"))),
-    trouble, grid, empty, h("div", { class: "center" }, more));
+    banner, grid, empty, h("div", { class: "center" }, more));
 
   function render() {
-    text(trouble, sales.trouble ? t(sales.trouble.code === "network" ? "store.offline" : "store.trouble") : "");
-    show(trouble, sales.trouble);
+    text(banner, sales.error ? t(sales.error.code === "network" ? "store.offline" : "store.unavailable") : "");
+    show(banner, sales.error);
     text(empty, sales.loaded ? t("store.empty") : t("loading"));
-    show(empty, sales.all().length === 0 && !sales.trouble);
+    show(empty, sales.all().length === 0 && !sales.error);
     show(more, sales.hasMore());
     const now = clock.now();
     for (const v of sales.all()) if (!cards.has(v.id)) add(v, now);
@@ -40,7 +40,7 @@ export function mount(root) {
     tick();
   }
 
-  // add puts a card where it belongs. It stays there while the page is open: what moves under a finger gets the wrong tap.
+  // add inserts a card in order. It keeps its place while the page is open, so that a tap never hits a card that has moved.
   function add(v, now) {
     const c = card(v);
     c.rank = rank(v, now);
@@ -50,7 +50,7 @@ export function mount(root) {
     cards.set(v.id, c);
   }
 
-  // tick brings the cards up to date, and comes back when the next of them changes.
+  // tick updates the cards and schedules itself for the next second, start or end.
   let timer = 0;
   function tick() {
     clearTimeout(timer);
@@ -73,7 +73,7 @@ export function mount(root) {
   };
 }
 
-// rank orders the cards: what can be bought, what begins soonest, what is sold out, what is over.
+// rank returns the sort key of a card: open sales first, then upcoming, sold out and ended ones, each group by time.
 function rank(v, now) {
   const state = sales.stateOf(v, now);
   const at = Date.parse(state === "upcoming" ? v.begin_at : v.end_at);
@@ -86,9 +86,9 @@ function before(a, b) {
 }
 
 const HOUR = 3_600_000;
-const SAID = 8_000; // how long a refusal stays
+const REFUSAL_SHOWN = 8_000; // ms
 
-// card is the card of a voucher: its element, and update(now), which makes it show what is so.
+// card returns the card of a voucher: {element, update}; update(now) renders the current state.
 function card(first) {
   const id = first.id;
   const titleID = newID("sale");
@@ -179,8 +179,8 @@ function card(first) {
   return { element, update };
 }
 
-// action is what the button of a sale says and does now, and what is to be said beside it. `say` is told to those who
-// hear the page: it changes when something has happened, not with every second.
+// action returns the label and function of a sale's button and the note below it. `say` is the text for screen readers:
+// it changes with events, not with every second.
 function action(v, state) {
   const p = buy.purchase(v.id);
   const held = mine.holding(v.id);
@@ -192,11 +192,11 @@ function action(v, state) {
       const why = t(`waiting.${p.why.code}`);
       return {
         label: t("buy.waiting"), disabled: true, busy: true, say: why,
-        note: `${why} ${t("buy.again", { seconds: Math.max(1, Math.ceil((p.at - performance.now()) / 1000)) })}`,
+        note: `${why} ${t("buy.retryIn", { seconds: Math.max(1, Math.ceil((p.at - performance.now()) / 1000)) })}`,
       };
     }
     case "queued":
-      return { label: t("buy.queued"), disabled: true, busy: true, note: waits(order), say: t("buy.queued") };
+      return { label: t("buy.queued"), disabled: true, busy: true, note: queueNote(order), say: t("buy.queued") };
   }
   if (p.is === "bought" || held.length >= (v.limit_per_user ?? 1)) {
     const id = order?.id ?? p.order;
@@ -205,12 +205,12 @@ function action(v, state) {
     const another = p.is === "bought" && order && held.length < (v.limit_per_user ?? 1) && !unpaid;
     if (!another) return { label: t(unpaid ? "buy.pay" : "buy.see"), href: `/orders/${id}`, calm: !unpaid, note, say: note };
   }
-  // That a sale is over is said for a while; after that the state of the sale says what is so.
-  const passing = !p.open && ["sold_out", "sale_not_started", "sale_ended"].includes(p.problem?.code);
-  if (p.is === "refused" && (!passing || performance.now() - p.since < SAID)) {
+  // A rejection that follows from the sale's state is shown for a while, then the state itself.
+  const byState = !p.open && ["sold_out", "sale_not_started", "sale_ended"].includes(p.problem?.code);
+  if (p.is === "refused" && (!byState || performance.now() - p.since < REFUSAL_SHOWN)) {
     const note = explain(p.problem) + (p.open ? ` ${t("buy.unknown")}` : "");
     if (state === "on_sale") return { label: t("buy.retry"), note, reference: reference(p.problem), say: note };
-    if (passing) return { label: t(`button.${state}`), disabled: true, note, say: note };
+    if (byState) return { label: t(`button.${state}`), disabled: true, note, say: note };
   }
   if (state === "on_sale") return { label: t("buy.now"), note: "", say: t("state.on_sale") };
   return { label: t(`button.${state}`), disabled: true, note: t(`note.${state}`), say: t(`state.${state}`) };

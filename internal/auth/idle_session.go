@@ -1,8 +1,9 @@
-package service
+package auth
 
 import (
 	"context"
 	"errors"
+	"seckill/internal/service"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -55,7 +56,7 @@ func newSlidingCache() *otter.Cache[string, *slidingSession] {
 
 // LoginSliding is Login for clients that read one token and never exchange it: its session ends SlidingTTL after its
 // last use. The token is good for AuthenticateSliding only. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Auth) LoginSliding(ctx context.Context, phone, code string) (token string, err error) {
+func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token string, err error) {
 	u, s, err := a.openSession(ctx, phone, code, SlidingTTL+slideEvery)
 	if err != nil {
 		return "", err
@@ -68,14 +69,14 @@ func (a *Auth) LoginSliding(ctx context.Context, phone, code string) (token stri
 // AuthenticateSliding says who the token of a sliding session speaks for, and counts as a use of it. The store is asked
 // once a minute; while it does not answer, a session that this process knows is still good. Errors: ErrUnauthenticated,
 // ErrUnavailable.
-func (a *Auth) AuthenticateSliding(ctx context.Context, token string) (Identity, error) {
-	now := Moment(a.cfg.Now())
+func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identity, error) {
+	now := service.Moment(a.cfg.Now())
 	s, known := a.sliding.GetIfPresent(token)
 	if !known {
 		return a.meetSliding(ctx, token, now)
 	}
 	if a.cfg.Revoked.Has(s.identity.SessionID) {
-		return Identity{}, ErrUnauthenticated
+		return Identity{}, service.ErrUnauthenticated
 	}
 	if s.idle(now) >= SlidingTTL {
 		return a.wakeSliding(ctx, token, s, now)
@@ -86,7 +87,7 @@ func (a *Auth) AuthenticateSliding(ctx context.Context, token string) (Identity,
 		case err == nil:
 			s = fresh
 			a.sliding.Set(strings.Clone(token), s) // the caller's string may be a part of a larger one
-		case !errors.Is(err, ErrUnavailable):
+		case !errors.Is(err, service.ErrUnavailable):
 			a.sliding.Invalidate(token)
 			return Identity{}, err
 		}
@@ -96,7 +97,7 @@ func (a *Auth) AuthenticateSliding(ctx context.Context, token string) (Identity,
 }
 
 // meetSliding authenticates a token that this process does not know. Callers who come together share one question.
-func (a *Auth) meetSliding(ctx context.Context, token string, now time.Time) (Identity, error) {
+func (a *Service) meetSliding(ctx context.Context, token string, now time.Time) (Identity, error) {
 	id, err := a.cfg.Tokens.parseSliding(token)
 	if err != nil {
 		return Identity{}, err
@@ -114,7 +115,7 @@ func (a *Auth) meetSliding(ctx context.Context, token string, now time.Time) (Id
 
 // wakeSliding authenticates a token that was not used here for too long. Another process may have seen it since: then
 // the store keeps the session for longer than the uses here explain.
-func (a *Auth) wakeSliding(ctx context.Context, token string, s *slidingSession, now time.Time) (Identity, error) {
+func (a *Service) wakeSliding(ctx context.Context, token string, s *slidingSession, now time.Time) (Identity, error) {
 	s, err := a.slide(ctx, s.identity.SessionID, now, now.Add(slideEvery), slideTimeout)
 	if err != nil {
 		return Identity{}, err // and what is remembered stays, so that the next try is refused, too
@@ -125,7 +126,7 @@ func (a *Auth) wakeSliding(ctx context.Context, token string, s *slidingSession,
 
 // slide moves the end of a session that lasts beyond after. Somebody may wait for the answer together with its caller,
 // who must not be able to call it off.
-func (a *Auth) slide(ctx context.Context, id string, now, after time.Time, patience time.Duration) (*slidingSession, error) {
+func (a *Service) slide(ctx context.Context, id string, now, after time.Time, patience time.Duration) (*slidingSession, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	u, err := a.cfg.Store.SlideSession(ctx, id, after, now.Add(SlidingTTL+slideEvery))

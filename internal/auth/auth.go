@@ -1,4 +1,5 @@
-package service
+// Package auth logs users in by a code sent to their phone, and issues, verifies and revokes tokens and sessions.
+package auth
 
 import (
 	"context"
@@ -7,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"seckill/internal/service"
 	"strings"
 	"time"
 
@@ -57,22 +59,22 @@ type Rotation struct {
 	Patience time.Duration
 }
 
-// AuthStore keeps users, codes and sessions. Its methods are transactions; errors are those of this package.
-type AuthStore interface {
+// Store keeps users, codes and sessions. Its methods are transactions; errors are those of this package.
+type Store interface {
 	// ChangeLoginCode reads the phone's row for update, lets change work on it and writes it, unless change
 	// returns an error: then nothing is written and the error comes back.
 	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
 	// OpenSession lets use work on the code that was sent to the newcomer's phone and writes it. If use says that
 	// the code is right, it finds or makes the user with this phone and stores a session of theirs, all or
 	// nothing; otherwise the error is ErrWrongCode.
-	OpenSession(ctx context.Context, newcomer User, s Session, use func(*LoginCode) (right bool)) (User, error)
-	User(ctx context.Context, id int64) (User, error)
+	OpenSession(ctx context.Context, newcomer service.User, s Session, use func(*LoginCode) (right bool)) (service.User, error)
+	User(ctx context.Context, id int64) (service.User, error)
 	// RotateSession moves a session from a generation to the next. A session that is gone, over or revoked is
 	// ErrUnauthenticated; so is one whose generation is past already, and that revokes it, unless r has patience with it.
-	RotateSession(ctx context.Context, r Rotation) (User, error)
+	RotateSession(ctx context.Context, r Rotation) (service.User, error)
 	// SlideSession moves the end of a session to expires, never back, and returns its user. A session that is gone,
 	// revoked, or over at after is ErrUnauthenticated.
-	SlideSession(ctx context.Context, id string, after, expires time.Time) (User, error)
+	SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error)
 	// RevokeSession ends a session; ending it twice is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 }
@@ -82,9 +84,9 @@ type CodeSender interface {
 	SendCode(ctx context.Context, phone, code string) error
 }
 
-// AuthConfig is what Auth needs.
-type AuthConfig struct {
-	Store       AuthStore
+// Config configures a Service.
+type Config struct {
+	Store       Store
 	Tokens      *Tokens
 	Revoked     *Revocations
 	Sender      CodeSender
@@ -93,27 +95,27 @@ type AuthConfig struct {
 	Now         func() time.Time
 }
 
-// Auth logs users in and out. It is safe for concurrent use.
-type Auth struct {
-	cfg     AuthConfig
+// Service logs users in and out. It is safe for concurrent use.
+type Service struct {
+	cfg     Config
 	sliding *otter.Cache[string, *slidingSession] // by token
 }
 
-// NewAuth makes the service.
-func NewAuth(cfg AuthConfig) *Auth { return &Auth{cfg: cfg, sliding: newSlidingCache()} }
+// New returns a Service.
+func New(cfg Config) *Service { return &Service{cfg: cfg, sliding: newSlidingCache()} }
 
 // Login is what a client gets when it logs in or refreshes.
 type Login struct {
 	AccessToken  string
 	ExpiresIn    time.Duration
 	RefreshToken string
-	User         User
+	User         service.User
 }
 
 // SendCode makes a login code, stores it in place of an older one, and sends it. It returns the code for the
 // demo mode only. Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
-func (a *Auth) SendCode(ctx context.Context, phone string) (string, error) {
-	phone, err := ParsePhone(phone)
+func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
+	phone, err := service.ParsePhone(phone)
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +124,7 @@ func (a *Auth) SendCode(ctx context.Context, phone string) (string, error) {
 		return "", fmt.Errorf("random login code: %w", err)
 	}
 	code := fmt.Sprintf("%06d", n)
-	now := Moment(a.cfg.Now())
+	now := service.Moment(a.cfg.Now())
 	err = a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
 		return a.renew(lc, a.cfg.Tokens.codeHash(phone, code), now)
 	})
@@ -130,13 +132,13 @@ func (a *Auth) SendCode(ctx context.Context, phone string) (string, error) {
 		return "", err
 	}
 	if err := a.cfg.Sender.SendCode(ctx, phone, code); err != nil {
-		return "", errors.Join(fmt.Errorf("%w: send login code: %w", ErrUnavailable, err), a.takeBack(ctx, phone))
+		return "", errors.Join(fmt.Errorf("%w: send login code: %w", service.ErrUnavailable, err), a.takeBack(ctx, phone))
 	}
 	return code, nil
 }
 
 // takeBack ends the cooldown for a code that was not sent, so that the phone may ask again at once.
-func (a *Auth) takeBack(ctx context.Context, phone string) error {
+func (a *Service) takeBack(ctx context.Context, phone string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
@@ -146,16 +148,16 @@ func (a *Auth) takeBack(ctx context.Context, phone string) error {
 }
 
 // renew puts a new code into lc if the phone may have one now.
-func (a *Auth) renew(lc *LoginCode, hash []byte, now time.Time) error {
+func (a *Service) renew(lc *LoginCode, hash []byte, now time.Time) error {
 	if lc.WindowStart.IsZero() || !now.Before(lc.WindowStart.Add(codeWindow)) {
 		lc.WindowStart, lc.SentCount = now, 0
 	}
 	if a.cfg.Limits {
 		if wait := lc.SentAt.Add(codeCooldown).Sub(now); wait > 0 {
-			return &RateLimitedError{RetryAfter: wait}
+			return &service.RateLimitedError{RetryAfter: wait}
 		}
 		if lc.SentCount >= codesPerDay {
-			return &RateLimitedError{RetryAfter: lc.WindowStart.Add(codeWindow).Sub(now)}
+			return &service.RateLimitedError{RetryAfter: lc.WindowStart.Add(codeWindow).Sub(now)}
 		}
 	}
 	lc.Hash, lc.Attempts, lc.SentAt, lc.ExpiresAt = hash, 0, now, now.Add(codeTTL)
@@ -165,7 +167,7 @@ func (a *Auth) renew(lc *LoginCode, hash []byte, now time.Time) error {
 
 // Login exchanges a code for a session; the first login of a phone makes its user.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Auth) Login(ctx context.Context, phone, code string) (Login, error) {
+func (a *Service) Login(ctx context.Context, phone, code string) (Login, error) {
 	u, s, err := a.openSession(ctx, phone, code, sessionTTL)
 	if err != nil {
 		return Login{}, err
@@ -174,14 +176,14 @@ func (a *Auth) Login(ctx context.Context, phone, code string) (Login, error) {
 }
 
 // openSession exchanges a code for a session that lives for ttl.
-func (a *Auth) openSession(ctx context.Context, phone, code string, ttl time.Duration) (User, Session, error) {
-	phone, err := ParsePhone(phone)
+func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.Duration) (service.User, Session, error) {
+	phone, err := service.ParsePhone(phone)
 	if err != nil {
-		return User{}, Session{}, err
+		return service.User{}, Session{}, err
 	}
-	now := Moment(a.cfg.Now())
+	now := service.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
-	newcomer := User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: RoleBuyer, CreatedAt: now}
+	newcomer := service.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: service.RoleBuyer, CreatedAt: now}
 	u, err := a.cfg.Store.OpenSession(ctx, newcomer, s, func(lc *LoginCode) bool {
 		return a.useCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
 	})
@@ -190,7 +192,7 @@ func (a *Auth) openSession(ctx context.Context, phone, code string, ttl time.Dur
 }
 
 // useCode says whether hash is that of the code, and counts the guess. The right guess uses the code up.
-func (a *Auth) useCode(lc *LoginCode, hash []byte, now time.Time) bool {
+func (a *Service) useCode(lc *LoginCode, hash []byte, now time.Time) bool {
 	if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
 		return false
 	}
@@ -203,7 +205,7 @@ func (a *Auth) useCode(lc *LoginCode, hash []byte, now time.Time) bool {
 }
 
 // login signs the tokens of a session's generation.
-func (a *Auth) login(u User, sessionID string, generation int64) (Login, error) {
+func (a *Service) login(u service.User, sessionID string, generation int64) (Login, error) {
 	u.Role = a.role(u)
 	access, err := a.cfg.Tokens.Access(Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role}, AccessTTL)
 	if err != nil {
@@ -216,10 +218,10 @@ func (a *Auth) login(u User, sessionID string, generation int64) (Login, error) 
 }
 
 // role is the user's role by database or configuration.
-func (a *Auth) role(u User) Role {
+func (a *Service) role(u service.User) service.Role {
 	for _, p := range a.cfg.AdminPhones {
 		if p == u.Phone {
-			return RoleAdmin
+			return service.RoleAdmin
 		}
 	}
 	return u.Role
@@ -233,7 +235,7 @@ const BrowserPatience = 2 * time.Minute
 
 // RefreshedSession names the session of a refresh token that this server signed, whether or not it is used up. It asks
 // nobody. Error: ErrUnauthenticated.
-func (a *Auth) RefreshedSession(token string) (string, error) {
+func (a *Service) RefreshedSession(token string) (string, error) {
 	id, _, err := a.cfg.Tokens.parseRefresh(token)
 	return id, err
 }
@@ -242,16 +244,16 @@ func (a *Auth) RefreshedSession(token string) (string, error) {
 // stolen or copied: it revokes the session, access tokens included (RFC 9700, 4.14.2). Within patience the answer is
 // the same successor again, so that of two holders one is found out at the next exchange.
 // Errors: ErrUnauthenticated, ErrUnavailable.
-func (a *Auth) Refresh(ctx context.Context, token string, patience time.Duration) (Login, error) {
+func (a *Service) Refresh(ctx context.Context, token string, patience time.Duration) (Login, error) {
 	id, generation, err := a.cfg.Tokens.parseRefresh(token)
 	if err != nil {
 		return Login{}, err
 	}
-	now := Moment(a.cfg.Now())
+	now := service.Moment(a.cfg.Now())
 	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
 		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Patience: patience,
 	})
-	if errors.Is(err, ErrUnauthenticated) {
+	if errors.Is(err, service.ErrUnauthenticated) {
 		a.cfg.Revoked.Add(id, now.Add(SeedTTL))
 	}
 	if err != nil {
@@ -261,8 +263,8 @@ func (a *Auth) Refresh(ctx context.Context, token string, patience time.Duration
 }
 
 // Logout ends the session: here at once, on every other instance within two seconds. Error: ErrUnavailable.
-func (a *Auth) Logout(ctx context.Context, id Identity) error {
-	now := Moment(a.cfg.Now())
+func (a *Service) Logout(ctx context.Context, id Identity) error {
+	now := service.Moment(a.cfg.Now())
 	if err := a.cfg.Store.RevokeSession(ctx, id.SessionID, now, now.Add(SeedTTL)); err != nil {
 		return err
 	}
@@ -272,22 +274,22 @@ func (a *Auth) Logout(ctx context.Context, id Identity) error {
 
 // Authenticate says who an access token speaks for. It asks neither database nor Redis.
 // Errors: ErrTokenExpired, ErrUnauthenticated.
-func (a *Auth) Authenticate(token string) (Identity, error) {
+func (a *Service) Authenticate(token string) (Identity, error) {
 	id, err := a.cfg.Tokens.Verify(token)
 	if err != nil {
 		return Identity{}, err
 	}
 	if a.cfg.Revoked.Has(id.SessionID) {
-		return Identity{}, ErrUnauthenticated
+		return Identity{}, service.ErrUnauthenticated
 	}
 	return id, nil
 }
 
 // Me returns the user behind an identity; one who is gone is ErrUnauthenticated.
-func (a *Auth) Me(ctx context.Context, id Identity) (User, error) {
+func (a *Service) Me(ctx context.Context, id Identity) (service.User, error) {
 	u, err := a.cfg.Store.User(ctx, id.UserID)
-	if errors.Is(err, ErrNotFound) {
-		return User{}, ErrUnauthenticated
+	if errors.Is(err, service.ErrNotFound) {
+		return service.User{}, service.ErrUnauthenticated
 	}
 	u.Role = a.role(u)
 	return u, err

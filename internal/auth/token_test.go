@@ -1,8 +1,9 @@
-package service
+package auth
 
 import (
 	"encoding/base64"
 	"encoding/json"
+	"seckill/internal/service"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestAccessToken(t *testing.T) {
 	clock := testNow
 	tokens, err := NewTokens(testSecret, func() time.Time { return clock })
 	require.NoError(t, err)
-	want := Identity{UserID: 7, SessionID: "s", Role: RoleAdmin}
+	want := Identity{UserID: 7, SessionID: "s", Role: service.RoleAdmin}
 	token, err := tokens.Access(want, AccessTTL)
 	require.NoError(t, err)
 
@@ -35,7 +36,7 @@ func TestAccessToken(t *testing.T) {
 	require.Equal(t, want, got)
 	clock = testNow.Add(AccessTTL)
 	_, err = tokens.Verify(token)
-	require.ErrorIs(t, err, ErrTokenExpired)
+	require.ErrorIs(t, err, service.ErrTokenExpired)
 }
 
 func TestShortSecretIsRefused(t *testing.T) {
@@ -55,7 +56,7 @@ func TestRefreshToken(t *testing.T) {
 	require.Equal(t, int64(3), generation)
 	for _, bad := range []string{"", ".", "s.3", "s.3.", strings.Replace(good, "s.3", "s.4", 1), other.refresh("s", 3), good + "A"} {
 		_, _, err := tokens.parseRefresh(bad)
-		require.ErrorIs(t, err, ErrUnauthenticated, bad)
+		require.ErrorIs(t, err, service.ErrUnauthenticated, bad)
 	}
 }
 
@@ -64,23 +65,23 @@ func TestVerifiedTokenStillExpires(t *testing.T) {
 	now := testNow
 	tokens, err := NewTokens([]byte(strings.Repeat("k", MinSecret)), func() time.Time { return now })
 	require.NoError(t, err)
-	token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: RoleBuyer}, time.Minute)
+	token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: service.RoleBuyer}, time.Minute)
 	require.NoError(t, err)
 	for range 2 {
 		id, err := tokens.Verify(token)
 		require.NoError(t, err)
-		require.Equal(t, Identity{UserID: 7, SessionID: "s", Role: RoleBuyer}, id)
+		require.Equal(t, Identity{UserID: 7, SessionID: "s", Role: service.RoleBuyer}, id)
 	}
 	scratch := testing.AllocsPerRun(10, func() { _, _ = tokens.parse(token) })
 	again := testing.AllocsPerRun(10, func() { _, _ = tokens.Verify(token) })
 	require.Less(t, again, scratch/4, "it is not verified from scratch again")
 	last := token[len(token)-2]
 	_, err = tokens.Verify(token[:len(token)-2] + string(last^1) + token[len(token)-1:])
-	require.ErrorIs(t, err, ErrUnauthenticated, "another signature")
+	require.ErrorIs(t, err, service.ErrUnauthenticated, "another signature")
 	now = now.Add(time.Minute)
 	for range 2 {
 		_, err = tokens.Verify(token)
-		require.ErrorIs(t, err, ErrTokenExpired)
+		require.ErrorIs(t, err, service.ErrTokenExpired)
 	}
 }
 
@@ -103,12 +104,12 @@ func TestSlidingToken(t *testing.T) {
 		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.sliding("s"), tokens.refresh("s", 1), access,
 	} {
 		_, err := tokens.parseSliding(bad)
-		require.ErrorIs(t, err, ErrUnauthenticated, bad)
+		require.ErrorIs(t, err, service.ErrUnauthenticated, bad)
 	}
 	_, err = tokens.Verify(good)
-	require.ErrorIs(t, err, ErrUnauthenticated)
+	require.ErrorIs(t, err, service.ErrUnauthenticated)
 	for _, bad := range []string{good, tokens.sliding("s.1")} { // the second differs from a refresh token by its key alone
 		_, _, err = tokens.parseRefresh(bad)
-		require.ErrorIs(t, err, ErrUnauthenticated)
+		require.ErrorIs(t, err, service.ErrUnauthenticated)
 	}
 }

@@ -1,9 +1,10 @@
-package service
+package auth
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"seckill/internal/service"
 	"strings"
 	"sync"
 	"testing"
@@ -14,17 +15,17 @@ import (
 
 // sessionTable is a store of sessions that counts how often it is asked.
 type sessionTable struct {
-	AuthStore // what sliding sessions do not need
+	Store // what sliding sessions do not need
 
 	mu      sync.Mutex
 	ends    map[string]time.Time
-	role    Role
+	role    service.Role
 	asked   int
 	err     error         // what it answers instead
 	holding chan struct{} // not nil: it answers when this is closed
 }
 
-func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires time.Time) (User, error) {
+func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires time.Time) (service.User, error) {
 	s.mu.Lock()
 	s.asked++
 	holding := s.holding
@@ -35,20 +36,20 @@ func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return User{}, s.err
+		return service.User{}, s.err
 	}
 	if !s.ends[id].After(after) {
-		return User{}, ErrUnauthenticated
+		return service.User{}, service.ErrUnauthenticated
 	}
 	if expires.After(s.ends[id]) {
 		s.ends[id] = expires
 	}
-	return User{ID: 7, Role: s.role}, nil
+	return service.User{ID: 7, Role: s.role}, nil
 }
 
-func (s *sessionTable) OpenSession(_ context.Context, _ User, sess Session, _ func(*LoginCode) bool) (User, error) {
+func (s *sessionTable) OpenSession(_ context.Context, _ service.User, sess Session, _ func(*LoginCode) bool) (service.User, error) {
 	s.ends[sess.ID] = sess.ExpiresAt
-	return User{ID: 7, Role: s.role}, nil
+	return service.User{ID: 7, Role: s.role}, nil
 }
 
 // fail makes the store answer err from now on; nil heals it.
@@ -71,8 +72,8 @@ type slider struct {
 	token string
 }
 
-func newSlider(t *testing.T) (*slider, *Auth) {
-	s := &slider{t: t, table: &sessionTable{ends: map[string]time.Time{}, role: RoleBuyer}, now: testNow}
+func newSlider(t *testing.T) (*slider, *Service) {
+	s := &slider{t: t, table: &sessionTable{ends: map[string]time.Time{}, role: service.RoleBuyer}, now: testNow}
 	a := s.process()
 	var err error
 	s.token, err = a.LoginSliding(t.Context(), "13800000001", "123456")
@@ -81,17 +82,17 @@ func newSlider(t *testing.T) (*slider, *Auth) {
 }
 
 // process makes another process on the store.
-func (s *slider) process() *Auth {
+func (s *slider) process() *Service {
 	clock := func() time.Time { return s.now }
 	tokens, err := NewTokens(testSecret, clock)
 	require.NoError(s.t, err)
-	return NewAuth(AuthConfig{
+	return New(Config{
 		Store: s.table, Tokens: tokens, Revoked: NewRevocations(nil, clock, slog.New(slog.DiscardHandler)), Now: clock,
 	})
 }
 
 // use is one request to a process.
-func (s *slider) use(a *Auth) error {
+func (s *slider) use(a *Service) error {
 	id, err := a.AuthenticateSliding(s.t.Context(), s.token)
 	if err == nil {
 		require.Equal(s.t, int64(7), id.UserID)
@@ -107,10 +108,10 @@ func TestSlidingSessionEndsAfterItsLastUse(t *testing.T) {
 		require.NoError(t, s.use(a), "after %s", idle)
 	}
 	s.now = s.now.Add(SlidingTTL)
-	require.ErrorIs(t, s.use(a), ErrUnauthenticated)
-	require.ErrorIs(t, s.use(a), ErrUnauthenticated, "nor at the second try")
+	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
+	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated, "nor at the second try")
 	s.now = s.now.Add(slideEvery)
-	require.ErrorIs(t, s.use(s.process()), ErrUnauthenticated, "nor elsewhere")
+	require.ErrorIs(t, s.use(s.process()), service.ErrUnauthenticated, "nor elsewhere")
 }
 
 // TestSlidingSessionAsksOnceAMinute: the hot path costs no query.
@@ -133,7 +134,7 @@ func TestSlidingSessionAsksOnceAMinute(t *testing.T) {
 func TestSlidingSessionOfManyCallers(t *testing.T) {
 	s, known := newSlider(t)
 	s.now = s.now.Add(slideEvery)
-	for name, a := range map[string]*Auth{"known": known, "not known": s.process()} {
+	for name, a := range map[string]*Service{"known": known, "not known": s.process()} {
 		s.table.holding = make(chan struct{})
 		errs := make(chan error)
 		for range 50 {
@@ -166,22 +167,22 @@ func TestSlidingSessionOnTwoProcesses(t *testing.T) {
 // TestSlidingSessionWithoutStore: whoever is known gets in, and nobody else.
 func TestSlidingSessionWithoutStore(t *testing.T) {
 	s, a := newSlider(t)
-	s.table.fail(ErrUnavailable)
+	s.table.fail(service.ErrUnavailable)
 	s.now = s.now.Add(29 * time.Minute)
 	require.NoError(t, s.use(a))
-	require.ErrorIs(t, s.use(s.process()), ErrUnavailable)
+	require.ErrorIs(t, s.use(s.process()), service.ErrUnavailable)
 	require.Equal(t, 2, s.table.took())
 	require.NoError(t, s.use(a))
 	require.Zero(t, s.table.took(), "the next try is a minute later")
 	s.now = s.now.Add(SlidingTTL)
-	require.ErrorIs(t, s.use(a), ErrUnavailable)
+	require.ErrorIs(t, s.use(a), service.ErrUnavailable)
 	s.table.fail(nil)
-	require.ErrorIs(t, s.use(a), ErrUnauthenticated)
+	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
 }
 
 // TestSlidingSessionThatTheStoreRefuses is over at once, not a minute later.
 func TestSlidingSessionThatTheStoreRefuses(t *testing.T) {
-	for _, refusal := range []error{ErrUnauthenticated, errors.New("a bug")} {
+	for _, refusal := range []error{service.ErrUnauthenticated, errors.New("a bug")} {
 		s, a := newSlider(t)
 		s.now = s.now.Add(slideEvery)
 		s.table.fail(refusal)
@@ -192,12 +193,12 @@ func TestSlidingSessionThatTheStoreRefuses(t *testing.T) {
 
 func TestSlidingSessionLearnsTheRole(t *testing.T) {
 	s, a := newSlider(t)
-	s.table.role = RoleAdmin
+	s.table.role = service.RoleAdmin
 	s.now = s.now.Add(slideEvery)
 	for range 2 { // and remembers it
 		id, err := a.AuthenticateSliding(t.Context(), s.token)
 		require.NoError(t, err)
-		require.Equal(t, RoleAdmin, id.Role)
+		require.Equal(t, service.RoleAdmin, id.Role)
 	}
 }
 
@@ -206,7 +207,7 @@ func TestSlidingSessionRevoked(t *testing.T) {
 	id, err := a.AuthenticateSliding(t.Context(), s.token)
 	require.NoError(t, err)
 	a.cfg.Revoked.Add(id.SessionID, s.now.Add(time.Hour)) // what the poller does
-	require.ErrorIs(t, s.use(a), ErrUnauthenticated)
+	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
 	require.Zero(t, s.table.took())
 }
 
@@ -215,7 +216,7 @@ func TestMadeUpSlidingTokens(t *testing.T) {
 	s, a := newSlider(t)
 	for range 100 {
 		_, err := a.AuthenticateSliding(t.Context(), NewSessionID()+s.token[32:])
-		require.ErrorIs(t, err, ErrUnauthenticated)
+		require.ErrorIs(t, err, service.ErrUnauthenticated)
 	}
 	require.Zero(t, s.table.took())
 	require.Equal(t, 1, a.sliding.EstimatedSize())

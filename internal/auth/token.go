@@ -1,4 +1,4 @@
-package service
+package auth
 
 import (
 	"crypto/hmac"
@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"seckill/internal/service"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ const (
 type Identity struct {
 	UserID    int64
 	SessionID string
-	Role      Role
+	Role      service.Role
 }
 
 // Tokens signs and checks access tokens (JWT, HS256), refresh tokens and the tokens of sliding sessions. It is safe for concurrent use.
@@ -77,8 +78,8 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 // claims is the body of an access token, as Verify reads it.
 type claims struct {
 	jwt.RegisteredClaims
-	SessionID string `json:"sid"`
-	Role      Role   `json:"role"`
+	SessionID string       `json:"sid"`
+	Role      service.Role `json:"role"`
 }
 
 // Access signs an access token that works for ttl.
@@ -105,7 +106,7 @@ func (t *Tokens) Verify(token string) (Identity, error) {
 	}
 	if !t.now().Before(v.expires) {
 		t.verified.Invalidate(token)
-		return Identity{}, ErrTokenExpired
+		return Identity{}, service.ErrTokenExpired
 	}
 	return v.identity, nil
 }
@@ -116,13 +117,13 @@ func (t *Tokens) parse(token string) (verified, error) {
 	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.accessKey, nil })
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
-		return verified{}, ErrTokenExpired
+		return verified{}, service.ErrTokenExpired
 	case err != nil:
-		return verified{}, ErrUnauthenticated
+		return verified{}, service.ErrUnauthenticated
 	}
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
 	if err != nil || id <= 0 || c.SessionID == "" {
-		return verified{}, ErrUnauthenticated
+		return verified{}, service.ErrUnauthenticated
 	}
 	return verified{identity: Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, expires: c.ExpiresAt.Time}, nil
 }
@@ -138,16 +139,16 @@ func (t *Tokens) refresh(sessionID string, generation int64) string {
 func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64, err error) {
 	i := strings.LastIndexByte(token, '.')
 	if i < 0 {
-		return "", 0, ErrUnauthenticated
+		return "", 0, service.ErrUnauthenticated
 	}
 	body := token[:i]
 	sum, err := base64.RawURLEncoding.DecodeString(token[i+1:])
 	if err != nil || !hmac.Equal(sum, mac(t.refreshKey, body)) {
-		return "", 0, ErrUnauthenticated
+		return "", 0, service.ErrUnauthenticated
 	}
 	sessionID, gen, _ := strings.Cut(body, ".")
 	if generation, err = strconv.ParseInt(gen, 10, 64); err != nil {
-		return "", 0, ErrUnauthenticated
+		return "", 0, service.ErrUnauthenticated
 	}
 	return sessionID, generation, nil
 }
@@ -161,7 +162,7 @@ func (t *Tokens) sliding(sessionID string) string {
 func (t *Tokens) parseSliding(token string) (sessionID string, err error) {
 	sessionID, _, _ = strings.Cut(token, ".")
 	if !hmac.Equal([]byte(token), []byte(t.sliding(sessionID))) {
-		return "", ErrUnauthenticated
+		return "", service.ErrUnauthenticated
 	}
 	return strings.Clone(sessionID), nil // not a part of the whole request, which it would keep in memory
 }
