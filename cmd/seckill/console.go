@@ -11,6 +11,7 @@ import (
 	"seckill/internal/handler"
 	"seckill/internal/queue"
 	"seckill/internal/repo"
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
 
@@ -24,9 +25,9 @@ const pulseWaiting = 8
 type console struct {
 	rdb      redis.UniversalClient
 	log      *slog.Logger
-	pulse    *service.Pulse
-	watchers *service.Watchers
-	monitor  *service.Monitor
+	pulse    *salestats.Pulse
+	watchers *salestats.Watchers
+	monitor  *salestats.Monitor
 	rushes   *rushes // nil where the server is no demo
 	messages chan []byte
 }
@@ -34,24 +35,24 @@ type console struct {
 // newConsole makes a console, whose pulse can count at once.
 func newConsole(e *env, rdb redis.UniversalClient, instance string) *console {
 	return &console{
-		rdb: rdb, log: e.log, pulse: service.NewPulse(instance, e.cfg.OrderLane != "queue"), watchers: service.NewWatchers(),
+		rdb: rdb, log: e.log, pulse: salestats.NewPulse(instance, e.cfg.OrderLane != "queue"), watchers: salestats.NewWatchers(),
 		messages: make(chan []byte, pulseWaiting),
 	}
 }
 
 // watch lets the console look at the sales. The queue is looked at in its own lane.
-func (c *console) watch(lane string, store service.MonitorStore, g gate, workers *queue.Workers) {
-	cfg := service.MonitorConfig{
+func (c *console) watch(lane string, store salestats.MonitorStore, g gate, workers *queue.Workers) {
+	cfg := salestats.MonitorConfig{
 		Store: store, Pulse: c.pulse, Watchers: c.watchers, Lane: lane, Publish: c.publish, Log: c.log,
 	}
 	if lane == "queue" {
 		cfg.Level = g.Level
-		cfg.Lag = func(ctx context.Context) (service.QueueLag, error) {
+		cfg.Lag = func(ctx context.Context) (salestats.QueueLag, error) {
 			lag, err := workers.Lag(ctx)
-			return service.QueueLag{Unsettled: lag.Unsettled, Oldest: lag.Oldest, DeadLetters: lag.Dead}, err
+			return salestats.QueueLag{Unsettled: lag.Unsettled, Oldest: lag.Oldest, DeadLetters: lag.Dead}, err
 		}
 	}
-	c.monitor = service.NewMonitor(cfg)
+	c.monitor = salestats.NewMonitor(cfg)
 }
 
 // background is what runs beside the requests.

@@ -20,6 +20,7 @@ import (
 	"seckill/internal/payment"
 	"seckill/internal/queue"
 	"seckill/internal/repo"
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
 
@@ -154,7 +155,7 @@ type server struct {
 	sales   *service.Sales
 	sandbox *payment.Sandbox
 	// watchers end before the server waits for its requests: theirs last.
-	watchers *service.Watchers
+	watchers *salestats.Watchers
 	console  *console
 	// background is what runs beside the requests, until the last of them is answered.
 	background []func(context.Context)

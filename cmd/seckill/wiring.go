@@ -14,6 +14,7 @@ import (
 	"seckill/internal/payment"
 	"seckill/internal/queue"
 	"seckill/internal/repo"
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 	"seckill/internal/web"
 )
@@ -54,7 +55,7 @@ func newServer(e *env, p parts) (*server, error) {
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
 	})
 	changes, moves := newNews(p.rdb, e.log, vouchersChannel), newNews(p.rdb, e.log, ordersChannel)
-	watchers := service.NewWatchers()
+	watchers := salestats.NewWatchers()
 	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: changes.changed})
 	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
 	gate := newGate(p.rdb, cfg.QueueBacklog, e.log)

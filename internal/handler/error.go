@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
 
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
 
@@ -172,7 +173,7 @@ func (e *errorWriter) judge(c *gin.Context, err error) (p problem, retryAfter ti
 		return p, 0, false
 	}
 	p, retryAfter = problemOf(err)
-	c.Set(outcomeKey, service.PulseAnswerOf(p.Code))
+	c.Set(outcomeKey, salestats.PulseAnswerOf(p.Code))
 	switch p.Status {
 	case http.StatusInternalServerError:
 		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())

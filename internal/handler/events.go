@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
 
@@ -28,7 +29,7 @@ const (
 
 type eventHandler struct {
 	orders    *service.Orders
-	watchers  *service.Watchers
+	watchers  *salestats.Watchers
 	lostAfter time.Duration
 }
 
@@ -76,7 +77,7 @@ type orderStream struct {
 	*stream
 
 	h        *eventHandler
-	watch    *service.Watch
+	watch    *salestats.Watch
 	user, id int64
 	seen     int64     // howFar what was told last has come
 	lost     time.Time // since when the order is in neither queue nor database

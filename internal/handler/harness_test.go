@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"seckill/internal/auth"
+	"seckill/internal/salestats"
 	"seckill/internal/testenv"
 
 	"github.com/gin-gonic/gin"
@@ -48,8 +49,8 @@ type env struct {
 	bank   *bank
 
 	payments     *service.Payments
-	watchers     *service.Watchers
-	saleWatchers *service.Watchers
+	watchers     *salestats.Watchers
+	saleWatchers *salestats.Watchers
 	returns      service.Returns
 	logs         *logBook
 
@@ -171,7 +172,7 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 	if s.queue != nil {
 		lane, queue = s.queue(e.db)
 	}
-	e.bank, e.watchers = newBank(e.clock.now), service.NewWatchers()
+	e.bank, e.watchers = newBank(e.clock.now), salestats.NewWatchers()
 	e.returns = service.Returns{Sales: sales, Queue: queue, Moved: e.watchers.Wake}
 	e.payments = service.NewPayments(service.PaymentsConfig{
 		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
@@ -210,20 +211,20 @@ func newEnv(t testing.TB, options ...func(*setup)) *env {
 }
 
 // newMonitor makes what shows sales as they are, and lets it beat.
-func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*service.Pulse, *service.Monitor) {
+func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*salestats.Pulse, *salestats.Monitor) {
 	queued := queue != nil
-	e.saleWatchers = service.NewWatchers()
-	pulse, lane := service.NewPulse("test", !queued), "lock"
+	e.saleWatchers = salestats.NewWatchers()
+	pulse, lane := salestats.NewPulse("test", !queued), "lock"
 	if queued {
 		lane = "queue"
 	}
-	cfg := service.MonitorConfig{
+	cfg := salestats.MonitorConfig{
 		Store: store, Pulse: pulse, Watchers: e.saleWatchers, Lane: lane, Publish: func([]byte) {}, Log: slog.New(slog.DiscardHandler),
 	}
 	if gate, ok := queue.(testGate); ok {
 		cfg.Level = gate.Level
 	}
-	monitor := service.NewMonitor(cfg)
+	monitor := salestats.NewMonitor(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	var beating sync.WaitGroup
 	beating.Go(func() { monitor.Run(ctx) })

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"seckill/internal/auth"
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
 
@@ -22,18 +23,18 @@ type Config struct {
 	Vouchers       *service.Vouchers
 	Orders         *service.Orders
 	Payments       *service.Payments
-	Watchers       *service.Watchers
+	Watchers       *salestats.Watchers
 	DeadLetters    *service.DeadLetters
 	Shops          service.ShopStore
 	AuditLog       service.AuditStore
 	Keys           *service.Idempotency
 	Reconciler     *service.Reconciler
-	Pulse          *service.Pulse    // counts the answers to buyers; may be nil
-	Monitor        *service.Monitor  // shows sales as they are now
-	SaleWatchers   *service.Watchers // of sales
-	LostAfter      time.Duration     // how long a queued order is nowhere to be found before its stream says that it failed; default 30 s
-	Rush           service.Rusher    // nil where the server is no demo
-	Ready          map[string]Check  // dependencies by name, asked by /readyz
+	Pulse          *salestats.Pulse    // counts the answers to buyers; may be nil
+	Monitor        *salestats.Monitor  // shows sales as they are now
+	SaleWatchers   *salestats.Watchers // of sales
+	LostAfter      time.Duration       // how long a queued order is nowhere to be found before its stream says that it failed; default 30 s
+	Rush           service.Rusher      // nil where the server is no demo
+	Ready          map[string]Check    // dependencies by name, asked by /readyz
 	Metrics        prometheus.Registerer
 	Log            *slog.Logger
 	Now            func() time.Time

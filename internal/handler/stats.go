@@ -11,13 +11,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
 
 // statsHandler shows a sale as it is now, on all instances.
 type statsHandler struct {
-	monitor  *service.Monitor
-	watchers *service.Watchers
+	monitor  *salestats.Monitor
+	watchers *salestats.Watchers
 	vouchers *voucherHandler
 }
 
@@ -80,7 +81,7 @@ type statsSecond struct {
 	Lag   *int64 `json:"lag"`
 }
 
-func newStatsCounts(s *service.PulseSecond) statsCounts {
+func newStatsCounts(s *salestats.PulseSecond) statsCounts {
 	c := statsCounts{
 		Outcomes: s.Answers, Settled: s.Settled, Batches: s.Batches, BatchRows: s.Rows, P50: milliseconds(s.P50), P99: milliseconds(s.P99),
 	}
@@ -93,7 +94,7 @@ func newStatsCounts(s *service.PulseSecond) statsCounts {
 	return c
 }
 
-func (h *statsHandler) out(s *service.SaleStats) statsOut {
+func (h *statsHandler) out(s *salestats.SaleStats) statsOut {
 	sale := s.Voucher.Sale
 	out := statsOut{
 		Voucher: h.vouchers.out(&s.Voucher), At: s.At, Lane: s.Lane, Instances: s.Instances,
@@ -169,19 +170,19 @@ type statsStream struct {
 	*stream
 
 	h     *statsHandler
-	watch *service.Watch
+	watch *salestats.Watch
 	id    int64
 	told  time.Time // the last second
 	event int64     // its id
 }
 
-func (s *statsStream) look() (service.SaleStats, error) {
-	return aside(func(ctx context.Context) (service.SaleStats, error) { return s.h.monitor.Stats(ctx, s.id, s.told) })
+func (s *statsStream) look() (salestats.SaleStats, error) {
+	return aside(func(ctx context.Context) (salestats.SaleStats, error) { return s.h.monitor.Stats(ctx, s.id, s.told) })
 }
 
 // run writes an event for each beat, until the client is gone or the process stops. While the sale cannot be read, nothing
 // is told but that the stream lives; the seconds are not lost.
-func (s *statsStream) run(stats service.SaleStats) {
+func (s *statsStream) run(stats salestats.SaleStats) {
 	defer s.h.watchers.Unwatch(s.watch)
 	defer s.attend()()
 	for s.tell(&stats) {
@@ -198,7 +199,7 @@ func (s *statsStream) run(stats service.SaleStats) {
 }
 
 // tell writes an event. It returns false if the client is gone.
-func (s *statsStream) tell(stats *service.SaleStats) bool {
+func (s *statsStream) tell(stats *salestats.SaleStats) bool {
 	at := stats.At.Unix() - 2 // of the second that was over for sure
 	if n := len(stats.Seconds); n > 0 {
 		s.told = stats.Seconds[n-1].At

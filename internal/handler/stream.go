@@ -11,7 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/service"
+	"seckill/internal/salestats"
 )
 
 const (
@@ -63,7 +63,7 @@ func (s *stream) attend() (end func()) {
 }
 
 // sleep ends when it is time to look. It returns false if the stream is over.
-func (s *stream) sleep(watch *service.Watch, look <-chan time.Time) bool {
+func (s *stream) sleep(watch *salestats.Watch, look <-chan time.Time) bool {
 	for {
 		select {
 		case <-watch.Changed:

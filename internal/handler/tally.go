@@ -6,7 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/service"
+	"seckill/internal/salestats"
 )
 
 // outcomeKey is where judge leaves the number of the answer.
@@ -14,7 +14,7 @@ const outcomeKey = "outcome"
 
 // tally counts the answers to buyers by voucher, for those who watch a sale. It is the first of the route, so that the time
 // to answer is the whole of it. pulse may be nil.
-func tally(pulse *service.Pulse) gin.HandlerFunc {
+func tally(pulse *salestats.Pulse) gin.HandlerFunc {
 	if pulse == nil {
 		return func(*gin.Context) {}
 	}
@@ -28,17 +28,17 @@ func tally(pulse *service.Pulse) gin.HandlerFunc {
 }
 
 // replayedAnswer is that of a request whose key was answered before: it is no further order.
-var replayedAnswer = service.PulseAnswerOf("replayed")
+var replayedAnswer = salestats.PulseAnswerOf("replayed")
 
-func answerOf(c *gin.Context) service.PulseAnswer {
+func answerOf(c *gin.Context) salestats.PulseAnswer {
 	if c.Writer.Header()[replayedHeader] != nil {
 		return replayedAnswer
 	}
 	if a, ok := c.Get(outcomeKey); ok {
-		return a.(service.PulseAnswer)
+		return a.(salestats.PulseAnswer)
 	}
 	if c.Writer.Status() >= http.StatusBadRequest { // nothing that was judged
-		return service.AnswerInternal
+		return salestats.AnswerInternal
 	}
 	return 0
 }

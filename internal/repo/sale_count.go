@@ -7,10 +7,11 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
 
-// SaleGlance implements service.MonitorStore.
+// SaleGlance implements salestats.MonitorStore.
 func (s *Store) SaleGlance(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error) {
 	err = s.snapshot(ctx, func(tx *gorm.DB) (err error) {
 		if v, err = findVoucher(tx, voucherID); err != nil {
@@ -36,8 +37,8 @@ const overLimitQuery = `
 SELECT COUNT(*) FROM (
   SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND status IN (1, 2, 3, 5) GROUP BY user_id HAVING COUNT(*) > ?) h`
 
-// CountSale implements service.MonitorStore. On MySQL it opens a connection without I/O timeouts, as Books does.
-func (s *Store) CountSale(ctx context.Context, voucherID int64) (c service.SaleCount, err error) {
+// CountSale implements salestats.MonitorStore. On MySQL it opens a connection without I/O timeouts, as Books does.
+func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.SaleCount, err error) {
 	db, opts := s.Pools()["read"], (*sql.TxOptions)(nil)
 	if s.Dialect() == "mysql" {
 		if db, err = s.dialect.openLongLived(); err != nil {
@@ -55,8 +56,8 @@ func (s *Store) CountSale(ctx context.Context, voucherID int64) (c service.SaleC
 	return c, s.translate(err)
 }
 
-func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c service.SaleCount, err error) {
-	c = service.SaleCount{Books: service.Books{VoucherID: voucherID}, ByStatus: map[service.OrderStatus]int64{}}
+func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.SaleCount, err error) {
+	c = salestats.SaleCount{Books: service.Books{VoucherID: voucherID}, ByStatus: map[service.OrderStatus]int64{}}
 	var limit int
 	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user FROM seckill_vouchers WHERE voucher_id = ?", voucherID).
 		Scan(&c.Books.InitialStock, &c.Books.Stock, &limit)

@@ -53,6 +53,8 @@ const (
 	// reconcileMinAge is how old an order must be, by its id, to count as missing or as too much: it is longer than
 	// anything that is under way takes.
 	reconcileMinAge = 10 * time.Second
+	// maxCompared is the largest number of active orders that are compared one by one. Of larger sales only the totals are.
+	maxCompared = 2_000_000
 	// reconcilePause is how long Reconcile waits between its two looks.
 	reconcilePause = time.Second
 	// reconcileMost is how many vouchers one request is about.

@@ -66,7 +66,7 @@ func (r *Reconciler) look(ctx context.Context, voucherID int64) (*look, error) {
 func (r *Reconciler) lookOnce(ctx context.Context, voucherID int64) (_ *look, err error) {
 	l := &look{at: r.cfg.Now()}
 	if r.cfg.Gate != nil {
-		if l.view, err = r.cfg.Gate.Inspect(ctx, voucherID, maxHolders); err != nil {
+		if l.view, err = r.cfg.Gate.Inspect(ctx, voucherID, maxCompared); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +75,7 @@ func (r *Reconciler) lookOnce(ctx context.Context, voucherID int64) (_ *look, er
 		inFlight[i] = q.OrderID
 	}
 	since := OverdueSince{Expired: l.at.Add(-unpaidAfter), Refunding: l.at.Add(-refundingAfter)}
-	l.facts, err = r.cfg.Store.SaleFacts(ctx, voucherID, inFlight, maxHolders, since)
+	l.facts, err = r.cfg.Store.SaleFacts(ctx, voucherID, inFlight, maxCompared, since)
 	if err != nil || r.cfg.Gate == nil || !r.cfg.Queue {
 		return l, err
 	}

@@ -1,8 +1,9 @@
-package service
+package salestats
 
 import (
 	"context"
 	"log/slog"
+	"seckill/internal/service"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -34,20 +35,20 @@ func (s *monitorStore) ask(ctx context.Context) error {
 	return fail(ctx)
 }
 
-func (s *monitorStore) SaleGlance(ctx context.Context, id int64) (Voucher, int64, error) {
-	return Voucher{ID: id, Sale: &Sale{InitialStock: 5, Stock: 5}}, 0, s.ask(ctx)
+func (s *monitorStore) SaleGlance(ctx context.Context, id int64) (service.Voucher, int64, error) {
+	return service.Voucher{ID: id, Sale: &service.Sale{InitialStock: 5, Stock: 5}}, 0, s.ask(ctx)
 }
 
 func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error) {
 	s.mu.Lock()
 	s.counts++
 	s.mu.Unlock()
-	return SaleCount{Books: Books{InitialStock: 5, Stock: 5}, ByStatus: map[OrderStatus]int64{}}, s.ask(ctx)
+	return SaleCount{Books: service.Books{InitialStock: 5, Stock: 5}, ByStatus: map[service.OrderStatus]int64{}}, s.ask(ctx)
 }
 
 func hang(ctx context.Context) error {
 	<-ctx.Done()
-	return ErrUnavailable
+	return service.ErrUnavailable
 }
 
 // onMonitor runs a test on a clock of its own, which moves when everybody waits.
@@ -107,7 +108,7 @@ func TestMonitorAfterAnOutage(t *testing.T) {
 // TestMonitorWhileRedisHangs: the stock of the database is shown all the same.
 func TestMonitorWhileRedisHangs(t *testing.T) {
 	asked := func(c *MonitorConfig) {
-		c.Level = func(ctx context.Context, _ int64) (GateLevel, error) { return GateLevel{}, hang(ctx) }
+		c.Level = func(ctx context.Context, _ int64) (service.GateLevel, error) { return service.GateLevel{}, hang(ctx) }
 		c.Lag = func(ctx context.Context) (QueueLag, error) { return QueueLag{}, hang(ctx) }
 	}
 	onMonitor(t, asked, func(t *testing.T, m *Monitor, _ *monitorStore) {
@@ -131,7 +132,7 @@ func TestMonitorMakesRoom(t *testing.T) {
 			require.NoError(t, err)
 		}
 		_, err := m.Stats(t.Context(), 1000, time.Time{})
-		require.ErrorIs(t, err, ErrOverloaded, "all are watched")
+		require.ErrorIs(t, err, service.ErrOverloaded, "all are watched")
 		time.Sleep(watchedFor + time.Second)
 		_, err = m.Stats(t.Context(), 1000, time.Time{})
 		require.NoError(t, err)

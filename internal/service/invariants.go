@@ -59,3 +59,32 @@ func (b Books) Check() []Violation {
 	}
 	return out
 }
+
+// Invariant is one promise of the design, held against the database. OK is nil if that could not be done.
+type Invariant struct {
+	ID, Title string
+	OK        *bool
+	Detail    string
+}
+
+// Invariants returns every invariant that the totals can show, with the numbers that show it.
+func (b Books) Invariants() []Invariant {
+	total := b.InitialStock + b.Additions
+	list := []Invariant{
+		{ID: "I1", Title: "No oversell", Detail: fmt.Sprintf("%d active of %d", b.Active, total)},
+		{ID: "I2", Title: "One order per user", Detail: "nobody holds more than allowed"},
+		{ID: "I3", Title: "Conservation", Detail: fmt.Sprintf("%d left + %d active = %d", b.Stock, b.Active, total)},
+		{ID: "I5", Title: "No undersell", Detail: fmt.Sprintf("%d free, all of them for sale", b.Stock)},
+	}
+	broken := b.Check()
+	for i := range list {
+		p, holds := &list[i], true
+		for _, v := range broken {
+			if v.Invariant == p.ID {
+				holds, p.Detail = false, v.Detail
+			}
+		}
+		p.OK = &holds
+	}
+	return list
+}

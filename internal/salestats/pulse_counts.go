@@ -1,8 +1,9 @@
-package service
+package salestats
 
 import (
 	"math/bits"
 	"math/rand/v2"
+	"seckill/internal/service"
 	"sync/atomic"
 	"time"
 )
@@ -14,7 +15,7 @@ var (
 		"unavailable", "replayed", "invalid_request", "invalid_state", "idempotency_mismatch", "unauthenticated", "token_expired",
 		"not_found", "internal",
 	}
-	settledNames = [...]string{"ok", ReasonSoldOut, ReasonDuplicate, ReasonInternal, "dead_letter"}
+	settledNames = [...]string{"ok", service.ReasonSoldOut, service.ReasonDuplicate, service.ReasonInternal, "dead_letter"}
 )
 
 // PulseAnswer is the number of an answer, for the hot path.

@@ -1,6 +1,7 @@
-package service
+package salestats
 
 import (
+	"seckill/internal/service"
 	"slices"
 	"sync"
 	"time"
@@ -50,9 +51,9 @@ func (w *Watchers) Watch(userID, orderID int64) (*Watch, error) {
 	defer w.mu.Unlock()
 	switch {
 	case w.closed || w.all >= maxWatches:
-		return nil, ErrOverloaded
+		return nil, service.ErrOverloaded
 	case w.byUser[userID] >= maxWatchesOfUser:
-		return nil, &RateLimitedError{RetryAfter: watchRetry}
+		return nil, &service.RateLimitedError{RetryAfter: watchRetry}
 	}
 	changed := make(chan struct{}, 1)
 	watch := &Watch{Changed: changed, Done: w.done, changed: changed, userID: userID, orderID: orderID}

@@ -1,8 +1,9 @@
-package service
+package salestats
 
 import (
 	"fmt"
 	"math/rand/v2"
+	"seckill/internal/service"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,7 @@ func TestPulseAddsUp(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				p.Answered(7, PulseAnswer(i%2), time.Millisecond)
-				p.Settled(7, ReasonDuplicate)
+				p.Settled(7, service.ReasonDuplicate)
 				p.Batch(7, 3)
 			}
 		})

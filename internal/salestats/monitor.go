@@ -1,10 +1,11 @@
-package service
+package salestats
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"seckill/internal/service"
 	"sync"
 	"time"
 )
@@ -36,14 +37,14 @@ const (
 
 // SaleCount is what the database says of all orders of a sale, at one moment.
 type SaleCount struct {
-	Books    Books
-	ByStatus map[OrderStatus]int64
+	Books    service.Books
+	ByStatus map[service.OrderStatus]int64
 }
 
 // MonitorStore reads what a Monitor shows. Errors: ErrNotFound, ErrUnavailable.
 type MonitorStore interface {
 	// SaleGlance reads a voucher, and the units that were added to its sale since. It is quick.
-	SaleGlance(ctx context.Context, voucherID int64) (v Voucher, added int64, err error)
+	SaleGlance(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error)
 	// CountSale counts the orders of a sale, in one consistent read that may take as long as ctx.
 	CountSale(ctx context.Context, voucherID int64) (SaleCount, error)
 }
@@ -62,7 +63,7 @@ type MonitorConfig struct {
 	Watchers *Watchers // of sales: woken by each beat
 	Lane     string
 	// Level and Lag are asked in the lane queue, and nil in the others. Error of Level: ErrGateCold.
-	Level   func(ctx context.Context, voucherID int64) (GateLevel, error)
+	Level   func(ctx context.Context, voucherID int64) (service.GateLevel, error)
 	Lag     func(ctx context.Context) (QueueLag, error)
 	Publish func(message []byte) // tells the other processes; must not block
 	Log     *slog.Logger
@@ -89,11 +90,11 @@ type monitored struct {
 }
 
 type glance struct {
-	voucher Voucher
+	voucher service.Voucher
 	added   int64
-	level   *GateLevel // nil: there is no gate, it is cold, or Redis does not answer
-	short   int64      // units that are free in the database and that the gate does not have
-	still   int        // looks in a row at which that was so, and neither of the two had changed
+	level   *service.GateLevel // nil: there is no gate, it is cold, or Redis does not answer
+	short   int64              // units that are free in the database and that the gate does not have
+	still   int                // looks in a row at which that was so, and neither of the two had changed
 	lag     *QueueLag
 }
 
@@ -126,16 +127,9 @@ func (g *glance) compare(before *glance) {
 // missingLooks is how many looks in a row find units missing at the gate before it is said.
 const missingLooks = 4
 
-// Invariant is one promise of the design, held against the database. OK is nil if that could not be done.
-type Invariant struct {
-	ID, Title string
-	OK        *bool
-	Detail    string
-}
-
 // SaleStats is a sale as it is now.
 type SaleStats struct {
-	Voucher   Voucher
+	Voucher   service.Voucher
 	At        time.Time
 	Lane      string
 	Instances int
@@ -143,8 +137,8 @@ type SaleStats struct {
 	Gate      *int64 // units that the gate may let in; nil: there is no gate, or it is not loaded
 	Queue     *QueueLag
 
-	Orders     map[OrderStatus]int64
-	Invariants []Invariant
+	Orders     map[service.OrderStatus]int64
+	Invariants []service.Invariant
 	CheckedAt  time.Time // when the orders were counted; zero: they were not
 
 	Totals  PulseSecond
@@ -226,7 +220,7 @@ func (m *Monitor) level(voucherID int64) PulseLevel {
 func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (SaleStats, error) {
 	s, glanced, counted := m.watch(voucherID)
 	if s == nil {
-		return SaleStats{}, ErrOverloaded
+		return SaleStats{}, service.ErrOverloaded
 	}
 	if after.IsZero() { // who is here already has seen what there was
 		if err := await(ctx, glanced); err != nil {
@@ -234,7 +228,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		}
 	}
 	g, seenAt, err := s.glance.last()
-	if err != nil && (g.voucher.ID == 0 || errors.Is(err, ErrNotFound)) {
+	if err != nil && (g.voucher.ID == 0 || errors.Is(err, service.ErrNotFound)) {
 		m.forget(voucherID, err)
 		return SaleStats{}, err
 	}
@@ -242,7 +236,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		return SaleStats{}, err
 	}
 	if g.voucher.Sale == nil {
-		return SaleStats{}, ErrInvalidState
+		return SaleStats{}, service.ErrInvalidState
 	}
 	if after.IsZero() {
 		patient, cancel := context.WithTimeout(ctx, countPatience)
@@ -257,7 +251,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		stats.judgeGate(&g)
 	}
 	now := time.Now()
-	stats.At = Moment(now)
+	stats.At = service.Moment(now)
 	stats.Totals, stats.Seconds = m.cfg.Pulse.Show(voucherID, after, now)
 	return stats, nil
 }
@@ -300,7 +294,7 @@ func (s *monitored) idle() bool { return s.glance.idle() && s.count.idle() }
 
 // forget drops what is known of a voucher that is not there: it may be made in the next moment.
 func (m *Monitor) forget(voucherID int64, err error) {
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, service.ErrNotFound) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.sales, voucherID)
@@ -352,9 +346,9 @@ func (s *SaleStats) judgeGate(g *glance) {
 // judge fills in what was counted.
 func (s *SaleStats) judge(c SaleCount, at time.Time, err error) {
 	if !at.IsZero() && c.ByStatus != nil {
-		s.Orders, s.CheckedAt = c.ByStatus, Moment(at)
+		s.Orders, s.CheckedAt = c.ByStatus, service.Moment(at)
 	}
-	for _, i := range c.Books.Promises() {
+	for _, i := range c.Books.Invariants() {
 		switch {
 		case err != nil:
 			i.OK, i.Detail = nil, "the database could not be asked"
@@ -363,28 +357,6 @@ func (s *SaleStats) judge(c SaleCount, at time.Time, err error) {
 		}
 		s.Invariants = append(s.Invariants, i)
 	}
-}
-
-// Promises says of each promise that books can show whether it holds, and by which numbers.
-func (b Books) Promises() []Invariant {
-	total := b.InitialStock + b.Additions
-	promises := []Invariant{
-		{ID: "I1", Title: "No oversell", Detail: fmt.Sprintf("%d active of %d", b.Active, total)},
-		{ID: "I2", Title: "One order per user", Detail: "nobody holds more than allowed"},
-		{ID: "I3", Title: "Conservation", Detail: fmt.Sprintf("%d left + %d active = %d", b.Stock, b.Active, total)},
-		{ID: "I5", Title: "No undersell", Detail: fmt.Sprintf("%d free, all of them for sale", b.Stock)},
-	}
-	broken := b.Check()
-	for i := range promises {
-		p, holds := &promises[i], true
-		for _, v := range broken {
-			if v.Invariant == p.ID {
-				holds, p.Detail = false, v.Detail
-			}
-		}
-		p.OK = &holds
-	}
-	return promises
 }
 
 // rhythm is how often something is looked at: after a look comes a pause of pauseFactor times its length, from pause to
@@ -441,7 +413,7 @@ func (l *looker[T]) look(m *Monitor, r rhythm, look func(context.Context) (T, er
 	start := time.Now()
 	seen, err := look(ctx)
 	took := time.Since(start)
-	if err != nil && m.ctx.Err() == nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && m.ctx.Err() == nil && !errors.Is(err, service.ErrNotFound) {
 		m.cfg.Log.Debug("cannot look at a sale", "err", err)
 	}
 	l.mu.Lock()
@@ -465,7 +437,7 @@ func await(ctx context.Context, going <-chan struct{}) error {
 	case <-going:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: %w", service.ErrUnavailable, ctx.Err())
 	}
 }
 

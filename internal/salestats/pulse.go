@@ -1,8 +1,10 @@
-package service
+// Package salestats collects live statistics of sales across all server processes, and publishes them to subscribers.
+package salestats
 
 import (
 	"encoding/json"
 	"maps"
+	"seckill/internal/service"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -334,7 +336,7 @@ func (p *Pulse) Show(voucherID int64, after, now time.Time) (total PulseSecond, 
 		h = &saleHistory{since: now}
 	}
 	total = h.total.show()
-	total.At = Moment(h.since)
+	total.At = service.Moment(h.since)
 	i, _ := slices.BinarySearchFunc(h.seconds, after, func(s PulseSecond, after time.Time) int {
 		if s.At.After(after) {
 			return 1
