@@ -1,8 +1,8 @@
-// Package migrations holds the database schema as numbered SQL for goose, one folder a dialect.
+// Package migrations holds the database schema as numbered SQL for goose, in one folder per dialect.
 //
-// MySQL commits every DDL statement by itself, so a migration there is a single statement: one that fails leaves nothing
-// half done. A run that was interrupted after a statement and before goose's note of it is continued by the next run, which
-// takes "it exists" and "it does not exist" for done.
+// MySQL commits each DDL statement by itself. Where possible, a migration there is a single statement, so that a
+// failure leaves nothing half done. A run that is interrupted after a statement and before goose records the migration
+// is continued by the next run, which treats the errors "exists already" and "does not exist" as done.
 package migrations
 
 import "embed"

@@ -17,8 +17,8 @@ func newGuarded(t *testing.T, rdb redis.UniversalClient) *Generator {
 	return g
 }
 
-// TestGuardedIDsAreUniqueWhateverRedisForgets: all generators are in the same second, and none has a memory of its own.
-func TestGuardedIDsAreUniqueWhateverRedisForgets(t *testing.T) {
+// All generators are in the same second, and none keeps state.
+func TestGuardedIDsAreUniqueAfterFlush(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		ctx, seen := t.Context(), map[int64]bool{}
 		take := func() {
@@ -26,7 +26,7 @@ func TestGuardedIDsAreUniqueWhateverRedisForgets(t *testing.T) {
 			ids, err := g.NextN(ctx, 100)
 			require.NoError(t, err)
 			for _, id := range append(ids, next(t, g)) {
-				require.False(t, seen[id], "%d is given out again", id)
+				require.False(t, seen[id], "%d repeats", id)
 				require.Equal(t, noon, Time(id))
 				seen[id] = true
 			}
@@ -43,7 +43,7 @@ func TestGuardedIDsAreUniqueWhateverRedisForgets(t *testing.T) {
 		keys, err := rdb.Keys(ctx, "*").Result()
 		require.NoError(t, err)
 		require.Contains(t, keys, noonKey)
-		for _, key := range keys { // miniredis has no run id to keep
+		for _, key := range keys { // miniredis has no run id
 			require.Greater(t, rdb.TTL(ctx, key).Val(), 47*time.Hour, key)
 		}
 		require.NoError(t, rdb.Set(ctx, noonKey, "garbage", 0).Err())
@@ -53,9 +53,8 @@ func TestGuardedIDsAreUniqueWhateverRedisForgets(t *testing.T) {
 	})
 }
 
-// TestGuardedIDsAfterARestart: a Redis comes back without its last numbers, as from an append-only file that was not
-// synced yet.
-func TestGuardedIDsAfterARestart(t *testing.T) {
+// Redis restarts without its last numbers, as from an append-only file that was not synced.
+func TestGuardedIDsAreUniqueAfterRestart(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})

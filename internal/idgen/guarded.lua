@@ -1,12 +1,12 @@
--- Takes a block of numbers from a counter, and leaves a gap where Redis may have forgotten some that were given out.
--- KEYS[1]  the counter; it may be missing
--- KEYS[2]  the run id of the server that counted last
--- ARGV[1]  how many numbers
+-- Takes a block of numbers from a counter, after a gap if Redis may have lost numbers that were used.
+-- KEYS[1]  the counter; may be missing
+-- KEYS[2]  the run id of the server at the last use of the counter
+-- ARGV[1]  how many numbers to take
 -- ARGV[2]  the time to live of both keys, in seconds
--- ARGV[3]  where a counter begins that is missing
--- ARGV[4]  the gap where another server, or another run of this one, has counted before
--- Returns the last number of the block. Who may not read the run id counts without a gap.
--- Fails, and changes nothing, if the counter holds something else than a number.
+-- ARGV[3]  the start of a missing counter
+-- ARGV[4]  the gap after numbers of another server, or of another run of this server
+-- Returns the last number of the block. Without permission to read the run id there is no gap.
+-- Fails and changes nothing if the counter does not hold a number.
 local known, info = pcall(redis.call, 'INFO', 'server')
 local run = known and string.match(info, 'run_id:(%w+)')
 local last = redis.call('GET', KEYS[1])

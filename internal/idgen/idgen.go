@@ -12,42 +12,38 @@ import (
 )
 
 const (
-	// Epoch is where the seconds of an id begin: 2002-01-02T00:00:00Z, in Unix
-	// seconds. The last second that fits is 2070-01-20T03:14:07Z.
+	// Epoch is the start of the seconds in an id: 2002-01-02T00:00:00Z, in Unix seconds. The last second that fits is
+	// 2070-01-20T03:14:07Z.
 	Epoch int64 = 1_009_929_600
 
-	// MaxBlock is the most ids that one call of NextN returns.
+	// MaxBlock is the largest n of NextN.
 	MaxBlock = 100_000
 
 	sequenceBits = 32
 	maxSequence  = 1<<sequenceBits - 1
 	maxSeconds   = 1<<(63-sequenceBits) - 1
 
-	// skipAhead is how far Skip moves a counter beyond a number that was taken.
-	// The ids to get clear of are those of one second, so it must be more than
-	// are made in a second: a Redis executes some 100,000 single commands in
-	// that time, a database commits fewer orders than 200,000. And it must be
-	// little of a day's 2^32 numbers: it is 1/4096 of them.
+	// skipAhead is how far Skip moves a counter beyond a taken number. It must exceed the number of ids generated in
+	// one second: Redis executes about 100,000 single commands in that time, and a database commits fewer than 200,000
+	// orders. It must also be a small part of a day's 2^32 numbers: it is 1/4096 of them.
 	skipAhead = 1 << 20
 
-	// randomStarts is the part of a day's numbers in which a guarded counter
-	// begins: half of them, so that as many are left at least.
+	// randomStarts is the range of the random first number of a guarded counter. It is half of a day's numbers, so at
+	// least the other half is left.
 	randomStarts = 1 << (sequenceBits - 1)
 
-	// counterTTL keeps a counter for clocks that are late or go back over
-	// midnight. It begins again with each use.
+	// counterTTL is the time to live of a counter, renewed at each use. It keeps counters for clocks that are late or
+	// go back over midnight.
 	counterTTL = 48 * time.Hour
 )
 
 var (
-	// ErrExhausted says that a day's 2^32 numbers are used up. It passes at
-	// midnight UTC.
+	// ErrExhausted means that the 2^32 numbers of the day are used up. A new day begins at midnight UTC.
 	ErrExhausted = errors.New("the ids of this day are used up")
-	// ErrClock says that the clock is before [Epoch], or so late that its
-	// seconds do not fit into an id.
-	ErrClock = errors.New("the clock is outside of the range of ids")
-	// ErrInvalid says that an argument cannot be right: a block that is empty or
-	// too big, or an id that this package cannot have made.
+	// ErrClock means that the clock is before [Epoch], or so far in the future that the seconds do not fit into an id.
+	ErrClock = errors.New("the clock is outside the range of ids")
+	// ErrInvalid means that an argument is invalid, for example the size of a block, or an id that this package cannot
+	// have generated.
 	ErrInvalid = errors.New("invalid argument")
 )
 
@@ -62,9 +58,8 @@ var (
 	guardedScript = redis.NewScript(guardedSource)
 )
 
-// Generator makes the ids of one name. It has no state but its Redis client
-// and may be used by any number of goroutines; any number of generators, in any
-// number of processes, may share a name.
+// Generator generates the ids of one name. It has no state but its Redis client and is safe for concurrent use. Any
+// number of generators, in any number of processes, may share a name.
 type Generator struct {
 	rdb     redis.UniversalClient
 	name    string
@@ -72,7 +67,7 @@ type Generator struct {
 	guarded bool
 }
 
-// Option changes a Generator while New makes it.
+// Option configures a Generator.
 type Option func(*Generator)
 
 // WithClock replaces time.Now.
@@ -80,17 +75,16 @@ func WithClock(now func() time.Time) Option {
 	return func(g *Generator) { g.now = now }
 }
 
-// WithGuard makes ids unique even if Redis forgets its last numbers, or all of
-// them, within the second: for callers who publish an id before a primary key
-// has accepted it. A counter that is missing begins at a random number, and one
-// that another run of Redis has counted goes on after a gap. It costs a script
-// instead of an INCRBY. All generators of a name must have it, or none.
+// WithGuard keeps ids unique even if Redis loses its last numbers, or all of them, within a second. It is for callers
+// that publish an id before a primary key has accepted it. A missing counter begins at a random number, and a counter
+// of another run of Redis continues after a gap. The cost is a script instead of an INCRBY. Either all generators of a
+// name must have it, or none.
 func WithGuard() Option {
 	return func(g *Generator) { g.guarded = true }
 }
 
-// New returns a generator of ids that are unique among those of the same name.
-// It does not talk to Redis.
+// New returns a generator of ids that are unique among those of the same name. It does not connect to Redis. Error:
+// ErrInvalid if rdb, name or the clock is missing.
 func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, error) {
 	g := &Generator{rdb: rdb, name: name, now: time.Now}
 	for _, opt := range opts {
@@ -107,19 +101,17 @@ func New(rdb redis.UniversalClient, name string, opts ...Option) (*Generator, er
 	return g, nil
 }
 
-// Next returns a fresh id, in one round trip. Its errors are ErrExhausted,
-// ErrClock, and whatever Redis or ctx say, wrapped; after each of them it may
-// be called again.
+// Next returns a new id, in one round trip. Errors: ErrExhausted, ErrClock, or a wrapped error of Redis or ctx. After
+// each of them Next can be called again.
 func (g *Generator) Next(ctx context.Context) (int64, error) {
 	return g.block(ctx, 1)
 }
 
-// NextN returns n fresh ids in ascending order, in one round trip; n is 1 to
-// MaxBlock, or else the error is ErrInvalid. All carry the second of the call.
-// The other errors are those of Next.
+// NextN returns n new ids in ascending order, in one round trip. All contain the second of the call. Errors: ErrInvalid
+// if n is not 1 to MaxBlock, and those of Next.
 func (g *Generator) NextN(ctx context.Context, n int) ([]int64, error) {
 	if n < 1 || n > MaxBlock {
-		return nil, fmt.Errorf("idgen: %w: a block of %d ids, not 1 to %d", ErrInvalid, n, MaxBlock)
+		return nil, fmt.Errorf("idgen: %w: block of %d ids, must be 1 to %d", ErrInvalid, n, MaxBlock)
 	}
 	first, err := g.block(ctx, int64(n))
 	if err != nil {
@@ -132,12 +124,12 @@ func (g *Generator) NextN(ctx context.Context, n int) ([]int64, error) {
 	return ids, nil
 }
 
-// block takes n numbers and returns the first id of them.
+// block takes n numbers and returns the id of the first.
 func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 	now := g.now()
 	seconds := now.Unix() - Epoch
 	if seconds < 0 || seconds > maxSeconds {
-		return 0, fmt.Errorf("idgen: %w: it says %s", ErrClock, now.UTC().Format(time.RFC3339))
+		return 0, fmt.Errorf("idgen: %w: %s", ErrClock, now.UTC().Format(time.RFC3339))
 	}
 	key := g.key(now)
 	take := g.take
@@ -149,7 +141,7 @@ func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 		return 0, fmt.Errorf("idgen: count %s: %w", key, err)
 	}
 	if last < n {
-		return 0, fmt.Errorf("idgen: count %s: it stood at %d, which no id generator wrote", key, last-n)
+		return 0, fmt.Errorf("idgen: count %s: invalid counter value %d", key, last-n)
 	}
 	if last > maxSequence {
 		return 0, fmt.Errorf("idgen: count %s: %w", key, ErrExhausted)
@@ -157,7 +149,7 @@ func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 	return seconds<<sequenceBits | (last - n + 1), nil
 }
 
-// take takes n numbers from a counter and returns the last one.
+// take takes n numbers from a counter and returns the last of them.
 func (g *Generator) take(ctx context.Context, key string, n int64) (last int64, err error) {
 	var count *redis.IntCmd
 	_, err = g.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -168,23 +160,21 @@ func (g *Generator) take(ctx context.Context, key string, n int64) (last int64, 
 	return count.Val(), err
 }
 
-// takeGuarded is take with the gaps of WithGuard.
+// takeGuarded is take with the behaviour of WithGuard.
 func (g *Generator) takeGuarded(ctx context.Context, key string, n int64) (last int64, err error) {
-	keys := []string{key, "{" + key + "}:run"} // of one cluster slot
+	keys := []string{key, "{" + key + "}:run"} // in the same cluster slot
 	return guardedScript.Run(ctx, g.rdb, keys, n, int64(counterTTL/time.Second),
 		rand.N(int64(randomStarts)), skipAhead+rand.N(int64(skipAhead))).Int64()
 }
 
-// Skip is for the caller whose fresh id turned out to be taken, which proves
-// that the counter was lost. It moves the counter of that id's day ahead, past
-// all that can have been handed out in the second of the id; the caller then
-// asks for another id.
+// Skip moves the counter of the day of a taken id past all numbers that can have been used in the second of that id.
+// The caller calls it when a new id is taken already, which proves that the counter was lost, and then generates
+// another id.
 //
-// It never moves a counter back, and where a thousand callers collide at once,
-// the counter jumps once: each asks for a value near its own id, and the first
-// jump is past them all. The error is ErrInvalid for an id that cannot have been
-// made here, ErrExhausted if the day has no room for the jump (nothing changes
-// then), or what Redis or ctx say, wrapped. Repeating it does no harm.
+// Skip never moves a counter back. If a thousand callers collide at once, the counter jumps once: each requests a value
+// near its own id, and the first jump exceeds all of them. Errors: ErrInvalid if the id cannot come from this package,
+// ErrExhausted if the day has too few numbers left for the jump (then nothing changes), or a wrapped error of Redis or
+// ctx. Skip can be repeated.
 func (g *Generator) Skip(ctx context.Context, taken int64) error {
 	sequence := taken & maxSequence
 	if taken < 0 || sequence == 0 {
@@ -201,13 +191,12 @@ func (g *Generator) Skip(ctx context.Context, taken int64) error {
 	return nil
 }
 
-// key names the counter of a moment's UTC day.
+// key returns the name of the counter of the UTC day of t.
 func (g *Generator) key(t time.Time) string {
 	return "icr:" + g.name + ":" + t.UTC().Format("2006:01:02")
 }
 
-// Time returns the second, in UTC, in which an id was made, by the clock of its
-// maker.
+// Time returns the second, in UTC, in which an id was generated, by the clock of the generating instance.
 func Time(id int64) time.Time {
 	return time.Unix(Epoch+id>>sequenceBits, 0).UTC()
 }

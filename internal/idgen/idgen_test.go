@@ -22,12 +22,12 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, func() error { return goleak.Find() })
 }
 
-// noon is a moment far from midnight; every test begins there.
+// noon is the initial time of every test, far from midnight.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 const noonKey = "icr:order:2026:11:20"
 
-// clock is set by hand.
+// clock is a manual clock.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time
@@ -74,7 +74,7 @@ func TestLayoutKeyAndExpiry(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int64{5<<32 | 3, 5<<32 | 4, 5<<32 | 5}, block)
 
-		// The key's day is that of UTC, wherever the clock is.
+		// The day of the key is the UTC day in every time zone.
 		c.set(time.Date(2026, 11, 20, 1, 0, 0, 0, time.FixedZone("", 8*3600)))
 		id := next(t, g)
 		require.Equal(t, c.now().UTC(), Time(id))
@@ -90,7 +90,7 @@ func TestLayoutKeyAndExpiry(t *testing.T) {
 	})
 }
 
-func TestNamesCountApart(t *testing.T) {
+func TestNamesHaveSeparateCounters(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		other, err := New(rdb, "payment", WithClock(c.now))
@@ -99,7 +99,7 @@ func TestNamesCountApart(t *testing.T) {
 	})
 }
 
-func TestAMillionIDsAreUnique(t *testing.T) {
+func TestConcurrentIDsAreUnique(t *testing.T) {
 	const workers, singles, blocks, size = 8, 500, 249, 500
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		var all [workers][]int64
@@ -129,7 +129,7 @@ func TestAMillionIDsAreUnique(t *testing.T) {
 	})
 }
 
-func TestIDsGrow(t *testing.T) {
+func TestIDsIncrease(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		c.set(time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC))
@@ -173,7 +173,7 @@ func TestClockOutOfRange(t *testing.T) {
 		}
 		n, err := rdb.DBSize(t.Context()).Result()
 		require.NoError(t, err)
-		require.Zero(t, n, "no number is used up")
+		require.Zero(t, n, "no number is taken")
 		for _, good := range []time.Time{time.Unix(Epoch, 0), time.Unix(Epoch+1<<31-1, 0)} {
 			c.set(good)
 			id := next(t, g)
@@ -183,7 +183,7 @@ func TestClockOutOfRange(t *testing.T) {
 	})
 }
 
-func TestKeysThatAreNoCounters(t *testing.T) {
+func TestInvalidCounters(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		ctx := t.Context()
@@ -218,7 +218,7 @@ func TestInvalidArguments(t *testing.T) {
 		}
 		ids, err := g.NextN(t.Context(), MaxBlock)
 		require.NoError(t, err)
-		require.Equal(t, idAt(noon, 1), ids[0], "the refused calls used nothing up")
+		require.Equal(t, idAt(noon, 1), ids[0], "the rejected calls took no numbers")
 		require.Equal(t, idAt(noon, MaxBlock), ids[MaxBlock-1])
 	})
 	_, err := New(nil, "order")
@@ -231,7 +231,7 @@ func TestInvalidArguments(t *testing.T) {
 	require.ErrorIs(t, err, ErrInvalid)
 }
 
-func TestContextAndDeadRedis(t *testing.T) {
+func TestEndedContextAndClosedClient(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		ctx, cancel := context.WithCancel(t.Context())

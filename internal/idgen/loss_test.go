@@ -14,12 +14,12 @@ import (
 	"seckill/internal/testenv"
 )
 
-// idAt composes an id as the package documentation draws it.
+// idAt composes an id as described in the package documentation.
 func idAt(t time.Time, sequence int64) int64 {
 	return (t.Unix()-Epoch)*(1<<32) + sequence
 }
 
-func TestClockGoesBackWithTheCounterIntact(t *testing.T) {
+func TestClockGoesBackWithIntactCounter(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		midnight := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
@@ -35,7 +35,7 @@ func TestClockGoesBackWithTheCounterIntact(t *testing.T) {
 	})
 }
 
-func TestCounterLostInAnEarlierSecondIsHarmless(t *testing.T) {
+func TestLossInEarlierSecondIsHarmless(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		before := next(t, g)
@@ -45,9 +45,8 @@ func TestCounterLostInAnEarlierSecondIsHarmless(t *testing.T) {
 	})
 }
 
-// A counter that is lost within a second repeats ids: the documented limit, and
-// the reason for Skip.
-func TestCounterLostWithinTheSecond(t *testing.T) {
+// A counter that is lost within a second repeats ids. This is the documented limit and the reason for Skip.
+func TestSkipAfterLossWithinSecond(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		ctx := t.Context()
@@ -68,13 +67,13 @@ func TestCounterLostWithinTheSecond(t *testing.T) {
 	})
 }
 
-func TestSkipNeverLowersAndTakesTheDayOfTheID(t *testing.T) {
+func TestSkipRaisesCounterOfIDsDay(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		ctx := t.Context()
 		const high = 5 * skipAhead
 		require.NoError(t, rdb.Set(ctx, noonKey, high, time.Hour).Err())
-		c.set(noon.AddDate(0, 0, 1)) // the collision was found after midnight
+		c.set(noon.AddDate(0, 0, 1)) // the collision is detected after midnight
 		require.NoError(t, g.Skip(ctx, idAt(noon, 1)))
 		require.Greater(t, rdb.TTL(ctx, noonKey).Val(), 47*time.Hour)
 		require.EqualValues(t, 1, next(t, g)&math.MaxUint32)
@@ -88,7 +87,7 @@ func TestSkipNeverLowersAndTakesTheDayOfTheID(t *testing.T) {
 	})
 }
 
-// A thousand buyers collide at once: the counter jumps once.
+// If a thousand buyers collide at once, the counter jumps once.
 func TestConcurrentSkipsJumpOnce(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
@@ -105,7 +104,7 @@ func TestConcurrentSkipsJumpOnce(t *testing.T) {
 	})
 }
 
-func TestTimeReadsTheLayout(t *testing.T) {
+func TestTimeOfID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seconds := rapid.Int64Range(0, maxSeconds).Draw(t, "seconds")
 		sequence := rapid.Int64Range(1, maxSequence).Draw(t, "sequence")
@@ -115,10 +114,9 @@ func TestTimeReadsTheLayout(t *testing.T) {
 	})
 }
 
-// TestOrdersSurviveAnything plays the caller: a table with a primary key, a
-// Redis that forgets and a clock that jumps. Every order must find an id, after
-// at most one Skip for each loss so far.
-func TestOrdersSurviveAnything(t *testing.T) {
+// The test is a caller with a primary key, while Redis loses its data and the clock jumps. Every order must get an id
+// after at most one Skip per loss so far.
+func TestOrdersGetIDsDespiteLosses(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		rapid.Check(t, func(t *rapid.T) {
 			ctx := context.Background()
@@ -148,7 +146,7 @@ func TestOrdersSurviveAnything(t *testing.T) {
 					days := rapid.IntRange(-1, 1).Draw(t, "days")
 					c.set(noon.AddDate(0, 0, days).Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "seconds")) * time.Second))
 				},
-				"Redis forgets": func(t *rapid.T) {
+				"Redis is flushed": func(t *rapid.T) {
 					require.NoError(t, rdb.FlushDB(ctx).Err())
 					losses++
 				},

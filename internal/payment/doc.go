@@ -1,3 +1,3 @@
-// Package payment talks to payment providers. There is one: a sandbox that behaves like a real one, but moves no money.
-// It implements service.PaymentProvider, as a contract with somebody who does would.
+// Package payment implements payment providers (service.PaymentProvider). The only one is a sandbox, which behaves like
+// a real provider but moves no money.
 package payment

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Faults are what a Sandbox can be told to do wrong, for all payments alike. The zero value does everything right.
+// Faults configures the errors of a Sandbox, for all payments alike. The zero value has no errors.
 type Faults struct {
-	Delay         time.Duration // until it tells of a payment; 0: sandboxDelay
-	Repeat        int           // how often it tells once more of what was answered
-	Lose          int           // how many calls of the webhook get lost before one arrives
-	Fail          bool          // payments fail
-	RefuseRefunds int           // how often it refuses to return the money of a payment
+	Delay         time.Duration // time until the first notice of a payment; 0 means sandboxDelay (300 ms)
+	Repeat        int           // how often a notice is repeated after a successful answer
+	Lose          int           // how many calls of the webhook are lost before one arrives
+	Fail          bool          // all payments fail
+	RefuseRefunds int           // how often each refund is refused
 }
 
 func (f Faults) delay() time.Duration {
@@ -23,7 +23,7 @@ func (f Faults) delay() time.Duration {
 	return f.Delay
 }
 
-// UnmarshalText reads a comma list such as "delay=3s,repeat=2,lose=1,fail,refuse-refunds=2", for the configuration.
+// UnmarshalText parses a comma-separated list such as "delay=3s,repeat=2,lose=1,fail,refuse-refunds=2".
 func (f *Faults) UnmarshalText(text []byte) error {
 	*f = Faults{}
 	if len(text) == 0 {
@@ -43,13 +43,13 @@ func (f *Faults) UnmarshalText(text []byte) error {
 			f.RefuseRefunds, err = strconv.Atoi(value)
 		case "fail":
 			if f.Fail = true; given {
-				return fmt.Errorf("%q: fail has no value", word)
+				return fmt.Errorf("%q: fail takes no value", word)
 			}
 		default:
 			return fmt.Errorf("%q is none of delay=3s, repeat=2, lose=1, fail, refuse-refunds=2", word)
 		}
 		if err != nil || f.Delay < 0 || f.Repeat < 0 || f.Lose < 0 || f.RefuseRefunds < 0 {
-			return fmt.Errorf("%q has no usable value", word)
+			return fmt.Errorf("%q has an invalid value", word)
 		}
 	}
 	return nil

@@ -8,32 +8,32 @@ import (
 	"seckill/internal/service"
 )
 
-// The ends of a payment as a notice has them.
+// The values of status in a notice.
 const (
 	succeeded = "succeeded"
 	failed    = "failed"
 )
 
-// notice is the body of a webhook. Fields that a provider adds are ignored.
+// notice is the body of a webhook call. Other fields are ignored.
 type notice struct {
 	Ref       string          `json:"provider_ref"`
-	OrderID   json.RawMessage `json:"order_id"` // a string, or a number from a provider who can count that far
+	OrderID   json.RawMessage `json:"order_id"` // a string, or a number from a provider with 64-bit numbers
 	Amount    *int64          `json:"amount"`
-	Currency  string          `json:"currency"` // may be left out
+	Currency  string          `json:"currency"` // optional
 	Status    string          `json:"status"`
-	Timestamp json.RawMessage `json:"timestamp"` // for people; what counts is signed
+	Timestamp json.RawMessage `json:"timestamp"` // informational; the signature has its own time
 }
 
-// maxRef is the longest reference that the database holds.
+// maxRef is the length of the longest reference that the database can store.
 const maxRef = 128
 
-// isRef says whether s can be a reference: printable ASCII without spaces, which every database and every log takes
-// for what it is.
+// isRef reports whether s is a valid reference: 1 to maxRef characters of printable ASCII without spaces, which no
+// database and no log changes.
 func isRef(s string) bool {
 	return s != "" && len(s) <= maxRef && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// parse reads a notice. Error: *service.InvalidError.
+// parse decodes and validates a notice. Error: *service.InvalidError.
 func parse(body []byte) (service.PaymentNotice, error) {
 	var n notice
 	if err := json.Unmarshal(body, &n); err != nil {

@@ -13,7 +13,7 @@ import (
 	"seckill/internal/service"
 )
 
-func TestNotice(t *testing.T) {
+func TestParseNotice(t *testing.T) {
 	const id = 3368803458027454465 // above 2^53
 	good := service.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Succeeded: true}
 	got, err := parse(body)
@@ -37,12 +37,12 @@ func TestNotice(t *testing.T) {
 	inYen := good
 	inYen.Currency = "JPY"
 	for text, want := range map[string]service.PaymentNotice{
-		with("order_id", "3368803458027454465"):                 good, // from a provider who can count that far
+		with("order_id", "3368803458027454465"):                 good, // from a provider with 64-bit numbers
 		with("status", `"failed"`):                              failed,
 		with("currency", `"JPY"`):                               inYen,
 		with("more", `{"a":[1]}`):                               good,
 		with("timestamp", "null"):                               good,
-		with("x", "1")[:1] + `"amount":1,` + with("x", "1")[1:]: good, // the last one counts, as for whoever signed it
+		with("x", "1")[:1] + `"amount":1,` + with("x", "1")[1:]: good, // the last of equal fields counts
 	} {
 		got, err := parse([]byte(text))
 		require.NoError(t, err, text)
@@ -66,7 +66,7 @@ func TestNotice(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// FuzzNotice: whatever comes, it is refused in order or it is what the database can hold.
+// FuzzNotice requires that every body is either rejected with *service.InvalidError or valid for the database.
 func FuzzNotice(f *testing.F) {
 	f.Add(body)
 	f.Add([]byte(`{"provider_ref":"x","order_id":7,"amount":-1,"status":"failed"}`))
@@ -83,7 +83,7 @@ func FuzzNotice(f *testing.F) {
 	})
 }
 
-func TestFaults(t *testing.T) {
+func TestUnmarshalFaults(t *testing.T) {
 	for text, want := range map[string]Faults{
 		"":                                   {},
 		"fail":                               {Fail: true},
@@ -94,7 +94,7 @@ func TestFaults(t *testing.T) {
 		"lose=1,lose=3":                      {Lose: 3},
 		"delay=0s,repeat=1,refuse-refunds=0": {Repeat: 1},
 	} {
-		got := Faults{Fail: true} // what was there before is gone
+		got := Faults{Fail: true} // must be overwritten
 		require.NoError(t, got.UnmarshalText([]byte(text)), text)
 		require.Equal(t, want, got, text)
 	}

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// sandboxDelay is how long the sandbox takes to find out whether somebody pays.
+	// sandboxDelay is the time between Create and the first notice.
 	sandboxDelay = 300 * time.Millisecond
 	// postTimeout bounds one call of the webhook.
 	postTimeout = 5 * time.Second
-	// A notice that is not answered with 2xx is repeated, after a pause that doubles from the first to the last of these,
-	// so many times in all: for some ten minutes.
+	// A notice that is not answered with 2xx is repeated, up to maxPosts calls in all. The pauses double from
+	// firstPause to lastPause, which adds up to about ten minutes.
 	firstPause = 200 * time.Millisecond
 	lastPause  = time.Minute
 	maxPosts   = 18
-	// maxPosting bounds the webhooks that are called at once.
-	maxPosting = 16
+	// maxConcurrentPosts bounds the concurrent calls of the webhook.
+	maxConcurrentPosts = 16
 )
 
-// SandboxConfig is what a Sandbox needs.
+// SandboxConfig configures a Sandbox. All fields but Faults are required.
 type SandboxConfig struct {
 	Secret []byte // signs the notices
 	Now    func() time.Time
@@ -38,34 +38,36 @@ type SandboxConfig struct {
 	Faults Faults
 }
 
-// Sandbox is a payment provider that says yes to every payment, a moment later, by calling the webhook as a provider
-// would: signed, and again until it is answered. It moves no money and remembers nothing after a restart: a payment
-// of which it has not told by then must be begun again, which is the same payment. It is safe for concurrent use.
+// Sandbox is a payment provider that moves no money. It accepts every payment and reports success after sandboxDelay, by
+// calling the webhook as a real provider does: with a signature, and repeatedly until it is answered with 2xx. It stores
+// nothing. After a restart, a payment without a delivered notice must be created again, with the same reference. It is
+// safe for concurrent use.
 type Sandbox struct {
-	cfg     SandboxConfig
-	client  *http.Client
-	posting chan struct{} // an element for each call that is under way
+	cfg       SandboxConfig
+	client    *http.Client
+	postSlots chan struct{} // semaphore with one element per call in progress
 
 	mu      sync.Mutex
-	url     string          // of the webhook; empty until Run
-	open    map[string]bool // references of which it is yet to tell
-	refused map[string]int  // refunds that were refused, by reference
+	url     string          // of the webhook; empty unless Run is active
+	pending map[string]bool // references whose notice is not delivered yet
+	refused map[string]int  // number of refused refunds, by reference
 	stop    context.Context // ends when Run does
 	work    sync.WaitGroup
 }
 
-// NewSandbox makes a sandbox, which takes payments as soon as it runs.
+// NewSandbox returns a sandbox, which accepts payments while Run is active.
 func NewSandbox(cfg SandboxConfig) *Sandbox {
 	return &Sandbox{
-		cfg: cfg, client: &http.Client{Timeout: postTimeout}, posting: make(chan struct{}, maxPosting),
-		open: map[string]bool{}, refused: map[string]int{},
+		cfg: cfg, client: &http.Client{Timeout: postTimeout}, postSlots: make(chan struct{}, maxConcurrentPosts),
+		pending: map[string]bool{}, refused: map[string]int{},
 	}
 }
 
-// errNotRunning says that Run was not called yet, or has ended.
-var errNotRunning = errors.New("the sandbox does not run")
+// errNotRunning is returned before Run is called and after it has ended.
+var errNotRunning = errors.New("the sandbox is not running")
 
-// Run serves until ctx ends. webhook is where it tells of payments.
+// Run accepts payments until ctx ends, and sends their notices to the URL webhook. It returns when all calls of the
+// webhook have ended.
 func (s *Sandbox) Run(ctx context.Context, webhook string) {
 	s.mu.Lock()
 	s.url, s.stop = webhook, ctx
@@ -85,19 +87,19 @@ func (s *Sandbox) Create(_ context.Context, p service.Payment) error { //nolint:
 	if s.url == "" {
 		return errNotRunning
 	}
-	if s.open[p.Ref] {
+	if s.pending[p.Ref] {
 		return nil
 	}
-	s.open[p.Ref] = true
+	s.pending[p.Ref] = true
 	ctx, url := s.stop, s.url
 	s.work.Go(func() {
 		defer func() {
 			s.mu.Lock()
-			delete(s.open, p.Ref)
+			delete(s.pending, p.Ref)
 			s.mu.Unlock()
 		}()
 		if sleep(ctx, s.cfg.Faults.delay()) {
-			s.tell(ctx, url, p)
+			s.deliver(ctx, url, p)
 		}
 	})
 	return nil
@@ -109,7 +111,7 @@ func (s *Sandbox) Refund(_ context.Context, p service.Payment) error {
 	defer s.mu.Unlock()
 	if s.refused[p.Ref] < s.cfg.Faults.RefuseRefunds {
 		s.refused[p.Ref]++
-		return errors.New("the sandbox was told to refuse")
+		return errors.New("the sandbox is configured to refuse this refund")
 	}
 	return nil
 }
@@ -122,8 +124,9 @@ func (s *Sandbox) Notice(signature string, body []byte) (service.PaymentNotice, 
 	return parse(body)
 }
 
-// tell calls the webhook until it is answered, and then as often again as the faults want it.
-func (s *Sandbox) tell(ctx context.Context, url string, p service.Payment) {
+// deliver calls the webhook until it is answered with 2xx, and then Faults.Repeat times more, at most maxPosts times in
+// all.
+func (s *Sandbox) deliver(ctx context.Context, url string, p service.Payment) {
 	status := succeeded
 	if s.cfg.Faults.Fail {
 		status = failed
@@ -133,17 +136,17 @@ func (s *Sandbox) tell(ctx context.Context, url string, p service.Payment) {
 		"status": status, "timestamp": s.cfg.Now().UTC().Format(time.RFC3339),
 	})
 	if err != nil {
-		s.cfg.Log.Error("sandbox: the notice has no form", "payment", p.Ref, "err", err)
+		s.cfg.Log.Error("sandbox: encode the notice of a payment", "provider_ref", p.Ref, "err", err)
 		return
 	}
-	told, pause := 0, firstPause
+	delivered, pause := 0, firstPause
 	for post := range maxPosts {
 		lost := post < s.cfg.Faults.Lose
 		if !lost {
 			err = s.post(ctx, url, body)
 		}
 		if !lost && err == nil {
-			if told++; told > s.cfg.Faults.Repeat {
+			if delivered++; delivered > s.cfg.Faults.Repeat {
 				return
 			}
 		}
@@ -152,15 +155,15 @@ func (s *Sandbox) tell(ctx context.Context, url string, p service.Payment) {
 		}
 		pause = min(2*pause, lastPause)
 	}
-	if told == 0 {
-		s.cfg.Log.Warn("sandbox: nobody takes the notice of a payment", "payment", p.Ref, "err", err)
+	if delivered == 0 {
+		s.cfg.Log.Warn("sandbox: the notice of a payment was not delivered", "provider_ref", p.Ref, "err", err)
 	}
 }
 
 func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 	select {
-	case s.posting <- struct{}{}:
-		defer func() { <-s.posting }()
+	case s.postSlots <- struct{}{}:
+		defer func() { <-s.postSlots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -181,7 +184,7 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 	return errors.Join(err, res.Body.Close())
 }
 
-// sleep waits for d; false says that ctx ended first.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -22,18 +22,18 @@ import (
 	"seckill/internal/service"
 )
 
-// shop is the other end of the sandbox's webhook, without a network between them.
+// shop receives the calls of the webhook, without a network.
 type shop struct {
 	mu     sync.Mutex
 	start  time.Time
 	calls  []call
-	busy   atomic.Int64                              // calls that have not returned
-	answer func(n int, r *http.Request) (int, error) // to the n-th call; nil: 200
+	busy   atomic.Int64                              // calls in progress
+	answer func(n int, r *http.Request) (int, error) // answer to the n-th call; nil means 200
 }
 
-// call is one that came to the shop.
+// call is one call of the webhook.
 type call struct {
-	after     time.Duration // since the beginning
+	after     time.Duration // time since the start of the test
 	notice    service.PaymentNotice
 	signature string
 	body      string
@@ -65,34 +65,34 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader("{}"))}, nil
 }
 
-// heard are the calls so far.
-func (s *shop) heard() []call {
+// received returns the calls so far.
+func (s *shop) received() []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// book keeps what is logged.
-type book struct {
+// logBuffer collects the log.
+type logBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (b *book) Write(p []byte) (int, error) {
+func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.all.Write(p)
 }
 
-func (b *book) String() string {
+func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.all.String()
 }
 
-// times are when the calls came.
+// times returns the times of the calls.
 func (s *shop) times() (all []time.Duration) {
-	for _, c := range s.heard() {
+	for _, c := range s.received() {
 		all = append(all, c.after)
 	}
 	return all
@@ -100,12 +100,12 @@ func (s *shop) times() (all []time.Duration) {
 
 var aPayment = service.Payment{Ref: "pay_A", OrderID: 3368803458027454465, Amount: 8000, Currency: "CNY"}
 
-// inSandbox runs a test beside a sandbox, on a clock that moves only when all wait. When it returns, the sandbox is
-// told to stop; the bubble fails if it leaves a goroutine.
-func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int, error), test func(t *testing.T, s *Sandbox, shop *shop, log *book)) {
+// inSandbox runs a test with a sandbox in a synctest bubble. When the test returns, it stops the sandbox; the bubble
+// fails if a goroutine is left.
+func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int, error), test func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var log book
+		var log logBuffer
 		sh := &shop{start: time.Now(), answer: answer}
 		s := NewSandbox(SandboxConfig{Secret: secret, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)), Faults: f})
 		s.client.Transport = sh
@@ -116,13 +116,13 @@ func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int,
 		test(t, s, sh, &log)
 		stop()
 		<-done
-		require.Zero(t, sh.busy.Load(), "it waits for what it has begun")
+		require.Zero(t, sh.busy.Load(), "Run waits for the calls in progress")
 		require.ErrorIs(t, s.Create(context.Background(), aPayment), errNotRunning)
 	})
 }
 
-func TestSandboxTells(t *testing.T) {
-	inSandbox(t, Faults{}, nil, func(t *testing.T, s *Sandbox, shop *shop, log *book) {
+func TestSandboxDeliversNotice(t *testing.T) {
+	inSandbox(t, Faults{}, nil, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
 		for range 3 {
 			require.NoError(t, s.Create(t.Context(), aPayment), "the same reference is the same payment")
 		}
@@ -130,16 +130,16 @@ func TestSandboxTells(t *testing.T) {
 		require.Equal(t, []time.Duration{sandboxDelay}, shop.times())
 		require.Equal(t, service.PaymentNotice{
 			Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Succeeded: true,
-		}, shop.heard()[0].notice)
+		}, shop.received()[0].notice)
 		require.NoError(t, s.Create(t.Context(), aPayment))
 		time.Sleep(time.Hour)
-		require.Len(t, shop.heard(), 2, "who asks again is told again")
+		require.Len(t, shop.received(), 2, "a second Create is delivered again")
 		require.Empty(t, log.String())
 		require.NoError(t, s.Refund(t.Context(), aPayment))
 	})
 }
 
-// TestSandboxFaults is what it can be told to do wrong, to the millisecond.
+// Each fault must produce calls at exactly these times.
 func TestSandboxFaults(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tc := range map[string]struct {
@@ -152,12 +152,12 @@ func TestSandboxFaults(t *testing.T) {
 		"fail":   {Faults{Fail: true}, []time.Duration{300 * ms}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSandbox(t, tc.faults, nil, func(t *testing.T, s *Sandbox, shop *shop, log *book) {
+			inSandbox(t, tc.faults, nil, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
 				require.NoError(t, s.Create(t.Context(), aPayment))
 				time.Sleep(time.Hour)
 				require.Equal(t, tc.want, shop.times())
-				for _, c := range shop.heard() {
-					require.Equal(t, shop.heard()[0].body, c.body, "word for word")
+				for _, c := range shop.received() {
+					require.Equal(t, shop.received()[0].body, c.body, "a repeated notice has the same body")
 					require.Equal(t, tc.faults.Fail, !c.notice.Succeeded)
 				}
 				require.Empty(t, log.String())
@@ -167,22 +167,22 @@ func TestSandboxFaults(t *testing.T) {
 }
 
 func TestSandboxRefusesRefunds(t *testing.T) {
-	inSandbox(t, Faults{RefuseRefunds: 2}, nil, func(t *testing.T, s *Sandbox, _ *shop, _ *book) {
+	inSandbox(t, Faults{RefuseRefunds: 2}, nil, func(t *testing.T, s *Sandbox, _ *shop, _ *logBuffer) {
 		other := aPayment
 		other.Ref = "pay_B"
 		for range 2 {
 			require.Error(t, s.Refund(t.Context(), aPayment))
-			require.Error(t, s.Refund(t.Context(), other), "each payment by itself")
+			require.Error(t, s.Refund(t.Context(), other), "each payment is counted separately")
 		}
 		for range 2 {
-			require.NoError(t, s.Refund(t.Context(), aPayment), "the same refund, as often as it is asked for")
+			require.NoError(t, s.Refund(t.Context(), aPayment), "a repeated refund is accepted again")
 		}
 		require.NoError(t, s.Refund(t.Context(), other))
 	})
 }
 
-// TestSandboxTellsAgain until it is answered with 2xx, signed anew each time, with longer and longer pauses.
-func TestSandboxTellsAgain(t *testing.T) {
+// A notice is repeated until it is answered with 2xx, with a new signature each time and with growing pauses.
+func TestSandboxRetriesNotice(t *testing.T) {
 	bad := func(n int, _ *http.Request) (int, error) {
 		switch n {
 		case 0:
@@ -196,48 +196,48 @@ func TestSandboxTellsAgain(t *testing.T) {
 		}
 		return http.StatusNoContent, nil
 	}
-	inSandbox(t, Faults{}, bad, func(t *testing.T, s *Sandbox, shop *shop, log *book) {
+	inSandbox(t, Faults{}, bad, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
 		require.NoError(t, s.Create(t.Context(), aPayment))
 		time.Sleep(time.Hour)
 		const ms = time.Millisecond
 		require.Equal(t, []time.Duration{300 * ms, 500 * ms, 900 * ms, 1700 * ms, 3300 * ms}, shop.times())
-		require.Equal(t, shop.heard()[0].body, shop.heard()[4].body)
-		require.NotEqual(t, shop.heard()[0].signature, shop.heard()[4].signature, "an old one would be refused")
+		require.Equal(t, shop.received()[0].body, shop.received()[4].body)
+		require.NotEqual(t, shop.received()[0].signature, shop.received()[4].signature, "an old signature would be rejected")
 		require.Empty(t, log.String())
 	})
 }
 
-// TestSandboxGivesUp after some ten minutes, and says so; the payment can be begun again.
+// After about ten minutes the sandbox stops retrying and logs it. The payment can be created again.
 func TestSandboxGivesUp(t *testing.T) {
 	never := func(int, *http.Request) (int, error) { return http.StatusServiceUnavailable, nil }
-	inSandbox(t, Faults{}, never, func(t *testing.T, s *Sandbox, shop *shop, log *book) {
+	inSandbox(t, Faults{}, never, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
 		require.NoError(t, s.Create(t.Context(), aPayment))
 		time.Sleep(time.Hour)
-		require.Len(t, shop.heard(), maxPosts)
-		require.Greater(t, shop.heard()[maxPosts-1].after, 9*time.Minute)
-		require.Less(t, shop.heard()[maxPosts-1].after, 11*time.Minute)
+		require.Len(t, shop.received(), maxPosts)
+		require.Greater(t, shop.received()[maxPosts-1].after, 9*time.Minute)
+		require.Less(t, shop.received()[maxPosts-1].after, 11*time.Minute)
 		require.Contains(t, log.String(), "pay_A")
 		require.NoError(t, s.Create(t.Context(), aPayment))
 		time.Sleep(time.Second)
-		require.Greater(t, len(shop.heard()), maxPosts)
+		require.Greater(t, len(shop.received()), maxPosts)
 	})
 }
 
-// TestSandboxRepeatsWithoutEnd: one that tells as often as it may did not fail to tell.
-func TestSandboxRepeatsWithoutEnd(t *testing.T) {
-	inSandbox(t, Faults{Repeat: 1000}, nil, func(t *testing.T, s *Sandbox, shop *shop, log *book) {
+// Repeats are bounded by maxPosts, and reaching the bound is not logged as a failure.
+func TestSandboxRepeatsAreBounded(t *testing.T) {
+	inSandbox(t, Faults{Repeat: 1000}, nil, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
 		require.NoError(t, s.Create(t.Context(), aPayment))
 		time.Sleep(time.Hour)
-		require.Len(t, shop.heard(), maxPosts)
+		require.Len(t, shop.received(), maxPosts)
 		require.Empty(t, log.String())
 	})
 }
 
-// TestSandboxStops in mid-delay, in mid-pause, in mid-call and while calls wait for their turn.
+// The sandbox stops during a delay, a pause or a call, and while calls wait for the semaphore.
 func TestSandboxStops(t *testing.T) {
 	hangs := func(_ int, r *http.Request) (int, error) {
 		<-r.Context().Done()
-		time.Sleep(time.Second) // it takes a while to give up
+		time.Sleep(time.Second) // the call ends some time after its context
 		return 0, r.Context().Err()
 	}
 	refuses := func(int, *http.Request) (int, error) { return http.StatusBadGateway, nil }
@@ -249,39 +249,39 @@ func TestSandboxStops(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls int
-			inSandbox(t, Faults{}, tc.answer, func(t *testing.T, s *Sandbox, shop *shop, log *book) {
-				for i := range 2 * maxPosting {
+			inSandbox(t, Faults{}, tc.answer, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
+				for i := range 2 * maxConcurrentPosts {
 					p := aPayment
 					p.Ref += strconv.Itoa(i)
 					require.NoError(t, s.Create(t.Context(), p))
 				}
 				time.Sleep(tc.after)
 				synctest.Wait()
-				calls = len(shop.heard())
+				calls = len(shop.received())
 				require.Empty(t, log.String())
 			})
 			if name == "call" {
-				require.Equal(t, maxPosting, calls, "so many at once")
+				require.Equal(t, maxConcurrentPosts, calls)
 			}
 		})
 	}
 }
 
-func TestSandboxBeforeItRuns(t *testing.T) {
+func TestSandboxBeforeRun(t *testing.T) {
 	s := NewSandbox(SandboxConfig{Secret: secret, Now: time.Now})
 	require.ErrorIs(t, s.Create(t.Context(), aPayment), errNotRunning)
 }
 
-// TestSandboxOverHTTP: what the tests above leave out is a real server.
+// TestSandboxOverHTTP uses a real server, unlike the tests above.
 func TestSandboxOverHTTP(t *testing.T) {
 	s := NewSandbox(SandboxConfig{Secret: secret, Now: time.Now, Log: slog.New(slog.DiscardHandler), Faults: Faults{Delay: 1}})
-	heard := make(chan service.PaymentNotice, 1)
+	notices := make(chan service.PaymentNotice, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		if err == nil && r.Header.Get("Content-Type") == "application/json" && r.Method == http.MethodPost && r.URL.Path == "/hook" {
 			var n service.PaymentNotice
 			if n, err = s.Notice(r.Header.Get("X-Seckill-Signature"), text); err == nil {
-				heard <- n
+				notices <- n
 				return
 			}
 		}
@@ -292,7 +292,7 @@ func TestSandboxOverHTTP(t *testing.T) {
 	var run sync.WaitGroup
 	run.Go(func() { s.Run(ctx, srv.URL+"/hook") })
 	require.Eventually(t, func() bool { return s.Create(ctx, aPayment) == nil }, time.Minute, time.Millisecond)
-	require.Equal(t, aPayment.Ref, (<-heard).Ref)
+	require.Equal(t, aPayment.Ref, (<-notices).Ref)
 	stop()
 	run.Wait()
 	_, err := s.Notice("t=1,v1=00", body)

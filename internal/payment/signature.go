@@ -12,12 +12,12 @@ import (
 	"seckill/internal/service"
 )
 
-// maxAge is how old or how far ahead a signature may be: who overhears a notice cannot use it later. Within that time
-// the reference of the payment makes a repeated notice harmless.
+// maxAge is how old or how far in the future a signature may be, so that a captured notice cannot be replayed later.
+// Within that time a repeated notice has no effect, because its payment reference is known.
 const maxAge = 5 * time.Minute
 
-// sign makes the signature of a body, as the header X-Seckill-Signature has it: the time and an HMAC over both. The
-// form is that of Stripe's webhooks (https://docs.stripe.com/webhooks#verify-manually).
+// sign returns the signature of a body for the header X-Seckill-Signature: a time, and an HMAC over the time and the
+// body. The format is that of Stripe's webhooks (https://docs.stripe.com/webhooks#verify-manually).
 func sign(secret, body []byte, at time.Time) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	return "t=" + stamp + ",v1=" + hex.EncodeToString(tag(secret, stamp, body))
@@ -31,8 +31,8 @@ func tag(secret []byte, stamp string, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// verify checks a signature that is at most maxAge old. Of several v1 one must be right: that is how a secret is
-// changed. Error: service.ErrUnauthenticated.
+// verify checks a signature, which may be at most maxAge old. If it has several v1 values, one must be right, which
+// allows the secret to be changed. Error: service.ErrUnauthenticated.
 func verify(secret, body []byte, signature string, now time.Time) error {
 	var stamp string
 	var tags []string

@@ -16,7 +16,7 @@ var (
 	body   = []byte(`{"provider_ref":"pay_1","order_id":"3368803458027454465","amount":8000,"status":"succeeded","timestamp":"2026-11-11T12:00:00Z"}`)
 )
 
-// byOpenSSL was computed by another implementation:
+// byOpenSSL is the result of another implementation:
 //
 //	printf '%s.%s' 1794398400 "$body" | openssl dgst -sha256 -hmac 'a secret of provider and shop'
 const byOpenSSL = "8365c5c01f1adca899d70b4291c6a8f84ee38a746f6e25ba5a459bf1c3bd52a7"
@@ -26,10 +26,10 @@ func TestSignature(t *testing.T) {
 	require.Equal(t, good, sign(secret, body, at))
 	wrong := "v1=" + strings.Repeat("0", 64)
 	for _, signature := range []string{
-		good, "v1=" + byOpenSSL + ",t=1794398400", // in any order
+		good, "v1=" + byOpenSSL + ",t=1794398400", // any order
 		" t=1794398400 , v1=" + byOpenSSL, strings.Replace(good, byOpenSSL, strings.ToUpper(byOpenSSL), 1),
 		"t=1794398400," + wrong + ",v1=" + byOpenSSL, good + "," + wrong, // while the secret is changed
-		good + ",v0=old,x", // what we do not know
+		good + ",v0=old,x", // unknown parts are ignored
 	} {
 		require.NoError(t, verify(secret, body, signature, at), signature)
 	}
@@ -46,7 +46,7 @@ func TestSignature(t *testing.T) {
 	require.ErrorIs(t, verify(secret, append(body, ' '), good, at), service.ErrUnauthenticated)
 }
 
-// TestSignatureAge: who overhears a notice cannot use it later.
+// A captured notice must not be accepted after maxAge.
 func TestSignatureAge(t *testing.T) {
 	good := sign(secret, body, at)
 	for off, ok := range map[time.Duration]bool{
@@ -66,7 +66,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("t=,v1=,,=")
 	f.Fuzz(func(t *testing.T, signature string) {
 		if verify(secret, body, signature, at) == nil && !strings.Contains(strings.ToLower(signature), byOpenSSL) {
-			t.Errorf("%q is no signature of ours", signature)
+			t.Errorf("accepted a wrong signature: %q", signature)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"seckill/internal/service"
 )
 
-// audit writes entries, in the transaction that does what they say.
+// audit writes log entries in the same transaction as the changes that they record.
 func audit(tx *gorm.DB, entries ...service.AuditEntry) error {
 	rows := make([]auditRow, len(entries))
 	for i, e := range entries {
@@ -24,7 +24,7 @@ func audit(tx *gorm.DB, entries ...service.AuditEntry) error {
 
 // AuditLog implements service.AuditStore.
 func (s *Store) AuditLog(ctx context.Context, f service.AuditFilter) ([]service.AuditEntry, error) {
-	q := s.r.WithContext(ctx).Order("id DESC").Limit(f.Page.Limit)
+	q := s.readPool.WithContext(ctx).Order("id DESC").Limit(f.Page.Limit)
 	for column, value := range map[string]int64{"voucher_id": f.VoucherID, "order_id": f.OrderID, "actor_id": f.ActorID} {
 		if value != 0 {
 			q = q.Where(column+" = ?", value)

@@ -12,14 +12,14 @@ import (
 	"seckill/internal/service"
 )
 
-// forUpdate locks the rows that a query reads until the transaction ends. On SQLite, where the transaction has
-// the whole database to itself, gorm leaves it out.
+// forUpdate locks the rows that a query reads until the transaction ends. gorm omits it on SQLite, where a write
+// transaction excludes all others.
 var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
 
 // ChangeLoginCode implements auth.Store.
 func (s *Store) ChangeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
 	err := s.changeLoginCode(ctx, phone, change)
-	if s.duplicate(err, primaryKey) { // the first code of a phone was asked for twice at once
+	if s.duplicate(err, primaryKey) { // two requests inserted the first code of this phone at once
 		err = s.changeLoginCode(ctx, phone, change)
 	}
 	return err
@@ -44,7 +44,7 @@ func (s *Store) changeLoginCode(ctx context.Context, phone string, change func(*
 	})
 }
 
-// lockLoginCode reads a phone's row; other guesses at its code wait.
+// lockLoginCode reads and locks the row of a phone, so guesses at one code run one after another.
 func lockLoginCode(tx *gorm.DB, phone string) (loginCodeRow, error) {
 	var row loginCodeRow
 	err := tx.Clauses(forUpdate).Where("phone = ?", phone).Take(&row).Error
@@ -72,7 +72,7 @@ func (s *Store) OpenSession(
 		right = use(&lc)
 		code = newLoginCodeRow(&lc)
 		if err := tx.Select("*").Updates(&code).Error; err != nil || !right {
-			return err // a wrong guess is counted, so this transaction commits
+			return err // the transaction commits even after a wrong guess, because it counts the guess
 		}
 		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *service.User) (userRow, 
 		return u, err
 	}
 	u = newUserRow(newcomer)
-	if err = tx.Create(&u).Error; s.duplicate(err, ukPhone) { // seed makes users without a code
+	if err = tx.Create(&u).Error; s.duplicate(err, ukPhone) { // SeedUsers inserts users without locking a login code
 		err = tx.Clauses(forUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
 	}
 	return u, err
@@ -103,7 +103,7 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *service.User) (userRow, 
 // User implements auth.Store.
 func (s *Store) User(ctx context.Context, id int64) (service.User, error) {
 	var u userRow
-	err := s.r.WithContext(ctx).Take(&u, id).Error
+	err := s.readPool.WithContext(ctx).Take(&u, id).Error
 	return u.user(), s.translate(err)
 }
 
@@ -122,20 +122,20 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (service.Use
 		if row.RevokedAt != nil || !r.Now.Before(row.ExpiresAt) {
 			return service.ErrUnauthenticated
 		}
-		// The session's end tells when it was refreshed last.
-		again := r.Patience > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Patience))
-		if row.Generation != r.Generation && !again {
+		// ExpiresAt is set at each rotation, so it implies the time of the last one.
+		repeated := r.Patience > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Patience))
+		if row.Generation != r.Generation && !repeated {
 			reuse = true
 			return revoke(tx, r.SessionID, r.Now, r.KeepUntil)
 		}
 		u = userRow{}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || again {
+		if err := tx.Take(&u, row.UserID).Error; err != nil || repeated {
 			return err
 		}
 		return tx.Model(&row).Updates(map[string]any{"generation": r.Generation + 1, "expires_at": r.Expires}).Error
 	})
 	if !reuse {
-		err = s.settle(ctx, err, func(tx *gorm.DB) error {
+		err = s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
@@ -145,7 +145,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (service.Use
 	return u.user(), err
 }
 
-// SlideSession implements auth.Store. Another process may have moved the end further already.
+// SlideSession implements auth.Store. It never shortens a session that another process has extended further.
 func (s *Store) SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error) {
 	var u userRow
 	err := s.write(ctx, func(tx *gorm.DB) error {
@@ -173,7 +173,7 @@ func (s *Store) RevokeSession(ctx context.Context, id string, now, keepUntil tim
 	return s.write(ctx, func(tx *gorm.DB) error { return revoke(tx, id, now, keepUntil) })
 }
 
-// revoke ends a session and puts it on the list that all instances read.
+// revoke ends a session and adds it to the revocations that all instances read.
 func revoke(tx *gorm.DB, id string, now, keepUntil time.Time) error {
 	err := tx.Model(&sessionRow{}).Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", now).Error
 	if err != nil {
@@ -182,10 +182,10 @@ func revoke(tx *gorm.DB, id string, now, keepUntil time.Time) error {
 	return tx.Create(&revocationRow{SessionID: id, KeepUntil: keepUntil}).Error
 }
 
-// RevocationsAfter implements service.RevocationStore.
+// RevocationsAfter implements auth.RevocationStore.
 func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]auth.Revocation, error) {
 	var rows []revocationRow
-	err := s.r.WithContext(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&rows).Error
+	err := s.readPool.WithContext(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&rows).Error
 	if err != nil {
 		return nil, s.translate(err)
 	}
@@ -196,16 +196,16 @@ func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) 
 	return list, nil
 }
 
-// purgeBatch is how many rows of a table PurgeSessions deletes: their locks are held for milliseconds.
+// purgeBatch is the most rows of one table that a purge deletes, so that their locks are held for milliseconds.
 const purgeBatch = 500
 
-// PurgeSessions implements service.RevocationStore. The rows are read before the transaction, without locks.
+// PurgeSessions implements auth.RevocationStore. It reads the rows before the transaction, without locks.
 func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 	var (
 		seqs     []int64
 		sessions []string
 	)
-	r := s.r.WithContext(ctx)
+	r := s.readPool.WithContext(ctx)
 	if err := r.Model(&revocationRow{}).Where("keep_until < ?", now).Limit(purgeBatch).Pluck("seq", &seqs).Error; err != nil {
 		return 0, s.translate(err)
 	}
@@ -219,7 +219,7 @@ func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 		if err := tx.Where("seq IN ?", seqs).Delete(&revocationRow{}).Error; err != nil {
 			return err
 		}
-		// Again by time: somebody may have refreshed one of them meanwhile.
+		// Check the time again: a session may have been extended since it was read.
 		return tx.Where("id IN ? AND expires_at < ?", sessions, now).Delete(&sessionRow{}).Error
 	})
 	return len(seqs) + len(sessions), err

@@ -15,7 +15,7 @@ import (
 	"seckill/internal/service"
 )
 
-func TestLoginCode(t *testing.T) {
+func TestChangeLoginCode(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		refuse := errors.New("refused")
@@ -44,8 +44,8 @@ func TestLoginCode(t *testing.T) {
 	})
 }
 
-// TestGuessesAreCounted races guesses at one code: none may be lost, or five guesses become many.
-func TestGuessesAreCounted(t *testing.T) {
+// Every concurrent guess at a code must be counted, or a limit of five guesses allows many.
+func TestConcurrentGuessesAreCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const guesses = 40
 		var wg sync.WaitGroup
@@ -68,10 +68,10 @@ func TestGuessesAreCounted(t *testing.T) {
 	})
 }
 
-// anyCode accepts whatever code there is.
+// anyCode accepts every code.
 func anyCode(*auth.LoginCode) bool { return true }
 
-// sendCode gives a phone a code.
+// sendCode stores a login code for a phone.
 func sendCode(t *testing.T, s *Store, phone string) {
 	t.Helper()
 	require.NoError(t, s.ChangeLoginCode(t.Context(), phone, func(lc *auth.LoginCode) error {
@@ -84,8 +84,8 @@ func newSession(id string) auth.Session {
 	return auth.Session{ID: id, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 }
 
-// TestFirstLogins races the first logins of one phone: one user, a session each.
-func TestFirstLogins(t *testing.T) {
+// Concurrent first logins with one phone create one user, and one session each.
+func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		sendCode(t, s, "13800000001")
 		newcomer := service.User{Phone: "13800000001", NickName: "n", Role: service.RoleBuyer, CreatedAt: now}
@@ -112,13 +112,12 @@ func TestFirstLogins(t *testing.T) {
 	})
 }
 
-// TestWrongGuess is counted, and opens nothing.
-func TestWrongGuess(t *testing.T) {
+func TestWrongGuessIsCountedAndOpensNoSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		newcomer := service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}
 		wrong := func(lc *auth.LoginCode) bool { lc.Attempts++; return false }
 		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode)
-		require.ErrorIs(t, err, service.ErrWrongCode, "no code was ever sent")
+		require.ErrorIs(t, err, service.ErrWrongCode, "no code was sent")
 		sendCode(t, s, "1")
 		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong)
 		require.ErrorIs(t, err, service.ErrWrongCode)
@@ -150,37 +149,37 @@ func TestRotateSession(t *testing.T) {
 
 		_, err = s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
-		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), service.ErrUnauthenticated, "over")
+		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), service.ErrUnauthenticated, "the session has ended")
 	})
 }
 
-func rotate(s *Store, id string, generation int64, at time.Time, patience time.Duration) error {
+func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow time.Duration) error {
 	_, err := s.RotateSession(context.Background(), auth.Rotation{
-		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Patience: patience,
+		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Patience: reuseWindow,
 	})
 	return err
 }
 
-// TestRotateSessionAgain: a browser may send the token that it has just exchanged, for a moment; older ones never.
-func TestRotateSessionAgain(t *testing.T) {
+// For a short time a browser may send the token that it has just exchanged. Older tokens are never accepted.
+func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		sendCode(t, s, "1")
 		_, err := s.OpenSession(t.Context(), service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
-		const patience = 10 * time.Second
-		require.NoError(t, rotate(s, "a", 1, now, patience))
-		require.NoError(t, rotate(s, "a", 1, now.Add(patience-time.Millisecond), patience))
-		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), patience), "the first answer's successor is good still")
-		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), patience))
-		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+patience), patience), service.ErrUnauthenticated, "too late")
-		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+patience), patience), service.ErrUnauthenticated, "revoked")
+		const reuseWindow = 10 * time.Second
+		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
+		require.NoError(t, rotate(s, "a", 1, now.Add(reuseWindow-time.Millisecond), reuseWindow))
+		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), reuseWindow), "the token of the first answer is still valid")
+		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), reuseWindow))
+		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), service.ErrUnauthenticated, "too late")
+		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), service.ErrUnauthenticated, "revoked")
 
 		_, err = s.OpenSession(t.Context(), service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
 		for generation := range int64(2) {
-			require.NoError(t, rotate(s, "b", generation+1, now, patience))
+			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
 		}
-		require.ErrorIs(t, rotate(s, "b", 1, now, patience), service.ErrUnauthenticated, "two generations back")
+		require.ErrorIs(t, rotate(s, "b", 1, now, reuseWindow), service.ErrUnauthenticated, "two generations back")
 	})
 }
 
@@ -191,7 +190,7 @@ func TestRevocations(t *testing.T) {
 		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
-		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "twice is no error")
+		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
 		require.NoError(t, s.RevokeSession(ctx, "b", now, now.Add(2*time.Hour)))
 		list, err := s.RevocationsAfter(ctx, 0, now)
 		require.NoError(t, err)
@@ -208,18 +207,18 @@ func TestRevocations(t *testing.T) {
 		list, err = s.RevocationsAfter(ctx, 0, now)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-		require.ErrorIs(t, rotate(s, "a", 1, now, 0), service.ErrUnauthenticated, "the session that was over is gone")
+		require.ErrorIs(t, rotate(s, "a", 1, now, 0), service.ErrUnauthenticated, "the ended session was purged")
 	})
 }
 
-// TestRevocationsAfterAFailover: a replica that lacks the last rows becomes the primary, and gives their numbers to
-// other sessions. The other servers see these sessions end at their next look.
-func TestRevocationsAfterAFailover(t *testing.T) {
+// A replica that lacks the last rows becomes the primary and assigns their numbers to other sessions. The other
+// instances must still see these revocations at their next poll.
+func TestRevocationsSurviveFailover(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		clock := now
 		r := auth.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
 		revoke := func(seq int64, id string) {
-			require.NoError(t, s.w.Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
+			require.NoError(t, s.writePool.Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
 		}
 		for seq := int64(1); seq <= 5; seq++ {
 			revoke(seq, fmt.Sprint("before-", seq))
@@ -229,7 +228,7 @@ func TestRevocationsAfterAFailover(t *testing.T) {
 			clock = clock.Add(time.Minute)
 		}
 		for _, left := range []int64{0, 1, 3} { // rows of the replica that is promoted
-			require.NoError(t, s.w.Where("seq > ?", left).Delete(&revocationRow{}).Error)
+			require.NoError(t, s.writePool.Where("seq > ?", left).Delete(&revocationRow{}).Error)
 			for seq := left + 1; seq <= 7; seq++ {
 				revoke(seq, fmt.Sprintf("after-%d-%d", left, seq))
 				require.NoError(t, r.Load(t.Context()))
@@ -243,7 +242,7 @@ func TestRevocationsAfterAFailover(t *testing.T) {
 	})
 }
 
-func TestSeedUsers(t *testing.T) {
+func TestSeedUsersReusesUsers(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first, err := s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour))
 		require.NoError(t, err)
@@ -266,7 +265,7 @@ func TestSlideSession(t *testing.T) {
 		require.NoError(t, err)
 		end := func() time.Time {
 			var row sessionRow
-			require.NoError(t, s.r.Where("id = ?", "a").Take(&row).Error)
+			require.NoError(t, s.readPool.Where("id = ?", "a").Take(&row).Error)
 			return row.ExpiresAt
 		}
 		slide := func(id string, after, expires time.Time) error {
@@ -277,12 +276,12 @@ func TestSlideSession(t *testing.T) {
 			return err
 		}
 		require.ErrorIs(t, slide("unknown", now, now.Add(2*time.Hour)), service.ErrUnauthenticated)
-		require.ErrorIs(t, slide("a", now.Add(time.Hour), now.Add(2*time.Hour)), service.ErrUnauthenticated, "it ends just then")
+		require.ErrorIs(t, slide("a", now.Add(time.Hour), now.Add(2*time.Hour)), service.ErrUnauthenticated, "the session ends at that time")
 		require.Equal(t, now.Add(time.Hour), end())
 		require.NoError(t, slide("a", now.Add(time.Hour-time.Millisecond), now.Add(2*time.Hour)))
 		require.Equal(t, now.Add(2*time.Hour), end())
-		require.NoError(t, slide("a", now, now.Add(90*time.Minute)), "another process moved it further")
-		require.Equal(t, now.Add(2*time.Hour), end(), "never back")
+		require.NoError(t, slide("a", now, now.Add(90*time.Minute)), "another process extended it further")
+		require.Equal(t, now.Add(2*time.Hour), end(), "never shortened")
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.ErrorIs(t, slide("a", now, now.Add(3*time.Hour)), service.ErrUnauthenticated, "revoked")
 		require.Equal(t, now.Add(2*time.Hour), end())
@@ -290,7 +289,7 @@ func TestSlideSession(t *testing.T) {
 		orphan := newSession("b")
 		orphan.UserID = 999
 		row := newSessionRow(&orphan)
-		require.NoError(t, s.w.Create(&row).Error)
-		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), service.ErrUnauthenticated, "its user is gone")
+		require.NoError(t, s.writePool.Create(&row).Error)
+		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), service.ErrUnauthenticated, "its user does not exist")
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// BenchmarkPlaceOrder is one order in one durable transaction, with as many buyers at once as there are
+// BenchmarkPlaceOrder places each order in its own durable transaction, with about as many concurrent buyers as
 // connections.
 func BenchmarkPlaceOrder(b *testing.B) {
 	for name, open := range map[string]func() (*Store, error){
@@ -51,7 +51,7 @@ func BenchmarkPlaceOrder(b *testing.B) {
 	}
 }
 
-// BenchmarkKeys claims keys and keeps their answers, a hundred at a time.
+// BenchmarkKeys claims keys and stores their answers in batches of 100.
 func BenchmarkKeys(b *testing.B) {
 	s, err := OpenMySQL(testenv.MySQLDSN(b))
 	require.NoError(b, err)

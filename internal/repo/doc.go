@@ -1,5 +1,5 @@
-// Package repo keeps vouchers, orders, users and sessions in MySQL, MariaDB or SQLite through gorm.
+// Package repo stores vouchers, orders, users and sessions in MySQL, MariaDB or SQLite through gorm.
 //
-// One exported method is one transaction. Driver errors are translated here, naming the index that collided,
-// and leave as the errors of package service. Nothing inside a transaction talks to Redis or HTTP.
+// One exported method is one transaction. Driver errors are translated here, by the name of the violated index where
+// there is one, into the errors of package service. No transaction calls Redis or HTTP.
 package repo

@@ -13,21 +13,21 @@ import (
 	"seckill/internal/service"
 )
 
-// translate turns a driver's error into the service's. Errors of the service pass unchanged, and so does what
-// nobody knows: that is answered as an internal error.
+// translate maps a driver error to an error of package service. Errors of package service pass unchanged. So do unknown
+// errors, which are answered as internal errors.
 func (s *Store) translate(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return service.ErrNotFound
-	case unreachable(err), s.dialect.translate(err).kind == faultDown, s.dialect.translate(err).kind == faultRetry:
+	case unreachable(err), s.dialect.translate(err).kind == faultUnavailable, s.dialect.translate(err).kind == faultRetry:
 		return fmt.Errorf("%w: database: %w", service.ErrUnavailable, err)
 	}
 	return err
 }
 
-// unreachable says whether err is the network's, the pool's or the clock's.
+// unreachable reports whether err comes from the network, the connection pool or an ended context.
 func unreachable(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) ||
@@ -35,7 +35,7 @@ func unreachable(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// duplicate says whether err is the refusal of the named unique index ("PRIMARY" for the primary key).
+// duplicate reports whether the named unique index refused the row ("PRIMARY" is the primary key).
 func (s *Store) duplicate(err error, index string) bool {
 	f := s.dialect.translate(err)
 	return f.kind == faultDuplicate && f.index == index

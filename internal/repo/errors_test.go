@@ -15,8 +15,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// TestDuplicateNamesItsIndex provokes each unique index and requires its name, which tells a taken order id from
-// a second purchase.
+// The name of the violated index distinguishes a taken order id from a second purchase.
 func TestDuplicateNamesItsIndex(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		one := 1
@@ -26,16 +25,16 @@ func TestDuplicateNamesItsIndex(t *testing.T) {
 			r.Slot = &one
 			return &r
 		}
-		require.NoError(t, s.w.Create(row(1, 1)).Error)
-		require.True(t, s.duplicate(s.w.Create(row(1, 2)).Error, primaryKey))
-		require.True(t, s.duplicate(s.w.Create(row(2, 1)).Error, ukUserVoucherSlot))
+		require.NoError(t, s.writePool.Create(row(1, 1)).Error)
+		require.True(t, s.duplicate(s.writePool.Create(row(1, 2)).Error, primaryKey))
+		require.True(t, s.duplicate(s.writePool.Create(row(2, 1)).Error, ukUserVoucherSlot))
 		require.False(t, s.duplicate(nil, primaryKey))
 
 		user := func() *userRow {
 			return &userRow{Phone: "it's '13800000001'", NickName: "n", CreatedAt: now, UpdatedAt: now}
 		}
-		require.NoError(t, s.w.Create(user()).Error)
-		require.True(t, s.duplicate(s.w.Create(user()).Error, ukPhone), "although the value holds quotes")
+		require.NoError(t, s.writePool.Create(user()).Error)
+		require.True(t, s.duplicate(s.writePool.Create(user()).Error, ukPhone), "although the value contains quotes")
 	})
 }
 
@@ -50,7 +49,6 @@ func TestDupIndex(t *testing.T) {
 	}
 }
 
-// TestTranslate holds what each kind of driver error means to the service.
 func TestTranslate(t *testing.T) {
 	s := &Store{dialect: dialect{translate: mysqlFault}}
 	wrapped := func(err error) error { return fmt.Errorf("somewhere: %w", err) }
@@ -68,7 +66,7 @@ func TestTranslate(t *testing.T) {
 		require.ErrorIs(t, s.translate(tc.err), tc.want, name)
 	}
 	syntax := &mysqldriver.MySQLError{Number: 1064}
-	require.Same(t, error(syntax), s.translate(syntax), "what nobody knows is left for the log")
+	require.Same(t, error(syntax), s.translate(syntax), "an unknown error is returned unchanged")
 	require.NoError(t, s.translate(nil))
 }
 
@@ -77,7 +75,7 @@ func takeOne(tx *gorm.DB, voucherID int64) error {
 	return err
 }
 
-// TestDeadlockIsRetried lets two transactions take two rows in opposite order: the loser is run again.
+// Two transactions lock two rows in opposite order. The loser of the deadlock runs again.
 func TestDeadlockIsRetried(t *testing.T) {
 	s, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)
@@ -89,7 +87,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 			if err := takeOne(tx, first); err != nil {
 				return err
 			}
-			if *runs == 1 { // the first time both hold a row before either wants the other's
+			if *runs == 1 { // in the first run, both lock one row before either needs the other row
 				select {
 				case meet <- struct{}{}:
 				case <-meet:
@@ -112,32 +110,31 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 }
 
-// TestUnansweredCommit loses the answer to COMMIT, in both ways that it can end: the order must be reported exactly
-// when it is there.
-func TestUnansweredCommit(t *testing.T) {
+// After an unanswered COMMIT, success must be reported if and only if the order is stored.
+func TestResolveUnknownCommit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		placed, err := placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		lost := &commitError{mysqldriver.ErrInvalidConn}
-		look := func(id int64) func(tx *gorm.DB) error {
+		read := func(id int64) func(tx *gorm.DB) error {
 			return func(tx *gorm.DB) error { return tx.Take(&orderRow{}, id).Error }
 		}
-		require.NoError(t, s.settle(t.Context(), lost, look(placed.ID)))
-		require.ErrorIs(t, s.settle(t.Context(), lost, look(2)), mysqldriver.ErrInvalidConn, "rolled back")
+		require.NoError(t, s.resolveUnknownCommit(t.Context(), lost, read(placed.ID)))
+		require.ErrorIs(t, s.resolveUnknownCommit(t.Context(), lost, read(2)), mysqldriver.ErrInvalidConn, "rolled back")
 		other := errors.New("something else")
-		require.Same(t, other, s.settle(t.Context(), other, look(placed.ID)), "only commits are looked up")
+		require.Same(t, other, s.resolveUnknownCommit(t.Context(), other, read(placed.ID)), "only commits are looked up")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.NoError(t, s.settle(ctx, lost, look(placed.ID)), "the time ran out at COMMIT: the look has its own")
-		mute := func(*gorm.DB) error { return mysqldriver.ErrInvalidConn }
-		require.ErrorIs(t, s.settle(ctx, lost, mute), mysqldriver.ErrInvalidConn, "nobody could be asked")
+		require.NoError(t, s.resolveUnknownCommit(ctx, lost, read(placed.ID)), "the context ended during COMMIT, but the read has its own time")
+		unreachable := func(*gorm.DB) error { return mysqldriver.ErrInvalidConn }
+		require.ErrorIs(t, s.resolveUnknownCommit(ctx, lost, unreachable), mysqldriver.ErrInvalidConn, "the row could not be read")
 	})
 }
 
-// TestForeignServer holds what is set whatever the DSN and the server's language say: messages that dupIndex can
-// read, and a character set in which a quote is a quote (GBK's would end a string early).
-func TestForeignServer(t *testing.T) {
+// OpenMySQL overrides settings of the DSN and of the server: messages in English, which dupIndex parses, and a character
+// set in which no multi-byte character hides a quote (in GBK it would end a string early).
+func TestOpenMySQLOverridesSettings(t *testing.T) {
 	db := testenv.StartMariaDB(t, "--lc-messages=ja_JP")
 	s, err := OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
 	require.NoError(t, err)
@@ -151,7 +148,7 @@ func TestForeignServer(t *testing.T) {
 
 	evil := newSale(t, s, 1, 1)
 	evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "
-	require.Error(t, s.CreateVoucher(t.Context(), &evil, admin), "not UTF-8, and not SQL either")
+	require.Error(t, s.CreateVoucher(t.Context(), &evil, admin), "rejected as invalid UTF-8 and not executed as SQL")
 	evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
 	evil.ID = 0
 	require.NoError(t, s.CreateVoucher(t.Context(), &evil, admin))
@@ -160,8 +157,8 @@ func TestForeignServer(t *testing.T) {
 	require.Equal(t, evil, stored)
 }
 
-// TestServerKilledInTransaction loses the connection in mid-transaction: unavailable, nothing changed, and the
-// pool heals by itself.
+// A server that dies during a transaction makes the store unavailable and changes nothing. After its restart the pool
+// reconnects.
 func TestServerKilledInTransaction(t *testing.T) {
 	db := testenv.StartMariaDB(t)
 	s, err := OpenMySQL(db.DSN(t))
@@ -179,13 +176,12 @@ func TestServerKilledInTransaction(t *testing.T) {
 	_, err = s.Voucher(t.Context(), v.ID)
 	require.ErrorIs(t, err, service.ErrUnavailable)
 	require.NoError(t, db.Restart())
-	requireBooks(t, s, v.ID, 10, 0)
+	requireTotals(t, s, v.ID, 10, 0)
 	_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
 	require.NoError(t, err)
 }
 
-// TestServerFrozenAtCommit freezes the server when COMMIT is on its way. Whatever PlaceOrders then says, an
-// order that it returns is there.
+// TestServerFrozenAtCommit freezes the server around COMMIT. Every order that PlaceOrders returns must be stored.
 func TestServerFrozenAtCommit(t *testing.T) {
 	db := testenv.StartMariaDB(t)
 	s, err := OpenMySQL(db.DSN(t))
@@ -198,7 +194,7 @@ func TestServerFrozenAtCommit(t *testing.T) {
 		thaw := time.AfterFunc(50*time.Millisecond, func() { _ = db.Resume() })
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		id := 1 + 10*i
-		placed := s.PlaceOrders(ctx, within(1, []service.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}))
+		placed := s.PlaceOrders(ctx, withLimit(1, []service.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}))
 		cancel()
 		freeze.Stop()
 		thaw.Stop()
@@ -210,11 +206,11 @@ func TestServerFrozenAtCommit(t *testing.T) {
 			}
 			answered++
 			_, err := s.Order(t.Context(), p.Order.UserID, p.Order.ID)
-			require.NoError(t, err, "an order that was answered is there")
+			require.NoError(t, err, "a returned order is stored")
 		}
 	}
-	books, err := s.Books(t.Context())
+	totals, err := s.Books(t.Context())
 	require.NoError(t, err)
-	require.Empty(t, books[0].Check())
-	require.GreaterOrEqual(t, books[0].Active, int64(answered))
+	require.Empty(t, totals[0].Check())
+	require.GreaterOrEqual(t, totals[0].Active, int64(answered))
 }

@@ -17,15 +17,15 @@ import (
 type Migration struct {
 	Version int64
 	Name    string
-	Applied time.Time // zero: not yet
+	Applied time.Time // zero if it is not applied
 }
 
-// MigrateUp applies what is missing and returns it. Processes that start together wait for each other. MySQL commits each
-// statement by itself, so a run that was interrupted may have executed some of the next migration, or all of it but the
-// note that it is done. Those statements are skipped.
+// MigrateUp applies the missing migrations and returns them. Concurrent processes wait for each other. MySQL commits
+// each DDL statement by itself, so an interrupted run may have executed a part of the next migration, or all of it
+// except goose's version record. Those statements are skipped.
 func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 	var done []Migration
-	err := s.migrate(ctx, func(p *goose.Provider, again *atomic.Bool) error {
+	err := s.migrate(ctx, func(p *goose.Provider, skipApplied *atomic.Bool) error {
 		add := func(r *goose.MigrationResult) {
 			done = append(done, Migration{Version: r.Source.Version, Name: r.Source.Path, Applied: time.Now()})
 		}
@@ -33,10 +33,10 @@ func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 		if err != nil {
 			return err
 		}
-		if version > 0 { // an empty database has no interrupted run, and tables of others there must be an error
-			again.Store(true)
+		if version > 0 { // an empty database has no interrupted run, and foreign tables in it must cause an error
+			skipApplied.Store(true)
 			r, err := p.UpByOne(ctx)
-			again.Store(false)
+			skipApplied.Store(false)
 			if errors.Is(err, goose.ErrNoNextVersion) {
 				return nil
 			}
@@ -54,11 +54,11 @@ func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 	return done, err
 }
 
-// MigrateDown takes the newest migration back and returns it; nil if there was none.
+// MigrateDown reverts the newest migration and returns it, or nil if none is applied.
 func (s *Store) MigrateDown(ctx context.Context) (*Migration, error) {
 	var undone *Migration
-	err := s.migrate(ctx, func(p *goose.Provider, again *atomic.Bool) error {
-		again.Store(true)
+	err := s.migrate(ctx, func(p *goose.Provider, skipApplied *atomic.Bool) error {
+		skipApplied.Store(true)
 		r, err := p.Down(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
@@ -84,8 +84,8 @@ func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
 	return all, err
 }
 
-// exclusively runs fn while no other process changes the schema or does the same.
-func (s *Store) exclusively(ctx context.Context, fn func() error) (err error) {
+// withSchemaLock runs fn while it holds the schema lock, which excludes the migrations of other processes.
+func (s *Store) withSchemaLock(ctx context.Context, fn func() error) (err error) {
 	unlock, err := s.dialect.lockSchema(ctx)
 	if err != nil {
 		return s.translate(err)
@@ -94,10 +94,10 @@ func (s *Store) exclusively(ctx context.Context, fn func() error) (err error) {
 	return fn()
 }
 
-// migrate runs fn with goose on connections of its own, on which again lets statements that are in effect be skipped.
-// The lock is ours and not a goose.WithSessionLocker: goose makes its table of versions before it takes that, so
-// processes that start together found it half made.
-func (s *Store) migrate(ctx context.Context, fn func(p *goose.Provider, again *atomic.Bool) error) error {
+// migrate runs fn with a goose provider on its own connections. While skipApplied is true, they skip DDL that is in
+// effect already. migrate takes its own lock instead of goose.WithSessionLocker: goose creates its version table before
+// it takes that lock, so concurrent processes could find the table half made.
+func (s *Store) migrate(ctx context.Context, fn func(p *goose.Provider, skipApplied *atomic.Bool) error) error {
 	dialect := goose.DialectMySQL
 	if s.dialect.name == "sqlite" {
 		dialect = goose.DialectSQLite3
@@ -106,9 +106,9 @@ func (s *Store) migrate(ctx context.Context, fn func(p *goose.Provider, again *a
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	return s.exclusively(ctx, func() (err error) {
-		var again atomic.Bool
-		db, err := s.dialect.migrations(&again)
+	return s.withSchemaLock(ctx, func() (err error) {
+		var skipApplied atomic.Bool
+		db, err := s.dialect.migrations(&skipApplied)
 		if err != nil {
 			return fmt.Errorf("migrations: %w", err)
 		}
@@ -117,7 +117,7 @@ func (s *Store) migrate(ctx context.Context, fn func(p *goose.Provider, again *a
 		if err != nil {
 			return fmt.Errorf("migrations: %w", err)
 		}
-		if err := fn(p, &again); err != nil {
+		if err := fn(p, &skipApplied); err != nil {
 			return fmt.Errorf("migrations: %w", s.translate(err))
 		}
 		return nil

@@ -14,9 +14,9 @@ import (
 	"seckill/migrations"
 )
 
-// TestMigrateTogether starts many processes' migrations at once on an empty database, again and again: goose makes
-// its table of versions in two steps, and nobody may see the first without the second.
-func TestMigrateTogether(t *testing.T) {
+// Several processes migrate an empty database at once. goose creates its version table in two steps, and no process may
+// see the first step without the second.
+func TestConcurrentMigrateUp(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) func() (*Store, error){
 		"sqlite": func(t *testing.T) func() (*Store, error) {
 			file := filepath.Join(t.TempDir(), "test.db")
@@ -58,22 +58,22 @@ func TestMigrateTogether(t *testing.T) {
 				all, err := s.Migrations(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, s.Close())
-				require.Len(t, all, applied, "each migration was applied once")
+				require.Len(t, all, applied, "each migration is applied once")
 			}
 		})
 	}
 }
 
-// TestInterruptedMigrations takes each migration back, and leaves as much of it done as a killed process can have left.
-// The name of the database is as long as names can be, and so is that of the lock.
-func TestInterruptedMigrations(t *testing.T) {
+// Each migration is reverted and then executed up to each point at which a process can be killed. The name of the
+// database has the maximum length, which also tests the name of the lock.
+func TestInterruptedMigrationIsContinued(t *testing.T) {
 	dsn, err := testenv.SharedMariaDB(t).CreateDatabase(t.Context(), "interrupted_"+strings.Repeat("x", 64-len("interrupted_")))
 	require.NoError(t, err)
 	s, err := OpenMySQL(dsn)
 	require.NoError(t, err)
 	migrated(t, s)
 	schema := func() (all []string) {
-		require.NoError(t, s.w.Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
+		require.NoError(t, s.writePool.Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
 			FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`).Scan(&all).Error)
 		return all
 	}
@@ -84,7 +84,7 @@ func TestInterruptedMigrations(t *testing.T) {
 	for _, file := range files {
 		up := upStatements(t, file)
 		if len(up) == 1 && file != newest {
-			continue // nothing that the newest does not show
+			continue // the newest migration covers this case
 		}
 		for done := range len(up) + 1 {
 			for undone := ""; undone != file; {
@@ -93,25 +93,25 @@ func TestInterruptedMigrations(t *testing.T) {
 				undone = "mysql/" + m.Name
 			}
 			for _, stmt := range up[:done] {
-				require.NoError(t, s.w.Exec(stmt).Error)
+				require.NoError(t, s.writePool.Exec(stmt).Error)
 			}
 			applied, err := s.MigrateUp(t.Context())
-			require.NoError(t, err, "%d statements of %s were done", done, file)
+			require.NoError(t, err, "%d statements of %s were executed before", done, file)
 			require.Equal(t, file, "mysql/"+applied[0].Name)
 			require.Equal(t, complete, schema())
 		}
 	}
 
-	// A table of somebody else in an empty database is an error.
+	// A foreign table in a database without migrations is an error.
 	other, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, other.Close()) })
-	require.NoError(t, other.w.Exec("CREATE TABLE users (id INT)").Error)
+	require.NoError(t, other.writePool.Exec("CREATE TABLE users (id INT)").Error)
 	_, err = other.MigrateUp(t.Context())
 	require.ErrorContains(t, err, "users")
 }
 
-// upStatements are the statements of a migration.
+// upStatements returns the statements of a migration.
 func upStatements(t *testing.T, file string) (all []string) {
 	text, err := fs.ReadFile(migrations.FS, file)
 	require.NoError(t, err)
@@ -125,9 +125,9 @@ func upStatements(t *testing.T, file string) (all []string) {
 	return all
 }
 
-// TestOpenTogether opens a new file many times at once: the switch to the write-ahead log, which happens once, must
-// not tell the others that the file is busy.
-func TestOpenTogether(t *testing.T) {
+// A new file is opened several times at once. The switch to the write-ahead log must not make the other calls fail with
+// SQLITE_BUSY.
+func TestConcurrentOpenSQLite(t *testing.T) {
 	for range 30 {
 		file := filepath.Join(t.TempDir(), "test.db")
 		var wg sync.WaitGroup

@@ -15,13 +15,14 @@ import (
 	"gorm.io/gorm"
 )
 
-// Pools and patience on MySQL. One voucher's orders queue at one row, so more connections would only queue
-// inside the database. Reads have connections of their own, so that readers do not hold up buyers. The time-outs let a
-// dead server be noticed within the 5 s that a buyer waits.
+// Pool sizes and timeouts on MySQL. The orders of one voucher queue at one row, so more connections would only queue
+// inside the database. Reads have their own connections, so they do not delay orders. The timeouts detect a dead server
+// within the 5 s that a buyer waits.
 //
-// database/sql sends COMMIT without a context, so mysqlIOTimeout alone bounds it. If the network dies at that moment, a
-// buyer waits for the batch to begin (service.batchPatience, 1.8 s), for COMMIT (2.5 s) and for settle (settleGrace,
-// 0.5 s): 4.8 s, and what the statements before took. No statement of a buyer lasts longer than its wait for a lock (2 s).
+// database/sql sends COMMIT without a context, so mysqlIOTimeout alone bounds it. If the network fails at that moment,
+// a request waits for its batch to begin (1.8 s, startTimeout of package batch), for COMMIT (2.5 s) and for
+// resolveUnknownCommit (resolveGrace, 0.5 s). That is 4.8 s, plus the time of the statements before COMMIT. No
+// statement of an order takes longer than its wait for a lock (2 s).
 const (
 	mysqlConns        = 32
 	mysqlReadConns    = 16
@@ -30,9 +31,9 @@ const (
 	mysqlIOTimeout    = 2500 * time.Millisecond
 )
 
-// OpenMySQL opens MySQL 8 or MariaDB 10.6+ by a go-sql-driver DSN (user:password@tcp(host:port)/database). What
-// correctness needs is set whatever the DSN says: UTC, real times, strict SQL, "rows affected" counting changed rows,
-// and no connection kept to a read-only server. It does not connect; Ping does.
+// OpenMySQL opens MySQL 8 or MariaDB 10.6+ by a go-sql-driver DSN (user:password@tcp(host:port)/database). It overrides
+// every setting of the DSN that correctness depends on: UTC, times parsed to time.Time, strict SQL, "rows affected"
+// counting changed rows, and dropping connections to a read-only server. It does not connect; Ping does.
 func OpenMySQL(dsn string) (*Store, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
@@ -42,33 +43,33 @@ func OpenMySQL(dsn string) (*Store, error) {
 		return nil, errors.New("MySQL DSN: the name of the database is missing, as in user:password@tcp(host:3306)/seckill")
 	}
 	cfg.ParseTime, cfg.Loc, cfg.ClientFoundRows, cfg.MultiStatements = true, time.UTC, false, false
-	cfg.InterpolateParams = true // one round trip a statement instead of prepare, execute, close
-	// Another character set of the DSN could smuggle quotes past the interpolation (GBK does), and could not hold
+	cfg.InterpolateParams = true // one round trip per statement instead of prepare, execute, close
+	// Another character set in the DSN could let quotes escape the interpolation (GBK does), and could not represent
 	// every title.
 	if err := cfg.Apply(mysqldriver.Charset("utf8mb4", "")); err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	// A connection to a primary that became a replica is closed; the next one is opened to the new primary.
+	// A connection to a primary that became a replica is closed; the next one goes to the new primary.
 	cfg.RejectReadOnly = true
 	cfg.Timeout = mysqlDialTimeout
-	cfg.Logger = &mysqldriver.NopLogger{} // a connection that breaks is an error, which is reported where it hits
+	cfg.Logger = &mysqldriver.NopLogger{} // a broken connection is returned as an error to its user
 
-	patient := cfg.Clone()
-	patient.ReadTimeout, patient.WriteTimeout = 0, 0
+	longLived := cfg.Clone()
+	longLived.ReadTimeout, longLived.WriteTimeout = 0, 0
 	cfg.ReadTimeout, cfg.WriteTimeout = mysqlIOTimeout, mysqlIOTimeout
-	w, err := openMySQL(cfg, mysqlConns)
+	writePool, err := openMySQL(cfg, mysqlConns)
 	if err != nil {
 		return nil, err
 	}
-	r, err := openMySQL(cfg, mysqlReadConns)
+	readPool, err := openMySQL(cfg, mysqlReadConns)
 	if err != nil {
-		return nil, errors.Join(err, closeGorm(w))
+		return nil, errors.Join(err, closeGorm(writePool))
 	}
-	open := func() (*sql.DB, error) { return mysqlPool(patient, mysqlConns) }
-	return &Store{w: w, r: r, dialect: dialect{
-		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, patient: open,
-		ordersByUser: " FORCE INDEX (uk_user_voucher_slot)", ordersByKey: " FORCE INDEX (idx_user_idem_key)", forUpdate: " FOR UPDATE",
-		migrations: func(again *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(patient, again) },
+	open := func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns) }
+	return &Store{writePool: writePool, readPool: readPool, dialect: dialect{
+		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, openLongLived: open,
+		forceUserIndex: " FORCE INDEX (uk_user_voucher_slot)", forceKeyIndex: " FORCE INDEX (idx_user_idem_key)", forUpdate: " FOR UPDATE",
+		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil
 }
@@ -97,11 +98,11 @@ func mysqlPool(cfg *mysqldriver.Config, conns int) (*sql.DB, error) {
 	return pool, nil
 }
 
-// pingMySQL returns an error if the server is read-only, as a replica is. read_only binds no user with the privilege
-// READ ONLY ADMIN or SUPER, but whoever sets it wants no writes there, so such a user gets the same error. The idle
-// connections lead to that server as well and are closed; the next ones are opened to where its name leads then.
+// pingMySQL returns an error if the server is read-only, as a replica is. Users with the privilege READ ONLY ADMIN or
+// SUPER could still write there, but get the same error, because the setting means that writes belong elsewhere. The
+// idle connections lead to the same server and are closed; new connections resolve its name again.
 func pingMySQL(ctx context.Context, pool *sql.DB) error {
-	var flags [2]string // super_read_only implies read_only; newer MariaDBs have words instead of 0 and 1
+	var flags [2]string // super_read_only implies read_only; newer MariaDB versions return words instead of 0 and 1
 	err := pool.QueryRowContext(ctx, "SELECT @@read_only, @@innodb_read_only").Scan(&flags[0], &flags[1])
 	if err != nil {
 		return err
@@ -116,20 +117,20 @@ func pingMySQL(ctx context.Context, pool *sql.DB) error {
 	return nil
 }
 
-// sessionSettings are run on each new connection. SET SESSION TRANSACTION is the one spelling of the isolation
-// level that MySQL 8 and every MariaDB understand; READ COMMITTED spares the hot row the gap locks. A lock
-// that is not had in 2 s would miss the buyer's 5 s. dupIndex reads the server's messages in English.
+// sessionSettings run on each new connection. SET SESSION TRANSACTION is the only spelling of the isolation level that
+// MySQL 8 and every MariaDB accept; READ COMMITTED avoids gap locks around the hot row. A lock wait of more than 2 s
+// would exceed the 5 s of a buyer. dupIndex parses the server's messages in English.
 var sessionSettings = []string{
 	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 	"SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', " +
 		"time_zone = '+00:00', innodb_lock_wait_timeout = 2, lc_messages = 'en_US'",
 }
 
-// sessionConnector prepares each new connection. If again is set, they skip statements that were executed before while
-// it is true.
+// sessionConnector applies sessionSettings to each new connection. If skipApplied is not nil, the connections skip DDL
+// that is in effect already while it is true.
 type sessionConnector struct {
 	driver.Connector
-	again *atomic.Bool
+	skipApplied *atomic.Bool
 }
 
 // Connect implements driver.Connector.
@@ -143,22 +144,22 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 	}
-	if c.again != nil {
-		return againConn{conn.(mysqlConn), c.again}, nil
+	if c.skipApplied != nil {
+		return skipAppliedConn{conn.(mysqlConn), c.skipApplied}, nil
 	}
 	return conn, nil
 }
 
 // mysqlMigrations opens a pool for schema changes.
-func mysqlMigrations(cfg *mysqldriver.Config, again *atomic.Bool) (*sql.DB, error) {
+func mysqlMigrations(cfg *mysqldriver.Config, skipApplied *atomic.Bool) (*sql.DB, error) {
 	inner, err := mysqldriver.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	return sql.OpenDB(sessionConnector{inner, again}), nil
+	return sql.OpenDB(sessionConnector{inner, skipApplied}), nil
 }
 
-// mysqlConn is what a connection of the driver is.
+// mysqlConn lists the interfaces of a driver connection, so that skipAppliedConn keeps all of them.
 type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -171,40 +172,41 @@ type mysqlConn interface {
 	driver.Validator
 }
 
-// againConn takes DDL that the server refuses because it is in effect already for executed, while again is true.
-type againConn struct {
+// skipAppliedConn ignores the refusal of DDL that is in effect already, while skipApplied is true.
+type skipAppliedConn struct {
 	mysqlConn
-	again *atomic.Bool
+	skipApplied *atomic.Bool
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c againConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+func (c skipAppliedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	res, err := c.mysqlConn.ExecContext(ctx, query, args)
 	var e *mysqldriver.MySQLError
-	if c.again.Load() && errors.As(err, &e) && inEffect[e.Number] {
+	if c.skipApplied.Load() && errors.As(err, &e) && alreadyApplied[e.Number] {
 		return driver.ResultNoRows, nil
 	}
 	return res, err
 }
 
-// inEffect are the refusals of DDL that was executed before: table, column or key is there, or is gone.
-var inEffect = map[uint16]bool{1050: true, 1060: true, 1061: true, 1051: true, 1091: true}
+// alreadyApplied holds the error numbers of DDL that is in effect already: its table, column or key already exists or
+// is already dropped.
+var alreadyApplied = map[uint16]bool{1050: true, 1060: true, 1061: true, 1051: true, 1091: true}
 
-// connectError says that there was no connection to be had, whatever the server's reason: it is down for us.
+// connectError is a failed attempt to connect. Whatever the server's reason, the database is unavailable.
 type connectError struct{ err error }
 
 func (e *connectError) Error() string { return e.err.Error() }
 func (e *connectError) Unwrap() error { return e.err }
 
-// The server's error numbers that mean something to us (MySQL 8.4 Server Error Message Reference).
+// Error numbers with a meaning of their own here (MySQL 8.4 Server Error Message Reference).
 const (
 	erDupEntry        = 1062
 	erLockWaitTimeout = 1205
 	erLockDeadlock    = 1213
 )
 
-// mysqlDown are answers of a server that cannot serve now.
-var mysqlDown = map[uint16]bool{
+// mysqlUnavailable holds the error numbers of a server that cannot serve now.
+var mysqlUnavailable = map[uint16]bool{
 	1021: true, 1114: true, // disk or table full
 	1037: true, 1038: true, 1041: true, 1135: true, // out of memory or threads
 	1040: true, 1203: true, 1226: true, // too many connections
@@ -219,7 +221,7 @@ var mysqlDown = map[uint16]bool{
 func mysqlFault(err error) fault {
 	var noConn *connectError
 	if errors.Is(err, mysqldriver.ErrInvalidConn) || errors.As(err, &noConn) {
-		return fault{kind: faultDown}
+		return fault{kind: faultUnavailable}
 	}
 	var e *mysqldriver.MySQLError
 	if !errors.As(err, &e) {
@@ -230,28 +232,29 @@ func mysqlFault(err error) fault {
 		return fault{kind: faultDuplicate, index: dupIndex(e.Message)}
 	case e.Number == erLockDeadlock:
 		return fault{kind: faultRetry}
-	case e.Number == erLockWaitTimeout, mysqlDown[e.Number]: // who waited for a lock once has no time to wait again
-		return fault{kind: faultDown}
+	case e.Number == erLockWaitTimeout, mysqlUnavailable[e.Number]: // no time is left for a second wait
+		return fault{kind: faultUnavailable}
 	}
 	return fault{}
 }
 
-// dupIndex takes the index out of "Duplicate entry '1-2-1' for key 'voucher_orders.uk_user_voucher_slot'"
-// (MariaDB leaves the table out). The server reports it nowhere else; the entry itself may hold quotes, so the
-// name is read from the end.
+// dupIndex extracts the index from "Duplicate entry '1-2-1' for key 'voucher_orders.uk_user_voucher_slot'" (MariaDB
+// omits the table). The server reports it nowhere else. The entry itself may contain quotes, so the name is read from
+// the end.
 func dupIndex(message string) string {
 	message = strings.TrimSuffix(message, "'")
 	name := message[strings.LastIndexByte(message, '\'')+1:]
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// lockMySQLSchema takes a named lock of the server. It ends with its connection, whatever happens to us.
+// lockMySQLSchema takes a named lock of the server, which the server releases when its connection ends, even if this
+// process dies.
 func lockMySQLSchema(ctx context.Context, open func() (*sql.DB, error)) (unlock func() error, err error) {
 	db, err := open()
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // closing the pool is closing the connection that has the lock
+	db.SetMaxOpenConns(1) // closing the pool closes the connection with the lock
 	db.SetMaxIdleConns(1)
 	db.SetConnMaxLifetime(0)
 	for {

@@ -11,21 +11,21 @@ import (
 	"seckill/internal/service"
 )
 
-// An order keeps the key of its own request; all other requests keep theirs in idempotency_keys. A key is for one
-// request, so each side looks at the other one after it has written its own.
+// An order stores the key of its own request; all other requests store theirs in idempotency_keys. A key belongs to one
+// request, so each side checks the other one after it has written its own row.
 
 // RepeatedOrders implements service.OrderStore.
 func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPurchase) ([]service.Placed, error) {
-	rows := make([]*placing, len(purchases))
+	rows := make([]*pendingInsert, len(purchases))
 	for i, p := range purchases {
-		rows[i] = &placing{
+		rows[i] = &pendingInsert{
 			row: orderRow{UserID: p.UserID, CreatedAt: p.At, IdemKey: p.Key.Hash[:], IdemRequest: p.Key.Request[:]},
 			key: p.Key, limit: math.MaxInt, result: &service.Placed{Err: service.ErrNotFound},
 		}
 	}
-	db := s.r.WithContext(ctx)
+	db := s.readPool.WithContext(ctx)
 	known := knownOrders{}
-	if err := s.keyedOrders(db, rows, nil, known); err != nil {
+	if err := s.addKeyedOrders(db, rows, nil, known); err != nil {
 		return nil, s.translate(err)
 	}
 	elsewhere, err := s.keysElsewhere(db, rows)
@@ -37,19 +37,19 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPur
 		if elsewhere[keyID{p.row.UserID, p.key.Name}] {
 			p.fail(service.ErrIdempotencyMismatch)
 		} else {
-			p.refusedBy(known[p.row.UserID])
+			p.answerFrom(known[p.row.UserID])
 		}
 		found[i] = *p.result
 	}
 	return found, nil
 }
 
-// keysElsewhere returns the keys of the rows that another request used: an order keeps its own key, all other requests
-// keep theirs in idempotency_keys. It asks for pairs: of two lists MariaDB would look up every combination.
-func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error) {
+// keysElsewhere returns those keys of the rows that idempotency_keys has for another request. The query lists pairs of
+// user and key: with two IN lists MariaDB would look up every combination.
+func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
 	prints := make(map[keyID][]byte, len(of))
-	q := &handwritten{}
-	q.add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.dialect.keys.byPrimary + " WHERE (")
+	q := &statement{}
+	q.add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.dialect.keys.forcePrimary + " WHERE (")
 	for _, p := range of {
 		if p.key != nil && p.key.Name != "" {
 			if len(prints) > 0 {
@@ -63,7 +63,7 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error
 		return nil, nil
 	}
 	q.add(") AND expires_at > " + s.dialect.keys.now)
-	rows, err := find[keyRow](tx, q)
+	rows, err := queryRows[keyRow](tx, q)
 	used := make(map[keyID]bool, len(rows))
 	for _, r := range rows {
 		id := keyID{r.UserID, string(r.IdemKey)}
@@ -74,9 +74,9 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*placing) (map[keyID]bool, error
 	return used, err
 }
 
-// refuseKeysOfOrders takes back the claims of keys under which an order was placed. The read locks nothing, so that one
-// order in a slow transaction holds up no claims. An order whose transaction looked for claims just before this one was
-// stored, and is not committed yet, is not seen: then both requests have their effects, each once.
+// refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read takes no locks, so an order
+// in a slow transaction delays no leases. It misses an order that is not committed yet and whose transaction checked
+// idempotency_keys just before this lease was stored; then both requests take effect, each once.
 func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
 	var users []int64
 	var keys [][]byte
@@ -90,7 +90,7 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		return nil
 	}
 	var rows []orderRow
-	err := s.w.WithContext(ctx).Select("user_id", "idem_key").
+	err := s.writePool.WithContext(ctx).Select("user_id", "idem_key").
 		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-service.KeyLife)).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return err
@@ -105,7 +105,7 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 			continue
 		}
 		states[i] = service.KeyState{Err: service.ErrIdempotencyMismatch}
-		err := ofKeys(s.w.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+		err := whereKeys(s.writePool.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"seckill/internal/service"
 )
 
-// activeOrders selects the orders that hold a unit of the voucher for the user.
+// activeOrders selects the user's active orders of the voucher.
 func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 	return db.Model(&orderRow{}).Where("user_id = ? AND voucher_id = ? AND slot IS NOT NULL", userID, voucherID)
 }
@@ -16,7 +16,7 @@ func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 // Order implements service.OrderStore.
 func (s *Store) Order(ctx context.Context, userID, id int64) (service.Order, error) {
 	var row orderRow
-	q := s.r.WithContext(ctx)
+	q := s.readPool.WithContext(ctx)
 	if userID != 0 {
 		q = q.Where("user_id = ?", userID)
 	}
@@ -27,7 +27,7 @@ func (s *Store) Order(ctx context.Context, userID, id int64) (service.Order, err
 // StoredOrders implements service.OrderStore.
 func (s *Store) StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error) {
 	var stored []int64
-	err := s.r.WithContext(ctx).Model(&orderRow{}).Where("user_id = ? AND id IN ?", userID, ids).Pluck("id", &stored).Error
+	err := s.readPool.WithContext(ctx).Model(&orderRow{}).Where("user_id = ? AND id IN ?", userID, ids).Pluck("id", &stored).Error
 	return stored, s.translate(err)
 }
 
@@ -37,7 +37,7 @@ func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int,
 		Count  int
 		Newest int64
 	}
-	err := activeOrders(s.r.WithContext(ctx), userID, voucherID).
+	err := activeOrders(s.readPool.WithContext(ctx), userID, voucherID).
 		Select("COUNT(*) AS count, COALESCE(MAX(id), 0) AS newest").Scan(&found).Error
 	return found.Count, found.Newest, s.translate(err)
 }
@@ -45,7 +45,7 @@ func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int,
 // Holders implements service.HolderStore.
 func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	var users []int64
-	err := s.r.WithContext(ctx).Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).
+	err := s.readPool.WithContext(ctx).Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).
 		Limit(most+1).Pluck("user_id", &users).Error
 	if err == nil && len(users) > most {
 		return nil, service.ErrTooMany
@@ -53,14 +53,14 @@ func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64
 	return users, s.translate(err)
 }
 
-// activeStatuses are those of orders that hold a unit.
+// activeStatuses are the statuses of active orders.
 var activeStatuses = []service.OrderStatus{
 	service.OrderPendingPayment, service.OrderPaid, service.OrderRedeemed, service.OrderRefunding,
 }
 
 // ListOrders implements service.OrderStore.
 func (s *Store) ListOrders(ctx context.Context, f service.OrderFilter) ([]service.Order, error) {
-	q := s.r.WithContext(ctx).Where("user_id = ?", f.UserID).Order("id DESC").Limit(f.Page.Limit)
+	q := s.readPool.WithContext(ctx).Where("user_id = ?", f.UserID).Order("id DESC").Limit(f.Page.Limit)
 	if f.Status != 0 {
 		q = q.Where("status = ?", f.Status)
 	}

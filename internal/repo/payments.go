@@ -12,8 +12,8 @@ import (
 	"seckill/internal/service"
 )
 
-// BeginPayment implements service.PaymentStore. Two clicks queue at the order's row, and the second finds what the
-// first has stored.
+// BeginPayment implements service.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
+// return the payment that the first has stored.
 func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Payment) (service.Order, service.Payment, error) {
 	var order orderRow
 	var row paymentRow
@@ -36,33 +36,33 @@ func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Paymen
 		err = tx.Create(&row).Error
 		return row.ID, err
 	})
-	err = s.settle(ctx, err, func(tx *gorm.DB) error {
+	err = s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return tx.Where("provider_ref = ?", row.ProviderRef).Take(&paymentRow{}).Error
 	})
 	if id, done := service.DoneBefore(err); done {
 		order, row = orderRow{}, paymentRow{}
-		if err = s.w.WithContext(ctx).Take(&row, id).Error; err == nil {
-			err = s.w.WithContext(ctx).Take(&order, row.OrderID).Error
+		if err = s.writePool.WithContext(ctx).Take(&row, id).Error; err == nil {
+			err = s.writePool.WithContext(ctx).Take(&order, row.OrderID).Error
 		}
 		err = s.translate(err)
 	}
 	return order.order(), row.payment(), err
 }
 
-// SettlePayment implements service.PaymentStore. Notices of one order queue at its row.
+// SettlePayment implements service.PaymentStore. The notices of one order queue at its row.
 func (s *Store) SettlePayment(
 	ctx context.Context, provider string, n service.PaymentNotice, at time.Time,
 ) (service.Settled, error) {
 	var settled service.Settled
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		order, err := lockOrder(tx, 0, n.OrderID)
-		if errors.Is(err, gorm.ErrRecordNotFound) { // the order is lost, its money need not be
+		if errors.Is(err, gorm.ErrRecordNotFound) { // unknown order: the money is refunded
 			order, err = orderRow{ID: n.OrderID, Currency: service.DefaultCurrency}, nil
 		}
 		if err != nil {
 			return err
 		}
-		payment, err := s.noticed(tx, &order, provider, n, at)
+		payment, err := s.paymentOfNotice(tx, &order, provider, n, at)
 		if err != nil {
 			return err
 		}
@@ -73,22 +73,22 @@ func (s *Store) SettlePayment(
 		settled = service.Settled{Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was}
 		return nil
 	})
-	return settled, err // after a COMMIT without an answer the provider repeats its notice
+	return settled, err // an unanswered COMMIT is left to the provider, which repeats its notice
 }
 
-// noticed finds the payment of a notice, or stores it if the provider began it without us. The payment has the amount
-// that came, whatever was asked for.
-func (s *Store) noticed(
+// paymentOfNotice finds the payment of a notice, or stores one if it was not begun here. A successful notice sets the
+// amount and the currency to what was paid.
+func (s *Store) paymentOfNotice(
 	tx *gorm.DB, order *orderRow, provider string, n service.PaymentNotice, at time.Time,
 ) (*paymentRow, error) {
-	came := service.Payment{
+	received := service.Payment{
 		OrderID: order.ID, Provider: provider, Ref: n.Ref, Amount: order.Amount, Currency: order.Currency,
 		Status: service.PaymentPending, CreatedAt: at, UpdatedAt: at,
 	}
 	if n.Succeeded {
-		came.Amount, came.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
+		received.Amount, received.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
 		free := order.Status != 0 && order.Amount == 0
-		if came.Amount < 0 || came.Amount == 0 && !free {
+		if received.Amount < 0 || received.Amount == 0 && !free {
 			return nil, service.Invalid("amount", "must be positive")
 		}
 	}
@@ -97,10 +97,11 @@ func (s *Store) noticed(
 		return row, err
 	}
 	row, err := find()
-	if errors.Is(err, gorm.ErrRecordNotFound) && (n.Succeeded || order.Status != 0) { // a failure for no order is nothing
-		row = newPaymentRow(&came)
+	// A failed payment of an unknown order is not stored.
+	if errors.Is(err, gorm.ErrRecordNotFound) && (n.Succeeded || order.Status != 0) {
+		row = newPaymentRow(&received)
 		err = tx.Create(&row).Error
-		if s.duplicate(err, ukProviderRef) { // by a notice that did not queue at the same order's row
+		if s.duplicate(err, ukProviderRef) { // stored meanwhile by a notice for another order
 			row, err = find()
 		}
 	}
@@ -111,14 +112,14 @@ func (s *Store) noticed(
 		return nil, service.Invalid("provider_ref", "belongs to another payment")
 	case !n.Succeeded:
 	case !service.PaymentStatus(row.Status).MoneyCame():
-		row.Amount, row.Currency = came.Amount, came.Currency
-	case row.Amount != came.Amount || row.Currency != came.Currency:
-		return nil, service.Invalid("amount", "is not what this payment had before")
+		row.Amount, row.Currency = received.Amount, received.Currency
+	case row.Amount != received.Amount || row.Currency != received.Currency:
+		return nil, service.Invalid("amount", "differs from the earlier notice of this payment")
 	}
 	return &row, nil
 }
 
-// settlePayment takes over what the provider said. The payment is locked, and so is the order if it is there.
+// settlePayment applies the result of a payment. The payment is locked, and so is the order if it exists.
 func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, at time.Time) error {
 	status := service.PaymentStatus(p.Status)
 	switch {
@@ -131,7 +132,7 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succe
 		return s.setPayment(tx, p, service.PaymentFailed, at)
 	}
 	by := service.Actor{Kind: service.ActorProvider}
-	because := "the order is " + service.OrderStatus(order.Status).String()
+	reason := "the order is " + service.OrderStatus(order.Status).String()
 	if service.OrderStatus(order.Status) == service.OrderPendingPayment {
 		if p.Amount == order.Amount && p.Currency == order.Currency {
 			if err := s.setPayment(tx, p, service.PaymentSucceeded, at); err != nil {
@@ -139,19 +140,19 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succe
 			}
 			return move(tx, order, service.OrderMove{Move: service.MovePay, By: by, At: at, Detail: p.ProviderRef})
 		}
-		because = fmt.Sprintf("%d %s came for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
+		reason = fmt.Sprintf("received %d %s for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
 	}
 	if err := s.setPayment(tx, p, service.PaymentRefunding, at); err != nil {
 		return err
 	}
 	return audit(tx, service.AuditEntry{
 		At: at, Actor: by, Action: service.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
-		Detail: p.ProviderRef + ": " + because,
+		Detail: p.ProviderRef + ": " + reason,
 	})
 }
 
-// setPayment changes the status of a payment that the transaction has locked. One whose money is to go back is due now:
-// by the clock that DueRefunds asks, for at is that of an instance.
+// setPayment changes the status of a payment that the transaction has locked. A refund is due at once by the database's
+// clock, which DueRefunds uses; at comes from the clock of an instance.
 func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status service.PaymentStatus, at time.Time) error {
 	p.Status, p.UpdatedAt, p.NextTryAt = int8(status), at, nil
 	if status == service.PaymentRefunding {
@@ -184,7 +185,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund service.OrderMove) (serv
 		err = tx.Clauses(forUpdate).Where("order_id = ? AND status = ?", orderID, service.PaymentSucceeded).Take(&paid).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return orderID, move(tx, &order, service.OrderMove{
-				Move: service.MoveRefunded, By: service.Actor{Kind: service.ActorSystem}, At: at, Detail: "no money had come",
+				Move: service.MoveRefunded, By: service.Actor{Kind: service.ActorSystem}, At: at, Detail: "no payment was received",
 			})
 		}
 		if err != nil {
@@ -192,10 +193,10 @@ func (s *Store) BeginRefund(ctx context.Context, refund service.OrderMove) (serv
 		}
 		return orderID, s.setPayment(tx, &paid, service.PaymentRefunding, at)
 	})
-	err = s.settle(ctx, err, s.moved(refund))
+	err = s.resolveUnknownCommit(ctx, err, s.moveLogged(refund))
 	if _, done := service.DoneBefore(err); done {
 		order = orderRow{}
-		err = s.translate(s.w.WithContext(ctx).Take(&order, orderID).Error)
+		err = s.translate(s.writePool.WithContext(ctx).Take(&order, orderID).Error)
 	}
 	return order.order(), err
 }
@@ -235,13 +236,13 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*service.Order, error) {
 	var refunded *service.Order
 	var found paymentRow
-	if err := s.w.WithContext(ctx).Take(&found, paymentID).Error; err != nil {
+	if err := s.writePool.WithContext(ctx).Take(&found, paymentID).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		refunded = nil
 		order, err := lockOrder(tx, 0, found.OrderID)
-		if errors.Is(err, gorm.ErrRecordNotFound) { // its money came without it
+		if errors.Is(err, gorm.ErrRecordNotFound) { // the payment of an unknown order
 			order, err = orderRow{ID: found.OrderID}, nil
 		}
 		if err != nil {
@@ -251,7 +252,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 		if err := tx.Clauses(forUpdate).Take(&p, paymentID).Error; err != nil {
 			return err
 		}
-		if service.PaymentStatus(p.Status) != service.PaymentRefunding { // somebody else was told the same
+		if service.PaymentStatus(p.Status) != service.PaymentRefunding { // another call has finished it
 			return nil
 		}
 		if err := s.setPayment(tx, &p, service.PaymentRefunded, at); err != nil {
@@ -270,7 +271,8 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 	return refunded, nil
 }
 
-// finishRefund makes MoveRefunded if no money of the order is left to go back, and else notes that this much has.
+// finishRefund applies service.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
+// Otherwise it only logs the refund of p.
 func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (moved bool, err error) {
 	by := service.Actor{Kind: service.ActorProvider}
 	var open int64
@@ -287,18 +289,18 @@ func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (mo
 	})
 }
 
-// Backlog is what is due and not done.
+// Backlog is the work that is due.
 type Backlog struct {
-	Orders       int64         // unpaid, and their time is over
-	OldestOrder  time.Duration // since the time of the oldest of them was over
-	Refunds      int64         // payments whose money is to go back
-	OldestRefund time.Duration // since the oldest of them was due
+	Orders       int64         // unpaid orders whose time to pay is over
+	OldestOrder  time.Duration // how long the oldest of them has been overdue
+	Refunds      int64         // payments to be refunded
+	OldestRefund time.Duration // how long the oldest of them has been due
 }
 
-// Backlog reads what is due by the database's clock. Error: ErrUnavailable.
+// Backlog counts what is due by the database's clock. Error: service.ErrUnavailable.
 func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
-	db := s.r.WithContext(ctx)
+	db := s.readPool.WithContext(ctx)
 	now, err := s.now(db)
 	if err == nil {
 		err = db.Model(&orderRow{}).Where("status = ? AND expires_at <= ?", service.OrderPendingPayment, now).Count(&b.Orders).Error
@@ -311,14 +313,14 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 		err = db.Where("status = ?", service.OrderPendingPayment).Order("expires_at").Limit(1).Find(&oldestOrder).Error
 	}
 	for _, o := range oldestOrder {
-		b.OldestOrder = max(0, now.Sub(o.ExpiresAt)) // another may have closed it meanwhile
+		b.OldestOrder = max(0, now.Sub(o.ExpiresAt)) // negative if the overdue ones were closed meanwhile
 	}
 	var oldestRefund []paymentRow
 	if err == nil && b.Refunds > 0 {
 		err = db.Where("status = ?", service.PaymentRefunding).Order("updated_at").Limit(1).Find(&oldestRefund).Error
 	}
 	for _, p := range oldestRefund {
-		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // an instance's clock may be ahead
+		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // negative if the clock of an instance is ahead
 	}
 	return b, s.translate(err)
 }
@@ -329,7 +331,7 @@ func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]service.
 		return nil, err
 	}
 	var rows []paymentRow
-	if err := s.r.WithContext(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
+	if err := s.readPool.WithContext(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	payments := make([]service.Payment, len(rows))

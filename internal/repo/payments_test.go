@@ -12,9 +12,8 @@ import (
 	"seckill/internal/service"
 )
 
-// TestRefundsAreDueByTheDatabasesClock: an instance whose clock is ahead does not make a buyer wait for his money, nor
-// does one that is behind ask the provider in the midst of a pause.
-func TestRefundsAreDueByTheDatabasesClock(t *testing.T) {
+// A refund is due at once even if the clock of the instance is ahead, and is not retried early if the clock is behind.
+func TestRefundsAreDueByDatabaseClock(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		for i, off := range []time.Duration{-time.Hour, time.Hour} {
@@ -29,13 +28,12 @@ func TestRefundsAreDueByTheDatabasesClock(t *testing.T) {
 			require.Equal(t, paid.ID, due[0].ID)
 			due, err = s.DueRefunds(t.Context(), 10, func(int) time.Duration { return 10 * time.Minute })
 			require.NoError(t, err)
-			require.Empty(t, due, "it is being asked for")
+			require.Empty(t, due, "the next attempt is not due yet")
 		}
 	})
 }
 
-// TestReferencesAreExact: two references are two payments, also if they differ in nothing but capitals.
-func TestReferencesAreExact(t *testing.T) {
+func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		o := newOrder(1, 1, v.ID)
@@ -43,14 +41,14 @@ func TestReferencesAreExact(t *testing.T) {
 		pay(t, s, o, "pi_3MtwBwLkdIwHu7ix")
 		settled, err := s.SettlePayment(t.Context(), "bank", notice(o, "pi_3MtwBwLkdIwHu7iX"), now)
 		require.NoError(t, err)
-		require.Equal(t, service.PaymentRefunding, settled.Payment.Status, "it was paid twice, and one goes back")
+		require.Equal(t, service.PaymentRefunding, settled.Payment.Status, "the order was paid twice, and the second payment is refunded")
 		require.Len(t, allPayments(t, s), 2)
 	})
 }
 
-// TestRefundedWhenAllMoneyIsBack: of two payments that go back, the one that the order did not want may come first. The
-// order waits for the other.
-func TestRefundedWhenAllMoneyIsBack(t *testing.T) {
+// Two payments of one order are refunded, the unmatched one first. The order stays in refunding until the other refund
+// is finished.
+func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		o := newOrder(1, 1, v.ID)
@@ -63,22 +61,21 @@ func TestRefundedWhenAllMoneyIsBack(t *testing.T) {
 		refunded, err := s.FinishRefund(t.Context(), second.Payment.ID, now)
 		require.NoError(t, err)
 		require.Nil(t, refunded)
-		requireBooks(t, s, v.ID, 9, 1)
+		requireTotals(t, s, v.ID, 9, 1)
 		refunded, err = s.FinishRefund(t.Context(), first.ID, now)
 		require.NoError(t, err)
 		require.Equal(t, service.OrderRefunded, refunded.Status)
 		require.Zero(t, refunded.Slot)
-		requireBooks(t, s, v.ID, 10, 0)
+		requireTotals(t, s, v.ID, 10, 0)
 		require.Equal(t, []string{
 			"provider pay", "provider return_money", "buyer refund", "provider money_returned", "provider refunded",
-		}, trail(t, s, o.ID))
+		}, auditTrail(t, s, o.ID))
 		_, err = s.FinishRefund(t.Context(), 999, now)
 		require.ErrorIs(t, err, service.ErrNotFound)
 	})
 }
 
-// TestBacklogOfRefunds counts what is to go back, and since when.
-func TestBacklogOfRefunds(t *testing.T) {
+func TestBacklogCountsDueRefunds(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		b, err := s.Backlog(t.Context())
@@ -95,15 +92,15 @@ func TestBacklogOfRefunds(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 3, b.Refunds)
 		require.InDelta(t, time.Hour, b.OldestRefund, float64(10*time.Minute))
-		returnMoney(t, s)
+		finishDueRefunds(t, s)
 		b, err = s.Backlog(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, Backlog{}, b)
 	})
 }
 
-// TestRefundOfWhatWasNotPaid: an order that is paid without a payment of ours has no money to wait for.
-func TestRefundOfWhatWasNotPaid(t *testing.T) {
+// An order that an administrator marked as paid has no payment to wait for.
+func TestRefundWithoutPaymentEndsAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		o := newOrder(1, 1, v.ID)
@@ -113,13 +110,13 @@ func TestRefundOfWhatWasNotPaid(t *testing.T) {
 		got, err := s.BeginRefund(t.Context(), refundOf(o, now))
 		require.NoError(t, err)
 		require.Equal(t, service.OrderRefunded, got.Status)
-		require.Equal(t, []string{"admin pay", "buyer refund", "system refunded"}, trail(t, s, o.ID))
-		requireBooks(t, s, v.ID, 10, 0)
+		require.Equal(t, []string{"admin pay", "buyer refund", "system refunded"}, auditTrail(t, s, o.ID))
+		requireTotals(t, s, v.ID, 10, 0)
 	})
 }
 
-// TestNoticeOfAnotherOrder: a reference belongs to one order and one provider, also when it was never seen before.
-func TestNoticeOfAnotherOrder(t *testing.T) {
+// A reference belongs to one order and one provider, even if two notices with a new reference arrive at once.
+func TestReferenceBelongsToOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		one, two := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
@@ -133,11 +130,11 @@ func TestNoticeOfAnotherOrder(t *testing.T) {
 		_, err = s.SettlePayment(t.Context(), "another bank", notice(one, "ref"), now)
 		require.ErrorAs(t, err, &invalid)
 
-		var errs [2]error // and both at once
-		tell := func(i int, o service.Order) func() {
+		var errs [2]error // two orders at once
+		notify := func(i int, o service.Order) func() {
 			return func() { _, errs[i] = s.SettlePayment(t.Context(), "bank", notice(o, "new"), now) }
 		}
-		together(0, tell(0, one), tell(1, two))
+		runTogether(0, notify(0, one), notify(1, two))
 		require.True(t, (errs[0] == nil) != (errs[1] == nil), "%v", errs)
 		for _, err := range errs {
 			if err != nil {
@@ -148,9 +145,9 @@ func TestNoticeOfAnotherOrder(t *testing.T) {
 	})
 }
 
-// TestMoneyWithoutAnOrder: money that came for an order that does not exist, or that is not what the order costs, is
-// stored once, under any number of notices at once, and goes back as it came.
-func TestMoneyWithoutAnOrder(t *testing.T) {
+// A payment for an unknown order, or with another amount or currency than the order's, is stored once even if its
+// notices arrive at once, and is refunded in full.
+func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		o, lost := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
@@ -169,7 +166,7 @@ func TestMoneyWithoutAnOrder(t *testing.T) {
 		}{"no order": {notice(lost, "lost"), "CNY"}, "less": {less, "CNY"}, "more": {more, "CNY"}, "currency": {inYen, "JPY"}} {
 			n := tc.PaymentNotice
 			var changed atomic.Int64
-			tell := func() {
+			notify := func() {
 				settled, err := s.SettlePayment(t.Context(), "bank", n, now)
 				if assert.NoError(t, err, name) && settled.Changed {
 					changed.Add(1)
@@ -178,9 +175,9 @@ func TestMoneyWithoutAnOrder(t *testing.T) {
 				assert.Equal(t, []any{n.OrderID, n.Amount, tc.currency},
 					[]any{settled.Payment.OrderID, settled.Payment.Amount, settled.Payment.Currency}, name)
 			}
-			together(0, tell, tell, tell, tell)
+			runTogether(0, notify, notify, notify, notify)
 			require.EqualValues(t, 1, changed.Load(), name)
-			n.Succeeded = false // too late
+			n.Succeeded = false // a failure after the success is ignored
 			settled, err := s.SettlePayment(t.Context(), "bank", n, now)
 			require.NoError(t, err)
 			require.False(t, settled.Changed, name)
@@ -188,7 +185,7 @@ func TestMoneyWithoutAnOrder(t *testing.T) {
 			n.Amount += 5
 			_, err = s.SettlePayment(t.Context(), "bank", n, now)
 			var invalid *service.InvalidError
-			require.ErrorAs(t, err, &invalid, "%s: the same payment cannot have two amounts", name)
+			require.ErrorAs(t, err, &invalid, "%s: a payment cannot have two amounts", name)
 		}
 		var invalid *service.InvalidError
 		_, err = s.SettlePayment(t.Context(), "bank", zero, now)
@@ -200,7 +197,7 @@ func TestMoneyWithoutAnOrder(t *testing.T) {
 
 		stored, err := s.Order(t.Context(), o.UserID, o.ID)
 		require.NoError(t, err)
-		require.Equal(t, service.OrderPendingPayment, stored.Status, "its buyer can pay what it costs")
+		require.Equal(t, service.OrderPendingPayment, stored.Status, "the buyer can still pay the right amount")
 		_, again, err := s.BeginPayment(t.Context(), o.UserID, service.Payment{
 			OrderID: o.ID, Provider: "bank", Ref: "again", Status: service.PaymentPending, CreatedAt: now, UpdatedAt: now,
 		})
@@ -219,12 +216,12 @@ func TestMoneyWithoutAnOrder(t *testing.T) {
 		b, err := s.Backlog(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, b.Refunds)
-		require.Equal(t, []string{"provider return_money", "provider money_returned"}, trail(t, s, lost.ID))
-		requireBooks(t, s, v.ID, 9, 1)
+		require.Equal(t, []string{"provider return_money", "provider money_returned"}, auditTrail(t, s, lost.ID))
+		requireTotals(t, s, v.ID, 9, 1)
 	})
 }
 
-// refundOf asks for a refund by the buyer.
+// refundOf returns a refund at the buyer's request.
 func refundOf(o service.Order, at time.Time) service.OrderMove {
 	return service.OrderMove{OrderID: o.ID, UserID: o.UserID, By: service.Actor{Kind: service.ActorBuyer, ID: o.UserID}, At: at}
 }

@@ -16,8 +16,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// commitCutter is a proxy to a MySQL server. While it is armed, it calls meanwhile instead of passing on a COMMIT, and
-// then cuts the connection: the server rolls the transaction back.
+// commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT and closes the connection to the
+// server, which rolls the transaction back. Then it calls meanwhile and closes the connection to the client.
 type commitCutter struct {
 	addr      string
 	armed     atomic.Bool
@@ -62,7 +62,7 @@ func (c *commitCutter) forward(client, upstream net.Conn) {
 			return
 		}
 		if bytes.Contains(buf[:n], []byte("\x03COMMIT")) && c.armed.CompareAndSwap(true, false) {
-			upstream.Close() // before meanwhile: what it does must not wait for the locks of the transaction
+			upstream.Close() // before meanwhile, which must not wait for the locks of the transaction
 			c.meanwhile()
 			return
 		}
@@ -72,9 +72,9 @@ func (c *commitCutter) forward(client, upstream net.Conn) {
 	}
 }
 
-// TestCommitOfWhichAnotherProcessStoredAPart: a COMMIT is lost, and another process stores one of the orders alone, under
-// the same id. The others must not count as stored because of that one.
-func TestCommitOfWhichAnotherProcessStoredAPart(t *testing.T) {
+// A COMMIT is lost, and another process stores only one of the orders, under the same id. The others must not count as
+// stored because of it.
+func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
 	dsn := testenv.MySQLDSN(t)
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	require.NoError(t, err)
@@ -92,50 +92,50 @@ func TestCommitOfWhichAnotherProcessStoredAPart(t *testing.T) {
 		require.NoError(t, err)
 	}
 	proxy.armed.Store(true)
-	placed := s.PlaceOrders(t.Context(), within(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
+	placed := s.PlaceOrders(t.Context(), withLimit(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
 	require.False(t, proxy.armed.Load())
 	require.Equal(t, []string{"order 1", "order 2"}, outcomes(placed))
 	for _, p := range placed {
 		_, err := s.Order(t.Context(), p.Order.UserID, p.Order.ID)
 		require.NoError(t, err, "order %d is stored", p.Order.ID)
 	}
-	requireBooks(t, s, v.ID, 8, 2)
+	requireTotals(t, s, v.ID, 8, 2)
 }
 
-// TestOrderIsNotCommittedBehindItsFence: a lock that is lost before the commit keeps its order out, and no other one.
-func TestOrderIsNotCommittedBehindItsFence(t *testing.T) {
+// A lock that is lost before the commit excludes its own order and no other.
+func TestOrderIsNotCommittedAfterFenceEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		held, lose := context.WithCancelCause(t.Context())
 		lost, cancel := context.WithCancel(t.Context())
 		cancel()
-		orders := within(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID), newOrder(3, 12, v.ID)})
+		orders := withLimit(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID), newOrder(3, 12, v.ID)})
 		orders[1].Fence, orders[2].Fence = lost, held
 		placed := s.PlaceOrders(t.Context(), orders)
 		require.NoError(t, placed[0].Err)
 		require.ErrorIs(t, placed[1].Err, service.ErrUnavailable)
 		require.NoError(t, placed[2].Err)
-		requireBooks(t, s, v.ID, 8, 2)
+		requireTotals(t, s, v.ID, 8, 2)
 
-		// The lock is lost while the transaction runs: between the first statement and the commit.
-		inTransaction := &losing{Context: held, lose: func() { lose(context.Canceled) }, after: 1}
-		orders = within(1, []service.Order{newOrder(4, 13, v.ID), newOrder(5, 14, v.ID)})
+		// The lock is lost while the transaction runs, between the first statement and the commit.
+		inTransaction := &losingContext{Context: held, lose: func() { lose(context.Canceled) }, after: 1}
+		orders = withLimit(1, []service.Order{newOrder(4, 13, v.ID), newOrder(5, 14, v.ID)})
 		orders[0].Fence = inTransaction
 		placed = s.PlaceOrders(t.Context(), orders)
 		require.ErrorIs(t, placed[0].Err, service.ErrUnavailable)
 		require.NoError(t, placed[1].Err)
-		requireBooks(t, s, v.ID, 7, 3)
+		requireTotals(t, s, v.ID, 7, 3)
 	})
 }
 
-// losing is a context that ends when its error is asked for the second time.
-type losing struct {
+// losingContext is a context whose Err calls lose, from the call number after+1 on.
+type losingContext struct {
 	context.Context
 	lose  func()
 	after int
 }
 
-func (l *losing) Err() error {
+func (l *losingContext) Err() error {
 	if l.after--; l.after < 0 {
 		l.lose()
 	}

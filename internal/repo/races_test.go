@@ -14,8 +14,8 @@ import (
 	"seckill/internal/service"
 )
 
-// together runs all functions at once. turn says which of them is started first, so that none always wins.
-func together(turn int, fns ...func()) {
+// runTogether runs all functions at once. turn rotates the order of their start, so that none always wins.
+func runTogether(turn int, fns ...func()) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range fns {
@@ -28,7 +28,7 @@ func together(turn int, fns ...func()) {
 	wg.Wait()
 }
 
-// rounds is how often a race is run on each of the two databases.
+// rounds returns how often a race runs on each of the two databases: n times, or n/20 with -short.
 func rounds(n int) int {
 	if testing.Short() {
 		return n / 20
@@ -36,7 +36,7 @@ func rounds(n int) int {
 	return n
 }
 
-// overdue is an order whose time to pay is over by every clock.
+// overdue returns an order whose time to pay is over by every clock.
 func overdue(id, user, voucher int64) service.Order {
 	o := newOrder(id, user, voucher)
 	o.ExpiresAt = now.AddDate(-20, 0, 0)
@@ -50,7 +50,7 @@ func place(t *testing.T, s *Store, o service.Order) {
 	require.NoError(t, err)
 }
 
-// begin asks for the money of an order.
+// begin begins the payment of an order.
 func begin(ctx context.Context, s *Store, o service.Order, ref string) (service.Payment, error) {
 	_, p, err := s.BeginPayment(ctx, o.UserID, service.Payment{
 		OrderID: o.ID, Provider: "bank", Ref: ref, Status: service.PaymentPending, CreatedAt: now, UpdatedAt: now,
@@ -58,12 +58,12 @@ func begin(ctx context.Context, s *Store, o service.Order, ref string) (service.
 	return p, err
 }
 
-// notice says that the money of an order has come.
+// notice returns the notice of a successful payment of an order.
 func notice(o service.Order, ref string) service.PaymentNotice {
 	return service.PaymentNotice{Ref: ref, OrderID: o.ID, Amount: o.Amount, Succeeded: true}
 }
 
-// pay pays for an order that waits for its money.
+// pay pays for a pending order.
 func pay(t *testing.T, s *Store, o service.Order, ref string) service.Payment {
 	t.Helper()
 	settled, err := s.SettlePayment(t.Context(), "bank", notice(o, ref), now)
@@ -72,8 +72,8 @@ func pay(t *testing.T, s *Store, o service.Order, ref string) service.Payment {
 	return settled.Payment
 }
 
-// trail is what the audit log says was done to an order, in the order of time.
-func trail(t *testing.T, s *Store, order int64) []string {
+// auditTrail returns the actors and actions in the audit log of an order, the oldest first.
+func auditTrail(t *testing.T, s *Store, order int64) []string {
 	t.Helper()
 	entries, err := s.AuditLog(t.Context(), service.AuditFilter{OrderID: order, Page: service.Page{Limit: 99}})
 	require.NoError(t, err)
@@ -84,8 +84,8 @@ func trail(t *testing.T, s *Store, order int64) []string {
 	return actions
 }
 
-// returnMoney finishes every refund that is due, and returns the orders that were refunded by it.
-func returnMoney(t *testing.T, s *Store) (refunded []service.Order) {
+// finishDueRefunds finishes all due refunds and returns the orders that became refunded.
+func finishDueRefunds(t *testing.T, s *Store) (refunded []service.Order) {
 	t.Helper()
 	for {
 		due, err := s.DueRefunds(t.Context(), 100, func(int) time.Duration { return time.Minute })
@@ -103,8 +103,9 @@ func returnMoney(t *testing.T, s *Store) (refunded []service.Order) {
 	}
 }
 
-// TestEndsOfAnOrderRaced: two closers, a payer and a canceller meet at one order, a thousand times over the databases.
-// One of them wins; its unit returns at most once; the log knows the winner alone; the payer who lost has his money back.
+// TestEndsOfAnOrderRaced runs two closers, a payment and a cancellation of one order at once, a thousand times over the
+// two databases. One of them wins, the unit returns at most once, the audit log has only the winner, and a payment that
+// lost is refunded.
 func TestEndsOfAnOrderRaced(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		n := rounds(500)
@@ -115,7 +116,7 @@ func TestEndsOfAnOrderRaced(t *testing.T) {
 			place(t, s, o)
 			_, err := begin(t.Context(), s, o, ref)
 			require.NoError(t, err)
-			r := endRace(t, s, o, ref, round)
+			r := raceToEnd(t, s, o, ref, round)
 			require.Len(t, r.winners, 1, "round %d", round)
 			winner := r.winners[0]
 			wins[winner]++
@@ -127,11 +128,11 @@ func TestEndsOfAnOrderRaced(t *testing.T) {
 				refs[ref] = true
 				want = append(want, "provider return_money")
 			}
-			require.Equal(t, want, trail(t, s, o.ID), "round %d", round)
-			requireBooks(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
+			require.Equal(t, want, auditTrail(t, s, o.ID), "round %d", round)
+			requireTotals(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
 		}
-		t.Logf("who won: %v", wins)
-		require.Empty(t, returnMoney(t, s), "no order was paid whose money goes back")
+		t.Logf("winners: %v", wins)
+		require.Empty(t, finishDueRefunds(t, s), "only unmatched payments are refunded")
 		for _, p := range allPayments(t, s) {
 			if refs[p.ProviderRef] {
 				require.Equal(t, service.PaymentRefunded, service.PaymentStatus(p.Status), p.ProviderRef)
@@ -139,17 +140,17 @@ func TestEndsOfAnOrderRaced(t *testing.T) {
 				require.Equal(t, service.PaymentSucceeded, service.PaymentStatus(p.Status), p.ProviderRef)
 			}
 		}
-		requireBooks(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
+		requireTotals(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
 	})
 }
 
-// ended is how the race for the end of an order ended.
+// ended is the outcome of a race for the end of an order.
 type ended struct {
-	winners []string // by what the audit log must say of them
+	winners []string // as the audit log must list them
 	payment service.Payment
 }
 
-func endRace(t *testing.T, s *Store, o service.Order, ref string, turn int) ended {
+func raceToEnd(t *testing.T, s *Store, o service.Order, ref string, turn int) ended {
 	var (
 		closed            [2][]service.Order
 		closeErr          [2]error
@@ -161,7 +162,7 @@ func endRace(t *testing.T, s *Store, o service.Order, ref string, turn int) ende
 	closer := func(i int) func() {
 		return func() { closed[i], closeErr[i] = s.CloseExpired(ctx, 10) }
 	}
-	together(turn, closer(0), closer(1),
+	runTogether(turn, closer(0), closer(1),
 		func() { settled, payErr = s.SettlePayment(ctx, "bank", notice(o, ref), now) },
 		func() { _, cancelErr = cancel(ctx, s, o.UserID, o.ID, now) })
 	for i := range closed {
@@ -171,7 +172,7 @@ func endRace(t *testing.T, s *Store, o service.Order, ref string, turn int) ende
 			r.winners = append(r.winners, "system expire")
 		}
 	}
-	require.NoError(t, payErr, "a provider is never told that it was too late")
+	require.NoError(t, payErr, "a late notice is accepted")
 	if settled.Order.Status == service.OrderPaid {
 		r.winners = append(r.winners, "provider pay")
 	}
@@ -186,12 +187,12 @@ func endRace(t *testing.T, s *Store, o service.Order, ref string, turn int) ende
 
 func allPayments(t *testing.T, s *Store) (rows []paymentRow) {
 	t.Helper()
-	require.NoError(t, s.w.Order("id").Find(&rows).Error)
+	require.NoError(t, s.writePool.Order("id").Find(&rows).Error)
 	return rows
 }
 
-// TestRefundAgainstRedeem: what was used is not refunded, and what is refunded is not used.
-func TestRefundAgainstRedeem(t *testing.T) {
+// A redeemed order is not refunded, and a refunded order is not redeemed.
+func TestRefundRacesRedemption(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		n := rounds(200)
 		v := newSale(t, s, int64(n), 1)
@@ -201,7 +202,7 @@ func TestRefundAgainstRedeem(t *testing.T) {
 			place(t, s, o)
 			paid := pay(t, s, o, fmt.Sprint("ref-", round))
 			var refundErr, redeemErr error
-			together(round,
+			runTogether(round,
 				func() { _, refundErr = s.BeginRefund(t.Context(), refundOf(o, now)) },
 				func() {
 					_, redeemErr = s.MoveOrder(t.Context(), service.OrderMove{Move: service.MoveRedeem, OrderID: o.ID, By: admin, At: now})
@@ -209,37 +210,37 @@ func TestRefundAgainstRedeem(t *testing.T) {
 			if redeemErr == nil {
 				redeemed++
 				require.ErrorIs(t, refundErr, service.ErrInvalidState)
-				require.Equal(t, []string{"provider pay", "admin redeem"}, trail(t, s, o.ID))
+				require.Equal(t, []string{"provider pay", "admin redeem"}, auditTrail(t, s, o.ID))
 				continue
 			}
 			require.ErrorIs(t, redeemErr, service.ErrInvalidState)
 			require.NoError(t, refundErr)
 
-			// The provider says yes to several who asked.
+			// The provider accepts the refund for several callers.
 			var done [3]*service.Order
 			var errs [3]error
 			finish := func(i int) func() {
 				return func() { done[i], errs[i] = s.FinishRefund(t.Context(), paid.ID, now) }
 			}
-			together(round, finish(0), finish(1), finish(2))
-			told := 0
+			runTogether(round, finish(0), finish(1), finish(2))
+			reported := 0
 			for i := range done {
 				require.NoError(t, errs[i])
 				if done[i] != nil {
-					told++
+					reported++
 				}
 			}
-			require.Equal(t, 1, told, "its unit is given to the gate once")
-			require.Equal(t, []string{"provider pay", "buyer refund", "provider refunded"}, trail(t, s, o.ID))
+			require.Equal(t, 1, reported, "the unit is returned to the gate once")
+			require.Equal(t, []string{"provider pay", "buyer refund", "provider refunded"}, auditTrail(t, s, o.ID))
 		}
 		t.Logf("redeemed %d of %d", redeemed, n)
-		requireBooks(t, s, v.ID, int64(n-redeemed), int64(redeemed))
+		requireTotals(t, s, v.ID, int64(n-redeemed), int64(redeemed))
 	})
 }
 
-// TestPaidTwice: two payments of one order succeed at once. One of them pays it, and the other goes back; both its
-// refund and that of the first end, whichever is first.
-func TestPaidTwice(t *testing.T) {
+// Two payments of one order succeed at once. One of them pays the order and the other is refunded. A later refund of the
+// order completes even if it runs beside the refund of the other payment.
+func TestSecondPaymentIsRefunded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		n := rounds(200)
 		v := newSale(t, s, int64(n), 1)
@@ -249,40 +250,40 @@ func TestPaidTwice(t *testing.T) {
 			var settled [3]service.Settled
 			var errs [3]error
 			var refundErr error
-			tell := func(i int, ref string) func() {
+			notify := func(i int, ref string) func() {
 				return func() {
 					settled[i], errs[i] = s.SettlePayment(t.Context(), "bank", notice(o, fmt.Sprint(ref, round)), now)
 				}
 			}
-			together(round, tell(0, "one"), tell(1, "two"), tell(2, "one"))
+			runTogether(round, notify(0, "one"), notify(1, "two"), notify(2, "one"))
 			counts := map[service.PaymentStatus]int{}
 			for _, err := range errs {
 				require.NoError(t, err)
 			}
 			require.Equal(t, settled[0].Payment, settled[2].Payment)
-			require.NotEqual(t, settled[0].Changed, settled[2].Changed, "one of the repeats says something new")
+			require.NotEqual(t, settled[0].Changed, settled[2].Changed, "one of the two equal notices changes the payment")
 			counts[settled[0].Payment.Status]++
 			counts[settled[1].Payment.Status]++
 			require.Equal(t, map[service.PaymentStatus]int{service.PaymentSucceeded: 1, service.PaymentRefunding: 1}, counts)
-			together(round,
+			runTogether(round,
 				func() { _, refundErr = s.BeginRefund(t.Context(), refundOf(o, now)) },
-				func() { returnMoney(t, s) })
+				func() { finishDueRefunds(t, s) })
 			require.NoError(t, refundErr)
-			returnMoney(t, s)
+			finishDueRefunds(t, s)
 			got, err := s.Order(t.Context(), o.UserID, o.ID)
 			require.NoError(t, err)
 			require.Equal(t, service.OrderRefunded, got.Status)
-			require.Equal(t, 1, strings.Count(strings.Join(trail(t, s, o.ID), ","), "provider refunded"))
+			require.Equal(t, 1, strings.Count(strings.Join(auditTrail(t, s, o.ID), ","), "provider refunded"))
 		}
 		for _, p := range allPayments(t, s) {
 			require.Equal(t, service.PaymentRefunded, service.PaymentStatus(p.Status))
 		}
-		requireBooks(t, s, v.ID, int64(n), 0)
+		requireTotals(t, s, v.ID, int64(n), 0)
 	})
 }
 
-// TestPayIsPressedTwice: at once, or while it is not known what became of the first.
-func TestPayIsPressedTwice(t *testing.T) {
+// Concurrent requests to pay one order get the same payment.
+func TestConcurrentBeginPayment(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 50, 1)
 		for round := range 20 {
@@ -294,7 +295,7 @@ func TestPayIsPressedTwice(t *testing.T) {
 			for i := range payments {
 				clicks = append(clicks, func() { payments[i], errs[i] = begin(t.Context(), s, o, fmt.Sprint("ref-", round, "-", i)) })
 			}
-			together(round, clicks...)
+			runTogether(round, clicks...)
 			for i, p := range payments {
 				require.NoError(t, errs[i])
 				require.Equal(t, payments[0], p)

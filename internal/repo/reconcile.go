@@ -17,23 +17,23 @@ func (s *Store) SaleFacts(
 	ctx context.Context, voucherID int64, inFlight []int64, most int, since service.OverdueSince,
 ) (service.SaleFacts, error) {
 	var f service.SaleFacts
-	err := s.census(ctx, func(tx *gorm.DB) error {
+	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {
 		f = service.SaleFacts{VoucherID: voucherID}
 		var err error
 		f.Voucher, err = findVoucher(tx, voucherID)
-		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are told, not hidden
+		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are reported, not hidden
 			return err
 		}
-		if f.Additions, err = additions(tx, voucherID); err != nil {
+		if f.Additions, err = stockAdditions(tx, voucherID); err != nil {
 			return err
 		}
 		if f.Active, f.Sum, err = sumActive(tx, voucherID); err != nil {
 			return err
 		}
-		if err := readHolders(tx, &f, most); err != nil {
+		if err := readActiveOrders(tx, &f, most); err != nil {
 			return err
 		}
-		if f.Settled, err = existing(tx, voucherID, inFlight); err != nil {
+		if f.Settled, err = storedIDs(tx, voucherID, inFlight); err != nil {
 			return err
 		}
 		return readNamed(tx, &f, since)
@@ -41,7 +41,7 @@ func (s *Store) SaleFacts(
 	return f, s.translate(err)
 }
 
-// sumActive counts the active orders and adds up their ids.
+// sumActive counts the active orders and sums their ids, each modulo service.LevelDigits.
 func sumActive(tx *gorm.DB, voucherID int64) (active, sum int64, err error) {
 	err = ofVoucher(tx, voucherID).Where("status IN ?", activeStatuses).
 		Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", service.LevelDigits).Row().Scan(&active, &sum)
@@ -52,8 +52,8 @@ func ofVoucher(tx *gorm.DB, voucherID int64) *gorm.DB {
 	return tx.Session(&gorm.Session{}).Model(&orderRow{}).Where("voucher_id = ?", voucherID)
 }
 
-// readHolders reads the active orders, unless there are more than most.
-func readHolders(tx *gorm.DB, f *service.SaleFacts, most int) error {
+// readActiveOrders reads the active orders, unless there are more than most.
+func readActiveOrders(tx *gorm.DB, f *service.SaleFacts, most int) error {
 	if f.Active > int64(most) {
 		f.TooMany = true
 		return nil
@@ -67,7 +67,7 @@ func readHolders(tx *gorm.DB, f *service.SaleFacts, most int) error {
 		}
 	})
 	oldestFirst := func(a, b service.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) }
-	slices.SortFunc(f.Holders, oldestFirst) // here, where it costs the database nothing
+	slices.SortFunc(f.Holders, oldestFirst) // sorted here, at no cost for the database
 	slices.SortFunc(slotless, oldestFirst)
 	addNamed(&f.BadSlots, slotless...)
 	return err
@@ -78,10 +78,10 @@ func addNamed(n *service.Named, hs ...service.Holder) {
 	n.Orders = append(n.Orders, hs[:min(len(hs), service.MaxNamed-len(n.Orders))]...)
 }
 
-// existing returns those of the ids that are orders of the voucher.
-func existing(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err error) {
+// storedIDs returns those ids that belong to orders of the voucher.
+func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err error) {
 	for len(ids) > 0 && err == nil {
-		n := min(len(ids), gatePage)
+		n := min(len(ids), idsPerQuery)
 		var some []int64
 		err = ofVoucher(tx, voucherID).Where("id IN ?", ids[:n]).Pluck("id", &some).Error
 		found = append(found, some...)
@@ -90,7 +90,7 @@ func existing(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err err
 	return found, err
 }
 
-// readNamed reads the orders that somebody must look at, and those that gave their unit back last.
+// readNamed reads the orders that need attention, and the last ones that returned their unit.
 func readNamed(tx *gorm.DB, f *service.SaleFacts, since service.OverdueSince) error {
 	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", activeStatuses)
 	for _, q := range []struct {
@@ -125,9 +125,9 @@ func readNamed(tx *gorm.DB, f *service.SaleFacts, since service.OverdueSince) er
 func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]service.OrderFact, error) {
 	var facts []service.OrderFact
 	for len(ids) > 0 {
-		n := min(len(ids), gatePage)
+		n := min(len(ids), idsPerQuery)
 		var rows []orderRow
-		err := ofVoucher(s.r.WithContext(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
+		err := ofVoucher(s.readPool.WithContext(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
 		if err != nil {
 			return nil, s.translate(err)
 		}
@@ -143,7 +143,7 @@ func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([
 
 // Sales implements service.ReconcileStore.
 func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error) {
-	q := s.r.WithContext(ctx).Model(&saleRow{}).Where("end_at > ?", endAfter).Session(&gorm.Session{})
+	q := s.readPool.WithContext(ctx).Model(&saleRow{}).Where("end_at > ?", endAfter).Session(&gorm.Session{})
 	if err := q.Count(&all).Error; err != nil {
 		return nil, 0, s.translate(err)
 	}
@@ -151,9 +151,9 @@ func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []
 	return ids, all, s.translate(err)
 }
 
-// OrphanVouchers names vouchers that have active orders but no sale.
+// OrphanVouchers returns the ids of vouchers that have active orders but no sale.
 func (s *Store) OrphanVouchers(ctx context.Context) (ids []int64, err error) {
-	err = s.census(ctx, func(tx *gorm.DB) error {
+	err = s.longSnapshot(ctx, func(tx *gorm.DB) error {
 		return tx.Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
 			WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
 			activeStatuses).Scan(&ids).Error

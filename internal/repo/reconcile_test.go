@@ -12,7 +12,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// noneOverdue asks for nothing that is late.
+// noneOverdue matches no overdue order.
 var noneOverdue = service.OverdueSince{}
 
 func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) service.SaleFacts {
@@ -24,12 +24,12 @@ func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) service.S
 
 func sold(t *testing.T, s *Store, limit int, orders ...service.Order) {
 	t.Helper()
-	for _, p := range s.PlaceOrders(t.Context(), within(limit, orders)) {
+	for _, p := range s.PlaceOrders(t.Context(), withLimit(limit, orders)) {
 		require.NoError(t, p.Err)
 	}
 }
 
-// damage changes rows by hand.
+// damage changes rows directly in the database.
 func damage(t *testing.T, s *Store, query string, args ...any) {
 	t.Helper()
 	_, err := s.Pools()["write"].ExecContext(t.Context(), query, args...)
@@ -38,7 +38,6 @@ func damage(t *testing.T, s *Store, query string, args ...any) {
 
 func holder(order, user int64) service.Holder { return service.Holder{OrderID: order, UserID: user} }
 
-// TestSaleFacts of a sale where nothing is wrong.
 func TestSaleFacts(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v, other := newSale(t, s, 10, 2), newSale(t, s, 5, 1)
@@ -68,8 +67,8 @@ func TestSaleFacts(t *testing.T) {
 	})
 }
 
-// TestSaleFactsNameOrders that break the books.
-func TestSaleFactsNameOrders(t *testing.T) {
+// Each violated invariant names the orders that may be the cause.
+func TestViolationsNameOrders(t *testing.T) {
 	const insert = `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
 		SELECT ?, ?, voucher_id, ?, ?, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = 1`
 	for name, tc := range map[string]struct {
@@ -79,24 +78,24 @@ func TestSaleFactsNameOrders(t *testing.T) {
 		count     int64
 		orders    []service.Holder
 	}{
-		"an order too many": {2, func(t *testing.T, s *Store, _ int64) { damage(t, s, insert, 3, 30, 1, 1) },
+		"one order too many": {2, func(t *testing.T, s *Store, _ int64) { damage(t, s, insert, 3, 30, 1, 1) },
 			"I1", 1, []service.Holder{holder(3, 30)}},
-		"a user with two": {5, func(t *testing.T, s *Store, v int64) {
+		"two orders of a user": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, insert, 3, 20, 2, 1)
 			damage(t, s, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ?", v)
 		}, "I2", 2, []service.Holder{holder(2, 20), holder(3, 20)}},
-		"a slot too few": {5, func(t *testing.T, s *Store, _ int64) {
+		"missing slot": {5, func(t *testing.T, s *Store, _ int64) {
 			damage(t, s, "UPDATE voucher_orders SET slot = NULL WHERE id = 2")
 		},
 			"I2", 1, []service.Holder{holder(2, 20)}},
-		"a slot too many": {5, func(t *testing.T, s *Store, v int64) {
+		"slot of an ended order": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, insert, 3, 30, 1, 4)
 		}, "I2", 1, []service.Holder{holder(3, 30)}},
-		"a unit lost": {5, func(t *testing.T, s *Store, v int64) {
+		"lost unit": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, insert, 3, 30, nil, 4)
 			damage(t, s, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ?", v)
 		}, "I5", 1, []service.Holder{holder(3, 30)}},
-		"a unit too many": {5, func(t *testing.T, s *Store, v int64) {
+		"one unit too many": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = ?", v)
 		}, "I3", 2, []service.Holder{holder(2, 20), holder(1, 10)}},
 		"no sale": {5, func(t *testing.T, s *Store, v int64) {
@@ -125,8 +124,7 @@ func TestSaleFactsNameOrders(t *testing.T) {
 	}
 }
 
-// TestSaleFactsNameAFew of many.
-func TestSaleFactsNameAFew(t *testing.T) {
+func TestNamedOrdersAreBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const n = service.MaxNamed + 5
 		v := newSale(t, s, n, 1)
@@ -141,8 +139,8 @@ func TestSaleFactsNameAFew(t *testing.T) {
 	})
 }
 
-// TestOverdueOrders are those that nobody closed, and refunds that nobody finished.
-func TestOverdueOrders(t *testing.T) {
+// Overdue are unpaid orders that were not closed, and refunds that were not finished.
+func TestSaleFactsReportOverdueOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		late := newOrder(1, 10, v.ID)
@@ -158,8 +156,7 @@ func TestOverdueOrders(t *testing.T) {
 	})
 }
 
-// TestSales are the newest that have not ended before a moment.
-func TestSales(t *testing.T) {
+func TestSalesReturnsNewestUnended(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		a, b := newSale(t, s, 1, 1), newSale(t, s, 1, 1)
 		ids, all, err := s.Sales(t.Context(), now, 10)
@@ -177,9 +174,8 @@ func TestSales(t *testing.T) {
 	})
 }
 
-// TestReadsOfWholeSalesArePatient: they may take longer than the database may be silent towards a buyer, and end with
-// their context.
-func TestReadsOfWholeSalesArePatient(t *testing.T) {
+// A read of a whole sale may take longer than mysqlIOTimeout, and ends with its context.
+func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
 	t.Parallel()
 	s, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)
@@ -187,8 +183,8 @@ func TestReadsOfWholeSalesArePatient(t *testing.T) {
 	slow := func(tx *gorm.DB) error {
 		return tx.Exec("DO SLEEP(?)", (mysqlIOTimeout + time.Second/2).Seconds()).Error
 	}
-	require.NoError(t, s.census(t.Context(), slow))
+	require.NoError(t, s.longSnapshot(t.Context(), slow))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	require.Error(t, s.census(ctx, slow))
+	require.Error(t, s.longSnapshot(ctx, slow))
 }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// onEach runs a test of the store on every database: one suite, so that they cannot drift apart.
+// onEach runs a test on every database, so that all of them pass the same suite.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
 	t.Run("sqlite", func(t *testing.T) {
 		s, err := OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
@@ -39,7 +39,7 @@ func migrated(t *testing.T, s *Store) *Store {
 
 var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 
-// newSale stores a sale that is open at now.
+// newSale stores a sale that is open at the time now.
 func newSale(t *testing.T, s *Store, stock int64, limit int) service.Voucher {
 	t.Helper()
 	v := service.Voucher{
@@ -60,7 +60,7 @@ func newOrder(id, user, voucher int64) service.Order {
 	}
 }
 
-// admin is who changes vouchers in the tests.
+// admin is the actor of voucher changes in the tests.
 var admin = service.Actor{Kind: service.ActorAdmin, ID: 1}
 
 // cancel cancels an order for its user.
@@ -70,8 +70,8 @@ func cancel(ctx context.Context, s *Store, user, id int64, at time.Time) (servic
 	})
 }
 
-// within are orders of which a user may hold as many as limit.
-func within(limit int, orders []service.Order) []service.NewOrder {
+// withLimit returns the orders as new orders with a limit per user.
+func withLimit(limit int, orders []service.Order) []service.NewOrder {
 	all := make([]service.NewOrder, len(orders))
 	for i, o := range orders {
 		all[i] = service.NewOrder{Order: o, Limit: limit}
@@ -81,16 +81,16 @@ func within(limit int, orders []service.Order) []service.NewOrder {
 
 // placeOrder places one order.
 func placeOrder(ctx context.Context, s *Store, o service.Order, limit int) (service.Order, error) {
-	placed := s.PlaceOrders(ctx, within(limit, []service.Order{o}))[0]
+	placed := s.PlaceOrders(ctx, withLimit(limit, []service.Order{o}))[0]
 	return placed.Order, placed.Err
 }
 
-// requireBooks requires the stock that is left and that the accounts balance.
-func requireBooks(t *testing.T, s *Store, voucher, left, active int64) {
+// requireTotals requires the remaining stock and the number of active orders of a sale, and that its invariants hold.
+func requireTotals(t *testing.T, s *Store, voucher, left, active int64) {
 	t.Helper()
-	books, err := s.Books(t.Context())
+	totals, err := s.Books(t.Context())
 	require.NoError(t, err)
-	for _, b := range books {
+	for _, b := range totals {
 		if b.VoucherID == voucher {
 			require.Empty(t, b.Check())
 			require.Equal(t, left, b.Stock)
@@ -98,7 +98,7 @@ func requireBooks(t *testing.T, s *Store, voucher, left, active int64) {
 			return
 		}
 	}
-	t.Fatalf("no books of voucher %d", voucher)
+	t.Fatalf("no totals of voucher %d", voucher)
 }
 
 func TestPlaceOrder(t *testing.T) {
@@ -112,7 +112,7 @@ func TestPlaceOrder(t *testing.T) {
 		require.Equal(t, want, placed)
 		stored, err := s.Order(ctx, 10, 1)
 		require.NoError(t, err)
-		require.Equal(t, want, stored, "what was answered is what is stored, to the millisecond, in UTC")
+		require.Equal(t, want, stored, "the result equals the stored order, to the millisecond, in UTC")
 
 		_, err = placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
 		var dup *service.DuplicateOrderError
@@ -127,8 +127,8 @@ func TestPlaceOrder(t *testing.T) {
 		_, err = placeOrder(ctx, s, newOrder(4, 12, v.ID), 1)
 		require.ErrorIs(t, err, service.ErrSoldOut)
 		_, err = placeOrder(ctx, s, newOrder(5, 11, v.ID), 1)
-		require.ErrorAs(t, err, &dup, "who holds one hears of it, although nothing is left")
-		requireBooks(t, s, v.ID, 0, 2)
+		require.ErrorAs(t, err, &dup, "an existing order is reported even if the sale is sold out")
+		requireTotals(t, s, v.ID, 0, 2)
 
 		_, err = placeOrder(ctx, s, newOrder(6, 12, 999), 1)
 		require.ErrorIs(t, err, service.ErrSoldOut, "a sale that does not exist has no unit")
@@ -164,13 +164,13 @@ func TestLimitPerUser(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, count)
 		require.Equal(t, int64(5), newest)
-		requireBooks(t, s, v.ID, 7, 3)
+		requireTotals(t, s, v.ID, 7, 3)
 	})
 }
 
-// TestLimitPerUserRaced buys all that a user may have at once, with no lock in front: a purchase that loses its slot
-// to another takes the next one, and only what is above the limit is a duplicate.
-func TestLimitPerUserRaced(t *testing.T) {
+// A user sends twice as many purchases as the limit at once, without a lock. A purchase that loses its slot takes the
+// next one, and only those above the limit are duplicates.
+func TestConcurrentPurchasesUpToLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const limit = 4
 		for round := range int64(5) {
@@ -193,22 +193,22 @@ func TestLimitPerUserRaced(t *testing.T) {
 				}
 			}
 			require.Equal(t, limit, placed)
-			requireBooks(t, s, v.ID, 100-limit, limit)
+			requireTotals(t, s, v.ID, 100-limit, limit)
 		}
 	})
 }
 
-func TestCancelOrder(t *testing.T) {
+func TestCancelReturnsUnitOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 1, 1)
 		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		_, err = cancel(ctx, s, 11, 1, now)
-		require.ErrorIs(t, err, service.ErrNotFound, "somebody else's order")
-		requireBooks(t, s, v.ID, 0, 1)
+		require.ErrorIs(t, err, service.ErrNotFound, "the order of another user")
+		requireTotals(t, s, v.ID, 0, 1)
 
-		// Many at once: one of them returns the unit.
+		// Of many concurrent cancellations, one succeeds and returns the unit.
 		var wg sync.WaitGroup
 		errs := make([]error, 20)
 		for i := range errs {
@@ -224,7 +224,7 @@ func TestCancelOrder(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, done)
-		requireBooks(t, s, v.ID, 1, 0)
+		requireTotals(t, s, v.ID, 1, 0)
 		o, err := s.Order(ctx, 10, 1)
 		require.NoError(t, err)
 		require.Equal(t, service.OrderCancelled, o.Status)
@@ -233,13 +233,13 @@ func TestCancelOrder(t *testing.T) {
 
 		_, err = placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
 		require.NoError(t, err, "the user may buy again")
-		requireBooks(t, s, v.ID, 0, 1)
+		requireTotals(t, s, v.ID, 0, 1)
 	})
 }
 
-// TestRaceWithoutLocks is the promise that the database alone keeps: buyers race with nothing in front of it,
-// each with several clicks, some of which are cancelled.
-func TestRaceWithoutLocks(t *testing.T) {
+// The database alone prevents overselling and duplicates: many buyers send several requests each without any lock, and
+// cancel some of the orders.
+func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const users, clicks, stock = 60, 5, 20
 		v := newSale(t, s, stock, 1)
@@ -273,16 +273,16 @@ func TestRaceWithoutLocks(t *testing.T) {
 		for user, n := range holders {
 			require.Equal(t, 1, n, "user %d", user)
 		}
-		requireBooks(t, s, v.ID, int64(stock-len(holders)), int64(len(holders)))
+		requireTotals(t, s, v.ID, int64(stock-len(holders)), int64(len(holders)))
 	})
 }
 
-// TestStockCannotFallBelowZero holds the CHECK constraint, the guard behind the conditional update.
+// The CHECK constraint is the last guard behind the conditional UPDATE.
 func TestStockCannotFallBelowZero(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 1, 1)
-		require.Error(t, s.w.Exec("UPDATE seckill_vouchers SET stock = stock - 2 WHERE voucher_id = ?", v.ID).Error)
-		requireBooks(t, s, v.ID, 1, 0)
+		require.Error(t, s.writePool.Exec("UPDATE seckill_vouchers SET stock = stock - 2 WHERE voucher_id = ?", v.ID).Error)
+		requireTotals(t, s, v.ID, 1, 0)
 	})
 }
 
@@ -314,46 +314,47 @@ func TestListOrders(t *testing.T) {
 	})
 }
 
-// TestBooksOfOrdersWithoutASale: such orders hold units that do not exist.
-func TestBooksOfOrdersWithoutASale(t *testing.T) {
+// Active orders without a sale violate the invariants, because their units do not exist.
+func TestBooksReportOrdersWithoutSale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 5, 1)
 		_, err := placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
-		require.NoError(t, s.w.Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
-		books, err := s.Books(t.Context())
+		require.NoError(t, s.writePool.Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
+		totals, err := s.Books(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []service.Books{{VoucherID: v.ID, Active: 1}}, books)
-		require.NotEmpty(t, books[0].Check())
+		require.Equal(t, []service.Books{{VoucherID: v.ID, Active: 1}}, totals)
+		require.NotEmpty(t, totals[0].Check())
 	})
 }
 
-// TestServerGivesUpOnBooks: the server stops counting by itself when the deadline of whoever asked is over.
-func TestServerGivesUpOnBooks(t *testing.T) {
+// The server itself ends a query when the client's deadline is over.
+func TestServerEnforcesQueryDeadline(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := s.Books(soon)
-		require.NoError(t, err, "each database reads the bounded query")
+		require.NoError(t, err, "every database accepts a query with a server timeout")
 		if s.Dialect() != "mysql" {
 			return
 		}
 		past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
 		defer cancel()
-		db, err := s.dialect.patient()
+		db, err := s.dialect.openLongLived()
 		require.NoError(t, err)
 		defer func() { require.NoError(t, db.Close()) }()
 		var slept int
-		// Here nobody but the server can end it. MariaDB makes an error of it, MySQL a 1.
-		if err = db.QueryRowContext(t.Context(), bounded(past, "SELECT SLEEP(60)")).Scan(&slept); err == nil {
+		// The context has no deadline, so only the server can end the query. MariaDB returns an error, MySQL returns 1.
+		if err = db.QueryRowContext(t.Context(), withServerTimeout(past, "SELECT SLEEP(60)")).Scan(&slept); err == nil {
 			require.Equal(t, 1, slept)
 		}
 	})
 }
 
-// TestClicksOfOneUserDeadlock: the clicks wait for one row of the unique index, and when the one that holds it is
-// rolled back (sold out), the database breaks their deadlocks one by one. Each must end with the true answer.
-func TestClicksOfOneUserDeadlock(t *testing.T) {
+// Concurrent requests of one user wait for one row of the unique index. When the transaction that locked it is rolled
+// back (sold out), the waiting ones deadlock and the database aborts them one by one. Each must still get the right
+// answer.
+func TestDeadlocksOfOneUserAreRetried(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 1, 1)
 		_, err := placeOrder(t.Context(), s, newOrder(1, 99, v.ID), 1)
@@ -363,7 +364,7 @@ func TestClicksOfOneUserDeadlock(t *testing.T) {
 			wg.Go(func() {
 				_, err := placeOrder(t.Context(), s, newOrder(1000+i, 1+i%2, v.ID), 1)
 				if !errors.Is(err, service.ErrSoldOut) && !errors.Is(err, service.ErrOrderInProgress) {
-					t.Errorf("click %d: %v", i, err)
+					t.Errorf("request %d: %v", i, err)
 				}
 			})
 		}

@@ -11,38 +11,37 @@ import (
 	"seckill/internal/service"
 )
 
-// SaleGlance implements service.MonitorStore.
+// SaleGlance implements salestats.MonitorStore.
 func (s *Store) SaleGlance(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error) {
 	err = s.snapshot(ctx, func(tx *gorm.DB) (err error) {
 		if v, err = findVoucher(tx, voucherID); err != nil {
 			return err
 		}
-		added, err = additions(tx, voucherID)
+		added, err = stockAdditions(tx, voucherID)
 		return err
 	})
 	return v, added, s.translate(err)
 }
 
-// additions are the units that came to a sale after it was published, less those that left it.
-func additions(tx *gorm.DB, voucherID int64) (n int64, err error) {
+// stockAdditions returns the units that were added to a sale after it was published, less those that were removed.
+func stockAdditions(tx *gorm.DB, voucherID int64) (n int64, err error) {
 	err = tx.Raw("SELECT COALESCE(SUM(delta), 0) FROM stock_changes WHERE voucher_id = ?", voucherID).Row().Scan(&n)
 	return n, err
 }
 
-// statusQuery counts the orders of a sale by status, and by whether they have a slot.
+// statusQuery counts the orders of a sale by status and by whether they have a slot.
 const statusQuery = `SELECT status, slot IS NULL, COUNT(*) FROM voucher_orders WHERE voucher_id = ? GROUP BY status, slot IS NULL`
 
-// overLimitQuery counts the users who hold more than they may.
+// overLimitQuery counts the users with more active orders than the limit.
 const overLimitQuery = `
 SELECT COUNT(*) FROM (
   SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND status IN (1, 2, 3, 5) GROUP BY user_id HAVING COUNT(*) > ?) h`
 
-// CountSale implements service.MonitorStore. On MySQL it has, as Books, a connection of its own without the deadlines of
-// the others.
+// CountSale implements salestats.MonitorStore. On MySQL it opens a connection without I/O timeouts, as Books does.
 func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.SaleCount, err error) {
 	db, opts := s.Pools()["read"], (*sql.TxOptions)(nil)
 	if s.Dialect() == "mysql" {
-		if db, err = s.dialect.patient(); err != nil {
+		if db, err = s.dialect.openLongLived(); err != nil {
 			return c, s.translate(err)
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
@@ -77,7 +76,7 @@ func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.Sa
 	if err != nil {
 		return c, err
 	}
-	defer func() { _ = rows.Close() }() // Err says what went wrong
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	for rows.Next() {
 		var status service.OrderStatus
 		var slotless bool

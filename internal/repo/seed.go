@@ -12,14 +12,14 @@ import (
 	"seckill/internal/service"
 )
 
-// seedPhone is the phone of the i-th load-test user. No real number begins with 100, so nobody can log in as one.
+// seedPhone returns the phone of the i-th load-test user. No real number begins with 100, so these users cannot log in.
 func seedPhone(i int) string { return fmt.Sprintf("100%08d", i) }
 
-// seedBatch is the number of rows an insert carries: far below the bound variables that SQLite allows.
+// seedBatch is the number of rows per INSERT, far below the number of bound variables that SQLite allows.
 const seedBatch = 500
 
-// SeedUsers makes sure that n load-test users exist and opens a session for each, which ends at expires. It
-// returns the identities in the order of the users; a second call reuses the users.
+// SeedUsers ensures that n load-test users exist and opens a session for each, which ends at expires. It returns the
+// identities in the order of the users. Later calls reuse the users.
 func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([]auth.Identity, error) {
 	ids := make([]auth.Identity, 0, n)
 	for from := 0; from < n; from += seedBatch {
@@ -64,10 +64,10 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 	return ids, err
 }
 
-// SeedDemo stores the demo shops and vouchers if the database has neither; false means that it had some.
-// Processes that start together wait for each other: only one of them seeds.
+// SeedDemo stores the demo shops and vouchers if the database has neither, and reports whether it did. Concurrent
+// processes wait for each other, and only one of them stores the data.
 func (s *Store) SeedDemo(ctx context.Context, shops []service.Shop, vouchers []service.Voucher) (seeded bool, err error) {
-	err = s.exclusively(ctx, func() error {
+	err = s.withSchemaLock(ctx, func() error {
 		return s.write(ctx, func(tx *gorm.DB) error {
 			var n int64
 			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {
@@ -83,7 +83,7 @@ func (s *Store) SeedDemo(ctx context.Context, shops []service.Shop, vouchers []s
 }
 
 func insertDemo(tx *gorm.DB, shops []service.Shop, vouchers []service.Voucher) error {
-	ids := make(map[int64]int64, len(shops)) // number in the list -> id in the table
+	ids := make(map[int64]int64, len(shops)) // id in shops -> id in the table
 	for i := range shops {
 		row := newShopRow(&shops[i])
 		if err := tx.Create(&row).Error; err != nil {

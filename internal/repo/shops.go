@@ -12,7 +12,7 @@ import (
 // Shop implements service.ShopStore.
 func (s *Store) Shop(ctx context.Context, id int64) (service.Shop, error) {
 	var row shopRow
-	err := s.r.WithContext(ctx).Take(&row, id).Error
+	err := s.readPool.WithContext(ctx).Take(&row, id).Error
 	return row.shop(), s.translate(err)
 }
 
@@ -23,7 +23,7 @@ func (s *Store) ListShops(ctx context.Context, f service.ShopFilter) ([]service.
 		order = nearest(*f.Near)
 	}
 	var rows []shopRow
-	err := s.r.WithContext(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&rows).Error
+	err := s.readPool.WithContext(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&rows).Error
 	if err != nil {
 		return nil, s.translate(err)
 	}
@@ -34,8 +34,8 @@ func (s *Store) ListShops(ctx context.Context, f service.ShopFilter) ([]service.
 	return shops, nil
 }
 
-// nearest orders by distance on a flat map, on which a degree of longitude is as short as it is at this latitude. It
-// needs nothing but the four operations, which SQLite has, too, and errs only among shops that are far away.
+// nearest orders by distance on a flat map, on which a degree of longitude has its length at this latitude. It needs
+// only basic arithmetic, which SQLite has as well, and is inexact only for shops that are far away.
 func nearest(p service.Place) clause.OrderBy {
 	shorter := math.Cos(p.Y * math.Pi / 180)
 	return clause.OrderBy{Expression: clause.Expr{

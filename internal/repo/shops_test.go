@@ -9,7 +9,8 @@ import (
 	"seckill/internal/service"
 )
 
-// TestListShops: what is nearest is so on the ground, where a degree of longitude is the shorter one.
+// The nearest shops are those with the shortest distance on the ground, where a degree of longitude is shorter than one
+// of latitude.
 func TestListShops(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -26,7 +27,7 @@ func TestListShops(t *testing.T) {
 		}
 		for i := range shops {
 			row := newShopRow(&shops[i])
-			require.NoError(t, s.w.Create(&row).Error)
+			require.NoError(t, s.writePool.Create(&row).Error)
 			shops[i].ID = row.ID
 		}
 		list := func(f service.ShopFilter) (names []string) {
@@ -54,7 +55,7 @@ func TestListShops(t *testing.T) {
 	})
 }
 
-func TestListVouchersThatLast(t *testing.T) {
+func TestListVouchersWithoutEndedSales(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		normal := service.Voucher{
 			ShopID: 1, Title: "n", Type: service.VoucherNormal, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now,
@@ -69,7 +70,7 @@ func TestListVouchersThatLast(t *testing.T) {
 			}
 			return ids
 		}
-		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.BeginAt.Add(-time.Hour), true), "one that has yet to begin")
+		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.BeginAt.Add(-time.Hour), true), "including a sale that has not begun")
 		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.EndAt.Add(-time.Millisecond), true))
 		require.Equal(t, []int64{normal.ID}, list(sale.Sale.EndAt, true))
 		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.EndAt, false))

@@ -22,14 +22,14 @@ const (
 	sqliteOpenTimeout = 10 * time.Second
 )
 
-// OpenSQLite opens the embedded database in a file, which may be shared by several processes of one machine.
+// OpenSQLite opens the embedded database in a file, which several processes of one machine may share.
 //
-// Write-ahead log with synchronous=FULL: a commit is on disk when it returns. _txlock=immediate takes the write
-// lock at BEGIN; a deferred transaction that wants to write later fails when somebody wrote meanwhile. Times
-// are kept as integer milliseconds, so that they compare as numbers.
+// With the write-ahead log and synchronous=FULL, a commit is on disk when it returns. _txlock=immediate takes the write
+// lock at BEGIN; a deferred transaction that writes later would fail if another one had written in between. Times are
+// stored as integer milliseconds, so they compare as numbers.
 func OpenSQLite(file string) (_ *Store, err error) {
-	// A new file is switched to the write-ahead log once. Whoever opens it in that moment is told that it is busy
-	// at once, whatever the busy timeout says.
+	// A new file is switched to the write-ahead log once. During the switch, other processes get SQLITE_BUSY at once,
+	// regardless of the busy timeout.
 	ctx, cancel := context.WithTimeout(context.Background(), sqliteOpenTimeout)
 	defer cancel()
 	unlock, err := lockFile(ctx, file+".open-lock")
@@ -39,19 +39,20 @@ func OpenSQLite(file string) (_ *Store, err error) {
 	defer func() { err = errors.Join(err, unlock()) }()
 
 	write := sqliteDSN(file, "_txlock=immediate")
-	w, err := openSQLite(write, 1)
+	writePool, err := openSQLite(write, 1)
 	if err != nil {
 		return nil, err
 	}
-	r, err := openSQLite(sqliteDSN(file, "_pragma=query_only(1)"), sqliteReaders)
+	readPool, err := openSQLite(sqliteDSN(file, "_pragma=query_only(1)"), sqliteReaders)
 	if err != nil {
-		return nil, errors.Join(err, closeGorm(w))
+		return nil, errors.Join(err, closeGorm(writePool))
 	}
-	return &Store{w: w, r: r, dialect: dialect{
+	return &Store{writePool: writePool, readPool: readPool, dialect: dialect{
 		name: "sqlite", translate: sqliteFault, keys: sqliteKeys,
-		ping:       func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
-		patient:    func() (*sql.DB, error) { return sql.Open("sqlite", write) },
-		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) }, // a migration is a transaction
+		ping:          func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
+		openLongLived: func() (*sql.DB, error) { return sql.Open("sqlite", write) },
+		// Each migration is a transaction, so there is nothing to skip.
+		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil
 }
@@ -95,15 +96,15 @@ func sqliteFault(err error) fault {
 		return fault{kind: faultDuplicate, index: primaryKey}
 	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return fault{kind: faultDuplicate, index: sqliteIndex(e.Error())}
-	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED, // after busy_timeout: no time is left
+	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED, // busy or locked after busy_timeout: no time is left
 		code&0xff == sqlite3.SQLITE_INTERRUPT, code&0xff == sqlite3.SQLITE_IOERR, code&0xff == sqlite3.SQLITE_FULL,
 		code&0xff == sqlite3.SQLITE_CANTOPEN, code&0xff == sqlite3.SQLITE_READONLY:
-		return fault{kind: faultDown}
+		return fault{kind: faultUnavailable}
 	}
 	return fault{}
 }
 
-// sqliteIndexes names the unique indexes by their columns: SQLite reports those, not the name.
+// sqliteIndexes maps columns to unique indexes, because SQLite reports the columns.
 var sqliteIndexes = map[string]string{
 	"voucher_orders.user_id, voucher_orders.voucher_id, voucher_orders.slot": ukUserVoucherSlot,
 	"users.phone":           ukPhone,
@@ -113,14 +114,14 @@ var sqliteIndexes = map[string]string{
 	"payments.provider_ref": ukProviderRef,
 }
 
-// sqliteIndex takes the columns out of "constraint failed: UNIQUE constraint failed: users.phone (2067)".
+// sqliteIndex finds the index of "constraint failed: UNIQUE constraint failed: users.phone (2067)".
 func sqliteIndex(message string) string {
 	_, columns, _ := strings.Cut(message, "UNIQUE constraint failed: ")
 	columns, _, _ = strings.Cut(columns, " (")
 	return sqliteIndexes[columns]
 }
 
-// lockFile takes a lock among the processes that share a database file.
+// lockFile locks a file among the processes that share a database file.
 func lockFile(ctx context.Context, path string) (unlock func() error, err error) {
 	lock := flock.New(path, flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 10*time.Millisecond); err != nil {

@@ -15,36 +15,36 @@ import (
 
 // Store is the database. It is safe for concurrent use.
 //
-// w and r are pools of their own, so that reads do not keep connections from transactions; nothing inside a transaction
-// of w waits for r. SQLite allows one writer at a time: there w has a single connection, and r reads beside it from the
-// write-ahead log.
+// writePool and readPool are separate, so that reads do not take connections from transactions. No transaction of
+// writePool waits for readPool. SQLite allows one writer at a time: its writePool has a single connection, and readPool
+// reads the write-ahead log beside it.
 type Store struct {
-	w, r     *gorm.DB
-	dialect  dialect
-	patience patience
+	writePool, readPool *gorm.DB
+	dialect             dialect
+	longLived           longLivedPool
 }
 
-// dialect is what differs between the databases, SQL text aside.
+// dialect is what differs between the databases, apart from most SQL text.
 type dialect struct {
-	name string // folder of the migrations, label of the pool metrics
-	// translate says what a driver error means.
+	name string // "mysql" or "sqlite"; the folder of the migrations
+	// translate classifies a driver error.
 	translate func(error) fault
-	// ping returns nil if the server behind a pool answers and takes writes.
+	// ping returns nil if the server of a pool answers and accepts writes.
 	ping func(ctx context.Context, pool *sql.DB) error
-	// keys are the statements for idempotency keys.
+	// keys is the SQL for idempotency keys.
 	keys keyDialect
-	// ordersByUser and ordersByKey, after the table's name, have orders looked up by user or key whatever the statistics
-	// say; forUpdate ends a query that locks its rows.
-	ordersByUser, ordersByKey, forUpdate string
-	// patient opens a connection of its own without the deadlines that buyers need, for schema changes and books.
-	patient func() (*sql.DB, error)
-	// migrations is patient for schema changes. While again is true, a statement that is in effect already is skipped.
-	migrations func(again *atomic.Bool) (*sql.DB, error)
-	// lockSchema waits until no other process changes the schema, and keeps them from it until unlock.
+	// forceUserIndex and forceKeyIndex follow the table's name and force a lookup of orders by user or by key, whatever
+	// the statistics suggest. forUpdate ends a query that locks its rows.
+	forceUserIndex, forceKeyIndex, forUpdate string
+	// openLongLived opens a pool without I/O timeouts, for schema changes and reads of whole sales.
+	openLongLived func() (*sql.DB, error)
+	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is skipped.
+	migrations func(skipApplied *atomic.Bool) (*sql.DB, error)
+	// lockSchema waits for the schema lock, which one process holds at a time, until unlock.
 	lockSchema func(ctx context.Context) (unlock func() error, err error)
 }
 
-// fault is the meaning of a driver error.
+// fault classifies a driver error.
 type fault struct {
 	kind  faultKind
 	index string // for faultDuplicate: the index that collided
@@ -53,30 +53,30 @@ type fault struct {
 type faultKind int
 
 const (
-	faultOther     faultKind = iota
-	faultDuplicate           // a unique index refused the row
-	faultRetry               // nothing was changed, and trying again at once can help (deadlock)
-	faultDown                // the database is not there, or has no room
+	faultOther       faultKind = iota
+	faultDuplicate             // a unique index refused the row
+	faultRetry                 // nothing was changed, and a retry at once can succeed (deadlock)
+	faultUnavailable           // the database is unavailable or full
 )
 
-// gormConfig keeps gorm to what we ask of it: no transaction around single statements, no log of its own (errors
-// are returned and logged once, where they are answered).
+// gormConfig turns off implicit behaviour of gorm: no transaction around single statements, and no log of its own
+// (errors are returned and logged once, where they are answered).
 func gormConfig() *gorm.Config {
 	return &gorm.Config{
 		SkipDefaultTransaction: true,
-		DisableAutomaticPing:   true, // who opens a store decides how long to wait for the server
+		DisableAutomaticPing:   true, // the caller decides how long to wait for the server
 		Logger:                 logger.Discard,
 		NowFunc:                func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
 	}
 }
 
-// Dialect is "mysql" or "sqlite".
+// Dialect returns "mysql" or "sqlite".
 func (s *Store) Dialect() string { return s.dialect.name }
 
-// Ping returns nil if the database answers and takes writes. Error: ErrUnavailable.
+// Ping returns nil if the database answers and accepts writes. Error: service.ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error {
 	var errs []error
-	for _, pool := range s.Pools() { // each of them drops its connections to a read-only server
+	for _, pool := range s.Pools() { // each pool drops its connections to a read-only server
 		if err := s.dialect.ping(ctx, pool); err != nil {
 			errs = append(errs, err)
 		}
@@ -87,7 +87,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Pools returns the connection pools by name, for metrics.
 func (s *Store) Pools() map[string]*sql.DB {
 	pools := map[string]*sql.DB{}
-	for name, g := range map[string]*gorm.DB{"write": s.w, "read": s.r} {
+	for name, g := range map[string]*gorm.DB{"write": s.writePool, "read": s.readPool} {
 		if db, err := g.DB(); err == nil {
 			pools[name] = db
 		}
@@ -95,27 +95,27 @@ func (s *Store) Pools() map[string]*sql.DB {
 	return pools
 }
 
-// Close closes the connections; transactions that run are rolled back by the database.
+// Close closes the connections. The database rolls back the open transactions.
 func (s *Store) Close() error {
-	errs := []error{s.patience.close()}
+	errs := []error{s.longLived.close()}
 	for _, db := range s.Pools() {
 		errs = append(errs, db.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// maxTxTries bounds how often a transaction that lost a deadlock is run again. Each deadlock has a winner, so of many
-// clicks of one user that meet at one row each round lets one through; the context bounds the time.
+// maxTxTries bounds the runs of a transaction that loses deadlocks. Every deadlock has a winner, so if many requests of
+// one user meet at one row, each round completes one of them. The context bounds the time.
 const maxTxTries = 100
 
-// write runs fn in a transaction. A deadlock is tried again: the database rolled everything back. fn may therefore
-// run several times. An error of the commit itself is a *commitError: then nobody knows whether the transaction
+// write runs fn in a transaction. After a deadlock, which rolls everything back, the transaction runs again; fn may
+// therefore run several times. The error of a failed COMMIT is a *commitError: it is not known whether the transaction
 // happened.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return s.retry(ctx, func() error { return s.once(ctx, fn) })
+	return s.retry(ctx, func() error { return s.runTx(ctx, fn) })
 }
 
-// retry runs fn, which is a transaction, again after a deadlock.
+// retry runs fn, a transaction, and repeats it after deadlocks.
 func (s *Store) retry(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()
@@ -133,15 +133,15 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 	}
 }
 
-// once runs fn in one transaction.
-func (s *Store) once(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	tx := s.w.WithContext(ctx).Begin()
+// runTx runs fn in one transaction.
+func (s *Store) runTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	tx := s.writePool.WithContext(ctx).Begin()
 	if tx.Error != nil {
 		return tx.Error
 	}
 	done := false
 	defer func() {
-		if !done { // also when fn panics
+		if !done { // even if fn panics
 			tx.Rollback()
 		}
 	}()
@@ -155,35 +155,37 @@ func (s *Store) once(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return nil
 }
 
-// commitError says that COMMIT was sent and not answered.
+// commitError is a COMMIT that was sent and not answered.
 type commitError struct{ err error }
 
 func (e *commitError) Error() string { return fmt.Sprintf("commit: %v", e.err) }
 func (e *commitError) Unwrap() error { return e.err }
 
-// settleGrace is the time that settle has when the caller's is over, as it often is when COMMIT was not answered.
-const settleGrace = 500 * time.Millisecond
+// resolveGrace is the time that resolveUnknownCommit has after the caller's context has ended, as it often has when
+// COMMIT is not answered.
+const resolveGrace = 500 * time.Millisecond
 
-// graceful returns a context that ends settleGrace after ctx.
-func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
-	graceful, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(settleGrace, cancel) })
-	return graceful, func() { stop(); cancel() }
+// extendDeadline returns a context that ends resolveGrace after ctx, with the values of ctx.
+func extendDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	extended, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(resolveGrace, cancel) })
+	return extended, func() { stop(); cancel() }
 }
 
-// settle finds out what became of a transaction whose COMMIT was not answered (err is a *commitError; other errors
-// pass): landed reads a row that only this transaction can have written. It keeps asking while the caller waits, for
-// a server that comes back tells, and the read locks, so it waits for a commit that is still under way. If the row is
-// not there or nobody could be asked, err stays: the caller says "unavailable", and the next try tells the truth.
-func (s *Store) settle(ctx context.Context, err error, landed func(tx *gorm.DB) error) error {
+// resolveUnknownCommit determines the outcome of a transaction whose COMMIT was not answered (err is a *commitError;
+// other errors are returned unchanged). It returns nil if the transaction happened. committed reads a row that only
+// this transaction can have written. resolveUnknownCommit retries the read until ctx and resolveGrace are over, because
+// the server may come back. The read locks the row, so it waits for a commit in progress. If the row is missing or
+// cannot be read, it returns err: the request fails as unavailable, and its next attempt finds the true state.
+func (s *Store) resolveUnknownCommit(ctx context.Context, err error, committed func(tx *gorm.DB) error) error {
 	var unknown *commitError
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	ctx, cancel := graceful(ctx)
+	ctx, cancel := extendDeadline(ctx)
 	defer cancel()
 	for {
-		found := landed(s.w.WithContext(ctx).Clauses(forUpdate))
+		found := committed(s.writePool.WithContext(ctx).Clauses(forUpdate))
 		switch {
 		case found == nil:
 			return nil

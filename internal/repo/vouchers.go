@@ -37,7 +37,7 @@ func insertVoucher(tx *gorm.DB, v *service.Voucher) error {
 	}).Error
 }
 
-// ChangeVoucher implements service.VoucherStore. Stock is not written: orders change it meanwhile.
+// ChangeVoucher implements service.VoucherStore. It does not write the stock, which orders change concurrently.
 func (s *Store) ChangeVoucher(
 	ctx context.Context, id int64, by service.Actor, change func(*service.Voucher) (string, error),
 ) (service.Voucher, error) {
@@ -69,12 +69,12 @@ func (s *Store) ChangeVoucher(
 	return v, err
 }
 
-// ChangeStock implements service.VoucherStore. The condition keeps the sale from losing units that somebody holds.
+// ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
 func (s *Store) ChangeStock(ctx context.Context, c service.StockChange) (service.Voucher, error) {
 	var v service.Voucher
 	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
-		booked := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
-		if err := tx.Create(&booked).Error; err != nil {
+		change := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
+		if err := tx.Create(&change).Error; err != nil {
 			return 0, err
 		}
 		err := audit(tx, service.AuditEntry{
@@ -100,14 +100,14 @@ func (s *Store) ChangeStock(ctx context.Context, c service.StockChange) (service
 
 // Voucher implements service.VoucherStore.
 func (s *Store) Voucher(ctx context.Context, id int64) (service.Voucher, error) {
-	v, err := findVoucher(s.r.WithContext(ctx), id)
+	v, err := findVoucher(s.readPool.WithContext(ctx), id)
 	return v, s.translate(err)
 }
 
 // Vouchers implements service.SaleLoader.
 func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]service.Voucher, error) {
 	var rows []voucherRow
-	if err := s.r.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
+	if err := s.readPool.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	vouchers, err := s.withSales(ctx, rows)
@@ -117,7 +117,7 @@ func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]service.Voucher, e
 // NewestVouchers implements service.SaleLoader.
 func (s *Store) NewestVouchers(ctx context.Context, most int) ([]service.Voucher, error) {
 	var rows []voucherRow
-	if err := s.r.WithContext(ctx).Order("id DESC").Limit(most).Find(&rows).Error; err != nil {
+	if err := s.readPool.WithContext(ctx).Order("id DESC").Limit(most).Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	vouchers, err := s.withSales(ctx, rows)
@@ -126,7 +126,7 @@ func (s *Store) NewestVouchers(ctx context.Context, most int) ([]service.Voucher
 
 func findVoucher(db *gorm.DB, id int64) (service.Voucher, error) {
 	var row voucherRow
-	// A fresh session for each query: a *gorm.DB with clauses collects conditions.
+	// Each query needs a fresh session, because a *gorm.DB with clauses accumulates conditions.
 	db = db.Session(&gorm.Session{})
 	if err := db.Take(&row, id).Error; err != nil {
 		return service.Voucher{}, err
@@ -143,7 +143,7 @@ func findVoucher(db *gorm.DB, id int64) (service.Voucher, error) {
 
 // ListVouchers implements service.VoucherStore.
 func (s *Store) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]service.Voucher, error) {
-	q := s.r.WithContext(ctx).Model(&voucherRow{}).Select("vouchers.*").
+	q := s.readPool.WithContext(ctx).Model(&voucherRow{}).Select("vouchers.*").
 		Joins("LEFT JOIN seckill_vouchers s ON s.voucher_id = vouchers.id").
 		Order("vouchers.id DESC").Limit(f.Page.Limit)
 	if f.Page.Before > 0 {
@@ -169,7 +169,7 @@ func (s *Store) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]se
 	return vouchers, s.translate(err)
 }
 
-// inState adds the condition of a sale state, the same as service.Voucher.State.
+// inState adds the condition of a sale state. It must match service.Voucher.State.
 func inState(q *gorm.DB, state service.SaleState, now time.Time) *gorm.DB {
 	switch state {
 	case service.StateUpcoming:
@@ -184,7 +184,7 @@ func inState(q *gorm.DB, state service.SaleState, now time.Time) *gorm.DB {
 	return q
 }
 
-// withSales reads the sales of the rows in one query.
+// withSales converts the rows, reading their sales with one query.
 func (s *Store) withSales(ctx context.Context, rows []voucherRow) ([]service.Voucher, error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
@@ -192,7 +192,7 @@ func (s *Store) withSales(ctx context.Context, rows []voucherRow) ([]service.Vou
 	}
 	var sales []saleRow
 	if len(ids) > 0 {
-		if err := s.r.WithContext(ctx).Find(&sales, ids).Error; err != nil {
+		if err := s.readPool.WithContext(ctx).Find(&sales, ids).Error; err != nil {
 			return nil, err
 		}
 	}

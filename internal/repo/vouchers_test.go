@@ -33,8 +33,8 @@ func TestVoucher(t *testing.T) {
 	})
 }
 
-// TestChangeVoucher changes a sale and sells a unit of it in between: the sold unit stays sold.
-func TestChangeVoucher(t *testing.T) {
+// A change of a voucher does not overwrite the stock of a sale with orders.
+func TestChangeVoucherKeepsStock(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 5, 1)
@@ -44,7 +44,7 @@ func TestChangeVoucher(t *testing.T) {
 		changed, err := s.ChangeVoucher(ctx, v.ID, admin, func(v *service.Voucher) (string, error) {
 			v.Title, v.Status, v.UpdatedAt = "new", service.VoucherOff, later
 			v.Sale.EndAt, v.Sale.LimitPerUser = later, 2
-			v.Sale.Stock = 99 // not written: stock is booked, never overwritten
+			v.Sale.Stock = 99 // not written
 			return "", nil
 		})
 		require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestChangeVoucher(t *testing.T) {
 	})
 }
 
-// TestListVouchersByState holds the SQL of each state against the rule in package service.
+// The SQL condition of each state must agree with service.Voucher.State.
 func TestListVouchersByState(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -98,7 +98,7 @@ func TestListVouchersByState(t *testing.T) {
 			require.Len(t, found, 11)
 			all = append(all, found...)
 		}
-		require.Len(t, list(service.VoucherFilter{}), 11, "without a filter: what is on")
+		require.Len(t, list(service.VoucherFilter{}), 11, "without a filter, only vouchers that are on")
 		require.Len(t, list(service.VoucherFilter{ShopID: 2}), 1)
 		for _, state := range []service.SaleState{service.StateUpcoming, service.StateOnSale, service.StateSoldOut, service.StateEnded} {
 			want := map[int64]bool{}

@@ -1,5 +1,5 @@
 -- +goose Up
--- One row a phone: the code that was sent last, and how many were sent since window_start.
+-- One row per phone: the last code, and the number of codes sent since window_start.
 CREATE TABLE login_codes (
     phone        VARCHAR(20)   NOT NULL,
     code_hash    VARBINARY(32) NOT NULL,

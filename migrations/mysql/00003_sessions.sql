@@ -1,5 +1,5 @@
 -- +goose Up
--- generation counts refreshes: only the newest refresh token of a session is good.
+-- generation counts the refreshes of a session. Only its newest refresh token is valid.
 CREATE TABLE sessions (
     id         VARCHAR(32) NOT NULL,
     user_id    BIGINT      NOT NULL,

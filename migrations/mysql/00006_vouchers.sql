@@ -1,5 +1,5 @@
 -- +goose Up
--- type: 0 normal, 1 seckill. status: 1 on, 2 off, 3 expired. Money in cents.
+-- type: 0 normal, 1 seckill. status: 1 on, 2 off, 3 expired. Amounts are in cents.
 CREATE TABLE vouchers (
     id           BIGINT        NOT NULL AUTO_INCREMENT,
     shop_id      BIGINT        NOT NULL,

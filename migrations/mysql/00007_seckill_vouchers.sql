@@ -1,5 +1,5 @@
 -- +goose Up
--- The hot row of a sale. The CHECK is the last guard against overselling.
+-- One row per sale, which all its orders update. The CHECK is the last guard against overselling.
 CREATE TABLE seckill_vouchers (
     voucher_id     BIGINT      NOT NULL,
     initial_stock  BIGINT      NOT NULL,

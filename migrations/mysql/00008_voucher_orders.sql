@@ -1,6 +1,6 @@
 -- +goose Up
--- slot is 1..limit_per_user while the order is active and NULL afterwards, so the unique index holds
--- "at most limit_per_user active orders" and still lets a user buy again after cancelling.
+-- slot is 1..limit_per_user while the order is active and NULL afterwards. The unique index therefore enforces at most
+-- limit_per_user active orders, and a user can order again after a cancellation.
 -- status: 1 pending_payment, 2 paid, 3 redeemed, 4 cancelled, 5 refunding, 6 refunded.
 CREATE TABLE voucher_orders (
     id           BIGINT      NOT NULL,

@@ -1,5 +1,5 @@
 -- +goose Up
--- Units added to or taken from a sale after it was created; initial_stock is not repeated here.
+-- Units added to a sale or removed from it after its creation. initial_stock is not included.
 CREATE TABLE stock_changes (
     id         BIGINT       NOT NULL AUTO_INCREMENT,
     voucher_id BIGINT       NOT NULL,

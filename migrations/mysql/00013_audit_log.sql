@@ -1,6 +1,6 @@
 -- +goose Up
--- Who did what to which voucher or order: written in the transaction that does it. The order that was placed is its own
--- record. actor is buyer, admin, provider or system; actor_id is a user's id, 0 for the others.
+-- Actions on vouchers and orders, written in the same transaction as the action. Placing an order has no entry, because
+-- the order itself is the record. actor is buyer, admin, provider or system; actor_id is the id of a user, or 0.
 CREATE TABLE audit_log (
     id         BIGINT       NOT NULL AUTO_INCREMENT,
     at         DATETIME(3)  NOT NULL,

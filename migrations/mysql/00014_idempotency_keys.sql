@@ -1,7 +1,7 @@
 -- +goose Up
--- One row an Idempotency-Key of a user. claim names the run that holds the key until locked_until, and only that run
--- may write here; runs counts them. resource_id and resource_at are what the request is about (the order that it
--- places, the voucher that it makes); done says that the effect is committed. status is 0 until there is an answer.
+-- One row per user and Idempotency-Key. claim is the token of the run that has the lease until locked_until. Only this
+-- run may update the row. runs counts the runs. resource_id and resource_at identify the result of the request, for
+-- example a created voucher. done is 1 once the effect is committed. status is 0 until an answer is stored.
 CREATE TABLE idempotency_keys (
     user_id      BIGINT         NOT NULL,
     idem_key     VARBINARY(255) NOT NULL,

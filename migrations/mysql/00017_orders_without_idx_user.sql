@@ -1,6 +1,6 @@
 -- +goose Up
--- uk_user_voucher_slot begins with the user, and a user has few orders. No index cost more than this one, because orders
--- arrive in no order of users. Dropping it copies nothing and works while orders are placed.
+-- uk_user_voucher_slot also begins with the user, and a user has few orders. This index was the most expensive one,
+-- because orders arrive in random order of users. Dropping it copies no data and works while orders are placed.
 ALTER TABLE voucher_orders DROP KEY idx_user;
 
 -- +goose Down

@@ -1,5 +1,5 @@
 -- +goose Up
--- Every keyed order compares its key with the earlier orders of its user. Without this index that reads all of them.
+-- A request with a key is compared with the earlier orders of its user. Without this index, all of them are read.
 ALTER TABLE voucher_orders ADD KEY idx_user_idem_key (user_id, idem_key);
 
 -- +goose Down

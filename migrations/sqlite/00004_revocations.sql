@@ -1,6 +1,6 @@
 -- +goose Up
--- What every instance reads to refuse the access tokens of ended sessions. seq orders the rows; a row is
--- needed until keep_until, when the last access token of the session has expired.
+-- Ended sessions, whose access tokens every instance rejects. seq orders the rows. A row is needed until keep_until,
+-- when the last access token of the session has expired.
 CREATE TABLE revocations (
     seq        INTEGER  PRIMARY KEY AUTOINCREMENT,
     session_id TEXT     NOT NULL,

@@ -1,5 +1,5 @@
 -- +goose Up
--- provider_ref is the provider's own number of the payment: unique, so a webhook that comes twice counts once.
+-- provider_ref is the provider's reference of the payment. It is unique, so a repeated webhook call counts once.
 CREATE TABLE payments (
     id           INTEGER  PRIMARY KEY AUTOINCREMENT,
     order_id     INTEGER  NOT NULL,

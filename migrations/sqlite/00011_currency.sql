@@ -1,5 +1,5 @@
 -- +goose Up
--- ISO 4217. An order has the price and the currency of its voucher as they were when it was placed.
+-- ISO 4217. An order keeps the price and the currency that its voucher had when the order was placed.
 ALTER TABLE vouchers ADD COLUMN currency TEXT NOT NULL DEFAULT 'CNY';
 ALTER TABLE voucher_orders ADD COLUMN currency TEXT NOT NULL DEFAULT 'CNY';
 

@@ -1,6 +1,6 @@
 -- +goose Up
--- status of a payment: 1 pending, 2 succeeded, 3 failed, 4 refunding, 5 refunded. next_try_at says when a refund is to
--- be asked of the provider (again).
+-- status of a payment: 1 pending, 2 succeeded, 3 failed, 4 refunding, 5 refunded. next_try_at is the time
+-- of the next refund request to the provider.
 ALTER TABLE payments ADD COLUMN currency TEXT NOT NULL DEFAULT 'CNY';
 ALTER TABLE payments ADD COLUMN refund_tries INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE payments ADD COLUMN next_try_at DATETIME NULL;

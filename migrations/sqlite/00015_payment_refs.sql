@@ -1,5 +1,5 @@
 -- +goose Up
--- SQLite compares texts byte by byte anyway: this keeps the numbers of the two databases the same.
+-- SQLite compares text by bytes already. This migration only keeps the version numbers of both databases equal.
 SELECT 1;
 
 -- +goose Down

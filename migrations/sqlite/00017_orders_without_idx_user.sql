@@ -1,5 +1,5 @@
 -- +goose Up
--- uk_user_voucher_slot begins with the user, and a user has few orders.
+-- uk_user_voucher_slot also begins with the user, and a user has few orders.
 DROP INDEX idx_orders_user;
 
 -- +goose Down

@@ -11,40 +11,40 @@ import (
 	"seckill/internal/service"
 )
 
-// share is what a batch inserted of one sale.
-type share struct {
+// saleGroup is the inserted rows of one sale.
+type saleGroup struct {
 	voucherID int64
-	rows      []*placing // in the order of arrival
+	rows      []*pendingInsert // in the order of arrival
 }
 
-// shares sorts the rows by sale. Every transaction goes through the sales in this order, so none waits for a hot row
-// with another that somebody waits for.
-func shares(rows []*placing) []share {
-	var all []share
+// groupBySale groups the rows by sale, in the order of voucher ids. All transactions lock the hot rows in this order,
+// so they do not deadlock.
+func groupBySale(rows []*pendingInsert) []saleGroup {
+	var all []saleGroup
 	for _, p := range rows {
-		i, found := slices.BinarySearchFunc(all, p.row.VoucherID, func(s share, id int64) int { return cmp.Compare(s.voucherID, id) })
+		i, found := slices.BinarySearchFunc(all, p.row.VoucherID, func(s saleGroup, id int64) int { return cmp.Compare(s.voucherID, id) })
 		if !found {
-			all = slices.Insert(all, i, share{voucherID: p.row.VoucherID})
+			all = slices.Insert(all, i, saleGroup{voucherID: p.row.VoucherID})
 		}
 		all[i].rows = append(all[i].rows, p)
 	}
 	return all
 }
 
-// takeUnits deducts a unit for each row that was inserted. The condition, not a value read before, decides: of 100
-// units 100 sell. If a sale has fewer units than rows, those who came last leave again.
+// takeUnits deducts one unit for each inserted row. The condition in the UPDATE decides, not an earlier read: of 100
+// units exactly 100 are sold. If a sale has fewer units than rows, its last rows are deleted again.
 func (b *batch) takeUnits(tx *gorm.DB) error {
-	sales, at := shares(b.inserts), b.rows[0].row.CreatedAt
-	if len(sales) > 1 && !b.lookUnits {
-		enough, err := takeOfEach(tx, sales, at)
+	sales, at := groupBySale(b.inserts), b.rows[0].row.CreatedAt
+	if len(sales) > 1 && !b.takePerSale {
+		enough, err := takeFromEach(tx, sales, at)
 		if err != nil || enough {
 			return err
 		}
-		b.lookUnits = true // the statement does not tell which sale it left out
-		return errLookAgain
+		b.takePerSale = true // the statement does not report which sale has too few
+		return errRetryBatch
 	}
 	b.inserts = b.inserts[:0]
-	var dropped []*placing
+	var dropped []*pendingInsert
 	for _, sale := range sales {
 		left, err := takeAtMost(tx, sale.voucherID, len(sale.rows), at)
 		if err != nil {
@@ -53,14 +53,14 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 		b.inserts = append(b.inserts, sale.rows[:left]...)
 		dropped = append(dropped, sale.rows[left:]...)
 	}
-	b.refuse(dropped)
+	b.refuseSoldOut(dropped)
 	if len(b.inserts) == 0 {
-		return errAllRefused
+		return errNonePlaced
 	}
-	return remove(tx, dropped)
+	return deleteRows(tx, dropped)
 }
 
-// takeAtMost takes n units, or what is left if that is less, and says how many.
+// takeAtMost takes n units, or all that are left if these are fewer, and returns their number.
 func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, err error) {
 	enough, err := takeUnits(tx, voucherID, n, at)
 	if err != nil || enough {
@@ -69,28 +69,28 @@ func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, er
 	if n == 1 {
 		return 0, nil
 	}
-	// The lock keeps the number as it is until we have taken it.
+	// The row lock keeps the stock unchanged until it is taken.
 	err = tx.Model(&saleRow{}).Clauses(forUpdate).Where("voucher_id = ?", voucherID).Select("stock").Scan(&left).Error
-	left = min(left, n) // units came back since the refusal
+	left = min(left, n) // units may have been returned since the UPDATE failed
 	if err != nil || left == 0 {
 		return 0, err
 	}
 	if enough, err = takeUnits(tx, voucherID, left, at); err == nil && !enough {
-		err = errLookAgain // cannot happen under the lock; if it does, nothing may be committed
+		err = errRetryBatch // cannot happen under the lock; if it does, nothing may be committed
 	}
 	return left, err
 }
 
-// remove takes rows out again.
-func remove(tx *gorm.DB, rows []*placing) error {
+// deleteRows deletes rows that this transaction has inserted.
+func deleteRows(tx *gorm.DB, rows []*pendingInsert) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	return tx.Where("id IN ?", idsOf(rows)).Delete(&orderRow{}).Error
 }
 
-// refuse answers the rows for which no unit is left, and their followers in the batch, with ErrSoldOut.
-func (b *batch) refuse(dropped []*placing) {
+// refuseSoldOut answers rows without a unit, and their followers of the same sale, with service.ErrSoldOut.
+func (b *batch) refuseSoldOut(dropped []*pendingInsert) {
 	for _, p := range dropped {
 		p.fail(service.ErrSoldOut)
 	}
@@ -101,16 +101,16 @@ func (b *batch) refuse(dropped []*placing) {
 	}
 }
 
-// takeUnits takes n units or none.
+// takeUnits takes n units, or none and returns false.
 func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) {
 	res := tx.Model(&saleRow{}).Where("voucher_id = ? AND stock >= ?", voucherID, n).
 		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": at})
 	return res.RowsAffected > 0, res.Error
 }
 
-// takeOfEach takes the units of all shares with one statement. If it returns false, it has taken those of the sales
-// that have enough, and the transaction must not be committed.
-func takeOfEach(tx *gorm.DB, sales []share, at time.Time) (bool, error) {
+// takeFromEach takes the units of all groups with one statement. If it returns false, it has changed only the sales with
+// enough units, and the transaction must not be committed.
+func takeFromEach(tx *gorm.DB, sales []saleGroup, at time.Time) (bool, error) {
 	var units, where strings.Builder
 	var unitArgs, whereArgs []any
 	for i, s := range sales {

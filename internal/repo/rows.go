@@ -7,7 +7,7 @@ import (
 	"seckill/internal/service"
 )
 
-// The unique indexes that an insert can hit, by the names that translate reports.
+// The unique indexes that an insert can violate, by the names that dialect.translate reports.
 const (
 	primaryKey        = "PRIMARY"
 	ukUserVoucherSlot = "uk_user_voucher_slot"
@@ -15,7 +15,7 @@ const (
 	ukProviderRef     = "uk_provider_ref"
 )
 
-// The rows as they lie in the tables. They stay in this package: the service has its own types.
+// The rows of the tables. They do not leave this package; package service has its own types.
 
 type voucherRow struct {
 	ID          int64 `gorm:"primaryKey"`
@@ -29,7 +29,7 @@ type voucherRow struct {
 	Type        int8
 	Status      int8
 	CreatedAt   time.Time
-	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // the service says when
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
 
 func (voucherRow) TableName() string { return "vouchers" }
@@ -42,7 +42,7 @@ type saleRow struct {
 	EndAt        time.Time
 	LimitPerUser int
 	CreatedAt    time.Time
-	UpdatedAt    time.Time `gorm:"autoUpdateTime:false"` // the service says when
+	UpdatedAt    time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
 
 func (saleRow) TableName() string { return "seckill_vouchers" }
@@ -85,9 +85,9 @@ type orderRow struct {
 	RedeemedAt  *time.Time
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
-	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // the service says when
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
 	IdemKey     []byte    // service.KeyHash of the request's Idempotency-Key; nil without one
-	IdemRequest []byte    // what the request said: its method, path and body
+	IdemRequest []byte    // hash of the request's method, path and body; nil without a key
 }
 
 func (orderRow) TableName() string { return "voucher_orders" }
@@ -111,7 +111,7 @@ func (r *orderRow) order() service.Order {
 	return o
 }
 
-// asPlaced is the order as it was when it was placed, which is how a repeated request is answered.
+// asPlaced returns the order as it was when it was placed, which is the answer to a repeated request.
 func (r *orderRow) asPlaced() service.Order {
 	o := r.order()
 	o.Status = service.OrderPendingPayment
@@ -165,7 +165,7 @@ type paymentRow struct {
 	RefundTries int
 	NextTryAt   *time.Time
 	CreatedAt   time.Time
-	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // the service says when
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
 
 func (paymentRow) TableName() string { return "payments" }
@@ -191,7 +191,7 @@ type userRow struct {
 	Icon      string
 	Role      string
 	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // the service says when
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
 
 func (userRow) TableName() string { return "users" }
@@ -274,7 +274,7 @@ type shopRow struct {
 	Score     int
 	OpenHours string
 	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // the service says when
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
 
 func (shopRow) TableName() string { return "shops" }

@@ -13,14 +13,14 @@ import (
 	"seckill/internal/service"
 )
 
-// TestSearchPages walks every kind of search page by page: everything comes once, the newest first.
-func TestSearchPages(t *testing.T) {
+// The pages of each kind of search contain every order once, the newest first.
+func TestFindOrdersPages(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		for voucher := range int64(2) {
 			v := newSale(t, s, 100, 9)
 			for i := range int64(20) {
 				o := newOrder(1+i*2+voucher, 1+i%5, v.ID)
-				o.ExpiresAt = now.Add(time.Duration(i/4) * time.Hour) // several at once
+				o.ExpiresAt = now.Add(time.Duration(i/4) * time.Hour) // several orders with the same time
 				_, err := placeOrder(t.Context(), s, o, 9)
 				require.NoError(t, err)
 				if i%3 == 0 {
@@ -41,7 +41,7 @@ func TestSearchPages(t *testing.T) {
 					where, args = append(where, column+" = ?"), append(args, v)
 				}
 			}
-			require.NoError(t, s.r.Raw("SELECT id FROM voucher_orders WHERE "+strings.Join(where, " AND ")+" ORDER BY id DESC", args...).Scan(&want).Error)
+			require.NoError(t, s.readPool.Raw("SELECT id FROM voucher_orders WHERE "+strings.Join(where, " AND ")+" ORDER BY id DESC", args...).Scan(&want).Error)
 			f.Page.Limit = 3
 			var got []int64
 			for {
@@ -55,7 +55,7 @@ func TestSearchPages(t *testing.T) {
 					break
 				}
 			}
-			if f.UserID == 0 && f.VoucherID == 0 && f.Status != 0 { // by their time to pay
+			if f.UserID == 0 && f.VoucherID == 0 && f.Status != 0 { // sorted by the time to pay
 				require.ElementsMatch(t, want, got, "%+v", f)
 				continue
 			}
@@ -66,9 +66,9 @@ func TestSearchPages(t *testing.T) {
 	})
 }
 
-// TestSearchWalksAnIndex asks the databases how they would search among many orders. Each must use an index that begins with
-// what is searched, and none may sort but the few orders of a user.
-func TestSearchWalksAnIndex(t *testing.T) {
+// The query plans with many orders must use an index that begins with the searched column. Only the few orders of a
+// single user may be sorted.
+func TestFindOrdersUsesIndexes(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		insertMany(t, s, 20_000)
 		for _, c := range []struct {
@@ -88,7 +88,7 @@ func TestSearchWalksAnIndex(t *testing.T) {
 				plans := explainSearch(t, s, c.f)
 				require.NotEmpty(t, plans)
 				for _, plan := range plans {
-					if c.uses != "" || s.Dialect() == "mysql" { // SQLite's own order is that of the ids
+					if c.uses != "" || s.Dialect() == "mysql" { // SQLite scans in the order of ids without naming an index
 						require.Contains(t, plan, cmp.Or(c.uses, "primary"), "%+v", c.f)
 					}
 					if c.f.UserID == 0 {
@@ -101,7 +101,7 @@ func TestSearchWalksAnIndex(t *testing.T) {
 	})
 }
 
-// insertMany stores orders of three vouchers, nearly all of which are paid.
+// insertMany stores n orders of three vouchers, nearly all of them paid.
 func insertMany(t *testing.T, s *Store, n int) {
 	t.Helper()
 	rows := make([]orderRow, n)
@@ -113,15 +113,15 @@ func insertMany(t *testing.T, s *Store, n int) {
 		}
 		rows[i] = newOrderRow(&o)
 	}
-	require.NoError(t, s.w.CreateInBatches(&rows, 500).Error)
+	require.NoError(t, s.writePool.CreateInBatches(&rows, 500).Error)
 	analyze := "ANALYZE"
 	if s.Dialect() == "mysql" {
 		analyze = "ANALYZE TABLE voucher_orders"
 	}
-	require.NoError(t, s.w.Exec(analyze).Error)
+	require.NoError(t, s.writePool.Exec(analyze).Error)
 }
 
-// explainSearch returns the plan of every query on orders that a search makes, in small letters.
+// explainSearch returns the query plans of a search in lower case.
 func explainSearch(t *testing.T, s *Store, f service.OrderSearch) []string {
 	t.Helper()
 	explain := "EXPLAIN QUERY PLAN "
@@ -129,17 +129,17 @@ func explainSearch(t *testing.T, s *Store, f service.OrderSearch) []string {
 		explain = "EXPLAIN "
 	}
 	var plans []string
-	spy := &Store{w: s.w, r: s.r.Session(&gorm.Session{}), dialect: s.dialect}
-	callback := s.r.Callback().Query().After("gorm:query")
+	spy := &Store{writePool: s.writePool, readPool: s.readPool.Session(&gorm.Session{}), dialect: s.dialect}
+	callback := s.readPool.Callback().Query().After("gorm:query")
 	require.NoError(t, callback.Register("explain", func(tx *gorm.DB) {
-		if !strings.Contains(tx.Statement.SQL.String(), "ORDER BY") { // the look-up of a cursor
+		if !strings.Contains(tx.Statement.SQL.String(), "ORDER BY") { // the read of a cursor
 			return
 		}
 		var lines []map[string]any
-		err := s.w.Raw(explain+tx.Statement.SQL.String(), tx.Statement.Vars...).Scan(&lines).Error
+		err := s.writePool.Raw(explain+tx.Statement.SQL.String(), tx.Statement.Vars...).Scan(&lines).Error
 		plans = append(plans, strings.ToLower(fmt.Sprint(lines, err)))
 	}))
-	defer func() { require.NoError(t, s.r.Callback().Query().Remove("explain")) }()
+	defer func() { require.NoError(t, s.readPool.Callback().Query().Remove("explain")) }()
 	_, err := spy.FindOrders(t.Context(), f)
 	require.NoError(t, err)
 	return plans

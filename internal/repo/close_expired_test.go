@@ -14,7 +14,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// placeOverdue stores n orders, all of them due, spread over the sales. Ids and users begin at first.
+// placeOverdue stores n overdue orders, spread over the sales. Their ids and user ids begin at first.
 func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 	tb.Helper()
 	for done := 0; done < n; {
@@ -23,16 +23,16 @@ func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 			id := first + int64(done+i)
 			batch[i] = overdue(id, id, sales[int(id)%len(sales)])
 		}
-		for _, p := range s.PlaceOrders(tb.Context(), within(1, batch)) {
+		for _, p := range s.PlaceOrders(tb.Context(), withLimit(1, batch)) {
 			require.NoError(tb, p.Err)
 		}
 		done += len(batch)
 	}
 }
 
-// TestClosersShare: three closers work on 5,000 due orders of several sales, while buyers buy and cancel there. Each
-// order is closed by one of them, nobody hears of a deadlock, and all units are back.
-func TestClosersShare(t *testing.T) {
+// Three closers work on 5,000 overdue orders of several sales, while buyers place and cancel orders there. Each order is
+// closed once, no deadlock is returned, and all units are in stock again.
+func TestConcurrentClosersCloseEachOrderOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const due, nSales, nBuyers = 5000, 7, 4
 		sales := make([]int64, nSales)
@@ -76,10 +76,10 @@ func TestClosersShare(t *testing.T) {
 			require.Equal(t, 1, n, "order %d", id)
 		}
 		for _, v := range sales {
-			requireBooks(t, s, v, due, 0)
+			requireTotals(t, s, v, due, 0)
 		}
 		var entries int64
-		require.NoError(t, s.w.Model(&auditRow{}).Where("action = ?", "expire").Count(&entries).Error)
+		require.NoError(t, s.writePool.Model(&auditRow{}).Where("action = ?", "expire").Count(&entries).Error)
 		require.EqualValues(t, due, entries)
 	})
 }
@@ -93,7 +93,7 @@ func buyAndCancel(s *Store, o service.Order) error {
 	return err
 }
 
-// closeAll closes until nothing is due, also nothing that another closer has in hand.
+// closeAll closes orders until none is due, not even one that another closer has locked.
 func closeAll(s *Store) (closed []service.Order, err error) {
 	ctx := context.Background()
 	for {
@@ -112,11 +112,10 @@ func closeAll(s *Store) (closed []service.Order, err error) {
 	}
 }
 
-// TestOnlyTheOverdueAreClosed, by the database's clock: nobody tells the store what time it is.
-func TestOnlyTheOverdueAreClosed(t *testing.T) {
+func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
-		at, err := s.now(s.w)
+		at, err := s.now(s.writePool)
 		require.NoError(t, err)
 		for id, expires := range map[int64]time.Time{1: at.Add(-time.Hour), 2: at, 3: at.Add(time.Hour)} {
 			o := newOrder(id, id, v.ID)
@@ -139,7 +138,7 @@ func TestOnlyTheOverdueAreClosed(t *testing.T) {
 		closed, err = s.CloseExpired(t.Context(), 10)
 		require.NoError(t, err)
 		require.Empty(t, closed)
-		requireBooks(t, s, v.ID, 8, 2)
+		requireTotals(t, s, v.ID, 8, 2)
 		stored, err := s.Order(t.Context(), 1, 1)
 		require.NoError(t, err)
 		require.Equal(t, service.OrderCancelled, stored.Status)
@@ -155,14 +154,14 @@ func orderIDs(orders []service.Order) (ids []int64) {
 	return ids
 }
 
-// TestCloserPassesTheLocked: who holds an order's row, here a payer, does not hold up the closer of the others.
-func TestCloserPassesTheLocked(t *testing.T) {
+// A transaction that has locked one order, here a payment, does not delay the closing of the others.
+func TestCloseExpiredSkipsLockedOrders(t *testing.T) {
 	s, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)
 	migrated(t, s)
 	v := newSale(t, s, 10, 1)
 	placeOverdue(t, s, 1, 3, v.ID)
-	payer := s.w.Begin()
+	payer := s.writePool.Begin()
 	_, err = lockOrder(payer, 0, 2)
 	require.NoError(t, err)
 	closed, err := s.CloseExpired(t.Context(), 10)
@@ -174,7 +173,7 @@ func TestCloserPassesTheLocked(t *testing.T) {
 	require.Equal(t, []int64{2}, orderIDs(closed))
 }
 
-// BenchmarkCloseExpired closes orders that are due at once, of one sale or of a hundred, in batches as the closer does:
+// BenchmarkCloseExpired closes overdue orders of 1 or of 100 sales, in batches of the size that the closer uses:
 // go test -run NONE -bench CloseExpired -benchtime 100000x ./internal/repo
 func BenchmarkCloseExpired(b *testing.B) {
 	const batch = 500

@@ -16,7 +16,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// outcomes writes what became of a batch, one word an order.
+// outcomes describes the results of a batch, with one string per order.
 func outcomes(placed []service.Placed) []string {
 	words := make([]string, len(placed))
 	for i, p := range placed {
@@ -30,10 +30,10 @@ func outcomes(placed []service.Placed) []string {
 	return words
 }
 
-func holds(id int64) string { return (&service.DuplicateOrderError{OrderID: id}).Error() }
+func duplicateOf(id int64) string { return (&service.DuplicateOrderError{OrderID: id}).Error() }
 
-// TestBatchAnswersEachExactly puts everything that can happen to a buyer into one batch.
-func TestBatchAnswersEachExactly(t *testing.T) {
+// One batch contains every possible result.
+func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v, other := newSale(t, s, 4, 1), newSale(t, s, 4, 1)
@@ -41,23 +41,23 @@ func TestBatchAnswersEachExactly(t *testing.T) {
 		require.NoError(t, err)
 		_, err = placeOrder(ctx, s, newOrder(2, 11, other.ID), 1)
 		require.NoError(t, err)
-		placed := s.PlaceOrders(ctx, within(1, []service.Order{
+		placed := s.PlaceOrders(ctx, withLimit(1, []service.Order{
 			newOrder(103, 30, v.ID),
-			newOrder(104, 10, v.ID), // holds one
+			newOrder(104, 10, v.ID), // the user has an active order
 			newOrder(105, 30, v.ID), // repeats the first
-			newOrder(2, 31, v.ID),   // under an id of another sale
+			newOrder(2, 31, v.ID),   // the id belongs to an order of another sale
 			newOrder(106, 20, v.ID),
-			newOrder(1, 32, v.ID), // under an id of this sale
+			newOrder(1, 32, v.ID), // the id belongs to an order of this sale
 			newOrder(107, 25, v.ID),
-			newOrder(108, 24, v.ID), // nothing is left
-			newOrder(109, 24, v.ID), // repeats somebody for whom nothing was left
-			newOrder(110, 20, v.ID), // repeats one that was placed
+			newOrder(108, 24, v.ID), // sold out
+			newOrder(109, 24, v.ID), // repeats an order that was sold out
+			newOrder(110, 20, v.ID), // repeats an order that was placed
 		}))
 		taken, none := service.ErrIDTaken.Error(), service.ErrSoldOut.Error()
 		require.Equal(t, []string{
-			"order 103", holds(1), holds(103), taken, "order 106", taken, "order 107", none, none, holds(106),
+			"order 103", duplicateOf(1), duplicateOf(103), taken, "order 106", taken, "order 107", none, none, duplicateOf(106),
 		}, outcomes(placed))
-		requireBooks(t, s, v.ID, 0, 4)
+		requireTotals(t, s, v.ID, 0, 4)
 		for _, p := range placed {
 			if p.Err == nil {
 				stored, err := s.Order(ctx, p.Order.UserID, p.Order.ID)
@@ -66,55 +66,55 @@ func TestBatchAnswersEachExactly(t *testing.T) {
 			}
 		}
 
-		require.Equal(t, []string{holds(106), none, none}, outcomes(s.PlaceOrders(ctx, within(1, []service.Order{
+		require.Equal(t, []string{duplicateOf(106), none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []service.Order{
 			newOrder(120, 20, v.ID), newOrder(121, 40, v.ID), newOrder(122, 40, v.ID),
-		}))), "nothing was left from the start")
+		}))), "sold out from the start")
 	})
 }
 
-func TestBatchWithLimit(t *testing.T) {
+func TestPlaceOrdersUpToLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 4, 2)
-		placed := s.PlaceOrders(t.Context(), within(2, []service.Order{
+		placed := s.PlaceOrders(t.Context(), withLimit(2, []service.Order{
 			newOrder(1, 10, v.ID), newOrder(2, 10, v.ID), newOrder(3, 10, v.ID), newOrder(4, 11, v.ID), newOrder(5, 12, v.ID), newOrder(6, 11, v.ID),
 		}))
-		require.Equal(t, []string{"order 1", "order 2", holds(2), "order 4", "order 5", service.ErrSoldOut.Error()}, outcomes(placed))
+		require.Equal(t, []string{"order 1", "order 2", duplicateOf(2), "order 4", "order 5", service.ErrSoldOut.Error()}, outcomes(placed))
 		require.Equal(t, []int{1, 2}, []int{placed[0].Order.Slot, placed[1].Order.Slot})
-		requireBooks(t, s, v.ID, 0, 4)
+		requireTotals(t, s, v.ID, 0, 4)
 	})
 }
 
-// TestBatchDeliveredAgain: a queue may deliver what was committed already, whole, in part, or after a cancellation.
-func TestBatchDeliveredAgain(t *testing.T) {
+// A stream may deliver a committed batch again: whole, with further orders, or after a cancellation.
+func TestBatchDeliveredTwice(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		for _, limit := range []int{1, 2} {
 			v := newSale(t, s, 3, limit)
 			id := v.ID * 100
 			first := []service.Order{newOrder(id, 10, v.ID), newOrder(id+1, 11, v.ID)}
-			want := s.PlaceOrders(ctx, within(limit, first))
+			want := s.PlaceOrders(ctx, withLimit(limit, first))
 			require.NoError(t, want[0].Err)
-			for i, p := range s.PlaceOrders(ctx, within(limit, first)) {
+			for i, p := range s.PlaceOrders(ctx, withLimit(limit, first)) {
 				require.Equal(t, service.Placed{Order: want[i].Order, Before: true}, p)
 			}
-			requireBooks(t, s, v.ID, 1, 2)
+			requireTotals(t, s, v.ID, 1, 2)
 			more := append(slices.Clone(first), newOrder(id+2, 12, v.ID), newOrder(id+3, 13, v.ID))
 			require.Equal(t, []string{
 				fmt.Sprintf("order %d", id), fmt.Sprintf("order %d", id+1), fmt.Sprintf("order %d", id+2), service.ErrSoldOut.Error(),
-			}, outcomes(s.PlaceOrders(ctx, within(limit, more))))
+			}, outcomes(s.PlaceOrders(ctx, withLimit(limit, more))))
 			_, err := cancel(ctx, s, 10, id, now)
 			require.NoError(t, err)
-			again := s.PlaceOrders(ctx, within(limit, first))
+			again := s.PlaceOrders(ctx, withLimit(limit, first))
 			require.NoError(t, again[0].Err)
-			require.Equal(t, service.OrderCancelled, again[0].Order.Status, "what ended does not begin again")
-			requireBooks(t, s, v.ID, 1, 2)
+			require.Equal(t, service.OrderCancelled, again[0].Order.Status, "a cancelled order stays cancelled")
+			requireTotals(t, s, v.ID, 1, 2)
 		}
 	})
 }
 
-// TestBatchesRaced sends the same orders from several workers at once, and other orders of the same users: each order
-// lands at most once and nobody holds two.
-func TestBatchesRaced(t *testing.T) {
+// Several workers send the same orders at once, and other orders of the same users. Each order is stored at most once,
+// and no user gets two.
+func TestConcurrentBatches(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const users, stock, size = 60, 40, 12
 		v := newSale(t, s, stock, 1)
@@ -131,7 +131,7 @@ func TestBatchesRaced(t *testing.T) {
 						user := 1 + (from+i*worker+i)%users
 						batch = append(batch, newOrder(1000*(1+worker%4)+user, user, v.ID)) // pairs of workers share ids
 					}
-					for i, p := range s.PlaceOrders(context.Background(), within(1, batch)) {
+					for i, p := range s.PlaceOrders(context.Background(), withLimit(1, batch)) {
 						if p.Err == nil {
 							mu.Lock()
 							if held[batch[i].UserID] == nil {
@@ -149,33 +149,33 @@ func TestBatchesRaced(t *testing.T) {
 		for user, ids := range held {
 			require.Len(t, ids, 1, "user %d", user)
 		}
-		requireBooks(t, s, v.ID, 0, stock)
+		requireTotals(t, s, v.ID, 0, stock)
 	})
 }
 
-// TestBatchOfSeveralSales: each has its own end, and that one is sold out does not concern the others.
+// A sold-out sale does not affect the other sales of a batch.
 func TestBatchOfSeveralSales(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		a, b, c := newSale(t, s, 2, 1), newSale(t, s, 10, 1), newSale(t, s, 5, 1)
-		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(ctx, within(1, []service.Order{
+		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(ctx, withLimit(1, []service.Order{
 			newOrder(1, 10, c.ID), newOrder(2, 10, a.ID), newOrder(3, 11, c.ID),
 		}))))
 		none := service.ErrSoldOut.Error()
-		require.Equal(t, []string{"order 11", "order 12", none, holds(2), holds(11), none, holds(1), none},
-			outcomes(s.PlaceOrders(ctx, within(1, []service.Order{
+		require.Equal(t, []string{"order 11", "order 12", none, duplicateOf(2), duplicateOf(11), none, duplicateOf(1), none},
+			outcomes(s.PlaceOrders(ctx, withLimit(1, []service.Order{
 				newOrder(11, 20, b.ID),
 				newOrder(12, 21, a.ID),
-				newOrder(13, 20, a.ID), // nothing is left; that he has one of b does not count
+				newOrder(13, 20, a.ID), // sold out; the order of sale b does not count
 				newOrder(14, 10, a.ID),
 				newOrder(15, 20, b.ID),
 				newOrder(16, 20, a.ID),
 				newOrder(17, 10, c.ID),
 				newOrder(18, 30, 999), // no such sale
 			}))))
-		requireBooks(t, s, a.ID, 0, 2)
-		requireBooks(t, s, b.ID, 9, 1)
-		requireBooks(t, s, c.ID, 3, 2)
+		requireTotals(t, s, a.ID, 0, 2)
+		requireTotals(t, s, b.ID, 9, 1)
+		requireTotals(t, s, c.ID, 3, 2)
 		level, err := s.SaleLevel(ctx, c.ID)
 		require.NoError(t, err)
 		require.Equal(t, reconcile.SaleLevel{Stock: 3, Limit: 1, Active: 2, Sum: 1 + 3}, level)
@@ -186,14 +186,14 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		require.Equal(t, reconcile.SaleLevel{Stock: 4, Limit: 1, Active: 1, Sum: 3}, level)
 		_, err = s.SaleLevel(ctx, 999)
 		require.ErrorIs(t, err, service.ErrNotFound)
-		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, within(1, []service.Order{
+		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []service.Order{
 			newOrder(21, 40, a.ID), newOrder(22, 40, 999),
-		}))), "nothing is left of any")
+		}))), "all are sold out")
 	})
 }
 
-// TestBatchesOfSeveralSalesRaced: batches that name the sales in different orders end, and the books balance.
-func TestBatchesOfSeveralSalesRaced(t *testing.T) {
+// All batches complete even if they list the sales in different orders, and the totals balance.
+func TestConcurrentBatchesOfSeveralSales(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const sales, stock, users = 6, 30, 50
 		var ids []int64
@@ -212,7 +212,7 @@ func TestBatchesOfSeveralSalesRaced(t *testing.T) {
 					for i, sale := range order {
 						batch = append(batch, newOrder(10_000*(1+worker)+100*user+int64(i), 1+(user+7*worker)%users, sale))
 					}
-					for _, p := range s.PlaceOrders(context.Background(), within(1, batch)) {
+					for _, p := range s.PlaceOrders(context.Background(), withLimit(1, batch)) {
 						var dup *service.DuplicateOrderError
 						if p.Err != nil && !errors.As(p.Err, &dup) && !errors.Is(p.Err, service.ErrSoldOut) {
 							t.Errorf("%v", p.Err)
@@ -223,12 +223,12 @@ func TestBatchesOfSeveralSalesRaced(t *testing.T) {
 		}
 		wg.Wait()
 		for _, id := range ids {
-			requireBooks(t, s, id, 0, stock)
+			requireTotals(t, s, id, 0, stock)
 		}
 	})
 }
 
-// poison makes the database refuse every order of a user.
+// poison makes the database refuse all orders of a user.
 func poison(t *testing.T, s *Store, user int64) {
 	t.Helper()
 	text := map[string]string{
@@ -236,11 +236,11 @@ func poison(t *testing.T, s *Store, user int64) {
 			"IF NEW.user_id = %d THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'poison'; END IF",
 		"sqlite": "CREATE TRIGGER poison BEFORE INSERT ON voucher_orders WHEN NEW.user_id = %d BEGIN SELECT RAISE(ABORT, 'poison'); END",
 	}[s.Dialect()]
-	require.NoError(t, s.w.Exec(fmt.Sprintf(text, user)).Error)
+	require.NoError(t, s.writePool.Exec(fmt.Sprintf(text, user)).Error)
 }
 
-// TestPoisonedRow: one row that the database refuses does not take the others with it.
-func TestPoisonedRow(t *testing.T) {
+// A row that the database refuses does not make the other rows fail.
+func TestPoisonRowIsIsolated(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		poison(t, s, 13)
 		v := newSale(t, s, 100, 1)
@@ -248,7 +248,7 @@ func TestPoisonedRow(t *testing.T) {
 		for user := range int64(20) {
 			batch = append(batch, newOrder(100+user, 1+user, v.ID))
 		}
-		for i, p := range s.PlaceOrders(t.Context(), within(1, batch)) {
+		for i, p := range s.PlaceOrders(t.Context(), withLimit(1, batch)) {
 			if batch[i].UserID == 13 {
 				require.ErrorContains(t, p.Err, "poison")
 				require.NotErrorIs(t, p.Err, service.ErrUnavailable)
@@ -256,30 +256,30 @@ func TestPoisonedRow(t *testing.T) {
 				require.NoError(t, p.Err)
 			}
 		}
-		requireBooks(t, s, v.ID, 81, 19)
+		requireTotals(t, s, v.ID, 81, 19)
 	})
 }
 
-// TestBatchSurvivesItsConnection kills the connection of a batch that waits for the hot row: it is run again.
-func TestBatchSurvivesItsConnection(t *testing.T) {
+// The server kills the connection of a batch that waits for the hot row. The batch runs again.
+func TestBatchIsRetriedAfterLostConnection(t *testing.T) {
 	s, err := OpenMySQL(testenv.MySQLDSN(t))
 	require.NoError(t, err)
 	migrated(t, s)
 	v := newSale(t, s, 10, 1)
-	blocker := s.w.Begin()
+	blocker := s.writePool.Begin()
 	require.NoError(t, takeOne(blocker, v.ID))
 	done := make(chan []service.Placed, 1)
 	go func() {
-		done <- s.PlaceOrders(context.Background(), within(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
+		done <- s.PlaceOrders(context.Background(), withLimit(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
 	}()
 	var victim int64
 	require.Eventually(t, func() bool {
-		err := s.r.Raw("SELECT COALESCE(MAX(id), 0) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'UPDATE `seckill_vouchers`%'").
+		err := s.readPool.Raw("SELECT COALESCE(MAX(id), 0) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'UPDATE `seckill_vouchers`%'").
 			Scan(&victim).Error
 		return err == nil && victim > 0
 	}, time.Minute, 5*time.Millisecond)
-	require.NoError(t, s.w.Exec(fmt.Sprintf("KILL %d", victim)).Error)
+	require.NoError(t, s.writePool.Exec(fmt.Sprintf("KILL %d", victim)).Error)
 	require.NoError(t, blocker.Rollback().Error)
 	require.Equal(t, []string{"order 1", "order 2"}, outcomes(<-done))
-	requireBooks(t, s, v.ID, 8, 2)
+	requireTotals(t, s, v.ID, 8, 2)
 }

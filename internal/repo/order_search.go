@@ -11,13 +11,13 @@ import (
 	"seckill/internal/service"
 )
 
-// FindOrders implements service.OrderFinder. Each kind of search walks one index from its newest end, so that a page
-// costs as much with millions of orders as with a hundred.
+// FindOrders implements service.OrderFinder. Each kind of search walks one index from its newest end, so a page costs
+// the same with millions of orders as with a hundred.
 func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]service.Order, error) {
 	var rows []orderRow
 	err := s.snapshot(ctx, func(tx *gorm.DB) (err error) {
 		switch {
-		case f.ID != 0 || f.UserID != 0: // a person has few orders
+		case f.ID != 0 || f.UserID != 0: // a user has few orders
 			rows, err = findByID(tx, f)
 		case f.VoucherID != 0:
 			rows, err = s.findByVoucher(tx, f)
@@ -50,15 +50,15 @@ func findByID(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
 	return rows, q.Find(&rows).Error
 }
 
-// findByVoucher asks for the newest of each status and takes the newest of these: the index begins with voucher and
-// status, and has the ids in their order.
+// findByVoucher reads the newest orders of each status and merges them: the index begins with voucher and status,
+// followed by the id.
 func (s *Store) findByVoucher(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
 	statuses := allStatuses
 	if f.Status != 0 {
 		statuses = []service.OrderStatus{f.Status}
 	}
 	for _, status := range statuses {
-		q := s.ordersBy(tx, "voucher_status").Where("voucher_id = ? AND status = ?", f.VoucherID, status).Order("id DESC").Limit(f.Page.Limit)
+		q := s.ordersByIndex(tx, "voucher_status").Where("voucher_id = ? AND status = ?", f.VoucherID, status).Order("id DESC").Limit(f.Page.Limit)
 		if f.Page.Before > 0 {
 			q = q.Where("id < ?", f.Page.Before)
 		}
@@ -72,9 +72,9 @@ func (s *Store) findByVoucher(tx *gorm.DB, f service.OrderSearch) (rows []orderR
 	return rows[:min(len(rows), f.Page.Limit)], nil
 }
 
-// ordersBy are the orders by one of their indexes. Both databases would now and then rather walk all orders from the newest
-// on, or sort those of a status, which ends soon only as long as there are few.
-func (s *Store) ordersBy(tx *gorm.DB, index string) *gorm.DB {
+// ordersByIndex selects orders by the named index. Without the name, both databases sometimes choose to walk all orders
+// from the newest, or to sort those of one status, which is fast only while there are few.
+func (s *Store) ordersByIndex(tx *gorm.DB, index string) *gorm.DB {
 	table := "voucher_orders INDEXED BY idx_orders_" + index
 	if s.Dialect() == "mysql" {
 		table = "voucher_orders FORCE INDEX (idx_" + index + ")"
@@ -82,13 +82,13 @@ func (s *Store) ordersBy(tx *gorm.DB, index string) *gorm.DB {
 	return tx.Session(&gorm.Session{}).Table(table)
 }
 
-// allStatuses are those of stored orders.
+// allStatuses are the statuses of stored orders.
 var allStatuses = append([]service.OrderStatus{service.OrderCancelled, service.OrderRefunded}, activeStatuses...)
 
-// findByStatus goes by the time until which an order had to be paid, which is the second column of the index. The cursor
-// is an order, whose time is looked up.
+// findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
+// is the id of an order, whose time is read first.
 func (s *Store) findByStatus(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
-	q := s.ordersBy(tx, "status_expires").Where("status = ?", f.Status).Order("expires_at DESC, id DESC").Limit(f.Page.Limit)
+	q := s.ordersByIndex(tx, "status_expires").Where("status = ?", f.Status).Order("expires_at DESC, id DESC").Limit(f.Page.Limit)
 	if f.Page.Before > 0 {
 		var last orderRow
 		err := tx.Session(&gorm.Session{}).Take(&last, f.Page.Before).Error
@@ -106,7 +106,7 @@ func (s *Store) findByStatus(tx *gorm.DB, f service.OrderSearch) (rows []orderRo
 // Phones implements service.OrderFinder.
 func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
 	var rows []userRow
-	if err := s.r.WithContext(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
+	if err := s.readPool.WithContext(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
 	phones := make(map[int64]string, len(rows))
@@ -119,6 +119,6 @@ func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, 
 // UserIDByPhone implements service.OrderFinder.
 func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
 	var row userRow
-	err := s.r.WithContext(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
+	err := s.readPool.WithContext(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
 	return row.ID, s.translate(err)
 }

@@ -22,19 +22,20 @@ func (s *Store) MoveOrder(ctx context.Context, m service.OrderMove) (service.Ord
 		}
 		return m.OrderID, move(tx, &row, m)
 	})
-	err = s.settle(ctx, err, s.moved(m))
+	err = s.resolveUnknownCommit(ctx, err, s.moveLogged(m))
 	return row.order(), err
 }
 
-// moved finds out whether a move whose COMMIT was not answered has happened: the audit log has it, at its time.
-func (s *Store) moved(m service.OrderMove) func(tx *gorm.DB) error {
+// moveLogged finds out whether a move with an unanswered COMMIT happened: the audit log then has an entry with its time.
+func (s *Store) moveLogged(m service.OrderMove) func(tx *gorm.DB) error {
 	return func(tx *gorm.DB) error {
 		return tx.Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
 			m.OrderID, m.Move.Name, m.At, m.By.Kind, m.By.ID).Take(&auditRow{}).Error
 	}
 }
 
-// lockOrder reads an order for update: it is locked before its payments and before the hot row of its sale, by everybody.
+// lockOrder reads and locks an order. Every transaction locks the order before its payments and before the hot row of
+// its sale.
 func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
 	q := tx.Clauses(forUpdate)
 	if userID != 0 {
@@ -45,8 +46,8 @@ func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
 	return row, err
 }
 
-// move makes a move with an order that the transaction has locked, and with row. The condition on the status decides,
-// not what was read.
+// move applies a move to an order that the transaction has locked, and updates row. The condition on the status decides,
+// not the earlier read.
 func move(tx *gorm.DB, row *orderRow, m service.OrderMove) error {
 	o := row.order()
 	m.Move.Apply(&o, m.At)
@@ -69,7 +70,7 @@ func move(tx *gorm.DB, row *orderRow, m service.OrderMove) error {
 	return returnUnits(tx, row.VoucherID, 1, m.At) // the hot row last
 }
 
-// movedColumns are the columns of an order that moves set.
+// movedColumns returns the columns of an order that a move sets.
 func movedColumns(o *service.Order, at time.Time) map[string]any {
 	columns := map[string]any{
 		"status": o.Status, "paid_at": o.PaidAt, "redeemed_at": o.RedeemedAt, "cancelled_at": o.CancelledAt,
@@ -81,17 +82,16 @@ func movedColumns(o *service.Order, at time.Time) map[string]any {
 	return columns
 }
 
-// returnUnits gives units back to a sale.
+// returnUnits adds n units to the stock of a sale.
 func returnUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) error {
 	return tx.Model(&saleRow{}).Where("voucher_id = ?", voucherID).
 		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": at}).Error
 }
 
-// skipLocked leaves rows alone that another transaction has locked: it is about to do the same. On SQLite there is no
-// other writer.
+// skipLocked skips rows that another transaction has locked, as it is about to change them. SQLite has no second writer.
 var skipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
 
-// now is the database's clock: all instances have the same.
+// now returns the time of the database, which is the same for all instances. With SQLite it is the time of this machine.
 func (s *Store) now(tx *gorm.DB) (time.Time, error) {
 	if s.Dialect() != "mysql" {
 		return service.Moment(time.Now()), nil
@@ -101,8 +101,8 @@ func (s *Store) now(tx *gorm.DB) (time.Time, error) {
 	return now, err
 }
 
-// CloseExpired implements service.CloserStore. It waits for no order, and for the hot rows last, by voucher, as everybody
-// does.
+// CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last,
+// in the order of voucher ids.
 func (s *Store) CloseExpired(ctx context.Context, limit int) ([]service.Order, error) {
 	var closed []service.Order
 	err := s.write(ctx, func(tx *gorm.DB) error {
@@ -126,7 +126,8 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]service.Order, e
 	return closed, nil
 }
 
-// expire makes MoveExpire with orders that the transaction has locked, all with one statement of each kind.
+// expire applies service.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one audit INSERT
+// for all of them, and one UPDATE per sale.
 func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]service.Order, error) {
 	m := service.MoveExpire
 	ids, orders, entries := make([]int64, len(rows)), make([]service.Order, len(rows)), make([]service.AuditEntry, len(rows))

@@ -1,0 +1,222 @@
+package repo
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+// resolveConflicts determines after the insert which rows were stored, and answers the others. The usual reason for a
+// skipped row is a repeated click. It costs two reads, and the transaction continues.
+//
+// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: a cancelled order has
+// no slot, so no index refuses its repetition. The comparison must follow the insert. Two runs of one request want the
+// same slot, so the later run waits at the index until the earlier one is committed and visible. If a user may have
+// several active orders, both runs may have found different free slots; then reading with FOR UPDATE makes one wait for
+// the other.
+func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
+	inserted, missing := b.inserts, []*pendingInsert(nil)
+	if count < int64(len(b.inserts)) {
+		stored, err := ordersByID(tx, b.inserts, identityColumns...)
+		if err != nil {
+			return err
+		}
+		inserted = make([]*pendingInsert, 0, count)
+		for _, p := range b.inserts {
+			r, there := stored[p.row.ID]
+			switch {
+			case !there:
+				missing = append(missing, p)
+			case !sameOrder(&r, &p.row):
+				p.fail(service.ErrIDTaken)
+			default:
+				inserted = append(inserted, p)
+			}
+		}
+		if int64(len(inserted)) > count {
+			return b.retryWithPrecheck() // an earlier call has stored some of these rows
+		}
+	}
+	for _, f := range b.followers {
+		if !slices.Contains(inserted, f.leader) {
+			missing = append(missing, f.row) // its result assumed that the leader is stored
+		}
+	}
+	inserted, err := b.answerConflicts(tx, inserted, missing)
+	if err != nil {
+		return err
+	}
+	if b.inserts = inserted; len(inserted) == 0 {
+		return errNonePlaced
+	}
+	return nil
+}
+
+// retryWithPrecheck makes the transaction run again, reading the existing orders before the insert.
+func (b *batch) retryWithPrecheck() error {
+	b.precheck = true
+	return errRetryBatch
+}
+
+// answerConflicts answers the missing rows from the other orders of their users, and likewise the rows with a key. It
+// returns the rows of inserted that remain.
+func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert) ([]*pendingInsert, error) {
+	toCheck := missing
+	for _, p := range inserted {
+		if p.key != nil {
+			toCheck = append(toCheck, p)
+		}
+	}
+	if len(toCheck) == 0 {
+		return inserted, nil
+	}
+	others := knownOrders{}
+	if err := b.store.addActiveOrders(tx, missing, inserted, others); err != nil {
+		return nil, err
+	}
+	if err := b.store.addKeyedOrders(tx, toCheck, inserted, others); err != nil {
+		return nil, err
+	}
+	elsewhere, err := b.store.keysElsewhere(tx, toCheck)
+	if err != nil {
+		return nil, err
+	}
+	refused := make(map[*pendingInsert]bool, len(missing))
+	for _, p := range toCheck {
+		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Name}] {
+			p.fail(service.ErrIdempotencyMismatch)
+			refused[p] = true
+		} else if p.answerFrom(others[p.row.UserID]) != nil {
+			refused[p] = true
+		}
+	}
+	for _, p := range missing {
+		if !refused[p] {
+			return nil, b.retryWithPrecheck() // the order that occupied its slot has just ended
+		}
+	}
+	remaining := slices.DeleteFunc(slices.Clone(inserted), func(p *pendingInsert) bool { return refused[p] })
+	if len(remaining) == len(inserted) {
+		return inserted, nil
+	}
+	if slices.ContainsFunc(b.followers, func(f follower) bool { return refused[f.leader] }) {
+		return nil, b.retryWithPrecheck()
+	}
+	return remaining, deleteRows(tx, slices.DeleteFunc(slices.Clone(inserted), func(p *pendingInsert) bool { return !refused[p] }))
+}
+
+// userOrders are orders of one user: the active ones, and those with the Idempotency-Keys in question.
+type userOrders []orderRow
+
+// knownOrders are orders by user id.
+type knownOrders map[int64]userOrders
+
+// read adds the orders that a query returns.
+func (known knownOrders) read(tx *gorm.DB, q *statement) error {
+	rows, err := queryRows[orderRow](tx, q)
+	for i := range rows {
+		r := &rows[i]
+		if of := known[r.UserID]; !of.has(r.ID) {
+			known[r.UserID] = append(of, *r)
+		}
+	}
+	return err
+}
+
+// has reports whether an order with this id is among them.
+func (of userOrders) has(id int64) bool {
+	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
+}
+
+// withKeyOf returns the order that was placed under the Idempotency-Key of o within service.KeyLife, preferably by the
+// same request. It returns nil if there is none.
+func (of userOrders) withKeyOf(o *orderRow) (found *orderRow) {
+	if o.IdemKey == nil {
+		return nil
+	}
+	for i := range of {
+		r := &of[i]
+		if !bytes.Equal(r.IdemKey, o.IdemKey) || o.CreatedAt.Sub(r.CreatedAt) >= service.KeyLife {
+			continue
+		}
+		if found = r; bytes.Equal(r.IdemRequest, o.IdemRequest) {
+			return found
+		}
+	}
+	return found
+}
+
+// activeOf returns the active orders of the voucher.
+func (of userOrders) activeOf(voucherID int64) userOrders {
+	var held userOrders
+	for _, r := range of {
+		if r.VoucherID == voucherID && r.Slot != nil {
+			held = append(held, r)
+		}
+	}
+	return held
+}
+
+func (of userOrders) newest() *orderRow {
+	newest := slices.MaxFunc(of, func(a, b orderRow) int { return cmp.Compare(a.ID, b.ID) })
+	return &newest
+}
+
+// freeSlot returns the lowest slot that no order in held occupies.
+func freeSlot(held userOrders) int {
+	for slot := 1; ; slot++ {
+		if !slices.ContainsFunc(held, func(r orderRow) bool { return *r.Slot == slot }) {
+			return slot
+		}
+	}
+}
+
+// addActiveOrders adds to known the active orders of the rows' users in the rows' sales, except the rows in except. The
+// query names its index, because MariaDB otherwise sometimes scans a table that has just grown.
+func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
+	if len(of) == 0 {
+		return nil
+	}
+	users, vouchers := make([]any, len(of)), []any(nil)
+	for i, p := range of {
+		users[i] = p.row.UserID
+		if !slices.Contains(vouchers, any(p.row.VoucherID)) {
+			vouchers = append(vouchers, p.row.VoucherID)
+		}
+	}
+	q := &statement{}
+	q.add("SELECT * FROM voucher_orders" + s.dialect.forceUserIndex + " WHERE slot IS NOT NULL AND user_id").in(users)
+	q.add(" AND voucher_id").in(vouchers)
+	q.except(except)
+	return known.read(tx, q)
+}
+
+// addKeyedOrders adds to known the orders that were placed under the keys of the rows, except the rows in except.
+func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
+	q := &statement{}
+	q.add("SELECT * FROM voucher_orders" + s.dialect.forceKeyIndex + " WHERE (")
+	keys, several := 0, false
+	for _, p := range of {
+		if p.key == nil {
+			continue
+		}
+		if keys > 0 {
+			q.add(" OR ")
+		}
+		q.add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
+		keys, several = keys+1, several || p.limit > 1
+	}
+	if keys == 0 {
+		return nil
+	}
+	q.add(")")
+	q.except(except)
+	if len(except) > 0 && several {
+		q.add(s.dialect.forUpdate)
+	}
+	return known.read(tx, q)
+}

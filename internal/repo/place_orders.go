@@ -1,0 +1,336 @@
+package repo
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/service"
+)
+
+const (
+	// maxConflicts bounds the runs of one batch that conflict with other transactions.
+	maxConflicts = 20
+	// maxOutages bounds the runs of one batch that find the database unavailable; outagePause is the pause between them.
+	maxOutages  = 3
+	outagePause = 100 * time.Millisecond
+)
+
+// PlaceOrders implements service.OrderStore as a group commit. One statement inserts all rows as if no buyer had an
+// active order. It skips rows that a unique index refuses, and only then are the orders of those buyers read. Rows are
+// inserted in the order of user ids, so that transactions with the same buyers queue instead of deadlocking. The hot
+// rows with the stock are updated last, in the order of voucher ids. All buyers of a sale queue for that lock, and it
+// is held only for one statement and the commit.
+func (s *Store) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
+	results := make([]service.Placed, len(orders))
+	rows := make([]*pendingInsert, len(orders))
+	for i := range orders {
+		o := &orders[i]
+		rows[i] = &pendingInsert{row: newOrderRow(&o.Order), limit: o.Limit, key: o.Key, fence: o.Fence, result: &results[i]}
+		if o.Key != nil {
+			rows[i].row.IdemKey, rows[i].row.IdemRequest = o.Key.Hash[:], o.Key.Request[:]
+		}
+	}
+	s.placeIsolating(ctx, rows)
+	return results
+}
+
+// placeIsolating commits the rows together. If a single row makes the transaction fail, halving isolates it and the
+// others are committed.
+func (s *Store) placeIsolating(ctx context.Context, rows []*pendingInsert) {
+	err := s.placeBatch(ctx, rows)
+	switch {
+	case err == nil:
+	case len(rows) > 1 && !errors.Is(err, service.ErrUnavailable):
+		half := len(rows) / 2
+		s.placeIsolating(ctx, rows[:half])
+		s.placeIsolating(ctx, rows[half:])
+	default:
+		for _, p := range rows {
+			p.fail(err)
+		}
+	}
+}
+
+// placeBatch runs the transaction until its outcome is known. A failure before COMMIT changes nothing, so the
+// transaction runs again after a lost connection or a lock wait timeout. After an unanswered COMMIT the rows are read.
+// If all of them are stored, the COMMIT happened. If only some are, another process may have stored them under the same
+// ids (a stream entry that was delivered twice), and the transaction runs again.
+func (s *Store) placeBatch(ctx context.Context, rows []*pendingInsert) error {
+	b := &batch{store: s, rows: rows}
+	for conflicts, outages := 0, 0; ; {
+		err := s.write(ctx, b.commit)
+		if len(b.inserts) > 0 {
+			err = s.resolveUnknownCommit(ctx, err, b.allStored)
+		}
+		switch {
+		case errors.Is(err, errNonePlaced):
+			return nil
+		case errors.Is(err, errRetryBatch):
+			if conflicts++; conflicts == maxConflicts {
+				return errors.Join(service.ErrOrderInProgress, err)
+			}
+		case errors.Is(err, service.ErrUnavailable):
+			if outages++; outages == maxOutages || !pause(ctx, outagePause) {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// pause waits for d. It returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// Reasons to roll back the transaction of a batch.
+var (
+	// errRetryBatch means that the transaction must run again, with one of its assumptions replaced by a read.
+	errRetryBatch = errors.New("a concurrent order was in conflict")
+	// errNonePlaced means that no row is left to commit. Every row has its result.
+	errNonePlaced = errors.New("no order was placed")
+)
+
+// pendingInsert is one order of a batch.
+type pendingInsert struct {
+	row    orderRow
+	limit  int // most active orders of the voucher that the user may have
+	key    *service.RequestKey
+	fence  context.Context // if not nil, the order is not committed after this context has ended
+	result *service.Placed
+}
+
+func (p *pendingInsert) fail(err error)   { *p.result = service.Placed{Err: err} }
+func (p *pendingInsert) succeed()         { *p.result = service.Placed{Order: p.row.order()} }
+func (p *pendingInsert) fenceEnded() bool { return p.fence != nil && p.fence.Err() != nil }
+
+// batch is one group commit. Its methods run inside the transaction and may run several times.
+type batch struct {
+	store *Store
+	rows  []*pendingInsert // in the order of arrival
+
+	precheck    bool // read the existing orders before inserting
+	takePerSale bool // take units sale by sale, because one sale has too few
+
+	inserts   []*pendingInsert // the rows that this run inserts, in the order of arrival
+	followers []follower       // the rows whose result assumes that a row of inserts is stored
+}
+
+// follower is a row that is answered from an earlier row of its user in the batch, its leader.
+type follower struct{ row, leader *pendingInsert }
+
+func (b *batch) commit(tx *gorm.DB) error {
+	if err := b.assign(tx); err != nil || len(b.inserts) == 0 {
+		return err
+	}
+	count, err := b.insert(tx)
+	if err != nil {
+		return err
+	}
+	if err := b.resolveConflicts(tx, count); err != nil {
+		return err
+	}
+	for _, p := range b.inserts {
+		p.succeed()
+	}
+	if err := b.takeUnits(tx); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(b.inserts, (*pendingInsert).fenceEnded) {
+		return errRetryBatch
+	}
+	return nil
+}
+
+// assign gives each row a slot or a result. A row that is stored already is a success, because a stream entry may be
+// delivered twice.
+func (b *batch) assign(tx *gorm.DB) error {
+	b.inserts, b.followers = b.inserts[:0], b.followers[:0]
+	existing, err := b.storedOrders(tx)
+	if err != nil {
+		return err
+	}
+	known, err := b.readKnownOrders(tx)
+	if err != nil {
+		return err
+	}
+	var elsewhere map[keyID]bool
+	if b.precheck {
+		if elsewhere, err = b.store.keysElsewhere(tx, b.rows); err != nil {
+			return err
+		}
+	}
+	for _, p := range b.rows {
+		if p.fenceEnded() {
+			p.fail(fmt.Errorf("%w: %w", service.ErrUnavailable, context.Cause(p.fence)))
+			continue
+		}
+		if e, ok := existing[p.row.ID]; ok {
+			if !sameOrder(&e, &p.row) {
+				p.fail(service.ErrIDTaken)
+				continue
+			}
+			*p.result = service.Placed{Order: e.order(), Before: true}
+			continue
+		}
+		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Name}] {
+			p.fail(service.ErrIdempotencyMismatch)
+			continue
+		}
+		of := known[p.row.UserID]
+		if of.has(p.row.ID) {
+			b.precheck = true // it is this order, or another one with its id
+			return errRetryBatch
+		}
+		if blocking := p.answerFrom(of); blocking != nil {
+			if i := slices.IndexFunc(b.inserts, func(q *pendingInsert) bool { return q.row.ID == blocking.ID }); i >= 0 {
+				b.followers = append(b.followers, follower{row: p, leader: b.inserts[i]})
+			}
+			continue
+		}
+		slot := freeSlot(of.activeOf(p.row.VoucherID))
+		p.row.Slot = &slot
+		known[p.row.UserID] = append(of, p.row)
+		b.inserts = append(b.inserts, p)
+	}
+	return nil
+}
+
+// answerFrom answers p if an order of its user prevents the insert, and returns that order. Otherwise it returns nil.
+func (p *pendingInsert) answerFrom(others userOrders) *orderRow {
+	if earlier := others.withKeyOf(&p.row); earlier != nil {
+		if bytes.Equal(earlier.IdemRequest, p.row.IdemRequest) {
+			*p.result = service.Placed{Order: earlier.asPlaced(), Replayed: true}
+		} else {
+			p.fail(service.ErrIdempotencyMismatch)
+		}
+		return earlier
+	}
+	if held := others.activeOf(p.row.VoucherID); len(held) >= p.limit {
+		newest := held.newest()
+		p.fail(&service.DuplicateOrderError{OrderID: newest.ID})
+		return newest
+	}
+	return nil
+}
+
+// sameOrder reports whether a stored row is the order o itself. Equal ids do not prove it, because a lost id counter
+// repeats numbers.
+func sameOrder(stored, o *orderRow) bool {
+	return stored.UserID == o.UserID && stored.VoucherID == o.VoucherID && stored.CreatedAt.Equal(o.CreatedAt)
+}
+
+// identityColumns lists the id and the columns that sameOrder compares.
+var identityColumns = []string{"id", "user_id", "voucher_id", "created_at"}
+
+// storedOrders reads the stored orders with the ids of the batch, if precheck is set.
+func (b *batch) storedOrders(tx *gorm.DB) (map[int64]orderRow, error) {
+	if !b.precheck {
+		return nil, nil
+	}
+	return ordersByID(tx, b.rows)
+}
+
+// ordersByID reads the stored orders with the ids of the rows: the given columns, or all of them if none is given.
+func ordersByID(tx *gorm.DB, of []*pendingInsert, columns ...string) (map[int64]orderRow, error) {
+	q := tx.Where("id IN ?", idsOf(of))
+	if len(columns) > 0 {
+		q = q.Select(columns)
+	}
+	var rows []orderRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]orderRow, len(rows))
+	for _, r := range rows {
+		byID[r.ID] = r
+	}
+	return byID, nil
+}
+
+func idsOf(rows []*pendingInsert) []int64 {
+	ids := make([]int64, len(rows))
+	for i, p := range rows {
+		ids[i] = p.row.ID
+	}
+	return ids
+}
+
+// readKnownOrders reads the orders of the users whose free slot cannot be assumed: of users with a limit above 1 and, if
+// precheck is set, of all users.
+func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
+	var of []*pendingInsert
+	for _, p := range b.rows {
+		if b.precheck || p.limit > 1 {
+			of = append(of, p)
+		}
+	}
+	known := knownOrders{}
+	if err := b.store.addActiveOrders(tx, of, nil, known); err != nil {
+		return nil, err
+	}
+	return known, b.store.addKeyedOrders(tx, of, nil, known)
+}
+
+// insert stores the rows with one statement and returns the number that the unique indexes accepted. It does not use
+// gorm, whose reflection over the columns costs more than everything else that this process does for an order.
+func (b *batch) insert(tx *gorm.DB) (int64, error) {
+	rows := make([]*orderRow, len(b.inserts))
+	for i, p := range b.inserts {
+		rows[i] = &p.row
+	}
+	slices.SortFunc(rows, func(a, b *orderRow) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.VoucherID, b.VoucherID), cmp.Compare(*a.Slot, *b.Slot))
+	})
+	args := make([]any, 0, len(rows)*insertColumns)
+	for _, r := range rows {
+		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt,
+			r.IdemKey, r.IdemRequest)
+	}
+	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows))+b.store.dialect.keys.skipExisting, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+const (
+	insertColumns = 12
+	insertHead    = "INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, currency, created_at, expires_at, updated_at, " +
+		"idem_key, idem_request) VALUES "
+	insertRow = "(?,?,?,?,?,?,?,?,?,?,?,?)"
+)
+
+// insertOrders returns the statement for n rows. The columns that it omits are NULL: paid_at, redeemed_at and so on.
+func insertOrders(n int) string {
+	return insertHead + insertRow + strings.Repeat(","+insertRow, n-1)
+}
+
+// allStored returns nil if all rows are stored and gorm.ErrRecordNotFound otherwise.
+func (b *batch) allStored(tx *gorm.DB) error {
+	stored, err := ordersByID(tx, b.inserts, identityColumns...)
+	if err != nil {
+		return err
+	}
+	for _, p := range b.inserts {
+		if r, ok := stored[p.row.ID]; !ok || !sameOrder(&r, &p.row) {
+			b.precheck = true // rows that are stored must not take a unit again
+			return gorm.ErrRecordNotFound
+		}
+	}
+	return nil
+}
