@@ -12,12 +12,13 @@ import (
 	_ "time/tzdata" // SECKILL_TIMEZONE, even on systems without time zones
 
 	"seckill/internal/app"
+	"seckill/internal/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills
-	code := app.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, app.Tuning{})
+	code := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, app.Tuning{})
 	stop()
 	os.Exit(code)
 }

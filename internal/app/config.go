@@ -41,7 +41,7 @@ type Config struct {
 }
 
 // demoAdmin is the admin of a demo for which none was configured.
-const demoAdmin = "13800000000"
+const DemoAdmin = "13800000000"
 
 // Embedded says whether the database is the one in the data directory.
 func (c Config) Embedded() bool { return c.MySQLDSN == "" }
@@ -57,8 +57,8 @@ func (c Config) IsDemo() bool {
 	return *c.Demo
 }
 
-// finish checks the configuration, with one message per broken rule, and fills in what follows from the rest.
-func (c Config) finish() (Config, error) {
+// Finish checks the configuration, with one message per broken rule, and fills in what follows from the rest.
+func (c Config) Finish() (Config, error) {
 	for _, l := range []*[]string{&c.RedisAddrs, &c.LockNodes, &c.AdminPhones, &c.Proxies} {
 		*l = withoutEmpty(*l)
 	}
@@ -96,7 +96,7 @@ func (c Config) finish() (Config, error) {
 		c.AdminPhones[i] = phone
 	}
 	if c.IsDemo() && len(c.AdminPhones) == 0 {
-		c.AdminPhones = []string{demoAdmin}
+		c.AdminPhones = []string{DemoAdmin}
 	}
 	return c, errors.Join(bad...)
 }

@@ -19,14 +19,14 @@ import (
 const startPatience = 30 * time.Second
 
 // openStore opens the configured database; it does not wait for it.
-func openStore(cfg Config) (*repo.Store, error) {
+func OpenStore(cfg Config) (*repo.Store, error) {
 	if !cfg.Embedded() {
 		return repo.OpenMySQL(cfg.MySQLDSN)
 	}
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	file := filepath.Join(cfg.DataDir, databaseFile)
+	file := filepath.Join(cfg.DataDir, DatabaseFile)
 	// It holds phone numbers and sessions. SQLite gives its other files the mode of this one.
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -44,7 +44,7 @@ const clusterReload = time.Second
 
 // openRedis makes a client for one server or, with several addresses, for a cluster. The client executes no command
 // twice: one whose reply was lost may have been executed, so its error is returned.
-func openRedis(password string, addrs ...string) redis.UniversalClient {
+func OpenRedis(password string, addrs ...string) redis.UniversalClient {
 	opts := &redis.UniversalOptions{
 		Addrs: addrs, Password: password,
 		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
@@ -94,7 +94,7 @@ func (noRetries) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 }
 
 // pingRedis returns nil if the server answers, or every master of a cluster.
-func pingRedis(ctx context.Context, rdb redis.UniversalClient) error {
+func PingRedis(ctx context.Context, rdb redis.UniversalClient) error {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
 	}
@@ -103,31 +103,31 @@ func pingRedis(ctx context.Context, rdb redis.UniversalClient) error {
 
 // sharedRedis connects beside the servers that are configured here to the Redis that they share; nil if it is
 // embedded in one that does not run. It does not wait for it.
-func sharedRedis(cfg Config) (redis.UniversalClient, error) {
+func SharedRedis(cfg Config) (redis.UniversalClient, error) {
 	if !cfg.EmbeddedRedis() {
-		return openRedis(cfg.RedisPassword, cfg.RedisAddrs...), nil
+		return OpenRedis(cfg.RedisPassword, cfg.RedisAddrs...), nil
 	}
-	info, err := runningRedis(cfg.DataDir)
+	info, err := RunningRedis(cfg.DataDir)
 	if err != nil || info == nil {
 		return nil, err
 	}
-	return openRedis(info.Password, info.Addr), nil
+	return OpenRedis(info.Password, info.Addr), nil
 }
 
 // lockNodes are the servers that hold the user lock.
-func lockNodes(cfg Config, rdb redis.UniversalClient) []redis.UniversalClient {
+func LockNodes(cfg Config, rdb redis.UniversalClient) []redis.UniversalClient {
 	if len(cfg.LockNodes) == 0 {
 		return []redis.UniversalClient{rdb}
 	}
 	nodes := make([]redis.UniversalClient, len(cfg.LockNodes))
 	for i, addr := range cfg.LockNodes {
-		nodes[i] = openRedis(cfg.RedisPassword, addr)
+		nodes[i] = OpenRedis(cfg.RedisPassword, addr)
 	}
 	return nodes
 }
 
 // await asks until ping succeeds, and says what it waits for. It gives up after startPatience.
-func await(e *Env, what string, ping func(context.Context) error) error {
+func Await(e *Env, what string, ping func(context.Context) error) error {
 	patience := startPatience
 	if e.Tuning.StartTimeout > 0 {
 		patience = e.Tuning.StartTimeout
@@ -150,11 +150,13 @@ func await(e *Env, what string, ping func(context.Context) error) error {
 	}
 }
 
-// quietRedis takes go-redis's own log, a line per broken connection, to the debug level: what goes wrong is an
-// error, which is reported where it hits.
-type quietRedis struct{ log *slog.Logger }
-
 // Printf implements the logger of go-redis.
 func (q quietRedis) Printf(ctx context.Context, format string, v ...any) {
 	q.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
 }
+
+// LogRedis sends the log of go-redis, one line per broken connection, to log at the debug level. Errors that matter are
+// returned to callers and reported there.
+func LogRedis(log *slog.Logger) { redis.SetLogger(quietRedis{log}) }
+
+type quietRedis struct{ log *slog.Logger }

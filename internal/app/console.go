@@ -41,7 +41,7 @@ func newConsole(e *Env, rdb redis.UniversalClient, instance string) *console {
 }
 
 // watch lets the console look at the sales. The queue is looked at in its own lane.
-func (c *console) watch(lane string, store salestats.MonitorStore, g gate, workers *queue.Workers) {
+func (c *console) watch(lane string, store salestats.MonitorStore, g Gate, workers *queue.Workers) {
 	cfg := salestats.MonitorConfig{
 		Store: store, Pulse: c.pulse, Watchers: c.watchers, Lane: lane, Publish: c.publish, Log: c.log,
 	}

@@ -21,10 +21,10 @@ import (
 
 // Files in the data directory.
 const (
-	databaseFile  = "seckill.db"
-	secretFile    = "jwt-secret"
-	redisLockFile = "redis.lock"
-	redisInfoFile = "redis.json"
+	DatabaseFile  = "seckill.db"
+	SecretFile    = "jwt-secret"
+	RedisLockFile = "redis.lock"
+	RedisInfoFile = "redis.json"
 )
 
 // embeddedTick is how often the embedded Redis is told that time passed: it does not notice by itself.
@@ -49,7 +49,7 @@ type redisInfo struct {
 // can read the data directory know. A second server on the same data directory is refused: each would have a
 // Redis of its own, and neither would see the other's locks.
 func startEmbeddedRedis(dir string) (*embeddedRedis, redisInfo, error) {
-	lock := flock.New(filepath.Join(dir, redisLockFile))
+	lock := flock.New(filepath.Join(dir, RedisLockFile))
 	// A moment of patience: verify takes the lock to see whether a server runs.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -63,7 +63,7 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, redisInfo, error) {
 	}
 	info := redisInfo{Password: rand.Text()}
 	e := &embeddedRedis{
-		server: miniredis.NewMiniRedis(), lock: lock, info: filepath.Join(dir, redisInfoFile), stop: make(chan struct{}),
+		server: miniredis.NewMiniRedis(), lock: lock, info: filepath.Join(dir, RedisInfoFile), stop: make(chan struct{}),
 	}
 	e.server.RequireAuth(info.Password)
 	if err := e.server.StartAddr("127.0.0.1:0"); err != nil {
@@ -107,8 +107,8 @@ func (e *embeddedRedis) close() {
 }
 
 // runningRedis finds the embedded Redis of a server that runs on this data directory; nil if none runs.
-func runningRedis(dir string) (*redisInfo, error) {
-	lock := flock.New(filepath.Join(dir, redisLockFile))
+func RunningRedis(dir string) (*redisInfo, error) {
+	lock := flock.New(filepath.Join(dir, RedisLockFile))
 	free, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("look for a running server: %w", err)
@@ -116,7 +116,7 @@ func runningRedis(dir string) (*redisInfo, error) {
 	if free {
 		return nil, lock.Unlock()
 	}
-	text, err := os.ReadFile(filepath.Join(dir, redisInfoFile))
+	text, err := os.ReadFile(filepath.Join(dir, RedisInfoFile))
 	if err != nil {
 		return nil, fmt.Errorf("find the running server's Redis: %w", err)
 	}
@@ -136,7 +136,7 @@ func makeDataDir(dir string) error {
 }
 
 // signingSecret returns the configured secret, or the one in the data directory, which the first caller makes.
-func signingSecret(cfg Config) ([]byte, error) {
+func SigningSecret(cfg Config) ([]byte, error) {
 	if cfg.JWTSecret != "" {
 		return []byte(cfg.JWTSecret), nil
 	}
@@ -147,12 +147,12 @@ func signingSecret(cfg Config) ([]byte, error) {
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(cfg.DataDir, secretFile)
-	if secret, err := readSecret(path); !errors.Is(err, fs.ErrNotExist) {
+	path := filepath.Join(cfg.DataDir, SecretFile)
+	if secret, err := ReadSecret(path); !errors.Is(err, fs.ErrNotExist) {
 		return secret, err
 	}
 	// Link makes the file appear at once and whole, or not at all if somebody else was first.
-	tmp, err := os.CreateTemp(cfg.DataDir, secretFile+"-*")
+	tmp, err := os.CreateTemp(cfg.DataDir, SecretFile+"-*")
 	if err != nil {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
@@ -164,10 +164,10 @@ func signingSecret(cfg Config) ([]byte, error) {
 	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("signing secret: %w", err)
 	}
-	return readSecret(path)
+	return ReadSecret(path)
 }
 
-func readSecret(path string) ([]byte, error) {
+func ReadSecret(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("signing secret: %w", err)

@@ -13,7 +13,7 @@ import (
 )
 
 // orderLock is the name of a user's lock, up to the user's id.
-const orderLock = "order:"
+const OrderLock = "order:"
 
 // userLocks adapts package lock to service.UserLocks.
 type userLocks struct{ locks *lock.RedLocks }
@@ -33,7 +33,7 @@ func newUserLocks(nodes []redis.UniversalClient, observe func(lock.Event)) (*use
 
 // TryDo implements service.UserLocks.
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
-	err := lock.TryDo(ctx, l.locks.Lock(orderLock+strconv.FormatInt(userID, 10)), fn)
+	err := lock.TryDo(ctx, l.locks.Lock(OrderLock+strconv.FormatInt(userID, 10)), fn)
 	if errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) && ctx.Err() == nil {
 		return service.ErrOrderInProgress // any other error is the trouble of the nodes
 	}

@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/handler"
 	"seckill/internal/lock"
+	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 )
 
@@ -180,4 +181,32 @@ func (p redisPool) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.WaitCount), "served")
 	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.Timeouts), "timeout")
 	ch <- prometheus.MustNewConstMetric(redisWait, counter, time.Duration(s.WaitDurationNs).Seconds())
+}
+
+// newReconcileMetrics makes what Prometheus is told of the reconciler.
+func (m *metrics) newReconcileMetrics() {
+	m.findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "seckill_reconcile_findings", Help: "Vouchers in use of which database, gate and queue do not fit together, by the kind of finding; see docs/reconcile.md.",
+	}, []string{"kind"})
+	m.repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_reconcile_repairs_total", Help: "Findings that the background repaired by rebuilding a gate beside the one at work.",
+	}, []string{"kind"})
+	m.reconciles = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "When the background last could compare everything.",
+	})
+	for _, kind := range reconcile.Kinds() { // a first event would else bring a counter into being at 1
+		m.findings.WithLabelValues(string(kind))
+		m.repairs.WithLabelValues(string(kind))
+	}
+}
+
+// reconciled is told of every round of the reconciler.
+func (m *metrics) reconciled(r reconcile.Round) {
+	for _, kind := range reconcile.Kinds() {
+		m.findings.WithLabelValues(string(kind)).Set(float64(r.Findings[kind]))
+		m.repairs.WithLabelValues(string(kind)).Add(float64(r.Repaired[kind]))
+	}
+	if r.OK {
+		m.reconciles.Set(float64(r.At.UnixMilli()) / 1000)
+	}
 }

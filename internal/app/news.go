@@ -13,9 +13,9 @@ import (
 // The channels of news.
 const (
 	// vouchersChannel carries the ids of vouchers that changed: a window, a price, a unit that came back.
-	vouchersChannel = "seckill:changed"
+	VouchersChannel = "seckill:changed"
 	// ordersChannel carries the ids of orders that were moved after they were placed.
-	ordersChannel = "seckill:moved"
+	OrdersChannel = "seckill:moved"
 )
 
 const (

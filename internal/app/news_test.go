@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -20,8 +21,8 @@ func TestNewsReachTheOthers(t *testing.T) {
 	heard := make(chan int64, 1000)
 	var senders []*news
 	for range 2 {
-		rdb := openRedis("", m.Addr())
-		n := newNews(rdb, slog.New(slog.DiscardHandler), vouchersChannel)
+		rdb := OpenRedis("", m.Addr())
+		n := newNews(rdb, slog.New(slog.DiscardHandler), VouchersChannel)
 		senders = append(senders, n)
 		wg.Go(func() { n.publish(ctx) })
 		wg.Go(func() { n.receive(ctx, func(id int64) { heard <- id }) })
@@ -30,7 +31,7 @@ func TestNewsReachTheOthers(t *testing.T) {
 	// Both hear it; until both listen, and after an outage, it is said again.
 	requireHeard := func(id int64) {
 		times := 0
-		eventually(t, "both hear of the change", func() bool {
+		require.Eventually(t, func() bool {
 			senders[0].changed(id)
 			select {
 			case got := <-heard:
@@ -40,7 +41,7 @@ func TestNewsReachTheOthers(t *testing.T) {
 			default:
 			}
 			return times >= 2
-		})
+		}, time.Minute, 10*time.Millisecond)
 	}
 	requireHeard(7)
 	m.Close()
@@ -50,7 +51,7 @@ func TestNewsReachTheOthers(t *testing.T) {
 
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
 	defer rdb.Close()
-	require.NoError(t, rdb.Publish(ctx, vouchersChannel, "no id,,-").Err())
+	require.NoError(t, rdb.Publish(ctx, VouchersChannel, "no id,,-").Err())
 	requireHeard(10)
 	cancel()
 	wg.Wait()

@@ -17,19 +17,19 @@ import (
 )
 
 // gate is package admission's Gate in the form that the service wants.
-type gate struct{ *admission.Gate }
+type Gate struct{ *admission.Gate }
 
-func newGate(rdb redis.UniversalClient, backlog int, log *slog.Logger) gate {
+func NewGate(rdb redis.UniversalClient, backlog int, log *slog.Logger) Gate {
 	host, _ := os.Hostname() // a name for people; the random part makes it unique
 	instance := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
-	return gate{admission.New(admission.Config{Redis: rdb, Instance: instance, MaxBacklog: backlog, Log: log})}
+	return Gate{admission.New(admission.Config{Redis: rdb, Instance: instance, MaxBacklog: backlog, Log: log})}
 }
 
 // Expect implements service.Gate.
-func (g gate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
+func (g Gate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
 
 // DeadLetters implements service.DeadLetterStore.
-func (g gate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
+func (g Gate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
 	found, err := g.Gate.DeadLetters(ctx, before, limit)
 	letters := make([]service.DeadLetter, len(found))
 	for i, l := range found {
@@ -39,14 +39,14 @@ func (g gate) DeadLetters(ctx context.Context, before string, limit int) ([]serv
 }
 
 // DeadLetter implements service.DeadLetterStore.
-func (g gate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
+func (g Gate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, error) {
 	l, err := g.Gate.DeadLetter(ctx, id)
 	return service.DeadLetter(l), err
 }
 
 // newWorkers makes the workers that turn the gate's admissions into orders. They tell moved which ones have ended.
 func newWorkers(
-	e *Env, g gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics, c *console, moved func(orderID int64),
+	e *Env, g Gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics, c *console, moved func(orderID int64),
 ) *queue.Workers {
 	if e.Tuning.Commit != nil {
 		commit = e.Tuning.Commit(commit)
@@ -60,7 +60,7 @@ func newWorkers(
 }
 
 // readLag asks how far the workers are behind, beside them.
-func readLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
+func ReadLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
 	return queue.New(queue.Config{
 		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
 	}).Lag(ctx)

@@ -142,7 +142,7 @@ func (r *rushes) sale(ctx context.Context, admin, stock int64) (int64, error) {
 func (r *rushes) run(ctx context.Context, voucherID int64, buyers int, stock int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, rushTimeout, errRushTooLong)
 	defer cancel()
-	made, err := seedTokens(ctx, r.store, r.tokens, buyers)
+	made, err := SeedBuyers(ctx, r.store, r.tokens, buyers)
 	if err != nil {
 		return because(ctx, fmt.Errorf("make the buyers: %w", err))
 	}
@@ -158,7 +158,7 @@ func (r *rushes) run(ctx context.Context, voucherID int64, buyers int, stock int
 		Clients: []*rush.Client{client}, VoucherID: fmt.Sprint(voucherID), Stock: stock, Parallel: parallel, Progress: r.progress,
 	}
 	for _, b := range made {
-		crowd.Tokens = append(crowd.Tokens, b.token)
+		crowd.Tokens = append(crowd.Tokens, b.Token)
 	}
 	report := crowd.Run(ctx)
 	if cause := context.Cause(ctx); cause != nil {

@@ -45,7 +45,14 @@ const migratePatience = 10 * time.Minute
 // dies with its request, and collecting at twice takes a tenth of the processor in a rush. GOGC overrides it.
 const gcPercent = 300
 
-type serveCmd struct{}
+// env is what every command works with.
+type Env struct {
+	Ctx    context.Context
+	Config Config
+	Out    io.Writer // the command's result
+	Log    *slog.Logger
+	Tuning Tuning
+}
 
 // tuning replaces parts of the wiring, for tests that break them on purpose. The zero value replaces nothing.
 type Tuning struct {
@@ -65,17 +72,17 @@ type Tuning struct {
 	GateDiffersFor time.Duration // how long a gate must differ before verify reports it
 }
 
-// Run serves until the context ends.
-func (serveCmd) Run(e *Env) error {
+// Serve runs the server until the context ends.
+func Serve(e *Env) error {
 	cfg := e.Config
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	secret, err := signingSecret(cfg)
+	secret, err := SigningSecret(cfg)
 	if err != nil {
 		return err
 	}
-	store, err := openStore(cfg)
+	store, err := OpenStore(cfg)
 	if err != nil {
 		return err
 	}
@@ -89,17 +96,17 @@ func (serveCmd) Run(e *Env) error {
 		return err
 	}
 	defer closeRedis()
-	nodes := lockNodes(cfg, rdb)
-	if err := await(e, "the database", store.Ping); err != nil {
+	nodes := LockNodes(cfg, rdb)
+	if err := Await(e, "the database", store.Ping); err != nil {
 		return err
 	}
-	if err := await(e, "Redis", func(ctx context.Context) error { return pingRedis(ctx, rdb) }); err != nil {
+	if err := Await(e, "Redis", func(ctx context.Context) error { return PingRedis(ctx, rdb) }); err != nil {
 		return err
 	}
-	if err := await(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }); err != nil {
+	if err := Await(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }); err != nil {
 		return err
 	}
-	if err := prepareDatabase(e, store); err != nil {
+	if err := PrepareDatabase(e, store); err != nil {
 		return err
 	}
 	s, err := newServer(e, parts{store: store, rdb: rdb, lockNodes: nodes, secret: secret})
@@ -112,7 +119,7 @@ func (serveCmd) Run(e *Env) error {
 // serverRedis connects to the configured Redis or starts the embedded one.
 func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	if !cfg.EmbeddedRedis() {
-		rdb := openRedis(cfg.RedisPassword, cfg.RedisAddrs...)
+		rdb := OpenRedis(cfg.RedisPassword, cfg.RedisAddrs...)
 		return rdb, func() { _ = rdb.Close() }, nil
 	}
 	if err := makeDataDir(cfg.DataDir); err != nil {
@@ -122,12 +129,12 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rdb := openRedis(info.Password, info.Addr)
+	rdb := OpenRedis(info.Password, info.Addr)
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
 
 // prepareDatabase brings the schema up to date and, in the demo, fills an empty database.
-func prepareDatabase(e *Env, store *repo.Store) error {
+func PrepareDatabase(e *Env, store *repo.Store) error {
 	ctx, cancel := context.WithTimeout(e.Ctx, migratePatience)
 	defer cancel()
 	applied, err := store.MigrateUp(ctx)
@@ -167,7 +174,7 @@ type server struct {
 func checks(cfg Config, p parts) map[string]handler.Check {
 	checks := map[string]handler.Check{
 		"database": p.store.Ping,
-		"redis":    func(ctx context.Context) error { return pingRedis(ctx, p.rdb) },
+		"redis":    func(ctx context.Context) error { return PingRedis(ctx, p.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
 		checks["lock nodes"] = func(ctx context.Context) error { return quorum(ctx, p.lockNodes) }

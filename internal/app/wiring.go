@@ -55,11 +55,11 @@ func newServer(e *Env, p parts) (*server, error) {
 		Store: p.store, Tokens: tokens, Revoked: revoked, Sender: logSender{e.Log},
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
 	})
-	changes, moves := newNews(p.rdb, e.Log, vouchersChannel), newNews(p.rdb, e.Log, ordersChannel)
+	changes, moves := newNews(p.rdb, e.Log, VouchersChannel), newNews(p.rdb, e.Log, OrdersChannel)
 	watchers := salestats.NewWatchers()
 	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: changes.changed})
 	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
-	gate := newGate(p.rdb, cfg.QueueBacklog, e.Log)
+	gate := NewGate(p.rdb, cfg.QueueBacklog, e.Log)
 	committer := &service.Committer{Orders: p.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	console := newConsole(e, p.rdb, gate.Instance())
 	workers := newWorkers(e, gate, p.rdb, committer.Commit, m, console, moves.changed)
@@ -87,7 +87,7 @@ func newServer(e *Env, p parts) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reconciler := newReconciler(e, gate, p.store, reconcile.Config{
+	reconciler := NewReconciler(e, gate, p.store, reconcile.Config{
 		Queue: cfg.OrderLane == "queue", InUse: inUse, Now: now, Observe: m.reconciled,
 	})
 	s.background = append(s.background, reconciler.Run, func(ctx context.Context) { <-ctx.Done(); gate.Close() })
@@ -152,7 +152,7 @@ type lane struct {
 	store   *repo.Store
 	nodes   []redis.UniversalClient
 	ids     service.IDs
-	gate    gate
+	gate    Gate
 	workers *queue.Workers
 	metrics *metrics
 	console *console
@@ -184,4 +184,11 @@ func (l lane) use(e *Env, s *server, orders *service.OrdersConfig) (inUse func()
 	}
 	warnOfBacklog(e.Ctx, l.workers, e.Config.OrderLane, e.Log)
 	return nil, nil
+}
+
+// newReconciler completes a configuration. g may be nil.
+func NewReconciler(e *Env, g reconcile.Gate, store *repo.Store, cfg reconcile.Config) *reconcile.Reconciler {
+	cfg.Gate, cfg.Store, cfg.OrderTime, cfg.Log = g, store, idgen.Time, e.Log
+	cfg.MinAge, cfg.Every = e.Tuning.MinAge, e.Tuning.Every
+	return reconcile.New(cfg)
 }
