@@ -1,5 +1,6 @@
-// Package simtest draws the steps of a random walk with rapid, for the simulations of several packages.
-package simtest
+// Package sim simulates the life of orders: its tests walk randomly through everything that can happen to them, on the real
+// packages, and compare every table with a model. Its steps are shared with the simulation of package queue.
+package sim
 
 import (
 	"maps"

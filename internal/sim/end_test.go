@@ -1,4 +1,4 @@
-package service_test
+package sim_test
 
 import (
 	"maps"
@@ -10,7 +10,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
 const (
@@ -22,15 +22,15 @@ const (
 
 // drawVouchers makes one to three sales.
 func drawVouchers(t *rapid.T) []service.Voucher {
-	vouchers := make([]service.Voucher, simtest.Evenly(t, "vouchers", 1, 2, 3))
+	vouchers := make([]service.Voucher, sim.Evenly(t, "vouchers", 1, 2, 3))
 	begin, end := windowTimes("open")
 	for i := range vouchers {
-		units := simtest.Evenly[int64](t, "units", 1, 2, 3, 4, 5)
+		units := sim.Evenly[int64](t, "units", 1, 2, 3, 4, 5)
 		vouchers[i] = service.Voucher{
 			ID: int64(firstVoucher + shards*i), ShopID: 1, Title: "of a life", PayValue: firstPrice, ActualValue: 200,
 			Currency: service.DefaultCurrency, Type: service.VoucherSeckill, Status: service.VoucherOn,
 			Sale: &service.Sale{
-				InitialStock: units, Stock: units, BeginAt: begin, EndAt: end, LimitPerUser: simtest.Evenly(t, "limit", 1, 2, 3),
+				InitialStock: units, Stock: units, BeginAt: begin, EndAt: end, LimitPerUser: sim.Evenly(t, "limit", 1, 2, 3),
 			},
 		}
 	}
@@ -73,7 +73,7 @@ func windowOf(begin, end time.Time) string {
 }
 
 func (l *life) anyVoucher(t *rapid.T) int64 {
-	return simtest.Evenly(t, "voucher", slices.Sorted(maps.Keys(l.books.vouchers))...)
+	return sim.Evenly(t, "voucher", slices.Sorted(maps.Keys(l.books.vouchers))...)
 }
 
 // conclude is the end of every run: all that was begun comes to its end, and all must be as if nothing had ever failed.

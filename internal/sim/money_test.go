@@ -1,4 +1,4 @@
-package service_test
+package sim_test
 
 import (
 	"encoding/json"
@@ -12,17 +12,17 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
 func (l *life) pay(t *rapid.T, at *shop, of target) deed {
-	l.bank.createFate = simtest.Evenly(t, "bank", "", "", "", "", "", "", refuses, losesReply)
+	l.bank.createFate = sim.Evenly(t, "bank", "", "", "", "", "", "", refuses, losesReply)
 	return l.payAt(t, at, of)
 }
 
 // payAt is a buyer who presses the button, and then goes to the bank.
 func (l *life) payAt(t *rapid.T, at *shop, of target) deed {
-	name, absent := simtest.Evenly(t, "provider", "sandbox", "other"), l.notStored(of)
+	name, absent := sim.Evenly(t, "provider", "sandbox", "other"), l.notStored(of)
 	silent := l.bank.createFate != ""
 	return deed{name: "pay", at: at, do: func() string {
 		_, p, err := at.payments.Pay(l.ctx, of.user, of.id, name)
@@ -94,7 +94,7 @@ func (l *life) webhook(t *rapid.T) {
 	if len(unheard) > 0 && rapid.Bool().Draw(t, "news") {
 		notices = unheard
 	}
-	l.harmed(t, 1, l.deliver(at, simtest.Evenly(t, "notice", notices...)))
+	l.harmed(t, 1, l.deliver(at, sim.Evenly(t, "notice", notices...)))
 }
 
 // forge is a notice with which something is wrong. If it is the amount or the order, the bank means it: it has the money.
@@ -106,14 +106,14 @@ func (l *life) forge(t *rapid.T) {
 		refs = open
 	}
 	if len(refs) > 0 {
-		n.Ref = simtest.Evenly(t, "ref", refs...)
+		n.Ref = sim.Evenly(t, "ref", refs...)
 	}
 	name, signature := "sandbox", "signed"
 	p, known := l.books.payments[n.Ref]
 	if known {
 		name = p.provider
 	}
-	wrong := simtest.Evenly(t, "what", "amount", "order", "signature", "provider")
+	wrong := sim.Evenly(t, "what", "amount", "order", "signature", "provider")
 	if wrong == "amount" && known {
 		n.OrderID = p.order
 	}
@@ -159,7 +159,7 @@ func (l *life) with(status service.OrderStatus) []int64 {
 
 // payToTheEnd is a payment as most are.
 func (l *life) payToTheEnd(t *rapid.T) {
-	id := simtest.Evenly(t, "order", l.with(service.OrderPendingPayment)...)
+	id := sim.Evenly(t, "order", l.with(service.OrderPendingPayment)...)
 	l.perform(l.payAt(t, l.shops[0], target{l.owner(id), id}))
 	l.check()
 	for _, a := range l.unpaid() {
@@ -178,7 +178,7 @@ func (l *life) payToTheEnd(t *rapid.T) {
 
 // payAtBank is a buyer at the bank, who pays at the first or the second try, or does not.
 func (l *life) payAtBank(t *rapid.T) {
-	a := simtest.Evenly(t, "account", l.unpaid()...)
+	a := sim.Evenly(t, "account", l.unpaid()...)
 	if once(t, "fails", 2) {
 		l.bank.say(a, false)
 	}
@@ -219,7 +219,7 @@ func (l *life) returnMoney(t *rapid.T) {
 		next := farAhead
 		if due[ref] = !once(t, "not due", 4); due[ref] {
 			next = longAgo
-			l.bank.refundFate[ref] = simtest.Evenly(t, "bank", "", "", "", refuses, losesReply)
+			l.bank.refundFate[ref] = sim.Evenly(t, "bank", "", "", "", refuses, losesReply)
 		} else {
 			delete(due, ref)
 		}

@@ -1,4 +1,4 @@
-package service_test
+package sim_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package service_test
+package sim_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"seckill/internal/lock"
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
 // deed is something that somebody does at a server, and what must come of it.
@@ -62,7 +62,7 @@ func (l *life) drawFate(t *rapid.T, transactions int64) {
 	if !once(t, "harm", 5) {
 		return
 	}
-	l.fate.how = simtest.Evenly(t, "fate", notDone, noReply, noReply, diesBefore, diesAfter)
+	l.fate.how = sim.Evenly(t, "fate", notDone, noReply, noReply, diesBefore, diesAfter)
 	for l.fate.at = 1; l.fate.at < transactions && rapid.Bool().Draw(t, "later"); l.fate.at++ {
 	}
 }
@@ -70,7 +70,7 @@ func (l *life) drawFate(t *rapid.T, transactions int64) {
 // drawGateFate: every sixth deed that changes the gate is not heard there, or hears no reply.
 func (l *life) drawGateFate(t *rapid.T) {
 	if l.lane == "queue" && l.fate.at == 0 && once(t, "gate", 6) {
-		l.gateFate = simtest.Evenly(t, "gate's fate", deaf, mute)
+		l.gateFate = sim.Evenly(t, "gate's fate", deaf, mute)
 	}
 }
 
@@ -358,10 +358,10 @@ func (l *life) place(next books, sure bool, id int64, o order) {
 	next.place(id, order{user: o.user, voucher: o.voucher, amount: o.amount, status: service.OrderPendingPayment, slot: true})
 }
 
-func (l *life) anyShop(t *rapid.T) *shop { return simtest.Evenly(t, "server", l.shops[0], l.shops[1]) }
+func (l *life) anyShop(t *rapid.T) *shop { return sim.Evenly(t, "server", l.shops[0], l.shops[1]) }
 
 // users are few, so that they meet themselves.
-func anyUser(t *rapid.T) int64 { return simtest.Evenly[int64](t, "user", 1, 2, 3, 4) }
+func anyUser(t *rapid.T) int64 { return sim.Evenly[int64](t, "user", 1, 2, 3, 4) }
 
 // wait lets time pass in the bubble.
 func wait(ctx context.Context, d time.Duration) {

@@ -1,4 +1,4 @@
-package service_test
+package sim_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"seckill/internal/queue"
 	"seckill/internal/reconcile"
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
 // promise is an admission that a buyer was told of, or may have been.
@@ -121,7 +121,7 @@ const (
 
 // work is a worker with one batch: the real one, between a gate and a database at which he may die.
 func (l *life) work(t *rapid.T) {
-	l.workOnce(simtest.Evenly(t, "worker", survives, survives, survives, survives,
+	l.workOnce(sim.Evenly(t, "worker", survives, survives, survives, survives,
 		diesEarly, diesHalfway, diesLate, commitsLate, settlesLate, hearsLate))
 }
 

@@ -1,4 +1,4 @@
-package service_test
+package sim_test
 
 import (
 	"database/sql"
@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/repo"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 	"seckill/internal/testenv"
 )
 
@@ -115,7 +115,7 @@ func live(t *rapid.T, s stack, lane string, p planted, d *diary) {
 	t.Repeat(map[string]func(*rapid.T){
 		"": func(*rapid.T) { l.check() },
 		"step": func(t *rapid.T) {
-			what := simtest.Next(t, steps)
+			what := sim.Next(t, steps)
 			l.did("%s", what)
 			steps[what].Do(t)
 		},
@@ -216,5 +216,5 @@ func counted(seen map[string]int) string {
 
 // once draws true once in n times.
 func once(t *rapid.T, label string, n int) bool {
-	return simtest.Evenly(t, label, append(make([]bool, n-1), true)...)
+	return sim.Evenly(t, label, append(make([]bool, n-1), true)...)
 }

@@ -1,15 +1,15 @@
-package service_test
+package sim_test
 
 import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
 func (l *life) changeStock(t *rapid.T) {
-	at, id, delta := l.anyShop(t), l.anyVoucher(t), simtest.Evenly[int64](t, "delta", -3, -2, -1, -1, 1, 2, 3)
+	at, id, delta := l.anyShop(t), l.anyVoucher(t), sim.Evenly[int64](t, "delta", -3, -2, -1, -1, 1, 2, 3)
 	l.drawFate(t, 1)
 	l.drawGateFate(t)
 	l.drawNews(t)
@@ -59,7 +59,7 @@ func (l *life) changeSale(t *rapid.T) {
 	v := l.books.vouchers[id]
 	var ch service.VoucherChange
 	var change func(*voucher)
-	what := simtest.Evenly(t, "what", "on", "window", "price", "price", "limit", "limit")
+	what := sim.Evenly(t, "what", "on", "window", "price", "price", "limit", "limit")
 	if closedWord(v) != "" { // not for long
 		what = map[bool]string{true: "window", false: "on"}[v.on]
 	}
@@ -73,7 +73,7 @@ func (l *life) changeSale(t *rapid.T) {
 	case "window":
 		window := "open"
 		if v.window == "open" {
-			window = simtest.Evenly(t, "window", "ended", "upcoming")
+			window = sim.Evenly(t, "window", "ended", "upcoming")
 		}
 		begin, end := windowTimes(window)
 		ch.BeginAt, ch.EndAt, change = &begin, &end, func(v *voucher) { v.window = window }
@@ -81,7 +81,7 @@ func (l *life) changeSale(t *rapid.T) {
 		price := v.price + 1
 		ch.PayValue, change = &price, func(v *voucher) { v.price = price }
 	case "limit":
-		limit := simtest.Evenly(t, "limit", 1, 2, 3)
+		limit := sim.Evenly(t, "limit", 1, 2, 3)
 		ch.LimitPerUser, change = &limit, func(v *voucher) { v.limit = limit }
 	}
 	l.drawFate(t, 1)

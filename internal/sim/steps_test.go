@@ -1,4 +1,4 @@
-package service_test
+package sim_test
 
 import (
 	"maps"
@@ -12,15 +12,15 @@ import (
 
 	"seckill/internal/lock"
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
-func (l *life) steps() map[string]simtest.Step {
+func (l *life) steps() map[string]sim.Step {
 	queue := func(can func() bool) func() bool { return func() bool { return l.lane == "queue" && can() } }
-	step := simtest.NewStep
-	return map[string]simtest.Step{
+	step := sim.NewStep
+	return map[string]sim.Step{
 		"buy":               step(10, nil, func(t *rapid.T) { l.buy(t, 1) }),
-		"buy together":      step(5, nil, func(t *rapid.T) { l.buy(t, simtest.Evenly(t, "clicks", 2, 3, 4, 5)) }),
+		"buy together":      step(5, nil, func(t *rapid.T) { l.buy(t, sim.Evenly(t, "clicks", 2, 3, 4, 5)) }),
 		"work":              step(12, queue(func() bool { return l.rdb.XLen(l.ctx, l.stream).Val() > 0 }), l.work),
 		"commit late":       step(2, queue(func() bool { return len(l.lateWork.commits) > 0 }), l.commitLate),
 		"settle late":       step(2, queue(func() bool { return len(l.lateWork.settles) > 0 }), l.settleLate),
@@ -71,7 +71,7 @@ func (l *life) anyTarget(t *rapid.T, likely service.OrderStatus) target {
 	if fit := l.with(likely); len(fit) > 0 && rapid.Bool().Draw(t, "likely") {
 		ids = fit
 	}
-	id := simtest.Evenly(t, "order", ids...)
+	id := sim.Evenly(t, "order", ids...)
 	if once(t, "stranger", 5) {
 		return target{anyUser(t), id}
 	}
@@ -127,7 +127,7 @@ func (l *life) cancel(_ *rapid.T, at *shop, of target) deed {
 	}}
 }
 func (l *life) redeem(t *rapid.T, at *shop, of target) deed {
-	code := simtest.Evenly(t, "code", "", redeemCodes.Of(of.id), "a wrong one")
+	code := sim.Evenly(t, "code", "", redeemCodes.Of(of.id), "a wrong one")
 	return deed{name: "redeem", at: at, do: func() string {
 		_, err := at.orders.Redeem(l.ctx, adminID, of.id, code)
 		return word(err)
@@ -208,14 +208,14 @@ func (b books) close(ids []int64) string {
 
 // race is several things that are done to one order at once, at both servers.
 func (l *life) race(t *rapid.T) {
-	id := simtest.Evenly(t, "order", slices.Sorted(maps.Keys(l.books.orders))...)
+	id := sim.Evenly(t, "order", slices.Sorted(maps.Keys(l.books.orders))...)
 	of := target{l.owner(id), id}
-	deeds := make([]deed, simtest.Evenly(t, "how many", 2, 2, 3))
+	deeds := make([]deed, sim.Evenly(t, "how many", 2, 2, 3))
 	closes := false
 	for i := range deeds {
 		at := l.anyShop(t)
 		notices := slices.DeleteFunc(slices.Clone(l.bank.notices), func(n *notice) bool { return n.OrderID != id })
-		switch what := simtest.Evenly(t, "what", "cancel", "close", "pay", "refund", "redeem", "webhook", "webhook", "webhook"); {
+		switch what := sim.Evenly(t, "what", "cancel", "close", "pay", "refund", "redeem", "webhook", "webhook", "webhook"); {
 		case what == "cancel":
 			deeds[i] = l.cancel(t, at, of)
 		case what == "close":
@@ -226,7 +226,7 @@ func (l *life) race(t *rapid.T) {
 		case what == "refund":
 			deeds[i] = l.refund(t, at, of)
 		case what == "webhook" && len(notices) > 0:
-			deeds[i] = l.deliver(at, simtest.Evenly(t, "notice", notices...))
+			deeds[i] = l.deliver(at, sim.Evenly(t, "notice", notices...))
 		default:
 			deeds[i] = l.redeem(t, at, of)
 		}
