@@ -72,8 +72,8 @@ func visit(t *testing.T, browser context.Context, url, language string) *visitor
 	return v
 }
 
-// another opens a further tab of the same visitor.
-func (v *visitor) another() *tab {
+// newTab opens a further tab of the same visitor.
+func (v *visitor) newTab() *tab {
 	v.t.Helper()
 	return v.open(chromedp.WithExistingBrowserContext(v.profile))
 }

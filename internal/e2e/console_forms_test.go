@@ -68,7 +68,7 @@ func stillWriting(t *testing.T, c *consoleTest) {
 	require.Equal(t, "3", v.written("stock", "delta"))
 	v.click(`[data-do="language"]`)
 	v.reads("form[data-form=change] button", "Save")
-	other := v.another()
+	other := v.newTab()
 	other.goTo("/")
 	other.click(`[data-do="logout"]`)
 	v.until(`document.querySelector("[data-gate]")`)
@@ -129,16 +129,16 @@ func oldNews(t *testing.T, c *consoleTest) {
 // one after it is not booked without a question.
 func stockUnknown(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 10})
-	f := c.before(t)
+	f := c.startFront(t)
 	f.watch("/api/v1/admin/vouchers/")
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
-	f.say("half")
+	f.respondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "The request may have taken effect.")
-	first := f.seen()
+	first := f.keysSeen()
 
 	// The reason is corrected: that may be a second booking, so it is asked.
 	v.fill("stock", "reason", "lost answer")
@@ -146,27 +146,27 @@ func stockUnknown(t *testing.T, c *consoleTest) {
 	v.reads(dialog, "5, lost answers")
 	v.key("\x1b") // no
 	v.until(`!document.querySelector("dialog")`)
-	require.Equal(t, first, f.seen())
+	require.Equal(t, first, f.keysSeen())
 
 	// The page is loaded anew, and still knows.
 	v.do(chromedp.Reload())
 	v.reads("[data-open]", "was not confirmed and may have been applied")
 	require.Equal(t, "5", v.written("stock", "delta"))
 	require.Equal(t, "lost answers", v.written("stock", "reason"))
-	f.say("rate_limited") // this tells nothing of the first try
+	f.respondWith("rate_limited") // this tells nothing of the first try
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "rate_limited")
-	require.Equal(t, first, f.seen())
+	require.Equal(t, first, f.keysSeen())
 	v.until(`!document.querySelector("form[data-form=stock] [data-busy]")`)
 	v.submit("stock")
 	v.reads("form[data-form=stock]", "Stock updated: 15 left")
-	require.Equal(t, first[0], f.seen()[1])
+	require.Equal(t, first[0], f.keysSeen()[1])
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-open]").checkVisibility()`))
 
 	// A yes books the other one as well.
 	v.fill("stock", "delta", "1")
 	v.fill("stock", "reason", "one")
-	f.say("half")
+	f.respondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "network")
 	v.fill("stock", "delta", "2")

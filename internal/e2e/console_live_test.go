@@ -67,7 +67,7 @@ func saleLive(t *testing.T, c *consoleTest) {
 
 // liveCut: a page that hears nothing says so, and has no hole when it is back.
 func liveCut(t *testing.T, c *consoleTest) {
-	f := c.before(t)
+	f := c.startFront(t)
 	sale := c.publish(t, offer{Stock: 5})
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)
@@ -78,7 +78,7 @@ func liveCut(t *testing.T, c *consoleTest) {
 	token, err := c.Login(t.Context(), newPhone())
 	require.NoError(t, err)
 	c.buy(t, token, sale) // which nobody sees
-	f.mend()
+	f.restore()
 	v.until(`document.querySelector("[data-live]").dataset.state === "live"`)
 	v.until(`document.querySelector('%s')?.innerText === "4"`, fact("database"))
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-stale]").checkVisibility()`))

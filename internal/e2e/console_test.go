@@ -283,18 +283,18 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 // stockOnce: an answer that is lost does not book twice, and neither do many presses.
 func stockOnce(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 10})
-	f := c.before(t)
+	f := c.startFront(t)
 	f.watch("/api/v1/admin/")
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
-	f.say("half")
+	f.respondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "network")
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=stock] button"))`))
 	v.reads("form[data-form=stock]", "Stock updated: 15 left")
-	keys := f.seen()
+	keys := f.keysSeen()
 	require.Len(t, keys, 2)
 	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
 	require.Equal(t, keys[0], keys[1], "the same intent has the same key")
@@ -302,7 +302,7 @@ func stockOnce(t *testing.T, c *consoleTest) {
 	v.fill("stock", "reason", "lost answers")
 	v.submit("stock")
 	v.reads("form[data-form=stock]", "Stock updated: 20 left")
-	require.NotEqual(t, keys[0], f.seen()[2], "what is done is done: the same again is another intent")
+	require.NotEqual(t, keys[0], f.keysSeen()[2], "what is done is done: the same again is another intent")
 }
 
 // findOrders: an order is found by its buyer's phone, cancelled, redeemed by the buyer's code, and its page tells all.

@@ -49,8 +49,8 @@ func (c counting) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// before makes a front of a server.
-func (p *process) before(t *testing.T) *front {
+// startFront makes a front of a server.
+func (p *process) startFront(t *testing.T) *front {
 	t.Helper()
 	target, err := url.Parse(p.url)
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cut ends all connections and lets nobody through; mend is the end of it.
+// cut ends all connections and lets nobody through; restore is the end of it.
 func (f *front) cut() {
 	f.mu.Lock()
 	f.down = true
@@ -116,7 +116,7 @@ func (f *front) cut() {
 	f.CloseClientConnections()
 }
 
-func (f *front) mend() {
+func (f *front) restore() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down = false
@@ -129,15 +129,15 @@ func (f *front) watch(prefix string) {
 	f.watched = prefix
 }
 
-// say makes the next purchases hear these codes.
-func (f *front) say(codes ...string) {
+// respondWith makes the next purchases hear these codes.
+func (f *front) respondWith(codes ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answers, f.keys = codes, nil
 }
 
-// seen are the keys of the purchases since say.
-func (f *front) seen() []string {
+// keysSeen are the keys of the purchases since respondWith.
+func (f *front) keysSeen() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string{}, f.keys...)
