@@ -17,18 +17,18 @@ import (
 
 // Variables that turn the test binary into the program itself, race detector included, and break it on purpose.
 const (
-	envRunMain   = "SECKILL_TEST_RUN_MAIN"
-	envOpenLocks = "SECKILL_TEST_OPEN_LOCKS" // every user lock is granted at once
-	envClock     = "SECKILL_TEST_CLOCK"      // the server's clock stands still at this RFC 3339 time
-	envPatience  = "SECKILL_TEST_PATIENCE"   // how long the start waits for its dependencies
-	envHold      = "SECKILL_TEST_HOLD"       // the workers commit nothing while this file exists
-	envKill      = "SECKILL_TEST_KILL"       // a worker ends its process: "before", "amid" or "after" the commit of a batch
-	envRedeliver = "SECKILL_TEST_REDELIVER"  // after how long an entry that failed is delivered again
-	envMinAge    = "SECKILL_TEST_MIN_AGE"    // how old orders must be that a reconciler misses
-	envPause     = "SECKILL_TEST_PAUSE"      // between its two looks
-	envEvery     = "SECKILL_TEST_EVERY"      // how often it looks in the background
-	envLasting   = "SECKILL_TEST_LASTING"    // for how long a gate must differ before verify believes it
-	envKillKeys  = "SECKILL_TEST_KILL_KEYS"  // the server ends its process when it is about to keep an answer under a key
+	envRunMain      = "SECKILL_TEST_RUN_MAIN"
+	envOpenLocks    = "SECKILL_TEST_OPEN_LOCKS" // every user lock is granted at once
+	envClock        = "SECKILL_TEST_CLOCK"      // the server's clock stands still at this RFC 3339 time
+	envStartTimeout = "SECKILL_TEST_PATIENCE"   // how long the start waits for its dependencies
+	envHold         = "SECKILL_TEST_HOLD"       // the workers commit nothing while this file exists
+	envKill         = "SECKILL_TEST_KILL"       // a worker ends its process: "before", "amid" or "after" the commit of a batch
+	envRedeliver    = "SECKILL_TEST_REDELIVER"  // after how long an entry that failed is delivered again
+	envMinAge       = "SECKILL_TEST_MIN_AGE"    // how old orders must be that a reconciler misses
+	envPause        = "SECKILL_TEST_PAUSE"      // between its two looks
+	envEvery        = "SECKILL_TEST_EVERY"      // how often it looks in the background
+	envLasting      = "SECKILL_TEST_LASTING"    // for how long a gate must differ before verify believes it
+	envKillKeys     = "SECKILL_TEST_KILL_KEYS"  // the server ends its process when it is about to keep an answer under a key
 )
 
 // runBroken is main with the faults that the environment asks for.
@@ -42,7 +42,7 @@ func runBroken() int {
 	if at, err := time.Parse(time.RFC3339, os.Getenv(envClock)); err == nil {
 		t.Now = func() time.Time { return at }
 	}
-	t.StartTimeout = duration(envPatience)
+	t.StartTimeout = duration(envStartTimeout)
 	t.MinIdle = duration(envRedeliver)
 	t.ClaimEvery = t.MinIdle / 3
 	t.GateDiffersFor = duration(envLasting)
@@ -51,10 +51,10 @@ func runBroken() int {
 		t.Commit = held(file)
 	}
 	if point := os.Getenv(envKill); point != "" {
-		t.Commit = deadly(point)
+		t.Commit = killAt(point)
 	}
 	if os.Getenv(envKillKeys) != "" {
-		t.Keys = func(store service.KeyStore) service.KeyStore { return deadlyKeys{store} }
+		t.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
 	}
 	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, t)
 }
@@ -84,16 +84,16 @@ func held(file string) func(queue.CommitFunc) queue.CommitFunc {
 	}
 }
 
-// killAfter is how many admissions a deadly worker lives for.
-const killAfter = 100
+// killAfterAdmissions is how many admissions a deadly worker lives for.
+const killAfterAdmissions = 100
 
-// deadly makes a worker that ends its process with SIGKILL at a point of a batch: before the commit, amid it (half of
+// killAt makes a worker that ends its process with SIGKILL at a point of a batch: before the commit, amid it (half of
 // the batch is committed) or after it, when the gate has not heard of it yet.
-func deadly(point string) func(queue.CommitFunc) queue.CommitFunc {
+func killAt(point string) func(queue.CommitFunc) queue.CommitFunc {
 	return func(commit queue.CommitFunc) queue.CommitFunc {
 		var seen atomic.Int64
 		return func(ctx context.Context, as []service.Admission) []error {
-			if seen.Add(int64(len(as))) < killAfter || len(as) < 2 {
+			if seen.Add(int64(len(as))) < killAfterAdmissions || len(as) < 2 {
 				return commit(ctx, as)
 			}
 			switch point {
@@ -114,11 +114,11 @@ func die() {
 	select {} // SIGKILL is not for this thread alone, and may take a moment
 }
 
-// deadlyKeys is where a server dies between an effect and its answer.
-type deadlyKeys struct{ service.KeyStore }
+// killBeforeAnswer is where a server dies between an effect and its answer.
+type killBeforeAnswer struct{ service.KeyStore }
 
 // KeepAnswers implements service.KeyStore.
-func (deadlyKeys) KeepAnswers(context.Context, []service.KeptAnswer) []error {
+func (killBeforeAnswer) KeepAnswers(context.Context, []service.KeptAnswer) []error {
 	die()
 	return nil
 }

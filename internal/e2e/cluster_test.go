@@ -43,8 +43,8 @@ func eachLaneOnACluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *t
 	}
 }
 
-// TestRushOnACluster has four sales at once, whose keys are in different slots, on two servers.
-func TestRushOnACluster(t *testing.T) {
+// TestRushOnCluster has four sales at once, whose keys are in different slots, on two servers.
+func TestRushOnCluster(t *testing.T) {
 	eachLaneOnACluster(t, func(t *testing.T, s *stack, _ *testenv.RedisCluster) {
 		servers := []*process{s.serve(t, ""), s.serve(t, "")}
 		tokens := s.tokens(t, 400)

@@ -20,8 +20,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// TestFirstStart is what a newcomer does: no flag, no service, an empty folder. A second start keeps the data.
-func TestFirstStart(t *testing.T) {
+// TestDefaultStartSeedsDemoOnce is what a newcomer does: no flag, no service, an empty folder. A second start keeps the data.
+func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	s := &stack{env: []string{"SECKILL_ADDR=127.0.0.1:0"}}
 	dir := t.TempDir()
 	s.env = append(s.env, "SECKILL_DATA_DIR="+filepath.Join(dir, "data"))
@@ -62,8 +62,8 @@ func listVouchers(t *testing.T, p *process) []rush.Voucher {
 	return vouchers
 }
 
-// TestSecondServerOnOneDataDirectory must be refused: each would have a Redis of its own.
-func TestSecondServerOnOneDataDirectory(t *testing.T) {
+// TestSecondServerOnDataDirectoryIsRejected must be refused: each would have a Redis of its own.
+func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 	s := embeddedStack(t)
 	s.serve(t, "")
 	code, out := s.run(t, "serve", "--addr", "127.0.0.1:0")
@@ -71,8 +71,8 @@ func TestSecondServerOnOneDataDirectory(t *testing.T) {
 	require.Contains(t, out, "another server uses the data directory")
 }
 
-// TestDependenciesMissingAtStart waits for a while, says for what, and gives up.
-func TestDependenciesMissingAtStart(t *testing.T) {
+// TestStartFailsWithoutDependencies waits for a while, says for what, and gives up.
+func TestStartFailsWithoutDependencies(t *testing.T) {
 	nowhere := freeAddr(t)
 	for name, tc := range map[string]struct{ env, want string }{
 		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database is not there"},
@@ -80,7 +80,7 @@ func TestDependenciesMissingAtStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			code, out := embeddedStack(t).with(tc.env, envPatience+"=2s").run(t, "serve", "--addr", "127.0.0.1:0")
+			code, out := embeddedStack(t).with(tc.env, envStartTimeout+"=2s").run(t, "serve", "--addr", "127.0.0.1:0")
 			require.Equal(t, 1, code, out)
 			require.Contains(t, out, tc.want)
 			require.Contains(t, out, "waiting for")
@@ -89,8 +89,8 @@ func TestDependenciesMissingAtStart(t *testing.T) {
 	}
 }
 
-// TestServerWaitsForItsDependencies is the order in which docker compose may start things.
-func TestServerWaitsForItsDependencies(t *testing.T) {
+// TestStartWaitsForDependencies is the order in which docker compose may start things.
+func TestStartWaitsForDependencies(t *testing.T) {
 	s := realStack(t)
 	s.killRedis()
 	time.AfterFunc(time.Second, func() { _ = s.restartRedis() })
@@ -98,9 +98,9 @@ func TestServerWaitsForItsDependencies(t *testing.T) {
 	requireReady(t, p)
 }
 
-// TestLogoutOnEveryInstance ends a session on one server and finds its token dead on the other, and after Redis
+// TestLogoutAppliesToEveryServer ends a session on one server and finds its token dead on the other, and after Redis
 // was lost and a server restarted.
-func TestLogoutOnEveryInstance(t *testing.T) {
+func TestLogoutAppliesToEveryServer(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		token, err := a.Login(t.Context(), "13800000001")
@@ -142,8 +142,8 @@ func TestCancelIsSeenEverywhere(t *testing.T) {
 	})
 }
 
-// TestWindow: nobody buys before the sale begins or after it has ended, also when that changes while it runs.
-func TestWindow(t *testing.T) {
+// TestPurchaseOnlyWithinSaleWindow: nobody buys before the sale begins or after it has ended, also when that changes while it runs.
+func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.sale(t, 100), s.tokens(t, 100)
@@ -182,8 +182,8 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// TestMigrate takes the schema up, down and up again.
-func TestMigrate(t *testing.T) {
+// TestMigrateUpAndDown takes the schema up, down and up again.
+func TestMigrateUpAndDown(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		code, out := s.run(t, "migrate", "up")
 		require.Zero(t, code, out)
@@ -207,8 +207,8 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// TestServersThatStartTogetherMigrateOnce races the migrations of three processes.
-func TestServersThatStartTogetherMigrateOnce(t *testing.T) {
+// TestConcurrentStartsMigrateOnce races the migrations of three processes.
+func TestConcurrentStartsMigrateOnce(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		started := make(chan *process, 3)
 		for range 3 {
@@ -226,8 +226,8 @@ func TestServersThatStartTogetherMigrateOnce(t *testing.T) {
 	})
 }
 
-// TestVerifyFindsWhatIsBroken damages the books by hand: verify must exit with 1 and name the invariant.
-func TestVerifyFindsWhatIsBroken(t *testing.T) {
+// TestVerifyReportsViolations damages the books by hand: verify must exit with 1 and name the invariant.
+func TestVerifyReportsViolations(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.sale(t, 5), s.tokens(t, 3)
@@ -278,16 +278,16 @@ func (s *stack) query(t *testing.T, do func(*sql.DB)) {
 	do(db)
 }
 
-// TestVerifyWithoutDatabase cannot check, and says so by its exit code.
-func TestVerifyWithoutDatabase(t *testing.T) {
+// TestVerifyWithoutDatabaseIsUnchecked cannot check, and says so by its exit code.
+func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
 	s := embeddedStack(t).with("SECKILL_MYSQL_DSN=root@tcp(" + freeAddr(t) + ")/seckill")
 	code, out := s.run(t, "verify")
 	require.Equal(t, exitUnchecked, code, out)
 	require.Contains(t, out, "could not check the database")
 }
 
-// TestVerifyFindsStuckLock plants a lock that would keep its user out for ever.
-func TestVerifyFindsStuckLock(t *testing.T) {
+// TestVerifyReportsLockWithoutExpiry plants a lock that would keep its user out for ever.
+func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 	s := realStack(t)
 	s.serve(t, "")
 	s.verify(t)
@@ -301,8 +301,8 @@ func TestVerifyFindsStuckLock(t *testing.T) {
 	require.NotContains(t, out, "order:1}")
 }
 
-// TestSeedNeedsForceOutsideTheDemo because its tokens live for a day.
-func TestSeedNeedsForceOutsideTheDemo(t *testing.T) {
+// TestSeedRequiresForceOutsideDemo because its tokens live for a day.
+func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 	s := embeddedStack(t).with("SECKILL_DEMO=false")
 	code, out := s.run(t, "seed", "--users", "2", "--tokens", "-")
 	require.Equal(t, 1, code)
@@ -363,8 +363,8 @@ func TestRushCommand(t *testing.T) {
 	})
 }
 
-// TestRushLeavesOtherDatabasesAlone: a data directory that is not the server's must not be written to.
-func TestRushLeavesOtherDatabasesAlone(t *testing.T) {
+// TestRushDoesNotWriteToOtherDatabases: a data directory that is not the server's must not be written to.
+func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 	p := embeddedStack(t).serve(t, "")
 	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
 		t.Run(name, func(t *testing.T) {
@@ -384,7 +384,7 @@ func TestRushLeavesOtherDatabasesAlone(t *testing.T) {
 func TestLockNodes(t *testing.T) {
 	s := realStack(t)
 	nodes := []*testenv.Redis{testenv.StartRedis(t), testenv.StartRedis(t), testenv.StartRedis(t)}
-	s = s.with("SECKILL_LOCK_NODES="+nodes[0].Addr+","+nodes[1].Addr+","+nodes[2].Addr, envPatience+"=2s")
+	s = s.with("SECKILL_LOCK_NODES="+nodes[0].Addr+","+nodes[1].Addr+","+nodes[2].Addr, envStartTimeout+"=2s")
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
 	_, err := p.Place(t.Context(), tokens[0], sale)
@@ -408,8 +408,8 @@ func TestLockNodes(t *testing.T) {
 	require.Contains(t, out, "a majority of the lock nodes is not there")
 }
 
-// TestFilesAreTheOwnersOnly: they hold phone numbers, sessions and the signing secret.
-func TestFilesAreTheOwnersOnly(t *testing.T) {
+// TestDataFilesArePrivate: they hold phone numbers, sessions and the signing secret.
+func TestDataFilesArePrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // somebody else made it
 	s := (&stack{}).with("SECKILL_DATA_DIR=" + dir)
@@ -426,8 +426,8 @@ func TestFilesAreTheOwnersOnly(t *testing.T) {
 	}
 }
 
-// TestEmptyVariables are the same as none: compose files pass them on empty.
-func TestEmptyVariables(t *testing.T) {
+// TestEmptyVariablesAreIgnored are the same as none: compose files pass them on empty.
+func TestEmptyVariablesAreIgnored(t *testing.T) {
 	s := &stack{}
 	fields := reflect.TypeFor[app.Config]()
 	for i := range fields.NumField() {
@@ -436,8 +436,8 @@ func TestEmptyVariables(t *testing.T) {
 	require.NotEmpty(t, listVouchers(t, s.serve(t, "")))
 }
 
-// TestOpsPort serves metrics and profiles on their own port only.
-func TestOpsPort(t *testing.T) {
+// TestMetricsOnOpsPortOnly serves metrics and profiles on their own port only.
+func TestMetricsOnOpsPortOnly(t *testing.T) {
 	s := embeddedStack(t).with("SECKILL_OPS_ADDR=127.0.0.1:0")
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 1), s.tokens(t, 2)
@@ -465,8 +465,8 @@ func TestOpsPort(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(t, p.url+"/debug/pprof/"))
 }
 
-// TestSigningSecret is made once, is kept, and is refused when somebody shortened it.
-func TestSigningSecret(t *testing.T) {
+// TestSigningSecretIsPersisted is made once, is kept, and is refused when somebody shortened it.
+func TestSigningSecretIsPersisted(t *testing.T) {
 	cfg := app.Config{DataDir: t.TempDir()}
 	first, err := app.SigningSecret(cfg)
 	require.NoError(t, err)

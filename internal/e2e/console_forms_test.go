@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written is what stands in a field of a form.
-func (b *tab) written(form, field string) string {
+// fieldValue is what stands in a field of a form.
+func (b *tab) fieldValue(form, field string) string {
 	b.t.Helper()
 	selector := fmt.Sprintf(`form[data-form=%q] [name=%q]`, form, field)
 	b.until(`document.querySelector(%q)`, selector)
 	return evaluate[string](b, fmt.Sprintf(`document.querySelector(%q).value`, selector))
 }
 
-// changeNormal: a voucher without a sale, as the demo has one, is changed like any other.
-func changeNormal(t *testing.T, c *consoleTest) {
+// changeOrdinaryVoucher: a voucher without a sale, as the demo has one, is changed like any other.
+func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	var normal string
 	for _, item := range c.must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
 		if v := item.(map[string]any); v["type"] == "normal" {
@@ -34,8 +34,8 @@ func changeNormal(t *testing.T, c *consoleTest) {
 	require.Equal(t, "changed here", c.must(t, http.MethodGet, "/vouchers/"+normal, "", nil)["sub_title"])
 }
 
-// stillWriting: what is being written stays, whatever happens around it.
-func stillWriting(t *testing.T, c *consoleTest) {
+// editsKept: what is being written stays, whatever happens around it.
+func editsKept(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 5})
 	v := c.visit(c.url, "en")
 	v.before(`{
@@ -57,15 +57,15 @@ func stillWriting(t *testing.T, c *consoleTest) {
 	v.run(`release()`)
 	v.reads("main", "Saved.")
 	v.reads("h1", "first")
-	require.Equal(t, "second", v.written("change", "title"))
-	require.Equal(t, "half written", v.written("change", "rules"))
+	require.Equal(t, "second", v.fieldValue("change", "title"))
+	require.Equal(t, "half written", v.fieldValue("change", "rules"))
 
 	// In another language, and after the session ended and began again in another tab.
 	v.fill("stock", "delta", "3")
 	v.click(`[data-do="language"]`)
 	v.reads("form[data-form=change] button", "保存")
-	require.Equal(t, "second", v.written("change", "title"))
-	require.Equal(t, "3", v.written("stock", "delta"))
+	require.Equal(t, "second", v.fieldValue("change", "title"))
+	require.Equal(t, "3", v.fieldValue("stock", "delta"))
 	v.click(`[data-do="language"]`)
 	v.reads("form[data-form=change] button", "Save")
 	other := v.newTab()
@@ -75,7 +75,7 @@ func stillWriting(t *testing.T, c *consoleTest) {
 	other.click(`[data-do="login"]`)
 	other.login(c.phone)
 	v.until(`!document.querySelector("[data-gate]")`)
-	require.Equal(t, "second", v.written("change", "title"))
+	require.Equal(t, "second", v.fieldValue("change", "title"))
 	v.run(`delete window.release`)
 	v.submit("change")
 	v.until(`window.release`)
@@ -90,11 +90,11 @@ func stillWriting(t *testing.T, c *consoleTest) {
 	v.click(`#nav a[href="/console/audit"]`)
 	v.reads("h1", "Audit log")
 	v.click(fmt.Sprintf(`tbody a[href="/console/sales/%s"]`, sale))
-	require.Equal(t, "second", v.written("change", "title"))
+	require.Equal(t, "second", v.fieldValue("change", "title"))
 }
 
-// oldNews: what the server saw before a change does not undo it on the page.
-func oldNews(t *testing.T, c *consoleTest) {
+// staleSnapshotIgnored: what the server saw before a change does not undo it on the page.
+func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Title: "before", Stock: 5})
 	v := c.visit(c.url, "en")
 	v.before(`{
@@ -119,15 +119,15 @@ func oldNews(t *testing.T, c *consoleTest) {
 	beats := evaluate[int](v.tab, `window.beats`)
 	v.until(`window.beats > %d`, beats+2)
 	require.Equal(t, "after", v.text("h1"))
-	require.Equal(t, "after", v.written("change", "title"))
+	require.Equal(t, "after", v.fieldValue("change", "title"))
 	v.run(`window.late = false`)
 	c.change(t, sale, map[string]any{"title": "later"})
 	v.reads("h1", "later")
 }
 
-// stockUnknown: a change whose answer was lost is told as what it is, survives a reload, and is not booked twice; another
+// unconfirmedStockChange: a change whose answer was lost is told as what it is, survives a reload, and is not booked twice; another
 // one after it is not booked without a question.
-func stockUnknown(t *testing.T, c *consoleTest) {
+func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 10})
 	f := c.startFront(t)
 	f.watch("/api/v1/admin/vouchers/")
@@ -151,8 +151,8 @@ func stockUnknown(t *testing.T, c *consoleTest) {
 	// The page is loaded anew, and still knows.
 	v.do(chromedp.Reload())
 	v.reads("[data-open]", "was not confirmed and may have been applied")
-	require.Equal(t, "5", v.written("stock", "delta"))
-	require.Equal(t, "lost answers", v.written("stock", "reason"))
+	require.Equal(t, "5", v.fieldValue("stock", "delta"))
+	require.Equal(t, "lost answers", v.fieldValue("stock", "reason"))
 	f.respondWith("rate_limited") // this tells nothing of the first try
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "rate_limited")
@@ -171,21 +171,21 @@ func stockUnknown(t *testing.T, c *consoleTest) {
 	v.reads("form[data-form=stock] .error-box", "network")
 	v.fill("stock", "delta", "2")
 	v.submit("stock")
-	v.agree()
+	v.confirm()
 	v.reads("form[data-form=stock]", "Stock updated: 18 left")
 }
 
-// demoted: whoever is an admin no more hears that, and not that the server is no demo.
-func demoted(t *testing.T, c *consoleTest) {
+// adminRevoked: whoever is an admin no more hears that, and not that the server is no demo.
+func adminRevoked(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.before(`{
 		const ask = window.fetch;
-		window.fetch = async (url, options) => (window.demoted && url.endsWith("/admin/rush")
+		window.fetch = async (url, options) => (window.adminRevoked && url.endsWith("/admin/rush")
 			? new Response(JSON.stringify({ code: "forbidden", title: "Not allowed for this user", status: 403 }), { status: 403 }) : ask(url, options));
 	}`)
 	v.enter("/console/rush", c.phone)
 	v.until(`document.querySelector("form[data-form=rush]")`)
-	v.run(`window.demoted = true`)
+	v.run(`window.adminRevoked = true`)
 	v.reads("[data-gate]", "This account is not an admin")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, [data-nodemo]").length`))
 }

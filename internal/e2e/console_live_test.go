@@ -17,8 +17,8 @@ func (b *tab) judged(promise, verdict string) {
 	b.until(`document.querySelector('[data-invariant="%s"]')?.dataset.ok === %q`, promise, verdict)
 }
 
-// inLegend is what the legend of a plot says of its n-th series.
-func inLegend(plot string, n int) string {
+// legendValue is what the legend of a plot says of its n-th series.
+func legendValue(plot string, n int) string {
 	return fmt.Sprintf(`[data-plot=%q] .legend li:nth-child(%d) b`, plot, n)
 }
 
@@ -40,7 +40,7 @@ func saleLive(t *testing.T, c *consoleTest) {
 	}
 	v.until(`document.querySelector('%s')?.innerText === "5"`, fact("pending_payment"))
 	v.until(`document.querySelector('%s')?.innerText === "0"`, fact("database"))
-	v.until(`document.querySelector('%s')?.innerText === "0"`, inLegend("stock", 1))
+	v.until(`document.querySelector('%s')?.innerText === "0"`, legendValue("stock", 1))
 	v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 5, Accepted 5")`)
 	v.until(`document.querySelector('[data-plot="refusals"] .canvas').ariaLabel.includes("Sold out 3.")`)
 	v.until(`document.querySelectorAll(".live tbody tr").length === 10`)
@@ -65,8 +65,8 @@ func saleLive(t *testing.T, c *consoleTest) {
 	require.Equal(t, "half written", evaluate[string](v.tab, `document.activeElement.value`))
 }
 
-// liveCut: a page that hears nothing says so, and has no hole when it is back.
-func liveCut(t *testing.T, c *consoleTest) {
+// liveReconnect: a page that hears nothing says so, and has no hole when it is back.
+func liveReconnect(t *testing.T, c *consoleTest) {
 	f := c.startFront(t)
 	sale := c.publish(t, offer{Stock: 5})
 	v := c.visit(f.URL, "en")
@@ -121,8 +121,8 @@ func TestConsoleRush(t *testing.T) {
 	}
 }
 
-// noDemo: where something is at stake no crowds are sent, and the page says so.
-func noDemo(t *testing.T, c *consoleTest) {
+// rushOutsideDemo: where something is at stake no crowds are sent, and the page says so.
+func rushOutsideDemo(t *testing.T, c *consoleTest) {
 	p := embeddedStack(t).withAdmins().with("SECKILL_DEMO=false").serve(t, "")
 	v := c.visit(p.url, "en")
 	v.goTo("/console/rush")

@@ -55,8 +55,8 @@ func (b *tab) submit(form string) {
 	b.click(fmt.Sprintf(`form[data-form=%q] button[type=submit]`, form))
 }
 
-// agree says yes to the question that is asked.
-func (b *tab) agree() {
+// confirm says yes to the question that is asked.
+func (b *tab) confirm() {
 	b.t.Helper()
 	b.click(dialog + " button.primary")
 	b.until(`!document.querySelector("dialog")`)
@@ -96,20 +96,20 @@ func TestConsole(t *testing.T) {
 		name string
 		run  func(t *testing.T, c *consoleTest)
 	}{
-		{"who may", whoMay},
-		{"a sale", makeAndChange},
-		{"stock once", stockOnce},
-		{"stock unknown", stockUnknown},
-		{"a normal voucher", changeNormal},
-		{"still writing", stillWriting},
-		{"old news", oldNews},
+		{"who may", accessControl},
+		{"a sale", saleLifecycle},
+		{"stock once", stockChangedOnce},
+		{"stock unknown", unconfirmedStockChange},
+		{"a normal voucher", changeOrdinaryVoucher},
+		{"still writing", editsKept},
+		{"old news", staleSnapshotIgnored},
 		{"orders", findOrders},
 		{"letters", deadLettersInBrowser},
 		{"reconcile", reconcileInBrowser},
 		{"live", saleLive},
-		{"live, cut", liveCut},
-		{"no demo", noDemo},
-		{"no admin any more", demoted},
+		{"live, cut", liveReconnect},
+		{"no demo", rushOutsideDemo},
+		{"no admin any more", adminRevoked},
 		{"languages", consoleLanguages},
 		{"narrow", consoleNarrow},
 		{"accessible", consoleAccessible},
@@ -129,8 +129,8 @@ type consoleTest struct {
 	visit func(url, language string) *visitor
 }
 
-// whoMay: nobody sees anything before he is known to be an admin, and the server does not only rely on the page.
-func whoMay(t *testing.T, c *consoleTest) {
+// accessControl: nobody sees anything before he is known to be an admin, and the server does not only rely on the page.
+func accessControl(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.goTo("/console/orders")
 	v.reads("[data-gate]", "The console is for admins")
@@ -155,8 +155,8 @@ func whoMay(t *testing.T, c *consoleTest) {
 	require.Zero(t, evaluate[int](a.tab, `document.querySelectorAll("form, table").length`))
 }
 
-// makeAndChange: a sale is made, changed and given stock, and a buyer's page that is open all the time follows.
-func makeAndChange(t *testing.T, c *consoleTest) {
+// saleLifecycle: a sale is made, changed and given stock, and a buyer's page that is open all the time follows.
+func saleLifecycle(t *testing.T, c *consoleTest) {
 	buyer := c.visit(c.url, "en")
 	buyer.goTo("/")
 	v := c.visit(c.url, "en")
@@ -240,7 +240,7 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.fill("stock", "reason", "too many")
 	v.submit("stock")
 	v.reads(dialog, "Remove 11 units")
-	v.agree()
+	v.confirm()
 	v.reads("form[data-form=stock] .error-box", "invalid_state")
 
 	// What ends the sale for its buyers is asked first.
@@ -261,7 +261,7 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 
 	v.choose(`form[data-form="change"] [name="status"]`, "off")
 	v.submit("change")
-	v.agree()
+	v.confirm()
 	v.reads(`main .head .chip`, "Unpublished")
 	buyer.until(`!document.querySelector(%q)`, card(sale))
 
@@ -280,8 +280,8 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.until(`location.search === "?state=on_sale" && document.querySelector(".listing")?.ariaBusy !== "true" && !document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
 }
 
-// stockOnce: an answer that is lost does not book twice, and neither do many presses.
-func stockOnce(t *testing.T, c *consoleTest) {
+// stockChangedOnce: an answer that is lost does not book twice, and neither do many presses.
+func stockChangedOnce(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 10})
 	f := c.startFront(t)
 	f.watch("/api/v1/admin/")
@@ -335,7 +335,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 	v.reads("main", "No orders match.")
 	v.do(chromedp.Reload()) // which does not end the search
 	v.reads("main", "No orders match.")
-	require.Equal(t, phone, v.written("search", "phone"))
+	require.Equal(t, phone, v.fieldValue("search", "phone"))
 	v.choose(`form[data-form="search"] [name="status"]`, "")
 	v.submit("search")
 	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
@@ -348,7 +348,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 	v.until(`!document.querySelector("dialog")`)
 	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("[data-status]").dataset.status`))
 	v.click(`[data-do="cancel"]`)
-	v.agree()
+	v.confirm()
 	v.until(`document.querySelector("[data-status=cancelled]")`)
 	v.reads("main", "No action is available")
 	v.reads("table", "Admin")
@@ -383,7 +383,7 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 1)
 	user := p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string)
 	cure := poison(t, s, user)
-	order, letter := bury(t, p.process, sale, tokens[0], p.token)
+	order, letter := placePoisoned(t, p.process, sale, tokens[0], p.token)
 	row := fmt.Sprintf(`[data-letter=%q]`, letter)
 
 	v := c.visit(p.url, "en")
@@ -400,21 +400,21 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	cure()
 	v.click(row + ` [data-do="replay"]`)
 	v.reads(dialog, order)
-	v.agree()
+	v.confirm()
 	v.reads("main", "Returned to the queue")
 	v.reads("main", "No dead letters.")
 	requireOrdered(t, p.process, tokens[0], order)
 
 	other := p.publish(t, offer{Stock: 5})
 	poison(t, s, user)
-	order, letter = bury(t, p.process, other, tokens[0], p.token)
+	order, letter = placePoisoned(t, p.process, other, tokens[0], p.token)
 	v.click(`[data-do="refresh"]`)
 	row = fmt.Sprintf(`[data-letter=%q]`, letter)
 	v.click(row + ` [data-do="discard"]`)
 	v.reads(dialog, order)
-	v.agree()
+	v.confirm()
 	v.reads("main", "No dead letters.")
-	require.Empty(t, letters(t, p.process, p.token))
+	require.Empty(t, deadLetters(t, p.process, p.token))
 	s.verify(t)
 }
 
@@ -437,7 +437,7 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	v.reads("table", "Needs manual action") // the database is not touched
 	v.click(`[data-do="apply"]`)
 	v.reads(dialog, "the database is not changed")
-	v.agree()
+	v.confirm()
 	v.reads(".summary", "Repaired: ")
 	v.reads("table", "Repaired")
 	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+l.sale)

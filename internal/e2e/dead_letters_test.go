@@ -21,8 +21,8 @@ func poison(t *testing.T, s *stack, user string) (cure func()) {
 	return func() { s.exec(t, "DROP TRIGGER poison") }
 }
 
-// letters returns what the admin's route lists.
-func letters(t *testing.T, p *process, admin string) []map[string]any {
+// deadLetters returns what the admin's route lists.
+func deadLetters(t *testing.T, p *process, admin string) []map[string]any {
 	t.Helper()
 	a := p.send(t, http.MethodGet, "/api/v1/admin/dead-letters", admin)
 	require.Equal(t, http.StatusOK, a.status, a.body)
@@ -33,23 +33,23 @@ func letters(t *testing.T, p *process, admin string) []map[string]any {
 	return all
 }
 
-// bury has an order of a poisoned buyer fail, and returns its id and that of its letter.
-func bury(t *testing.T, p *process, sale, token, admin string) (order, letter string) {
+// placePoisoned has an order of a poisoned buyer fail, and returns its id and that of its letter.
+func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, letter string) {
 	t.Helper()
 	order = requireQueued(t, p.click(t, token, sale))
 	eventually(t, "the order fails", func() bool {
 		o, err := p.Order(t.Context(), token, order)
 		return err == nil && o.Status == "failed" && o.Reason == "internal"
 	})
-	all := letters(t, p, admin)
+	all := deadLetters(t, p, admin)
 	require.Len(t, all, 1)
 	require.Equal(t, order, all[0]["order_id"])
 	require.Contains(t, all[0]["reason"], "poison")
 	return order, all[0]["id"].(string)
 }
 
-// TestDeadLetters follows an order that the database refuses to its grave, and back.
-func TestDeadLetters(t *testing.T) {
+// TestDeadLetterIsReplayed follows an order that the database refuses to its grave, and back.
+func TestDeadLetterIsReplayed(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
@@ -58,7 +58,7 @@ func TestDeadLetters(t *testing.T) {
 		user := p.send(t, http.MethodGet, "/api/v1/me", ill).body["id"].(string)
 		cure := poison(t, s, user)
 
-		order, letter := bury(t, p, sale, ill, admin)
+		order, letter := placePoisoned(t, p, sale, ill, admin)
 		code, out := s.run(t, "dead-letters", "list")
 		require.Zero(t, code, out)
 		for _, want := range []string{letter, order, user, "poison"} {
@@ -89,7 +89,7 @@ func TestDeadLetters(t *testing.T) {
 			o, err := p.Order(t.Context(), ill, order)
 			return err == nil && o.Status == "pending_payment"
 		})
-		require.Empty(t, letters(t, p, admin))
+		require.Empty(t, deadLetters(t, p, admin))
 		code, out = s.run(t, "dead-letters", "replay", letter)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "not found")
@@ -97,32 +97,32 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// TestDeadLettersAreDiscarded by the route and by the command.
-func TestDeadLettersAreDiscarded(t *testing.T) {
+// TestDeadLetterIsDiscarded by the route and by the command.
+func TestDeadLetterIsDiscarded(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
 		tokens, admin := s.tokens(t, 1), p.admin(t)
 		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
 
-		_, letter := bury(t, p, p.sale(t, 1), tokens[0], admin)
+		_, letter := placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
 		path := "/api/v1/admin/dead-letters/" + letter + "/discard"
 		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodPost, path, admin).status)
 		requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path, admin))
 
-		_, letter = bury(t, p, p.sale(t, 1), tokens[0], admin)
+		_, letter = placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
 		code, out := s.run(t, "dead-letters", "discard", letter)
 		require.Zero(t, code, out)
 		code, out = s.run(t, "dead-letters", "discard", letter)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "not found")
-		require.Empty(t, letters(t, p, admin))
+		require.Empty(t, deadLetters(t, p, admin))
 		s.verify(t)
 	})
 }
 
-// TestDeadLettersOfNobody: what the command says when there is nothing to look at, and nowhere to look.
-func TestDeadLettersOfNobody(t *testing.T) {
+// TestDeadLetterCommandErrors: what the command says when there is nothing to look at, and nowhere to look.
+func TestDeadLetterCommandErrors(t *testing.T) {
 	s := embeddedStack(t)
 	code, out := s.run(t, "dead-letters", "list")
 	require.Equal(t, 1, code)

@@ -56,8 +56,8 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 	}
 }
 
-// TestDoctorOfAGoodStack has a user of his own, a durable Redis and random secrets: nothing has to be changed.
-func TestDoctorOfAGoodStack(t *testing.T) {
+// TestDoctorPassesSoundStack has a user of his own, a durable Redis and random secrets: nothing has to be changed.
+func TestDoctorPassesSoundStack(t *testing.T) {
 	s, dsn := sellersStack(t)
 	p := s.serve(t, "")
 	found := s.diagnose(t, 0, "--instances", "3")
@@ -116,8 +116,8 @@ func TestDoctorExitCodes(t *testing.T) {
 	require.NotContains(t, out, "hunter2")
 }
 
-// TestDoctorOfFrozenServers: database, Redis and a lock node accept connections and never answer.
-func TestDoctorOfFrozenServers(t *testing.T) {
+// TestDoctorReportsFrozenServers: database, Redis and a lock node accept connections and never answer.
+func TestDoctorReportsFrozenServers(t *testing.T) {
 	s, _ := sellersStack(t)
 	node := testenv.StartRedis(t)
 	s = s.with("SECKILL_LOCK_NODES="+node.Addr, "SECKILL_REDIS_PASSWORD=hunter2hunter2")
@@ -134,8 +134,8 @@ func TestDoctorOfFrozenServers(t *testing.T) {
 	requireStatus(t, found, doctor.Fail, "locks.independent")
 }
 
-// TestDoctorOfACluster looks at all masters, also at those that the configuration does not name.
-func TestDoctorOfACluster(t *testing.T) {
+// TestDoctorChecksEveryClusterMaster looks at all masters, also at those that the configuration does not name.
+func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 	c := testenv.StartRedisCluster(t)
 	s := embeddedStack(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
 	found := s.diagnose(t, 1)
@@ -145,8 +145,8 @@ func TestDoctorOfACluster(t *testing.T) {
 	requireStatus(t, s.with("SECKILL_REDIS_ADDRS="+c.Nodes[2].Addr).diagnose(t, 1), doctor.Fail, "redis.cluster redis "+c.Nodes[2].Addr)
 }
 
-// TestDoctorBesideARunningServer finds the Redis inside it, and leaves everything as it was.
-func TestDoctorBesideARunningServer(t *testing.T) {
+// TestDoctorIsReadOnly finds the Redis inside it, and leaves everything as it was.
+func TestDoctorIsReadOnly(t *testing.T) {
 	s := embeddedStack(t)
 	dir := s.setting("SECKILL_DATA_DIR")
 	before := files(t, dir)
@@ -185,8 +185,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestDoctorOfSales damages the books, the windows and the gates of sales by hand, on both databases.
-func TestDoctorOfSales(t *testing.T) {
+// TestDoctorReportsDamagedSales damages the books, the windows and the gates of sales by hand, on both databases.
+func TestDoctorReportsDamagedSales(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		p := s.serve(t, "")

@@ -52,8 +52,8 @@ func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
 	}
 }
 
-// TestWatchOnAnotherServer: any server streams any order, whoever moves it.
-func TestWatchOnAnotherServer(t *testing.T) {
+// TestOrderStreamFromAnyServer: any server streams any order, whoever moves it.
+func TestOrderStreamFromAnyServer(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		token := s.tokens(t, 1)[0]
 		a, b := s.serve(t, ""), s.serve(t, "")
@@ -79,9 +79,9 @@ func TestWatchOnAnotherServer(t *testing.T) {
 	})
 }
 
-// TestWorkersTellOfOrders: what the queue's workers have settled is told to all servers, so that nobody who watches must
+// TestWorkersPublishSettledOrders: what the queue's workers have settled is told to all servers, so that nobody who watches must
 // look for it.
-func TestWorkersTellOfOrders(t *testing.T) {
+func TestWorkersPublishSettledOrders(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		token := s.tokens(t, 1)[0]

@@ -75,8 +75,8 @@ func TestServerStoppedInMidRush(t *testing.T) {
 	})
 }
 
-// TestServerStoppedWithoutDatabase: a server that is told to stop while the database is down stops in order.
-func TestServerStoppedWithoutDatabase(t *testing.T) {
+// TestServerStopsCleanlyWithoutDatabase: a server that is told to stop while the database is down stops in order.
+func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 	s := realStack(t)
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 10), s.tokens(t, 1)
@@ -202,9 +202,9 @@ func body503(t *testing.T, url string) string {
 	return text
 }
 
-// TestManyClientsWhileFrozen: also hundreds of requests that queue for the connections of a frozen database are
+// TestFrozenDatabaseAnswersEveryClient: also hundreds of requests that queue for the connections of a frozen database are
 // answered with 503 and not cut off. Of a sale that is known to be sold out they still hear just that.
-func TestManyClientsWhileFrozen(t *testing.T) {
+func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
 	p := s.serve(t, "")

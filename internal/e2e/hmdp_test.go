@@ -25,9 +25,9 @@ type browser struct {
 
 // What a page makes of an answer that is no success, beside the message of a refusal.
 var (
-	errGaveUp = errors.New("the page gave up")
-	errLogin  = errors.New("请先登录") // and the page goes to its login
-	errServer = errors.New("服务器异常")
+	errPageTimeout = errors.New("the page gave up")
+	errLogin       = errors.New("请先登录") // and the page goes to its login
+	errServer      = errors.New("服务器异常")
 )
 
 // refusal is a message that the page shows as it is.
@@ -85,7 +85,7 @@ func (b *browser) lost(err error) (any, http.Header, error) {
 	var timeout net.Error
 	require.ErrorAs(b.t, err, &timeout)
 	require.True(b.t, timeout.Timeout(), "%v", err)
-	return nil, nil, errGaveUp
+	return nil, nil, errPageTimeout
 }
 
 // login is the login page, with the code that the demo tells.
@@ -105,12 +105,12 @@ func (b *browser) login(phone string) error {
 // at is the same page with the same token at another server.
 func (b browser) at(p *process) *browser { b.url = p.url; return &b }
 
-// patiently plays a scene until nobody in it gave up: on a busy machine 2 s are little.
-func patiently(t *testing.T, scene func() error) {
+// retryTimeouts plays a scene until nobody in it gave up: on a busy machine 2 s are little.
+func retryTimeouts(t *testing.T, scene func() error) {
 	t.Helper()
 	eventually(t, "the page gives up each time", func() bool {
 		err := scene()
-		if !errors.Is(err, errGaveUp) {
+		if !errors.Is(err, errPageTimeout) {
 			require.NoError(t, err)
 		}
 		return err == nil
@@ -166,15 +166,15 @@ func (b *browser) buy(voucher string) (string, error) {
 	return id.(string), nil
 }
 
-// TestCoursePages: publish, log in, look, buy, press again, and another who comes too late, in every lane.
-func TestCoursePages(t *testing.T) {
+// TestHmdpPurchase: publish, log in, look, buy, press again, and another who comes too late, in every lane.
+func TestHmdpPurchase(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		one, two, admin := (&browser{t: t}).at(p), (&browser{t: t}).at(p), (&browser{t: t}).at(p)
 		for phone, b := range map[string]*browser{"13800000001": one, "13800000002": two, app.DemoAdmin: admin} {
-			patiently(t, func() error { return b.login(phone) })
+			retryTimeouts(t, func() error { return b.login(phone) })
 		}
-		patiently(t, func() error {
+		retryTimeouts(t, func() error {
 			sale, err := admin.publish(1)
 			if err != nil {
 				return err
@@ -206,16 +206,16 @@ func TestCoursePages(t *testing.T) {
 	})
 }
 
-// TestPageSessionOutlivesAll: Redis flushed, a server restarted and killed, another server; and a logout that ends it
+// TestHmdpSessionSurvivesFailures: Redis flushed, a server restarted and killed, another server; and a logout that ends it
 // on all of them, for good.
-func TestPageSessionOutlivesAll(t *testing.T) {
+func TestHmdpSessionSurvivesFailures(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		one, two := s.serve(t, addr), s.serve(t, "")
 		b := (&browser{t: t}).at(one)
-		patiently(t, func() error { return b.login("13800000001") })
+		retryTimeouts(t, func() error { return b.login("13800000001") })
 		me := func(b *browser) (err error) { _, _, err = b.call(http.MethodGet, "/user/me", nil); return err }
-		worksOn := func(p *process) { t.Helper(); patiently(t, func() error { return me(b.at(p)) }) }
+		worksOn := func(p *process) { t.Helper(); retryTimeouts(t, func() error { return me(b.at(p)) }) }
 		worksOn(one)
 		worksOn(two)
 		require.NoError(t, s.flush())
@@ -228,7 +228,7 @@ func TestPageSessionOutlivesAll(t *testing.T) {
 		one = s.serve(t, addr)
 		worksOn(one)
 
-		patiently(t, func() error { _, _, err := b.at(two).call(http.MethodPost, "/user/logout", nil); return err })
+		retryTimeouts(t, func() error { _, _, err := b.at(two).call(http.MethodPost, "/user/logout", nil); return err })
 		for _, p := range []*process{two, one} {
 			eventually(t, "logged out", func() bool { return errors.Is(me(b.at(p)), errLogin) })
 		}
@@ -236,14 +236,14 @@ func TestPageSessionOutlivesAll(t *testing.T) {
 		one = s.serve(t, addr)
 		eventually(t, "still logged out", func() bool {
 			err := me(b.at(one))
-			require.Condition(t, func() bool { return errors.Is(err, errLogin) || errors.Is(err, errGaveUp) }, "%v", err)
+			require.Condition(t, func() bool { return errors.Is(err, errLogin) || errors.Is(err, errPageTimeout) }, "%v", err)
 			return errors.Is(err, errLogin)
 		})
 	})
 }
 
-// TestPagesWhileFrozen: a dependency that does not answer, and the page has an answer before it gives up.
-func TestPagesWhileFrozen(t *testing.T) {
+// TestHmdpAnswersBeforePageTimeout: a dependency that does not answer, and the page has an answer before it gives up.
+func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		lane, name string
 		pick       func(*stack) freezer
@@ -260,9 +260,9 @@ func TestPagesWhileFrozen(t *testing.T) {
 			s := realStack(t).in(tc.lane)
 			p := s.serve(t, "")
 			b := (&browser{t: t}).at(p)
-			patiently(t, func() error { return b.login("13800000001") })
+			retryTimeouts(t, func() error { return b.login("13800000001") })
 			warm, sale := p.sale(t, 1), p.sale(t, 10)
-			patiently(t, func() error { // the gates are loaded, the sales are known
+			retryTimeouts(t, func() error { // the gates are loaded, the sales are known
 				_, err := b.buy(warm)
 				if strings.HasPrefix(errorText(err), "用户已经") {
 					return nil
@@ -273,14 +273,14 @@ func TestPagesWhileFrozen(t *testing.T) {
 			_, err := p.Place(t.Context(), other, sale)
 			require.NoError(t, err)
 			require.NoError(t, tc.pick(s).Pause())
-			patiently(t, func() error {
+			retryTimeouts(t, func() error {
 				switch _, err := b.buy(sale); {
 				case tc.admitted && err == nil, !tc.admitted && errors.Is(err, errServer):
 					return nil
 				case tc.admitted && strings.HasPrefix(errorText(err), "用户已经"): // of a try that gave up
 					return nil
 				case !tc.admitted && errors.Is(err, refusal("重复下单")): // likewise
-					return errGaveUp
+					return errPageTimeout
 				default:
 					return errors.Join(errors.New("the page hears something else"), err)
 				}

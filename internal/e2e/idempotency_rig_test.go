@@ -77,8 +77,8 @@ func (p *process) post(t *testing.T, k keyedPost) reply {
 	return r
 }
 
-// insist sends a request again for as long as nobody gives a definite answer, and returns that.
-func (p *process) insist(t *testing.T, k keyedPost) reply {
+// postUntilAnswered sends a request again for as long as nobody gives a definite answer, and returns that.
+func (p *process) postUntilAnswered(t *testing.T, k keyedPost) reply {
 	t.Helper()
 	var last reply
 	eventually(t, k.path+" is answered", func() bool {
@@ -106,8 +106,8 @@ func saleText(stock, limit int) string {
 
 func ordersOf(sale string) string { return "/api/v1/vouchers/" + sale + "/orders" }
 
-// lapse ends the leases of all keys, as ten seconds would.
-func (s *stack) lapse(t *testing.T) {
+// expireLeases ends the leases of all keys, as ten seconds would.
+func (s *stack) expireLeases(t *testing.T) {
 	t.Helper()
 	s.exec(t, "UPDATE idempotency_keys SET locked_until = created_at")
 }
@@ -139,8 +139,8 @@ func requireOrders(t *testing.T, s *stack, p *process, token, sale string, ids .
 	require.ElementsMatch(t, ids, held)
 }
 
-// together sends a request n times at once, and requires equal answers.
-func together(t *testing.T, n int, k keyedPost, servers ...*process) reply {
+// postConcurrently sends a request n times at once, and requires equal answers.
+func postConcurrently(t *testing.T, n int, k keyedPost, servers ...*process) reply {
 	t.Helper()
 	replies, errs := make([]reply, n), make([]error, n)
 	var wg sync.WaitGroup
@@ -161,18 +161,18 @@ func together(t *testing.T, n int, k keyedPost, servers ...*process) reply {
 	return replies[0]
 }
 
-// deafening is a proxy that lets a request through and cuts the connection when the server has answered.
-type deafening struct {
+// replyDropper is a proxy that lets a request through and cuts the connection when the server has answered.
+type replyDropper struct {
 	url  string
 	lost atomic.Int64 // answers
 }
 
-func deafen(t *testing.T, p *process) *deafening {
+func dropReplies(t *testing.T, p *process) *replyDropper {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	d := &deafening{url: "http://" + l.Addr().String()}
+	d := &replyDropper{url: "http://" + l.Addr().String()}
 	go func() {
 		for {
 			client, err := l.Accept()
@@ -185,7 +185,7 @@ func deafen(t *testing.T, p *process) *deafening {
 	return d
 }
 
-func (d *deafening) cut(client net.Conn, addr string) {
+func (d *replyDropper) cut(client net.Conn, addr string) {
 	defer client.Close()
 	server, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKey: fifty requests at once under one key are one order, although the limit allows five; the answer outlives the
+// TestKeyHasOneEffect: fifty requests at once under one key are one order, although the limit allows five; the answer outlives the
 // server; and when the key's life is over, it is a new one.
-func TestKey(t *testing.T) {
+func TestKeyHasOneEffect(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, other, tokens := p.saleOf(t, 20, 5), p.saleOf(t, 20, 5), s.tokens(t, 2)
 		k := keyedPost{path: ordersOf(sale), token: tokens[0], key: "k"}
-		first := together(t, 50, k, p)
+		first := postConcurrently(t, 50, k, p)
 		require.True(t, first.success(), first.body)
 		id := first.order(t)
 		require.Equal(t, "/api/v1/orders/"+id, first.location)
@@ -55,24 +55,24 @@ func TestKey(t *testing.T) {
 	})
 }
 
-// TestKeyOnThreeServers is the same on several processes.
-func TestKeyOnThreeServers(t *testing.T) {
+// TestKeyHasOneEffectOnThreeServers is the same on several processes.
+func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		sale, token := servers[0].saleOf(t, 20, 5), s.tokens(t, 1)[0]
-		first := together(t, 60, keyedPost{path: ordersOf(sale), token: token, key: "k"}, servers...)
+		first := postConcurrently(t, 60, keyedPost{path: ordersOf(sale), token: token, key: "k"}, servers...)
 		require.True(t, first.success(), first.body)
 		requireOrders(t, s, servers[0], token, sale, first.order(t))
 		s.verify(t)
 	})
 }
 
-// TestKeyOfARefusal: a refusal is decided anew, and what is bought then is bought once.
-func TestKeyOfARefusal(t *testing.T) {
+// TestKeyRetriesRefusal: a refusal is decided anew, and what is bought then is bought once.
+func TestKeyRetriesRefusal(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.saleOf(t, 1, 1), s.tokens(t, 2)
-		held := p.insist(t, keyedPost{path: ordersOf(sale), token: tokens[0], key: "a"}).order(t)
+		held := p.postUntilAnswered(t, keyedPost{path: ordersOf(sale), token: tokens[0], key: "a"}).order(t)
 		requireOrdered(t, p, tokens[0], held)
 		late := keyedPost{path: ordersOf(sale), token: tokens[1], key: "b"}
 		require.Equal(t, "sold_out", p.post(t, late).of(t, "code"))
@@ -80,7 +80,7 @@ func TestKeyOfARefusal(t *testing.T) {
 		require.NoError(t, err)
 		var bought reply
 		eventually(t, "the unit can be bought", func() bool {
-			bought = p.insist(t, late)
+			bought = p.postUntilAnswered(t, late)
 			return bought.success()
 		})
 		again := p.post(t, late)
@@ -107,7 +107,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 	sale, tokens, admin := p.saleOf(t, 20, 5), s.tokens(t, 5), p.admin(t)
 	other := p.saleOf(t, 20, 5)
 	ordered := func(token string) string {
-		id := p.insist(t, keyedPost{path: ordersOf(other), token: token, key: "ordered"}).order(t)
+		id := p.postUntilAnswered(t, keyedPost{path: ordersOf(other), token: token, key: "ordered"}).order(t)
 		requireOrdered(t, p, token, id)
 		return id
 	}
@@ -124,7 +124,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 		return id
 	}
 	unpaid, unwanted, used := ordered(tokens[2]), paid(tokens[3]), paid(tokens[4])
-	held := p.insist(t, keyedPost{path: ordersOf(sale), token: tokens[1], key: "held"}).order(t)
+	held := p.postUntilAnswered(t, keyedPost{path: ordersOf(sale), token: tokens[1], key: "held"}).order(t)
 	requireOrdered(t, p, tokens[1], held)
 	title := fmt.Sprint("once ", rand.Int64())
 	return []change{
@@ -179,7 +179,7 @@ func TestKeyWhenTheReplyIsLost(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		all := changes(t, s, func() *process { return p })
-		d := deafen(t, p)
+		d := dropReplies(t, p)
 		for i, c := range all {
 			_, err := post(t.Context(), d.url, c.send)
 			require.Error(t, err)
@@ -215,8 +215,8 @@ func TestKeyWhenTheServerDies(t *testing.T) {
 				require.Contains(t, p.post(t, c.send).body, "order_in_progress", "the lease of the dead")
 			}
 			require.NoError(t, s.flush())
-			s.lapse(t)
-			r := p.insist(t, c.send)
+			s.expireLeases(t)
+			r := p.postUntilAnswered(t, c.send)
 			require.Empty(t, r.replay, c.name)
 			c.check(t, r)
 			again := p.post(t, c.send)
@@ -227,9 +227,9 @@ func TestKeyWhenTheServerDies(t *testing.T) {
 	})
 }
 
-// TestKeysOfAServerThatIsKilled at random moments: whoever sends his request again until he has an answer has one order.
+// TestKeysSurviveKilledServer at random moments: whoever sends his request again until he has an answer has one order.
 // Redis is not inside the server: what waits there would die with it, as it may after 202.
-func TestKeysOfAServerThatIsKilled(t *testing.T) {
+func TestKeysSurviveKilledServer(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const rounds, buyers = 4, 24
 		addr := freeAddr(t)
@@ -246,7 +246,7 @@ func TestKeysOfAServerThatIsKilled(t *testing.T) {
 			p.kill()
 			wg.Wait()
 			p = s.serve(t, addr)
-			s.lapse(t)
+			s.expireLeases(t)
 			if s.lane == "lock" {
 				require.NoError(t, s.flush()) // the users' locks would last for half a minute
 			}
@@ -255,7 +255,7 @@ func TestKeysOfAServerThatIsKilled(t *testing.T) {
 				if errs[i] != nil {
 					lost++
 				}
-				r := p.insist(t, k)
+				r := p.postUntilAnswered(t, k)
 				require.True(t, r.success(), r.body)
 				if r.replay != "" {
 					known++
@@ -278,8 +278,8 @@ func TestKeysOfAServerThatIsKilled(t *testing.T) {
 	})
 }
 
-// TestKeyWithoutDatabase: 503, and afterwards the key is as good as before.
-func TestKeyWithoutDatabase(t *testing.T) {
+// TestKeyIsUsableAfterDatabaseOutage: 503, and afterwards the key is as good as before.
+func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
@@ -297,8 +297,8 @@ func TestKeyWithoutDatabase(t *testing.T) {
 			require.Equal(t, "unavailable", p.post(t, k).of(t, "code"))
 			require.NoError(t, s.mariadb.Resume())
 			requireReady(t, p)
-			s.lapse(t)
-			r := p.insist(t, k)
+			s.expireLeases(t)
+			r := p.postUntilAnswered(t, k)
 			require.True(t, r.success(), r.body)
 			requireOrdered(t, p, token, r.order(t))
 			requireOrders(t, s, p, token, sale, r.order(t))
@@ -307,16 +307,16 @@ func TestKeyWithoutDatabase(t *testing.T) {
 	}
 }
 
-// TestKeysOfDeadLetters: a replay and a discard whose reply is lost are sent again.
-func TestKeysOfDeadLetters(t *testing.T) {
+// TestKeysOfDeadLetterRequests: a replay and a discard whose reply is lost are sent again.
+func TestKeysOfDeadLetterRequests(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
 		sale, tokens, admin := p.sale(t, 5), s.tokens(t, 2), p.admin(t)
 		cure := poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
-		order, letter := bury(t, p, sale, tokens[0], admin)
+		order, letter := placePoisoned(t, p, sale, tokens[0], admin)
 		cure()
-		d := deafen(t, p)
+		d := dropReplies(t, p)
 		replay := keyedPost{path: "/api/v1/admin/dead-letters/" + letter + "/replay", token: admin, key: "replay"}
 		_, err := post(t.Context(), d.url, replay)
 		require.Error(t, err)
@@ -326,12 +326,12 @@ func TestKeysOfDeadLetters(t *testing.T) {
 		requireOrdered(t, p, tokens[0], order)
 
 		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[1]).body["id"].(string))
-		_, letter = bury(t, p, sale, tokens[1], admin)
+		_, letter = placePoisoned(t, p, sale, tokens[1], admin)
 		discard := keyedPost{path: "/api/v1/admin/dead-letters/" + letter + "/discard", token: admin, key: "discard"}
 		_, err = post(t.Context(), d.url, discard)
 		require.Error(t, err)
 		require.Equal(t, http.StatusNoContent, p.post(t, discard).status)
-		require.Empty(t, letters(t, p, admin))
+		require.Empty(t, deadLetters(t, p, admin))
 		s.verify(t)
 	})
 }
