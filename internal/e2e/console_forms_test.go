@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fieldValue is what stands in a field of a form.
+// fieldValue returns the value of a field.
 func (b *tab) fieldValue(form, field string) string {
 	b.t.Helper()
 	selector := fmt.Sprintf(`form[data-form=%q] [name=%q]`, form, field)
@@ -17,7 +17,7 @@ func (b *tab) fieldValue(form, field string) string {
 	return evaluate[string](b, fmt.Sprintf(`document.querySelector(%q).value`, selector))
 }
 
-// changeOrdinaryVoucher: a voucher without a sale, as the demo has one, is changed like any other.
+// changeOrdinaryVoucher changes the demo's voucher that is not a flash sale.
 func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	var normal string
 	for _, item := range c.must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
@@ -25,7 +25,7 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 			normal = v["id"].(string)
 		}
 	}
-	require.NotEmpty(t, normal, "the demo has one")
+	require.NotEmpty(t, normal, "the demo has a voucher without a sale")
 	v := c.visit(c.url, "en")
 	v.enter("/console/sales/"+normal, c.phone)
 	v.fill("change", "sub_title", "changed here")
@@ -34,21 +34,21 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	require.Equal(t, "changed here", c.must(t, http.MethodGet, "/vouchers/"+normal, "", nil)["sub_title"])
 }
 
-// editsKept: what is being written stays, whatever happens around it.
+// editsKept checks that unsaved input survives a save in progress, a change of language and a new session.
 func editsKept(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 5})
 	v := c.visit(c.url, "en")
 	v.before(`{
-		const ask = window.fetch;
+		const original = window.fetch;
 		window.fetch = async (url, options) => {
-			const answer = await ask(url, options);
+			const answer = await original(url, options);
 			if (options.method === "PATCH") await new Promise((go) => { window.release = go; });
 			return answer;
 		};
 	}`)
 	v.enter("/console/sales/"+sale, c.phone)
 
-	// While a change is under way: what was sent is settled, and nothing else.
+	// A completed save resets only the fields that have not changed since.
 	v.fill("change", "title", "first")
 	v.submit("change")
 	v.until(`window.release`)
@@ -60,7 +60,7 @@ func editsKept(t *testing.T, c *consoleTest) {
 	require.Equal(t, "second", v.fieldValue("change", "title"))
 	require.Equal(t, "half written", v.fieldValue("change", "rules"))
 
-	// In another language, and after the session ended and began again in another tab.
+	// Input survives a change of language, and a logout and login in another tab.
 	v.fill("stock", "delta", "3")
 	v.click(`[data-do="language"]`)
 	v.reads("form[data-form=change] button", "保存")
@@ -85,7 +85,7 @@ func editsKept(t *testing.T, c *consoleTest) {
 	require.Equal(t, "second", changed["title"])
 	require.Equal(t, "half written", changed["rules"])
 
-	// Who goes elsewhere has given it up.
+	// Leaving the page discards the input.
 	v.fill("change", "title", "third")
 	v.click(`#nav a[href="/console/audit"]`)
 	v.reads("h1", "Audit log")
@@ -93,7 +93,7 @@ func editsKept(t *testing.T, c *consoleTest) {
 	require.Equal(t, "second", v.fieldValue("change", "title"))
 }
 
-// staleSnapshotIgnored: what the server saw before a change does not undo it on the page.
+// staleSnapshotIgnored checks that a message with the voucher from before a change does not revert the page.
 func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Title: "before", Stock: 5})
 	v := c.visit(c.url, "en")
@@ -125,8 +125,8 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	v.reads("h1", "later")
 }
 
-// unconfirmedStockChange: a change whose answer was lost is told as what it is, survives a reload, and is not booked twice; another
-// one after it is not booked without a question.
+// unconfirmedStockChange loses the answer to a stock change. The page reports that the change may have been applied,
+// even after a reload, and a retry does not apply it twice. A different change needs a confirmation.
 func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 10})
 	f := c.startFront(t)
@@ -140,7 +140,7 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	v.reads("form[data-form=stock] .error-box", "The request may have taken effect.")
 	first := f.keysSeen()
 
-	// The reason is corrected: that may be a second booking, so it is asked.
+	// With another reason the change could be applied twice, so the page asks for confirmation.
 	v.fill("stock", "reason", "lost answer")
 	v.submit("stock")
 	v.reads(dialog, "5, lost answers")
@@ -148,12 +148,12 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	v.until(`!document.querySelector("dialog")`)
 	require.Equal(t, first, f.keysSeen())
 
-	// The page is loaded anew, and still knows.
+	// A reload keeps the unconfirmed change.
 	v.do(chromedp.Reload())
 	v.reads("[data-open]", "was not confirmed and may have been applied")
 	require.Equal(t, "5", v.fieldValue("stock", "delta"))
 	require.Equal(t, "lost answers", v.fieldValue("stock", "reason"))
-	f.respondWith("rate_limited") // this tells nothing of the first try
+	f.respondWith("rate_limited") // the outcome of the first request remains unknown
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "rate_limited")
 	require.Equal(t, first, f.keysSeen())
@@ -163,7 +163,7 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	require.Equal(t, first[0], f.keysSeen()[1])
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-open]").checkVisibility()`))
 
-	// A yes books the other one as well.
+	// A confirmed different change is applied in addition.
 	v.fill("stock", "delta", "1")
 	v.fill("stock", "reason", "one")
 	f.respondWith("half")
@@ -175,13 +175,13 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	v.reads("form[data-form=stock]", "Stock updated: 18 left")
 }
 
-// adminRevoked: whoever is an admin no more hears that, and not that the server is no demo.
+// adminRevoked checks that a user without the admin role gets this reason, and not that the server is not a demo.
 func adminRevoked(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.before(`{
-		const ask = window.fetch;
+		const original = window.fetch;
 		window.fetch = async (url, options) => (window.adminRevoked && url.endsWith("/admin/rush")
-			? new Response(JSON.stringify({ code: "forbidden", title: "Not allowed for this user", status: 403 }), { status: 403 }) : ask(url, options));
+			? new Response(JSON.stringify({ code: "forbidden", title: "Not allowed for this user", status: 403 }), { status: 403 }) : original(url, options));
 	}`)
 	v.enter("/console/rush", c.phone)
 	v.until(`document.querySelector("form[data-form=rush]")`)

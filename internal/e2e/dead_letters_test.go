@@ -33,8 +33,8 @@ func deadLetters(t *testing.T, p *process, admin string) []map[string]any {
 	return all
 }
 
-// placePoisoned has an order of a poisoned buyer fail, and returns its id and that of its letter.
-func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, letter string) {
+// placePoisoned has an order of a poisoned buyer fail, and returns its id and that of its deadLetter.
+func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, deadLetter string) {
 	t.Helper()
 	order = requireQueued(t, p.click(t, token, sale))
 	eventually(t, "the order fails", func() bool {
@@ -58,10 +58,10 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 		user := p.send(t, http.MethodGet, "/api/v1/me", ill).body["id"].(string)
 		cure := poison(t, s, user)
 
-		order, letter := placePoisoned(t, p, sale, ill, admin)
+		order, deadLetter := placePoisoned(t, p, sale, ill, admin)
 		code, out := s.run(t, "dead-letters", "list")
 		require.Zero(t, code, out)
-		for _, want := range []string{letter, order, user, "poison"} {
+		for _, want := range []string{deadLetter, order, user, "poison"} {
 			require.Contains(t, out, want)
 		}
 		s.verify(t)
@@ -71,8 +71,8 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 			_, err := p.Place(t.Context(), other, sale)
 			return err == nil
 		})
-		requireProblem(t, http.StatusConflict, "sold_out", p.send(t, http.MethodPost, "/api/v1/admin/dead-letters/"+letter+"/replay", admin))
-		code, out = s.run(t, "dead-letters", "replay", letter)
+		requireProblem(t, http.StatusConflict, "sold_out", p.send(t, http.MethodPost, "/api/v1/admin/dead-letters/"+deadLetter+"/replay", admin))
+		code, out = s.run(t, "dead-letters", "replay", deadLetter)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "sold out; the letter stays")
 		requireSettled(t, s)
@@ -82,7 +82,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 		require.NoError(t, err)
 
 		cure()
-		code, out = s.run(t, "dead-letters", "replay", letter)
+		code, out = s.run(t, "dead-letters", "replay", deadLetter)
 		require.Zero(t, code, out)
 		require.Contains(t, out, "order "+order)
 		eventually(t, "the order is made after all", func() bool {
@@ -90,7 +90,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 			return err == nil && o.Status == "pending_payment"
 		})
 		require.Empty(t, deadLetters(t, p, admin))
-		code, out = s.run(t, "dead-letters", "replay", letter)
+		code, out = s.run(t, "dead-letters", "replay", deadLetter)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "not found")
 		s.verify(t)
@@ -105,15 +105,15 @@ func TestDeadLetterIsDiscarded(t *testing.T) {
 		tokens, admin := s.tokens(t, 1), p.admin(t)
 		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
 
-		_, letter := placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
-		path := "/api/v1/admin/dead-letters/" + letter + "/discard"
+		_, deadLetter := placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
+		path := "/api/v1/admin/dead-letters/" + deadLetter + "/discard"
 		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodPost, path, admin).status)
 		requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path, admin))
 
-		_, letter = placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
-		code, out := s.run(t, "dead-letters", "discard", letter)
+		_, deadLetter = placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
+		code, out := s.run(t, "dead-letters", "discard", deadLetter)
 		require.Zero(t, code, out)
-		code, out = s.run(t, "dead-letters", "discard", letter)
+		code, out = s.run(t, "dead-letters", "discard", deadLetter)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "not found")
 		require.Empty(t, deadLetters(t, p, admin))

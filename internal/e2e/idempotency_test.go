@@ -314,10 +314,10 @@ func TestKeysOfDeadLetterRequests(t *testing.T) {
 		p := s.serve(t, "")
 		sale, tokens, admin := p.sale(t, 5), s.tokens(t, 2), p.admin(t)
 		cure := poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
-		order, letter := placePoisoned(t, p, sale, tokens[0], admin)
+		order, deadLetter := placePoisoned(t, p, sale, tokens[0], admin)
 		cure()
 		d := dropReplies(t, p)
-		replay := keyedPost{path: "/api/v1/admin/dead-letters/" + letter + "/replay", token: admin, key: "replay"}
+		replay := keyedPost{path: "/api/v1/admin/dead-letters/" + deadLetter + "/replay", token: admin, key: "replay"}
 		_, err := post(t.Context(), d.url, replay)
 		require.Error(t, err)
 		r := p.post(t, replay)
@@ -326,8 +326,8 @@ func TestKeysOfDeadLetterRequests(t *testing.T) {
 		requireOrdered(t, p, tokens[0], order)
 
 		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[1]).body["id"].(string))
-		_, letter = placePoisoned(t, p, sale, tokens[1], admin)
-		discard := keyedPost{path: "/api/v1/admin/dead-letters/" + letter + "/discard", token: admin, key: "discard"}
+		_, deadLetter = placePoisoned(t, p, sale, tokens[1], admin)
+		discard := keyedPost{path: "/api/v1/admin/dead-letters/" + deadLetter + "/discard", token: admin, key: "discard"}
 		_, err = post(t.Context(), d.url, discard)
 		require.Error(t, err)
 		require.Equal(t, http.StatusNoContent, p.post(t, discard).status)
