@@ -378,7 +378,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 	require.NotContains(t, v.text("main"), code, "only the buyer sees the code")
 }
 
-// deadLettersInBrowser replays one dead deadLetter and discards another.
+// deadLettersInBrowser replays one dead letter and discards another.
 func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	s := embeddedStack(t).withAdmins().in("queue").with(envRedeliver + "=300ms")
 	p := s.serve(t, "").shop(t)

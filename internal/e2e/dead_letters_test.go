@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// poison makes the database refuse every order of a user, until cure is called.
+// poison makes the database reject every order of a user until cure is called.
 func poison(t *testing.T, s *stack, user string) (cure func()) {
 	t.Helper()
 	text := "CREATE TRIGGER poison BEFORE INSERT ON voucher_orders WHEN NEW.user_id = %s BEGIN SELECT RAISE(ABORT, 'poison'); END"
@@ -21,7 +21,7 @@ func poison(t *testing.T, s *stack, user string) (cure func()) {
 	return func() { s.exec(t, "DROP TRIGGER poison") }
 }
 
-// deadLetters returns what the admin's route lists.
+// deadLetters returns the items of the admin route.
 func deadLetters(t *testing.T, p *process, admin string) []map[string]any {
 	t.Helper()
 	a := p.send(t, http.MethodGet, "/api/v1/admin/dead-letters", admin)
@@ -33,7 +33,7 @@ func deadLetters(t *testing.T, p *process, admin string) []map[string]any {
 	return all
 }
 
-// placePoisoned has an order of a poisoned buyer fail, and returns its id and that of its deadLetter.
+// placePoisoned places an order that the database rejects and returns its id and that of its dead letter.
 func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, deadLetter string) {
 	t.Helper()
 	order = requireQueued(t, p.click(t, token, sale))
@@ -48,7 +48,7 @@ func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, 
 	return order, all[0]["id"].(string)
 }
 
-// TestDeadLetterIsReplayed follows an order that the database refuses to its grave, and back.
+// TestDeadLetterIsReplayed replays an order that the database rejected, first while the sale is sold out.
 func TestDeadLetterIsReplayed(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
@@ -66,7 +66,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 		}
 		s.verify(t)
 
-		// Its unit is back: somebody else buys it, and a replay finds none.
+		// The unit of the failed order is free again. Once another buyer has it, a replay fails.
 		eventually(t, "the unit can be bought", func() bool {
 			_, err := p.Place(t.Context(), other, sale)
 			return err == nil
@@ -85,7 +85,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 		code, out = s.run(t, "dead-letters", "replay", deadLetter)
 		require.Zero(t, code, out)
 		require.Contains(t, out, "order "+order)
-		eventually(t, "the order is made after all", func() bool {
+		eventually(t, "the order is committed", func() bool {
 			o, err := p.Order(t.Context(), ill, order)
 			return err == nil && o.Status == "pending_payment"
 		})
@@ -97,7 +97,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	})
 }
 
-// TestDeadLetterIsDiscarded by the route and by the command.
+// TestDeadLetterIsDiscarded discards with the route and with the command.
 func TestDeadLetterIsDiscarded(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
@@ -121,7 +121,7 @@ func TestDeadLetterIsDiscarded(t *testing.T) {
 	})
 }
 
-// TestDeadLetterCommandErrors: what the command says when there is nothing to look at, and nowhere to look.
+// TestDeadLetterCommandErrors runs the command without a server, without Redis, and with invalid arguments.
 func TestDeadLetterCommandErrors(t *testing.T) {
 	s := embeddedStack(t)
 	code, out := s.run(t, "dead-letters", "list")
@@ -133,7 +133,7 @@ func TestDeadLetterCommandErrors(t *testing.T) {
 	s.serve(t, "")
 	code, out = s.run(t, "dead-letters", "list")
 	require.Zero(t, code, out)
-	require.Equal(t, 1, strings.Count(out, "\n"), "the header alone: %s", out)
+	require.Equal(t, 1, strings.Count(out, "\n"), "only the header: %s", out)
 	code, out = s.run(t, "dead-letters", "list", "--limit", "501")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "between 1 and 500")

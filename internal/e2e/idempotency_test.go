@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKeyHasOneEffect: fifty requests at once under one key are one order, although the limit allows five; the answer outlives the
-// server; and when the key's life is over, it is a new one.
+// TestKeyHasOneEffect checks that 50 concurrent requests with one key place one order, although the limit allows five. The
+// stored answer survives a restart, and an expired key is a new key.
 func TestKeyHasOneEffect(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -26,16 +26,16 @@ func TestKeyHasOneEffect(t *testing.T) {
 		require.Equal(t, "/api/v1/orders/"+id, first.location)
 		requireOrders(t, s, p, tokens[0], sale, id)
 
-		elsewhere, bodied, somebody := k, k, k
-		elsewhere.path, bodied.body, somebody.token = ordersOf(other), "{}", tokens[1]
-		for _, wrong := range []keyedPost{elsewhere, bodied} {
-			r := p.post(t, wrong)
+		otherPath, otherBody, otherUser := k, k, k
+		otherPath.path, otherBody.body, otherUser.token = ordersOf(other), "{}", tokens[1]
+		for _, mismatch := range []keyedPost{otherPath, otherBody} {
+			r := p.post(t, mismatch)
 			require.Equal(t, http.StatusUnprocessableEntity, r.status, r.body)
-			require.Equal(t, "idempotency_mismatch", r.of(t, "code"))
+			require.Equal(t, "idempotency_mismatch", r.field(t, "code"))
 		}
-		his := p.post(t, somebody)
-		require.True(t, his.success(), his.body)
-		require.NotEqual(t, id, his.order(t))
+		separate := p.post(t, otherUser) // keys belong to a user
+		require.True(t, separate.success(), separate.body)
+		require.NotEqual(t, id, separate.order(t))
 		requireOrders(t, s, p, tokens[0], other)
 
 		require.Zero(t, p.stop(t))
@@ -46,7 +46,7 @@ func TestKeyHasOneEffect(t *testing.T) {
 		require.Equal(t, first, again)
 
 		s.ageOrders(t, 25*time.Hour)
-		require.NoError(t, s.flush()) // Redis notes the keys of the last seconds
+		require.NoError(t, s.flush()) // Redis stores the keys of queued orders for 10 s
 		anew := p.post(t, k)
 		require.True(t, anew.success(), anew.body)
 		require.NotEqual(t, id, anew.order(t))
@@ -55,7 +55,7 @@ func TestKeyHasOneEffect(t *testing.T) {
 	})
 }
 
-// TestKeyHasOneEffectOnThreeServers is the same on several processes.
+// TestKeyHasOneEffectOnThreeServers sends 60 concurrent requests with one key to three servers.
 func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
@@ -67,7 +67,7 @@ func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	})
 }
 
-// TestKeyRetriesRefusal: a refusal is decided anew, and what is bought then is bought once.
+// TestKeyRetriesRefusal checks that a retry after a refusal is decided again, and that its success is then replayed.
 func TestKeyRetriesRefusal(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -75,7 +75,7 @@ func TestKeyRetriesRefusal(t *testing.T) {
 		held := p.postUntilAnswered(t, keyedPost{path: ordersOf(sale), token: tokens[0], key: "a"}).order(t)
 		requireOrdered(t, p, tokens[0], held)
 		late := keyedPost{path: ordersOf(sale), token: tokens[1], key: "b"}
-		require.Equal(t, "sold_out", p.post(t, late).of(t, "code"))
+		require.Equal(t, "sold_out", p.post(t, late).field(t, "code"))
 		_, err := p.Cancel(t.Context(), tokens[0], held)
 		require.NoError(t, err)
 		var bought reply
@@ -92,15 +92,15 @@ func TestKeyRetriesRefusal(t *testing.T) {
 	})
 }
 
-// change is a request that changes something, under a key; check requires that its answer is the success, and that it
-// had its effect once.
+// change is a keyed request with a lasting effect. check requires that the reply is a success and that the request had
+// its effect exactly once.
 type change struct {
 	name  string
 	send  keyedPost
 	check func(t *testing.T, r reply)
 }
 
-// changes are one of every kind. server is asked for the server that is there by then.
+// changes returns one change of each kind. The checks call server for the running server.
 func changes(t *testing.T, s *stack, server func() *process) []change {
 	t.Helper()
 	p := server()
@@ -137,7 +137,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 		{"cancel", keyedPost{path: "/api/v1/orders/" + held + "/cancel", token: tokens[1], key: "cancel"}, func(t *testing.T, r reply) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.status, r.body)
-			require.Equal(t, "cancelled", r.of(t, "status"))
+			require.Equal(t, "cancelled", r.field(t, "status"))
 			requireOrders(t, s, server(), tokens[1], sale)
 		}},
 		{"create", keyedPost{path: "/api/v1/admin/vouchers", token: admin, key: "create", body: strings.Replace(saleText(3, 1), "keys", title, 1)},
@@ -145,7 +145,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 				t.Helper()
 				require.Equal(t, http.StatusCreated, r.status, r.body)
 				require.Equal(t, 1, strings.Count(body(t, server().url+"/api/v1/vouchers?limit=100"), title))
-				require.Equal(t, "/api/v1/vouchers/"+r.of(t, "id"), r.location)
+				require.Equal(t, "/api/v1/vouchers/"+r.field(t, "id"), r.location)
 			}},
 		{"pay", keyedPost{path: "/api/v1/orders/" + unpaid + "/pay", token: tokens[2], key: "pay"}, func(t *testing.T, r reply) {
 			t.Helper()
@@ -162,7 +162,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 		{"redeem", keyedPost{path: "/api/v1/admin/orders/" + used + "/redeem", token: admin, key: "redeem"}, func(t *testing.T, r reply) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.status, r.body)
-			require.Equal(t, "redeemed", r.of(t, "status"))
+			require.Equal(t, "redeemed", r.field(t, "status"))
 		}},
 		{"stock", keyedPost{"/api/v1/admin/vouchers/" + sale + "/stock", admin, "stock", `{"delta":-3,"reason":"lost"}`},
 			func(t *testing.T, r reply) {
@@ -174,7 +174,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 	}
 }
 
-// TestKeyWhenTheReplyIsLost: a proxy loses the reply to each POST, and it is sent again.
+// TestKeyWhenTheReplyIsLost loses the reply to each change in a proxy and sends the request again.
 func TestKeyWhenTheReplyIsLost(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -192,14 +192,14 @@ func TestKeyWhenTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestKeyWhenTheServerDies with SIGKILL when the effect is there and the answer is not kept: the next server that is
-// asked gives it, although Redis has lost its data in between.
+// TestKeyWhenTheServerDies kills the server between the effect of a change and the storage of its answer. The next
+// server returns the answer, even after the loss of Redis.
 func TestKeyWhenTheServerDies(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
-		all := changes(t, s, func() *process { return p })[1:] // an order and its key are kept together
+		all := changes(t, s, func() *process { return p })[1:] // an order and its key are committed together
 		if s.lane != "lock" {
-			all = all[:1] // vouchers have no lane
+			all = all[:1] // the lane affects only orders
 		}
 		for _, c := range all {
 			if s.lane == "queue" {
@@ -212,7 +212,7 @@ func TestKeyWhenTheServerDies(t *testing.T) {
 			<-doomed.done
 			p = s.serve(t, "")
 			if c.name == "create" {
-				require.Contains(t, p.post(t, c.send).body, "order_in_progress", "the lease of the dead")
+				require.Contains(t, p.post(t, c.send).body, "order_in_progress", "the lease of the killed server is still valid")
 			}
 			require.NoError(t, s.flush())
 			s.expireLeases(t)
@@ -227,8 +227,9 @@ func TestKeyWhenTheServerDies(t *testing.T) {
 	})
 }
 
-// TestKeysSurviveKilledServer at random moments: whoever sends his request again until he has an answer has one order.
-// Redis is not inside the server: what waits there would die with it, as it may after 202.
+// TestKeysSurviveKilledServer kills the server at random moments during purchases. A buyer that repeats the request until
+// it is answered has one order. Redis is outside the server: an embedded one would lose queued orders with the process,
+// which a 202 permits.
 func TestKeysSurviveKilledServer(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const rounds, buyers = 4, 24
@@ -248,9 +249,9 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 			p = s.serve(t, addr)
 			s.expireLeases(t)
 			if s.lane == "lock" {
-				require.NoError(t, s.flush()) // the users' locks would last for half a minute
+				require.NoError(t, s.flush()) // user locks would remain for half a minute
 			}
-			lost, known := 0, 0
+			lost, replayed := 0, 0
 			for i, k := range posts {
 				if errs[i] != nil {
 					lost++
@@ -258,10 +259,10 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 				r := p.postUntilAnswered(t, k)
 				require.True(t, r.success(), r.body)
 				if r.replay != "" {
-					known++
+					replayed++
 				}
 			}
-			t.Logf("round %d: %d of %d replies lost, %d answers kept", round, lost, buyers, known)
+			t.Logf("round %d: %d of %d replies lost, %d answers replayed", round, lost, buyers, replayed)
 		}
 		if s.lane == "queue" {
 			requireSettled(t, s)
@@ -278,7 +279,8 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 	})
 }
 
-// TestKeyIsUsableAfterDatabaseOutage: 503, and afterwards the key is as good as before.
+// TestKeyIsUsableAfterDatabaseOutage sends a keyed purchase to a server without a database, which returns 503, and again
+// after the outage.
 func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
@@ -290,11 +292,11 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 			_, err := p.Voucher(t.Context(), sale)
 			require.NoError(t, err)
 			s.mariadb.Kill()
-			require.Equal(t, "unavailable", p.post(t, k).of(t, "code"))
+			require.Equal(t, "unavailable", p.post(t, k).field(t, "code"))
 			require.NoError(t, s.mariadb.Restart())
 			requireReady(t, p)
 			require.NoError(t, s.mariadb.Pause())
-			require.Equal(t, "unavailable", p.post(t, k).of(t, "code"))
+			require.Equal(t, "unavailable", p.post(t, k).field(t, "code"))
 			require.NoError(t, s.mariadb.Resume())
 			requireReady(t, p)
 			s.expireLeases(t)
@@ -307,7 +309,7 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 	}
 }
 
-// TestKeysOfDeadLetterRequests: a replay and a discard whose reply is lost are sent again.
+// TestKeysOfDeadLetterRequests loses the replies to a replay and a discard and sends the requests again.
 func TestKeysOfDeadLetterRequests(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
@@ -336,7 +338,7 @@ func TestKeysOfDeadLetterRequests(t *testing.T) {
 	})
 }
 
-// TestKeyMetrics counts what became of keys.
+// TestKeyMetrics checks the counter of new, replayed and mismatched keys.
 func TestKeyMetrics(t *testing.T) {
 	s := embeddedStack(t)
 	ops := freeAddr(t)
