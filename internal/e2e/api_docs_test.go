@@ -47,7 +47,7 @@ func TestDocs(t *testing.T) {
 	v.goTo("/docs")
 	v.try("vouchers", "listVouchers", "", "", http.StatusOK)
 	v.reads(operation("vouchers", "listVouchers")+" .live-responses-table tbody .response-col_description", "Hot pot for two")
-	require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "it fits a phone")
+	require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "the page fits the width of a phone")
 
 	v.do(chromedp.EmulateViewport(1200, 900))
 	v.try("orders", "placeOrder", "", sale, http.StatusUnauthorized)
@@ -83,7 +83,7 @@ func TestDocs(t *testing.T) {
 	for _, path := range []string{"/problems", "/problems/sold_out"} {
 		v.do(chromedp.EmulateViewport(390, 844))
 		v.goTo(path)
-		require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "it fits a phone")
+		require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "the page fits the width of a phone")
 	}
 
 	// The page ignores the URL of another document in its address.

@@ -171,7 +171,8 @@ func (h *httpRun) check(r *httpRequest) {
 		time.Sleep(50 * time.Millisecond)
 		a = h.send(r)
 	}
-	if r.status == "201" && a.status == "202" { // on a busy machine the order may be confirmed after the wait of the request
+	// On a busy machine the order may be confirmed after the wait of the request.
+	if r.status == "201" && a.status == "202" {
 		a = h.confirmed(r, a)
 	}
 	require.Equal(h.t, r.status, a.status, "%s: %s", r.title, a.body)

@@ -89,7 +89,8 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 // server may have executed.
 func TestClusterClient(t *testing.T) {
 	t.Parallel()
-	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000") // the node must keep its slots while it is frozen
+	// A frozen node must keep its slots.
+	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")
 	rdb := app.OpenRedis("", cluster.Client(t).Options().Addrs...).(*redis.ClusterClient)
 	t.Cleanup(func() { _ = rdb.Close() })
 	script := redis.NewScript("return redis.call('INCR', KEYS[1])")

@@ -30,7 +30,8 @@ func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	for _, v := range listVouchers(t, p) {
 		states[v.State]++
 	}
-	require.Equal(t, map[string]int{"on_sale": 2, "upcoming": 1, "ended": 1}, states) // one of the vouchers on sale is not a flash sale
+	// One of the vouchers on sale is not a flash sale.
+	require.Equal(t, map[string]int{"on_sale": 2, "upcoming": 1, "ended": 1}, states)
 
 	token, err := p.Login(t.Context(), "13800000001")
 	require.NoError(t, err)

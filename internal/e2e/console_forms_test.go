@@ -99,11 +99,11 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.before(`{
 		const parse = JSON.parse;
-		window.beats = 0;
+		window.updates = 0;
 		JSON.parse = (text) => {
 			const value = parse(text);
 			if (value?.voucher && value.seconds) {
-				window.beats++;
+				window.updates++;
 				window.old ??= value.voucher;
 				if (window.late) value.voucher = window.old;
 			}
@@ -116,8 +116,8 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	v.fill("change", "title", "after")
 	v.submit("change")
 	v.reads("main", "Saved.")
-	beats := evaluate[int](v.tab, `window.beats`)
-	v.until(`window.beats > %d`, beats+2)
+	updates := evaluate[int](v.tab, `window.updates`)
+	v.until(`window.updates > %d`, updates+2)
 	require.Equal(t, "after", v.text("h1"))
 	require.Equal(t, "after", v.fieldValue("change", "title"))
 	v.run(`window.late = false`)
@@ -144,7 +144,7 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	v.fill("stock", "reason", "lost answer")
 	v.submit("stock")
 	v.reads(dialog, "5, lost answers")
-	v.key("\x1b") // no
+	v.key("\x1b") // cancel
 	v.until(`!document.querySelector("dialog")`)
 	require.Equal(t, first, f.keysSeen())
 

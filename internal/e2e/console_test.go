@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"seckill/internal/app"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
 )
 
 // adminPhones are admins of the console tests, one per test: a second login code would replace the first.
@@ -171,7 +172,8 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 		v.reads(fieldError("make", field), "fill this in")
 	}
 	require.Equal(t, "title", evaluate[string](v.tab, `document.activeElement.name`))
-	begin, end := time.Now().Add(-time.Minute), time.Now().Add(2*time.Hour).Truncate(time.Minute) // datetime fields omit zero seconds
+	// The seconds of the end are zero, which datetime fields omit.
+	begin, end := time.Now().Add(-time.Minute), time.Now().Add(2*time.Hour).Truncate(time.Minute)
 	for field, value := range map[string]string{
 		"title": t.Name(), "sub_title": "made here", "shop_id": "1", "pay_value": "9.905", "actual_value": "x", "stock": "1.5",
 		"limit_per_user": "101", "begin_at": local(end), "end_at": local(begin), "currency": "CNY",
@@ -252,7 +254,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), last.value)
 		v.submit("change")
 		v.reads(dialog, last.question)
-		v.key("\x1b") // no
+		v.key("\x1b") // cancel
 		v.until(`!document.querySelector("dialog")`)
 		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), was)
 	}
@@ -346,7 +348,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="redeem"], [data-do="refund"]').length`), "only possible actions are offered")
 	v.click(`[data-do="cancel"]`)
 	v.reads(dialog, phone)
-	v.key("\x1b") // no
+	v.key("\x1b") // cancel
 	v.until(`!document.querySelector("dialog")`)
 	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("[data-status]").dataset.status`))
 	v.click(`[data-do="cancel"]`)

@@ -96,8 +96,8 @@ func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 	return s, dsn
 }
 
-// TestDoctorExitCodes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a server does not answer or the
-// configuration is invalid.
+// TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a server
+// does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
 	s := embeddedStack(t).with("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret)
 	requireStatus(t, s.diagnose(t, 0), doctor.Warn, "config.demo")
@@ -146,7 +146,7 @@ func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 }
 
 // TestDoctorIsReadOnly runs the doctor without a server, beside a running one, whose embedded Redis it finds, and after
-// its stop. No file in the data directory changes.
+// its stop. Without a running server no file in the data directory changes.
 func TestDoctorIsReadOnly(t *testing.T) {
 	s := embeddedStack(t)
 	dir := s.setting("SECKILL_DATA_DIR")

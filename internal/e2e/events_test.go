@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"seckill/internal/app"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
 )
 
 // follow opens the event stream of an order and returns its statuses. The channel is closed at the end of the stream.
@@ -79,8 +80,8 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 	})
 }
 
-// TestWorkersPublishSettledOrders checks that the workers publish settled orders to all servers, so that streams need not
-// poll.
+// TestWorkersPublishSettledOrders checks that the workers publish each settled order to all servers. Streams depend on
+// these messages.
 func TestWorkersPublishSettledOrders(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")

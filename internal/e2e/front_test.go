@@ -129,8 +129,8 @@ func (f *front) watch(prefix string) {
 	f.watched = prefix
 }
 
-// respondWith sets the answers to the next purchases, one code each, instead of forwarding them. A purchase with the code
-// "lost" is forwarded and not answered; with "half" it is forwarded and a part of an answer is returned.
+// respondWith sets the answers to the next purchases, one code each, instead of forwarding them. With the code "lost" a
+// purchase is forwarded and not answered; with "half" it is forwarded and a part of an answer is returned.
 func (f *front) respondWith(codes ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,12 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"seckill/internal/app"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
 )
 
 // browser sends requests as the pages of hm-dianping do: with a bare token, a timeout of 2 s, and the result taken from
@@ -206,8 +207,8 @@ func TestHmdpPurchase(t *testing.T) {
 	})
 }
 
-// TestHmdpSessionSurvivesFailures uses a session on two servers, after a flush of Redis, a restart and a SIGKILL. A logout
-// then ends it on both servers for good.
+// TestHmdpSessionSurvivesFailures uses a session on two servers, after a flush of Redis, a restart and a SIGKILL. A
+// logout then ends it on both servers for good.
 func TestHmdpSessionSurvivesFailures(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)

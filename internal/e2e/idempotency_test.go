@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKeyHasOneEffect checks that 50 concurrent requests with one key place one order, although the limit allows five. The
-// stored answer survives a restart, and an expired key is a new key.
+// TestKeyHasOneEffect checks that 50 concurrent requests with one key place one order, although the limit allows five.
+// The stored answer survives a restart, and an expired key is a new key.
 func TestKeyHasOneEffect(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -183,7 +183,7 @@ func TestKeyWhenTheReplyIsLost(t *testing.T) {
 		for i, c := range all {
 			_, err := post(t.Context(), d.url, c.send)
 			require.Error(t, err)
-			require.EqualValues(t, i+1, d.lost.Load(), "the server had answered")
+			require.EqualValues(t, i+1, d.lost.Load(), "the server answered")
 			r := p.post(t, c.send)
 			require.Equal(t, "true", r.replay, c.name)
 			c.check(t, r)
@@ -227,9 +227,9 @@ func TestKeyWhenTheServerDies(t *testing.T) {
 	})
 }
 
-// TestKeysSurviveKilledServer kills the server at random moments during purchases. A buyer that repeats the request until
-// it is answered has one order. Redis is outside the server: an embedded one would lose queued orders with the process,
-// which a 202 permits.
+// TestKeysSurviveKilledServer kills the server at random moments during purchases. A buyer that repeats the request
+// until it is answered has one order. Redis is outside the server: an embedded one would lose queued orders with the
+// process, which a 202 permits.
 func TestKeysSurviveKilledServer(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const rounds, buyers = 4, 24
