@@ -237,7 +237,7 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "somebody else's")
 		require.NoError(t, rdb.Del(t.Context(), prefix+"meta", prefix+"stock").Err())
 
-		// The newest migration is removed from the list of applied ones.
+		// A migration is removed from the list of applied ones.
 		s.exec(t, "DELETE FROM goose_db_version WHERE version_id = 15")
 		found = s.diagnose(t, 1)
 		requireStatus(t, found, doctor.Warn, "sales.schema", "database.schema")
