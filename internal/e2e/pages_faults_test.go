@@ -77,16 +77,16 @@ func (b *tab) becomes(sale, is string) {
 
 // notStartedYet: a refusal is kept under its key, so a try that may fare better has another one.
 func notStartedYet(t *testing.T, p *shop, visit func(string) *visitor) {
-	f := p.before(t)
+	f := p.startFront(t)
 	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := visit(f.URL)
 	v.logsIn()
 	v.run(`await (await load("shop/buy.js")).press(%q)`, sale)
 	keys := map[string]bool{}
-	for _, key := range f.seen() {
+	for _, key := range f.keysSeen() {
 		keys[key] = true
 	}
-	require.Len(t, f.seen(), 6)
+	require.Len(t, f.keysSeen(), 6)
 	require.Len(t, keys, 6)
 }
 
@@ -175,7 +175,7 @@ func pressedAtOnce(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
 	v.logsIn()
-	two := v.another()
+	two := v.newTab()
 	two.before(between)
 	two.before(`window.answer = (a, o, real) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(real)`)
 	two.goTo("/")
@@ -266,20 +266,20 @@ func pressForgotten(t *testing.T, p *shop, visit func(string) *visitor) {
 
 // reloaded: a press after a reload means the purchase whose outcome is open.
 func reloaded(t *testing.T, p *shop, visit func(string) *visitor) {
-	f := p.before(t)
+	f := p.startFront(t)
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(f.URL)
 	v.logsIn()
-	f.say(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
+	f.respondWith(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
 	v.click(buyOf(sale))
 	v.becomes(sale, "waiting")
 	v.do(chromedp.Reload())
-	first := f.seen()
-	f.say()
+	first := f.keysSeen()
+	f.respondWith()
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	require.Equal(t, first[0], f.seen()[0])
+	require.Equal(t, first[0], f.keysSeen()[0])
 	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "its outcome is known")
 }
 
@@ -340,7 +340,7 @@ func orderUnread(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.goTo("/")
 	v.buy(sale, newPhone())
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
-	two := v.another()
+	two := v.newTab()
 	two.before(between)
 	two.before(`window.answer = (a) => a.startsWith("GET") && (a.includes("/orders?") ? new Promise(() => {}) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
 	two.goTo(path)
