@@ -420,7 +420,7 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 
 // reconcileInBrowser: damage is named, and repaired where it can be.
 func reconcileInBrowser(t *testing.T, c *consoleTest) {
-	s := patient(embeddedStack(t).withAdmins()).in("queue")
+	s := withoutBackgroundRepair(embeddedStack(t).withAdmins()).in("queue")
 	p := s.serve(t, "").shop(t)
 	l := &liveSale{stack: s, p: p.process, sale: p.publish(t, offer{Stock: 5}), rdb: s.client(t)}
 	l.order(t, s.tokens(t, 1)[0])
