@@ -30,7 +30,7 @@ type liveSale struct {
 
 	mu          sync.Mutex // held while the shoppers must pause
 	stop        func()     // ends the shoppers
-	unconfirmed sync.Map   // ids of orders whose cancellation got no answer: it may be committed without a release at the gate
+	unconfirmed sync.Map   // ids of orders whose cancellation got no answer
 }
 
 // startLiveSale starts a server and a live sale.

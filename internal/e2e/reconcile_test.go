@@ -41,11 +41,11 @@ type damage struct {
 // unusedOrderID is an order id of some hours ago that was never issued.
 const unusedOrderID = "3368803458027454465"
 
-func orderNames(orders ...rush.Order) (words []string) {
+func orderNames(orders ...rush.Order) (names []string) {
 	for _, o := range orders {
-		words = append(words, "order "+o.ID+" of user "+o.UserID)
+		names = append(names, "order "+o.ID+" of user "+o.UserID)
 	}
-	return words
+	return names
 }
 
 // damages covers wrong counters, wrong buyers and missing keys.

@@ -96,7 +96,7 @@ func (b branch) Refund(_ context.Context, p service.Payment) error {
 	}
 	a := b.find(p.Ref)
 	if a == nil || a.provider != b.name || !a.taken {
-		return errors.New("the bank has no such money")
+		return errors.New("the bank received no such payment")
 	}
 	a.returned = true // idempotent
 	if fault == bankLosesReply {

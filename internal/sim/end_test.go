@@ -162,7 +162,7 @@ func (l *life) settleAll() {
 func (l *life) sellOut(id int64) {
 	const stranger = 1000
 	l.mustPerform(l.addStock(l.servers[0], id, 1))
-	l.buyAs(stranger, id) // the lane uses the sale, so the audit includes its gate
+	l.buyAs(stranger, id) // the lane uses the sale, so reconciliation includes its gate
 	l.drain()
 	if l.lane == "queue" {
 		l.reconcile(l.servers[0])
@@ -189,7 +189,7 @@ func (l *life) buyAs(user, id int64) string {
 	return b.answer
 }
 
-// checkExact requires that, after an audit, the gate has the same counters and checksum as the database.
+// checkExact requires that, after reconciliation, the gate has the same counters and checksum as the database.
 func (l *life) checkExact(id int64) {
 	sale, err := l.real.SaleLevel(l.ctx, id)
 	require.NoError(l, err)

@@ -95,7 +95,7 @@ func (r *recorder) FailNow() {
 
 // firstWords returns the message of a failure without its trace.
 func firstWords(failure string) string {
-	failure, _, _ = strings.Cut(failure, "\nThe story")
+	failure, _, _ = strings.Cut(failure, "\nHistory:")
 	_, failure, _ = strings.Cut(failure, "Error:")
 	return strings.Join(strings.Fields(failure[:min(len(failure), 600)]), " ")
 }

@@ -67,7 +67,7 @@ type summary struct {
 func (l *life) Errorf(format string, args ...any) {
 	l.t.Errorf(format, args...)
 	if l.summary.failure == "" {
-		l.summary.failure = fmt.Sprintf(format, args...) + "\nThe story so far:\n" + strings.Join(l.history, "\n")
+		l.summary.failure = fmt.Sprintf(format, args...) + "\nHistory:\n" + strings.Join(l.history, "\n")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestLife(t *testing.T) {
 			eachStack(t, func(t *testing.T, s stack) {
 				t.Logf("-rapid.seed=%s", flag.Lookup("rapid.seed").Value)
 				d := &summary{counts: map[string]int{}}
-				t.Cleanup(func() { t.Logf("what happened: %s\n%s", counted(d.counts), d.failure) })
+				t.Cleanup(func() { t.Logf("events: %s\n%s", counted(d.counts), d.failure) })
 				inBubble(t, func(t *testing.T) {
 					rapid.Check(noDeadline{t}, func(rt *rapid.T) { runOnce(rt, s, lane, plantedFault{}, d) })
 				})

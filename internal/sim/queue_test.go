@@ -258,8 +258,8 @@ func (l *life) settleLate(t *rapid.T) {
 	require.NoError(l, l.gate.Settle(l.ctx, late))
 }
 
-// reconcile runs the background audit long enough to see a difference twice. Its clock is one day ahead, so no order is
-// too young.
+// reconcile runs the background reconciliation long enough to see a difference twice. Its clock is one day ahead, so no
+// order is too young.
 func (l *life) reconcile(at *server) {
 	ctx, cancel := context.WithTimeout(l.ctx, 11*time.Second)
 	defer cancel()
@@ -269,7 +269,7 @@ func (l *life) reconcile(at *server) {
 	}).Run(ctx)
 }
 
-// rebuilds reads from the log of an audit which gates were rebuilt.
+// rebuilds reads from the log of a reconciliation which gates were rebuilt.
 type rebuilds struct {
 	slog.Handler
 	life *life

@@ -98,7 +98,8 @@ func (l *life) performWithFaults(t *rapid.T, transactions int64, d action) bool 
 func orderStep(l *life, likely service.OrderStatus, of func(*rapid.T, *server, target) action) func(*rapid.T) {
 	return func(t *rapid.T) {
 		at, order := l.anyServer(t), l.anyTarget(t, likely)
-		if l.performWithFaults(t, 1, of(t, at, order)) && rapid.Bool().Draw(t, "again") { // a buyer without a reply repeats the request
+		// A buyer without a reply repeats the request.
+		if l.performWithFaults(t, 1, of(t, at, order)) && rapid.Bool().Draw(t, "again") {
 			l.check()
 			l.perform(of(t, l.anyServer(t), order))
 		}

@@ -28,7 +28,7 @@ type world struct {
 	lane    string
 	planted plantedFault
 	real    *repo.Store
-	db      *sql.DB // the write pool of real, for reads of the model and changes of timestamps
+	db      *sql.DB // the write pool of real, to read tables and change timestamps
 	store   lifeStore
 	rdb     *redis.Client
 	gate    *admission.Gate
