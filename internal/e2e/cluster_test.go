@@ -78,7 +78,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 		}
 		r := wait()
 		if s.lane == "queue" {
-			pressAgain(t, s, c, r)
+			retryUnserved(t, s, c, r)
 		}
 		requireSoldOut(t, s, c, r)
 		judge(t, s, c, r)

@@ -424,7 +424,7 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 
 // reconcileInBrowser checks that the page lists differences and repairs those of the gate.
 func reconcileInBrowser(t *testing.T, c *consoleTest) {
-	s := patient(embeddedStack(t).withAdmins()).in("queue")
+	s := withoutBackgroundRepair(embeddedStack(t).withAdmins()).in("queue")
 	p := s.serve(t, "").shop(t)
 	l := &liveSale{stack: s, p: p.process, sale: p.publish(t, offer{Stock: 5}), rdb: s.client(t)}
 	l.order(t, s.tokens(t, 1)[0])

@@ -102,7 +102,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		if s.mariadb != nil {
 			s.mariadb.Kill()
 			if s.lane == "queue" {
-				requireNotReady(t, p) // the queue still admits buyers
+				requireNotReady(t, p) // buyers are still admitted: TestQueueAdmitsWithoutDatabase
 			} else {
 				requireUnavailable(t, p, outsider, c.VoucherID)
 			}
