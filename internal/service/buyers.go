@@ -26,7 +26,7 @@ const (
 	maxNewBuyers = 10_000
 	// maxLookups bounds the concurrent lookups of buyers' earlier orders, by key or by user.
 	maxLookups = 16
-	// staleLookupsPerSecond bounds the lookups per second for users who are not on an outdated list.
+	// staleLookupsPerSecond bounds the lookups per second for users missing from an outdated list.
 	staleLookupsPerSecond = 100
 )
 

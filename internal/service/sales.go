@@ -59,7 +59,7 @@ type Sales struct {
 	load         otter.Loader[int64, *sale]
 	reads        *batch.Batcher[int64, saleRead]
 	catalog      catalogSnapshot
-	staleLookups *rate.Limiter // lookups of users who are not on an outdated buyerList
+	staleLookups *rate.Limiter // lookups of users missing from an outdated buyerList
 }
 
 // saleRead is the result of reading one voucher from the database.
