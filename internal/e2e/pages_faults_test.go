@@ -26,6 +26,8 @@ const interceptFetch = `{
 		return window.answer?.(what, o, () => real(url, o)) || real(url, o);
 	};
 	window.setTimeout = (f, ms, ...rest) => { delays.push(ms); return later(f, ms, ...rest); };
+	// never is a response that does not arrive. Like a real one, it ends when the page gives up waiting.
+	window.never = (o) => new Promise((_, fail) => o.signal?.addEventListener("abort", () => fail(o.signal.reason)));
 	window.problem = (status, code, headers = {}) => Promise.resolve(new Response(JSON.stringify({ code, status, title: "No" }), { status, headers }));
 	window.load = (path) => import(document.querySelector("script[type=module]").src.replace("shop/main.js", path));
 	window.state = async (sale) => (await load("shop/buy.js")).purchase(sale);
@@ -98,10 +100,10 @@ func endedMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
 	v.loginNewUser()
 	// The next reads never end, so the page keeps its old stock.
-	v.run(`window.answer = (a) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && new Promise(() => {})`)
+	v.run(`window.answer = (a, o) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && never(o)`)
 	v.click(buyOf(sale))
 	v.reads(card(sale)+" .note", "The sale has ended.")
-	v.run(`window.answer = (a) => a.startsWith("POST") ? problem(409, "sold_out") : a.includes("/vouchers?") && new Promise(() => {})`)
+	v.run(`window.answer = (a, o) => a.startsWith("POST") ? problem(409, "sold_out") : a.includes("/vouchers?") && never(o)`)
 	v.click(buyOf(sale))
 	v.reads(card(sale)+" .note", "Sold out.")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
@@ -328,7 +330,7 @@ func streamsForPendingChanges(t *testing.T, p *shop, visit func(string) *visitor
 	v := visit(p.url)
 	v.loginNewUser()
 	v.run(`const mine = await load("shop/mine.js"), user_id = await me();
-		window.answer = (a) => a.endsWith("/events") && new Promise(() => {});
+		window.answer = (a, o) => a.endsWith("/events") && never(o);
 		mine.put({ id: "61", voucher_id: "1", user_id, status: "paid" });
 		mine.put({ id: "62", voucher_id: "1", user_id, status: "refunding" })`)
 	v.until(`count("/orders/62/events") > 0`)
@@ -346,7 +348,7 @@ func orderUnreadable(t *testing.T, p *shop, visit func(string) *visitor) {
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
 	two := v.newTab()
 	two.before(interceptFetch)
-	two.before(`window.answer = (a) => a.startsWith("GET") && (a.includes("/orders?") ? new Promise(() => {}) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
+	two.before(`window.answer = (a, o) => a.startsWith("GET") && (a.includes("/orders?") ? never(o) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
 	two.goTo(path)
 	two.reads(".banner", "Something went wrong on our side.")
 	two.run(`window.well = true`)
