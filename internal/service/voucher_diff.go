@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// differences says what an admin changed of a voucher, one field after the other, for the audit log.
+// differences lists the fields that an admin changed, with old and new values, for the audit log.
 func differences(before, after *Voucher) string {
 	var all []string
 	note := func(field string, was, is any) {
