@@ -1,9 +1,9 @@
 // Package auth logs users in with a code sent to their phone.
 //
-// A login creates a session in the database. There are two kinds of clients. Most get a short-lived access token, which is
-// verified without the database, and a refresh token, which is exchanged for new ones. Clients that cannot exchange tokens
-// get one token of an idle-timeout session, which ends 30 minutes after its last use. Ended sessions are distributed to all
-// instances by polling (Revocations).
+// A login creates a session in the database. Most clients get a short-lived access token, which is verified without the
+// database, and a refresh token, which is exchanged for new tokens. Clients that cannot exchange tokens get a single
+// token of an idle-timeout session, which ends 30 minutes after its last use. Every instance polls the list of ended
+// sessions (Revocations).
 package auth
 
 import (
@@ -65,7 +65,7 @@ type Rotation struct {
 	Patience time.Duration
 }
 
-// Store stores users, login codes and sessions. Each method is one transaction. Its errors are those of package service.
+// Store stores users, login codes and sessions. A method is one transaction. Errors are those of package service.
 type Store interface {
 	// ChangeLoginCode locks and reads the phone's login code, calls change, and stores the changed code. An error of
 	// change is returned, and nothing is stored.
@@ -144,7 +144,7 @@ func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
 	return code, nil
 }
 
-// endCooldown invalidates a code that could not be sent and ends its cooldown, so that the next request may follow at once.
+// endCooldown invalidates a code that could not be sent and ends its cooldown, so that a retry may follow at once.
 func (a *Service) endCooldown(ctx context.Context, phone string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -234,22 +234,22 @@ func (a *Service) role(u service.User) service.Role {
 	return u.Role
 }
 
-// BrowserPatience is the time during which a browser may repeat the refresh token that it has just exchanged. A page that is
-// reloaded twice sends its cookie before the first answer can replace it, and two tabs may refresh at once. It is far longer
-// than the 10 s after which a page gives up on an answer, because the page then retries with pauses and must not lose its
-// session.
+// BrowserPatience is the time during which a browser may repeat the refresh token that it has just exchanged. A page
+// that is reloaded twice sends its cookie before the first answer can replace it, and two tabs may refresh at once. It
+// is far longer than the 10 s after which a page gives up on an answer, because the page then retries with pauses and
+// must not lose its session.
 const BrowserPatience = 2 * time.Minute
 
-// RefreshedSession returns the session id of a refresh token, even of one that was exchanged before. It verifies only the
-// signature. Error: ErrUnauthenticated.
+// RefreshedSession returns the session id of a refresh token, even of one that was exchanged before. It verifies only
+// the signature. Error: ErrUnauthenticated.
 func (a *Service) RefreshedSession(token string) (string, error) {
 	id, _, err := a.cfg.Tokens.parseRefresh(token)
 	return id, err
 }
 
 // Refresh exchanges a refresh token for new tokens. Repeating the exchange within grace returns the same refresh token
-// again, so a stolen copy is detected at the next exchange. A later repetition indicates theft: it revokes the session and
-// its access tokens (RFC 9700, 4.14.2).
+// again, so a stolen copy is detected at the next exchange. A later repetition indicates theft: it revokes the session
+// and its access tokens (RFC 9700, 4.14.2).
 // Errors: ErrUnauthenticated, ErrUnavailable.
 func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration) (Login, error) {
 	id, generation, err := a.cfg.Tokens.parseRefresh(token)

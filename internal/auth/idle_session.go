@@ -56,8 +56,8 @@ func newIdleSessionCache() *otter.Cache[string, *idleSession] {
 	return otter.Must(&otter.Options[string, *idleSession]{MaximumSize: maxIdleSessions})
 }
 
-// LoginSliding is Login for clients that use one token and never exchange it. Its session ends SlidingTTL after its last
-// use. The token is valid for AuthenticateSliding only. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
+// LoginSliding is Login for clients that use one token and never exchange it. Its session ends SlidingTTL after its
+// last use. The token is valid for AuthenticateSliding only. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
 func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token string, err error) {
 	u, s, err := a.openSession(ctx, phone, code, SlidingTTL+extendEvery)
 	if err != nil {
@@ -68,9 +68,9 @@ func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token s
 	return token, nil
 }
 
-// AuthenticateSliding verifies the token of an idle-timeout session, counts the use, and returns the identity. It calls the
-// store at most once a minute per cached session. While the store is unavailable, a cached session stays valid until its
-// idle timeout. Errors: ErrUnauthenticated, ErrUnavailable.
+// AuthenticateSliding verifies the token of an idle-timeout session, counts the use, and returns the identity. It calls
+// the store at most once a minute per cached session. While the store is unavailable, a cached session stays valid
+// until its idle timeout. Errors: ErrUnauthenticated, ErrUnavailable.
 func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identity, error) {
 	now := service.Moment(a.cfg.Now())
 	s, cached := a.idleSessions.GetIfPresent(token)
@@ -115,8 +115,8 @@ func (a *Service) loadIdleSession(ctx context.Context, token string, now time.Ti
 	return s.identity, nil
 }
 
-// revalidate authenticates a session whose idle timeout has passed in this process. The session is still valid if another
-// process has extended it; the stored end is then later than the uses in this process explain.
+// revalidate authenticates a session whose idle timeout has passed in this process. The session is still valid if
+// another process has extended it; the stored end is then later than the uses in this process explain.
 func (a *Service) revalidate(ctx context.Context, token string, s *idleSession, now time.Time) (Identity, error) {
 	s, err := a.extend(ctx, s.identity.SessionID, now, now.Add(extendEvery), loadTimeout)
 	if err != nil {
@@ -126,8 +126,8 @@ func (a *Service) revalidate(ctx context.Context, token string, s *idleSession, 
 	return s.identity, nil
 }
 
-// extend extends a session that lasts beyond after in the store. Other requests may share the call, so the cancellation of
-// ctx does not end it.
+// extend extends a session that lasts beyond after in the store. Other requests may share the call, so the cancellation
+// of ctx does not end it.
 func (a *Service) extend(ctx context.Context, id string, now, after time.Time, timeout time.Duration) (*idleSession, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 const (
 	revocationPoll  = 500 * time.Millisecond
 	revocationPurge = time.Minute
-	// revocationOverlap is the period that each poll reads again. Sequence numbers are assigned before their transactions
-	// commit, so a smaller one can appear after a larger one. No transaction lasts this long.
+	// revocationOverlap is the period that each poll reads again. Sequence numbers are assigned before their
+	// transactions commit, so a smaller one can appear after a larger one. No transaction lasts this long.
 	revocationOverlap = 10 * time.Second
 )
 
@@ -31,14 +31,14 @@ func (r Revocation) equal(other Revocation) bool {
 type RevocationStore interface {
 	// RevocationsAfter returns the revocations with larger sequence numbers that apply at now, in ascending order.
 	RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]Revocation, error)
-	// PurgeSessions deletes a batch of the revocations and sessions that have expired, and returns their number. 0 means
-	// that none is left.
+	// PurgeSessions deletes a batch of the revocations and sessions that have expired, and returns their number. 0
+	// means that none is left.
 	PurgeSessions(ctx context.Context, now time.Time) (int, error)
 }
 
 // Revocations is this process's copy of the list of ended sessions. Checking a session is a map lookup; the database is
-// polled twice a second, whatever the load. While the database is unavailable the copy stays unchanged, but no session can
-// be ended then either. Revocations is safe for concurrent use, except that Load must not run concurrently.
+// polled twice a second, whatever the load. While the database is unavailable the copy stays unchanged, but no session
+// can be ended then either. Revocations is safe for concurrent use, except that Load must not run concurrently.
 type Revocations struct {
 	store RevocationStore
 	now   func() time.Time
@@ -73,9 +73,9 @@ func (r *Revocations) Add(sessionID string, keepUntil time.Time) {
 	r.ended[sessionID] = keepUntil
 }
 
-// Load reads the rows that were added since the last call, with an overlap of revocationOverlap. It reads the whole list if
-// the row where it begins has changed or is missing: the row was purged, or a replica without the last rows became the
-// primary and assigns their numbers again.
+// Load reads the rows that were added since the last call, with an overlap of revocationOverlap. It reads the whole
+// list if the row where it begins has changed or is missing: the row was purged, or a replica without the last rows
+// became the primary and assigns their numbers again.
 func (r *Revocations) Load(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx)
 	defer cancel()
@@ -137,8 +137,8 @@ func withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 2*time.Second)
 }
 
-// purge deletes sessions whose last token has expired, from the copy and from the database. It deletes small batches, so
-// that requests do not wait for its locks.
+// purge deletes sessions whose last token has expired, from the copy and from the database. It deletes small batches,
+// so that requests do not wait for its locks.
 func (r *Revocations) purge(ctx context.Context) error {
 	now := r.now()
 	r.mu.Lock()

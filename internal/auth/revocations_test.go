@@ -29,7 +29,7 @@ func (r *revocationRows) RevocationsAfter(_ context.Context, seq int64, _ time.T
 }
 func (r *revocationRows) PurgeSessions(context.Context, time.Time) (int, error) { return 0, nil }
 
-// A sequence number is assigned before its transaction commits, so a smaller number can appear after a larger one was read.
+// A sequence number is assigned before its transaction commits, so a smaller one can appear after a larger one.
 func TestPollFindsLateCommits(t *testing.T) {
 	clock := testNow
 	rows := &revocationRows{rows: []Revocation{{Seq: 2, SessionID: "b", KeepUntil: testNow.Add(time.Hour)}}}

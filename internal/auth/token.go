@@ -21,7 +21,7 @@ import (
 const (
 	// AccessTTL is the lifetime of an access token. It is short, so that an ended session leaves no long-lived token.
 	AccessTTL = 15 * time.Minute
-	// SeedTTL is the lifetime of the tokens that `seckill seed` writes for load tests, the longest of all access tokens.
+	// SeedTTL is the lifetime of the access tokens that `seckill seed` writes for load tests. No token lives longer.
 	SeedTTL = 24 * time.Hour
 	// MinSecret is the minimum length of the signing secret in bytes: the output size of SHA-256 (RFC 7518, 3.2).
 	MinSecret = 32
@@ -36,8 +36,8 @@ type Identity struct {
 	Role      service.Role
 }
 
-// Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the tokens of idle-timeout sessions. It is safe
-// for concurrent use.
+// Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the tokens of idle-timeout sessions. It is
+// safe for concurrent use.
 type Tokens struct {
 	accessKey  []byte
 	refreshKey []byte
@@ -51,7 +51,7 @@ type Tokens struct {
 // maxVerified bounds the cache of verified access tokens, at about 500 bytes each.
 const maxVerified = 100_000
 
-// verified is the content of a valid token. It is immutable. Its key in the cache is the whole token with the signature.
+// verified is the content of a valid token and immutable. Its key in the cache is the whole token with the signature.
 type verified struct {
 	identity Identity
 	expires  time.Time
@@ -95,8 +95,8 @@ func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	}).SignedString(t.accessKey)
 }
 
-// Verify checks the signature, the expiry, the issuer and the audience of an access token, but not whether its session has
-// ended. Only valid tokens are cached, so forged tokens use no memory. Errors: ErrTokenExpired, ErrUnauthenticated.
+// Verify checks the signature, the expiry, the issuer and the audience of an access token, but not whether its session
+// has ended. Only valid tokens are cached, so forged tokens use no memory. Errors: ErrTokenExpired, ErrUnauthenticated.
 func (t *Tokens) Verify(token string) (Identity, error) {
 	v, ok := t.verified.GetIfPresent(token)
 	if !ok {
@@ -169,8 +169,8 @@ func (t *Tokens) parseIdleToken(token string) (sessionID string, err error) {
 	return strings.Clone(sessionID), nil // a substring would keep the whole request in memory
 }
 
-// codeHash returns the hash of a login code for the database. It is keyed, because six digits could be found from an unkeyed
-// hash in a stolen table.
+// codeHash returns the hash of a login code for the database. It is keyed, because six digits could be found from an
+// unkeyed hash in a stolen table.
 func (t *Tokens) codeHash(phone, code string) []byte { return mac(t.codeKey, phone+"/"+code) }
 
 func mac(key []byte, text string) []byte {

@@ -107,7 +107,8 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	}
 	_, err = tokens.Verify(good)
 	require.ErrorIs(t, err, service.ErrUnauthenticated)
-	for _, bad := range []string{good, tokens.idleToken("s.1")} { // the second differs from a refresh token only by its key
+	// The second token differs from a refresh token only by its key.
+	for _, bad := range []string{good, tokens.idleToken("s.1")} {
 		_, _, err = tokens.parseRefresh(bad)
 		require.ErrorIs(t, err, service.ErrUnauthenticated)
 	}

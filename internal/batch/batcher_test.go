@@ -29,7 +29,7 @@ func newTestBatcher(maxKeys int, run func(batch []int)) *Batcher[int, answer] {
 	}})
 }
 
-// submit calls the Batcher once per item, in this order, each from a goroutine of its own. The results arrive on the channel.
+// submit calls the Batcher once per item, in this order, each from its own goroutine. The channel receives the results.
 func submit(b *Batcher[int, answer], key int64, items ...int) <-chan answer {
 	answers := make(chan answer, len(items))
 	for _, item := range items {
@@ -152,8 +152,8 @@ func TestKeysRunSideBySide(t *testing.T) {
 	})
 }
 
-// Every key has batches of its own until maxRunning batches run. Then waiting keys share a batch, except keys of which a
-// batch runs already.
+// Every key has batches of its own until maxRunning batches run. Then waiting keys share a batch, except keys of which
+// a batch runs already.
 func TestKeysShareABatchWhenAllRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const maxKeys = 3

@@ -22,8 +22,8 @@ type Actor struct {
 	ID   int64
 }
 
-// AuditEntry records one action on a voucher or an order. It is written in the transaction of the action, so it exists if
-// and only if the action happened. Placing an order has no entry, because the order itself records it.
+// AuditEntry records one action on a voucher or an order. It is written in the transaction of the action, so it exists
+// if and only if the action happened. Placing an order has no entry, because the order itself records it.
 type AuditEntry struct {
 	ID        int64
 	At        time.Time
@@ -51,7 +51,7 @@ type AuditFilter struct {
 	Page      Page
 }
 
-// AuditStore keeps the audit log.
+// AuditStore reads the audit log. Error: ErrUnavailable.
 type AuditStore interface {
 	// AuditLog returns the matching entries, newest first.
 	AuditLog(ctx context.Context, f AuditFilter) ([]AuditEntry, error)

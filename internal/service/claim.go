@@ -29,15 +29,15 @@ type Answer struct {
 //
 // # Exactly one effect
 //
-// A run can end without an answer because its process died or because a COMMIT was not answered. The next request with the
-// key takes over and runs again with Again set, possibly before the first COMMIT takes effect. Every operation behind a
-// POST must therefore have its effect only once:
+// A run can end without an answer because its process died or because a COMMIT was not answered. The next request with
+// the key takes over and runs again with Again set, possibly before the first COMMIT takes effect. Every operation
+// behind a POST must therefore have its effect only once:
 //
 //   - An effect in one database transaction (create a voucher, change stock, cancel, pay or redeem an order): the repo
-//     method passes its ctx to Store.writeOnce instead of Store.write, and returns the id of the changed resource. If an
-//     earlier run had the effect, nothing changes and the error is a *DoneBeforeError. The service method then reads the
-//     resource and returns it as if it had just changed it (DoneBefore; see Vouchers.Create, Orders.Cancel). Steps after
-//     the transaction run again, so they must be idempotent. A request calls writeOnce at most once; its later
+//     method passes its ctx to Store.writeOnce instead of Store.write, and returns the id of the changed resource. If
+//     an earlier run had the effect, nothing changes and the error is a *DoneBeforeError. The service method then reads
+//     the resource and returns it as if it had just changed it (DoneBefore; see Vouchers.Create, Orders.Cancel). Steps
+//     after the transaction run again, so they must be idempotent. A request calls writeOnce at most once; its later
 //     transactions use write.
 //   - Placing an order uses no Claim. Its key is stored with the order (RequestKey, Orders.PlaceOnce).
 //   - An effect outside the database: call Note before it, and detect it when Again is set (see DeadLetters).

@@ -23,8 +23,8 @@ type CloserStore interface {
 	CloseExpired(ctx context.Context, limit int) ([]Order, error)
 }
 
-// Closer closes orders that were not paid in time, so that their units can be bought again. Several instances may run and
-// share the work.
+// Closer closes orders that were not paid in time, so that their units can be bought again. Several instances may run
+// and share the work.
 type Closer struct {
 	Store   CloserStore
 	Returns Returns

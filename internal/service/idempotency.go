@@ -13,8 +13,8 @@ import (
 const (
 	// KeyLife is the lifetime of a key from its first use.
 	KeyLife = 24 * time.Hour
-	// KeyLifeOfError is the lifetime of a key whose answer is an error. It is long enough for retries, and short because
-	// a client can produce any number of errors for free.
+	// KeyLifeOfError is the lifetime of a key whose answer is an error. It is long enough for retries, and short
+	// because a client can produce any number of errors for free.
 	KeyLifeOfError = 10 * time.Minute
 	// MaxKeys bounds the stored keys of a user. Keys that are stored with orders do not count.
 	MaxKeys = 1000
@@ -38,15 +38,16 @@ const (
 type IdempotencyConfig struct {
 	Store KeyStore
 	// Observe receives the outcome of each keyed request: "new", "takeover", "replayed", "mismatch", "in_progress",
-	// "unavailable" or "lost" (the run outlived its lease). It may be nil, must be safe for concurrent use, and must not
-	// block.
+	// "unavailable" or "lost" (the run outlived its lease). It may be nil, must be safe for concurrent use, and must
+	// not block.
 	Observe func(outcome string)
 	// Failed receives the error of a failed purge. It may be nil.
 	Failed func(error)
 }
 
-// Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run concurrently
-// or on different instances. The database decides. Idempotency is safe for concurrent use.
+// Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run
+// concurrently or on different instances. The database decides which run has the key. Idempotency is safe for
+// concurrent use.
 type Idempotency struct {
 	cfg     IdempotencyConfig
 	claims  *batch.Batcher[*Claim, KeyState]
@@ -58,8 +59,8 @@ type Idempotency struct {
 
 // keyedRun is a running request. In-flight duplicates share its answer.
 //
-// golang.org/x/sync/singleflight does not fit. DoChan would run the request in another goroutine, where a panic ends the
-// process instead of reaching the recovery of the HTTP server, and Do gives a duplicate no way to stop waiting.
+// golang.org/x/sync/singleflight does not fit. DoChan would run the request in another goroutine, where a panic ends
+// the process instead of reaching the recovery of the HTTP server, and Do gives a duplicate no way to stop waiting.
 type keyedRun struct {
 	done   chan struct{} // closed after answer and err are set
 	answer Answer
@@ -83,13 +84,13 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 // errRunPanicked is the result of the in-flight duplicates of a run that panicked.
 var errRunPanicked = errors.New("the run of this request panicked")
 
-// Once returns the answer of a request. It calls run, unless the request already has an answer (replayed). The context of
-// run carries the claim, has a deadline, and stays valid if the caller disconnects. Once returns an answer only after
-// storing it, except transient ones. If that fails, the error is ErrUnavailable, or ErrOrderInProgress for a run that
-// outlived its lease, and a retry leads to the answer.
+// Once returns the answer of a request. It calls run, unless the request already has an answer (replayed). The context
+// of run carries the claim, has a deadline, and stays valid if the caller disconnects. Once returns an answer only
+// after storing it, except transient ones. If storing fails, the error is ErrUnavailable, or ErrOrderInProgress for a
+// run that outlived its lease, and a retry leads to the answer.
 //
-// Errors: ErrIdempotencyMismatch, ErrOrderInProgress (an earlier run did not end in time), *RateLimitedError (the user has
-// MaxKeys keys), ErrOverloaded, ErrUnavailable.
+// Errors: ErrIdempotencyMismatch, ErrOrderInProgress (an earlier run did not end in time), *RateLimitedError (the user
+// has MaxKeys keys), ErrOverloaded, ErrUnavailable.
 func (i *Idempotency) Once(
 	ctx context.Context, r KeyedRequest, run func(context.Context) Answer,
 ) (a Answer, replayed bool, err error) {
@@ -131,7 +132,7 @@ func (i *Idempotency) claimAndRun(
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		// The claim may still be stored. Release it, so that a retry need not wait for the end of the lease.
-		_ = i.store(ctx, c, Answer{Transient: true})
+		_ = i.saveAnswer(ctx, c, Answer{Transient: true})
 		return Answer{}, false, err
 	case err != nil:
 		return Answer{}, false, err
@@ -141,8 +142,8 @@ func (i *Idempotency) claimAndRun(
 	}
 	a.Transient = true // releases the key if run panics
 	defer func() {
-		if storeErr := i.store(ctx, c, a); storeErr != nil && !a.Transient {
-			a, err = Answer{}, storeErr
+		if saveErr := i.saveAnswer(ctx, c, a); saveErr != nil && !a.Transient {
+			a, err = Answer{}, saveErr
 		}
 	}()
 	a = run(WithClaim(work, c))
@@ -193,8 +194,8 @@ func (i *Idempotency) observe(err error) {
 	}
 }
 
-// store stores the answer, or releases the key if the answer is transient.
-func (i *Idempotency) store(ctx context.Context, c *Claim, a Answer) error {
+// saveAnswer stores the answer, or releases the key if the answer is transient.
+func (i *Idempotency) saveAnswer(ctx context.Context, c *Claim, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := i.answers.DoContext(ctx, 0, KeptAnswer{Claim: c, Answer: a})
@@ -204,8 +205,8 @@ func (i *Idempotency) store(ctx context.Context, c *Claim, a Answer) error {
 	return err
 }
 
-// Run purges keys whose lifetime is over, once a minute until ctx ends. It deletes small batches, so that requests do not
-// wait for its locks. Several instances may run it.
+// Run purges keys whose lifetime is over, once a minute until ctx ends. It deletes small batches, so that requests do
+// not wait for its locks. Several instances may run it.
 func (i *Idempotency) Run(ctx context.Context) {
 	tick := time.NewTicker(purgeEvery)
 	defer tick.Stop()

@@ -32,8 +32,8 @@ type memKey struct {
 
 func newMemKeys() *memKeys { return &memKeys{rows: map[string]*memKey{}} }
 
-// fault returns the injected error. It must not be called with the mutex held: in a synctest bubble, time does not advance
-// while a goroutine waits for a mutex.
+// fault returns the injected error. It must not be called with the mutex held: in a synctest bubble, time does not
+// advance while a goroutine waits for a mutex.
 func (m *memKeys) fault(ctx context.Context) error {
 	m.mu.Lock()
 	frozen, err := m.frozen, m.err
@@ -177,7 +177,7 @@ func TestOnceReplaysStoredAnswers(t *testing.T) {
 	})
 }
 
-// In-flight duplicates get the answer of the run: in its process without a store call, in another one once it is stored.
+// In-flight duplicates get the answer of the run: in its process without a store call, elsewhere once it is stored.
 func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}
@@ -213,8 +213,8 @@ func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 	})
 }
 
-// Until the lease of a stuck process ends, other runs fail. Then the next one takes over and gets the recorded resource. If
-// the first run continues after that, it returns no answer.
+// Until the lease of a stuck process ends, other runs fail. Then the next one takes over and gets the recorded
+// resource. If the first run continues after that, it returns no answer.
 func TestTakeoverAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}

@@ -33,8 +33,8 @@ const (
 	ruleUndersold
 )
 
-// Check returns the broken invariants: I1 no oversell, I2 one order per user, I3 conservation, I5 no undersell (every unit
-// without an active order can be bought).
+// Check returns the broken invariants: I1 no oversell, I2 one order per user, I3 conservation, I5 no undersell (every
+// unit without an active order can be bought).
 func (b Books) Check() []Violation {
 	var out []Violation
 	report := func(r rule, format string, args ...any) {

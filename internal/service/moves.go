@@ -16,7 +16,7 @@ var (
 	MoveCancel   = Move{"cancel", OrderPendingPayment, OrderCancelled} // by the buyer or an admin
 	MoveExpire   = Move{"expire", OrderPendingPayment, OrderCancelled} // by the closer, after the time to pay
 	MoveRedeem   = Move{"redeem", OrderPaid, OrderRedeemed}            // by the merchant
-	MoveRefund   = Move{"refund", OrderPaid, OrderRefunding}           // by the buyer or an admin; requests the refund from the provider
+	MoveRefund   = Move{"refund", OrderPaid, OrderRefunding}           // by the buyer or an admin; begins the refund
 	MoveRefunded = Move{"refunded", OrderRefunding, OrderRefunded}     // by the provider, when the money was returned
 )
 

@@ -13,7 +13,7 @@ const (
 	PaymentPending   PaymentStatus = 1 // begun; the provider has not reported a result
 	PaymentSucceeded PaymentStatus = 2 // the money has arrived and paid the order
 	PaymentFailed    PaymentStatus = 3
-	PaymentRefunding PaymentStatus = 4 // the money has arrived and is being returned: the order is refunded, or the payment is unmatched
+	PaymentRefunding PaymentStatus = 4 // the money is being returned: the order is refunded, or the payment unmatched
 	PaymentRefunded  PaymentStatus = 5
 )
 
@@ -54,8 +54,8 @@ type Payment struct {
 
 // PaymentProvider takes and returns money. Its methods are safe for concurrent use.
 type PaymentProvider interface {
-	// Create begins a payment under p.Ref. The provider reports its result by a notice. Create is idempotent by p.Ref, so
-	// it can be repeated after a lost answer.
+	// Create begins a payment under p.Ref. The provider reports its result by a notice. Create is idempotent by p.Ref,
+	// so it can be repeated after a lost answer.
 	Create(ctx context.Context, p Payment) error
 	// Refund returns the full amount of a payment. It is idempotent by p.Ref.
 	Refund(ctx context.Context, p Payment) error
@@ -81,26 +81,28 @@ type Settled struct {
 
 // PaymentStore stores payments. Each method is one transaction. Its errors are those of this package.
 type PaymentStore interface {
-	// BeginPayment returns the provider's pending payment of the user's unpaid order. If there is none, it stores p with
-	// the amount and currency of the order. If an earlier run of the request began a payment, it returns that payment in
-	// its present state. Errors: ErrNotFound, ErrInvalidState.
+	// BeginPayment returns the provider's pending payment of the user's unpaid order. If there is none, it stores p
+	// with the amount and currency of the order. If an earlier run of the request began a payment, it returns that
+	// payment in its present state. Errors: ErrNotFound, ErrInvalidState.
 	BeginPayment(ctx context.Context, userID int64, p Payment) (Order, Payment, error)
-	// SettlePayment stores a provider's notice. An unknown ref becomes a new payment. A success pays the order (MovePay)
-	// if the order is unpaid and amount and currency match. Otherwise the payment is unmatched and its refund begins, even
-	// if the order does not exist; Settled.Order then has only an id. Repeating a notice changes nothing. Errors:
-	// ErrNotFound (a failure for an order that does not exist), *InvalidError (the ref belongs to another payment, or an
-	// earlier notice had another amount).
+	// SettlePayment stores a provider's notice. An unknown ref becomes a new payment. A success pays the order
+	// (MovePay) if the order is unpaid and amount and currency match. Otherwise the payment is unmatched and its refund
+	// begins, even if the order does not exist; Settled.Order then has only an id. Repeating a notice changes nothing.
+	// Errors: ErrNotFound (a failure for an order that does not exist), *InvalidError (the ref belongs to another
+	// payment, or an earlier notice had another amount).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
-	// BeginRefund applies MoveRefund, whatever m.Move is, and makes the refund of the order's payment due. If the order has
-	// no successful payment, it applies MoveRefunded as well. If an earlier run of the request began the refund, it returns the order
-	// in its present state. Errors: ErrNotFound, ErrInvalidState.
+	// BeginRefund applies MoveRefund, whatever m.Move is, and makes the refund of the order's payment due. If the order
+	// has no successful payment, it applies MoveRefunded as well. If an earlier run of the request began the refund, it
+	// returns the order in its present state. Errors: ErrNotFound, ErrInvalidState.
 	BeginRefund(ctx context.Context, m OrderMove) (Order, error)
-	// DueRefunds returns at most limit payments whose refund is due, and delays the next try of each by wait(tries), where
-	// tries is the number of earlier tries. The delay is also a lease, so concurrent callers get different payments.
+	// DueRefunds returns at most limit payments whose refund is due, and delays the next try of each by wait(tries),
+	// where tries is the number of earlier tries. The delay is also a lease, so concurrent callers get different
+	// payments.
 	DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]Payment, error)
-	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies MoveRefunded,
-	// which returns the unit, and returns the order; otherwise it returns nil.
+	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
+	// MoveRefunded, which returns the unit, and returns the order; otherwise it returns nil.
 	FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*Order, error)
-	// Payments returns the payments of an order, oldest first. A userID other than 0 must own the order. Error: ErrNotFound.
+	// Payments returns the payments of an order, oldest first. A userID other than 0 must own the order. Error:
+	// ErrNotFound.
 	Payments(ctx context.Context, userID, orderID int64) ([]Payment, error)
 }

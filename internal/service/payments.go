@@ -33,15 +33,16 @@ type PaymentsConfig struct {
 	Returns   Returns
 	Now       func() time.Time
 	Log       *slog.Logger
-	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, refund_failed. It may be nil.
+	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, refund_failed. It may
+	// be nil.
 	Observe func(provider, event string)
 }
 
 // Payments takes the money for orders and refunds it. It is safe for concurrent use, and several instances may run.
 //
 // A crash at any point loses no money. A payment is stored before it is created at the provider, under a reference that
-// makes a repeated creation the same payment. A refund is stored before it is requested from the provider, and requested
-// until it succeeds. A notice is stored in the transaction that moves the order.
+// makes a repeated creation the same payment. A refund is stored before it is requested from the provider, and
+// requested until it succeeds. A notice is stored in the transaction that moves the order.
 type Payments struct {
 	cfg  PaymentsConfig
 	wake chan struct{} // holds an element if this process has begun a refund
@@ -83,9 +84,9 @@ func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider stri
 	return order, payment, nil
 }
 
-// Webhook processes a provider's notice. Repeating a notice changes nothing. An unmatched payment is refunded: the order
-// was cancelled or paid by another payment, the amount differs, or the order does not exist (a failover of the database
-// can lose it).
+// Webhook processes a provider's notice. Repeating a notice changes nothing. An unmatched payment is refunded: the
+// order was cancelled or paid by another payment, the amount differs, or the order does not exist (a failover of the
+// database can lose it).
 // Errors: ErrNotFound (unknown provider, or a failure for an unknown order), ErrUnauthenticated (signature),
 // *InvalidError, ErrUnavailable.
 func (s *Payments) Webhook(ctx context.Context, provider, signature string, body []byte) (Settled, error) {
@@ -177,8 +178,8 @@ func (s *Payments) Run(ctx context.Context) {
 	}
 }
 
-// RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the first
-// error after it has processed the other refunds.
+// RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the
+// first error after it has processed the other refunds.
 func (s *Payments) RefundDue(ctx context.Context) (failed error) {
 	for ctx.Err() == nil {
 		due, err := s.cfg.Store.DueRefunds(ctx, refundBatch, refundBackoff)

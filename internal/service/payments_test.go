@@ -255,7 +255,8 @@ func TestStockChangeOutlivesTheRequest(t *testing.T) {
 		err         error
 	}{
 		{5, 15, nil}, {-5, 5, nil}, {-5, 10, ErrInvalidState}, {-5, 10, ErrNotFound}, {5, 10, ErrInvalidState},
-		{5, 10, ErrUnavailable}, {-5, 5, ErrUnavailable}, // possibly committed: the gate must not offer more than the database
+		// Possibly committed: the gate must not offer more than the database.
+		{5, 10, ErrUnavailable}, {-5, 5, ErrUnavailable},
 	} {
 		ctx, disconnect := context.WithCancel(t.Context())
 		gate := &stockQueue{level: 10}
@@ -279,8 +280,8 @@ func (k *stockKeys) NoteResources(_ context.Context, claims []*Claim) []error {
 	return []error{nil}
 }
 
-// onceStore is a VoucherStore that changes the stock once per request. The answer of a change can be lost, before the commit
-// or after it.
+// onceStore is a VoucherStore that changes the stock once per request. The answer of a change can be lost, before the
+// commit or after it.
 type onceStore struct {
 	VoucherStore
 	stock     int64
@@ -319,8 +320,8 @@ func (q *fakeStockGate) AddStock(_ context.Context, _, delta int64) error {
 	return nil
 }
 
-// A repeated decrease whose first answer was lost removes its units from the gate once and returns the result of the first
-// run, even if the gate has fewer units left than the decrease.
+// A repeated decrease whose first answer was lost removes its units from the gate once and returns the result of the
+// first run, even if the gate has fewer units left than the decrease.
 func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		committed bool
@@ -412,8 +413,8 @@ func TestRedeemCodesRoundTrip(t *testing.T) {
 	}
 }
 
-// The invariants require that no move starts from an inactive status and that a unit returns exactly when its order becomes
-// inactive.
+// The invariants require that no move starts from an inactive status and that a unit returns exactly when its order
+// becomes inactive.
 func TestMovesKeepTheInvariants(t *testing.T) {
 	var table []string
 	for _, m := range Moves() {

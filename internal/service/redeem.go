@@ -9,8 +9,8 @@ import (
 )
 
 // RedeemCodes makes and parses the codes that buyers show to the merchant. A code contains the order id and a truncated
-// HMAC of it, so codes need no storage and cannot be guessed from other codes. The status of the order prevents a second
-// use. RedeemCodes is safe for concurrent use.
+// HMAC of it, so codes need no storage and cannot be guessed from other codes. The status of the order prevents a
+// second use. RedeemCodes is safe for concurrent use.
 type RedeemCodes struct{ key []byte }
 
 // NewRedeemCodes derives the key of the codes from a secret that all instances share.

@@ -61,8 +61,8 @@ func (f *SaleFacts) Books() Books {
 	return b
 }
 
-// Check returns the broken invariants with orders: those that break the invariant if they can be determined, otherwise the
-// likely ones.
+// Check returns the broken invariants with orders: those that break the invariant if they can be determined, otherwise
+// the likely ones.
 func (f *SaleFacts) Check() []Violation {
 	violations := f.Books().Check()
 	for i := range violations {

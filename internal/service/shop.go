@@ -30,8 +30,8 @@ type ShopType struct {
 	Icon string // path below the front end's image folder
 }
 
-// ShopTypes returns the kinds of shops in display order. They are those of the hm-dianping course, whose pages contain an
-// image for each.
+// ShopTypes returns the kinds of shops in display order. They are those of the hm-dianping course, whose pages contain
+// an image for each.
 func ShopTypes() []ShopType {
 	return []ShopType{
 		{1, "美食", "/types/ms.png"},

@@ -25,7 +25,7 @@ func (t VoucherType) String() string {
 	return "normal"
 }
 
-// VoucherStatus is whether the merchant offers the voucher.
+// VoucherStatus is the status that the merchant sets. Only a voucher with VoucherOn is offered.
 type VoucherStatus int8
 
 // The voucher statuses, with their numbers in the database.
@@ -102,7 +102,7 @@ func (v *Voucher) State(now time.Time) SaleState {
 	return StateOnSale
 }
 
-// Until returns the time until which the state at now stays valid as far as only the clock changes it.
+// Until returns the next time after now at which the clock alone changes the state, or the year 9999 if there is none.
 func (v *Voucher) Until(now time.Time) time.Time {
 	switch {
 	case v.Sale == nil:
@@ -123,14 +123,14 @@ const (
 	maxPerUser = 100              // slot is a TINYINT
 )
 
-// The times that both databases can store and RFC 3339 can express. The SQLite driver reads numbers up to 10^12 as seconds
-// instead of milliseconds, so it returns wrong times before September 2001.
+// The times that both databases can store and RFC 3339 can express. The SQLite driver reads numbers up to 10^12 as
+// seconds instead of milliseconds, so it returns wrong times before September 2001.
 var (
 	minTime = time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC)
 	maxTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// VoucherFields are the fields of a voucher that an admin can set when creating it and change later. A nil field is absent.
+// VoucherFields are the fields that an admin can set in a new voucher and change later. A nil field is absent.
 type VoucherFields struct {
 	ShopID       *int64
 	Title        *string
@@ -143,8 +143,8 @@ type VoucherFields struct {
 	LimitPerUser *int
 }
 
-// VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three it
-// is a normal one. BeginAt may be in the past.
+// VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three
+// it is a normal one. BeginAt may be in the past.
 type VoucherInput struct {
 	VoucherFields
 	Stock    *int64
@@ -201,8 +201,7 @@ func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 	}
 }
 
-// VoucherChange is a change of a voucher. Nil fields stay unchanged. It has no stock, which changes only by a recorded
-// StockChange.
+// VoucherChange is a change of a voucher. Nil fields stay unchanged. The stock changes only by a StockChange.
 type VoucherChange struct {
 	VoucherFields
 	Status *VoucherStatus
@@ -271,7 +270,7 @@ func setText(dst, src *string, field string, least, most int, bad *InvalidError)
 	if n := utf8.RuneCountInString(*src); n < least || n > most {
 		bad.add(field, "must have %d to %d characters", least, most)
 	} else if strings.ContainsFunc(*src, unprintable) || least > 0 && strings.TrimSpace(*src) == "" {
-		bad.add(field, "must not be blank or contain control characters")
+		bad.add(field, "must be readable text")
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// VoucherFilter selects vouchers. A zero field matches every voucher, except that a zero Status matches only vouchers that
-// are on.
+// VoucherFilter selects vouchers. A zero field matches every voucher, except that a zero Status matches only vouchers
+// that are on.
 type VoucherFilter struct {
 	ShopID int64
 	Status VoucherStatus
@@ -91,8 +91,8 @@ func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Vo
 	return v, nil
 }
 
-// Change changes a voucher. The change is visible at once in this process and within a second in the others. The limit per
-// user can be raised but not lowered, because a user may already have as many active orders as it allows.
+// Change changes a voucher. The change is visible at once in this process and within a second in the others. The limit
+// per user can be raised but not lowered, because a user may already have as many active orders as it allows.
 // Errors: *InvalidError, ErrInvalidState (a lower limit), ErrNotFound, ErrUnavailable.
 func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange) (Voucher, error) {
 	v, err := s.cfg.Store.ChangeVoucher(ctx, id, Actor{ActorAdmin, admin}, func(v *Voucher) (string, error) {
@@ -120,8 +120,8 @@ func (s *Vouchers) changed(id int64) {
 	s.cfg.Sales.catalog.forget()
 }
 
-// ChangeStock adds units to a sale, or removes units that neither an active order nor a reservation holds. The change is
-// visible everywhere within a second.
+// ChangeStock adds units to a sale, or removes units that neither an active order nor a reservation holds. The change
+// is visible everywhere within a second.
 // Errors: *InvalidError, ErrInvalidState (no sale, or not enough units left), ErrNotFound, ErrUnavailable.
 func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reason string) (Voucher, error) {
 	var bad InvalidError
@@ -147,8 +147,8 @@ func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, err
 	return v, err
 }
 
-// changeGateAndStock never lets the gate offer more units than the database has: it removes units from the gate first and
-// adds them to the gate last. If the process dies in between, reconciliation repairs the gate.
+// changeGateAndStock never lets the gate offer more units than the database has: it removes units from the gate first
+// and adds them to the gate last. If the process dies in between, reconciliation repairs the gate.
 func (s *Vouchers) changeGateAndStock(ctx context.Context, c StockChange) (Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
@@ -171,14 +171,14 @@ func (s *Vouchers) changeGateAndStock(ctx context.Context, c StockChange) (Vouch
 	return v, err
 }
 
-// detached returns a context for a step that must follow a commit even if the caller has disconnected. It ends after
-// returnTimeout.
+// detached returns a context for a step that must follow a commit even if the caller has disconnected. It is limited
+// to returnTimeout.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 }
 
-// takeFromGate removes the units of a decrease from the gate. A keyed request records this in its claim, so a later run of
-// the request does not remove them again; they stay removed whether or not the earlier run has committed.
+// takeFromGate removes the units of a decrease from the gate. A keyed request records this in its claim, so a later run
+// of the request does not remove them again; they stay removed whether or not the earlier run has committed.
 func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
 	claim := ClaimOf(ctx)
 	if claim != nil && claim.Again && claim.ResourceID == c.VoucherID {
@@ -196,9 +196,9 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
 	return err
 }
 
-// returnToGate undoes takeFromGate. It first clears the record in the claim: otherwise a later run would remove no units and
-// the gate could offer too many. If the process dies in between, a later run removes the units twice, and reconciliation
-// returns them.
+// returnToGate undoes takeFromGate. It first clears the record in the claim: otherwise a later run would remove no
+// units and the gate could offer too many. If the process dies in between, a later run removes the units twice, and
+// reconciliation returns them.
 func (s *Vouchers) returnToGate(ctx context.Context, c StockChange) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -218,8 +218,8 @@ func (s *Vouchers) Catalog(ctx context.Context) (*Catalog, error) {
 	return s.cfg.Sales.Catalog(ctx)
 }
 
-// Older reads a list that the catalog does not contain (Catalog.List) from the database. At most maxDeep such reads run at a
-// time. Errors: ErrOverloaded (maxDeep reads are running), ErrUnavailable.
+// Older reads a list that the catalog does not contain (Catalog.List) from the database. At most maxDeep such reads run
+// at a time. Errors: ErrOverloaded (maxDeep reads are running), ErrUnavailable.
 func (s *Vouchers) Older(ctx context.Context, f VoucherFilter, now time.Time) ([]*Voucher, error) {
 	select {
 	case s.deep <- struct{}{}:
