@@ -18,7 +18,8 @@ func NewRedeemCodes(secret []byte) RedeemCodes {
 	return RedeemCodes{key: DeriveSecret(secret, "redeem codes")}
 }
 
-// DeriveSecret derives the secret for one purpose from a master secret. A leaked secret reveals no other.
+// DeriveSecret derives the secret for one purpose from a master secret. A leaked one reveals neither the master secret
+// nor those for other purposes.
 func DeriveSecret(secret []byte, purpose string) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("seckill " + purpose))
