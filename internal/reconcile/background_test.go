@@ -3,9 +3,10 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"seckill/internal/service"
 	"testing"
 	"time"
+
+	"seckill/internal/service"
 
 	"github.com/stretchr/testify/require"
 )

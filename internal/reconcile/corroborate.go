@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+
 	"seckill/internal/service"
 )
 

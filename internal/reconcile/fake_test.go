@@ -3,10 +3,11 @@ package reconcile
 import (
 	"context"
 	"log/slog"
-	"seckill/internal/service"
 	"slices"
 	"testing"
 	"time"
+
+	"seckill/internal/service"
 
 	"github.com/stretchr/testify/require"
 )

@@ -1,8 +1,9 @@
 package reconcile
 
 import (
-	"seckill/internal/service"
 	"time"
+
+	"seckill/internal/service"
 )
 
 // Kind is the kind of a finding. The words are part of the API and labels of the metrics. docs/reconcile.md describes

@@ -1,9 +1,10 @@
 package reconcile
 
 import (
-	"seckill/internal/service"
 	"testing"
 	"time"
+
+	"seckill/internal/service"
 
 	"go.uber.org/goleak"
 )

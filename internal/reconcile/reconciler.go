@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"seckill/internal/service"
 	"slices"
 	"time"
+
+	"seckill/internal/service"
 )
 
 // Gate is the admission gate as the reconciler uses it.

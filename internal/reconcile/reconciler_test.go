@@ -2,10 +2,11 @@ package reconcile
 
 import (
 	"context"
-	"seckill/internal/service"
 	"slices"
 	"testing"
 	"time"
+
+	"seckill/internal/service"
 
 	"github.com/stretchr/testify/require"
 )

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"seckill/internal/service"
 	"slices"
 	"time"
+
+	"seckill/internal/service"
 )
 
 const (

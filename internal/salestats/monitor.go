@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"seckill/internal/service"
 	"sync"
 	"time"
+
+	"seckill/internal/service"
 )
 
 const (

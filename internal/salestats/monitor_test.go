@@ -3,11 +3,12 @@ package salestats
 import (
 	"context"
 	"log/slog"
-	"seckill/internal/service"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"seckill/internal/service"
 
 	"github.com/stretchr/testify/require"
 )

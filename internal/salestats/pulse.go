@@ -4,11 +4,12 @@ package salestats
 import (
 	"encoding/json"
 	"maps"
-	"seckill/internal/service"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"seckill/internal/service"
 )
 
 const (

@@ -3,9 +3,10 @@ package salestats
 import (
 	"math/bits"
 	"math/rand/v2"
-	"seckill/internal/service"
 	"sync/atomic"
 	"time"
+
+	"seckill/internal/service"
 )
 
 // What a purchase was answered, and how admissions were settled, in the order of their counters.

@@ -3,12 +3,13 @@ package salestats
 import (
 	"fmt"
 	"math/rand/v2"
-	"seckill/internal/service"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"seckill/internal/service"
 
 	"github.com/stretchr/testify/require"
 )

@@ -1,10 +1,11 @@
 package salestats
 
 import (
-	"seckill/internal/service"
 	"slices"
 	"sync"
 	"time"
+
+	"seckill/internal/service"
 )
 
 const (
