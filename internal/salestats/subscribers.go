@@ -9,45 +9,45 @@ import (
 )
 
 const (
-	// maxWatches bounds those who watch orders through this process. An idle one costs some 30 KiB, most of it in
-	// net/http.
+	// maxWatches bounds the subscriptions of this process. An idle one costs about 30 KiB, most of it in net/http.
 	maxWatches = 20_000
-	// maxWatchesOfUser bounds those of one user: his pages, with room for connections that nobody has noticed to be
-	// dead.
+	// maxWatchesOfUser bounds the subscriptions of one user: open pages, and connections not yet detected as dead.
 	maxWatchesOfUser = 16
-	watchRetry       = 10 * time.Second
+	// watchRetry is the RetryAfter of a subscription beyond maxWatchesOfUser.
+	watchRetry = 10 * time.Second
 )
 
-// Watchers knows who watches which order through this process, and wakes them when it may have changed. It says nothing
-// about what the order is now: whoever is woken looks. It is safe for concurrent use.
+// Watchers is a registry of subscriptions to orders, or to sales, on this process. A notification carries no data: the
+// subscriber reads the current state. It is safe for concurrent use.
 type Watchers struct {
-	mu      sync.Mutex
-	byOrder map[int64][]*Watch
-	byUser  map[int64]int
-	all     int
-	closed  bool
-	done    chan struct{}
+	mu     sync.Mutex
+	byID   map[int64][]*Watch
+	byUser map[int64]int
+	all    int
+	closed bool
+	done   chan struct{}
 }
 
-// Watch is somebody's interest in an order.
+// Watch is a subscription to one order or sale.
 type Watch struct {
-	// Changed receives when the order may have changed; what happens meanwhile is one.
+	// Changed receives a value when the order or sale may have changed. Changes before the value is received are
+	// coalesced.
 	Changed <-chan struct{}
 	// Done is closed when the process stops.
 	Done <-chan struct{}
 
-	changed         chan struct{}
-	userID, orderID int64
+	changed    chan struct{}
+	userID, id int64
 }
 
-// NewWatchers makes an empty registry.
+// NewWatchers returns an empty registry.
 func NewWatchers() *Watchers {
-	return &Watchers{byOrder: map[int64][]*Watch{}, byUser: map[int64]int{}, done: make(chan struct{})}
+	return &Watchers{byID: map[int64][]*Watch{}, byUser: map[int64]int{}, done: make(chan struct{})}
 }
 
-// Watch registers a user's interest in an order. The caller calls Unwatch afterwards.
-// Errors: ErrOverloaded (too many watch, or the process stops), *RateLimitedError (too many of this user).
-func (w *Watchers) Watch(userID, orderID int64) (*Watch, error) {
+// Watch subscribes a user to an order or sale. The caller must call Unwatch afterwards.
+// Errors: ErrOverloaded (too many subscriptions, or the process stops), *RateLimitedError (too many of this user).
+func (w *Watchers) Watch(userID, id int64) (*Watch, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -57,26 +57,26 @@ func (w *Watchers) Watch(userID, orderID int64) (*Watch, error) {
 		return nil, &service.RateLimitedError{RetryAfter: watchRetry}
 	}
 	changed := make(chan struct{}, 1)
-	watch := &Watch{Changed: changed, Done: w.done, changed: changed, userID: userID, orderID: orderID}
-	w.byOrder[orderID] = append(w.byOrder[orderID], watch)
+	watch := &Watch{Changed: changed, Done: w.done, changed: changed, userID: userID, id: id}
+	w.byID[id] = append(w.byID[id], watch)
 	w.byUser[userID]++
 	w.all++
 	return watch, nil
 }
 
-// Unwatch ends what Watch began.
+// Unwatch ends a subscription. It does nothing if that has ended already.
 func (w *Watchers) Unwatch(watch *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	mine := w.byOrder[watch.orderID]
-	i := slices.Index(mine, watch)
+	same := w.byID[watch.id]
+	i := slices.Index(same, watch)
 	if i < 0 {
 		return
 	}
-	if mine = slices.Delete(mine, i, i+1); len(mine) > 0 {
-		w.byOrder[watch.orderID] = mine
+	if same = slices.Delete(same, i, i+1); len(same) > 0 {
+		w.byID[watch.id] = same
 	} else {
-		delete(w.byOrder, watch.orderID)
+		delete(w.byID, watch.id)
 	}
 	if w.byUser[watch.userID]--; w.byUser[watch.userID] == 0 {
 		delete(w.byUser, watch.userID)
@@ -84,40 +84,41 @@ func (w *Watchers) Unwatch(watch *Watch) {
 	w.all--
 }
 
-// Wake wakes those who watch an order. It does not block.
-func (w *Watchers) Wake(orderID int64) {
+// Wake notifies the subscribers of an order or sale. It does not block.
+func (w *Watchers) Wake(id int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, watch := range w.byOrder[orderID] {
-		select {
-		case watch.changed <- struct{}{}:
-		default:
-		}
+	for _, watch := range w.byID[id] {
+		watch.wake()
 	}
 }
 
-// WakeAll wakes everybody. It does not block.
+// WakeAll notifies all subscribers. It does not block.
 func (w *Watchers) WakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, watches := range w.byOrder {
-		for _, watch := range watches {
-			select {
-			case watch.changed <- struct{}{}:
-			default:
-			}
+	for _, same := range w.byID {
+		for _, watch := range same {
+			watch.wake()
 		}
 	}
 }
 
-// Count says how many watch.
+func (w *Watch) wake() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Count returns the number of subscriptions.
 func (w *Watchers) Count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.all
 }
 
-// Close tells all who watch that the process stops, and refuses further ones.
+// Close ends all subscriptions by closing Done, and refuses further ones.
 func (w *Watchers) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
