@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/service"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
 // rounds runs rounds of the background loop without its ticker.

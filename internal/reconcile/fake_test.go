@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/service"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
 // fakeSale implements Gate and Store in memory for one sale. An order id is the age of the order at testNow in seconds.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/service"
-
 	"go.uber.org/goleak"
+
+	"seckill/internal/service"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

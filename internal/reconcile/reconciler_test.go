@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/service"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
 // TestReconcileReportsAndRepairsEachFault covers every fault of gateDamage. Only apply changes the gate.

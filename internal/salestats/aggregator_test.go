@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/service"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
 func noLevel(int64) PulseLevel { return PulseLevel{} }

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/service"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
 // monitorStore is a MonitorStore of one sale. Its reads return the result of fail, if set, which may block until ctx ends.
