@@ -142,10 +142,10 @@ func TestVariablesExist(t *testing.T) {
 	}
 }
 
-// configured returns the variables of the struct tags `env:"..."` in package main, which cannot be imported.
+// configured returns the variables of the struct tags `env:"..."` in package app.
 func configured(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "cmd/seckill/*.go"))
+	files, err := filepath.Glob(filepath.Join(root, "internal/app/*.go"))
 	require.NoError(t, err)
 	known := map[string]bool{}
 	for _, name := range files {

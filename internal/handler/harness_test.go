@@ -147,7 +147,7 @@ var emptySQLite = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// newEnv wires the program as cmd/seckill does.
+// newEnv wires the program as package app does.
 func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	t.Helper()
 	s := setup{maxInFlight: 64}

@@ -27,7 +27,7 @@ type queueEnv struct {
 	committer *service.Committer
 }
 
-// testGate adapts the gate to the interfaces of service, as cmd/seckill does.
+// testGate adapts the gate to the interfaces of service, as package app does.
 type testGate struct{ *admission.Gate }
 
 func (g testGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }

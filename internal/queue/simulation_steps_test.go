@@ -17,20 +17,20 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/reconcile"
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
 func (s *simulation) anyVoucher(t *rapid.T) simVoucher {
-	return simtest.Evenly(t, "voucher", s.vouchers...)
+	return sim.Evenly(t, "voucher", s.vouchers...)
 }
 
-func anyUser(t *rapid.T) int64 { return simtest.Evenly[int64](t, "user", 1, 2, 3, 4, 5) }
+func anyUser(t *rapid.T) int64 { return sim.Evenly[int64](t, "user", 1, 2, 3, 4, 5) }
 
-func anyPoison(t *rapid.T) bool { return simtest.Evenly(t, "poison", 0, 1, 2, 3) == 3 }
+func anyPoison(t *rapid.T) bool { return sim.Evenly(t, "poison", 0, 1, 2, 3) == 3 }
 
 // drawLosses loses replies in about a quarter of the calls: one, two, or so many that the caller gives up.
 func (s *simulation) drawLosses(t *rapid.T) {
-	s.loser.left = simtest.Evenly(t, "lost replies", 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1000)
+	s.loser.left = sim.Evenly(t, "lost replies", 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1000)
 }
 
 // buy makes one purchase through the lane.
@@ -91,7 +91,7 @@ func (s *simulation) holds(t *rapid.T, a service.Admission) bool {
 // must change nothing.
 func (s *simulation) buyTogether(t *rapid.T) {
 	v := s.anyVoucher(t)
-	ids, err := s.ids.NextN(s.ctx, simtest.Evenly(t, "buyers", 2, 3, 4, 5))
+	ids, err := s.ids.NextN(s.ctx, sim.Evenly(t, "buyers", 2, 3, 4, 5))
 	require.NoError(t, err)
 	as := make([]service.Admission, len(ids))
 	for i, id := range ids {
@@ -143,7 +143,7 @@ func some[T any](all []T, fits func(T) bool) []T {
 }
 
 func (s *simulation) anyWorker(t *rapid.T, fits func(*simWorker) bool) *simWorker {
-	return simtest.Evenly(t, "worker", some(s.workers, fits)...)
+	return sim.Evenly(t, "worker", some(s.workers, fits)...)
 }
 
 func free(w *simWorker) bool        { return len(w.hand) == 0 }
@@ -152,7 +152,7 @@ func owing(w *simWorker) bool       { return len(w.owed) > 0 }
 func experienced(w *simWorker) bool { return len(w.settled) > 0 }
 
 func (s *simulation) anyOrder(t *rapid.T, fits func(*promise) bool) *promise {
-	return simtest.Evenly(t, "order", some(s.promises, fits)...)
+	return sim.Evenly(t, "order", some(s.promises, fits)...)
 }
 
 func cancellable(p *promise) bool { return p.standing == committed && !p.cancelled }
@@ -196,7 +196,7 @@ func (s *simulation) cancel(t *rapid.T) {
 	})
 	require.NoError(t, err)
 	p.cancelled = true
-	releases := simtest.Evenly(t, "releases", 1, 1, 1, 2, 0)
+	releases := sim.Evenly(t, "releases", 1, 1, 1, 2, 0)
 	if releases == 0 {
 		s.excuse(p)
 	}
@@ -293,7 +293,7 @@ func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
 
 // jump moves the clock of the ids forwards or backwards, even into seconds in which ids were generated before.
 func (s *simulation) jump(t *rapid.T) {
-	s.idClock = s.idClock.Add(simtest.Evenly[time.Duration](t, "seconds", -2, -1, 1, 2) * time.Second)
+	s.idClock = s.idClock.Add(sim.Evenly[time.Duration](t, "seconds", -2, -1, 1, 2) * time.Second)
 }
 
 // newSecond moves the clock of the ids to a second in which no id was generated.
@@ -324,7 +324,7 @@ func (s *simulation) loseGroup(t *rapid.T) {
 // loseMore loses all data, or the id counters. It is a rare step, because less can be checked once ids repeat.
 func (s *simulation) loseMore(t *rapid.T) {
 	steps := map[string]func(*rapid.T){"all": s.loseAll, "the ids": s.loseIDs}
-	steps[simtest.Evenly(t, "more", "all", "the ids")](t)
+	steps[sim.Evenly(t, "more", "all", "the ids")](t)
 }
 
 // loseIDs deletes the id counters, so that ids can repeat.

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/reconcile"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 	"seckill/internal/testenv"
 )
 
@@ -100,20 +100,20 @@ func (s *simulation) run(t *rapid.T) {
 	steps := s.steps()
 	t.Repeat(map[string]func(*rapid.T){
 		"":     s.check,
-		"step": func(t *rapid.T) { steps[simtest.Next(t, steps)].Do(t) },
+		"step": func(t *rapid.T) { steps[sim.Next(t, steps)].Do(t) },
 	})
 	s.conclude(t)
 }
 
-func (s *simulation) steps() map[string]simtest.Step {
+func (s *simulation) steps() map[string]sim.Step {
 	worker := func(fits func(*simWorker) bool) func() bool {
 		return func() bool { return slices.ContainsFunc(s.workers, fits) }
 	}
 	order := func(fits func(*promise) bool) func() bool {
 		return func() bool { return slices.ContainsFunc(s.promises, fits) }
 	}
-	step := simtest.NewStep
-	return map[string]simtest.Step{
+	step := sim.NewStep
+	return map[string]sim.Step{
 		"buy":                 step(8, nil, s.buy),
 		"buy together":        step(5, nil, s.buyTogether),
 		"another lane sells":  step(2, nil, s.sellElsewhere),

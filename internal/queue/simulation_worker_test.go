@@ -12,7 +12,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
 // simWorker drives the real reader of a stream step by step. It can die at every call of the gate and the database.
@@ -195,11 +195,11 @@ func (w *simWorker) inHand(entryID string) bool {
 // drawFate draws a fate. About half of them are unharmed.
 func drawFate(t *rapid.T) fate {
 	f := unharmed
-	switch simtest.Evenly(t, "fate", "", "", "", "", "", "", "held up", "no commit", "no settlement", "held up", "no reply", "no storage", "confused") {
+	switch sim.Evenly(t, "fate", "", "", "", "", "", "", "held up", "no commit", "no settlement", "held up", "no reply", "no storage", "confused") {
 	case "no commit":
-		f.commits = simtest.Evenly(t, "but", 0, 1, 2)
+		f.commits = sim.Evenly(t, "but", 0, 1, 2)
 	case "no settlement":
-		f.settles = simtest.Evenly(t, "but", 0, 1, 2)
+		f.settles = sim.Evenly(t, "but", 0, 1, 2)
 	case "held up":
 		f.heldUp = true
 	case "no reply":

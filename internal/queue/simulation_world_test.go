@@ -19,7 +19,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/repo"
 	"seckill/internal/service"
-	"seckill/internal/simtest"
+	"seckill/internal/sim"
 )
 
 // simUsers is the number of buyers before conclude. It is small, so that users buy repeatedly.
@@ -123,10 +123,10 @@ func another(rdb *redis.Client) *redis.Client {
 
 // drawVouchers draws two or three vouchers of one shard.
 func drawVouchers(t *rapid.T) []simVoucher {
-	vouchers := make([]simVoucher, simtest.Evenly(t, "vouchers", 2, 3))
+	vouchers := make([]simVoucher, sim.Evenly(t, "vouchers", 2, 3))
 	for i := range vouchers {
 		vouchers[i] = simVoucher{
-			id: voucher + 16*int64(i), units: simtest.Evenly[int64](t, "units", 1, 2, 3, 4, 5, 6), limit: simtest.Evenly(t, "limit", 1, 2, 3),
+			id: voucher + 16*int64(i), units: sim.Evenly[int64](t, "units", 1, 2, 3, 4, 5, 6), limit: sim.Evenly(t, "limit", 1, 2, 3),
 		}
 	}
 	return vouchers

@@ -1,6 +1,6 @@
 // Package service holds the rules of a flash sale: what a voucher, a sale and an order are, who may buy when,
 // and what a buyer is told. It knows neither HTTP nor SQL nor Redis; it declares the small interfaces that it
-// needs of them, and cmd/seckill hands them in.
+// needs of them, and package app passes them in.
 //
 // # A purchase in ten lines
 //

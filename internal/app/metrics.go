@@ -1,0 +1,212 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/handler"
+	"seckill/internal/lock"
+	"seckill/internal/reconcile"
+	"seckill/internal/repo"
+)
+
+// metrics are what the wiring measures; the HTTP layer registers its own.
+type metrics struct {
+	registry *prometheus.Registry
+	orders   *prometheus.HistogramVec
+	locks    *prometheus.CounterVec
+	waits    *prometheus.HistogramVec
+	holds    *prometheus.HistogramVec
+	batches  prometheus.Histogram
+	settled  *prometheus.CounterVec
+	expired  prometheus.Counter
+	payments *prometheus.CounterVec
+	keys     *prometheus.CounterVec
+
+	findings   *prometheus.GaugeVec
+	repairs    *prometheus.CounterVec
+	reconciles prometheus.Gauge
+}
+
+func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		orders: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "seckill_order_seconds", Help: "Time to decide a purchase, by outcome (ok, sold_out, duplicate_order, ...).",
+			ConstLabels: prometheus.Labels{"lane": lane},
+			Buckets:     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"outcome"}),
+		locks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_lock_events_total", Help: "What happened to locks (acquired, not_acquired, released, lost, failed, ...), by their kind.",
+		}, []string{"lock", "event"}),
+	}
+	lockBuckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	m.waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "seckill_lock_wait_seconds", Help: "Time until a lock was acquired.", Buckets: lockBuckets,
+	}, []string{"lock"})
+	m.holds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "seckill_lock_hold_seconds", Help: "Time from acquiring a lock to its release or loss.", Buckets: lockBuckets,
+	}, []string{"lock"})
+	m.batches = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "seckill_batch_size", Help: "Purchases that were decided together (lanes batch and queue).",
+		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+	})
+	m.settled = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_queue_settled_total", Help: "Admissions that the workers of this process settled, by outcome (ok, sold_out, ..., dead_letter).",
+	}, []string{"outcome"})
+	m.settled.WithLabelValues("ok") // the others come with their first admission
+	m.expired = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "seckill_orders_closed_total", Help: "Orders that this process closed because they were not paid in time.",
+	})
+	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_payments_total", Help: "What happened to payments (created, succeeded, failed, refunding, refunded, refund_failed), by provider.",
+	}, []string{"provider", "event"})
+	m.keys = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
+	}, []string{"outcome"})
+	m.newReconcileMetrics()
+	m.registry.MustRegister(
+		m.expired, m.payments, backlog{store},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, redisPool{rdb},
+		m.findings, m.repairs, m.reconciles,
+	)
+	for name, db := range store.Pools() {
+		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))
+	}
+	return m
+}
+
+// order is a service.OrderObserver.
+func (m *metrics) order(err error, took time.Duration) {
+	m.orders.WithLabelValues(handler.Outcome(err)).Observe(took.Seconds())
+}
+
+// lockEvent is an observer of package lock.
+func (m *metrics) lockEvent(e lock.Event) {
+	m.locks.WithLabelValues(e.Lock, string(e.Kind)).Inc()
+	switch e.Kind {
+	case lock.EventAcquired:
+		m.waits.WithLabelValues(e.Lock).Observe(e.Wait.Seconds())
+	case lock.EventReleased, lock.EventLost:
+		m.holds.WithLabelValues(e.Lock).Observe(e.Held.Seconds())
+	case lock.EventNotAcquired, lock.EventFailed, lock.EventUncertain, lock.EventRenewFailed:
+	}
+}
+
+// keyed is told how each request with an idempotency key went.
+func (m *metrics) keyed(outcome string) { m.keys.WithLabelValues(outcome).Inc() }
+
+// batch is told the size of every batch.
+func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }
+
+// closed is told how many orders were closed together.
+func (m *metrics) closed(n int) { m.expired.Add(float64(n)) }
+
+// payment is told of every event of a payment.
+func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(provider, event).Inc() }
+
+// opsHandler serves metrics and profiles, for the private port.
+func (m *metrics) opsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// backlog shows what is due and not done: all instances have the same, since it is the database's.
+type backlog struct{ store *repo.Store }
+
+var (
+	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Unpaid orders whose time is over and that are not closed yet.", nil, nil)
+	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "How long the oldest of them has waited to be closed.", nil, nil)
+	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments whose money is to go back and has not yet.", nil, nil)
+	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest of them has waited.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (backlog) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{backlogOrders, backlogOverdue, backlogRefunds, backlogOldest} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. While the database does not answer there is nothing to show.
+func (b backlog) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	due, err := b.store.Backlog(ctx)
+	if err != nil {
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(backlogOrders, prometheus.GaugeValue, float64(due.Orders))
+	ch <- prometheus.MustNewConstMetric(backlogOverdue, prometheus.GaugeValue, due.OldestOrder.Seconds())
+	ch <- prometheus.MustNewConstMetric(backlogRefunds, prometheus.GaugeValue, float64(due.Refunds))
+	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
+}
+
+// redisPool shows how long commands wait for a connection.
+type redisPool struct{ rdb redis.UniversalClient }
+
+var (
+	redisConns = prometheus.NewDesc("seckill_redis_pool_connections", "Connections to Redis, idle or in all.", []string{"state"}, nil)
+	redisWaits = prometheus.NewDesc("seckill_redis_pool_waits_total", "Commands that waited for a connection, by outcome.", []string{"outcome"}, nil)
+	redisWait  = prometheus.NewDesc("seckill_redis_pool_wait_seconds_total", "Time that commands waited for a connection.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (p redisPool) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{redisConns, redisWaits, redisWait} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (p redisPool) Collect(ch chan<- prometheus.Metric) {
+	s := p.rdb.PoolStats()
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	ch <- prometheus.MustNewConstMetric(redisConns, gauge, float64(s.TotalConns), "total")
+	ch <- prometheus.MustNewConstMetric(redisConns, gauge, float64(s.IdleConns), "idle")
+	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.WaitCount), "served")
+	ch <- prometheus.MustNewConstMetric(redisWaits, counter, float64(s.Timeouts), "timeout")
+	ch <- prometheus.MustNewConstMetric(redisWait, counter, time.Duration(s.WaitDurationNs).Seconds())
+}
+
+// newReconcileMetrics makes what Prometheus is told of the reconciler.
+func (m *metrics) newReconcileMetrics() {
+	m.findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "seckill_reconcile_findings", Help: "Vouchers in use of which database, gate and queue do not fit together, by the kind of finding; see docs/reconcile.md.",
+	}, []string{"kind"})
+	m.repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "seckill_reconcile_repairs_total", Help: "Findings that the background repaired by rebuilding a gate beside the one at work.",
+	}, []string{"kind"})
+	m.reconciles = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "When the background last could compare everything.",
+	})
+	for _, kind := range reconcile.Kinds() { // a first event would else bring a counter into being at 1
+		m.findings.WithLabelValues(string(kind))
+		m.repairs.WithLabelValues(string(kind))
+	}
+}
+
+// reconciled is told of every round of the reconciler.
+func (m *metrics) reconciled(r reconcile.Round) {
+	for _, kind := range reconcile.Kinds() {
+		m.findings.WithLabelValues(string(kind)).Set(float64(r.Findings[kind]))
+		m.repairs.WithLabelValues(string(kind)).Add(float64(r.Repaired[kind]))
+	}
+	if r.OK {
+		m.reconciles.Set(float64(r.At.UnixMilli()) / 1000)
+	}
+}

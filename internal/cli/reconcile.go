@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"seckill/internal/app"
+	"seckill/internal/reconcile"
+	"seckill/internal/repo"
+	"seckill/internal/service"
+)
+
+const (
+	// reconcilePause is between the two looks of the command, which has more time than a request.
+	reconcilePause = 3 * time.Second
+	// reconcilePage is how many vouchers the command looks at before it looks at them again.
+	reconcilePage = 50
+	// tableOrders is how many orders the table names.
+	tableOrders = 3
+)
+
+// reconcileCmd is for operators who have a shell and no admin's token. It does what the admin's routes do, for all sales.
+type reconcileCmd struct {
+	Apply   bool  `help:"Repair what can be repaired, which is the gate, and look again."`
+	Voucher int64 `placeholder:"ID" help:"Look at this voucher only."`
+}
+
+// Run prints a row per finding.
+func (r reconcileCmd) Run(e *app.Env) (err error) {
+	store, err := existingStore(e)
+	if err != nil {
+		return &exitError{ExitUnchecked, fmt.Errorf("could not check the database: %w", err)}
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	reconciler, done, err := r.connect(e, store)
+	if err != nil {
+		return &exitError{ExitUnchecked, fmt.Errorf("could not check Redis: %w", err)}
+	}
+	defer done()
+	ids := []int64{r.Voucher}
+	if r.Voucher == 0 {
+		if ids, err = allVouchers(e.Ctx, store); err != nil {
+			return &exitError{ExitUnchecked, fmt.Errorf("could not check the database: %w", err)}
+		}
+	}
+	var reports []reconcile.Report
+	for len(ids) > 0 {
+		n := min(len(ids), reconcilePage)
+		some, err := reconciler.ReconcileAll(e.Ctx, ids[:n], r.Apply)
+		if err != nil {
+			return &exitError{ExitUnchecked, fmt.Errorf("could not reconcile: %w", err)}
+		}
+		reports, ids = append(reports, some...), ids[n:]
+	}
+	return printReports(e.Out, reports)
+}
+
+// connect makes a reconciler beside the servers that are configured here.
+func (r reconcileCmd) connect(e *app.Env, store *repo.Store) (*reconcile.Reconciler, func(), error) {
+	cfg := reconcile.Config{Now: time.Now, Pause: cmp.Or(e.Tuning.Pause, reconcilePause)}
+	rdb, err := app.SharedRedis(e.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if rdb == nil {
+		fmt.Fprintln(e.Out, "Redis: the embedded server is not running and holds nothing")
+		return app.NewReconciler(e, nil, store, cfg), func() {}, nil
+	}
+	g := app.NewGate(rdb, e.Config.QueueBacklog, e.Log)
+	served, err := (&gateChecker{rdb: rdb}).served(e.Ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, rdb.Close())
+	}
+	cfg.Queue = served || e.Config.OrderLane == "queue"
+	return app.NewReconciler(e, g, store, cfg), func() { g.Close(); _ = rdb.Close() }, nil
+}
+
+// allVouchers are those that have a sale, and those that have orders and should have one.
+func allVouchers(ctx context.Context, store *repo.Store) ([]int64, error) {
+	ids, _, err := store.Sales(ctx, time.Time{}, math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	orphans, err := store.OrphanVouchers(ctx)
+	return append(ids, orphans...), err
+}
+
+// existingStore opens the database, which the caller closes. An embedded one that is not there is an error: opening
+// would make it.
+func existingStore(e *app.Env) (*repo.Store, error) {
+	if e.Config.Embedded() {
+		if _, err := os.Stat(filepath.Join(e.Config.DataDir, app.DatabaseFile)); err != nil {
+			return nil, err
+		}
+	}
+	return app.OpenStore(e.Config)
+}
+
+// printReports writes the table, and says by its error what is left.
+func printReports(out io.Writer, reports []reconcile.Report) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	left, repaired, busy := 0, 0, 0
+	heading := "voucher\tfinding\tcount\toldest\tstate\tdetail\n"
+	for _, r := range reports {
+		left += r.Left()
+		repaired += len(r.Findings) - r.Left()
+		if r.Busy {
+			busy++
+		}
+		for _, f := range r.Findings {
+			fmt.Fprintf(w, "%s%d\t%s\t%d\t%s\t%s\t%s%s\n", heading, r.VoucherID, f.Kind, f.Count,
+				age(f.Oldest, r.CheckedAt), state(f), f.Detail, orderList(f.Orders, f.Count))
+			heading = ""
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if busy > 0 {
+		fmt.Fprintf(out, "%d gates change too fast for all their counters to be compared\n", busy)
+	}
+	fmt.Fprintf(out, "%d sales reconciled: %d findings repaired, %d left\n", len(reports), repaired, left)
+	if left > 0 {
+		return &exitError{ExitViolation, fmt.Errorf("%d findings are left; docs/reconcile.md says what each means", left)}
+	}
+	return nil
+}
+
+func age(oldest, now time.Time) string {
+	if oldest.IsZero() {
+		return "-"
+	}
+	return now.Sub(oldest).Truncate(time.Second).String()
+}
+
+func state(f reconcile.Finding) string {
+	switch {
+	case f.Repaired:
+		return "repaired"
+	case f.Repairable:
+		return "--apply repairs it"
+	}
+	return "for you"
+}
+
+// orderList names the first of so many orders.
+func orderList(orders []service.Holder, count int64) string {
+	if len(orders) == 0 {
+		return ""
+	}
+	var words []string
+	for _, h := range orders[:min(len(orders), tableOrders)] {
+		words = append(words, fmt.Sprintf("order %d of user %d", h.OrderID, h.UserID))
+	}
+	if more := count - int64(len(words)); more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return ": " + strings.Join(words, ", ")
+}

@@ -1,0 +1,8 @@
+package cli
+
+import "seckill/internal/app"
+
+type serveCmd struct{}
+
+// Run serves until the context ends.
+func (serveCmd) Run(e *app.Env) error { return app.Serve(e) }

@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+var demoCode = regexp.MustCompile(`x-demo-code: (\d{6})`)
+
+// operation is an operation on the page of the documentation, by its tag and operationId.
+func operation(tag, id string) string { return fmt.Sprintf(`#operations-%s-%s`, tag, id) }
+
+// try opens an operation, fills in its body and path, and executes it; it waits for the status.
+func (b *tab) try(tag, id, body, path string, status int) {
+	b.t.Helper()
+	op := operation(tag, id)
+	b.click(op + " .opblock-summary-control")
+	for selector, text := range map[string]string{"textarea.body-param__text": body, `tr[data-param-in="path"] input`: path} {
+		if text == "" {
+			continue
+		}
+		b.until(`document.querySelector(%q)?.checkVisibility()`, op+" "+selector)
+		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q).select()`, op+" "+selector)))
+		b.key(text) // over what was there
+	}
+	b.click(op + " button.execute")
+	b.until(`document.querySelector(%q)?.innerText.startsWith("%d")`, op+" .live-responses-table tbody .response-col_status", status)
+}
+
+// TestDocs: the documentation is a page on which everything can be tried, from the login to a purchase, and which asks
+// nobody else for anything.
+func TestDocs(t *testing.T) {
+	browser := startBrowser(t)
+	p := embeddedStack(t).serve(t, "").shop(t)
+	sale := p.publish(t, offer{Title: "Hot pot for two", Stock: 3})
+
+	v := visit(t, browser, p.url, "en")
+	v.do(chromedp.EmulateViewport(390, 844))
+	v.goTo("/docs")
+	v.try("vouchers", "listVouchers", "", "", http.StatusOK)
+	v.reads(operation("vouchers", "listVouchers")+" .live-responses-table tbody .response-col_description", "Hot pot for two")
+	require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "it fits a phone")
+
+	v.do(chromedp.EmulateViewport(1200, 900))
+	v.try("orders", "placeOrder", "", sale, http.StatusUnauthorized)
+	phone := newPhone()
+	v.try("auth", "sendCode", fmt.Sprintf(`{"phone":%q}`, phone), "", http.StatusNoContent)
+	headers := v.text(operation("auth", "sendCode") + " .live-responses-table")
+	code := demoCode.FindStringSubmatch(headers)
+	require.NotNil(t, code, headers)
+	v.try("auth", "login", fmt.Sprintf(`{"phone":%q,"code":%q}`, phone, code[1]), "", http.StatusOK)
+	v.click(operation("orders", "placeOrder") + " button.execute")
+	v.until(`document.querySelector(%q)?.innerText.startsWith("201")`,
+		operation("orders", "placeOrder")+" .live-responses-table tbody .response-col_status")
+
+	// A token from elsewhere is taken by "Authorize".
+	v.goTo("/docs")
+	v.click(".auth-wrapper .authorize")
+	v.click("#auth-bearer-value")
+	v.key(p.token)
+	v.click(`form:has(#auth-bearer-value) button[type="submit"]`)
+	v.click(".close-modal")
+	v.try("auth", "me", "", "", http.StatusOK)
+	v.reads(operation("auth", "me")+" .live-responses-table", `"role": "admin"`)
+
+	// What a problem's type leads to is a page in the reader's language, and in the other one.
+	v.goTo(problemOf(t, p, "/api/v1/vouchers/999999").Type)
+	v.reads("h1", "Not found")
+	v.reads("main", "GET /api/v1/vouchers/{id}")
+	v.click(`a[hreflang="zh-CN"]`)
+	v.reads("h1", "不存在")
+	v.click(`nav a[href="/problems?lang=zh"]`)
+	v.click(`a[href="/problems/sold_out?lang=zh"]`)
+	v.reads("h1", "已抢光")
+	for _, path := range []string{"/problems", "/problems/sold_out"} {
+		v.do(chromedp.EmulateViewport(390, 844))
+		v.goTo(path)
+		require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "it fits a phone")
+	}
+
+	// The address cannot put somebody else's document here.
+	v.goTo("/docs?url=https://example.com/other.json")
+	v.until(`document.querySelector(%q)`, operation("auth", "login"))
+}
+
+// problemView is what a program reads of a problem.
+type problemView struct{ Type, Code string }
+
+// problemOf asks for what there is not.
+func problemOf(t *testing.T, p *shop, path string) problemView {
+	t.Helper()
+	res, err := http.Get(p.url + path)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusNotFound, res.StatusCode)
+	var out problemView
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&out))
+	return out
+}
+
+// TestProblemTypesResolve follows the type of every problem that the document shows, against the server's own address.
+func TestProblemTypesResolve(t *testing.T) {
+	p := embeddedStack(t).serve(t, "").shop(t)
+	base, err := url.Parse(p.url + "/api/v1/vouchers")
+	require.NoError(t, err)
+	for code := range codesOf(p.send(t, http.MethodGet, "/api/v1/openapi.json", "").body) {
+		page, err := base.Parse("/problems/" + code)
+		require.NoError(t, err)
+		res, err := http.Get(page.String())
+		require.NoError(t, err)
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusOK, res.StatusCode, code)
+		require.Contains(t, string(text), "<code>"+code+"</code>")
+	}
+	require.Equal(t, problemView{"/problems/not_found", "not_found"}, problemOf(t, p, "/problems/unheard_of"))
+}

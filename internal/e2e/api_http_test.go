@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const apiFile = "../../docs/api.http"
+
+// httpFile is a file of requests: variables, and what stands between two lines with ###.
+type httpFile struct {
+	vars     map[string]string
+	requests []httpRequest
+}
+
+// httpRequest is a request with its variables as they were written.
+type httpRequest struct {
+	title, name  string
+	method, url  string
+	header       [][2]string
+	body         string
+	status, says string // what is expected
+}
+
+var (
+	fileVariable = regexp.MustCompile(`^@(\w+) = (.+)$`)
+	expectation  = regexp.MustCompile(`^# expect (\d{3})(?: (.+))?$`)
+	reference    = regexp.MustCompile(`\{\{([^{}]+)\}\}`)
+	fromAnswer   = regexp.MustCompile(`^(\w+)\.response\.(?:body\.\$\.([\w.]+)|headers\.([\w-]+))$`)
+)
+
+// parseHTTP reads such a file as REST Client does.
+func parseHTTP(t *testing.T, text string) httpFile {
+	t.Helper()
+	f := httpFile{vars: map[string]string{}}
+	head, rest, _ := strings.Cut(text, "\n### ")
+	for line := range strings.SplitSeq(head, "\n") {
+		if m := fileVariable.FindStringSubmatch(line); m != nil {
+			f.vars[m[1]] = m[2]
+		} else {
+			require.True(t, line == "" || line[0] == '#', line)
+		}
+	}
+	for block := range strings.SplitSeq(rest, "\n### ") {
+		var r httpRequest
+		var body []string
+		inBody := false
+		lines := strings.Split(strings.TrimSpace(block), "\n")
+		r.title = lines[0]
+		for _, line := range lines[1:] {
+			name, isName := strings.CutPrefix(line, "# @name ")
+			expect := expectation.FindStringSubmatch(line)
+			switch {
+			case inBody:
+				body = append(body, line)
+			case isName:
+				r.name = name
+			case expect != nil:
+				r.status, r.says = expect[1], expect[2]
+			case strings.HasPrefix(line, "#"):
+			case r.method == "":
+				var ok bool
+				r.method, r.url, ok = strings.Cut(line, " ")
+				require.True(t, ok, line)
+			case line == "":
+				inBody = true
+			default:
+				name, value, ok := strings.Cut(line, ": ")
+				require.True(t, ok, "%s: %s", r.title, line)
+				r.header = append(r.header, [2]string{name, value})
+			}
+		}
+		r.body = strings.Join(body, "\n")
+		require.NotEmpty(t, r.status, "%s: nothing is expected", r.title)
+		f.requests = append(f.requests, r)
+	}
+	return f
+}
+
+// httpRun sends the requests of a file and keeps the answers of those that have a name.
+type httpRun struct {
+	t       *testing.T
+	vars    map[string]string
+	answers map[string]httpAnswer
+}
+
+type httpAnswer struct {
+	status string
+	header http.Header
+	body   []byte
+}
+
+// fill replaces the variables of a text.
+func (h *httpRun) fill(text string) string {
+	return reference.ReplaceAllStringFunc(text, func(ref string) string {
+		name := ref[2 : len(ref)-2]
+		if value, ok := h.vars[name]; ok {
+			return h.fill(value)
+		}
+		m := fromAnswer.FindStringSubmatch(name)
+		require.NotNil(h.t, m, "%s: no such variable", ref)
+		a, ok := h.answers[m[1]]
+		require.True(h.t, ok, "%s: there was no such request before", ref)
+		value := a.header.Get(m[3])
+		if m[2] != "" {
+			var node any
+			require.NoError(h.t, json.Unmarshal(a.body, &node), "%s: %s", ref, a.body)
+			for field := range strings.SplitSeq(m[2], ".") {
+				object, _ := node.(map[string]any)
+				node = object[field]
+			}
+			value, _ = node.(string)
+		}
+		require.NotEmpty(h.t, value, "%s: not in %s %s", ref, a.status, a.body)
+		return value
+	})
+}
+
+func (h *httpRun) send(r *httpRequest) httpAnswer {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), r.method, h.fill(r.url), strings.NewReader(h.fill(r.body)))
+	require.NoError(h.t, err, r.title)
+	for _, pair := range r.header {
+		req.Header.Set(pair[0], h.fill(pair[1]))
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(h.t, err, r.title)
+	defer res.Body.Close()
+	body, err := readAnswer(res)
+	require.NoError(h.t, err, r.title)
+	return httpAnswer{status: fmt.Sprint(res.StatusCode), header: res.Header, body: body}
+}
+
+// readAnswer reads a body; of a stream, which may never end, the first event.
+func readAnswer(res *http.Response) ([]byte, error) {
+	if res.Header.Get("Content-Type") != "text/event-stream" {
+		return io.ReadAll(res.Body)
+	}
+	var event []byte
+	lines := bufio.NewReader(res.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		event = append(event, line...)
+		if err != nil || len(bytes.TrimSpace(line)) == 0 && bytes.Contains(event, []byte("data:")) {
+			return event, err
+		}
+	}
+}
+
+// ask sends a request; one that reads is sent again until the answer says what is expected.
+func (h *httpRun) ask(r *httpRequest) {
+	h.t.Helper()
+	a := h.send(r)
+	for deadline := time.Now().Add(time.Minute); r.method == http.MethodGet && a.status == r.status &&
+		!bytes.Contains(a.body, []byte(r.says)) && time.Now().Before(deadline); {
+		time.Sleep(50 * time.Millisecond)
+		a = h.send(r)
+	}
+	if r.status == "201" && a.status == "202" { // on a busy machine a queued order takes longer than its buyer waits
+		a = h.confirmed(r, a)
+	}
+	require.Equal(h.t, r.status, a.status, "%s: %s", r.title, a.body)
+	require.Contains(h.t, string(a.body), r.says, r.title)
+	if r.name != "" {
+		h.answers[r.name] = a
+	}
+}
+
+// confirmed follows an order from the queue into the database.
+func (h *httpRun) confirmed(r *httpRequest, queued httpAnswer) (a httpAnswer) {
+	h.t.Helper()
+	show := httpRequest{title: r.title, method: http.MethodGet, url: "{{base}}" + queued.header.Get("Location"), header: r.header}
+	eventually(h.t, r.title, func() bool {
+		a = h.send(&show)
+		return a.status == "200" && bytes.Contains(a.body, []byte(`"status":"pending_payment"`))
+	})
+	a.status = r.status
+	return a
+}
+
+// TestAPIFile sends every request of docs/api.http, from top to bottom, in every lane, and finds every route in it.
+func TestAPIFile(t *testing.T) {
+	text, err := os.ReadFile(apiFile)
+	require.NoError(t, err)
+	f := parseHTTP(t, string(text))
+	require.Greater(t, len(f.requests), 40)
+	for _, lane := range lanes {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			p := embeddedStack(t).in(lane).serve(t, "").shop(t)
+			vars := maps.Clone(f.vars)
+			vars["base"] = p.url
+			run := &httpRun{t: t, vars: vars, answers: map[string]httpAnswer{}}
+			for i := range f.requests {
+				run.ask(&f.requests[i])
+			}
+			if lane != "lock" {
+				return
+			}
+			have := map[string]bool{}
+			for _, r := range f.requests {
+				path, _, _ := strings.Cut(strings.NewReplacer("{{base}}", "", "{{api}}", "/api/v1").Replace(r.url), "?")
+				have[r.method+" "+path] = true
+			}
+			for _, route := range p.routes(t) {
+				assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(have)), route.MatchString), "%s: not in the file", route)
+			}
+		})
+	}
+}
+
+var (
+	pathParam = regexp.MustCompile(`\\\{\w+\\\}`)
+	hmdpRow   = regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`]*)` \\| ")
+)
+
+// routes are patterns of all routes of the document and of docs/hmdp.md. Other tests hold these against the router.
+func (p *shop) routes(t *testing.T) []*regexp.Regexp {
+	t.Helper()
+	doc := p.send(t, http.MethodGet, "/api/v1/openapi.json", "").body
+	var names []string
+	paths, ok := doc["paths"].(map[string]any)
+	require.True(t, ok)
+	for path, item := range paths {
+		for method := range item.(map[string]any) {
+			if method != "parameters" {
+				names = append(names, strings.ToUpper(method)+" "+path)
+			}
+		}
+	}
+	table, err := os.ReadFile("../../docs/hmdp.md")
+	require.NoError(t, err)
+	for _, m := range hmdpRow.FindAllStringSubmatch(string(table), -1) {
+		names = append(names, m[1])
+	}
+	require.Greater(t, len(names), 40)
+	all := make([]*regexp.Regexp, len(names))
+	for i, name := range names {
+		all[i] = regexp.MustCompile("^" + pathParam.ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`) + "$")
+	}
+	return all
+}

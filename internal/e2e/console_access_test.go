@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// consolePage is a page of the console, and what is there when it is ready.
+type consolePage struct{ path, ready string }
+
+// pagesOf are all pages, those of a sale and of an order among them.
+func pagesOf(sale, order string) []consolePage {
+	return []consolePage{
+		{"/console", "tbody tr"}, {"/console/new", "form[data-form=make]"}, {"/console/sales/" + sale, "form[data-form=stock]"},
+		{"/console/orders", "tbody tr"}, {"/console/orders/" + order, "[data-status]"}, {"/console/letters", ".empty"},
+		{"/console/reconcile", ".summary"}, {"/console/audit", "tbody tr"}, {"/console/rush", "h1"},
+	}
+}
+
+// ready waits until a page has asked for what it shows.
+func (b *tab) ready(selector string) {
+	b.t.Helper()
+	b.until(`document.querySelector(%q)?.checkVisibility() && !document.querySelector("[data-gate], [aria-busy=true], [data-busy]") && !document.querySelector("main").innerText.includes("Loading…")`, selector)
+}
+
+// consoleLanguages: every page is there in Chinese, with nothing forgotten; a missing text is an exception. The texts are
+// the same in both.
+func consoleLanguages(t *testing.T, c *consoleTest) {
+	token, err := c.Login(t.Context(), newPhone())
+	require.NoError(t, err)
+	sale := c.publish(t, offer{Title: "秒杀", Stock: 5})
+	order := c.buy(t, token, sale)
+	v := c.visit(c.url, "zh-CN,zh")
+	v.enter("/console", c.phone)
+	latin := `(() => {
+		const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+		const found = [];
+		while (walk.nextNode()) {
+			const el = walk.currentNode.parentElement;
+			if (el.checkVisibility() && !el.closest("noscript, td, tbody, dd, [data-do=language], code, .error-box .note, .invariants .detail, .reference") && /[a-z]{4}/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
+		}
+		return found.filter((text) => !/SECKILL_|ISO 4217|seckill rush|UTC|Redis|^p(50|99)/.test(text));
+	})()`
+	for _, page := range pagesOf(sale, order.ID) {
+		v.goTo(page.path)
+		v.ready(page.ready)
+		require.Regexp(t, `\p{Han}`, v.text("h1"), page.path)
+		require.Empty(t, evaluate[[]string](v.tab, latin), page.path)
+	}
+
+	// What the server says in English is there beside what it means.
+	v.goTo("/console/sales/" + sale)
+	v.reads(`[data-invariant="I5"] .note`, "未售出的库存均可购买")
+	v.reads(`[data-invariant="I5"] .detail`, "4 ")
+	v.goTo("/console/new")
+	for field, value := range map[string]string{"title": "秒杀", "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "1", "currency": "QQQ"} {
+		v.fill("make", field, value)
+	}
+	v.submit("make")
+	v.reads(fieldError("make", "currency"), "须为 ISO 4217 中的货币")
+	v.reads(errorBox, "currency") // the server's own words
+	v.goTo("/console/rush")
+	v.click(`[data-do="language"]`)
+	v.reads("h1", "Load simulation")
+
+	same := evaluate[map[string]map[string]string](v.tab,
+		`import(document.querySelector("script[src*='main.js']").src.replace("main.js", "texts.js")).then((m) => m.default)`)
+	requireSameTexts(t, same)
+}
+
+// consoleNarrow: nothing on a phone sticks out to the side, in either language.
+func consoleNarrow(t *testing.T, c *consoleTest) {
+	token, err := c.Login(t.Context(), newPhone())
+	require.NoError(t, err)
+	sale := c.publish(t, offer{Title: strings.Repeat("Averylongwordwithoutanyspace", 3), SubTitle: "副标题", Stock: 1000000})
+	order := c.buy(t, token, sale)
+	v := c.visit(c.url, "en")
+	v.enter("/console", c.phone)
+	for range 2 {
+		for _, page := range pagesOf(sale, order.ID) {
+			v.goTo(page.path)
+			v.ready(page.ready)
+			for _, width := range []int64{320, 390} {
+				v.do(chromedp.EmulateViewport(width, 800, chromedp.EmulateMobile, chromedp.EmulateTouch))
+				require.LessOrEqual(t, evaluate[int64](v.tab, `document.documentElement.scrollWidth`), width, page.path)
+			}
+		}
+		v.click(`[data-do="language"]`)
+	}
+}
+
+// consoleAccessible: every control has a name, every text can be read, in light and in dark.
+func consoleAccessible(t *testing.T, c *consoleTest) {
+	token, err := c.Login(t.Context(), newPhone())
+	require.NoError(t, err)
+	sale := c.publish(t, offer{Stock: 5})
+	order := c.buy(t, token, sale)
+	v := c.visit(c.url, "en")
+	v.goTo("/console")
+	v.click(`[data-do="enter"]`)
+	v.until(`document.querySelector("dialog[open]")`)
+	v.legible(t, "login")
+	v.login(c.phone)
+	for _, page := range pagesOf(sale, order.ID) {
+		v.goTo(page.path)
+		v.ready(page.ready)
+		v.legible(t, page.path)
+		require.Empty(t, evaluate[[]string](v.tab, unlabelled), page.path)
+	}
+	v.goTo("/console/new")
+	v.submit("make")
+	v.legible(t, "errors")
+	require.Equal(t, "true", evaluate[string](v.tab, `document.querySelector("[name=title]").ariaInvalid`))
+	v.goTo("/console/orders/" + order.ID)
+	v.tabTo(`[data-do="cancel"]`) // by the keyboard
+	v.key("\r")
+	v.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
+	v.key("\x1b")
+	v.until(`document.activeElement?.dataset.do === "cancel"`)
+}
+
+// unlabelled lists fields without a label that is seen, headings that skip a level, and ids that are there twice.
+const unlabelled = `[
+	...[...document.querySelectorAll("input, select, textarea")].filter((f) => !(f.labels[0]?.checkVisibility())).map((f) => "no label: " + f.name),
+	...[...document.querySelectorAll("h1, h2, h3")].filter((h, i, all) => h.tagName[1] - (all[i - 1]?.tagName[1] ?? 0) > 1).map((h) => "level: " + h.innerText),
+	...[...document.querySelectorAll("[id]")].filter((el) => document.querySelectorAll("#" + CSS.escape(el.id)).length > 1).map((el) => "twice: " + el.id),
+	...[...document.querySelectorAll("[aria-describedby], [aria-labelledby]")].flatMap((el) => ["aria-describedby", "aria-labelledby"].flatMap((a) => (el.getAttribute(a) ?? "").split(" ").filter((id) => id && !document.getElementById(id)))).map((id) => "nothing with id " + id),
+]`

@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fact is a figure of what is shown of a sale, or of a rush.
+func fact(name string) string { return fmt.Sprintf(`dd[data-fact=%q]`, name) }
+
+// judged waits until a promise is judged.
+func (b *tab) judged(promise, verdict string) {
+	b.t.Helper()
+	b.until(`document.querySelector('[data-invariant="%s"]')?.dataset.ok === %q`, promise, verdict)
+}
+
+// inLegend is what the legend of a plot says of its n-th series.
+func inLegend(plot string, n int) string {
+	return fmt.Sprintf(`[data-plot=%q] .legend li:nth-child(%d) b`, plot, n)
+}
+
+// saleLive: what happens to a sale is drawn and said while it happens, and a promise that is broken is red, in words too.
+func saleLive(t *testing.T, c *consoleTest) {
+	s := embeddedStack(t).withAdmins()
+	p := s.serve(t, "").shop(t)
+	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 8)
+	v := c.visit(p.url, "en")
+	v.enter("/console/sales/"+sale, c.phone)
+	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
+	for _, token := range tokens {
+		p.click(t, token, sale)
+	}
+	for _, promise := range []string{"I1", "I2", "I3", "I5"} {
+		v.judged(promise, "holds")
+		v.reads(fmt.Sprintf(`[data-invariant=%q]`, promise), "✓")
+		v.reads(fmt.Sprintf(`[data-invariant=%q]`, promise), "Pass")
+	}
+	v.until(`document.querySelector('%s')?.innerText === "5"`, fact("pending_payment"))
+	v.until(`document.querySelector('%s')?.innerText === "0"`, fact("database"))
+	v.until(`document.querySelector('%s')?.innerText === "0"`, inLegend("stock", 1))
+	v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 5, Accepted 5")`)
+	v.until(`document.querySelector('[data-plot="refusals"] .canvas').ariaLabel.includes("Sold out 3.")`)
+	v.until(`document.querySelectorAll(".live tbody tr").length === 10`)
+	live := `document.querySelector("[data-live]").dataset`
+	require.Equal(t, "0", evaluate[string](v.tab, live+".holes"))
+	v.until(`[...document.querySelectorAll(".plot canvas")].filter((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(Boolean)).length === 6`)
+
+	// Damage is seen without a reload, and so is that it was repaired.
+	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
+	v.judged("I3", "broken")
+	v.reads(`[data-invariant="I3"]`, "✕")
+	v.reads(`[data-invariant="I3"]`, "VIOLATED")
+	v.reads("#live", "Stock balance: VIOLATED")
+	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
+	v.judged("I3", "holds")
+
+	// What is being written is not overwritten by the news, and the focus stays where it is.
+	v.fill("change", "title", "half written")
+	seconds := evaluate[string](v.tab, live+".seconds")
+	v.until(`%s.seconds - %s > 3`, live, seconds)
+	require.Equal(t, "title", evaluate[string](v.tab, `document.activeElement.name`))
+	require.Equal(t, "half written", evaluate[string](v.tab, `document.activeElement.value`))
+}
+
+// liveCut: a page that hears nothing says so, and has no hole when it is back.
+func liveCut(t *testing.T, c *consoleTest) {
+	f := c.before(t)
+	sale := c.publish(t, offer{Stock: 5})
+	v := c.visit(f.URL, "en")
+	v.enter("/console/sales/"+sale, c.phone)
+	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
+	f.cut()
+	v.until(`document.querySelector("[data-live]").dataset.state === "stale"`)
+	v.reads("[data-stale]", "No data since")
+	token, err := c.Login(t.Context(), newPhone())
+	require.NoError(t, err)
+	c.buy(t, token, sale) // which nobody sees
+	f.mend()
+	v.until(`document.querySelector("[data-live]").dataset.state === "live"`)
+	v.until(`document.querySelector('%s')?.innerText === "4"`, fact("database"))
+	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-stale]").checkVisibility()`))
+	require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
+}
+
+// TestConsoleRush watches a rush from its start to its verdicts, on the embedded default and, in the lane queue, on real
+// servers.
+func TestConsoleRush(t *testing.T) {
+	browser := startBrowser(t)
+	for name, stack := range map[string]func(*testing.T) *stack{
+		"embedded": embeddedStack, "real": func(t *testing.T) *stack { return realStack(t).in("queue") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stack(t).withAdmins()
+			p := s.serve(t, "")
+			v := visit(t, browser, p.url, "en")
+			v.enter("/console/rush", adminPhones[0])
+			v.fill("rush", "buyers", "0")
+			v.fill("rush", "stock", "x")
+			v.submit("rush")
+			v.reads(fieldError("rush", "buyers"), "between 1 and")
+			v.reads(fieldError("rush", "stock"), "whole number")
+			v.fill("rush", "buyers", "400")
+			v.fill("rush", "stock", "60")
+			v.submit("rush")
+			v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // while it goes on, or just after
+			v.until(`document.querySelector("[data-rush]").dataset.rush === "done"`)
+			v.reads("[data-rush] "+fact("answered"), "400 of 400")
+			v.reads("[data-rush] "+fact("orders"), "60 of 60")
+			verdicts := `[...document.querySelectorAll("[data-rush] [data-invariant]")]`
+			require.GreaterOrEqual(t, evaluate[int](v.tab, verdicts+`.length`), 3)
+			require.True(t, evaluate[bool](v.tab, verdicts+`.every((li) => li.dataset.ok === "holds" && li.innerText.includes("✓"))`))
+			v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 60")`)
+			v.until(`document.querySelector('.live %s')?.innerText === "0"`, fact("database"))
+			v.until(`[...document.querySelectorAll(".live [data-invariant]")].every((li) => li.dataset.ok === "holds")`)
+			v.legible(t, "rush")
+			s.verify(t)
+		})
+	}
+}
+
+// noDemo: where something is at stake no crowds are sent, and the page says so.
+func noDemo(t *testing.T, c *consoleTest) {
+	p := embeddedStack(t).withAdmins().with("SECKILL_DEMO=false").serve(t, "")
+	v := c.visit(p.url, "en")
+	v.goTo("/console/rush")
+	v.click(`[data-do="enter"]`)
+	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
+	v.key(c.phone + "\r")
+	v.until(`document.activeElement?.name === "code"`)
+	code := regexp.MustCompile(`phone=` + c.phone + ` code=(\d{6})`)
+	eventually(t, "the code is sent", func() bool { return code.MatchString(p.log.String()) })
+	v.key(code.FindStringSubmatch(p.log.String())[1] + "\r")
+	v.reads("[data-nodemo]", "This server is not in demo mode")
+	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form").length`))
+}

@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/admission"
+	"seckill/internal/doctor"
+	"seckill/internal/testenv"
+)
+
+const goodSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58c3a2"
+
+// diagnose runs the doctor and returns its findings by "check" or "check on server".
+func (s *stack) diagnose(t *testing.T, wantCode int, args ...string) map[string]doctor.Finding {
+	t.Helper()
+	cmd := s.command(t, append([]string{"doctor", "--json"}, args...)...)
+	out, err := cmd.Output() // the verdict is on the other stream
+	require.Equal(t, wantCode, cmd.ProcessState.ExitCode(), "%s\n%v", out, err)
+	var report struct {
+		Findings                      []doctor.Finding
+		OK, Warnings, Failed, Skipped int
+	}
+	require.NoError(t, json.Unmarshal(out, &report), string(out))
+	require.Len(t, report.Findings, report.OK+report.Warnings+report.Failed+report.Skipped)
+	found := map[string]doctor.Finding{}
+	for _, f := range report.Findings {
+		name := f.Check
+		if f.On != "" {
+			name += " " + f.On
+		}
+		require.NotContains(t, found, name, "asked twice")
+		require.NotEmpty(t, f.Found)
+		if f.Status == doctor.Warn || f.Status == doctor.Fail {
+			require.NotEmpty(t, f.Change, name)
+		}
+		found[name] = f
+	}
+	return found
+}
+
+func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.Status, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		require.Contains(t, found, name)
+		require.Equal(t, want, found[name].Status, "%s: %s", name, found[name].Found)
+	}
+}
+
+// TestDoctorOfAGoodStack has a user of his own, a durable Redis and random secrets: nothing has to be changed.
+func TestDoctorOfAGoodStack(t *testing.T) {
+	s, dsn := sellersStack(t)
+	p := s.serve(t, "")
+	found := s.diagnose(t, 0, "--instances", "3")
+	for name, f := range found {
+		if !strings.Contains(name, "latency") && f.Check != "machine.files" && f.Check != "config.proxies" && f.Check != "machine.memory" {
+			require.Contains(t, []doctor.Status{doctor.OK, doctor.Skipped}, f.Status, "%s: %s", name, f.Found)
+		}
+	}
+	requireStatus(t, found, doctor.OK, "database.privileges", "database.schema", "database.checks", "database.isolation",
+		"database.sql_mode", "database.charset", "redis.persistence redis "+s.redis.Addr, "sales.upcoming", "sales.gates")
+	require.Zero(t, p.stop(t))
+
+	code, out := s.run(t, "doctor")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "database.commit")
+	require.Regexp(t, `\d+ checks: \d+ ok, \d+ warnings, 0 failed, \d+ skipped`, out)
+	for _, secret := range []string{dsn.Passwd, goodSecret} {
+		require.NotContains(t, out, secret)
+	}
+}
+
+// sellersStack has the database of a user who may do what is needed.
+func sellersStack(t *testing.T) (*stack, *mysql.Config) {
+	t.Helper()
+	db, rds := testenv.StartMariaDB(t), testenv.StartRedis(t, "--appendonly", "yes")
+	dsn, err := mysql.ParseDSN(db.DSN(t))
+	require.NoError(t, err)
+	s := &stack{mariadb: db, redis: rds, env: []string{"SECKILL_MYSQL_DSN=" + dsn.FormatDSN()}}
+	s.exec(t, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'")
+	s.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+dsn.DBName+"`.* TO seller@'127.0.0.1'")
+	dsn.User, dsn.Passwd = "seller", "hunter2hunter2"
+	s.env = []string{
+		"SECKILL_MYSQL_DSN=" + dsn.FormatDSN(), "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
+		"SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_ADMIN_PHONES=13912345678", "SECKILL_ORDER_LANE=queue", "SECKILL_ADDR=127.0.0.1:0",
+	}
+	return s, dsn
+}
+
+// TestDoctorExitCodes: 0 with warnings, 1 with --strict, 1 on a failure, 2 when something did not answer or the
+// configuration is not usable.
+func TestDoctorExitCodes(t *testing.T) {
+	s := embeddedStack(t).with("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret)
+	requireStatus(t, s.diagnose(t, 0), doctor.Warn, "config.demo")
+	s.diagnose(t, 1, "--strict")
+	requireStatus(t, s.with("SECKILL_JWT_SECRET="+testSecret).diagnose(t, 1), doctor.Fail, "config.jwt_secret")
+	nowhere := freeAddr(t)
+	found := s.with("SECKILL_REDIS_ADDRS="+nowhere, "SECKILL_JWT_SECRET="+testSecret).diagnose(t, 2)
+	requireStatus(t, found, doctor.Fail, "redis.reachable redis "+nowhere)
+	requireStatus(t, found, doctor.Skipped, "sales.queue")
+	for _, args := range [][]string{{"--instances", "0"}, {"--no-such-flag"}, {"--pay-timeout", "1ms"}} {
+		code, out := s.run(t, append([]string{"doctor"}, args...)...)
+		require.Equal(t, 2, code, out)
+	}
+	code, out := s.with("SECKILL_MYSQL_DSN=root:hunter2hunter2@tcp").run(t, "doctor")
+	require.Equal(t, 2, code, out)
+	require.NotContains(t, out, "hunter2")
+}
+
+// TestDoctorOfFrozenServers: database, Redis and a lock node accept connections and never answer.
+func TestDoctorOfFrozenServers(t *testing.T) {
+	s, _ := sellersStack(t)
+	node := testenv.StartRedis(t)
+	s = s.with("SECKILL_LOCK_NODES="+node.Addr, "SECKILL_REDIS_PASSWORD=hunter2hunter2")
+	for _, pause := range []func() error{s.mariadb.Pause, s.redis.Pause, node.Pause} {
+		require.NoError(t, pause())
+	}
+	found := s.diagnose(t, 2)
+	for _, name := range []string{"database.reachable", "redis.reachable redis " + s.redis.Addr, "redis.reachable lock node " + node.Addr} {
+		requireStatus(t, found, doctor.Fail, name)
+		require.True(t, found[name].Unasked)
+		require.Contains(t, found[name].Found, "hangs")
+	}
+	requireStatus(t, found, doctor.Skipped, "database.commit", "sales.upcoming", "sales.books", "redis.eviction redis "+s.redis.Addr)
+	requireStatus(t, found, doctor.Fail, "locks.independent")
+}
+
+// TestDoctorOfACluster looks at all masters, also at those that the configuration does not name.
+func TestDoctorOfACluster(t *testing.T) {
+	c := testenv.StartRedisCluster(t)
+	s := embeddedStack(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
+	found := s.diagnose(t, 1)
+	for _, n := range c.Nodes {
+		requireStatus(t, found, doctor.OK, "redis.cluster redis "+n.Addr)
+	}
+	requireStatus(t, s.with("SECKILL_REDIS_ADDRS="+c.Nodes[2].Addr).diagnose(t, 1), doctor.Fail, "redis.cluster redis "+c.Nodes[2].Addr)
+}
+
+// TestDoctorBesideARunningServer finds the Redis inside it, and leaves everything as it was.
+func TestDoctorBesideARunningServer(t *testing.T) {
+	s := embeddedStack(t)
+	dir := s.setting("SECKILL_DATA_DIR")
+	before := files(t, dir)
+	requireStatus(t, s.diagnose(t, 1), doctor.Skipped, "database.reachable", "redis.reachable", "sales.upcoming")
+	require.Equal(t, before, files(t, dir), "it makes no database")
+	missing := filepath.Join(dir, "none")
+	s.with("SECKILL_DATA_DIR="+missing).diagnose(t, 1)
+	require.NoDirExists(t, missing)
+
+	require.NoError(t, os.Chmod(dir, 0o700))
+	p := s.serve(t, "")
+	found := s.diagnose(t, 1)
+	requireStatus(t, found, doctor.OK, "database.reachable", "database.schema", "database.journal", "data.permissions",
+		"redis.reachable", "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.queue")
+	require.Contains(t, found["sales.upcoming"].Found, "1 sales begin within 24h0m0s, the first is voucher")
+	requireStatus(t, found, doctor.Skipped, "sales.gates")
+	requireReady(t, p)
+	require.Zero(t, p.stop(t))
+	before = files(t, dir)
+	requireStatus(t, s.diagnose(t, 1), doctor.Skipped, "redis.reachable", "sales.queue")
+	require.Equal(t, before, files(t, dir))
+}
+
+// files lists a folder with what is in each file.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = string(text)
+		return err
+	}))
+	return all
+}
+
+// TestDoctorOfSales damages the books, the windows and the gates of sales by hand, on both databases.
+func TestDoctorOfSales(t *testing.T) {
+	each(t, true, func(t *testing.T, s *stack) {
+		s = s.in("queue")
+		p := s.serve(t, "")
+		sale := p.sale(t, 5)
+		tokens := s.tokens(t, 1)
+		order, err := p.Place(t.Context(), tokens[0], sale)
+		require.NoError(t, err)
+		requireOrdered(t, p, tokens[0], order.ID)
+		require.Zero(t, p.stop(t)) // else it would repair what is done here
+		found := s.diagnose(t, 1)
+		requireStatus(t, found, doctor.OK, "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.gates", "sales.queue")
+		require.Contains(t, found["sales.gates"].Found, "0 of 1 gates")
+		upcoming := strings.Fields(regexp.MustCompile(`voucher \d+`).FindString(found["sales.upcoming"].Found))[1]
+
+		for _, tc := range []struct {
+			damage, repair, check string
+			want                  doctor.Status
+			says                  string
+		}{
+			{"UPDATE seckill_vouchers SET stock = stock + 1", "UPDATE seckill_vouchers SET stock = stock - 1", "sales.books", doctor.Fail, "I3"},
+			{"UPDATE seckill_vouchers SET limit_per_user = 0", "UPDATE seckill_vouchers SET limit_per_user = 1", "sales.windows", doctor.Fail, "allows nobody"},
+			{"UPDATE seckill_vouchers SET end_at = begin_at", "", "sales.windows", doctor.Fail, "ends before it begins"},
+		} {
+			where := " WHERE voucher_id = " + upcoming
+			s.exec(t, tc.damage+where)
+			f := s.diagnose(t, 1)[tc.check]
+			require.Equal(t, tc.want, f.Status, f.Found)
+			require.Contains(t, f.Found, tc.says)
+			if tc.repair != "" {
+				s.exec(t, tc.repair+where)
+			}
+		}
+
+		// A gate of a sale that has not begun, as a server leaves it, and then with another number.
+		prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
+		rdb := s.client(t)
+		stock := s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
+		require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock, 0).Err())
+		require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
+		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "1 of 1 gates are loaded and right")
+		require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock-3, 0).Err())
+		f := s.diagnose(t, 1)["sales.gates"]
+		require.Equal(t, doctor.Warn, f.Status, f.Found)
+		require.Contains(t, f.Found, "3 units that nobody holds are not offered")
+		require.NoError(t, rdb.Del(t.Context(), prefix+"meta").Err())
+		require.NoError(t, rdb.Set(t.Context(), prefix+"meta", "no hash", 0).Err())
+		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "somebody else's")
+		require.NoError(t, rdb.Del(t.Context(), prefix+"meta", prefix+"stock").Err())
+
+		// The newest migration is taken back by hand, in the list alone.
+		s.exec(t, "DELETE FROM goose_db_version WHERE version_id = 15")
+		found = s.diagnose(t, 1)
+		requireStatus(t, found, doctor.Warn, "sales.schema", "database.schema")
+		require.Contains(t, found["sales.schema"].Found, "voucher "+upcoming+" begins in")
+		require.Contains(t, found["sales.schema"].Found, "migration 15 is pending")
+
+		// Orders that wait, for a lane that stores none, and letters that nobody answered.
+		require.NoError(t, rdb.HSet(t.Context(), admission.QueuedTickets()[3], "1", "row").Err())
+		requireStatus(t, s.diagnose(t, 1), doctor.OK, "sales.queue")
+		requireStatus(t, s.with("SECKILL_ORDER_LANE=lock").diagnose(t, 1), doctor.Warn, "sales.queue")
+		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.DeadStreams()[3], Values: []string{"row", "row"}}).Err())
+		requireStatus(t, s.diagnose(t, 1), doctor.Warn, "sales.queue")
+	})
+}

@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// front stands between browsers and a server, and does to them what networks and proxies do.
+type front struct {
+	*httptest.Server
+	proxy *httputil.ReverseProxy
+
+	mu      sync.Mutex
+	down    bool
+	watched string       // where requests go that count as purchases
+	answers []string     // codes that the next purchases hear instead of being passed on; "lost": passed on, and not answered; "half": answered in part
+	keys    []string     // the Idempotency-Keys of all purchases
+	resumed []string     // the Last-Event-IDs of all streams
+	events  atomic.Int64 // parts of streams that were passed on
+}
+
+// counting counts what is written.
+type counting struct {
+	http.ResponseWriter
+	writes *atomic.Int64
+}
+
+// Write implements http.ResponseWriter.
+func (c counting) Write(b []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(b)
+	c.writes.Add(1)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// before makes a front of a server.
+func (p *process) before(t *testing.T) *front {
+	t.Helper()
+	target, err := url.Parse(p.url)
+	require.NoError(t, err)
+	f := &front{watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
+		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorLog: stdlog.New(io.Discard, "", 0), // of connections that were cut on purpose
+	}}
+	f.Server = httptest.NewUnstartedServer(f)
+	f.Config.ErrorLog = stdlog.New(io.Discard, "", 0)
+	f.Start()
+	t.Cleanup(func() { f.CloseClientConnections(); f.Close() }) // Close waits for streams
+	return f
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	down, code := f.down, ""
+	if strings.HasSuffix(r.URL.Path, "/events") && !down {
+		f.resumed = append(f.resumed, r.Header.Get("Last-Event-ID"))
+	}
+	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.watched) {
+		f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
+		if len(f.answers) > 0 {
+			code, f.answers = f.answers[0], f.answers[1:]
+		}
+	}
+	f.mu.Unlock()
+	switch {
+	case down:
+		panic(http.ErrAbortHandler)
+	case code == "lost":
+		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	case code == "half":
+		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		w.Header().Set("Content-Length", "500")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"id":"`)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	case code != "":
+		status := map[string]int{"rate_limited": http.StatusTooManyRequests}[code]
+		if status == 0 {
+			status = http.StatusServiceUnavailable
+		}
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"code":%q,"title":"No","status":%d,"request_id":"FROM-THE-FRONT"}`, code, status)
+	case strings.HasSuffix(r.URL.Path, "/events"):
+		f.proxy.ServeHTTP(counting{w, &f.events}, r)
+	default:
+		f.proxy.ServeHTTP(w, r)
+	}
+}
+
+// cut ends all connections and lets nobody through; mend is the end of it.
+func (f *front) cut() {
+	f.mu.Lock()
+	f.down = true
+	f.mu.Unlock()
+	f.CloseClientConnections()
+}
+
+func (f *front) mend() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = false
+}
+
+// watch makes the POSTs below another path count as purchases.
+func (f *front) watch(prefix string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watched = prefix
+}
+
+// say makes the next purchases hear these codes.
+func (f *front) say(codes ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers, f.keys = codes, nil
+}
+
+// seen are the keys of the purchases since say.
+func (f *front) seen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string{}, f.keys...)
+}
+
+// offer is a sale that a test publishes.
+type offer struct {
+	Title       string    `json:"title"`
+	SubTitle    string    `json:"sub_title"`
+	Rules       string    `json:"rules"`
+	ShopID      string    `json:"shop_id"`
+	PayValue    int64     `json:"pay_value"`
+	ActualValue int64     `json:"actual_value"`
+	Stock       int64     `json:"stock"`
+	BeginAt     time.Time `json:"begin_at"`
+	EndAt       time.Time `json:"end_at"`
+}
+
+// shop is a server and its admin, who is logged in once: a second login code would end the first.
+type shop struct {
+	*process
+	token string
+}
+
+func (p *process) shop(t *testing.T) *shop {
+	t.Helper()
+	return &shop{p, p.admin(t)}
+}
+
+// publish publishes a sale and returns its id. It has begun, unless the offer says otherwise.
+func (p *shop) publish(t *testing.T, o offer) string {
+	t.Helper()
+	if o.Title == "" {
+		o.Title = t.Name()
+	}
+	if o.BeginAt.IsZero() {
+		o.BeginAt = time.Now().Add(-time.Hour)
+	}
+	if o.EndAt.IsZero() {
+		o.EndAt = time.Now().Add(3 * time.Hour)
+	}
+	o.ShopID, o.PayValue, o.ActualValue = "1", max(o.PayValue, 100), max(o.ActualValue, 200)
+	var v struct{ ID string }
+	p.as(t, http.MethodPost, "/api/v1/admin/vouchers", o, http.StatusCreated, &v)
+	return v.ID
+}
+
+// change changes a voucher.
+func (p *shop) change(t *testing.T, sale string, fields map[string]any) {
+	t.Helper()
+	p.as(t, http.MethodPatch, "/api/v1/admin/vouchers/"+sale, fields, http.StatusOK, &struct{}{})
+}
+
+// as sends what the admin wants.
+func (p *shop) as(t *testing.T, method, path string, in any, want int, out any) {
+	t.Helper()
+	body, err := json.Marshal(in)
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, bytes.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+p.token)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, want, res.StatusCode)
+	require.NoError(t, json.NewDecoder(res.Body).Decode(out))
+}

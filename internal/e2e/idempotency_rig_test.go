@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// keyedPost is a POST with a key, as a client keeps it to send it again.
+type keyedPost struct {
+	path, token, key, body string
+}
+
+// reply is an answer to the byte.
+type reply struct {
+	status                 int
+	body, location, replay string
+}
+
+// of reads a field of the answer.
+func (r reply) of(t *testing.T, field string) string {
+	t.Helper()
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(r.body), &fields), r.body)
+	text, _ := fields[field].(string)
+	return text
+}
+
+// order is the id of the order that the answer is about.
+func (r reply) order(t *testing.T) string {
+	t.Helper()
+	if r.status == http.StatusAccepted {
+		return r.of(t, "order_id")
+	}
+	return r.of(t, "id")
+}
+
+// success says whether the answer is one, and not an error.
+func (r reply) success() bool { return r.status >= 200 && r.status < 300 }
+
+// post sends it once, over a connection of its own.
+func post(ctx context.Context, base string, k keyedPost) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+k.path, strings.NewReader(k.body))
+	if err != nil {
+		return reply{}, err
+	}
+	req.Header.Set("Authorization", "Bearer "+k.token)
+	req.Header.Set("Idempotency-Key", k.key)
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return reply{
+		status: res.StatusCode, body: string(text), location: res.Header.Get("Location"), replay: res.Header.Get("Idempotency-Replayed"),
+	}, err
+}
+
+// post sends a request that must be answered.
+func (p *process) post(t *testing.T, k keyedPost) reply {
+	t.Helper()
+	r, err := post(context.WithoutCancel(t.Context()), p.url, k)
+	require.NoError(t, err)
+	return r
+}
+
+// insist sends a request again for as long as nobody gives a definite answer, and returns that.
+func (p *process) insist(t *testing.T, k keyedPost) reply {
+	t.Helper()
+	var last reply
+	eventually(t, k.path+" is answered", func() bool {
+		r, err := post(t.Context(), p.url, k)
+		last = r
+		return err == nil && r.status < 500 && !strings.Contains(r.body, "order_in_progress")
+	})
+	return last
+}
+
+// saleOf publishes a sale of which a user may hold many.
+func (p *process) saleOf(t *testing.T, stock, limit int) string {
+	t.Helper()
+	return p.post(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), fmt.Sprint(rand.Int64()), saleText(stock, limit)}).of(t, "id")
+}
+
+func saleText(stock, limit int) string {
+	now := time.Now().UTC()
+	text, _ := json.Marshal(map[string]any{
+		"shop_id": "1", "title": "keys", "pay_value": 100, "actual_value": 200, "stock": stock, "limit_per_user": limit,
+		"begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
+	})
+	return string(text)
+}
+
+func ordersOf(sale string) string { return "/api/v1/vouchers/" + sale + "/orders" }
+
+// lapse ends the leases of all keys, as ten seconds would.
+func (s *stack) lapse(t *testing.T) {
+	t.Helper()
+	s.exec(t, "UPDATE idempotency_keys SET locked_until = created_at")
+}
+
+// ageOrders makes all orders older, as time would.
+func (s *stack) ageOrders(t *testing.T, by time.Duration) {
+	t.Helper()
+	if s.mariadb == nil {
+		s.exec(t, fmt.Sprintf("UPDATE voucher_orders SET created_at = created_at - %d", by.Milliseconds()))
+		return
+	}
+	s.exec(t, fmt.Sprintf("UPDATE voucher_orders SET created_at = created_at - INTERVAL %d SECOND", int(by.Seconds())))
+}
+
+// requireOrders requires that the buyer holds these orders of the sale, once the queue is empty.
+func requireOrders(t *testing.T, s *stack, p *process, token, sale string, ids ...string) {
+	t.Helper()
+	if s.lane == "queue" {
+		requireSettled(t, s)
+	}
+	all, err := p.Orders(t.Context(), token)
+	require.NoError(t, err)
+	var held []string
+	for _, o := range all {
+		if o.VoucherID == sale && o.Status != "cancelled" {
+			held = append(held, o.ID)
+		}
+	}
+	require.ElementsMatch(t, ids, held)
+}
+
+// together sends a request n times at once, and requires equal answers.
+func together(t *testing.T, n int, k keyedPost, servers ...*process) reply {
+	t.Helper()
+	replies, errs := make([]reply, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { replies[i], errs[i] = post(context.Background(), servers[i%len(servers)].url, k) })
+	}
+	wg.Wait()
+	var fresh []reply
+	for i := range replies {
+		require.NoError(t, errs[i])
+		if replies[i].replay == "" {
+			fresh = append(fresh, replies[i])
+		}
+		replies[i].replay = ""
+		require.Equal(t, replies[0], replies[i])
+	}
+	require.Len(t, fresh, 1, "one of them was answered, the others heard the same")
+	return replies[0]
+}
+
+// deafening is a proxy that lets a request through and cuts the connection when the server has answered.
+type deafening struct {
+	url  string
+	lost atomic.Int64 // answers
+}
+
+func deafen(t *testing.T, p *process) *deafening {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	d := &deafening{url: "http://" + l.Addr().String()}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go d.cut(client, strings.TrimPrefix(p.url, "http://"))
+		}
+	}()
+	return d
+}
+
+func (d *deafening) cut(client net.Conn, addr string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() { _, _ = io.Copy(server, client) }()
+	if _, err := io.ReadFull(server, make([]byte, len("HTTP/1.1 "))); err == nil {
+		d.lost.Add(1)
+	}
+}

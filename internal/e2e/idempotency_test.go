@@ -1,0 +1,355 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestKey: fifty requests at once under one key are one order, although the limit allows five; the answer outlives the
+// server; and when the key's life is over, it is a new one.
+func TestKey(t *testing.T) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
+		p := s.serve(t, "")
+		sale, other, tokens := p.saleOf(t, 20, 5), p.saleOf(t, 20, 5), s.tokens(t, 2)
+		k := keyedPost{path: ordersOf(sale), token: tokens[0], key: "k"}
+		first := together(t, 50, k, p)
+		require.True(t, first.success(), first.body)
+		id := first.order(t)
+		require.Equal(t, "/api/v1/orders/"+id, first.location)
+		requireOrders(t, s, p, tokens[0], sale, id)
+
+		elsewhere, bodied, somebody := k, k, k
+		elsewhere.path, bodied.body, somebody.token = ordersOf(other), "{}", tokens[1]
+		for _, wrong := range []keyedPost{elsewhere, bodied} {
+			r := p.post(t, wrong)
+			require.Equal(t, http.StatusUnprocessableEntity, r.status, r.body)
+			require.Equal(t, "idempotency_mismatch", r.of(t, "code"))
+		}
+		his := p.post(t, somebody)
+		require.True(t, his.success(), his.body)
+		require.NotEqual(t, id, his.order(t))
+		requireOrders(t, s, p, tokens[0], other)
+
+		require.Zero(t, p.stop(t))
+		p = s.serve(t, "")
+		again := p.post(t, k)
+		require.Equal(t, "true", again.replay)
+		again.replay = first.replay
+		require.Equal(t, first, again)
+
+		s.ageOrders(t, 25*time.Hour)
+		require.NoError(t, s.flush()) // Redis notes the keys of the last seconds
+		anew := p.post(t, k)
+		require.True(t, anew.success(), anew.body)
+		require.NotEqual(t, id, anew.order(t))
+		requireOrders(t, s, p, tokens[0], sale, id, anew.order(t))
+		s.verify(t)
+	})
+}
+
+// TestKeyOnThreeServers is the same on several processes.
+func TestKeyOnThreeServers(t *testing.T) {
+	eachLane(t, true, func(t *testing.T, s *stack) {
+		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
+		sale, token := servers[0].saleOf(t, 20, 5), s.tokens(t, 1)[0]
+		first := together(t, 60, keyedPost{path: ordersOf(sale), token: token, key: "k"}, servers...)
+		require.True(t, first.success(), first.body)
+		requireOrders(t, s, servers[0], token, sale, first.order(t))
+		s.verify(t)
+	})
+}
+
+// TestKeyOfARefusal: a refusal is decided anew, and what is bought then is bought once.
+func TestKeyOfARefusal(t *testing.T) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
+		p := s.serve(t, "")
+		sale, tokens := p.saleOf(t, 1, 1), s.tokens(t, 2)
+		held := p.insist(t, keyedPost{path: ordersOf(sale), token: tokens[0], key: "a"}).order(t)
+		requireOrdered(t, p, tokens[0], held)
+		late := keyedPost{path: ordersOf(sale), token: tokens[1], key: "b"}
+		require.Equal(t, "sold_out", p.post(t, late).of(t, "code"))
+		_, err := p.Cancel(t.Context(), tokens[0], held)
+		require.NoError(t, err)
+		var bought reply
+		eventually(t, "the unit can be bought", func() bool {
+			bought = p.insist(t, late)
+			return bought.success()
+		})
+		again := p.post(t, late)
+		require.Equal(t, "true", again.replay)
+		again.replay = ""
+		require.Equal(t, bought, again)
+		requireOrders(t, s, p, tokens[1], sale, bought.order(t))
+		s.verify(t)
+	})
+}
+
+// change is a request that changes something, under a key; check requires that its answer is the success, and that it
+// had its effect once.
+type change struct {
+	name  string
+	send  keyedPost
+	check func(t *testing.T, r reply)
+}
+
+// changes are one of every kind. server is asked for the server that is there by then.
+func changes(t *testing.T, s *stack, server func() *process) []change {
+	t.Helper()
+	p := server()
+	sale, tokens, admin := p.saleOf(t, 20, 5), s.tokens(t, 5), p.admin(t)
+	other := p.saleOf(t, 20, 5)
+	ordered := func(token string) string {
+		id := p.insist(t, keyedPost{path: ordersOf(other), token: token, key: "ordered"}).order(t)
+		requireOrdered(t, p, token, id)
+		return id
+	}
+	requireStatus := func(t *testing.T, token, id, status string) {
+		t.Helper()
+		eventually(t, id+" is "+status, func() bool {
+			return server().send(t, http.MethodGet, "/api/v1/orders/"+id, token).body["status"] == status
+		})
+	}
+	paid := func(token string) string {
+		id := ordered(token)
+		p.send(t, http.MethodPost, "/api/v1/orders/"+id+"/pay", token)
+		requireStatus(t, token, id, "paid")
+		return id
+	}
+	unpaid, unwanted, used := ordered(tokens[2]), paid(tokens[3]), paid(tokens[4])
+	held := p.insist(t, keyedPost{path: ordersOf(sale), token: tokens[1], key: "held"}).order(t)
+	requireOrdered(t, p, tokens[1], held)
+	title := fmt.Sprint("once ", rand.Int64())
+	return []change{
+		{"place", keyedPost{path: ordersOf(sale), token: tokens[0], key: "place"}, func(t *testing.T, r reply) {
+			t.Helper()
+			require.True(t, r.success(), r.body)
+			requireOrdered(t, server(), tokens[0], r.order(t))
+			requireOrders(t, s, server(), tokens[0], sale, r.order(t))
+		}},
+		{"cancel", keyedPost{path: "/api/v1/orders/" + held + "/cancel", token: tokens[1], key: "cancel"}, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			require.Equal(t, "cancelled", r.of(t, "status"))
+			requireOrders(t, s, server(), tokens[1], sale)
+		}},
+		{"create", keyedPost{path: "/api/v1/admin/vouchers", token: admin, key: "create", body: strings.Replace(saleText(3, 1), "keys", title, 1)},
+			func(t *testing.T, r reply) {
+				t.Helper()
+				require.Equal(t, http.StatusCreated, r.status, r.body)
+				require.Equal(t, 1, strings.Count(body(t, server().url+"/api/v1/vouchers?limit=100"), title))
+				require.Equal(t, "/api/v1/vouchers/"+r.of(t, "id"), r.location)
+			}},
+		{"pay", keyedPost{path: "/api/v1/orders/" + unpaid + "/pay", token: tokens[2], key: "pay"}, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			requireStatus(t, tokens[2], unpaid, "paid")
+			payments := server().send(t, http.MethodGet, "/api/v1/orders/"+unpaid+"/payments", tokens[2]).body["items"]
+			require.Len(t, payments, 1)
+		}},
+		{"refund", keyedPost{path: "/api/v1/orders/" + unwanted + "/refund", token: tokens[3], key: "refund"}, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			requireStatus(t, tokens[3], unwanted, "refunded")
+		}},
+		{"redeem", keyedPost{path: "/api/v1/admin/orders/" + used + "/redeem", token: admin, key: "redeem"}, func(t *testing.T, r reply) {
+			t.Helper()
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			require.Equal(t, "redeemed", r.of(t, "status"))
+		}},
+		{"stock", keyedPost{"/api/v1/admin/vouchers/" + sale + "/stock", admin, "stock", `{"delta":-3,"reason":"lost"}`},
+			func(t *testing.T, r reply) {
+				t.Helper()
+				require.Equal(t, http.StatusOK, r.status, r.body)
+				changes := server().send(t, http.MethodGet, "/api/v1/admin/audit?voucher_id="+sale, admin).body["items"]
+				require.Equal(t, 1, strings.Count(fmt.Sprint(changes), "change_stock"))
+			}},
+	}
+}
+
+// TestKeyWhenTheReplyIsLost: a proxy loses the reply to each POST, and it is sent again.
+func TestKeyWhenTheReplyIsLost(t *testing.T) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
+		p := s.serve(t, "")
+		all := changes(t, s, func() *process { return p })
+		d := deafen(t, p)
+		for i, c := range all {
+			_, err := post(t.Context(), d.url, c.send)
+			require.Error(t, err)
+			require.EqualValues(t, i+1, d.lost.Load(), "the server had answered")
+			r := p.post(t, c.send)
+			require.Equal(t, "true", r.replay, c.name)
+			c.check(t, r)
+		}
+		s.verify(t)
+	})
+}
+
+// TestKeyWhenTheServerDies with SIGKILL when the effect is there and the answer is not kept: the next server that is
+// asked gives it, although Redis has lost its data in between.
+func TestKeyWhenTheServerDies(t *testing.T) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
+		p := s.serve(t, "")
+		all := changes(t, s, func() *process { return p })[1:] // an order and its key are kept together
+		if s.lane != "lock" {
+			all = all[:1] // vouchers have no lane
+		}
+		for _, c := range all {
+			if s.lane == "queue" {
+				requireSettled(t, s)
+			}
+			require.Zero(t, p.stop(t))
+			doomed := s.with(envKillKeys+"=1").serve(t, "")
+			_, err := post(t.Context(), doomed.url, c.send)
+			require.Error(t, err)
+			<-doomed.done
+			p = s.serve(t, "")
+			if c.name == "create" {
+				require.Contains(t, p.post(t, c.send).body, "order_in_progress", "the lease of the dead")
+			}
+			require.NoError(t, s.flush())
+			s.lapse(t)
+			r := p.insist(t, c.send)
+			require.Empty(t, r.replay, c.name)
+			c.check(t, r)
+			again := p.post(t, c.send)
+			require.Equal(t, "true", again.replay)
+			require.Equal(t, r.body, again.body)
+		}
+		s.verify(t)
+	})
+}
+
+// TestKeysOfAServerThatIsKilled at random moments: whoever sends his request again until he has an answer has one order.
+// Redis is not inside the server: what waits there would die with it, as it may after 202.
+func TestKeysOfAServerThatIsKilled(t *testing.T) {
+	eachLane(t, true, func(t *testing.T, s *stack) {
+		const rounds, buyers = 4, 24
+		addr := freeAddr(t)
+		p := s.serve(t, addr)
+		sale, tokens := p.saleOf(t, 2*rounds*buyers, rounds+5), s.tokens(t, buyers)
+		for round := range rounds {
+			posts, errs := make([]keyedPost, buyers), make([]error, buyers)
+			var wg sync.WaitGroup
+			for i := range posts {
+				posts[i] = keyedPost{path: ordersOf(sale), token: tokens[i], key: fmt.Sprint("round ", round)}
+				wg.Go(func() { _, errs[i] = post(context.Background(), p.url, posts[i]) })
+			}
+			time.Sleep(rand.N(150 * time.Millisecond))
+			p.kill()
+			wg.Wait()
+			p = s.serve(t, addr)
+			s.lapse(t)
+			if s.lane == "lock" {
+				require.NoError(t, s.flush()) // the users' locks would last for half a minute
+			}
+			lost, known := 0, 0
+			for i, k := range posts {
+				if errs[i] != nil {
+					lost++
+				}
+				r := p.insist(t, k)
+				require.True(t, r.success(), r.body)
+				if r.replay != "" {
+					known++
+				}
+			}
+			t.Logf("round %d: %d of %d replies lost, %d answers kept", round, lost, buyers, known)
+		}
+		if s.lane == "queue" {
+			requireSettled(t, s)
+		}
+		for _, token := range tokens {
+			held, err := p.Orders(t.Context(), token)
+			require.NoError(t, err)
+			require.Len(t, held, rounds)
+			for _, o := range held {
+				require.Equal(t, "pending_payment", o.Status)
+			}
+		}
+		s.verify(t)
+	})
+}
+
+// TestKeyWithoutDatabase: 503, and afterwards the key is as good as before.
+func TestKeyWithoutDatabase(t *testing.T) {
+	for _, lane := range lanes {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s := realStack(t).in(lane)
+			p := s.serve(t, "")
+			sale, token := p.saleOf(t, 20, 5), s.tokens(t, 1)[0]
+			k := keyedPost{path: ordersOf(sale), token: token, key: "k"}
+			_, err := p.Voucher(t.Context(), sale)
+			require.NoError(t, err)
+			s.mariadb.Kill()
+			require.Equal(t, "unavailable", p.post(t, k).of(t, "code"))
+			require.NoError(t, s.mariadb.Restart())
+			requireReady(t, p)
+			require.NoError(t, s.mariadb.Pause())
+			require.Equal(t, "unavailable", p.post(t, k).of(t, "code"))
+			require.NoError(t, s.mariadb.Resume())
+			requireReady(t, p)
+			s.lapse(t)
+			r := p.insist(t, k)
+			require.True(t, r.success(), r.body)
+			requireOrdered(t, p, token, r.order(t))
+			requireOrders(t, s, p, token, sale, r.order(t))
+			s.verify(t)
+		})
+	}
+}
+
+// TestKeysOfDeadLetters: a replay and a discard whose reply is lost are sent again.
+func TestKeysOfDeadLetters(t *testing.T) {
+	each(t, false, func(t *testing.T, s *stack) {
+		s = s.in("queue").with(envRedeliver + "=300ms")
+		p := s.serve(t, "")
+		sale, tokens, admin := p.sale(t, 5), s.tokens(t, 2), p.admin(t)
+		cure := poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
+		order, letter := bury(t, p, sale, tokens[0], admin)
+		cure()
+		d := deafen(t, p)
+		replay := keyedPost{path: "/api/v1/admin/dead-letters/" + letter + "/replay", token: admin, key: "replay"}
+		_, err := post(t.Context(), d.url, replay)
+		require.Error(t, err)
+		r := p.post(t, replay)
+		require.Equal(t, http.StatusAccepted, r.status, r.body)
+		require.Equal(t, order, r.order(t))
+		requireOrdered(t, p, tokens[0], order)
+
+		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[1]).body["id"].(string))
+		_, letter = bury(t, p, sale, tokens[1], admin)
+		discard := keyedPost{path: "/api/v1/admin/dead-letters/" + letter + "/discard", token: admin, key: "discard"}
+		_, err = post(t.Context(), d.url, discard)
+		require.Error(t, err)
+		require.Equal(t, http.StatusNoContent, p.post(t, discard).status)
+		require.Empty(t, letters(t, p, admin))
+		s.verify(t)
+	})
+}
+
+// TestKeyMetrics counts what became of keys.
+func TestKeyMetrics(t *testing.T) {
+	s := embeddedStack(t)
+	ops := freeAddr(t)
+	p := s.with("SECKILL_OPS_ADDR="+ops).serve(t, "")
+	sale, token := p.sale(t, 5), s.tokens(t, 1)[0]
+	k := keyedPost{path: ordersOf(sale), token: token, key: "k"}
+	for range 3 {
+		p.post(t, k)
+	}
+	k.body = "{}"
+	p.post(t, k)
+	page := body(t, "http://"+ops+"/metrics")
+	for _, want := range []string{`{outcome="new"} 1`, `{outcome="replayed"} 2`, `{outcome="mismatch"} 1`} {
+		require.Contains(t, page, "seckill_idempotency_keys_total"+want)
+	}
+}

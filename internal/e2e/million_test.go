@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/admission"
+)
+
+const million = 1_000_000
+
+// TestSaleOfAMillionOrders in the lane queue: it is on sale again soon after Redis lost everything, a lost unit is put
+// back while buyers are admitted, and the commands for operators finish.
+func TestSaleOfAMillionOrders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes 1,000,000 orders")
+	}
+	s := realStack(t).in("queue").with(envEvery+"=1s", "SECKILL_OPS_ADDR="+freeAddr(t))
+	ops := "http://" + s.setting("SECKILL_OPS_ADDR") + "/metrics"
+	p := s.serve(t, "")
+	tokens := s.tokens(t, 2000)
+	buy := func() answer {
+		token := tokens[0]
+		tokens = tokens[1:]
+		return p.click(t, token, s.setting("SALE"))
+	}
+	const left = 5000
+	s = s.with("SALE=" + p.sale(t, million+left))
+	sellMillion(t, s, s.setting("SALE"))
+
+	untilAdmitted := func() time.Duration {
+		start := time.Now()
+		for a := buy(); a.status != http.StatusAccepted; a = buy() {
+			require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
+			require.NotEmpty(t, a.header.Get("Retry-After"))
+			require.Less(t, time.Since(start), time.Minute)
+		}
+		return time.Since(start)
+	}
+	t.Log("admitted after", untilAdmitted())
+	require.NoError(t, s.flush())
+	took := untilAdmitted()
+	t.Log("admitted after FLUSHALL after", took)
+	require.Less(t, took, 30*time.Second)
+
+	rdb := s.client(t)
+	loseUnit(t, rdb, s.setting("SALE"))
+	repairs := `seckill_reconcile_repairs_total{kind="stock_low"}`
+	lost := time.Now()
+	for metric(t, ops, repairs) == 0 {
+		a := buy()
+		require.Equal(t, http.StatusAccepted, a.status, "buyers are admitted during a repair: %v", a.body)
+		require.Less(t, time.Since(lost), 3*time.Minute)
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.Contains(t, p.log.String(), "the gate differs from the database and is rebuilt")
+	t.Log("repaired after", time.Since(lost))
+
+	requireSettled(t, s)
+	id, err := strconv.ParseInt(s.setting("SALE"), 10, 64)
+	require.NoError(t, err)
+	level, err := admission.New(admission.Config{Redis: rdb}).Level(t.Context(), id)
+	require.NoError(t, err)
+	require.EqualValues(t, million+left, level.Stock+level.Held)
+	start := time.Now()
+	code, out := s.run(t, "reconcile", "--apply")
+	require.Zero(t, code, out)
+	t.Log("reconciled in", time.Since(start))
+	start = time.Now()
+	s.verify(t)
+	t.Log("verified in", time.Since(start))
+}
+
+// sellMillion writes 1,000,000 paid orders of a sale, each of another user, and takes their units.
+func sellMillion(t *testing.T, s *stack, sale string) {
+	t.Helper()
+	start := time.Now()
+	digits := "(SELECT 0 d" + strings.Repeat(" UNION ALL SELECT %", 9) + ")"
+	for d := 1; d <= 9; d++ {
+		digits = strings.Replace(digits, "%", strconv.Itoa(d), 1)
+	}
+	for from := 0; from < million; from += million / 10 { // more in one statement would need too many locks
+		s.exec(t, `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
+			SELECT `+neverMade+` + n, 1000000 + n, `+sale+`, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM (
+				SELECT `+strconv.Itoa(from)+` + a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d AS n
+				FROM `+strings.Join([]string{digits + " a", digits + " b", digits + " c", digits + " e", digits + " f"}, ", ")+`
+			) numbers ORDER BY n`)
+	}
+	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - "+strconv.Itoa(million)+" WHERE voucher_id = "+sale)
+	t.Log("1,000,000 orders written in", time.Since(start))
+}

@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// languages: that of the browser, then the one that was chosen.
+func languages(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Title: "火锅 Hot pot", Stock: 5})
+	zh := visit(p.url, "zh-TW,zh")
+	zh.goTo("/")
+	zh.reads("h1", "限时秒杀")
+	zh.reads(buyOf(sale), "立即抢购")
+	require.Equal(t, "zh-CN", evaluate[string](zh.tab, `document.documentElement.lang`))
+	zh.buy(sale, newPhone())
+	zh.reads(card(sale), "抢到了")
+	zh.click(`[data-do="language"]`)
+	zh.reads("h1", "Flash sales")
+	zh.reads(card(sale), "Reserved for you")
+	require.Equal(t, "en", evaluate[string](zh.tab, `document.documentElement.lang`))
+	require.Equal(t, "language", evaluate[string](zh.tab, `document.activeElement.dataset.do`), "the focus stays")
+	zh.goTo("/orders")
+	zh.reads("h1", "My orders")     // remembered
+	zh.reads("#account", "Log out") // and taken up: what is in the header stays where it is
+	zh.click(`[data-do="language"]`)
+	zh.reads("h1", "我的订单")
+
+	other := visit(p.url, "de-DE,de")
+	other.goTo("/")
+	other.reads("h1", "Flash sales")
+}
+
+// keyboardOnly buys without a mouse.
+func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.until(canBuy(sale))
+	v.key(kb.Tab)
+	require.Equal(t, "skip", evaluate[string](v.tab, `document.activeElement.id`), "the first stop leads past the header")
+	v.key(kb.Enter)
+	v.tabTo(buyOf(sale))
+	v.key(kb.Enter)
+	v.until(`document.activeElement?.name === "phone"`)
+	v.key(newPhone())
+	v.key(kb.Enter)
+	v.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
+	v.key(kb.Enter)
+	v.until(`document.activeElement === document.querySelector(%q)`, linkOf(sale)) // where the button was
+	v.reads("#live", "Reserved for you")
+	v.key(kb.Enter)
+	v.until(`document.activeElement?.tagName === "H1"`)
+	v.tabTo(`li.order [data-do="cancel"]`)
+	v.key(kb.Enter)
+	v.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
+	v.key(kb.Escape)
+	v.until(`document.activeElement?.dataset.do === "cancel"`) // back where it was
+	v.tabTo(payIt)
+	v.key(kb.Enter)
+	v.orderIs("paid")
+	v.reads("#live", "Paid")
+}
+
+// tabTo presses Tab until the focus is on an element, which must be seen to have it.
+func (b *tab) tabTo(selector string) {
+	b.t.Helper()
+	for range 100 {
+		if evaluate[bool](b, fmt.Sprintf(`document.activeElement === document.querySelector(%q)`, selector)) {
+			require.Equal(b.t, "solid", evaluate[string](b, `getComputedStyle(document.activeElement).outlineStyle`))
+			return
+		}
+		b.key(kb.Tab)
+	}
+	b.t.Fatalf("the keyboard does not reach %s", selector)
+}
+
+// narrow: nothing on a phone sticks out to the side, in either language.
+func narrow(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.publish(t, offer{
+		Title: strings.Repeat("Averylongwordwithoutanyspace", 3), SubTitle: "副标题", Rules: strings.Repeat("每人限购一份。", 20),
+		PayValue: 99999999, ActualValue: 100000000, Stock: 1000000,
+	})
+	for _, language := range []string{"en", "zh-CN"} {
+		v := visit(p.url, language)
+		fits := func(what string) {
+			t.Helper()
+			for _, width := range []int64{320, 390} {
+				v.do(chromedp.EmulateViewport(width, 800, chromedp.EmulateMobile, chromedp.EmulateTouch))
+				require.LessOrEqual(t, evaluate[int64](v.tab, `document.documentElement.scrollWidth`), width, "%s, %s", what, language)
+			}
+		}
+		v.goTo("/")
+		v.until(canBuy(sale))
+		fits("sales")
+		v.click(buyOf(sale))
+		v.until(`document.querySelector("dialog[open]")`)
+		fits("login")
+		v.login(newPhone())
+		v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+		fits("bought")
+		v.click(linkOf(sale))
+		v.orderIs("pending_payment")
+		fits("order")
+		v.click(payIt)
+		v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
+		fits("paid")
+		v.goTo("/orders")
+		v.until(`document.querySelector("li.order")`)
+		fits("orders")
+	}
+}
+
+// contrast measures every text against what is behind it, and lists what is too pale (WCAG 1.4.3 wants 4.5).
+const contrast = `(() => {
+	const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+	const rgba = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+	const over = (top, under) => top.slice(0, 3).map((c, i) => (c * top[3] + under[i] * (255 - top[3])) / 255);
+	const behind = (el) => { if (!el) return rgba(getComputedStyle(document.body).backgroundColor).slice(0, 3); const own = rgba(getComputedStyle(el).backgroundColor); return own[3] === 255 ? own.slice(0, 3) : over(own, behind(el.parentElement)); };
+	const light = (rgb) => { const [r, g, b] = rgb.map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+	const pale = [];
+	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	let seen = 0;
+	while (walk.nextNode()) {
+		const el = walk.currentNode.parentElement;
+		if (!walk.currentNode.data.trim() || !el.checkVisibility() || el.closest(".sr, noscript, .skip")) continue;
+		seen++;
+		const under = behind(el), own = over(rgba(getComputedStyle(el).color), under);
+		const [a, b] = [light(own), light(under)].sort((x, y) => y - x);
+		const ratio = (a + 0.05) / (b + 0.05);
+		if (ratio < 4.5) pale.push(ratio.toFixed(2) + " " + walk.currentNode.data.trim());
+	}
+	return seen < 10 ? ["only " + seen + " texts were seen"] : pale;
+})()`
+
+// accessible: every control has a name, every text can be read, in light and in dark.
+func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	p.publish(t, offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	over := p.publish(t, offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
+	sale := p.publish(t, offer{Stock: 5})
+	v := visit(p.url, "en")
+	look := func(what string) { t.Helper(); v.legible(t, what) }
+	v.goTo("/")
+	v.until(canBuy(sale))
+	v.until(`document.querySelector(%q)`, card(over))
+	look("sales")
+	v.click(buyOf(sale))
+	v.until(`document.querySelector("dialog[open]")`)
+	look("login")
+	require.Equal(t, "0s", evaluate[string](v.tab, `getComputedStyle(document.querySelector("dialog button")).transitionDuration`))
+	v.login(newPhone())
+	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	look("bought")
+	v.click(linkOf(sale))
+	v.orderIs("pending_payment")
+	look("order")
+	v.click(payIt)
+	v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
+	look("paid")
+}
+
+// legible requires that every control has a name, and every text can be read, in light and in dark.
+func (b *tab) legible(t *testing.T, what string) {
+	t.Helper()
+	b.named(what)
+	for _, scheme := range []string{"light", "dark"} {
+		_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}})
+		require.NoError(t, err)
+		require.Empty(t, evaluate[[]string](b, contrast), "%s, %s", what, scheme)
+	}
+}
+
+// named requires that everything which takes the focus, and every picture, says what it is.
+func (b *tab) named(what string) {
+	b.t.Helper()
+	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	require.NoError(b.t, err)
+	controls := 0
+	for _, n := range tree.Nodes {
+		if n.Ignored || n.Role == nil {
+			continue
+		}
+		var role, name string
+		require.NoError(b.t, json.Unmarshal(n.Role.Value, &role))
+		switch role {
+		case "button", "link", "textbox", "img", "image", "dialog", "progressbar", "navigation":
+			controls++
+			if n.Name != nil {
+				require.NoError(b.t, json.Unmarshal(n.Name.Value, &name))
+			}
+			require.NotEmpty(b.t, strings.TrimSpace(name), "%s: a %s without a name", what, role)
+		}
+	}
+	require.Greater(b.t, controls, 3, what)
+}
+
+// texts: both languages say the same things, and every error of the API can be explained in both.
+func texts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	v := visit(p.url, "en")
+	v.goTo("/")
+	all := evaluate[map[string]map[string]string](v.tab,
+		`import(document.querySelector("script[src*='main.js']").src.replace("main.js", "texts.js")).then((m) => m.default)`)
+	requireSameTexts(t, all)
+	a := p.send(t, http.MethodGet, "/api/v1/openapi.json", "")
+	for code := range codesOf(a.body) {
+		assert.Contains(t, all["en"], "error."+code)
+	}
+}
+
+// requireSameTexts holds the two languages against each other.
+func requireSameTexts(t *testing.T, all map[string]map[string]string) {
+	t.Helper()
+	require.Len(t, all, 2)
+	places := func(s string) map[string]bool {
+		found := map[string]bool{}
+		for part := range strings.SplitSeq(s, "{") {
+			if name, _, ok := strings.Cut(part, "}"); ok {
+				found[name] = true
+			}
+		}
+		return found
+	}
+	for key, en := range all["en"] {
+		zh, ok := all["zh"][key]
+		assert.True(t, ok, key)
+		assert.Equal(t, places(en), places(zh), key)
+	}
+	assert.Len(t, all["zh"], len(all["en"]))
+}
+
+// codesOf finds the error codes that a document names anywhere.
+func codesOf(document any) map[string]bool {
+	found := map[string]bool{}
+	var look func(any)
+	look = func(node any) {
+		switch n := node.(type) {
+		case map[string]any:
+			if code, ok := n["code"].(string); ok && n["request_id"] != nil {
+				found[code] = true
+			}
+			for _, child := range n {
+				look(child)
+			}
+		case []any:
+			for _, child := range n {
+				look(child)
+			}
+		}
+	}
+	look(document)
+	return found
+}

@@ -1,0 +1,289 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
+	"seckill/internal/rush"
+)
+
+// answer is what the server said to a request, to the letter.
+type answer struct {
+	status int
+	header http.Header
+	body   map[string]any
+}
+
+// send makes a request as a client would that is not ours. header are names and values in turn.
+func (p *process) send(t *testing.T, method, path, token string, header ...string) answer {
+	t.Helper()
+	return p.sendBody(t, method, path, token, "", header...)
+}
+
+// sendBody is send with a body.
+func (p *process) sendBody(t *testing.T, method, path, token, body string, header ...string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	a := answer{status: res.StatusCode, header: res.Header}
+	if res.StatusCode != http.StatusNoContent {
+		require.NoError(t, json.NewDecoder(res.Body).Decode(&a.body))
+	}
+	return a
+}
+
+// click orders a unit. header may say what the buyer prefers.
+func (p *process) click(t *testing.T, token, sale string, header ...string) answer {
+	t.Helper()
+	return p.send(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token, header...)
+}
+
+// requireQueued requires 202 and nothing but what belongs to it, and returns the order's id.
+func requireQueued(t *testing.T, a answer) string {
+	t.Helper()
+	require.Equal(t, http.StatusAccepted, a.status, a.body)
+	id, _ := a.body["order_id"].(string)
+	require.NotEmpty(t, id)
+	require.Equal(t, map[string]any{"order_id": id, "status": "queued"}, a.body)
+	require.Equal(t, "/api/v1/orders/"+id, a.header.Get("Location"))
+	return id
+}
+
+func requireProblem(t *testing.T, status int, code string, a answer) {
+	t.Helper()
+	require.Equal(t, status, a.status, a.body)
+	require.Equal(t, code, a.body["code"])
+}
+
+// requireOrdered waits until a queued order is a real one.
+func requireOrdered(t *testing.T, p *process, token, id string) {
+	t.Helper()
+	eventually(t, "order "+id+" is confirmed", func() bool {
+		o, err := p.Order(t.Context(), token, id)
+		require.False(t, err == nil && o.Status == "failed", "order %s failed: %s", id, o.Reason)
+		return err == nil && o.Status == "pending_payment"
+	})
+}
+
+// waiting returns the ids that a buyer's list shows under a status; empty: all.
+func waiting(t *testing.T, p *process, token, status string) []string {
+	t.Helper()
+	a := p.send(t, http.MethodGet, "/api/v1/orders?status="+status, token)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	ids := []string{}
+	for _, item := range a.body["items"].([]any) {
+		ids = append(ids, item.(map[string]any)["id"].(string))
+	}
+	return ids
+}
+
+// holdWorkers makes a stack whose workers commit nothing until release is called.
+func holdWorkers(t *testing.T, s *stack) (held *stack, release func()) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "hold")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	return s.with(envHold + "=" + file), func() { require.NoError(t, os.Remove(file)) }
+}
+
+// TestQueuedOrder is what a buyer hears and sees of an order before, while and after it is made.
+func TestQueuedOrder(t *testing.T) {
+	each(t, false, func(t *testing.T, s *stack) {
+		s, release := holdWorkers(t, s.in("queue"))
+		p := s.serve(t, "")
+		sale, tokens := p.sale(t, 10), s.tokens(t, 3)
+		id := requireQueued(t, p.click(t, tokens[0], sale))
+		path := "/api/v1/orders/" + id
+
+		shown := p.send(t, http.MethodGet, path, tokens[0])
+		require.Equal(t, "queued", shown.body["status"], shown.body)
+		require.Equal(t, sale, shown.body["voucher_id"])
+		requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodGet, path, tokens[1]))
+		require.Equal(t, []string{id}, waiting(t, p, tokens[0], "queued"))
+		require.Equal(t, []string{id}, waiting(t, p, tokens[0], ""))
+		require.Empty(t, waiting(t, p, tokens[0], "pending_payment"))
+		for _, move := range []string{"/cancel", "/pay", "/refund"} {
+			requireProblem(t, http.StatusConflict, "invalid_state", p.send(t, http.MethodPost, path+move, tokens[0]))
+			requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path+move, tokens[1]))
+		}
+		again := p.click(t, tokens[0], sale)
+		requireProblem(t, http.StatusConflict, "duplicate_order", again)
+		require.Equal(t, id, again.body["order_id"])
+		impatient := requireQueued(t, p.click(t, tokens[1], sale, "Prefer", "wait=1")) // waited in vain
+		s.verify(t)
+
+		release()
+		requireOrdered(t, p, tokens[0], id)
+		requireOrdered(t, p, tokens[1], impatient)
+		require.Equal(t, []string{id}, waiting(t, p, tokens[0], "pending_payment"))
+		require.Empty(t, waiting(t, p, tokens[0], "queued"))
+
+		patient := p.click(t, tokens[2], sale, "Prefer", "wait=2")
+		require.Equal(t, http.StatusCreated, patient.status, patient.body)
+		require.Equal(t, "pending_payment", patient.body["status"])
+		require.Equal(t, "/api/v1/orders/"+patient.body["id"].(string), patient.header.Get("Location"))
+		cancelled := p.send(t, http.MethodPost, path+"/cancel", tokens[0])
+		require.Equal(t, "cancelled", cancelled.body["status"], cancelled.body)
+		s.verify(t)
+	})
+}
+
+// TestQueueOutlivesTheDatabase admits buyers while the database is down, as many as the queue has room for. All of
+// them get their order.
+func TestQueueOutlivesTheDatabase(t *testing.T) {
+	const room, buyers = 50, 80
+	s := realStack(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
+	p := s.serve(t, "")
+	sale, tokens := p.sale(t, 200), s.tokens(t, buyers+1)
+	first := requireQueued(t, p.click(t, tokens[buyers], sale)) // the server knows the sale, and the gate is loaded
+	requireOrdered(t, p, tokens[buyers], first)
+	requireSettled(t, s)
+
+	s.mariadb.Kill()
+	answers := make([]answer, buyers)
+	start := time.Now()
+	answers[0] = p.click(t, tokens[0], sale, "Prefer", "wait=2")
+	t.Logf("202 without a database, with Prefer: wait=2, after %s", time.Since(start))
+	var wg sync.WaitGroup
+	for i := 1; i < buyers; i++ {
+		wg.Go(func() { answers[i] = p.click(t, tokens[i], sale) })
+	}
+	wg.Wait()
+	requireNotReady(t, p)
+	admitted := map[int]string{} // order ids, by buyer
+	for i, a := range answers {
+		if a.status == http.StatusAccepted {
+			admitted[i] = requireQueued(t, a)
+			continue
+		}
+		requireProblem(t, http.StatusServiceUnavailable, "overloaded", a)
+		require.NotEmpty(t, a.header.Get("Retry-After"))
+	}
+	require.Len(t, admitted, room)
+	for i, id := range admitted {
+		// It may be stored for all that can be known, and what is stored is not shown as queued.
+		requireProblem(t, http.StatusServiceUnavailable, "unavailable", p.send(t, http.MethodGet, "/api/v1/orders/"+id, tokens[i]))
+		break // one read is enough: each waits for the database
+	}
+
+	require.NoError(t, s.mariadb.Restart())
+	for i, id := range admitted {
+		requireOrdered(t, p, tokens[i], id)
+	}
+	requireStock(t, p.Client, sale, int64(200-1-room))
+	s.verify(t)
+}
+
+// TestWorkerKilled ends the process of a worker with SIGKILL around the commit of a batch. A second server takes over.
+func TestWorkerKilled(t *testing.T) {
+	for _, point := range []string{"before", "amid", "after"} {
+		t.Run(point, func(t *testing.T) {
+			each(t, true, func(t *testing.T, s *stack) {
+				s, addr := s.in("queue"), freeAddr(t)
+				doomed := s.with(envKill+"="+point).serve(t, addr)
+				c := crowd(doomed.sale(t, 400), 400, s.tokens(t, 600), doomed)
+				done := make(chan *rush.Report, 1)
+				go func() { done <- c.Run(t.Context()) }()
+				<-doomed.done
+				heir := s.with(envRedeliver+"=1s").serve(t, addr)
+				r := <-done
+				requireSoldOut(t, s, c, r)
+				requireConfirmed(t, heir, c, r)
+				judge(t, s, c, r)
+			})
+		})
+	}
+}
+
+// requireConfirmed requires that every buyer who was promised an order has a real one.
+func requireConfirmed(t *testing.T, p *process, c *rush.Crowd, r *rush.Report) {
+	t.Helper()
+	for i, a := range r.Answers {
+		id := map[string]string{"ok": a.Order.ID, "duplicate_order": a.OrderID}[a.Code]
+		if id == "" {
+			continue
+		}
+		o, err := p.Order(t.Context(), c.Tokens[i], id)
+		require.NoError(t, err)
+		require.Equal(t, "pending_payment", o.Status)
+	}
+}
+
+// requireSettled waits until the queue is empty: what was delivered to a worker that died is delivered again.
+func requireSettled(t *testing.T, s *stack) {
+	t.Helper()
+	rdb := s.client(t)
+	eventually(t, "the queue is empty", func() bool {
+		lag, err := app.ReadLag(t.Context(), rdb)
+		return err == nil && lag.Unsettled == 0
+	})
+}
+
+// TestCancelThatTheGateDoesNotHear: the unit of a cancelled order is for sale again although the gate was not told, by
+// a server in another lane or because Redis was away.
+func TestCancelThatTheGateDoesNotHear(t *testing.T) {
+	rebuy := func(t *testing.T, s *stack, p *process, cancel func(sale, token, id string)) {
+		t.Helper()
+		sale, tokens := p.sale(t, 1), s.tokens(t, 2)
+		o, err := p.Place(t.Context(), tokens[0], sale)
+		require.NoError(t, err)
+		requireOrdered(t, p, tokens[0], o.ID)
+		_, err = p.Place(t.Context(), tokens[1], sale)
+		requireCode(t, "sold_out", err)
+		cancel(sale, tokens[0], o.ID)
+		eventually(t, "the unit can be bought again", func() bool {
+			_, err := p.Place(t.Context(), tokens[1], sale)
+			return err == nil
+		})
+		s.verify(t)
+	}
+	t.Run("another lane", func(t *testing.T) {
+		each(t, true, func(t *testing.T, s *stack) {
+			p, deaf := s.in("queue").serve(t, ""), s.in("lock").serve(t, "")
+			rebuy(t, s, p, func(_, token, id string) {
+				_, err := deaf.Cancel(t.Context(), token, id)
+				require.NoError(t, err)
+			})
+		})
+	})
+	t.Run("redis killed", func(t *testing.T) {
+		each(t, true, func(t *testing.T, s *stack) {
+			p := s.in("queue").serve(t, "")
+			rebuy(t, s, p, func(_, token, id string) {
+				s.killRedis()
+				_, err := p.Cancel(t.Context(), token, id)
+				require.NoError(t, err, "the database decides")
+				require.NoError(t, s.restartRedis())
+				requireReady(t, p)
+			})
+		})
+	})
+	t.Run("redis frozen", func(t *testing.T) {
+		s := realStack(t)
+		p := s.in("queue").serve(t, "")
+		rebuy(t, s, p, func(_, token, id string) {
+			require.NoError(t, s.redis.Pause())
+			_, err := p.Cancel(context.WithoutCancel(t.Context()), token, id)
+			require.NoError(t, err, "the database decides")
+			require.NoError(t, s.redis.Resume())
+			requireReady(t, p)
+		})
+	})
+}

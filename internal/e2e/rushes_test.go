@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rushOf asks for the rush until it is over.
+func (p *process) rushOf(t *testing.T, admin string) map[string]any {
+	t.Helper()
+	var last answer
+	eventually(t, "the rush is over", func() bool {
+		last = p.send(t, http.MethodGet, "/api/v1/admin/rush", admin)
+		require.Equal(t, http.StatusOK, last.status, last.body)
+		return last.body["state"] != "running"
+	})
+	return last.body
+}
+
+// TestRushFromTheConsole: a crowd that an admin starts is answered truly, is not turned away by the limits, is seen in the
+// sale, and ends when it is stopped and when the server is.
+func TestRushFromTheConsole(t *testing.T) {
+	eachLane(t, false, func(t *testing.T, s *stack) {
+		p := s.with("SECKILL_RATE_LIMIT=on").serve(t, "")
+		admin, path := p.admin(t), "/api/v1/admin/rush"
+		require.Equal(t, "idle", p.send(t, http.MethodGet, path, admin).body["state"])
+
+		began := p.sendBody(t, http.MethodPost, path, admin, `{"buyers":300,"stock":40}`)
+		require.Equal(t, http.StatusAccepted, began.status, began.body)
+		sale := began.body["voucher_id"].(string)
+		events := p.watchSale(t, admin, sale)
+		done := p.rushOf(t, admin)
+		require.Equal(t, "done", done["state"], done)
+		require.Equal(t, sale, done["voucher_id"])
+		require.EqualValues(t, 300, done["answered"])
+		require.EqualValues(t, 40, done["orders"])
+		outcomes := done["outcomes"].(map[string]any)
+		require.EqualValues(t, 40, outcomes["ok"])
+		require.NotContains(t, outcomes, "rate_limited")
+		require.Positive(t, done["p99_ms"])
+		verdicts := done["verdicts"].([]any)
+		require.Len(t, verdicts, 6)
+		for _, v := range verdicts {
+			require.Equal(t, true, v.(map[string]any)["ok"], v)
+		}
+		for seen := range events {
+			if seen.Totals.Settled["ok"] == 40 {
+				break
+			}
+		}
+		log := p.send(t, http.MethodGet, "/api/v1/admin/audit?voucher_id="+sale, admin).body["items"].([]any)
+		require.Equal(t, "admin", log[len(log)-1].(map[string]any)["actor"])
+
+		require.Equal(t, http.StatusAccepted, p.sendBody(t, http.MethodPost, path, admin, `{"buyers":5000,"stock":10000}`).status)
+		requireProblem(t, http.StatusConflict, "invalid_state", p.sendBody(t, http.MethodPost, path, admin, `{"buyers":1,"stock":1}`))
+		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status)
+		stopped := p.rushOf(t, admin)
+		require.Equal(t, "failed", stopped["state"])
+		require.Equal(t, "it was stopped", stopped["detail"])
+		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status, "none is under way")
+
+		require.Equal(t, http.StatusAccepted, p.sendBody(t, http.MethodPost, path, admin, `{"buyers":5000,"stock":10000}`).status)
+		require.Zero(t, p.stop(t), "a server that stops ends its crowd")
+		s.verify(t)
+	})
+}

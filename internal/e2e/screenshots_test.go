@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"bytes"
+	"flag"
+	"image/png"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "take the screenshots of the documentation again")
+
+const (
+	pictures   = "../../docs/img"
+	maxPicture = 100 << 10
+)
+
+// TestScreenshots holds the pictures of the documentation small; with -update it takes them from the running pages.
+func TestScreenshots(t *testing.T) {
+	if *update {
+		t.Run("store", takeScreenshots)
+		t.Run("console", takeConsoleScreenshots)
+	}
+	for _, name := range []string{"store-phone-zh.png", "store-desktop-en.png", "orders-en.png", "console-sale.png", "console-orders.png"} {
+		text, err := os.ReadFile(filepath.Join(pictures, name))
+		require.NoError(t, err)
+		require.Less(t, len(text), maxPicture, name)
+		_, err = png.DecodeConfig(bytes.NewReader(text))
+		require.NoError(t, err, name)
+	}
+}
+
+func takeScreenshots(t *testing.T) {
+	browser := startBrowser(t)
+	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
+
+	zh := emptyShop(t)
+	hotPot := zh.publish(t, offer{
+		Title: "双人火锅套餐", SubTitle: "桂花茶餐厅 · 周末通用", Rules: "每人限购一份，到店出示核销码。",
+		PayValue: 9900, ActualValue: 19800, Stock: 200, BeginAt: in(-time.Minute), EndAt: in(47*time.Minute + 12*time.Second),
+	})
+	zh.publish(t, offer{
+		Title: "下午茶双人券", SubTitle: "拱宸桥店", Rules: "每人限购一份。",
+		PayValue: 5800, ActualValue: 12800, Stock: 120, BeginAt: in(8*time.Minute + 31*time.Second),
+	})
+	zh.sell(t, hotPot, 83)
+	phone := visit(t, browser, zh.url, "zh-CN")
+	phone.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1.5)))
+	phone.goTo("/")
+	phone.until(canBuy(hotPot))
+	phone.shoot("store-phone-zh.png")
+
+	en := emptyShop(t)
+	dinner := en.publish(t, offer{
+		Title: "Dinner for two", SubTitle: "Riverside Hot Pot", Rules: "One per person. Show the code in the restaurant.",
+		PayValue: 9900, ActualValue: 19800, Stock: 200, EndAt: in(47*time.Minute + 12*time.Second),
+	})
+	lunch := en.publish(t, offer{
+		Title: "Lunch menu", SubTitle: "Osmanthus Tea House", Rules: "Monday to Friday.",
+		PayValue: 4900, ActualValue: 9800, Stock: 40, EndAt: in(20 * time.Hour),
+	})
+	en.publish(t, offer{
+		Title: "Afternoon tea", SubTitle: "Osmanthus Tea House", Rules: "One per person.",
+		PayValue: 5800, ActualValue: 12800, Stock: 120, BeginAt: in(8*time.Minute + 31*time.Second),
+	})
+	breakfast := en.publish(t, offer{
+		Title: "Breakfast", SubTitle: "Riverside Hot Pot", Rules: "One per person.",
+		PayValue: 1900, ActualValue: 3800, Stock: 30, EndAt: in(2 * time.Hour),
+	})
+	en.sell(t, dinner, 83)
+	en.sell(t, lunch, 33)
+	en.sell(t, breakfast, 30)
+	desktop := visit(t, browser, en.url, "en-GB")
+	desktop.do(chromedp.EmulateViewport(1200, 800))
+	desktop.goTo("/")
+	desktop.until(canBuy(dinner))
+	desktop.shoot("store-desktop-en.png")
+
+	desktop.buy(dinner, newPhone())
+	desktop.click(linkOf(dinner))
+	desktop.click(payIt)
+	desktop.orderIs("paid")
+	desktop.click(`#nav a[href="/"]`)
+	desktop.until(canBuy(lunch))
+	desktop.click(buyOf(lunch))
+	desktop.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(lunch))
+	desktop.click(`#nav a[href="/orders"]`)
+	desktop.until(`document.querySelectorAll("li.order").length === 2`)
+	desktop.click(`li.order[data-status="paid"] [data-do="code"]`)
+	desktop.until(`document.querySelector("svg.qr")?.checkVisibility()`)
+	desktop.do(chromedp.EmulateViewport(900, 760))
+	desktop.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
+	desktop.shoot("orders-en.png")
+}
+
+// takeConsoleScreenshots shows a sale that is being bought, and the orders of it.
+func takeConsoleScreenshots(t *testing.T) {
+	s := embeddedStack(t).withAdmins().in("queue")
+	p := s.serve(t, "").shop(t)
+	sale, crowd := p.publish(t, offer{Title: "Dinner for two", SubTitle: "Riverside Hot Pot", PayValue: 9900, ActualValue: 19800, Stock: 900}), s.tokens(t, 1500)
+	v := visit(t, startBrowser(t), p.url, "en-GB")
+	v.do(chromedp.EmulateViewport(1120, 940))
+	v.enter("/console/sales/"+sale, adminPhones[0])
+	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
+	for i, token := range crowd {
+		o, err := p.Place(t.Context(), token, sale)
+		if i%3 == 0 { // some press twice
+			_, _ = p.Place(t.Context(), token, sale)
+		}
+		switch {
+		case err != nil:
+		case i%40 == 1:
+			p.must(t, http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
+		case i%60 == 2:
+			p.must(t, http.MethodPost, "/orders/"+o.ID+"/cancel", token, nil)
+		}
+		time.Sleep(time.Duration(10+5*(i/100%4)) * time.Millisecond) // people come in waves
+	}
+	v.judged("I3", "holds")
+	v.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".live").scrollIntoView()`))
+	v.shoot("console-sale.png")
+
+	phone := newPhone()
+	token, err := p.Login(t.Context(), phone)
+	require.NoError(t, err)
+	lunch := p.buy(t, token, p.publish(t, offer{Title: "Lunch menu", PayValue: 4900, ActualValue: 9800, Stock: 40}))
+	p.must(t, http.MethodPost, "/orders/"+lunch.ID+"/pay", token, nil)
+	p.waitFor(t, token, lunch.ID, "paid")
+	p.buy(t, token, p.publish(t, offer{Title: "Breakfast", PayValue: 1900, ActualValue: 3800, Stock: 40}))
+	v.do(chromedp.EmulateViewport(1120, 860))
+	v.goTo("/console/orders")
+	v.fill("search", "phone", phone)
+	v.submit("search")
+	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
+	v.ready("tbody tr")
+	v.shoot("console-orders.png")
+}
+
+// emptyShop is a server without the demo's sales.
+func emptyShop(t *testing.T) *shop {
+	t.Helper()
+	p := embeddedStack(t).serve(t, "").shop(t)
+	all, err := p.Vouchers(t.Context())
+	require.NoError(t, err)
+	for _, v := range all {
+		p.change(t, v.ID, map[string]any{"status": "off"})
+	}
+	return p
+}
+
+// sell lets n people buy.
+func (p *shop) sell(t *testing.T, sale string, n int) {
+	t.Helper()
+	for range n {
+		token, err := p.Login(t.Context(), newPhone())
+		require.NoError(t, err)
+		_, err = p.Place(t.Context(), token, sale)
+		require.NoError(t, err)
+	}
+}
+
+// shoot writes what is to be seen.
+func (b *tab) shoot(name string) {
+	b.t.Helper()
+	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(b.t, err)
+	picture, err := png.Decode(bytes.NewReader(shot))
+	require.NoError(b.t, err)
+	var small bytes.Buffer
+	require.NoError(b.t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, picture))
+	if small.Len() > len(shot) {
+		small = *bytes.NewBuffer(shot)
+	}
+	require.NoError(b.t, os.MkdirAll(pictures, 0o755))
+	require.NoError(b.t, os.WriteFile(filepath.Join(pictures, name), small.Bytes(), 0o644))
+	b.t.Logf("%s: %d bytes", name, small.Len())
+}

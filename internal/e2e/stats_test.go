@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/rush"
+)
+
+// saleStats is what a server says of a sale.
+type saleStats struct {
+	Instances int
+	Stock     struct{ Database, Gate *int64 }
+	Queue     *struct{ Lag int64 }
+	Totals    saleCounts
+	Seconds   []saleCounts
+	Invariant []struct{ OK *bool } `json:"invariants"`
+}
+
+type saleCounts struct {
+	At                string
+	Outcomes, Settled map[string]int
+	BatchRows         int `json:"batch_rows"`
+}
+
+// watchSale opens the stream of a sale, and passes its events on until the server ends it.
+func (p *process) watchSale(t *testing.T, admin, sale string) <-chan saleStats {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1/admin/vouchers/"+sale+"/events", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+admin)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = res.Body.Close() })
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	events := make(chan saleStats, 256)
+	go func() {
+		defer close(events)
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				var s saleStats
+				_ = json.Unmarshal([]byte(data), &s)
+				events <- s
+			}
+		}
+	}()
+	return events
+}
+
+// TestSaleOfAllServers: what buyers do on two servers is seen on each, to the last order, and the seconds add up to it.
+func TestSaleOfAllServers(t *testing.T) {
+	eachLane(t, true, func(t *testing.T, s *stack) {
+		const buyers, stock = 60, 40
+		tokens := s.tokens(t, buyers)
+		a, b := s.serve(t, ""), s.serve(t, "")
+		admin, sale := a.admin(t), a.sale(t, stock)
+		events := b.watchSale(t, admin, sale)
+		crowd := &rush.Crowd{Clients: []*rush.Client{a.Client, b.Client}, VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 16}
+		require.Equal(t, stock, crowd.Run(t.Context()).Codes["ok"])
+		stored, last := 0, saleStats{}
+		for stored < stock || last.Instances < 2 || last.Totals.Settled["ok"] < stock || *last.Stock.Database > 0 {
+			var more bool
+			last, more = <-events
+			require.True(t, more, "the stream ended")
+			for _, second := range last.Seconds {
+				stored += second.Settled["ok"]
+			}
+		}
+		require.Equal(t, stock, stored, "the seconds add up")
+		require.Equal(t, stock, last.Totals.Outcomes["ok"])
+		require.Equal(t, stock, last.Totals.Settled["ok"], "each order once")
+		require.Equal(t, s.lane == "queue", last.Queue != nil)
+		require.Equal(t, s.lane == "queue", last.Stock.Gate != nil)
+		require.GreaterOrEqual(t, last.Totals.BatchRows, stock)
+		for _, i := range last.Invariant {
+			require.True(t, i.OK == nil || *i.OK, last)
+		}
+		requireProblem(t, http.StatusForbidden, "forbidden", b.send(t, http.MethodGet, "/api/v1/admin/vouchers/"+sale+"/stats", tokens[0]))
+		require.Zero(t, b.stop(t), "a server that stops does not wait for streams")
+		for range events { //nolint:revive // to its end
+		}
+	})
+}

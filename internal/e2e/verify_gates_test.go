@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// soldInQueue is a sale of which one unit is sold, on a running server in the lane queue.
+func soldInQueue(t *testing.T, s *stack) (p *process, sale string) {
+	t.Helper()
+	p = s.serve(t, "")
+	sale = p.sale(t, 5)
+	token := s.tokens(t, 1)[0]
+	o, err := p.Place(t.Context(), token, sale)
+	require.NoError(t, err)
+	requireOrdered(t, p, token, o.ID)
+	requireSettled(t, s)
+	return p, sale
+}
+
+// loseUnit takes a unit out of the only gate that is loaded.
+func loseUnit(t *testing.T, rdb redis.UniversalClient, sale string) {
+	t.Helper()
+	keys, err := rdb.Keys(t.Context(), "seckill:{s*}:"+sale+":stock").Result()
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	require.NoError(t, rdb.Decr(t.Context(), keys[0]).Err())
+}
+
+// TestVerifyGate breaks a gate by hand. While a server repairs it there is nothing to report; without one it hurts
+// nobody; and when there is one that does not repair it, units are kept from buyers.
+func TestVerifyGate(t *testing.T) {
+	each(t, false, func(t *testing.T, s *stack) {
+		s = s.in("queue")
+		p, sale := soldInQueue(t, s)
+		rdb := s.client(t)
+		loseUnit(t, rdb, sale)
+		code, out := s.run(t, "verify")
+		require.Zero(t, code, "the audit repairs it while verify watches: %s", out)
+		require.Contains(t, out, "0 orders wait, 0 dead letters, a server confirms")
+		require.Contains(t, p.log.String(), "the gate differs from the database and is rebuilt")
+
+		loseUnit(t, rdb, sale)
+		hasty := s.with(envLasting + "=1s") // less than the audit takes
+		code, out = hasty.run(t, "verify")
+		require.Equal(t, exitViolation, code, out)
+		require.Contains(t, out, "voucher "+sale+": I5: 1 units that nobody holds are not offered by the gate")
+		s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
+		code, out = hasty.run(t, "verify")
+		require.Zero(t, code, out)
+	})
+}
+
+// TestVerifyGateLeftBehind: nobody asks the gate of servers that have gone.
+func TestVerifyGateLeftBehind(t *testing.T) {
+	s := realStack(t)
+	p, sale := soldInQueue(t, s.in("queue"))
+	rdb := s.client(t)
+	require.Zero(t, p.stop(t))
+	loseUnit(t, rdb, sale)
+	loseUnit(t, rdb, sale) // the second for the one that the other lane sells
+	other := s.in("lock").serve(t, "")
+	_, err := other.Place(t.Context(), s.tokens(t, 2)[1], sale)
+	require.NoError(t, err)
+	code, out := s.run(t, "verify")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "no server in the lane queue runs")
+	require.Contains(t, out, "note: voucher "+sale)
+
+	// The same with somebody who would have repaired it.
+	pretend := rdb.Subscribe(t.Context(), "seckill:outcomes:nobody")
+	defer pretend.Close()
+	_, err = pretend.Receive(t.Context())
+	require.NoError(t, err)
+	code, out = s.with(envLasting+"=1s").run(t, "verify")
+	require.Equal(t, exitViolation, code, out)
+}
+
+// TestVerifyWhileOrdersWait: what is queued is neither sold nor lost.
+func TestVerifyWhileOrdersWait(t *testing.T) {
+	each(t, false, func(t *testing.T, s *stack) {
+		s, release := holdWorkers(t, s.in("queue"))
+		p := s.serve(t, "")
+		sale, tokens := p.sale(t, 5), s.tokens(t, 3)
+		for _, token := range tokens {
+			requireQueued(t, p.click(t, token, sale))
+		}
+		code, out := s.run(t, "verify")
+		require.Zero(t, code, out)
+		require.Contains(t, out, "3 orders wait, 0 dead letters")
+		release()
+		requireSettled(t, s)
+		code, out = s.run(t, "verify")
+		require.Zero(t, code, out)
+		require.Contains(t, out, "0 orders wait")
+	})
+}

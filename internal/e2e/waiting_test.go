@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"seckill/internal/app"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// TestThousandsOfWaitingBuyers: 5,000 buyers who wait for their queued orders cost Redis fewer than 2,000 commands a
+// second, whether they wait for the answer to their order or at its event stream, and all of them get an answer.
+func TestThousandsOfWaitingBuyers(t *testing.T) {
+	t.Parallel()
+	s, release := holdWorkers(t, externalStack(t).in("queue"))
+	p := s.serve(t, "")
+	const buyers = 5000
+	sale, tokens, rdb := p.sale(t, buyers), s.tokens(t, buyers), s.client(t)
+	answers := make([]answer, buyers)
+	var waiting sync.WaitGroup
+	for i, token := range tokens {
+		waiting.Go(func() { answers[i] = p.click(t, token, sale, "Prefer", "wait=5") })
+	}
+	eventually(t, "all buyers wait", func() bool {
+		lag, err := app.ReadLag(t.Context(), rdb)
+		return err == nil && lag.Unsettled == buyers
+	})
+	requireFewCommands(t, rdb)
+	waiting.Wait()
+	ids := make([]string, buyers)
+	for i, a := range answers {
+		ids[i] = requireQueued(t, a)
+	}
+
+	seen := make(chan string, 2*buyers)
+	for i, id := range ids {
+		waiting.Go(func() { followTo("pending_payment", p.url+"/api/v1/orders/"+id+"/events", tokens[i], seen) })
+	}
+	for range buyers {
+		require.Equal(t, "queued", <-seen)
+	}
+	requireFewCommands(t, rdb)
+	release()
+	for range buyers {
+		require.Equal(t, "pending_payment", <-seen)
+	}
+	waiting.Wait()
+	s.verify(t)
+}
+
+// followTo sends each new status of an event stream up to last, or the reason why the stream ended before.
+func followTo(last, url, token string, seen chan<- string) {
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		seen <- err.Error()
+		return
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		seen <- err.Error()
+		return
+	}
+	defer res.Body.Close()
+	status := ""
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		var o struct{ Status string }
+		if !ok || json.Unmarshal([]byte(data), &o) != nil || o.Status == status {
+			continue // the place in the queue has changed, or it is the end of an event
+		}
+		status = o.Status
+		if seen <- status; status == last {
+			return
+		}
+	}
+	seen <- fmt.Sprint("the stream ended: ", res.Status, lines.Err())
+}
+
+// requireFewCommands counts the commands of Redis for a while, those of the workers included.
+func requireFewCommands(t *testing.T, rdb redis.UniversalClient) {
+	t.Helper()
+	count := func() int64 {
+		info, err := rdb.Info(t.Context(), "stats").Result()
+		require.NoError(t, err)
+		_, after, _ := strings.Cut(info, "total_commands_processed:")
+		text, _, _ := strings.Cut(after, "\r\n")
+		n, err := strconv.ParseInt(text, 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	const seconds = 2
+	before := count()
+	time.Sleep(seconds * time.Second)
+	require.Less(t, count()-before, int64(seconds*2000))
+}

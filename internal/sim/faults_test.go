@@ -1,0 +1,277 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"seckill/internal/queue"
+	"seckill/internal/service"
+	"seckill/internal/testenv"
+)
+
+// faultRuns bounds the runs in which a planted fault must be found.
+const faultRuns = 60
+
+// planted are wrong parts, in the place of the product's.
+type planted struct {
+	lane   string // in which the fault is looked for; empty: batch
+	store  func(w *world, s lifeStore) lifeStore
+	queue  func(w *world, q service.Queue) service.Queue
+	commit func(next queue.CommitFunc) queue.CommitFunc
+}
+
+// TestLifeFindsFaults: a model that never fails shows nothing. Each of these faults must be found, on SQLite.
+func TestLifeFindsFaults(t *testing.T) {
+	setRapid(t, "checks", faultRuns)
+	setRapid(t, "steps", 2*lifeSteps) // rather than more ends of runs
+	setRapid(t, "nofailfile", true)
+	setRapid(t, "shrinktime", "0s")
+	s := stack{
+		rdb:  redis.NewClient(&redis.Options{Addr: testenv.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true}),
+		open: emptySQLite(t),
+	}
+	t.Cleanup(func() { _ = s.rdb.Close() })
+	for _, name := range slices.Sorted(maps.Keys(lifeFaults)) {
+		t.Run(name, func(t *testing.T) {
+			p, d, runs := lifeFaults[name], &diary{seen: map[string]int{}}, 0
+			if p.lane == "" {
+				p.lane = "batch"
+			}
+			var failed bool
+			inBubble(t, func(t *testing.T) {
+				failed = failsUnder(t, func(rt *rapid.T) {
+					if d.failure == "" { // else it is found, and rapid need not do it again
+						runs++
+						live(rt, s, p.lane, p, d)
+					}
+				})
+			})
+			require.True(t, failed && d.failure != "", "not found in %d runs", runs)
+			t.Logf("found in run %d, after %d steps: %s", runs, d.seen["step"], firstWords(d.failure))
+		})
+	}
+}
+
+// failsUnder says whether rapid finds a failure. It has a goroutine of its own to end.
+func failsUnder(t *testing.T, prop func(*rapid.T)) bool {
+	r := &recorder{TB: t}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rapid.Check(r, prop)
+	}()
+	<-ended
+	return r.failed
+}
+
+// recorder takes the failures that a test is expected to have.
+type recorder struct {
+	testing.TB
+	failed bool
+}
+
+func (r *recorder) Errorf(string, ...any) { r.failed = true }
+func (r *recorder) Error(...any)          { r.failed = true }
+func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
+func (r *recorder) Fatal(...any)          { r.FailNow() }
+func (r *recorder) Fail()                 { r.failed = true }
+func (r *recorder) Failed() bool          { return r.failed }
+func (r *recorder) Log(...any)            {}
+func (r *recorder) Logf(string, ...any)   {}
+func (r *recorder) FailNow() {
+	r.failed = true
+	runtime.Goexit()
+}
+
+// firstWords is the message of a failure without its trace.
+func firstWords(failure string) string {
+	failure, _, _ = strings.Cut(failure, "\nThe story")
+	_, failure, _ = strings.Cut(failure, "Error:")
+	return strings.Join(strings.Fields(failure[:min(len(failure), 600)]), " ")
+}
+
+// sql changes the database behind everybody's back.
+func (w *world) sql(query string, args ...any) {
+	if _, err := w.db.Exec(query, args...); err != nil {
+		panic(fmt.Sprintf("%s: %v", query, err))
+	}
+}
+
+func (w *world) returnUnits(voucher int64, n int) {
+	w.sql("UPDATE seckill_vouchers SET stock = stock + ? WHERE voucher_id = ?", n, voucher)
+}
+
+// The wrong parts, by what is wrong with them. Each does one thing otherwise than the store.
+type (
+	faultyMove   func(s lifeStore, m service.OrderMove) (service.Order, error)
+	faultyClose  func(s lifeStore) ([]service.Order, error)
+	faultySettle func(s lifeStore, provider string, n service.PaymentNotice, at time.Time) (service.Settled, error)
+	faultyStore  struct {
+		lifeStore
+		move   faultyMove
+		close  faultyClose
+		settle faultySettle
+		refund func(s lifeStore, m service.OrderMove) (service.Order, error)
+		due    func(s lifeStore, limit int, wait func(int) time.Duration) ([]service.Payment, error)
+		finish func(s lifeStore, id int64, at time.Time) (*service.Order, error)
+		begin  func(s lifeStore, userID int64, p service.Payment) (service.Order, service.Payment, error)
+		place  func(s lifeStore, orders []service.NewOrder) []service.Placed
+		stock  func(s lifeStore, c service.StockChange) (service.Voucher, error)
+		change func(s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error)) (service.Voucher, error)
+		read   func(s lifeStore, id int64) (service.Voucher, error)
+	}
+)
+
+var ctx = context.Background()
+
+func (f faultyStore) MoveOrder(c context.Context, m service.OrderMove) (service.Order, error) {
+	if f.move == nil {
+		return f.lifeStore.MoveOrder(c, m)
+	}
+	return f.move(f.lifeStore, m)
+}
+
+func (f faultyStore) CloseExpired(c context.Context, limit int) ([]service.Order, error) {
+	if f.close == nil {
+		return f.lifeStore.CloseExpired(c, limit)
+	}
+	return f.close(f.lifeStore)
+}
+
+func (f faultyStore) SettlePayment(c context.Context, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+	if f.settle == nil {
+		return f.lifeStore.SettlePayment(c, name, n, at)
+	}
+	return f.settle(f.lifeStore, name, n, at)
+}
+
+func (f faultyStore) BeginRefund(c context.Context, m service.OrderMove) (service.Order, error) {
+	if f.refund == nil {
+		return f.lifeStore.BeginRefund(c, m)
+	}
+	return f.refund(f.lifeStore, m)
+}
+
+func (f faultyStore) DueRefunds(c context.Context, limit int, wait func(int) time.Duration) ([]service.Payment, error) {
+	if f.due == nil {
+		return f.lifeStore.DueRefunds(c, limit, wait)
+	}
+	return f.due(f.lifeStore, limit, wait)
+}
+
+func (f faultyStore) FinishRefund(c context.Context, id int64, at time.Time) (*service.Order, error) {
+	if f.finish == nil {
+		return f.lifeStore.FinishRefund(c, id, at)
+	}
+	return f.finish(f.lifeStore, id, at)
+}
+
+func (f faultyStore) BeginPayment(c context.Context, userID int64, p service.Payment) (service.Order, service.Payment, error) {
+	if f.begin == nil {
+		return f.lifeStore.BeginPayment(c, userID, p)
+	}
+	return f.begin(f.lifeStore, userID, p)
+}
+
+func (f faultyStore) PlaceOrders(c context.Context, orders []service.NewOrder) []service.Placed {
+	if f.place == nil {
+		return f.lifeStore.PlaceOrders(c, orders)
+	}
+	return f.place(f.lifeStore, orders)
+}
+
+func (f faultyStore) ChangeStock(c context.Context, change service.StockChange) (service.Voucher, error) {
+	if f.stock == nil {
+		return f.lifeStore.ChangeStock(c, change)
+	}
+	return f.stock(f.lifeStore, change)
+}
+
+func (f faultyStore) ChangeVoucher(
+	c context.Context, id int64, by service.Actor, change func(*service.Voucher) (string, error),
+) (service.Voucher, error) {
+	if f.change == nil {
+		return f.lifeStore.ChangeVoucher(c, id, by, change)
+	}
+	return f.change(f.lifeStore, id, by, change)
+}
+
+func (f faultyStore) Vouchers(c context.Context, ids []int64) (found []service.Voucher, err error) {
+	if f.read == nil {
+		return f.lifeStore.Vouchers(c, ids)
+	}
+	for _, id := range ids {
+		v, err := f.read(f.lifeStore, id)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, v)
+	}
+	return found, nil
+}
+
+// inStore plants a fault in the database.
+func inStore(make func(w *world) faultyStore) planted {
+	return planted{store: func(w *world, s lifeStore) lifeStore {
+		f := make(w)
+		f.lifeStore = s
+		return f
+	}}
+}
+
+// moved plants a fault in what follows from one move.
+func moved(name string, then func(w *world, o service.Order)) planted {
+	return inStore(func(w *world) faultyStore {
+		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+			o, err := s.MoveOrder(ctx, m)
+			if err == nil && m.Move.Name == name {
+				then(w, o)
+			}
+			return o, err
+		}}
+	})
+}
+
+// in is the same fault, looked for in another lane.
+func (p planted) in(lane string) planted {
+	p.lane = lane
+	return p
+}
+
+// faultyQueue is a gate that does one thing otherwise.
+type faultyQueue struct {
+	service.Queue
+	release func(q service.Queue, voucherID int64, held []service.Holder) error
+	add     func(q service.Queue, voucherID, delta int64) error
+}
+
+func (f faultyQueue) Release(c context.Context, voucherID int64, held ...service.Holder) error {
+	if f.release == nil {
+		return f.Queue.Release(c, voucherID, held...)
+	}
+	return f.release(f.Queue, voucherID, held)
+}
+
+func (f faultyQueue) AddStock(c context.Context, voucherID, delta int64) error {
+	if f.add == nil {
+		return f.Queue.AddStock(c, voucherID, delta)
+	}
+	return f.add(f.Queue, voucherID, delta)
+}
+
+func inQueue(f faultyQueue) planted {
+	return planted{lane: "queue", queue: func(_ *world, q service.Queue) service.Queue {
+		f.Queue = q
+		return f
+	}}
+}

@@ -1,0 +1,207 @@
+package sim_test
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
+)
+
+// picture is everything after a step, as it is.
+type picture struct {
+	books
+	slots map[int64]int64 // of active orders
+	queue []service.Admission
+}
+
+// look reads all of the database, and the queue.
+func (l *life) look() *picture {
+	now := &picture{books: newBooks(), slots: map[int64]int64{}}
+	l.read(`SELECT v.id, s.initial_stock, s.stock, v.pay_value, s.limit_per_user, v.status, s.begin_at, s.end_at
+		FROM vouchers v JOIN seckill_vouchers s ON s.voucher_id = v.id`, func(scan func(...any) error) error {
+		var id int64
+		var v voucher
+		var status service.VoucherStatus
+		var begin, end time.Time
+		err := scan(&id, &v.initial, &v.stock, &v.price, &v.limit, &status, &begin, &end)
+		v.on, v.window = status == service.VoucherOn, windowOf(begin, end)
+		now.vouchers[id] = v
+		return err
+	})
+	l.read("SELECT voucher_id, SUM(delta), COUNT(*) FROM stock_changes GROUP BY voucher_id", func(scan func(...any) error) error {
+		var id, added, changes int64
+		err := scan(&id, &added, &changes)
+		v := now.vouchers[id]
+		v.added, v.changes = added, changes
+		now.vouchers[id] = v
+		return err
+	})
+	l.read(`SELECT id, user_id, voucher_id, amount, status, slot, paid_at IS NOT NULL, redeemed_at IS NOT NULL,
+		cancelled_at IS NOT NULL, refunded_at IS NOT NULL FROM voucher_orders`, func(scan func(...any) error) error {
+		var id int64
+		var o order
+		var slot sql.NullInt64
+		err := scan(&id, &o.user, &o.voucher, &o.amount, &o.status, &slot, &o.paid, &o.redeemed, &o.cancelled, &o.repaid)
+		if o.slot = slot.Valid; o.slot {
+			now.slots[id] = slot.Int64
+		}
+		now.orders[id] = o
+		return err
+	})
+	l.read("SELECT provider_ref, order_id, provider, amount, status FROM payments", func(scan func(...any) error) error {
+		var ref string
+		var p payment
+		err := scan(&ref, &p.order, &p.provider, &p.amount, &p.status)
+		now.payments[ref] = p
+		return err
+	})
+	l.read(`SELECT voucher_id, COALESCE(order_id, 0), action, actor, actor_id, COUNT(*) FROM audit_log
+		GROUP BY voucher_id, order_id, action, actor, actor_id`, func(scan func(...any) error) error {
+		var e entry
+		var n int
+		err := scan(&e.voucher, &e.order, &e.action, &e.by.Kind, &e.by.ID, &n)
+		now.audit[e] = n
+		return err
+	})
+	if l.lane == "queue" {
+		now.queue = l.queued()
+	}
+	return now
+}
+
+// read runs a query, which is prepared once in a run: half of the time goes there else.
+func (l *life) read(query string, row func(scan func(...any) error) error) {
+	stmt := l.queries[query]
+	if stmt == nil {
+		var err error
+		stmt, err = l.db.PrepareContext(l.ctx, query)
+		require.NoError(l, err)
+		l.queries[query] = stmt
+	}
+	rows, err := stmt.QueryContext(l.ctx)
+	require.NoError(l, err)
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		require.NoError(l, row(rows.Scan))
+	}
+	require.NoError(l, rows.Err())
+}
+
+// queued are the admissions in the stream.
+func (l *life) queued() []service.Admission {
+	entries, err := l.rdb.XRange(l.ctx, l.stream, "-", "+").Result()
+	require.NoError(l, err)
+	var queue []service.Admission
+	for _, e := range entries {
+		p, err := l.gate.Parse(l.stream, e.ID, e.Values)
+		require.NoError(l, err)
+		queue = append(queue, p.Admissions...)
+	}
+	return queue
+}
+
+// check is what must hold after every step: the database is what the books say, and what the books say is right.
+func (l *life) check() {
+	now := l.now
+	if l.now = nil; now == nil {
+		now = l.look()
+	}
+	l.diary.seen["step"]++
+	require.Equal(l, l.books.vouchers, now.vouchers, "sales")
+	require.Equal(l, l.books.orders, now.orders, "orders")
+	require.Equal(l, l.books.payments, now.payments, "payments")
+	require.Equal(l, l.books.audit, now.audit, "audit log")
+	l.checkUnits(now)
+	l.checkMoney(now)
+	if l.lane == "queue" {
+		for _, p := range l.promises {
+			l.follow(p, now)
+		}
+		for id := range l.books.vouchers {
+			l.checkGate(id, now)
+		}
+	}
+}
+
+// checkUnits: I1, I2 and I3 of the design.
+func (l *life) checkUnits(now *picture) {
+	type seat struct{ user, voucher, slot int64 }
+	taken := map[seat]int64{}
+	for id, o := range now.orders {
+		require.Equal(l, o.status.Active(), o.slot, "slot of order %d, %s", id, o.status)
+		if !o.slot {
+			continue
+		}
+		s := seat{o.user, o.voucher, now.slots[id]}
+		require.Zero(l, taken[s], "orders %d and %d have one slot", id, taken[s])
+		taken[s] = id
+		require.True(l, s.slot >= 1 && s.slot <= int64(now.vouchers[o.voucher].limit), "slot %d of order %d", s.slot, id)
+	}
+	for id, v := range now.vouchers {
+		require.GreaterOrEqual(l, v.stock, int64(0))
+		require.Equal(l, v.initial+v.added, v.stock+now.active(id), "voucher %d: units in all, and units left + active orders", id)
+	}
+}
+
+// checkMoney holds the payments against what the bank knows.
+func (l *life) checkMoney(now *picture) {
+	kept := map[int64]int{} // payments by which orders are paid
+	for ref, p := range now.payments {
+		a := l.bank.find(ref)
+		taken, returned := a != nil && a.taken, a != nil && a.returned
+		switch p.status {
+		case service.PaymentPending, service.PaymentFailed:
+			require.False(l, returned, "payment %s is %s and its money went back", ref, p.status)
+		case service.PaymentSucceeded:
+			kept[p.order]++
+			require.True(l, taken && !returned, "payment %s succeeded: money came %t, went back %t", ref, taken, returned)
+		case service.PaymentRefunding:
+			require.True(l, taken, "payment %s goes back, but never came", ref)
+		case service.PaymentRefunded:
+			require.True(l, taken && returned, "payment %s is refunded: money came %t, went back %t", ref, taken, returned)
+		}
+	}
+	for id, o := range now.orders {
+		want := 0
+		if o.status == service.OrderPaid || o.status == service.OrderRedeemed {
+			want = 1
+		}
+		require.Equal(l, want, kept[id], "payments kept for order %d, which is %s", id, o.status)
+	}
+}
+
+// checkGate compares the gate with database and stream, unless it was not told everything.
+func (l *life) checkGate(id int64, now *picture) {
+	level, err := l.gate.Level(l.ctx, id)
+	if errors.Is(err, service.ErrGateCold) {
+		delete(l.gateOff, id) // who loads it will see everything
+		return
+	}
+	require.NoError(l, err)
+	if l.gateOff[id] {
+		return
+	}
+	stock, held, queued := now.gate(id)
+	require.Equal(l, stock, level.Stock, "voucher %d: units in the gate", id)
+	require.Equal(l, held, level.Held, "voucher %d: orders in the gate", id)
+	require.Equal(l, queued, level.Queued, "voucher %d: admissions in the gate", id)
+}
+
+// gate is what the gate of a voucher must hold.
+func (now *picture) gate(id int64) (stock, held, queued int64) {
+	stock, held = now.vouchers[id].stock, now.active(id)
+	for _, a := range now.queue {
+		if a.VoucherID != id {
+			continue
+		}
+		queued++
+		if _, stored := now.orders[a.OrderID]; !stored {
+			stock--
+			held++
+		}
+	}
+	return stock, held, queued
+}

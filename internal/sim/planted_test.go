@@ -1,0 +1,261 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"seckill/internal/queue"
+	"seckill/internal/service"
+)
+
+// lifeFaults are the planted faults, by what is wrong.
+var lifeFaults = map[string]planted{
+	"a cancelled order returns its unit twice": moved("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
+	"a cancelled order keeps its unit":         moved("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, -1) }),
+	"a cancelled order keeps its slot": moved("cancel", func(w *world, o service.Order) {
+		w.sql("UPDATE OR IGNORE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
+	}),
+	"a redeemed order returns its unit": moved("redeem", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
+	"a move is not in the audit log": moved("redeem", func(w *world, o service.Order) {
+		w.sql("DELETE FROM audit_log WHERE order_id = ? AND action = 'redeem'", o.ID)
+	}),
+	"a paid order can be cancelled": inStore(func(w *world) faultyStore {
+		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+			if m.Move.Name == "cancel" {
+				m.Move.From = statusOf(w, m.OrderID)
+			}
+			return s.MoveOrder(ctx, m)
+		}}
+	}),
+	"an order is redeemed twice": inStore(func(w *world) faultyStore {
+		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+			if m.Move.Name == "redeem" && statusOf(w, m.OrderID) == service.OrderRedeemed {
+				return service.Order{ID: m.OrderID, Status: service.OrderRedeemed}, nil
+			}
+			return s.MoveOrder(ctx, m)
+		}}
+	}),
+	"a stranger can cancel": inStore(func(*world) faultyStore {
+		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+			m.UserID = 0
+			return s.MoveOrder(ctx, m)
+		}}
+	}),
+	"the closer keeps the units": inStore(func(w *world) faultyStore {
+		return faultyStore{close: func(s lifeStore) ([]service.Order, error) {
+			closed, err := s.CloseExpired(ctx, 500)
+			for _, o := range closed {
+				w.returnUnits(o.VoucherID, -1)
+			}
+			return closed, err
+		}}
+	}),
+	"the closer closes what is paid": inStore(func(w *world) faultyStore {
+		return faultyStore{close: func(s lifeStore) ([]service.Order, error) {
+			w.sql("UPDATE voucher_orders SET status = 1 WHERE status = 2 AND expires_at <= ?", time.Now())
+			return s.CloseExpired(ctx, 500)
+		}}
+	}),
+	"the closer closes what is not due": inStore(func(w *world) faultyStore {
+		return faultyStore{close: func(s lifeStore) ([]service.Order, error) {
+			w.sql("UPDATE voucher_orders SET expires_at = ?", longAgo)
+			return s.CloseExpired(ctx, 500)
+		}}
+	}),
+	"the closer leaves one out": inStore(func(*world) faultyStore {
+		return faultyStore{close: func(s lifeStore) ([]service.Order, error) { return s.CloseExpired(ctx, 1) }}
+	}),
+	"an order is refunded before its money is back": inStore(func(w *world) faultyStore {
+		return faultyStore{refund: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+			o, err := s.BeginRefund(ctx, m)
+			if id := w.number("SELECT COALESCE(MAX(id), 0) FROM payments WHERE order_id = ? AND status = 4", m.OrderID); err == nil && id != 0 {
+				_, err = s.FinishRefund(ctx, id, m.At)
+			}
+			return o, err
+		}}
+	}),
+	"a refunded order keeps its unit": inStore(func(w *world) faultyStore {
+		return faultyStore{finish: func(s lifeStore, id int64, at time.Time) (*service.Order, error) {
+			o, err := s.FinishRefund(ctx, id, at)
+			if o != nil {
+				w.returnUnits(o.VoucherID, -1)
+			}
+			return o, err
+		}}
+	}),
+	"a refund is forgotten after its first try": inStore(func(w *world) faultyStore {
+		return faultyStore{due: func(s lifeStore, limit int, wait func(int) time.Duration) ([]service.Payment, error) {
+			due, err := s.DueRefunds(ctx, limit, wait)
+			return slices.DeleteFunc(due, func(p service.Payment) bool { return p.RefundTries > 1 }), err
+		}}
+	}),
+	"servers do not share refunds": inStore(func(*world) faultyStore {
+		return faultyStore{due: func(s lifeStore, limit int, _ func(int) time.Duration) ([]service.Payment, error) {
+			return s.DueRefunds(ctx, limit, func(int) time.Duration { return -time.Hour })
+		}}
+	}),
+	"late money is kept": inStore(func(w *world) faultyStore {
+		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+			settled, err := s.SettlePayment(ctx, name, n, at)
+			if settled.Changed && settled.Payment.Status == service.PaymentRefunding {
+				w.sql("UPDATE payments SET status = 2 WHERE id = ?", settled.Payment.ID)
+			}
+			return settled, err
+		}}
+	}),
+	"a notice that comes twice pays twice": inStore(func(w *world) faultyStore {
+		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+			settled, err := s.SettlePayment(ctx, name, n, at)
+			if err == nil && !settled.Changed && n.Succeeded {
+				n.Ref += " again"
+				settled, err = s.SettlePayment(ctx, name, n, at)
+			}
+			return settled, err
+		}}
+	}),
+	"any amount will do": inStore(func(w *world) faultyStore {
+		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+			n.Amount = w.number("SELECT COALESCE(MAX(amount), 0) FROM voucher_orders WHERE id = ?", n.OrderID)
+			return s.SettlePayment(ctx, name, n, at)
+		}}
+	}),
+	"another order's payment will do": inStore(func(w *world) faultyStore {
+		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+			w.sql("UPDATE payments SET order_id = ? WHERE provider_ref = ?", n.OrderID, n.Ref)
+			return s.SettlePayment(ctx, name, n, at)
+		}}
+	}),
+	"a failure that comes late undoes a payment": inStore(func(w *world) faultyStore {
+		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+			settled, err := s.SettlePayment(ctx, name, n, at)
+			if err == nil && !n.Succeeded {
+				w.sql("UPDATE payments SET status = 3 WHERE id = ?", settled.Payment.ID)
+			}
+			return settled, err
+		}}
+	}),
+	"each click begins a payment": inStore(func(w *world) faultyStore {
+		return faultyStore{begin: func(s lifeStore, userID int64, p service.Payment) (service.Order, service.Payment, error) {
+			w.sql("UPDATE payments SET status = 3 WHERE order_id = ? AND status = 1", p.OrderID)
+			return s.BeginPayment(ctx, userID, p)
+		}}
+	}),
+	"a change of stock is not booked": inStore(func(w *world) faultyStore {
+		return faultyStore{stock: func(s lifeStore, c service.StockChange) (service.Voucher, error) {
+			v, err := s.ChangeStock(ctx, c)
+			w.sql("DELETE FROM stock_changes")
+			return v, err
+		}}
+	}),
+	"stock is set and not changed": inStore(func(w *world) faultyStore {
+		return faultyStore{change: func(
+			s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error),
+		) (service.Voucher, error) {
+			v, err := s.ChangeVoucher(ctx, id, by, change)
+			w.sql("UPDATE seckill_vouchers SET stock = initial_stock WHERE voucher_id = ?", id)
+			return v, err
+		}}
+	}),
+	"a new price is that of old orders": inStore(func(w *world) faultyStore {
+		return faultyStore{change: func(
+			s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error),
+		) (service.Voucher, error) {
+			v, err := s.ChangeVoucher(ctx, id, by, change)
+			w.sql("UPDATE voucher_orders SET amount = ? WHERE voucher_id = ? AND status = 1", v.PayValue, id)
+			return v, err
+		}}
+	}),
+	"a server never reads a sale again": inStore(func(*world) faultyStore {
+		var known sync.Map // voucher id -> service.Voucher
+		return faultyStore{read: func(s lifeStore, id int64) (service.Voucher, error) {
+			if v, ok := known.Load(id); ok {
+				return v.(service.Voucher), nil
+			}
+			v, err := s.Voucher(ctx, id)
+			known.Store(id, v)
+			return v, err
+		}}
+	}),
+	"a user may have one order more": inStore(func(w *world) faultyStore {
+		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+			for i := range orders {
+				orders[i].Limit++
+			}
+			return s.PlaceOrders(ctx, orders)
+		}}
+	}),
+	"an answer comes without a commit": inStore(func(w *world) faultyStore {
+		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+			placed := s.PlaceOrders(ctx, orders)
+			for _, p := range placed {
+				if p.Err == nil {
+					w.sql("DELETE FROM voucher_orders WHERE id = ?", p.Order.ID)
+					w.returnUnits(p.Order.VoucherID, 1)
+				}
+			}
+			return placed
+		}}
+	}).in("lock"),
+	"an order costs no unit": inStore(func(w *world) faultyStore {
+		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+			placed := s.PlaceOrders(ctx, orders)
+			for _, p := range placed {
+				if p.Err == nil && !p.Before {
+					w.returnUnits(p.Order.VoucherID, 1)
+				}
+			}
+			return placed
+		}}
+	}).in("queue"),
+	"the gate is raised above the database": inQueue(faultyQueue{add: func(q service.Queue, voucherID, delta int64) error {
+		return errors.Join(q.AddStock(ctx, voucherID, delta), q.AddStock(ctx, voucherID, max(delta, 0)))
+	}}),
+	"the gate is not told of what goes": inQueue(faultyQueue{add: func(q service.Queue, voucherID, delta int64) error {
+		return q.AddStock(ctx, voucherID, max(delta, 0))
+	}}),
+	"the gate does not hear of orders that end": inQueue(faultyQueue{release: func(service.Queue, int64, []service.Holder) error { return nil }}),
+	"the gate frees the buyer's other order": inQueue(faultyQueue{release: func(q service.Queue, voucherID int64, held []service.Holder) error {
+		for i := range held {
+			if _, newest, err := q.ActiveOrders(ctx, held[i].UserID, voucherID); err == nil && newest != 0 {
+				held[i].OrderID = newest
+			}
+		}
+		return q.Release(ctx, voucherID, held...)
+	}}),
+	"workers settle what they did not commit": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
+		return func(c context.Context, as []service.Admission) []error {
+			return append(next(c, as[1:]), nil)
+		}
+	}},
+	"workers fail what they committed": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
+		return func(c context.Context, as []service.Admission) []error {
+			errs := next(c, as)
+			errs[0] = service.ErrSoldOut
+			return errs
+		}
+	}},
+	"workers answer in another order": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
+		return func(c context.Context, as []service.Admission) []error {
+			slices.Reverse(as)
+			for i := range as {
+				as[i].UserID = as[0].UserID
+			}
+			return next(c, as)
+		}
+	}},
+}
+
+func statusOf(w *world, order int64) service.OrderStatus {
+	return service.OrderStatus(w.number("SELECT COALESCE(MAX(status), 0) FROM voucher_orders WHERE id = ?", order))
+}
+
+// number is the answer of a query.
+func (w *world) number(query string, args ...any) (n int64) {
+	if err := w.db.QueryRow(query, args...).Scan(&n); err != nil {
+		panic(err)
+	}
+	return n
+}

@@ -1,0 +1,55 @@
+// Package sim simulates the life of orders: its tests walk randomly through everything that can happen to them, on the real
+// packages, and compare every table with a model. Its steps are shared with the simulation of package queue.
+package sim
+
+import (
+	"maps"
+	"math/bits"
+	"slices"
+
+	"pgregory.net/rapid"
+)
+
+// Step is one action of a random walk.
+type Step struct {
+	weight int
+	can    func() bool
+	Do     func(*rapid.T)
+}
+
+// NewStep returns a step that is drawn in proportion to its weight whenever can returns true. A nil can is always true.
+func NewStep(weight int, can func() bool, do func(*rapid.T)) Step {
+	return Step{weight: weight, can: can, Do: do}
+}
+
+// Next draws the name of a step that is possible now.
+func Next(t *rapid.T, steps map[string]Step) (name string) {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(steps)) { // sorted, so that a seed repeats its walk
+		if step := steps[name]; step.can == nil || step.can() {
+			names = append(names, slices.Repeat([]string{name}, step.weight)...)
+		}
+	}
+	return Evenly(t, "what", names...)
+}
+
+// Evenly draws one of the values with equal probability. Rapid's own generators prefer the first ones.
+func Evenly[T any](t *rapid.T, label string, some ...T) T {
+	if len(some) == 1 {
+		return some[0]
+	}
+	return rapid.Custom(func(t *rapid.T) T {
+		for {
+			i := 0
+			for range bits.Len(uint(len(some) - 1)) {
+				i *= 2
+				if rapid.Bool().Draw(t, "") {
+					i++
+				}
+			}
+			if i < len(some) {
+				return some[i]
+			}
+		}
+	}).Draw(t, label)
+}
