@@ -10,8 +10,8 @@ const (
 	// snapshotInterval is the time between two snapshots of a voucher whose counters agree. The gate can hold wrong
 	// orders although all of its counters are right.
 	snapshotInterval = time.Minute
-	// snapshotTimeFactor and pollTimeFactor bound the cost of large sales: after a snapshot or a poll of the counters, the
-	// next one waits for at least this multiple of its duration.
+	// snapshotTimeFactor and pollTimeFactor bound the cost of large sales: after a snapshot or a poll of the counters,
+	// the next one waits for at least this multiple of its duration.
 	snapshotTimeFactor = 100
 	pollTimeFactor     = 20
 	// readTimeout bounds one snapshot or poll. The snapshot of a sale of 1,000,000 orders takes some seconds.
@@ -42,8 +42,8 @@ type voucherState struct {
 }
 
 // Run reconciles the vouchers that this process sells and the newest other sales until ctx ends. In each round it
-// compares counters. If they differ, and once a minute in any case, it takes a snapshot. It repairs the differences that
-// two snapshots in a row contain. Several processes may run it at the same time.
+// compares counters. If they differ, and once a minute in any case, it takes a snapshot. It repairs the differences
+// that two snapshots in a row contain. Several processes may run it at the same time.
 func (r *Reconciler) Run(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.Every)
 	defer tick.Stop()
@@ -104,8 +104,8 @@ func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) 
 	return round, err
 }
 
-// check polls one voucher or takes a snapshot of it, if either is due. It returns the findings of this call, repaired or
-// not, and stores the unrepaired ones in state. If nothing is due it returns the error of the last check.
+// check polls one voucher or takes a snapshot of it, if either is due. It returns the findings of this call, repaired
+// or not, and stores the unrepaired ones in state. If nothing is due it returns the error of the last check.
 func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (found []Finding, err error) {
 	start := time.Now()
 	snapshotDue := state.suspect != nil || !start.Before(state.nextSnapshot)
@@ -148,8 +148,8 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 	return findings, nil
 }
 
-// recordRepair sets the time of the next rebuild. After one that did not help it is delayed, because a rebuild of a gate
-// that admits no buyers keeps them waiting.
+// recordRepair sets the time of the next rebuild. After one that did not help it is delayed, because a rebuild of a
+// gate that admits no buyers keeps them waiting.
 func (s *voucherState) recordRepair(findings []Finding) {
 	for _, f := range findings {
 		if !f.Repaired {

@@ -66,8 +66,8 @@ type driftComparison struct {
 	explained bool // orders in the findings explain all of the drift, so it is not reported again
 }
 
-// compareDrift returns the counter drift that is present, with the same value, in both snapshots. A cancellation that is
-// committed and not yet released at the gate shows as drift too, and there may be as many of them in each snapshot.
+// compareDrift returns the counter drift that is present, with the same value, in both snapshots. A cancellation that
+// is committed and not yet released at the gate shows as drift too, and there may be as many of them in each snapshot.
 // Orders that differ in only one snapshot are therefore subtracted first. Orders that differ in both are reported as
 // orders, at the latest once they are old enough. If they explain the drift, the counters are not reported as well.
 func compareDrift(a, b *snapshot) driftComparison {
@@ -100,9 +100,9 @@ func compareDrift(a, b *snapshot) driftComparison {
 	return c
 }
 
-// stockAndHeld returns the drift of each of the two counters. Only their sum is known while buyers buy. In that case the
-// whole sum is attributed to the counter that fits the orders seen during the reads better. With a small sum that is a
-// guess, because some of those orders came and went.
+// stockAndHeld returns the drift of each of the two counters. Only their sum is known while buyers buy. In that case
+// the whole sum is attributed to the counter that fits the orders seen during the reads better. With a small sum that
+// is a guess, because some of those orders came and went.
 func (c *driftComparison) stockAndHeld() (stock, held int64) {
 	switch {
 	case c.exact:

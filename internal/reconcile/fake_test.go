@@ -32,7 +32,8 @@ type fakeSale struct {
 
 const testVoucher = 7
 
-// newFakeSale returns a sale of 100 units without differences: orders 100 to 105 are committed, 106 waits in the stream.
+// newFakeSale returns a sale of 100 units without differences: orders 100 to 105 are committed, 106 waits in the
+// stream.
 func newFakeSale(t *testing.T) *fakeSale {
 	w := &fakeSale{t: t, sales: []int64{testVoucher}}
 	w.facts = service.SaleFacts{

@@ -20,8 +20,8 @@ type Gate interface {
 	Level(ctx context.Context, voucherID int64) (service.GateLevel, error)
 	// Unload makes the gate cold.
 	Unload(ctx context.Context, voucherID int64) error
-	// Rebuild replaces the gate while it continues to admit buyers. It does nothing if the gate was loaded since version
-	// built.
+	// Rebuild replaces the gate while it continues to admit buyers. It does nothing if the gate was loaded since
+	// version built.
 	Rebuild(ctx context.Context, voucherID, built int64, read service.GateReader) error
 	// Load loads the gate with the result of read unless it is loaded.
 	Load(ctx context.Context, voucherID int64, read service.GateReader) error
@@ -51,14 +51,14 @@ type SaleLevel struct {
 }
 
 const (
-	// defaultEvery is the time between two rounds of Run. A difference must be present in two snapshots, so a unit whose
-	// return did not reach the gate is on sale again after 10 to 15 s.
+	// defaultEvery is the time between two rounds of Run. A difference must be present in two snapshots, so a unit
+	// whose return did not reach the gate is on sale again after 10 to 15 s.
 	defaultEvery = 5 * time.Second
 	// defaultMinAge is longer than the time that any operation in progress takes.
 	defaultMinAge = 10 * time.Second
 	defaultPause  = time.Second
-	// maxCompared is the largest number of active orders that are compared one by one. Of larger sales only the counters
-	// are compared.
+	// maxCompared is the largest number of active orders that are compared one by one. Of larger sales only the
+	// counters are compared.
 	maxCompared = 2_000_000
 	// maxVouchers bounds the vouchers of one call of Reconcile.
 	maxVouchers = 20
@@ -111,10 +111,10 @@ type Config struct {
 // # Why the repair is safe
 //
 // A new gate is built beside the loaded one and replaces it in one step; admission.Gate.Load explains why the result is
-// exact. Buyers are admitted all the time. A gate that is cold or unreadable admits no buyers anyway, and is loaded like
-// one that Redis lost. Neither way offers more units than the database has. Admissions in the stream stay. If a worker
-// commits an admission that was trimmed from the stream meanwhile, the unique index and the stock in the database decide,
-// as for every order.
+// exact. Buyers are admitted all the time. A gate that is cold or unreadable admits no buyers anyway, and is loaded
+// like one that Redis lost. Neither way offers more units than the database has. Admissions in the stream stay. If a
+// worker commits an admission that was trimmed from the stream meanwhile, the unique index and the stock in the
+// database decide, as for every order.
 type Reconciler struct {
 	cfg Config
 	// running is a semaphore of one for ReconcileAll: a snapshot of a large sale costs as much as a load of its gate.
@@ -296,8 +296,8 @@ func kindsOf(findings []Finding) []Kind {
 	return kinds
 }
 
-// countersDiffer compares counters only, which is cheap, and reports whether a snapshot is needed. It reports false for a
-// cold gate, which the next buyer loads.
+// countersDiffer compares counters only, which is cheap, and reports whether a snapshot is needed. It reports false for
+// a cold gate, which the next buyer loads.
 func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -210,8 +210,8 @@ func TestBusyGateIsComparedByTotal(t *testing.T) {
 	})
 }
 
-// TestUnusedGateIsIgnored: after the end of a sale, and in another lane, the data left in the gate has no effect. Queued
-// orders and their tickets do.
+// TestUnusedGateIsIgnored: after the end of a sale, and in another lane, the data left in the gate has no effect.
+// Queued orders and their tickets do.
 func TestUnusedGateIsIgnored(t *testing.T) {
 	for name, d := range gateDamage {
 		w := newFakeSale(t)
