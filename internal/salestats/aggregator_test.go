@@ -14,34 +14,34 @@ import (
 	"seckill/internal/service"
 )
 
-func noLevel(int64) PulseLevel { return PulseLevel{} }
+func noLevel(int64) Level { return Level{} }
 
-// TestSecondsAndProcessesAddUp counts on two processes that exchange messages. The totals of both contain all counts, and
-// the seconds add up to them.
+// TestSecondsAndProcessesAddUp counts on two processes that exchange messages. The totals of both contain all counts,
+// and the seconds add up to them.
 func TestSecondsAndProcessesAddUp(t *testing.T) {
-	a, b := NewPulse("a", true), NewPulse("b", true)
+	a, b := NewAggregator("a", true), NewAggregator("b", true)
 	const workers, each = 8, 5000
 	var wg sync.WaitGroup
 	for w := range workers {
-		p := []*Pulse{a, b}[w%2]
+		p := []*Aggregator{a, b}[w%2]
 		wg.Go(func() {
 			for i := range each {
-				p.Answered(7, PulseAnswer(i%2), time.Millisecond)
-				p.Settled(7, service.ReasonDuplicate)
-				p.Batch(7, 3)
+				p.CountAnswer(7, Outcome(i%2), time.Millisecond)
+				p.CountSettled(7, service.ReasonDuplicate)
+				p.CountBatch(7, 3)
 			}
 		})
 	}
 	now, counted := time.Now(), false
 	tick := func() {
-		for _, p := range []*Pulse{a, b} {
+		for _, p := range []*Aggregator{a, b} {
 			other := a
 			if p == a {
 				other = b
 			}
 			if m := p.flush(now); m != nil {
-				p.Hear(m, now) // Redis delivers it to both
-				other.Hear(m, now)
+				p.Merge(m, now) // Redis delivers it to both
+				other.Merge(m, now)
 				counted = true
 			}
 		}
@@ -63,7 +63,7 @@ func TestSecondsAndProcessesAddUp(t *testing.T) {
 		tick()
 	}
 	tick()
-	for _, p := range []*Pulse{a, b} {
+	for _, p := range []*Aggregator{a, b} {
 		total, seconds := p.read(7, time.Time{}, now)
 		require.Equal(t, map[string]uint64{"ok": workers * each / 2, "sold_out": workers * each / 2}, total.Answers)
 		require.Equal(t, map[string]uint64{"ok": workers * each / 2, "duplicate_order": workers * each}, total.Settled)
@@ -82,13 +82,13 @@ func TestSecondsAndProcessesAddUp(t *testing.T) {
 
 // TestHistoryHasEachSecondOnce, even seconds without counts or without a call of rotate, and the last two minutes only.
 func TestHistoryHasEachSecondOnce(t *testing.T) {
-	p := NewPulse("a", false)
-	p.Answered(7, 0, time.Millisecond)
+	p := NewAggregator("a", false)
+	p.CountAnswer(7, 0, time.Millisecond)
 	total, _ := p.read(7, time.Time{}, time.Now())
 	now := total.At.Add(2500 * time.Millisecond)
 	p.flush(now)
 	left := int64(5)
-	p.rotate(now, func(int64) PulseLevel { return PulseLevel{Stock: &left} })
+	p.rotate(now, func(int64) Level { return Level{Stock: &left} })
 	_, seconds := p.read(7, time.Time{}, now)
 	require.GreaterOrEqual(t, len(seconds), 2)
 	last := seconds[len(seconds)-1]
@@ -117,23 +117,23 @@ func TestHistoryHasEachSecondOnce(t *testing.T) {
 
 // TestTrackedVouchersAreBounded: invented IDs are not tracked, and idle vouchers are evicted.
 func TestTrackedVouchersAreBounded(t *testing.T) {
-	p := NewPulse("a", true)
+	p := NewAggregator("a", true)
 	for _, code := range []string{"not_found", "rate_limited", "unavailable", "invalid_request", "unauthenticated", "overloaded", "unknown"} {
-		p.Answered(7, PulseAnswerOf(code), 0)
+		p.CountAnswer(7, OutcomeOf(code), 0)
 	}
 	require.Empty(t, p.sales)
 	for id := range int64(2 * maxSales) {
-		p.Answered(id, PulseAnswerOf("sold_out"), 0)
+		p.CountAnswer(id, OutcomeOf("sold_out"), 0)
 	}
 	require.Len(t, p.sales, maxSales)
 	require.Len(t, *p.counters.Load(), maxSales)
 	for _, h := range p.sales {
 		h.used = h.used.Add(-2 * evictableAfter)
 	}
-	p.Answered(9999, PulseAnswerOf("ok"), 0)
+	p.CountAnswer(9999, OutcomeOf("ok"), 0)
 	require.NotContains(t, p.sales, int64(9999), "eviction was tried less than a second ago")
 	p.fullUntil.Store(0) // as if a second had passed
-	p.Answered(9999, PulseAnswerOf("ok"), 0)
+	p.CountAnswer(9999, OutcomeOf("ok"), 0)
 	require.Contains(t, p.sales, int64(9999))
 	require.Len(t, p.sales, maxSales)
 	p.rotate(time.Now().Add(2*idleTimeout), noLevel)
@@ -141,19 +141,20 @@ func TestTrackedVouchersAreBounded(t *testing.T) {
 	require.Empty(t, *p.counters.Load())
 }
 
-// TestInstancesAreCountedByMessages: a process without counts sends empty messages, and one without messages is dropped.
+// TestInstancesAreCountedByMessages: a process without counts sends empty messages, and one without messages is
+// dropped.
 func TestInstancesAreCountedByMessages(t *testing.T) {
 	now := time.Now()
-	a, b := NewPulse("a", true), NewPulse("b", true)
+	a, b := NewAggregator("a", true), NewAggregator("b", true)
 	hello := a.flush(now)
 	require.NotNil(t, hello)
 	require.Nil(t, a.flush(now.Add(time.Second)), "a message without counts before helloInterval")
 	require.NotNil(t, b.flush(now))
-	b.Hear(hello, now)
+	b.Merge(hello, now)
 	require.Equal(t, 2, b.instances())
 	require.NotNil(t, b.flush(now), "a new process must receive a message at once")
-	b.Hear([]byte("not a message"), now)
-	b.Hear(hello, now.Add(instanceTimeout/2))
+	b.Merge([]byte("not a message"), now)
+	b.Merge(hello, now.Add(instanceTimeout/2))
 	b.rotate(now.Add(instanceTimeout+time.Second), noLevel)
 	require.Equal(t, 2, b.instances())
 	b.rotate(now.Add(2*instanceTimeout), noLevel)
@@ -189,23 +190,23 @@ func TestQuantilesAreWithinTenPercent(t *testing.T) {
 }
 
 func TestEachOutcomeHasItsNumber(t *testing.T) {
-	for i, name := range answerNames {
-		require.Equal(t, PulseAnswer(i), PulseAnswerOf(name)) //nolint:gosec // a handful
+	for i, name := range outcomeNames {
+		require.Equal(t, Outcome(i), OutcomeOf(name)) //nolint:gosec // a handful
 	}
-	require.Equal(t, AnswerInternal, PulseAnswerOf("unknown"))
-	require.Equal(t, "sale_ended", answerNames[lastProvingExistence])
+	require.Equal(t, OutcomeInternal, OutcomeOf("unknown"))
+	require.Equal(t, "sale_ended", outcomeNames[lastProvingExistence])
 }
 
 // BenchmarkAnswered measures the cost of counting one response, on all processors at once, for one voucher or several.
 func BenchmarkAnswered(b *testing.B) {
 	for _, vouchers := range []int64{1, 64} {
 		b.Run(fmt.Sprint(vouchers), func(b *testing.B) {
-			p := NewPulse("a", true)
+			p := NewAggregator("a", true)
 			var n atomic.Int64
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for i := n.Add(1); pb.Next(); i++ {
-					p.Answered(i%vouchers+1, PulseAnswer(i&1), time.Duration(i%4096)*time.Microsecond) //nolint:gosec // 0 or 1
+					p.CountAnswer(i%vouchers+1, Outcome(i&1), time.Duration(i%4096)*time.Microsecond) //nolint:gosec // 0 or 1
 				}
 			})
 		})

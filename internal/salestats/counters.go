@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	// answerNames are the names of the outcomes of a purchase, in the order of their numbers.
-	answerNames = [...]string{
+	// outcomeNames are the names of the outcomes of a purchase, in the order of their numbers.
+	outcomeNames = [...]string{
 		"ok", "sold_out", "duplicate_order", "sale_not_started", "sale_ended", "order_in_progress", "rate_limited", "overloaded",
 		"unavailable", "replayed", "invalid_request", "invalid_state", "idempotency_mismatch", "unauthenticated", "token_expired",
 		"not_found", "internal",
@@ -19,37 +19,37 @@ var (
 	settledNames = [...]string{"ok", service.ReasonSoldOut, service.ReasonDuplicate, service.ReasonInternal, "dead_letter"}
 )
 
-// PulseAnswer is the number of the outcome of a purchase. 0 is "ok".
-type PulseAnswer uint8
+// Outcome is the number of the outcome of a purchase. 0 is "ok".
+type Outcome uint8
 
-// AnswerInternal is the outcome "internal", which stands for unknown ones too.
-const AnswerInternal = PulseAnswer(len(answerNames) - 1)
+// OutcomeInternal is the outcome "internal", which stands for unknown ones too.
+const OutcomeInternal = Outcome(len(outcomeNames) - 1)
 
 // lastProvingExistence is "sale_ended".
-const lastProvingExistence = PulseAnswer(4)
+const lastProvingExistence = Outcome(4)
 
 // provesExistence reports whether a request with an invented voucher ID cannot have this outcome.
-func (a PulseAnswer) provesExistence() bool { return a <= lastProvingExistence }
+func (o Outcome) provesExistence() bool { return o <= lastProvingExistence }
 
-var answersByName = func() map[string]PulseAnswer {
-	m := make(map[string]PulseAnswer, len(answerNames))
-	for i, name := range answerNames {
-		m[name] = PulseAnswer(i) //nolint:gosec // a handful
+var outcomesByName = func() map[string]Outcome {
+	m := make(map[string]Outcome, len(outcomeNames))
+	for i, name := range outcomeNames {
+		m[name] = Outcome(i) //nolint:gosec // a handful
 	}
 	return m
 }()
 
-// PulseAnswerOf returns the number of an error code of the API, or AnswerInternal for an unknown code.
-func PulseAnswerOf(code string) PulseAnswer {
-	if a, ok := answersByName[code]; ok {
-		return a
+// OutcomeOf returns the number of an error code of the API, or OutcomeInternal for an unknown code.
+func OutcomeOf(code string) Outcome {
+	if o, ok := outcomesByName[code]; ok {
+		return o
 	}
-	return AnswerInternal
+	return OutcomeInternal
 }
 
 // counts is what happened to a voucher in some time, on one process or on all.
 type counts struct {
-	answers       [len(answerNames)]uint64
+	answers       [len(outcomeNames)]uint64
 	settled       [len(settledNames)]uint64
 	batches, rows uint64
 	latency       [latencyBuckets]uint64
@@ -69,9 +69,9 @@ func (c *counts) add(d *counts) {
 	c.rows += d.rows
 }
 
-func (c *counts) second() PulseSecond {
-	return PulseSecond{
-		Answers: byName(answerNames[:], c.answers[:]), Settled: byName(settledNames[:], c.settled[:]),
+func (c *counts) second() Second {
+	return Second{
+		Answers: byName(outcomeNames[:], c.answers[:]), Settled: byName(settledNames[:], c.settled[:]),
 		Batches: c.batches, Rows: c.rows, P50: c.quantile(0.5), P99: c.quantile(0.99),
 	}
 }
@@ -99,7 +99,7 @@ type counter struct{ shards [counterShards]counterShard }
 
 type counterShard struct {
 	dirty         atomic.Bool // there is something to flush
-	answers       [len(answerNames)]atomic.Uint32
+	answers       [len(outcomeNames)]atomic.Uint32
 	settled       [len(settledNames)]atomic.Uint32
 	batches, rows atomic.Uint32
 	latency       [latencyBuckets]atomic.Uint32
@@ -118,9 +118,9 @@ func (s *counterShard) markDirty() {
 	}
 }
 
-func (c *counter) answered(a PulseAnswer, took time.Duration) {
+func (c *counter) countAnswer(outcome Outcome, took time.Duration) {
 	s := c.shard()
-	s.answers[a].Add(1)
+	s.answers[outcome].Add(1)
 	s.latency[latencyBucket(took)].Add(1)
 	s.markDirty()
 }

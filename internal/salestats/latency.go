@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The latency histogram has eight buckets per doubling, so the middle of a bucket is within 7 % of each value in it. Its
-// unit is 4 µs, and the last bucket begins at 16 s.
+// The latency histogram has eight buckets per doubling, so the middle of a bucket is within 7 % of each value in it.
+// Its unit is 4 µs, and the last bucket begins at 16 s.
 const (
 	latencyUnit    = 12 // the unit is 2^12 ns
 	latencyOctave  = 8

@@ -31,7 +31,7 @@ func parseMessage(text []byte) (m message, ok bool) {
 
 func newSaleCounts(id int64, c *counts) saleCounts {
 	s := saleCounts{
-		VoucherID: id, Answers: byName(answerNames[:], c.answers[:]), Settled: byName(settledNames[:], c.settled[:]),
+		VoucherID: id, Answers: byName(outcomeNames[:], c.answers[:]), Settled: byName(settledNames[:], c.settled[:]),
 		Batches: [2]uint64{c.batches, c.rows},
 	}
 	for i, count := range c.latency {
@@ -44,7 +44,7 @@ func newSaleCounts(id int64, c *counts) saleCounts {
 
 // counts converts received counts. Names and buckets that this version does not have are ignored.
 func (s *saleCounts) counts() (c counts) {
-	for i, name := range answerNames {
+	for i, name := range outcomeNames {
 		c.answers[i] = s.Answers[name]
 	}
 	for i, name := range settledNames {

@@ -11,9 +11,9 @@ import (
 	"seckill/internal/service"
 )
 
-// stockSchedule and orderSchedule are the schedules of a watched sale. The stock's maxPause is short, because reads of the
-// stock are slow in a rush, when they matter most. A count of five million orders takes seconds, and the maxPause of the
-// orders is the pause after the longest count.
+// stockSchedule and orderSchedule are the schedules of a watched sale. The stock's maxPause is short, because reads of
+// the stock are slow in a rush, when they matter most. A count of five million orders takes seconds, and the maxPause
+// of the orders is the pause after the longest count.
 var (
 	stockSchedule = pollSchedule{minPause: 700 * time.Millisecond, maxPause: time.Second, timeout: 2 * time.Second}
 	orderSchedule = pollSchedule{minPause: time.Second, maxPause: pollTimeFactor * countTimeout, timeout: countTimeout}
@@ -32,7 +32,8 @@ const (
 	levelMaxAge = 2500 * time.Millisecond
 	// maxMonitored bounds the sales with pollers.
 	maxMonitored = 64
-	// reportMissingAfter is the number of polls in a row that must find units missing at the gate before they are reported.
+	// reportMissingAfter is the number of polls in a row that must find units missing at the gate before they are
+	// reported.
 	reportMissingAfter = 4
 )
 
@@ -44,8 +45,8 @@ type SaleCount struct {
 
 // MonitorStore reads the database for a Monitor. Errors: ErrNotFound, ErrUnavailable.
 type MonitorStore interface {
-	// SaleGlance reads a voucher and the units that were added to its sale since it was published. It is quick.
-	SaleGlance(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error)
+	// SaleSnapshot reads a voucher and the units that were added to its sale since it was published. It is quick.
+	SaleSnapshot(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error)
 	// CountSale counts the orders of a sale in one consistent read, which may take as long as ctx.
 	CountSale(ctx context.Context, voucherID int64) (SaleCount, error)
 }
@@ -59,10 +60,10 @@ type QueueLag struct {
 
 // MonitorConfig configures a Monitor.
 type MonitorConfig struct {
-	Store    MonitorStore
-	Pulse    *Pulse
-	Watchers *Watchers // of sales; woken once a second
-	Lane     string
+	Store       MonitorStore
+	Aggregator  *Aggregator
+	Subscribers *Subscribers // of sales; notified once a second
+	Lane        string
 	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
 	Level   func(ctx context.Context, voucherID int64) (service.GateLevel, error)
 	Lag     func(ctx context.Context) (QueueLag, error)
@@ -141,8 +142,8 @@ type SaleStats struct {
 	Invariants []service.Invariant
 	CheckedAt  time.Time // when the orders were counted; zero: not yet
 
-	Totals  PulseSecond
-	Seconds []PulseSecond
+	Totals  Second
+	Seconds []Second
 }
 
 // NewMonitor returns a Monitor, which works while Run does.
@@ -153,7 +154,7 @@ func NewMonitor(cfg MonitorConfig) *Monitor {
 }
 
 // Run works until ctx ends. At each full second it publishes the counts of this process and starts the polls that are
-// due. Half a second later it closes the second and wakes the subscribers. It returns when no poll runs.
+// due. Half a second later it closes the second and notifies the subscribers. It returns when no poll runs.
 func (m *Monitor) Run(ctx context.Context) {
 	const half = time.Second / 2
 	for {
@@ -170,14 +171,14 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-time.After(next.Sub(now)):
 		}
 		if next.Nanosecond() == 0 {
-			if message := m.cfg.Pulse.flush(next); message != nil {
+			if message := m.cfg.Aggregator.flush(next); message != nil {
 				m.cfg.Publish(message)
 			}
 			m.pollWatched()
 			continue
 		}
-		m.cfg.Pulse.rotate(next, m.level)
-		m.cfg.Watchers.WakeAll()
+		m.cfg.Aggregator.rotate(next, m.level)
+		m.cfg.Subscribers.NotifyAll()
 	}
 }
 
@@ -196,18 +197,18 @@ func (m *Monitor) pollWatched() {
 }
 
 // level returns what is left of a sale, as far as a recent poll read it.
-func (m *Monitor) level(voucherID int64) PulseLevel {
+func (m *Monitor) level(voucherID int64) Level {
 	m.mu.Lock()
 	s := m.sales[voucherID]
 	m.mu.Unlock()
 	if s == nil {
-		return PulseLevel{}
+		return Level{}
 	}
 	stock, at, err := s.stock.last()
 	if err != nil || time.Since(at) > levelMaxAge || stock.voucher.Sale == nil {
-		return PulseLevel{}
+		return Level{}
 	}
-	l := PulseLevel{Stock: &stock.voucher.Sale.Stock, Gate: stock.gate()}
+	l := Level{Stock: &stock.voucher.Sale.Stock, Gate: stock.gate()}
 	if stock.lag != nil {
 		l.Lag = &stock.lag.Unsettled
 	}
@@ -215,9 +216,10 @@ func (m *Monitor) level(voucherID int64) PulseLevel {
 }
 
 // Stats returns the statistics of a sale, with the seconds later than after, and marks the sale as watched. If after is
-// zero, it waits for a new poll unless the sale was watched already. Otherwise it returns the results of the last polls.
-// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable, ErrOverloaded (too many watched sales,
-// or the process stops).
+// zero, it waits for a new poll unless the sale was watched already. Otherwise it returns the results of the last
+// polls.
+// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable, ErrOverloaded (too many watched
+// sales, or the process stops).
 func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (SaleStats, error) {
 	s, stockRead, ordersCounted := m.watch(voucherID)
 	if s == nil {
@@ -245,7 +247,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		_ = await(waitCtx, ordersCounted) // without a count the statistics report that it runs
 	}
 	stats := SaleStats{
-		Voucher: stock.voucher, Lane: m.cfg.Lane, Instances: m.cfg.Pulse.instances(), Added: stock.added, Gate: stock.gate(), Queue: stock.lag,
+		Voucher: stock.voucher, Lane: m.cfg.Lane, Instances: m.cfg.Aggregator.instances(), Added: stock.added, Gate: stock.gate(), Queue: stock.lag,
 	}
 	stats.checkOrders(s.orders.last())
 	if m.cfg.Level != nil {
@@ -253,12 +255,13 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 	}
 	now := time.Now()
 	stats.At = service.Moment(now)
-	stats.Totals, stats.Seconds = m.cfg.Pulse.read(voucherID, after, now)
+	stats.Totals, stats.Seconds = m.cfg.Aggregator.read(voucherID, after, now)
 	return stats, nil
 }
 
-// watch marks a sale as watched and starts the polls that are due. It returns the channels on which to wait for polls of a
-// sale that was not watched before, else nil channels. It returns a nil sale if too many are watched or the process stops.
+// watch marks a sale as watched and starts the polls that are due. It returns the channels on which to wait for polls
+// of a sale that was not watched before, else nil channels. It returns a nil sale if too many are watched or the
+// process stops.
 func (m *Monitor) watch(voucherID int64) (s *monitoredSale, stockRead, ordersCounted <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -290,7 +293,8 @@ func (m *Monitor) evict() bool {
 	return false
 }
 
-// idle reports whether the sale can be dropped: no poll runs, and a new poller would not poll earlier than the present one.
+// idle reports whether the sale can be dropped: no poll runs, and a new poller would not poll earlier than the present
+// one.
 func (s *monitoredSale) idle() bool { return s.stock.idle() && s.orders.idle() }
 
 // drop removes the sale of a voucher that does not exist, because it may be created at any time.
@@ -313,9 +317,10 @@ func (m *Monitor) startPolls(voucherID int64, s *monitoredSale) {
 	})
 }
 
-// readStock reads the stock in the database and at the gate. Without an answer of Redis the snapshot has no level or lag.
+// readStock reads the stock in the database and at the gate. Without an answer of Redis the snapshot has no level or
+// lag.
 func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockSnapshot) (s stockSnapshot, err error) {
-	if s.voucher, s.added, err = m.cfg.Store.SaleGlance(ctx, voucherID); err != nil {
+	if s.voucher, s.added, err = m.cfg.Store.SaleSnapshot(ctx, voucherID); err != nil {
 		return s, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)

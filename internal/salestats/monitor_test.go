@@ -13,7 +13,8 @@ import (
 	"seckill/internal/service"
 )
 
-// monitorStore is a MonitorStore of one sale. Its reads return the result of fail, if set, which may block until ctx ends.
+// monitorStore is a MonitorStore of one sale. Its reads return the result of fail, if set, which may block until ctx
+// ends.
 type monitorStore struct {
 	mu     sync.Mutex
 	fail   func(ctx context.Context) error
@@ -36,7 +37,7 @@ func (s *monitorStore) failure(ctx context.Context) error {
 	return fail(ctx)
 }
 
-func (s *monitorStore) SaleGlance(ctx context.Context, id int64) (service.Voucher, int64, error) {
+func (s *monitorStore) SaleSnapshot(ctx context.Context, id int64) (service.Voucher, int64, error) {
 	return service.Voucher{ID: id, Sale: &service.Sale{InitialStock: 5, Stock: 5}}, 0, s.failure(ctx)
 }
 
@@ -58,7 +59,7 @@ func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		store := &monitorStore{}
 		cfg := MonitorConfig{
-			Store: store, Pulse: NewPulse("here", true), Watchers: NewWatchers(), Lane: "lock", Publish: func([]byte) {},
+			Store: store, Aggregator: NewAggregator("here", true), Subscribers: NewSubscribers(), Lane: "lock", Publish: func([]byte) {},
 			Log: slog.New(slog.DiscardHandler),
 		}
 		if change != nil {

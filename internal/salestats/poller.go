@@ -13,8 +13,8 @@ import (
 // pollTimeFactor is the pause after a successful poll as a multiple of its duration.
 const pollTimeFactor = 10
 
-// pollSchedule says how often a value is polled. The pause after a poll is pollTimeFactor times its duration, within the
-// two bounds. After a failed poll it is minPause, so that a recovery is noticed soon.
+// pollSchedule says how often a value is polled. The pause after a poll is pollTimeFactor times its duration, within
+// the two bounds. After a failed poll it is minPause, so that a recovery is noticed soon.
 type pollSchedule struct{ minPause, maxPause, timeout time.Duration }
 
 // poller polls a value with one goroutine at a time, and keeps the last result.
@@ -52,7 +52,8 @@ func (p *poller[T]) expire() {
 	p.fresh = false
 }
 
-// pending returns a channel that is closed at the end of the running poll, or nil if the value is fresh or no poll runs.
+// pending returns a channel that is closed at the end of the running poll, or nil if the value is fresh or no poll
+// runs.
 func (p *poller[T]) pending() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

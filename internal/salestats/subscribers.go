@@ -9,27 +9,29 @@ import (
 )
 
 const (
-	// maxWatches bounds the subscriptions of this process. An idle one costs about 30 KiB, most of it in net/http.
-	maxWatches = 20_000
-	// maxWatchesOfUser bounds the subscriptions of one user: open pages, and connections not yet detected as dead.
-	maxWatchesOfUser = 16
-	// watchRetry is the RetryAfter of a subscription beyond maxWatchesOfUser.
-	watchRetry = 10 * time.Second
+	// maxSubscriptions bounds the subscriptions of this process. An idle one costs about 30 KiB, most of it in
+	// net/http.
+	maxSubscriptions = 20_000
+	// maxSubscriptionsOfUser bounds the subscriptions of one user: open pages, and connections not yet detected as
+	// dead.
+	maxSubscriptionsOfUser = 16
+	// subscribeRetry is the RetryAfter of a subscription beyond maxSubscriptionsOfUser.
+	subscribeRetry = 10 * time.Second
 )
 
-// Watchers is a registry of subscriptions to orders, or to sales, on this process. A notification carries no data: the
-// subscriber reads the current state. It is safe for concurrent use.
-type Watchers struct {
+// Subscribers is a registry of subscriptions to orders, or to sales, on this process. A notification carries no data:
+// the subscriber reads the current state. It is safe for concurrent use.
+type Subscribers struct {
 	mu     sync.Mutex
-	byID   map[int64][]*Watch
+	byID   map[int64][]*Subscription
 	byUser map[int64]int
 	all    int
 	closed bool
 	done   chan struct{}
 }
 
-// Watch is a subscription to one order or sale.
-type Watch struct {
+// Subscription is a subscription to one order or sale.
+type Subscription struct {
 	// Changed receives a value when the order or sale may have changed. Changes before the value is received are
 	// coalesced.
 	Changed <-chan struct{}
@@ -40,90 +42,90 @@ type Watch struct {
 	userID, id int64
 }
 
-// NewWatchers returns an empty registry.
-func NewWatchers() *Watchers {
-	return &Watchers{byID: map[int64][]*Watch{}, byUser: map[int64]int{}, done: make(chan struct{})}
+// NewSubscribers returns an empty registry.
+func NewSubscribers() *Subscribers {
+	return &Subscribers{byID: map[int64][]*Subscription{}, byUser: map[int64]int{}, done: make(chan struct{})}
 }
 
-// Watch subscribes a user to an order or sale. The caller must call Unwatch afterwards.
+// Subscribe subscribes a user to an order or sale. The caller must call Unsubscribe afterwards.
 // Errors: ErrOverloaded (too many subscriptions, or the process stops), *RateLimitedError (too many of this user).
-func (w *Watchers) Watch(userID, id int64) (*Watch, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (s *Subscribers) Subscribe(userID, id int64) (*Subscription, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case w.closed || w.all >= maxWatches:
+	case s.closed || s.all >= maxSubscriptions:
 		return nil, service.ErrOverloaded
-	case w.byUser[userID] >= maxWatchesOfUser:
-		return nil, &service.RateLimitedError{RetryAfter: watchRetry}
+	case s.byUser[userID] >= maxSubscriptionsOfUser:
+		return nil, &service.RateLimitedError{RetryAfter: subscribeRetry}
 	}
 	changed := make(chan struct{}, 1)
-	watch := &Watch{Changed: changed, Done: w.done, changed: changed, userID: userID, id: id}
-	w.byID[id] = append(w.byID[id], watch)
-	w.byUser[userID]++
-	w.all++
-	return watch, nil
+	sub := &Subscription{Changed: changed, Done: s.done, changed: changed, userID: userID, id: id}
+	s.byID[id] = append(s.byID[id], sub)
+	s.byUser[userID]++
+	s.all++
+	return sub, nil
 }
 
-// Unwatch ends a subscription. It does nothing if that has ended already.
-func (w *Watchers) Unwatch(watch *Watch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	same := w.byID[watch.id]
-	i := slices.Index(same, watch)
+// Unsubscribe ends a subscription. It does nothing if that has ended already.
+func (s *Subscribers) Unsubscribe(sub *Subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := s.byID[sub.id]
+	i := slices.Index(same, sub)
 	if i < 0 {
 		return
 	}
 	if same = slices.Delete(same, i, i+1); len(same) > 0 {
-		w.byID[watch.id] = same
+		s.byID[sub.id] = same
 	} else {
-		delete(w.byID, watch.id)
+		delete(s.byID, sub.id)
 	}
-	if w.byUser[watch.userID]--; w.byUser[watch.userID] == 0 {
-		delete(w.byUser, watch.userID)
+	if s.byUser[sub.userID]--; s.byUser[sub.userID] == 0 {
+		delete(s.byUser, sub.userID)
 	}
-	w.all--
+	s.all--
 }
 
-// Wake notifies the subscribers of an order or sale. It does not block.
-func (w *Watchers) Wake(id int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, watch := range w.byID[id] {
-		watch.wake()
+// Notify notifies the subscribers of an order or sale. It does not block.
+func (s *Subscribers) Notify(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range s.byID[id] {
+		sub.notify()
 	}
 }
 
-// WakeAll notifies all subscribers. It does not block.
-func (w *Watchers) WakeAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, same := range w.byID {
-		for _, watch := range same {
-			watch.wake()
+// NotifyAll notifies all subscribers. It does not block.
+func (s *Subscribers) NotifyAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, same := range s.byID {
+		for _, sub := range same {
+			sub.notify()
 		}
 	}
 }
 
-func (w *Watch) wake() {
+func (s *Subscription) notify() {
 	select {
-	case w.changed <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
 // Count returns the number of subscriptions.
-func (w *Watchers) Count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all
+func (s *Subscribers) Count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
 }
 
 // Close ends all subscriptions by closing Done, and refuses further ones.
-func (w *Watchers) Close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.closed {
-		w.closed = true
-		close(w.done)
+func (s *Subscribers) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
 	}
 }
