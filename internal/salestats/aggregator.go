@@ -65,8 +65,8 @@ type Second struct {
 	Level    Level
 }
 
-// Level is what was left at the end of a second: units in the database, units in the gate, and unsettled admissions
-// of all sales. Unknown values are nil.
+// Level is what was left at the end of a second: units in the database, units in the gate, and QueueLag.Unsettled.
+// Unknown values are nil.
 type Level struct{ Stock, Gate, Lag *int64 }
 
 // NewAggregator returns an Aggregator. instance is the unique name of this process. stored reports that a response "ok"

@@ -53,8 +53,8 @@ type MonitorStore interface {
 
 // QueueLag is how far the workers are behind, over all sales.
 type QueueLag struct {
-	Unsettled   int64         // admissions in the stream
-	Oldest      time.Duration // age of the oldest of them
+	Unsettled   int64         // users with unsettled admissions, or stream entries if those are more
+	Oldest      time.Duration // age of the oldest stream entry; 0 if there is none
 	DeadLetters int64
 }
 
