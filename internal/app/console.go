@@ -15,35 +15,35 @@ import (
 	"seckill/internal/service"
 )
 
-// pulseChannel carries what each process has counted.
-const pulseChannel = "seckill:pulse"
+// statsChannel carries what each process has counted.
+const statsChannel = "seckill:pulse"
 
-// pulseWaiting bounds the messages that wait for a slow Redis: seconds.
-const pulseWaiting = 8
+// maxWaitingMessages bounds the messages that wait for a slow Redis: seconds.
+const maxWaitingMessages = 8
 
 // console is what the admins' console needs beside the services: sales as they are now, on all processes.
 type console struct {
-	rdb      redis.UniversalClient
-	log      *slog.Logger
-	pulse    *salestats.Pulse
-	watchers *salestats.Watchers
-	monitor  *salestats.Monitor
-	rushes   *rushes // nil where the server is no demo
-	messages chan []byte
+	rdb         redis.UniversalClient
+	log         *slog.Logger
+	aggregator  *salestats.Aggregator
+	subscribers *salestats.Subscribers
+	monitor     *salestats.Monitor
+	rushes      *rushes // nil where the server is no demo
+	messages    chan []byte
 }
 
-// newConsole makes a console, whose pulse can count at once.
+// newConsole makes a console, whose aggregator can count at once.
 func newConsole(e *Env, rdb redis.UniversalClient, instance string) *console {
 	return &console{
-		rdb: rdb, log: e.Log, pulse: salestats.NewPulse(instance, e.Config.OrderLane != "queue"), watchers: salestats.NewWatchers(),
-		messages: make(chan []byte, pulseWaiting),
+		rdb: rdb, log: e.Log, aggregator: salestats.NewAggregator(instance, e.Config.OrderLane != "queue"), subscribers: salestats.NewSubscribers(),
+		messages: make(chan []byte, maxWaitingMessages),
 	}
 }
 
 // watch lets the console look at the sales. The queue is looked at in its own lane.
 func (c *console) watch(lane string, store salestats.MonitorStore, g Gate, workers *queue.Workers) {
 	cfg := salestats.MonitorConfig{
-		Store: store, Pulse: c.pulse, Watchers: c.watchers, Lane: lane, Publish: c.publish, Log: c.log,
+		Store: store, Aggregator: c.aggregator, Subscribers: c.subscribers, Lane: lane, Publish: c.publish, Log: c.log,
 	}
 	if lane == "queue" {
 		cfg.Level = g.Level
@@ -62,7 +62,7 @@ func (c *console) background() []func(context.Context) {
 
 // serve completes the configuration of the HTTP layer.
 func (c *console) serve(cfg *handler.Config, store *repo.Store, tokens *auth.Tokens) {
-	cfg.Pulse, cfg.Monitor, cfg.SaleWatchers = c.pulse, c.monitor, c.watchers
+	cfg.Aggregator, cfg.Monitor, cfg.SaleSubscribers = c.aggregator, c.monitor, c.subscribers
 	if cfg.Demo {
 		c.rushes = newRushes(store, tokens, cfg.Vouchers)
 		cfg.Rush = c.rushes
@@ -78,7 +78,7 @@ func (c *console) listen(url string) {
 
 // close ends what would go on for as long as the server does, and waits for it as long as ctx lasts.
 func (c *console) close(ctx context.Context) {
-	c.watchers.Close()
+	c.subscribers.Close()
 	if c.rushes != nil {
 		c.rushes.close(ctx)
 	}
@@ -98,7 +98,7 @@ func (c *console) send(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case message := <-c.messages:
-			if err := c.rdb.Publish(ctx, pulseChannel, message).Err(); err != nil && ctx.Err() == nil {
+			if err := c.rdb.Publish(ctx, statsChannel, message).Err(); err != nil && ctx.Err() == nil {
 				c.log.Debug("cannot tell the others what was counted", "err", err)
 			}
 		}
@@ -106,7 +106,7 @@ func (c *console) send(ctx context.Context) {
 }
 
 func (c *console) receive(ctx context.Context) {
-	subscribe(ctx, c.rdb, pulseChannel, func(message string) { c.pulse.Hear([]byte(message), time.Now()) })
+	subscribe(ctx, c.rdb, statsChannel, func(message string) { c.aggregator.Merge([]byte(message), time.Now()) })
 }
 
 // batches makes the observer of the lane batch, who also tells the sizes to observe.
@@ -135,7 +135,7 @@ func (c *console) together(n int, outcome func(i int) (voucherID int64, err erro
 		}
 	}
 	for voucher, stored := range rows {
-		c.pulse.Batch(voucher, stored)
+		c.aggregator.CountBatch(voucher, stored)
 	}
 }
 
@@ -157,9 +157,9 @@ func (c *console) count(p service.Parcel) {
 		switch {
 		case end.Again:
 		case end.Dead != "":
-			c.pulse.Settled(p.Admissions[i].VoucherID, "dead_letter")
+			c.aggregator.CountSettled(p.Admissions[i].VoucherID, "dead_letter")
 		default:
-			c.pulse.Settled(p.Admissions[i].VoucherID, end.Failed)
+			c.aggregator.CountSettled(p.Admissions[i].VoucherID, end.Failed)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestStuckRushDoesNotHoldTheServer(t *testing.T) {
 	defer cancel(nil)
 	deadline, over := context.WithCancel(t.Context())
 	over()
-	(&console{watchers: salestats.NewWatchers(), rushes: r}).close(deadline)
+	(&console{subscribers: salestats.NewSubscribers(), rushes: r}).close(deadline)
 	require.ErrorIs(t, context.Cause(running), errServerStops)
 	_, err = r.Start(t.Context(), 1, 1, 1)
 	require.ErrorIs(t, err, service.ErrUnavailable)

@@ -163,9 +163,9 @@ type server struct {
 	ops     http.Handler
 	sales   *service.Sales
 	sandbox *payment.Sandbox
-	// watchers end before the server waits for its requests: theirs last.
-	watchers *salestats.Watchers
-	console  *console
+	// subscribers end before the server waits for its requests: theirs last.
+	subscribers *salestats.Subscribers
+	console     *console
 	// background is what runs beside the requests, until the last of them is answered.
 	background []func(context.Context)
 }
@@ -252,7 +252,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	s.watchers.Close()
+	s.subscribers.Close()
 	s.console.close(deadline)
 	return errors.Join(err, public.Shutdown(deadline))
 }

@@ -56,7 +56,7 @@ func newServer(e *Env, p parts) (*server, error) {
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
 	})
 	changes, moves := newNews(p.rdb, e.Log, VouchersChannel), newNews(p.rdb, e.Log, OrdersChannel)
-	watchers := salestats.NewWatchers()
+	subscribers := salestats.NewSubscribers()
 	sales := service.NewSales(service.SalesConfig{Loader: p.store, Changed: changes.changed})
 	// The gate, its letters and its workers are there in every lane: orders may be left from when it was another.
 	gate := NewGate(p.rdb, cfg.QueueBacklog, e.Log)
@@ -66,7 +66,7 @@ func newServer(e *Env, p parts) (*server, error) {
 	console.watch(cfg.OrderLane, p.store, gate, workers)
 	m.registry.MustRegister(queueLag{workers})
 	s := &server{
-		cfg: cfg, log: e.Log, ops: m.opsHandler(), sales: sales, watchers: watchers, console: console,
+		cfg: cfg, log: e.Log, ops: m.opsHandler(), sales: sales, subscribers: subscribers, console: console,
 		sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret(cfg, p.secret), Now: now, Log: e.Log, Faults: cfg.Sandbox}),
 	}
 	if !cfg.IsDemo() {
@@ -74,7 +74,7 @@ func newServer(e *Env, p parts) (*server, error) {
 	}
 	s.background = []func(context.Context){
 		revoked.Run, changes.publish, func(ctx context.Context) { changes.receive(ctx, sales.Forget) },
-		moves.publish, func(ctx context.Context) { moves.receive(ctx, watchers.Wake) },
+		moves.publish, func(ctx context.Context) { moves.receive(ctx, subscribers.Notify) },
 	}
 	keys := newKeys(e, p.store, m)
 	s.background = append(append(s.background, keys.Run), console.background()...)
@@ -103,7 +103,7 @@ func newServer(e *Env, p parts) (*server, error) {
 		return nil, err
 	}
 	served := handler.Config{
-		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Watchers: watchers,
+		Auth: auth, Orders: service.NewOrders(ordersConfig), Payments: payments, Subscribers: subscribers,
 		Vouchers:    service.NewVouchers(service.VouchersConfig{Store: p.store, Sales: sales, Queue: ordersConfig.Queue, Now: now}),
 		DeadLetters: &service.DeadLetters{Store: gate, Reader: p.store.GateState}, AuditLog: p.store, Keys: keys,
 		Reconciler: reconciler,
