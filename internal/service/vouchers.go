@@ -162,7 +162,7 @@ func (s *Vouchers) changeGateAndStock(ctx context.Context, c StockChange) (Vouch
 	refused := errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
 	switch {
 	case err == nil && c.Delta > 0:
-		ctx, cancel := detached(ctx)
+		ctx, cancel := afterCommit(ctx)
 		defer cancel()
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta) // after an error, reconciliation adds the units
 	case refused && c.Delta < 0:
@@ -171,9 +171,9 @@ func (s *Vouchers) changeGateAndStock(ctx context.Context, c StockChange) (Vouch
 	return v, err
 }
 
-// detached returns a context for a step that must follow a commit even if the caller has disconnected. It is limited
+// afterCommit returns a context for a step that must follow a commit even if the caller has disconnected. It is limited
 // to returnTimeout.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 }
 
@@ -189,7 +189,7 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
 	}
 	err := claim.Note(ctx, c.VoucherID, c.At)
 	if errors.Is(err, ErrOrderInProgress) { // another run has taken over the key and removes the units itself
-		ctx, cancel := detached(ctx)
+		ctx, cancel := afterCommit(ctx)
 		defer cancel()
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
 	}
@@ -200,7 +200,7 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
 // units and the gate could offer too many. If the process dies in between, a later run removes the units twice, and
 // reconciliation returns them.
 func (s *Vouchers) returnToGate(ctx context.Context, c StockChange) {
-	ctx, cancel := detached(ctx)
+	ctx, cancel := afterCommit(ctx)
 	defer cancel()
 	if claim := ClaimOf(ctx); claim != nil && claim.Note(ctx, 0, c.At) != nil {
 		return // reconciliation returns the units

@@ -279,7 +279,7 @@ func (rebuilds) Enabled(context.Context, slog.Level) bool { return true }
 
 func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
 	record.Attrs(func(a slog.Attr) bool {
-		if a.Key == "voucher" {
+		if a.Key == "voucher_id" {
 			r.life.summary.counts["gate rebuilt"]++
 			delete(r.life.gateStale, a.Value.Int64())
 		}
