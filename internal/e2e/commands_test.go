@@ -75,8 +75,8 @@ func TestSecondServerOnOneDataDirectory(t *testing.T) {
 func TestDependenciesMissingAtStart(t *testing.T) {
 	nowhere := freeAddr(t)
 	for name, tc := range map[string]struct{ env, want string }{
-		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database is not there"},
-		"redis":    {"SECKILL_REDIS_ADDRS=" + nowhere, "Redis is not there"},
+		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database does not answer"},
+		"redis":    {"SECKILL_REDIS_ADDRS=" + nowhere, "Redis does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,10 +196,10 @@ func TestMigrate(t *testing.T) {
 		for range migrations {
 			code, out = s.run(t, "migrate", "down")
 			require.Zero(t, code, out)
-			require.Contains(t, out, "took back")
+			require.Contains(t, out, "rolled back")
 		}
 		_, out = s.run(t, "migrate", "down")
-		require.Contains(t, out, "nothing to take back")
+		require.Contains(t, out, "nothing to roll back")
 		_, out = s.run(t, "migrate", "status")
 		require.Equal(t, migrations, strings.Count(out, "pending"))
 		code, out = s.run(t, "migrate", "up")
@@ -405,7 +405,7 @@ func TestLockNodes(t *testing.T) {
 	require.Contains(t, body503(t, p.url+"/readyz"), "lock nodes")
 	code, out := s.run(t, "serve", "--addr", "127.0.0.1:0")
 	require.Equal(t, 1, code)
-	require.Contains(t, out, "a majority of the lock nodes is not there")
+	require.Contains(t, out, "a majority of the lock nodes does not answer")
 }
 
 // TestFilesAreTheOwnersOnly: they hold phone numbers, sessions and the signing secret.
