@@ -49,7 +49,7 @@ func newConfigFacts(cfg app.Config) configFacts {
 		}
 	}
 	f.container = f.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-	addrs, _ := net.InterfaceAddrs() // optional: see checkAddr
+	addrs, _ := net.InterfaceAddrs() // without them checkAddr warns about any address but loopback
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			f.addresses = append(f.addresses, p.Addr())
@@ -137,18 +137,18 @@ func entropy(text string) float64 {
 	return bits
 }
 
-// randomSecret follows the name of a setting in the change that a check proposes.
-const randomSecret = "=$(openssl rand -hex 32), the same on every server"
+// generateHex follows the name of a setting in the change that a check proposes.
+const generateHex = "=$(openssl rand -hex 32), the same on every server"
 
 func (f configFacts) checkSecret(context.Context) doctor.Result {
 	switch {
 	case errors.Is(f.secretErr, fs.ErrNotExist):
 		return doctor.Good("the first start creates one in %s", f.DataDir)
 	case f.secretErr != nil:
-		return doctor.Heard(doctor.Fail, "SECKILL_JWT_SECRET"+randomSecret, "", f.secretErr)
+		return doctor.Heard(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "", f.secretErr)
 	}
 	if why := weakness(string(f.secret)); why != "" {
-		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+randomSecret, "the secret can be guessed, which allows forging any user's token: %s", why)
+		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
 	}
 	return doctor.Good("%d bytes that look random", len(f.secret))
 }
@@ -156,11 +156,11 @@ func (f configFacts) checkSecret(context.Context) doctor.Result {
 func (f configFacts) checkPaymentSecret(context.Context) doctor.Result {
 	switch why := weakness(f.PaymentSecret); {
 	case f.PaymentSecret == "":
-		return doctor.Good("derived from SECKILL_JWT_SECRET")
+		return doctor.Good("derived from the token secret")
 	case f.PaymentSecret == string(f.secret):
-		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+randomSecret, "it equals SECKILL_JWT_SECRET: a payment provider could forge any user's token")
+		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "it equals the token secret: a payment provider could forge any user's token")
 	case why != "":
-		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+randomSecret, "the secret can be guessed, which allows forging payments: %s", why)
+		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "the secret can be guessed, which allows forging payments: %s", why)
 	}
 	return doctor.Good("%d bytes that look random", len(f.PaymentSecret))
 }

@@ -58,12 +58,12 @@ func TestDoctorChecksSaleWindows(t *testing.T) {
 		edit func(*service.Voucher)
 		want doctor.Status
 	}{
-		"1 sales begin":         {func(*service.Voucher) {}, doctor.OK},
-		"ends before it begins": {func(v *service.Voucher) { v.Sale.EndAt = begin }, doctor.Fail},
-		"allows no orders":      {func(v *service.Voucher) { v.Sale.LimitPerUser = 0 }, doctor.Fail},
-		"is not published":      {func(v *service.Voucher) { v.Status = service.VoucherOff }, doctor.Warn},
-		"has no units":          {func(v *service.Voucher) { v.Sale.Stock = 0 }, doctor.Warn},
-		"lasts 10m0s":           {func(v *service.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, doctor.Warn},
+		"1 sales have a valid window": {func(*service.Voucher) {}, doctor.OK},
+		"ends before it begins":       {func(v *service.Voucher) { v.Sale.EndAt = begin }, doctor.Fail},
+		"allows no orders":            {func(v *service.Voucher) { v.Sale.LimitPerUser = 0 }, doctor.Fail},
+		"is not published":            {func(v *service.Voucher) { v.Status = service.VoucherOff }, doctor.Warn},
+		"has no units":                {func(v *service.Voucher) { v.Sale.Stock = 0 }, doctor.Warn},
+		"lasts 10m0s":                 {func(v *service.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, doctor.Warn},
 	} {
 		r := windowsResult([]service.Voucher{sale(tc.edit)}, 15*time.Minute)
 		require.Equal(t, tc.want, r.Status, r.Found)
