@@ -131,9 +131,9 @@ type backlog struct{ store *repo.Store }
 
 var (
 	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Expired unpaid orders that are not closed yet.", nil, nil)
-	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "Time since the oldest of these orders expired.", nil, nil)
+	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "Time since the oldest expired unpaid order was due to be closed.", nil, nil)
 	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments with a refund that is not completed.", nil, nil)
-	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "Age of the oldest of these refunds.", nil, nil)
+	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest open refund has waited.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

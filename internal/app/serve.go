@@ -295,7 +295,7 @@ func urlOf(addr net.Addr) string {
 // logSender writes login codes to the log. It stands in for a text message service.
 type logSender struct{ log *slog.Logger }
 
-// SendCode implements service.CodeSender.
+// SendCode implements auth.CodeSender.
 func (s logSender) SendCode(_ context.Context, phone, code string) error {
 	s.log.Info("login code", "phone", phone, "code", code)
 	return nil

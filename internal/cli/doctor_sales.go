@@ -101,7 +101,7 @@ func (s *salesDoctor) checkWindows(context.Context) doctor.Result {
 	return windowsResult(s.sales, s.env.Config.PayTimeout)
 }
 
-// windowsResult reports sales that cannot sell, or not to the end.
+// windowsResult reports sales that cannot sell any unit, or may end with unsold units.
 func windowsResult(sales []service.Voucher, payTimeout time.Duration) doctor.Result {
 	var failures, warnings []string
 	for _, v := range sales {
