@@ -6,27 +6,42 @@ SHELL := /bin/bash
 GOBIN := $(or $(shell go env GOBIN),$(shell go env GOPATH)/bin)
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION := v1.9.0
+GOTESTSUM_VERSION := v1.13.0
 
 BENCHTIME ?= 3s
 
-.PHONY: help run test check lint vuln bench microbench load up down deps fmt
+.PHONY: help run test test-short check lint vuln bench microbench load up down deps fmt
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 	go run ./cmd/seckill
 
-test: deps ## all tests, with SQLite and real MariaDB, Redis and Chromium, which are installed if missing
-	SECKILL_TEST_REQUIRE=1 go test -race -parallel 4 -timeout 30m ./... # more than the processors, because most tests wait for servers
+# Packages whose subject is concurrency run under the race detector. The end-to-end tests run the same code in whole
+# servers, and mostly wait for them: more of them run at once than there are processors.
+TESTSUM = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output --jsonfile
+test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis and Chromium, which are installed if missing
+	@results=$$(mktemp -d); export SECKILL_TEST_REQUIRE=1; failed=; \
+	$(TESTSUM) $$results/race -- -race -parallel 4 -timeout 30m $$(go list ./... | grep -v /internal/e2e$$) || failed=1; \
+	$(TESTSUM) $$results/e2e -- -parallel 4 -timeout 30m ./internal/e2e || failed=1; \
+	echo "The slowest tests:"; cat $$results/* | $(GOBIN)/gotestsum tool slowest --num 20 --threshold 5s; \
+	rm -r $$results; test -z "$$failed"
+
+test-short: ## the tests that need a moment, for every edit
+	go test -short ./...
+
+$(GOBIN)/gotestsum:
+	@echo "installing gotestsum $(GOTESTSUM_VERSION)"; go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 
 check: lint test ## linters, then all tests
 
-lint: ## golangci-lint, which also checks the directions of imports
+lint: ## golangci-lint, which also checks the directions of imports, and the language of comments and texts
 	@test "$$($(GOBIN)/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI_LINT_VERSION:v%=%)" || { \
 		echo "installing golangci-lint $(GOLANGCI_LINT_VERSION)"; \
 		go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION); }
 	$(GOBIN)/golangci-lint run ./...
+	go test ./.ci/words && go run ./.ci/words
 	cd loadtest/lockbench && $(GOBIN)/golangci-lint run ./...
 
 fmt: ## format

@@ -20,25 +20,25 @@ const maxPendingStats = 8
 
 // saleStats counts what this server does per sale, and exchanges the counters with the other servers.
 type saleStats struct {
-	rdb     redis.UniversalClient
-	log     *slog.Logger
-	pulse   *salestats.Pulse
-	pending chan []byte
+	rdb        redis.UniversalClient
+	log        *slog.Logger
+	aggregator *salestats.Aggregator
+	pending    chan []byte
 }
 
 // newSaleStats returns statistics that count at once and are exchanged while send and receive run.
 func newSaleStats(rdb redis.UniversalClient, log *slog.Logger, lane, instance string) *saleStats {
 	return &saleStats{
-		rdb: rdb, log: log, pulse: salestats.NewPulse(instance, lane != "queue"), pending: make(chan []byte, maxPendingStats),
+		rdb: rdb, log: log, aggregator: salestats.NewAggregator(instance, lane != "queue"), pending: make(chan []byte, maxPendingStats),
 	}
 }
 
 // newSaleMonitor returns the monitor that shows live sales to admins. Gate and queue are polled in lane queue only.
 func newSaleMonitor(
-	lane string, stats *saleStats, watchers *salestats.Watchers, store salestats.MonitorStore, gate Gate, workers *queue.Workers,
+	lane string, stats *saleStats, subscribers *salestats.Subscribers, store salestats.MonitorStore, gate Gate, workers *queue.Workers,
 ) *salestats.Monitor {
 	cfg := salestats.MonitorConfig{
-		Store: store, Pulse: stats.pulse, Watchers: watchers, Lane: lane, Publish: stats.publish, Log: stats.log,
+		Store: store, Aggregator: stats.aggregator, Subscribers: subscribers, Lane: lane, Publish: stats.publish, Log: stats.log,
 	}
 	if lane == "queue" {
 		cfg.Level = gate.Level
@@ -74,7 +74,7 @@ func (s *saleStats) send(ctx context.Context) {
 
 // receive adds the statistics of the other servers until ctx ends.
 func (s *saleStats) receive(ctx context.Context) {
-	subscribe(ctx, s.rdb, statsChannel, func(message string) { s.pulse.Hear([]byte(message), time.Now()) })
+	subscribe(ctx, s.rdb, statsChannel, func(message string) { s.aggregator.Merge([]byte(message), time.Now()) })
 }
 
 // batch counts the orders that one batch of lane batch or lock stored.
@@ -100,7 +100,7 @@ func (s *saleStats) transaction(n int, outcome func(i int) (voucherID int64, err
 		}
 	}
 	for voucher, stored := range rows {
-		s.pulse.Batch(voucher, stored)
+		s.aggregator.CountBatch(voucher, stored)
 	}
 }
 
@@ -110,9 +110,9 @@ func (s *saleStats) settled(p service.Parcel) {
 		switch {
 		case end.Again:
 		case end.Dead != "":
-			s.pulse.Settled(p.Admissions[i].VoucherID, "dead_letter")
+			s.aggregator.CountSettled(p.Admissions[i].VoucherID, "dead_letter")
 		default:
-			s.pulse.Settled(p.Admissions[i].VoucherID, end.Failed)
+			s.aggregator.CountSettled(p.Admissions[i].VoucherID, end.Failed)
 		}
 	}
 }

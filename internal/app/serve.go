@@ -164,10 +164,10 @@ type server struct {
 	ops     http.Handler // of the private port
 	sales   *service.Sales
 	sandbox *payment.Sandbox
-	// Closing the watchers ends the event streams, which would otherwise last until shutdownTimeout.
-	orderWatchers *salestats.Watchers
-	saleWatchers  *salestats.Watchers
-	rushes        *rushRunner // nil outside demo mode
+	// Closing the subscribers ends the event streams, which would otherwise last until shutdownTimeout.
+	orderSubscribers *salestats.Subscribers
+	saleSubscribers  *salestats.Subscribers
+	rushes           *rushRunner // nil outside demo mode
 	// background tasks run until the last request is answered.
 	background []func(context.Context)
 }
@@ -256,8 +256,8 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	s.orderWatchers.Close()
-	s.saleWatchers.Close()
+	s.orderSubscribers.Close()
+	s.saleSubscribers.Close()
 	if s.rushes != nil {
 		s.rushes.close(deadline)
 	}

@@ -60,7 +60,7 @@ func newServer(e *Env, b backends) (*server, error) {
 
 	changedVouchers := newInvalidationBus(b.rdb, log, VouchersChannel)
 	movedOrders := newInvalidationBus(b.rdb, log, OrdersChannel)
-	orderWatchers, saleWatchers := salestats.NewWatchers(), salestats.NewWatchers()
+	orderSubscribers, saleSubscribers := salestats.NewSubscribers(), salestats.NewSubscribers()
 	sales := service.NewSales(service.SalesConfig{Loader: b.store, Changed: changedVouchers.publish})
 	keys := newIdempotency(e, b.store, m)
 
@@ -70,7 +70,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	committer := &service.Committer{Orders: b.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	workers := newWorkers(e, b.rdb, gate, committer.Commit, m, stats, movedOrders.publish)
 	m.registry.MustRegister(queueLag{workers})
-	monitor := newSaleMonitor(cfg.OrderLane, stats, saleWatchers, b.store, gate, workers)
+	monitor := newSaleMonitor(cfg.OrderLane, stats, saleSubscribers, b.store, gate, workers)
 
 	lane, err := newLane(e, b, ids, gate, workers, m, stats)
 	if err != nil {
@@ -107,9 +107,9 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 	api := handler.Config{
-		Auth: users, Orders: orders, Payments: payments, Vouchers: vouchers, Watchers: orderWatchers,
+		Auth: users, Orders: orders, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		DeadLetters: &service.DeadLetters{Store: gate, Reader: b.store.GateState}, Reconciler: reconciler,
-		Pulse: stats.pulse, Monitor: monitor, SaleWatchers: saleWatchers,
+		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
@@ -127,13 +127,13 @@ func newServer(e *Env, b backends) (*server, error) {
 	background := slices.Concat(lane.background, []func(context.Context){
 		revoked.Run, keys.Run, reconciler.Run, closer.Run, payments.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
-		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderWatchers.Wake) },
+		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
 		stats.send, stats.receive, monitor.Run,
 		func(ctx context.Context) { <-ctx.Done(); gate.Close() },
 	})
 	return &server{
 		cfg: cfg, log: log, public: public, ops: m.opsHandler(), sales: sales, sandbox: sandbox,
-		orderWatchers: orderWatchers, saleWatchers: saleWatchers, rushes: rushes, background: background,
+		orderSubscribers: orderSubscribers, saleSubscribers: saleSubscribers, rushes: rushes, background: background,
 	}, nil
 }
 

@@ -1,4 +1,9 @@
-// Package auth logs users in by a code sent to their phone, and issues, verifies and revokes tokens and sessions.
+// Package auth logs users in with a code sent to their phone.
+//
+// A login creates a session in the database. Most clients get a short-lived access token, which is verified without the
+// database, and a refresh token, which is exchanged for new tokens. Clients that cannot exchange tokens get a single
+// token of an idle-timeout session, which ends 30 minutes after its last use. Every instance polls the list of ended
+// sessions (Revocations).
 package auth
 
 import (
@@ -8,33 +13,34 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"seckill/internal/service"
 	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"seckill/internal/service"
 )
 
-// Rules of the login code.
+// The rules for login codes.
 const (
 	codeTTL      = 2 * time.Minute
-	codeTries    = 5 // guesses at one code, always
+	codeTries    = 5 // guesses per code, even without Config.Limits
 	codeCooldown = time.Minute
 	codeWindow   = 24 * time.Hour
-	codesPerDay  = 20 // to one phone: bounds the bill and, with codeTries, a guesser to 100 tries in a million
+	codesPerDay  = 20 // per phone; bounds the cost and, with codeTries, an attacker to 100 guesses in a million
 )
 
-// sessionTTL is how long a session lives after its last refresh.
+// sessionTTL is the lifetime of a session after its last refresh.
 const sessionTTL = 30 * 24 * time.Hour
 
-// LoginCode is the last code sent to a phone. The zero value is a phone that was never sent one.
+// LoginCode is the last code sent to a phone. The zero value stands for a phone without a code.
 type LoginCode struct {
 	Phone       string
-	Hash        []byte // empty when used
+	Hash        []byte // empty after use
 	Attempts    int
 	SentAt      time.Time
 	ExpiresAt   time.Time
-	WindowStart time.Time // SentCount counts from here
+	WindowStart time.Time // start of the period of SentCount
 	SentCount   int
 }
 
@@ -42,44 +48,45 @@ type LoginCode struct {
 type Session struct {
 	ID         string
 	UserID     int64
-	Generation int64 // of the refresh token that is good now
+	Generation int64 // of the valid refresh token
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 }
 
-// Rotation is the exchange of the refresh token of a session's generation.
+// Rotation is the exchange of a refresh token for its successor.
 type Rotation struct {
 	SessionID  string
-	Generation int64 // of the token that is given back
+	Generation int64 // of the token to exchange
 	Now        time.Time
-	Expires    time.Time // when the session ends, if nobody refreshes it again
-	KeepUntil  time.Time // how long it stays among the ended ones, if this ends it
-	// Patience is for how long the token that was exchanged last is taken once more. It is then answered as it was the
-	// first time: the session stays at the generation that it has.
+	Expires    time.Time // the new end of the session
+	KeepUntil  time.Time // the KeepUntil of the Revocation, if the exchange revokes the session
+	// Patience is the time after an exchange during which the exchanged token may be repeated. A repetition succeeds
+	// without advancing the generation of the session.
 	Patience time.Duration
 }
 
-// Store keeps users, codes and sessions. Its methods are transactions; errors are those of this package.
+// Store stores users, login codes and sessions. A method is one transaction. Errors are those of package service.
 type Store interface {
-	// ChangeLoginCode reads the phone's row for update, lets change work on it and writes it, unless change
-	// returns an error: then nothing is written and the error comes back.
+	// ChangeLoginCode locks and reads the phone's login code, calls change, and stores the changed code. An error of
+	// change is returned, and nothing is stored.
 	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
-	// OpenSession lets use work on the code that was sent to the newcomer's phone and writes it. If use says that
-	// the code is right, it finds or makes the user with this phone and stores a session of theirs, all or
-	// nothing; otherwise the error is ErrWrongCode.
-	OpenSession(ctx context.Context, newcomer service.User, s Session, use func(*LoginCode) (right bool)) (service.User, error)
+	// OpenSession locks and reads the login code of newUser.Phone, calls check, and stores the code as check leaves it.
+	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
+	// returns the user. Otherwise the error is ErrWrongCode.
+	OpenSession(ctx context.Context, newUser service.User, s Session, check func(*LoginCode) (correct bool)) (service.User, error)
 	User(ctx context.Context, id int64) (service.User, error)
-	// RotateSession moves a session from a generation to the next. A session that is gone, over or revoked is
-	// ErrUnauthenticated; so is one whose generation is past already, and that revokes it, unless r has patience with it.
+	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
+	// ErrUnauthenticated if the session does not exist, has expired or was revoked. If it has another generation, the
+	// error is the same and the session is revoked, unless r.Patience allows a repetition.
 	RotateSession(ctx context.Context, r Rotation) (service.User, error)
-	// SlideSession moves the end of a session to expires, never back, and returns its user. A session that is gone,
-	// revoked, or over at after is ErrUnauthenticated.
+	// SlideSession extends a session to expires and returns its user. It never shortens a session. The error is
+	// ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
 	SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error)
-	// RevokeSession ends a session; ending it twice is no error.
+	// RevokeSession ends a session. Ending it again is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 }
 
-// CodeSender brings a login code to its owner.
+// CodeSender delivers login codes, for example by SMS.
 type CodeSender interface {
 	SendCode(ctx context.Context, phone, code string) error
 }
@@ -90,21 +97,21 @@ type Config struct {
 	Tokens      *Tokens
 	Revoked     *Revocations
 	Sender      CodeSender
-	AdminPhones []string // users with these phones are admins, whatever the database says
-	Limits      bool     // cooldown and daily number of codes; the guesses at a code are always limited
+	AdminPhones []string // users with these phones are admins, even if the database has another role
+	Limits      bool     // enforce the cooldown and the daily number of codes; guesses are always limited
 	Now         func() time.Time
 }
 
 // Service logs users in and out. It is safe for concurrent use.
 type Service struct {
-	cfg     Config
-	sliding *otter.Cache[string, *slidingSession] // by token
+	cfg          Config
+	idleSessions *otter.Cache[string, *idleSession] // by token
 }
 
 // New returns a Service.
-func New(cfg Config) *Service { return &Service{cfg: cfg, sliding: newSlidingCache()} }
+func New(cfg Config) *Service { return &Service{cfg: cfg, idleSessions: newIdleSessionCache()} }
 
-// Login is what a client gets when it logs in or refreshes.
+// Login is the result of a login or a refresh.
 type Login struct {
 	AccessToken  string
 	ExpiresIn    time.Duration
@@ -112,8 +119,8 @@ type Login struct {
 	User         service.User
 }
 
-// SendCode makes a login code, stores it in place of an older one, and sends it. It returns the code for the
-// demo mode only. Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
+// SendCode sends a new login code, which replaces an older one. It returns the code for use in demo mode only.
+// Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
 func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
 	phone, err := service.ParsePhone(phone)
 	if err != nil {
@@ -121,24 +128,24 @@ func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
 	}
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
-		return "", fmt.Errorf("random login code: %w", err)
+		return "", fmt.Errorf("generate login code: %w", err)
 	}
 	code := fmt.Sprintf("%06d", n)
 	now := service.Moment(a.cfg.Now())
 	err = a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
-		return a.renew(lc, a.cfg.Tokens.codeHash(phone, code), now)
+		return a.replaceCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
 	})
 	if err != nil {
 		return "", err
 	}
 	if err := a.cfg.Sender.SendCode(ctx, phone, code); err != nil {
-		return "", errors.Join(fmt.Errorf("%w: send login code: %w", service.ErrUnavailable, err), a.takeBack(ctx, phone))
+		return "", errors.Join(fmt.Errorf("%w: send login code: %w", service.ErrUnavailable, err), a.endCooldown(ctx, phone))
 	}
 	return code, nil
 }
 
-// takeBack ends the cooldown for a code that was not sent, so that the phone may ask again at once.
-func (a *Service) takeBack(ctx context.Context, phone string) error {
+// endCooldown invalidates a code that could not be sent and ends its cooldown, so that a retry may follow at once.
+func (a *Service) endCooldown(ctx context.Context, phone string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
@@ -147,8 +154,8 @@ func (a *Service) takeBack(ctx context.Context, phone string) error {
 	})
 }
 
-// renew puts a new code into lc if the phone may have one now.
-func (a *Service) renew(lc *LoginCode, hash []byte, now time.Time) error {
+// replaceCode puts a new code into lc. Error: *RateLimitedError.
+func (a *Service) replaceCode(lc *LoginCode, hash []byte, now time.Time) error {
 	if lc.WindowStart.IsZero() || !now.Before(lc.WindowStart.Add(codeWindow)) {
 		lc.WindowStart, lc.SentCount = now, 0
 	}
@@ -165,7 +172,7 @@ func (a *Service) renew(lc *LoginCode, hash []byte, now time.Time) error {
 	return nil
 }
 
-// Login exchanges a code for a session; the first login of a phone makes its user.
+// Login exchanges a login code for a session. The first login of a phone creates its user.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
 func (a *Service) Login(ctx context.Context, phone, code string) (Login, error) {
 	u, s, err := a.openSession(ctx, phone, code, sessionTTL)
@@ -175,7 +182,7 @@ func (a *Service) Login(ctx context.Context, phone, code string) (Login, error) 
 	return a.login(u, s.ID, s.Generation)
 }
 
-// openSession exchanges a code for a session that lives for ttl.
+// openSession exchanges a login code for a session with the lifetime ttl.
 func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.Duration) (service.User, Session, error) {
 	phone, err := service.ParsePhone(phone)
 	if err != nil {
@@ -183,16 +190,16 @@ func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.
 	}
 	now := service.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
-	newcomer := service.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: service.RoleBuyer, CreatedAt: now}
-	u, err := a.cfg.Store.OpenSession(ctx, newcomer, s, func(lc *LoginCode) bool {
-		return a.useCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
+	newUser := service.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: service.RoleBuyer, CreatedAt: now}
+	u, err := a.cfg.Store.OpenSession(ctx, newUser, s, func(lc *LoginCode) bool {
+		return checkCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
 	})
 	u.Role = a.role(u)
 	return u, s, err
 }
 
-// useCode says whether hash is that of the code, and counts the guess. The right guess uses the code up.
-func (a *Service) useCode(lc *LoginCode, hash []byte, now time.Time) bool {
+// checkCode reports whether hash is that of the code, and counts the guess. A correct guess uses up the code.
+func checkCode(lc *LoginCode, hash []byte, now time.Time) bool {
 	if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
 		return false
 	}
@@ -204,7 +211,7 @@ func (a *Service) useCode(lc *LoginCode, hash []byte, now time.Time) bool {
 	return true
 }
 
-// login signs the tokens of a session's generation.
+// login signs the access token and the refresh token of a session's generation.
 func (a *Service) login(u service.User, sessionID string, generation int64) (Login, error) {
 	u.Role = a.role(u)
 	access, err := a.cfg.Tokens.Access(Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role}, AccessTTL)
@@ -217,7 +224,7 @@ func (a *Service) login(u service.User, sessionID string, generation int64) (Log
 	}, nil
 }
 
-// role is the user's role by database or configuration.
+// role returns the user's role by configuration or, without one, by database.
 func (a *Service) role(u service.User) service.Role {
 	for _, p := range a.cfg.AdminPhones {
 		if p == u.Phone {
@@ -227,31 +234,31 @@ func (a *Service) role(u service.User) service.Role {
 	return u.Role
 }
 
-// BrowserPatience is for how long a browser may send the refresh token that it has just exchanged: a page that is
-// reloaded twice has sent its cookie before the first answer could replace it, and two tabs wake up together. It is far
-// longer than a page waits for an answer, which is 10 s: one whose answer was lost tries again only after that, with
-// pauses, and must not lose its session for it.
+// BrowserPatience is the time during which a browser may repeat the refresh token that it has just exchanged. A page
+// that is reloaded twice sends its cookie before the first answer can replace it, and two tabs may refresh at once. It
+// is far longer than the 10 s after which a page gives up on an answer, because the page then retries with pauses and
+// must not lose its session.
 const BrowserPatience = 2 * time.Minute
 
-// RefreshedSession names the session of a refresh token that this server signed, whether or not it is used up. It asks
-// nobody. Error: ErrUnauthenticated.
+// RefreshedSession returns the session id of a refresh token, even of one that was exchanged before. It verifies only
+// the signature. Error: ErrUnauthenticated.
 func (a *Service) RefreshedSession(token string) (string, error) {
 	id, _, err := a.cfg.Tokens.parseRefresh(token)
 	return id, err
 }
 
-// Refresh exchanges a refresh token for new tokens. A token that was exchanged before, longer ago than patience, is
-// stolen or copied: it revokes the session, access tokens included (RFC 9700, 4.14.2). Within patience the answer is
-// the same successor again, so that of two holders one is found out at the next exchange.
+// Refresh exchanges a refresh token for new tokens. Repeating the exchange within grace returns the same refresh token
+// again, so a stolen copy is detected at the next exchange. A later repetition indicates theft: it revokes the session
+// and its access tokens (RFC 9700, 4.14.2).
 // Errors: ErrUnauthenticated, ErrUnavailable.
-func (a *Service) Refresh(ctx context.Context, token string, patience time.Duration) (Login, error) {
+func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration) (Login, error) {
 	id, generation, err := a.cfg.Tokens.parseRefresh(token)
 	if err != nil {
 		return Login{}, err
 	}
 	now := service.Moment(a.cfg.Now())
 	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
-		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Patience: patience,
+		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Patience: grace,
 	})
 	if errors.Is(err, service.ErrUnauthenticated) {
 		a.cfg.Revoked.Add(id, now.Add(SeedTTL))
@@ -262,7 +269,8 @@ func (a *Service) Refresh(ctx context.Context, token string, patience time.Durat
 	return a.login(u, id, generation+1)
 }
 
-// Logout ends the session: here at once, on every other instance within two seconds. Error: ErrUnavailable.
+// Logout ends the session. It takes effect at once on this instance, and within two seconds on every other one.
+// Error: ErrUnavailable.
 func (a *Service) Logout(ctx context.Context, id Identity) error {
 	now := service.Moment(a.cfg.Now())
 	if err := a.cfg.Store.RevokeSession(ctx, id.SessionID, now, now.Add(SeedTTL)); err != nil {
@@ -272,7 +280,7 @@ func (a *Service) Logout(ctx context.Context, id Identity) error {
 	return nil
 }
 
-// Authenticate says who an access token speaks for. It asks neither database nor Redis.
+// Authenticate verifies an access token and returns its identity. It uses neither database nor Redis.
 // Errors: ErrTokenExpired, ErrUnauthenticated.
 func (a *Service) Authenticate(token string) (Identity, error) {
 	id, err := a.cfg.Tokens.Verify(token)
@@ -285,7 +293,7 @@ func (a *Service) Authenticate(token string) (Identity, error) {
 	return id, nil
 }
 
-// Me returns the user behind an identity; one who is gone is ErrUnauthenticated.
+// Me returns the user of an identity. Errors: ErrUnauthenticated (the user no longer exists), ErrUnavailable.
 func (a *Service) Me(ctx context.Context, id Identity) (service.User, error) {
 	u, err := a.cfg.Store.User(ctx, id.UserID)
 	if errors.Is(err, service.ErrNotFound) {

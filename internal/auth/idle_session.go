@@ -3,92 +3,94 @@ package auth
 import (
 	"context"
 	"errors"
-	"seckill/internal/service"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"seckill/internal/service"
 )
 
 const (
-	// SlidingTTL is how long a sliding session lives after its last use.
+	// SlidingTTL is the idle timeout: the lifetime of an idle-timeout session after its last use.
 	SlidingTTL = 30 * time.Minute
-	// slideEvery is how often a process moves the end of a session in the store, at most. The store keeps the session
-	// for that much longer, so that a use that was not written down does not shorten it.
-	slideEvery = time.Minute
-	// slideTimeout bounds the question of a caller who cannot be let in without an answer.
-	slideTimeout = time.Second
-	// slidePatience bounds that of one who is let in anyway.
-	slidePatience = 300 * time.Millisecond
-	// maxSliding bounds the sessions that a process remembers, at about 300 bytes each. Of others the store is asked.
-	maxSliding = 100_000
+	// extendEvery is the shortest interval at which a process extends a session in the store. Sessions are stored with
+	// this much extra lifetime, so that uses within the interval are not lost.
+	extendEvery = time.Minute
+	// loadTimeout bounds a store call whose result decides whether the request is authenticated.
+	loadTimeout = time.Second
+	// extendTimeout bounds a store call of a request that is authenticated even if the store is unavailable.
+	extendTimeout = 300 * time.Millisecond
+	// maxIdleSessions bounds the cached sessions of a process, at about 300 bytes each. An evicted session is read from
+	// the store at its next use.
+	maxIdleSessions = 100_000
 )
 
-// slidingSession is what this process knows of a sliding session. Everything but the two times never changes.
-type slidingSession struct {
-	identity Identity
-	usedAt   atomic.Int64 // unix milliseconds
-	slidAt   atomic.Int64 // when its end was last moved, or somebody tried to
+// idleSession is a cached idle-timeout session. Only its two times change.
+type idleSession struct {
+	identity   Identity
+	usedAt     atomic.Int64 // unix milliseconds
+	extendedAt atomic.Int64 // unix milliseconds; the last attempt to extend the session in the store
 }
 
-func newSlidingSession(id Identity, now time.Time) *slidingSession {
-	s := &slidingSession{identity: id}
+func newIdleSession(id Identity, now time.Time) *idleSession {
+	s := &idleSession{identity: id}
 	s.usedAt.Store(now.UnixMilli())
-	s.slidAt.Store(now.UnixMilli())
+	s.extendedAt.Store(now.UnixMilli())
 	return s
 }
 
-// idle is how long nobody has used the session, as far as this process knows.
-func (s *slidingSession) idle(now time.Time) time.Duration {
+// idle returns the time since the last use of the session in this process.
+func (s *idleSession) idle(now time.Time) time.Duration {
 	return time.Duration(now.UnixMilli()-s.usedAt.Load()) * time.Millisecond
 }
 
-// due says whether this caller, and no other, is to move the end of the session.
-func (s *slidingSession) due(now time.Time) bool {
-	slid := s.slidAt.Load()
-	return now.UnixMilli()-slid >= slideEvery.Milliseconds() && s.slidAt.CompareAndSwap(slid, now.UnixMilli())
+// due reports whether the session is to be extended. It returns true to one caller per interval.
+func (s *idleSession) due(now time.Time) bool {
+	extended := s.extendedAt.Load()
+	return now.UnixMilli()-extended >= extendEvery.Milliseconds() && s.extendedAt.CompareAndSwap(extended, now.UnixMilli())
 }
 
-func newSlidingCache() *otter.Cache[string, *slidingSession] {
-	return otter.Must(&otter.Options[string, *slidingSession]{MaximumSize: maxSliding})
+func newIdleSessionCache() *otter.Cache[string, *idleSession] {
+	return otter.Must(&otter.Options[string, *idleSession]{MaximumSize: maxIdleSessions})
 }
 
-// LoginSliding is Login for clients that read one token and never exchange it: its session ends SlidingTTL after its
-// last use. The token is good for AuthenticateSliding only. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
+// LoginSliding is Login for clients that use one token and never exchange it. Its session ends SlidingTTL after its
+// last use. The token is valid for AuthenticateSliding only. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
 func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token string, err error) {
-	u, s, err := a.openSession(ctx, phone, code, SlidingTTL+slideEvery)
+	u, s, err := a.openSession(ctx, phone, code, SlidingTTL+extendEvery)
 	if err != nil {
 		return "", err
 	}
-	token = a.cfg.Tokens.sliding(s.ID)
-	a.sliding.Set(token, newSlidingSession(Identity{UserID: u.ID, SessionID: s.ID, Role: u.Role}, s.CreatedAt))
+	token = a.cfg.Tokens.idleToken(s.ID)
+	a.idleSessions.Set(token, newIdleSession(Identity{UserID: u.ID, SessionID: s.ID, Role: u.Role}, s.CreatedAt))
 	return token, nil
 }
 
-// AuthenticateSliding says who the token of a sliding session speaks for, and counts as a use of it. The store is asked
-// once a minute; while it does not answer, a session that this process knows is still good. Errors: ErrUnauthenticated,
-// ErrUnavailable.
+// AuthenticateSliding verifies the token of an idle-timeout session, counts the use, and returns the identity. It calls
+// the store at most once a minute per cached session. While the store is unavailable, a cached session stays valid
+// until its idle timeout. Errors: ErrUnauthenticated, ErrUnavailable.
 func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identity, error) {
 	now := service.Moment(a.cfg.Now())
-	s, known := a.sliding.GetIfPresent(token)
-	if !known {
-		return a.meetSliding(ctx, token, now)
+	s, cached := a.idleSessions.GetIfPresent(token)
+	if !cached {
+		return a.loadIdleSession(ctx, token, now)
 	}
 	if a.cfg.Revoked.Has(s.identity.SessionID) {
 		return Identity{}, service.ErrUnauthenticated
 	}
 	if s.idle(now) >= SlidingTTL {
-		return a.wakeSliding(ctx, token, s, now)
+		return a.revalidate(ctx, token, s, now)
 	}
 	if s.due(now) {
-		fresh, err := a.slide(ctx, s.identity.SessionID, now, now, slidePatience)
+		fresh, err := a.extend(ctx, s.identity.SessionID, now, now, extendTimeout)
 		switch {
 		case err == nil:
 			s = fresh
-			a.sliding.Set(strings.Clone(token), s) // the caller's string may be a part of a larger one
+			a.idleSessions.Set(strings.Clone(token), s) // the caller's string may be part of a larger string
 		case !errors.Is(err, service.ErrUnavailable):
-			a.sliding.Invalidate(token)
+			a.idleSessions.Invalidate(token)
 			return Identity{}, err
 		}
 	}
@@ -96,15 +98,15 @@ func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identi
 	return s.identity, nil
 }
 
-// meetSliding authenticates a token that this process does not know. Callers who come together share one question.
-func (a *Service) meetSliding(ctx context.Context, token string, now time.Time) (Identity, error) {
-	id, err := a.cfg.Tokens.parseSliding(token)
+// loadIdleSession authenticates a token that is not in the cache. Concurrent calls for a token share one store call.
+func (a *Service) loadIdleSession(ctx context.Context, token string, now time.Time) (Identity, error) {
+	id, err := a.cfg.Tokens.parseIdleToken(token)
 	if err != nil {
 		return Identity{}, err
 	}
-	s, err := a.sliding.Get(ctx, strings.Clone(token), otter.LoaderFunc[string, *slidingSession](
-		func(ctx context.Context, _ string) (*slidingSession, error) {
-			return a.slide(ctx, id, now, now, slideTimeout)
+	s, err := a.idleSessions.Get(ctx, strings.Clone(token), otter.LoaderFunc[string, *idleSession](
+		func(ctx context.Context, _ string) (*idleSession, error) {
+			return a.extend(ctx, id, now, now, loadTimeout)
 		},
 	))
 	if err != nil {
@@ -113,25 +115,25 @@ func (a *Service) meetSliding(ctx context.Context, token string, now time.Time) 
 	return s.identity, nil
 }
 
-// wakeSliding authenticates a token that was not used here for too long. Another process may have seen it since: then
-// the store keeps the session for longer than the uses here explain.
-func (a *Service) wakeSliding(ctx context.Context, token string, s *slidingSession, now time.Time) (Identity, error) {
-	s, err := a.slide(ctx, s.identity.SessionID, now, now.Add(slideEvery), slideTimeout)
+// revalidate authenticates a session whose idle timeout has passed in this process. The session is still valid if
+// another process has extended it; the stored end is then later than the uses in this process explain.
+func (a *Service) revalidate(ctx context.Context, token string, s *idleSession, now time.Time) (Identity, error) {
+	s, err := a.extend(ctx, s.identity.SessionID, now, now.Add(extendEvery), loadTimeout)
 	if err != nil {
-		return Identity{}, err // and what is remembered stays, so that the next try is refused, too
+		return Identity{}, err // the cached session stays, so that a retry is refused as well
 	}
-	a.sliding.Set(strings.Clone(token), s)
+	a.idleSessions.Set(strings.Clone(token), s)
 	return s.identity, nil
 }
 
-// slide moves the end of a session that lasts beyond after. Somebody may wait for the answer together with its caller,
-// who must not be able to call it off.
-func (a *Service) slide(ctx context.Context, id string, now, after time.Time, patience time.Duration) (*slidingSession, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+// extend extends a session that lasts beyond after in the store. Other requests may share the call, so the cancellation
+// of ctx does not end it.
+func (a *Service) extend(ctx context.Context, id string, now, after time.Time, timeout time.Duration) (*idleSession, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	u, err := a.cfg.Store.SlideSession(ctx, id, after, now.Add(SlidingTTL+slideEvery))
+	u, err := a.cfg.Store.SlideSession(ctx, id, after, now.Add(SlidingTTL+extendEvery))
 	if err != nil {
 		return nil, err
 	}
-	return newSlidingSession(Identity{UserID: u.ID, SessionID: id, Role: a.role(u)}, now), nil
+	return newIdleSession(Identity{UserID: u.ID, SessionID: id, Role: a.role(u)}, now), nil
 }

@@ -4,34 +4,35 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"seckill/internal/service"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
-// sessionTable is a store of sessions that counts how often it is asked.
+// sessionTable is a Store of sessions that counts its calls.
 type sessionTable struct {
-	Store // what sliding sessions do not need
+	Store // nil: the other methods are not called
 
 	mu      sync.Mutex
 	ends    map[string]time.Time
 	role    service.Role
-	asked   int
-	err     error         // what it answers instead
-	holding chan struct{} // not nil: it answers when this is closed
+	calls   int
+	err     error         // the result of SlideSession, if not nil
+	blocked chan struct{} // if not nil, calls block until it is closed
 }
 
 func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires time.Time) (service.User, error) {
 	s.mu.Lock()
-	s.asked++
-	holding := s.holding
+	s.calls++
+	blocked := s.blocked
 	s.mu.Unlock()
-	if holding != nil {
-		<-holding
+	if blocked != nil {
+		<-blocked
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,28 +53,28 @@ func (s *sessionTable) OpenSession(_ context.Context, _ service.User, sess Sessi
 	return service.User{ID: 7, Role: s.role}, nil
 }
 
-// fail makes the store answer err from now on; nil heals it.
+// fail sets the error of later calls; nil removes it.
 func (s *sessionTable) fail(err error) { s.mu.Lock(); s.err = err; s.mu.Unlock() }
 
-// took returns how often the store was asked since the last call.
-func (s *sessionTable) took() int {
+// takeCalls returns the number of store calls since it was last called.
+func (s *sessionTable) takeCalls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.asked
-	s.asked = 0
+	n := s.calls
+	s.calls = 0
 	return n
 }
 
-// slider is a login, and processes that share a store and a clock.
-type slider struct {
+// idleRig is a logged-in session, with processes that share a store and a clock.
+type idleRig struct {
 	t     *testing.T
 	table *sessionTable
 	now   time.Time
 	token string
 }
 
-func newSlider(t *testing.T) (*slider, *Service) {
-	s := &slider{t: t, table: &sessionTable{ends: map[string]time.Time{}, role: service.RoleBuyer}, now: testNow}
+func newIdleRig(t *testing.T) (*idleRig, *Service) {
+	s := &idleRig{t: t, table: &sessionTable{ends: map[string]time.Time{}, role: service.RoleBuyer}, now: testNow}
 	a := s.process()
 	var err error
 	s.token, err = a.LoginSliding(t.Context(), "13800000001", "123456")
@@ -81,8 +82,8 @@ func newSlider(t *testing.T) (*slider, *Service) {
 	return s, a
 }
 
-// process makes another process on the store.
-func (s *slider) process() *Service {
+// process starts another process with the same store.
+func (s *idleRig) process() *Service {
 	clock := func() time.Time { return s.now }
 	tokens, err := NewTokens(testSecret, clock)
 	require.NoError(s.t, err)
@@ -91,8 +92,8 @@ func (s *slider) process() *Service {
 	})
 }
 
-// use is one request to a process.
-func (s *slider) use(a *Service) error {
+// use sends one request to a process.
+func (s *idleRig) use(a *Service) error {
 	id, err := a.AuthenticateSliding(s.t.Context(), s.token)
 	if err == nil {
 		require.Equal(s.t, int64(7), id.UserID)
@@ -101,123 +102,121 @@ func (s *slider) use(a *Service) error {
 	return err
 }
 
-func TestSlidingSessionEndsAfterItsLastUse(t *testing.T) {
-	s, a := newSlider(t)
+func TestIdleSessionEndsAfterItsLastUse(t *testing.T) {
+	s, a := newIdleRig(t)
 	for _, idle := range []time.Duration{59 * time.Second, 29 * time.Minute, SlidingTTL - time.Millisecond, time.Second, SlidingTTL - time.Millisecond} {
 		s.now = s.now.Add(idle)
 		require.NoError(t, s.use(a), "after %s", idle)
 	}
 	s.now = s.now.Add(SlidingTTL)
 	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
-	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated, "nor at the second try")
-	s.now = s.now.Add(slideEvery)
-	require.ErrorIs(t, s.use(s.process()), service.ErrUnauthenticated, "nor elsewhere")
+	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated, "at a second attempt")
+	s.now = s.now.Add(extendEvery)
+	require.ErrorIs(t, s.use(s.process()), service.ErrUnauthenticated, "in another process")
 }
 
-// TestSlidingSessionAsksOnceAMinute: the hot path costs no query.
-func TestSlidingSessionAsksOnceAMinute(t *testing.T) {
-	s, a := newSlider(t)
+// Most requests need no query.
+func TestIdleSessionIsExtendedOnceAMinute(t *testing.T) {
+	s, a := newIdleRig(t)
 	for range 10 {
 		for range 100 {
 			require.NoError(t, s.use(a))
 		}
-		s.now = s.now.Add(slideEvery - time.Millisecond)
+		s.now = s.now.Add(extendEvery - time.Millisecond)
 		require.NoError(t, s.use(a))
-		require.Zero(t, s.table.took())
+		require.Zero(t, s.table.takeCalls())
 		s.now = s.now.Add(time.Millisecond)
 		require.NoError(t, s.use(a))
-		require.Equal(t, 1, s.table.took())
+		require.Equal(t, 1, s.table.takeCalls())
 	}
 }
 
-// TestSlidingSessionOfManyCallers: also those who come at once ask once, where the session is known and where it is not.
-func TestSlidingSessionOfManyCallers(t *testing.T) {
-	s, known := newSlider(t)
-	s.now = s.now.Add(slideEvery)
-	for name, a := range map[string]*Service{"known": known, "not known": s.process()} {
-		s.table.holding = make(chan struct{})
+// The session is in the cache of one process and not in that of the other.
+func TestConcurrentUsesShareAStoreCall(t *testing.T) {
+	s, cached := newIdleRig(t)
+	s.now = s.now.Add(extendEvery)
+	for name, a := range map[string]*Service{"cached": cached, "not cached": s.process()} {
+		s.table.blocked = make(chan struct{})
 		errs := make(chan error)
 		for range 50 {
 			go func() { errs <- s.use(a) }()
 		}
-		require.Eventually(t, func() bool { s.table.mu.Lock(); defer s.table.mu.Unlock(); return s.table.asked > 0 }, time.Minute, time.Millisecond)
-		close(s.table.holding)
+		require.Eventually(t, func() bool { s.table.mu.Lock(); defer s.table.mu.Unlock(); return s.table.calls > 0 }, time.Minute, time.Millisecond)
+		close(s.table.blocked)
 		for range 50 {
 			require.NoError(t, <-errs)
 		}
-		require.Equal(t, 1, s.table.took(), name)
+		require.Equal(t, 1, s.table.takeCalls(), name)
 	}
 }
 
-// TestSlidingSessionOnTwoProcesses: a use on one keeps it for the other.
-func TestSlidingSessionOnTwoProcesses(t *testing.T) {
-	s, one := newSlider(t)
+func TestUseInOneProcessExtendsTheSessionInAnother(t *testing.T) {
+	s, one := newIdleRig(t)
 	two := s.process()
 	for range 4 {
 		s.now = s.now.Add(20 * time.Minute)
 		require.NoError(t, s.use(two))
 	}
-	require.NoError(t, s.use(one), "which has not seen it for 80 minutes")
-	s.now = s.now.Add(slideEvery - time.Millisecond)
-	require.NoError(t, s.use(one), "a use that is not written down")
+	require.NoError(t, s.use(one), "its last use there was 80 minutes ago")
+	s.now = s.now.Add(extendEvery - time.Millisecond)
+	require.NoError(t, s.use(one), "a use that is not stored")
 	s.now = s.now.Add(SlidingTTL - time.Millisecond)
 	require.NoError(t, s.use(s.process()), "after a restart")
 }
 
-// TestSlidingSessionWithoutStore: whoever is known gets in, and nobody else.
-func TestSlidingSessionWithoutStore(t *testing.T) {
-	s, a := newSlider(t)
+func TestOnlyCachedSessionsWorkWithoutTheStore(t *testing.T) {
+	s, a := newIdleRig(t)
 	s.table.fail(service.ErrUnavailable)
 	s.now = s.now.Add(29 * time.Minute)
 	require.NoError(t, s.use(a))
 	require.ErrorIs(t, s.use(s.process()), service.ErrUnavailable)
-	require.Equal(t, 2, s.table.took())
+	require.Equal(t, 2, s.table.takeCalls())
 	require.NoError(t, s.use(a))
-	require.Zero(t, s.table.took(), "the next try is a minute later")
+	require.Zero(t, s.table.takeCalls(), "it is extended again a minute later")
 	s.now = s.now.Add(SlidingTTL)
 	require.ErrorIs(t, s.use(a), service.ErrUnavailable)
 	s.table.fail(nil)
 	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
 }
 
-// TestSlidingSessionThatTheStoreRefuses is over at once, not a minute later.
-func TestSlidingSessionThatTheStoreRefuses(t *testing.T) {
+// A session that the store refuses ends at once, not a minute later.
+func TestRefusedSessionEndsAtOnce(t *testing.T) {
 	for _, refusal := range []error{service.ErrUnauthenticated, errors.New("a bug")} {
-		s, a := newSlider(t)
-		s.now = s.now.Add(slideEvery)
+		s, a := newIdleRig(t)
+		s.now = s.now.Add(extendEvery)
 		s.table.fail(refusal)
 		require.ErrorIs(t, s.use(a), refusal)
 		require.ErrorIs(t, s.use(a), refusal)
 	}
 }
 
-func TestSlidingSessionLearnsTheRole(t *testing.T) {
-	s, a := newSlider(t)
+func TestExtendingASessionUpdatesTheRole(t *testing.T) {
+	s, a := newIdleRig(t)
 	s.table.role = service.RoleAdmin
-	s.now = s.now.Add(slideEvery)
-	for range 2 { // and remembers it
+	s.now = s.now.Add(extendEvery)
+	for range 2 { // the second use is answered from the cache
 		id, err := a.AuthenticateSliding(t.Context(), s.token)
 		require.NoError(t, err)
 		require.Equal(t, service.RoleAdmin, id.Role)
 	}
 }
 
-func TestSlidingSessionRevoked(t *testing.T) {
-	s, a := newSlider(t)
+func TestRevokedIdleSessionIsRefused(t *testing.T) {
+	s, a := newIdleRig(t)
 	id, err := a.AuthenticateSliding(t.Context(), s.token)
 	require.NoError(t, err)
-	a.cfg.Revoked.Add(id.SessionID, s.now.Add(time.Hour)) // what the poller does
+	a.cfg.Revoked.Add(id.SessionID, s.now.Add(time.Hour)) // as the poll does
 	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
-	require.Zero(t, s.table.took())
+	require.Zero(t, s.table.takeCalls())
 }
 
-// TestMadeUpSlidingTokens cost the store nothing and are not remembered.
-func TestMadeUpSlidingTokens(t *testing.T) {
-	s, a := newSlider(t)
+// Forged tokens cause no store calls and are not cached.
+func TestForgedIdleTokensCostNothing(t *testing.T) {
+	s, a := newIdleRig(t)
 	for range 100 {
 		_, err := a.AuthenticateSliding(t.Context(), NewSessionID()+s.token[32:])
 		require.ErrorIs(t, err, service.ErrUnauthenticated)
 	}
-	require.Zero(t, s.table.took())
-	require.Equal(t, 1, a.sliding.EstimatedSize())
+	require.Zero(t, s.table.takeCalls())
+	require.Equal(t, 1, a.idleSessions.EstimatedSize())
 }

@@ -10,7 +10,7 @@ import (
 const (
 	revocationPoll  = 500 * time.Millisecond
 	revocationPurge = time.Minute
-	// revocationOverlap is how far each poll reads back: sequence numbers are handed out before their
+	// revocationOverlap is the period that each poll reads again. Sequence numbers are assigned before their
 	// transactions commit, so a smaller one can appear after a larger one. No transaction lasts this long.
 	revocationOverlap = 10 * time.Second
 )
@@ -22,23 +22,23 @@ type Revocation struct {
 	KeepUntil time.Time
 }
 
-// is says whether two reads returned the same row. A session that was ended twice has two.
-func (r Revocation) is(other Revocation) bool {
+// equal reports whether two reads returned the same row. A session that was ended twice has two rows.
+func (r Revocation) equal(other Revocation) bool {
 	return r.Seq == other.Seq && r.SessionID == other.SessionID && r.KeepUntil.Equal(other.KeepUntil)
 }
 
-// RevocationStore is the list of ended sessions in the database, which every instance reads.
+// RevocationStore is the list of ended sessions in the database, which all instances share.
 type RevocationStore interface {
-	// RevocationsAfter returns the rows with larger numbers that are still needed, in their order.
+	// RevocationsAfter returns the revocations with larger sequence numbers that apply at now, in ascending order.
 	RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]Revocation, error)
-	// PurgeSessions deletes some of the revocations that nobody needs any more and of the sessions that are over,
-	// and says how many: 0 when there are none left.
+	// PurgeSessions deletes a batch of the revocations and sessions that have expired, and returns their number. 0
+	// means that none is left.
 	PurgeSessions(ctx context.Context, now time.Time) (int, error)
 }
 
-// Revocations is this process's copy of the list of ended sessions. Checking a token costs a look into a map;
-// the database is asked twice a second, whatever the load. While it cannot be asked the copy stays as it is:
-// nobody can log out then either. It is safe for concurrent use.
+// Revocations is this process's copy of the list of ended sessions. Checking a session is a map lookup; the database is
+// polled twice a second, whatever the load. While the database is unavailable the copy stays unchanged, but no session
+// can be ended then either. Revocations is safe for concurrent use, except that Load must not run concurrently.
 type Revocations struct {
 	store RevocationStore
 	now   func() time.Time
@@ -47,18 +47,18 @@ type Revocations struct {
 	mu    sync.RWMutex
 	ended map[string]time.Time // session id -> keep until
 
-	// Used by the poller only.
-	from     Revocation // the row from which on the list is read
-	nextMark Revocation // what from becomes at the next mark
-	markedAt time.Time
+	// Used by Load only.
+	from     Revocation // the row at which the next poll begins
+	nextMark Revocation // the next value of from
+	markedAt time.Time  // when from last changed
 }
 
-// NewRevocations makes an empty copy; call Load before serving and Run afterwards.
+// NewRevocations returns an empty copy. Call Load before serving requests, and Run afterwards.
 func NewRevocations(store RevocationStore, now func() time.Time, log *slog.Logger) *Revocations {
 	return &Revocations{store: store, now: now, log: log, ended: map[string]time.Time{}}
 }
 
-// Has says whether the session has ended.
+// Has reports whether the session is in the list.
 func (r *Revocations) Has(sessionID string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -66,22 +66,22 @@ func (r *Revocations) Has(sessionID string) bool {
 	return ended
 }
 
-// Add notes an ended session without waiting for the next poll.
+// Add adds an ended session to the copy before the next poll finds it.
 func (r *Revocations) Add(sessionID string, keepUntil time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended[sessionID] = keepUntil
 }
 
-// Load reads what was added to the list since the last call, and a little more (revocationOverlap). It reads the whole
-// list if the row where it begins is not as it was: the row was purged, or a replica that lacks the last rows became the
-// primary and gives their numbers to others.
+// Load reads the rows that were added since the last call, with an overlap of revocationOverlap. It reads the whole
+// list if the row where it begins has changed or is missing: the row was purged, or a replica without the last rows
+// became the primary and assigns their numbers again.
 func (r *Revocations) Load(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	now := r.now()
 	rows, err := r.store.RevocationsAfter(ctx, r.from.Seq-1, now)
-	if err == nil && r.from.Seq > 0 && (len(rows) == 0 || !rows[0].is(r.from)) {
+	if err == nil && r.from.Seq > 0 && (len(rows) == 0 || !rows[0].equal(r.from)) {
 		r.from, r.nextMark, r.markedAt = Revocation{}, Revocation{}, now
 		rows, err = r.store.RevocationsAfter(ctx, 0, now)
 	}
@@ -101,17 +101,17 @@ func (r *Revocations) Load(ctx context.Context) error {
 	return nil
 }
 
-// Run polls until ctx ends, and clears away what nobody needs any more.
+// Run polls the list and purges expired rows until ctx ends.
 func (r *Revocations) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { r.every(ctx, revocationPoll, "read the list of ended sessions", r.Load) })
-	wg.Go(func() { r.every(ctx, revocationPurge, "clear away ended sessions", r.purge) })
+	wg.Go(func() { r.runEvery(ctx, revocationPoll, "poll ended sessions", r.Load) })
+	wg.Go(func() { r.runEvery(ctx, revocationPurge, "purge ended sessions", r.purge) })
 	wg.Wait()
 }
 
-// every calls f until ctx ends, and logs when it begins to fail and when it works again, not each time in between.
-func (r *Revocations) every(ctx context.Context, d time.Duration, what string, f func(context.Context) error) {
-	tick := time.NewTicker(d)
+// runEvery calls f at intervals until ctx ends. It logs the first of several consecutive failures, and the recovery.
+func (r *Revocations) runEvery(ctx context.Context, interval time.Duration, task string, f func(context.Context) error) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for failing := false; ; {
 		select {
@@ -124,21 +124,21 @@ func (r *Revocations) every(ctx context.Context, d time.Duration, what string, f
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			r.log.Warn("cannot "+what, "err", err)
+			r.log.Warn("cannot "+task, "err", err)
 		case err == nil && failing:
-			r.log.Info("works again: " + what)
+			r.log.Info("recovered: " + task)
 		}
 		failing = err != nil
 	}
 }
 
-// bounded gives one transaction of the background its time.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout returns a context for one background transaction.
+func withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 2*time.Second)
 }
 
-// purge forgets sessions whose last token has expired, here and in the database: there in small pieces, so that
-// buyers need not wait for it.
+// purge deletes sessions whose last token has expired, from the copy and from the database. It deletes small batches,
+// so that requests do not wait for its locks.
 func (r *Revocations) purge(ctx context.Context) error {
 	now := r.now()
 	r.mu.Lock()
@@ -149,7 +149,7 @@ func (r *Revocations) purge(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	for {
-		n, err := r.purgeSome(ctx, now)
+		n, err := r.purgeBatch(ctx, now)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -161,8 +161,8 @@ func (r *Revocations) purge(ctx context.Context) error {
 	}
 }
 
-func (r *Revocations) purgeSome(ctx context.Context, now time.Time) (int, error) {
-	ctx, cancel := bounded(ctx)
+func (r *Revocations) purgeBatch(ctx context.Context, now time.Time) (int, error) {
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	return r.store.PurgeSessions(ctx, now)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// revocationRows is a RevocationStore.
+// revocationRows is a RevocationStore that records the sequence numbers it is queried from.
 type revocationRows struct {
 	rows []Revocation
 	from []int64
@@ -29,9 +29,8 @@ func (r *revocationRows) RevocationsAfter(_ context.Context, seq int64, _ time.T
 }
 func (r *revocationRows) PurgeSessions(context.Context, time.Time) (int, error) { return 0, nil }
 
-// TestRevocationsFindLateCommits: a sequence number is handed out before its transaction commits, so a smaller
-// one can turn up after a larger one was read.
-func TestRevocationsFindLateCommits(t *testing.T) {
+// A sequence number is assigned before its transaction commits, so a smaller one can appear after a larger one.
+func TestPollFindsLateCommits(t *testing.T) {
 	clock := testNow
 	rows := &revocationRows{rows: []Revocation{{Seq: 2, SessionID: "b", KeepUntil: testNow.Add(time.Hour)}}}
 	r := NewRevocations(rows, func() time.Time { return clock }, nil)
@@ -42,11 +41,11 @@ func TestRevocationsFindLateCommits(t *testing.T) {
 	require.NoError(t, r.Load(t.Context()))
 	require.True(t, r.Has("a"))
 
-	for range 4 { // later the old rows are not read again
+	for range 4 { // after the overlap, old rows are not read again
 		clock = clock.Add(revocationOverlap)
 		require.NoError(t, r.Load(t.Context()))
 	}
-	require.Equal(t, int64(1), rows.from[len(rows.from)-1], "it reads from the last row on")
+	require.Equal(t, int64(1), rows.from[len(rows.from)-1], "it begins at the last row")
 
 	require.False(t, r.Has("c"))
 	r.Add("c", testNow)

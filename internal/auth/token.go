@@ -8,62 +8,65 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"seckill/internal/service"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/maypok86/otter/v2"
+
+	"seckill/internal/service"
 )
 
 const (
-	// AccessTTL is how long an access token works: a session that ends must not leave a long-lived key behind.
+	// AccessTTL is the lifetime of an access token. It is short, so that an ended session leaves no long-lived token.
 	AccessTTL = 15 * time.Minute
-	// SeedTTL is how long the tokens work that seed writes for load tests.
+	// SeedTTL is the lifetime of the access tokens that `seckill seed` writes for load tests. No token lives longer.
 	SeedTTL = 24 * time.Hour
-	// MinSecret is the least number of bytes of a signing secret: the output size of SHA-256 (RFC 7518, 3.2).
+	// MinSecret is the minimum length of the signing secret in bytes: the output size of SHA-256 (RFC 7518, 3.2).
 	MinSecret = 32
 
 	tokenParty = "seckill" // iss and aud
 )
 
-// Identity is who a verified access token speaks for.
+// Identity is the user and the session of a verified token.
 type Identity struct {
 	UserID    int64
 	SessionID string
 	Role      service.Role
 }
 
-// Tokens signs and checks access tokens (JWT, HS256), refresh tokens and the tokens of sliding sessions. It is safe for concurrent use.
+// Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the tokens of idle-timeout sessions. It is
+// safe for concurrent use.
 type Tokens struct {
 	accessKey  []byte
 	refreshKey []byte
-	slidingKey []byte
+	idleKey    []byte
 	codeKey    []byte
 	parser     *jwt.Parser
 	now        func() time.Time
 	verified   *otter.Cache[string, verified]
 }
 
-// maxVerified bounds the access tokens that need not be verified from scratch again. One takes about 500 bytes.
+// maxVerified bounds the cache of verified access tokens, at about 500 bytes each.
 const maxVerified = 100_000
 
-// verified is what a token that was found good says. It never changes; the key is the whole token, signature included.
+// verified is the content of a valid token and immutable. Its key in the cache is the whole token with the signature.
 type verified struct {
 	identity Identity
 	expires  time.Time
 }
 
-// NewTokens makes the signer. It refuses a secret shorter than MinSecret bytes.
+// NewTokens returns Tokens that sign with keys derived from secret. It returns an error if the secret is shorter than
+// MinSecret bytes.
 func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 	if len(secret) < MinSecret {
-		return nil, fmt.Errorf("the signing secret has %d bytes, it needs at least %d", len(secret), MinSecret)
+		return nil, fmt.Errorf("the signing secret has %d bytes but needs at least %d", len(secret), MinSecret)
 	}
 	return &Tokens{
 		accessKey:  secret,
 		refreshKey: mac(secret, "seckill/refresh"),
-		slidingKey: mac(secret, "seckill/sliding"),
+		idleKey:    mac(secret, "seckill/sliding"),
 		codeKey:    mac(secret, "seckill/login-code"),
 		now:        now,
 		verified:   otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
@@ -75,26 +78,25 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 	}, nil
 }
 
-// claims is the body of an access token, as Verify reads it.
+// claims is the payload of an access token.
 type claims struct {
 	jwt.RegisteredClaims
 	SessionID string       `json:"sid"`
 	Role      service.Role `json:"role"`
 }
 
-// Access signs an access token that works for ttl.
+// Access returns a signed access token with the lifetime ttl.
 func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	now := t.now()
-	// Not the claims type: jwt would write a single audience as a list.
+	// The claims type would encode the single audience as a list.
 	return jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
 		"iss": tokenParty, "aud": tokenParty, "sub": strconv.FormatInt(id.UserID, 10),
 		"sid": id.SessionID, "role": id.Role, "iat": now.Unix(), "exp": now.Add(ttl).Unix(),
 	}).SignedString(t.accessKey)
 }
 
-// Verify checks an access token's signature, times and parties. Whether its session still stands is not its
-// business. What was found good is remembered until it expires; what was not is not, so nobody can fill the memory
-// with made-up tokens. Errors: ErrTokenExpired, ErrUnauthenticated.
+// Verify checks the signature, the expiry, the issuer and the audience of an access token, but not whether its session
+// has ended. Only valid tokens are cached, so forged tokens use no memory. Errors: ErrTokenExpired, ErrUnauthenticated.
 func (t *Tokens) Verify(token string) (Identity, error) {
 	v, ok := t.verified.GetIfPresent(token)
 	if !ok {
@@ -102,7 +104,7 @@ func (t *Tokens) Verify(token string) (Identity, error) {
 		if v, err = t.parse(token); err != nil {
 			return Identity{}, err
 		}
-		t.verified.Set(strings.Clone(token), v) // the caller's string may be a part of a larger one
+		t.verified.Set(strings.Clone(token), v) // the caller's string may be part of a larger string
 	}
 	if !t.now().Before(v.expires) {
 		t.verified.Invalidate(token)
@@ -111,7 +113,7 @@ func (t *Tokens) Verify(token string) (Identity, error) {
 	return v.identity, nil
 }
 
-// parse reads a token and checks everything about it.
+// parse parses and verifies a token without the cache.
 func (t *Tokens) parse(token string) (verified, error) {
 	var c claims
 	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.accessKey, nil })
@@ -128,14 +130,14 @@ func (t *Tokens) parse(token string) (verified, error) {
 	return verified{identity: Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, expires: c.ExpiresAt.Time}, nil
 }
 
-// refresh writes the refresh token of a session's generation: readable parts and a signature over them. Old
-// generations stay recognisable, which is what tells a stolen token from a made-up one.
+// refresh returns the refresh token of a session's generation: both in plain text, with a signature. Tokens of earlier
+// generations remain verifiable, which distinguishes a stolen token from a forged one.
 func (t *Tokens) refresh(sessionID string, generation int64) string {
 	body := sessionID + "." + strconv.FormatInt(generation, 10)
 	return body + "." + base64.RawURLEncoding.EncodeToString(mac(t.refreshKey, body))
 }
 
-// parseRefresh reads a refresh token that this server signed. Error: ErrUnauthenticated.
+// parseRefresh verifies the signature of a refresh token and parses it. Error: ErrUnauthenticated.
 func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64, err error) {
 	i := strings.LastIndexByte(token, '.')
 	if i < 0 {
@@ -153,21 +155,22 @@ func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64,
 	return sessionID, generation, nil
 }
 
-// sliding writes the token of a sliding session.
-func (t *Tokens) sliding(sessionID string) string {
-	return sessionID + "." + base64.RawURLEncoding.EncodeToString(mac(t.slidingKey, sessionID))
+// idleToken returns the token of an idle-timeout session.
+func (t *Tokens) idleToken(sessionID string) string {
+	return sessionID + "." + base64.RawURLEncoding.EncodeToString(mac(t.idleKey, sessionID))
 }
 
-// parseSliding reads the token of a sliding session that this server signed. Error: ErrUnauthenticated.
-func (t *Tokens) parseSliding(token string) (sessionID string, err error) {
+// parseIdleToken verifies the token of an idle-timeout session and returns the session. Error: ErrUnauthenticated.
+func (t *Tokens) parseIdleToken(token string) (sessionID string, err error) {
 	sessionID, _, _ = strings.Cut(token, ".")
-	if !hmac.Equal([]byte(token), []byte(t.sliding(sessionID))) {
+	if !hmac.Equal([]byte(token), []byte(t.idleToken(sessionID))) {
 		return "", service.ErrUnauthenticated
 	}
-	return strings.Clone(sessionID), nil // not a part of the whole request, which it would keep in memory
+	return strings.Clone(sessionID), nil // a substring would keep the whole request in memory
 }
 
-// codeHash is what is stored of a login code: without the key, six digits would be guessed from a stolen table.
+// codeHash returns the hash of a login code for the database. It is keyed, because six digits could be found from an
+// unkeyed hash in a stolen table.
 func (t *Tokens) codeHash(phone, code string) []byte { return mac(t.codeKey, phone+"/"+code) }
 
 func mac(key []byte, text string) []byte {
@@ -176,7 +179,7 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// NewSessionID returns 128 random bits in hex.
+// NewSessionID returns 128 random bits in hexadecimal.
 func NewSessionID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails (crypto/rand)

@@ -3,18 +3,19 @@ package auth
 import (
 	"encoding/base64"
 	"encoding/json"
-	"seckill/internal/service"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
 var testSecret = []byte("a-secret-for-tests-only-0123456789")
 
-// TestAccessToken holds the claims as other systems read them.
-func TestAccessToken(t *testing.T) {
+// Other systems read the claims, so their encoding must not change.
+func TestAccessTokenClaims(t *testing.T) {
 	clock := testNow
 	tokens, err := NewTokens(testSecret, func() time.Time { return clock })
 	require.NoError(t, err)
@@ -44,7 +45,7 @@ func TestShortSecretIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "32")
 }
 
-func TestRefreshToken(t *testing.T) {
+func TestForgedRefreshTokenIsRefused(t *testing.T) {
 	tokens, err := NewTokens(testSecret, time.Now)
 	require.NoError(t, err)
 	other, err := NewTokens([]byte(strings.Repeat("x", MinSecret)), time.Now)
@@ -60,8 +61,7 @@ func TestRefreshToken(t *testing.T) {
 	}
 }
 
-// TestVerifiedTokenStillExpires: a token is verified from scratch only once, but its end is not forgotten.
-func TestVerifiedTokenStillExpires(t *testing.T) {
+func TestCachedTokenStillExpires(t *testing.T) {
 	now := testNow
 	tokens, err := NewTokens([]byte(strings.Repeat("k", MinSecret)), func() time.Time { return now })
 	require.NoError(t, err)
@@ -72,12 +72,12 @@ func TestVerifiedTokenStillExpires(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Identity{UserID: 7, SessionID: "s", Role: service.RoleBuyer}, id)
 	}
-	scratch := testing.AllocsPerRun(10, func() { _, _ = tokens.parse(token) })
-	again := testing.AllocsPerRun(10, func() { _, _ = tokens.Verify(token) })
-	require.Less(t, again, scratch/4, "it is not verified from scratch again")
+	uncached := testing.AllocsPerRun(10, func() { _, _ = tokens.parse(token) })
+	cached := testing.AllocsPerRun(10, func() { _, _ = tokens.Verify(token) })
+	require.Less(t, cached, uncached/4, "the token is cached")
 	last := token[len(token)-2]
 	_, err = tokens.Verify(token[:len(token)-2] + string(last^1) + token[len(token)-1:])
-	require.ErrorIs(t, err, service.ErrUnauthenticated, "another signature")
+	require.ErrorIs(t, err, service.ErrUnauthenticated, "a different signature")
 	now = now.Add(time.Minute)
 	for range 2 {
 		_, err = tokens.Verify(token)
@@ -85,30 +85,30 @@ func TestVerifiedTokenStillExpires(t *testing.T) {
 	}
 }
 
-// TestSlidingToken: none of the three kinds of token passes for another.
-func TestSlidingToken(t *testing.T) {
+func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	tokens, err := NewTokens(testSecret, time.Now)
 	require.NoError(t, err)
 	other, err := NewTokens([]byte(strings.Repeat("x", MinSecret)), time.Now)
 	require.NoError(t, err)
-	good := tokens.sliding("s")
-	id, err := tokens.parseSliding(good)
+	good := tokens.idleToken("s")
+	id, err := tokens.parseIdleToken(good)
 	require.NoError(t, err)
 	require.Equal(t, "s", id)
 
 	access, err := tokens.Access(Identity{UserID: 1, SessionID: "s"}, AccessTTL)
 	require.NoError(t, err)
 	last := good[len(good)-1]
-	sameBits := good[:len(good)-1] + string(last^1) // base64 of 32 bytes ends in two bits that say nothing
+	sameBits := good[:len(good)-1] + string(last^1) // the base64 encoding of 32 bytes ends in two unused bits
 	for _, bad := range []string{
-		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.sliding("s"), tokens.refresh("s", 1), access,
+		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.idleToken("s"), tokens.refresh("s", 1), access,
 	} {
-		_, err := tokens.parseSliding(bad)
+		_, err := tokens.parseIdleToken(bad)
 		require.ErrorIs(t, err, service.ErrUnauthenticated, bad)
 	}
 	_, err = tokens.Verify(good)
 	require.ErrorIs(t, err, service.ErrUnauthenticated)
-	for _, bad := range []string{good, tokens.sliding("s.1")} { // the second differs from a refresh token by its key alone
+	// The second token differs from a refresh token only by its key.
+	for _, bad := range []string{good, tokens.idleToken("s.1")} {
 		_, _, err = tokens.parseRefresh(bad)
 		require.ErrorIs(t, err, service.ErrUnauthenticated)
 	}

@@ -1,8 +1,8 @@
 // Package batch groups concurrent calls into batches: while one batch runs, the next one forms.
 //
-// A call that arrives alone runs at once. A [Batcher] keeps the batches of different keys apart as long as enough batches
-// may run at the same time. No existing package was found that is keyed, bounded, and runs a second batch beside the
-// first; golang.org/x/sync/singleflight shares one result among equal calls and does not combine different ones.
+// A call that arrives alone runs at once. A [Batcher] keeps the batches of different keys apart as long as enough
+// batches may run at the same time. No existing package was found that is keyed, bounded, and runs a second batch
+// beside the first; golang.org/x/sync/singleflight shares one result among equal calls only.
 package batch
 
 import (
@@ -36,9 +36,9 @@ const (
 	// prepares a transaction while the previous one is written to disk, which raises throughput by a sixth. Below the
 	// threshold the batches would only become smaller.
 	secondBatchThreshold = 64
-	// After a batch of gatherFrom items or more, the next batch waits up to gatherFor for as many new calls: the callers
-	// that were just answered usually call again at once. Without the wait the first of them is committed alone, which
-	// costs a sixth more CPU time per item at 64 connections. A call that arrives alone never waits.
+	// After a batch of gatherFrom items or more, the next batch waits up to gatherFor for as many new calls: the
+	// callers that were just answered usually call again at once. Without the wait the first of them is committed
+	// alone, which costs a sixth more CPU time per item at 64 connections. A call that arrives alone never waits.
 	gatherFrom = 8
 	gatherFor  = 800 * time.Microsecond
 	// runTimeout bounds one run of a batch, startTimeout the time until the batch of a call starts. Their sum is below
@@ -55,7 +55,7 @@ type Config[T, R any] struct {
 	// Fail makes the result of an item that was not processed. The error is ErrFull, ErrTimeout, or describes a Run
 	// that panicked or returned too few results.
 	Fail func(error) R
-	// MaxKeys is how many keys may share a batch once as many batches run as may run at the same time. The default is 1.
+	// MaxKeys is how many keys may share a batch once as many batches run as may run at the same time. 0 means 1.
 	MaxKeys int
 }
 
@@ -92,8 +92,8 @@ func New[T, R any](cfg Config[T, R]) *Batcher[T, R] {
 	return &Batcher[T, R]{cfg: cfg, running: make(chan struct{}, maxRunning), queues: map[int64]*queue[T, R]{}}
 }
 
-// Do runs item in a batch and returns its result. At the deadline it returns ErrTimeout; the item may still run, because
-// a running batch cannot be interrupted. A timer is cheaper than a context for callers in a hot path.
+// Do runs item in a batch and returns its result. At the deadline it returns ErrTimeout; the item may still run,
+// because a running batch cannot be interrupted. A timer is cheaper than a context for callers in a hot path.
 func (b *Batcher[T, R]) Do(key int64, item T, deadline time.Time) R {
 	c := b.enqueue(key, item)
 	if c == nil {

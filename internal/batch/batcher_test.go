@@ -29,8 +29,8 @@ func newTestBatcher(maxKeys int, run func(batch []int)) *Batcher[int, answer] {
 	}})
 }
 
-// ask calls the Batcher once per item, in this order, each from a goroutine of its own. The results arrive on the channel.
-func ask(b *Batcher[int, answer], key int64, items ...int) <-chan answer {
+// submit calls the Batcher once per item, in this order, each from its own goroutine. The channel receives the results.
+func submit(b *Batcher[int, answer], key int64, items ...int) <-chan answer {
 	answers := make(chan answer, len(items))
 	for _, item := range items {
 		go func() { answers <- b.Do(key, item, time.Now().Add(time.Hour)) }()
@@ -44,8 +44,8 @@ func TestNextBatchFormsWhileOneRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTestBatcher(1, func([]int) { time.Sleep(time.Second) })
 		start := time.Now()
-		first := ask(b, 1, 10)
-		rest := ask(b, 1, 20, 21, 22)
+		first := submit(b, 1, 10)
+		rest := submit(b, 1, 20, 21, 22)
 		require.Equal(t, answer{item: 10, size: 1}, <-first)
 		require.Equal(t, time.Second, time.Since(start), "a single call does not wait")
 		for range 3 {
@@ -68,11 +68,11 @@ func TestSecondBatchRunsAboveThreshold(t *testing.T) {
 			time.Sleep(time.Second)
 			running.Add(-1)
 		})
-		ask(b, 1, 0)
-		few := ask(b, 1, make([]int, secondBatchThreshold)...)
+		submit(b, 1, 0)
+		few := submit(b, 1, make([]int, secondBatchThreshold)...)
 		synctest.Wait()
 		require.EqualValues(t, 1, running.Load(), "a small batch waits for the first to end")
-		more := ask(b, 1, make([]int, 3*secondBatchThreshold)...)
+		more := submit(b, 1, make([]int, 3*secondBatchThreshold)...)
 		require.EqualValues(t, 2, running.Load())
 		for range secondBatchThreshold {
 			<-few
@@ -90,9 +90,9 @@ func TestSecondBatchRunsAboveThreshold(t *testing.T) {
 func TestBatchSizeIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTestBatcher(1, func([]int) { time.Sleep(time.Millisecond) })
-		ask(b, 1, 0)
-		ask(b, 1, make([]int, secondBatchThreshold+1)...) // both run now
-		answers := ask(b, 1, make([]int, maxBatch+1)...)
+		submit(b, 1, 0)
+		submit(b, 1, make([]int, secondBatchThreshold+1)...) // both run now
+		answers := submit(b, 1, make([]int, maxBatch+1)...)
 		sizes := map[int]int{}
 		for range maxBatch + 1 {
 			sizes[(<-answers).size]++
@@ -106,15 +106,15 @@ func TestBatchSizeIsBounded(t *testing.T) {
 func TestFullQueueAndLateStartFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTestBatcher(1, func([]int) { time.Sleep(startTimeout + time.Second) })
-		first := ask(b, 1, 1)
-		late := ask(b, 1, 2)
+		first := submit(b, 1, 1)
+		late := submit(b, 1, 2)
 		time.Sleep(2 * time.Second)
-		inTime := ask(b, 1, 3)
+		inTime := submit(b, 1, 3)
 		require.NoError(t, (<-first).err)
 		require.ErrorIs(t, (<-late).err, ErrTimeout)
 		require.NoError(t, (<-inTime).err)
 
-		ask(b, 1, 4)
+		submit(b, 1, 4)
 		b.mu.Lock()
 		b.queues[1].waiting = make([]*call[int, answer], maxWaiting)
 		b.mu.Unlock()
@@ -152,8 +152,8 @@ func TestKeysRunSideBySide(t *testing.T) {
 	})
 }
 
-// Every key has batches of its own until maxRunning batches run. Then waiting keys share a batch, except keys of which a
-// batch runs already.
+// Every key has batches of its own until maxRunning batches run. Then waiting keys share a batch, except keys of which
+// a batch runs already.
 func TestKeysShareABatchWhenAllRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const maxKeys = 3
@@ -169,17 +169,17 @@ func TestKeysShareABatchWhenAllRun(t *testing.T) {
 			time.Sleep(time.Duration(10+batch[0]%1000) * time.Millisecond)
 		})
 		for key := range int64(maxRunning) {
-			ask(b, key, int(key))
+			submit(b, key, int(key))
 		}
 		mu.Lock()
 		for i, got := range batches {
 			require.Equal(t, []int{i}, got, "a batch of its own as long as there are permits")
 		}
 		mu.Unlock()
-		busy := ask(b, 0, 100)
+		busy := submit(b, 0, 100)
 		var others []<-chan answer
 		for key := range int64(2 * maxKeys) {
-			others = append(others, ask(b, 1000+key, 1000+int(key)))
+			others = append(others, submit(b, 1000+key, 1000+int(key)))
 		}
 		for _, answers := range others {
 			require.Equal(t, maxKeys, (<-answers).size)
@@ -200,8 +200,8 @@ func TestPanicFailsItsBatchOnly(t *testing.T) {
 				panic("unlucky")
 			}
 		})
-		require.ErrorContains(t, (<-ask(b, 1, 13)).err, "unlucky")
-		require.NoError(t, (<-ask(b, 1, 14)).err)
+		require.ErrorContains(t, (<-submit(b, 1, 13)).err, "unlucky")
+		require.NoError(t, (<-submit(b, 1, 14)).err)
 	})
 }
 
@@ -212,29 +212,29 @@ func TestGathersAfterALargeBatch(t *testing.T) {
 		size := func(answers <-chan answer) int { return (<-answers).size }
 		const many = 20
 		start := time.Now()
-		require.Equal(t, 1, size(ask(b, 1, 0)))
+		require.Equal(t, 1, size(submit(b, 1, 0)))
 		require.Equal(t, time.Millisecond, time.Since(start))
 
-		first, rest := ask(b, 1, 0), ask(b, 1, make([]int, many)...)
+		first, rest := submit(b, 1, 0), submit(b, 1, make([]int, many)...)
 		require.Equal(t, 1, size(first))
 		require.Equal(t, many, size(rest))
 		synctest.Wait() // until the Batcher gathers: it waits for calls beyond those that it finds
-		early := ask(b, 1, 0)
+		early := submit(b, 1, 0)
 		time.Sleep(gatherFor / 2)
-		later := ask(b, 1, make([]int, many)...)
+		later := submit(b, 1, make([]int, many)...)
 		require.Equal(t, many*9/10, size(early), "it begins as soon as there are enough")
 		require.Equal(t, many*9/10, size(later))
 
 		time.Sleep(time.Second)
-		first, rest = ask(b, 1, 0), ask(b, 1, make([]int, many)...)
+		first, rest = submit(b, 1, 0), submit(b, 1, make([]int, many)...)
 		<-first
 		<-rest
 		start = time.Now()
-		require.Equal(t, 1, size(ask(b, 1, 0)))
+		require.Equal(t, 1, size(submit(b, 1, 0)))
 		require.Equal(t, gatherFor+time.Millisecond, time.Since(start), "the others did not come")
 		time.Sleep(time.Second)
 		start = time.Now()
-		require.Equal(t, 1, size(ask(b, 1, 0)))
+		require.Equal(t, 1, size(submit(b, 1, 0)))
 		require.Equal(t, time.Millisecond, time.Since(start))
 	})
 }

@@ -15,10 +15,10 @@ import (
 
 var demoCode = regexp.MustCompile(`x-demo-code: (\d{6})`)
 
-// operation is an operation on the page of the documentation, by its tag and operationId.
+// operation returns the selector of an operation on the documentation page.
 func operation(tag, id string) string { return fmt.Sprintf(`#operations-%s-%s`, tag, id) }
 
-// try opens an operation, fills in its body and path, and executes it; it waits for the status.
+// try opens an operation, fills in its body and path parameter, executes it and waits for the status.
 func (b *tab) try(tag, id, body, path string, status int) {
 	b.t.Helper()
 	op := operation(tag, id)
@@ -29,14 +29,14 @@ func (b *tab) try(tag, id, body, path string, status int) {
 		}
 		b.until(`document.querySelector(%q)?.checkVisibility()`, op+" "+selector)
 		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q).select()`, op+" "+selector)))
-		b.key(text) // over what was there
+		b.key(text) // replaces the selection
 	}
 	b.click(op + " button.execute")
 	b.until(`document.querySelector(%q)?.innerText.startsWith("%d")`, op+" .live-responses-table tbody .response-col_status", status)
 }
 
-// TestDocs: the documentation is a page on which everything can be tried, from the login to a purchase, and which asks
-// nobody else for anything.
+// TestDocs executes operations on the documentation page, from the login to a purchase. The page sends no request to
+// another server.
 func TestDocs(t *testing.T) {
 	browser := startBrowser(t)
 	p := embeddedStack(t).serve(t, "").shop(t)
@@ -47,7 +47,7 @@ func TestDocs(t *testing.T) {
 	v.goTo("/docs")
 	v.try("vouchers", "listVouchers", "", "", http.StatusOK)
 	v.reads(operation("vouchers", "listVouchers")+" .live-responses-table tbody .response-col_description", "Hot pot for two")
-	require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "it fits a phone")
+	require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "the page fits the width of a phone")
 
 	v.do(chromedp.EmulateViewport(1200, 900))
 	v.try("orders", "placeOrder", "", sale, http.StatusUnauthorized)
@@ -61,7 +61,7 @@ func TestDocs(t *testing.T) {
 	v.until(`document.querySelector(%q)?.innerText.startsWith("201")`,
 		operation("orders", "placeOrder")+" .live-responses-table tbody .response-col_status")
 
-	// A token from elsewhere is taken by "Authorize".
+	// "Authorize" accepts a token that was obtained elsewhere.
 	v.goTo("/docs")
 	v.click(".auth-wrapper .authorize")
 	v.click("#auth-bearer-value")
@@ -71,7 +71,7 @@ func TestDocs(t *testing.T) {
 	v.try("auth", "me", "", "", http.StatusOK)
 	v.reads(operation("auth", "me")+" .live-responses-table", `"role": "admin"`)
 
-	// What a problem's type leads to is a page in the reader's language, and in the other one.
+	// The type of a problem links to a page in the reader's language, which links to the other language.
 	v.goTo(problemOf(t, p, "/api/v1/vouchers/999999").Type)
 	v.reads("h1", "Not found")
 	v.reads("main", "GET /api/v1/vouchers/{id}")
@@ -83,18 +83,18 @@ func TestDocs(t *testing.T) {
 	for _, path := range []string{"/problems", "/problems/sold_out"} {
 		v.do(chromedp.EmulateViewport(390, 844))
 		v.goTo(path)
-		require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "it fits a phone")
+		require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "the page fits the width of a phone")
 	}
 
-	// The address cannot put somebody else's document here.
+	// The page ignores the URL of another document in its address.
 	v.goTo("/docs?url=https://example.com/other.json")
 	v.until(`document.querySelector(%q)`, operation("auth", "login"))
 }
 
-// problemView is what a program reads of a problem.
+// problemView holds the machine-readable fields of a problem.
 type problemView struct{ Type, Code string }
 
-// problemOf asks for what there is not.
+// problemOf requests a path that does not exist and returns the problem.
 func problemOf(t *testing.T, p *shop, path string) problemView {
 	t.Helper()
 	res, err := http.Get(p.url + path)
@@ -106,7 +106,7 @@ func problemOf(t *testing.T, p *shop, path string) problemView {
 	return out
 }
 
-// TestProblemTypesResolve follows the type of every problem that the document shows, against the server's own address.
+// TestProblemTypesResolve requests the page of every problem type in the API document.
 func TestProblemTypesResolve(t *testing.T) {
 	p := embeddedStack(t).serve(t, "").shop(t)
 	base, err := url.Parse(p.url + "/api/v1/vouchers")
@@ -122,5 +122,5 @@ func TestProblemTypesResolve(t *testing.T) {
 		require.Equal(t, http.StatusOK, res.StatusCode, code)
 		require.Contains(t, string(text), "<code>"+code+"</code>")
 	}
-	require.Equal(t, problemView{"/problems/not_found", "not_found"}, problemOf(t, p, "/problems/unheard_of"))
+	require.Equal(t, problemView{"/problems/not_found", "not_found"}, problemOf(t, p, "/problems/no_such_code"))
 }

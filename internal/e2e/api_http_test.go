@@ -21,19 +21,19 @@ import (
 
 const apiFile = "../../docs/api.http"
 
-// httpFile is a file of requests: variables, and what stands between two lines with ###.
+// httpFile is a file of HTTP requests: variables, then requests separated by lines with ###.
 type httpFile struct {
 	vars     map[string]string
 	requests []httpRequest
 }
 
-// httpRequest is a request with its variables as they were written.
+// httpRequest is a request with unresolved variables.
 type httpRequest struct {
 	title, name  string
 	method, url  string
 	header       [][2]string
 	body         string
-	status, says string // what is expected
+	status, want string // expected status, and a text that the body must contain
 }
 
 var (
@@ -43,7 +43,7 @@ var (
 	fromAnswer   = regexp.MustCompile(`^(\w+)\.response\.(?:body\.\$\.([\w.]+)|headers\.([\w-]+))$`)
 )
 
-// parseHTTP reads such a file as REST Client does.
+// parseHTTP parses a file in the format of the REST Client extension.
 func parseHTTP(t *testing.T, text string) httpFile {
 	t.Helper()
 	f := httpFile{vars: map[string]string{}}
@@ -70,7 +70,7 @@ func parseHTTP(t *testing.T, text string) httpFile {
 			case isName:
 				r.name = name
 			case expect != nil:
-				r.status, r.says = expect[1], expect[2]
+				r.status, r.want = expect[1], expect[2]
 			case strings.HasPrefix(line, "#"):
 			case r.method == "":
 				var ok bool
@@ -85,13 +85,13 @@ func parseHTTP(t *testing.T, text string) httpFile {
 			}
 		}
 		r.body = strings.Join(body, "\n")
-		require.NotEmpty(t, r.status, "%s: nothing is expected", r.title)
+		require.NotEmpty(t, r.status, "%s: no expected status", r.title)
 		f.requests = append(f.requests, r)
 	}
 	return f
 }
 
-// httpRun sends the requests of a file and keeps the answers of those that have a name.
+// httpRun sends the requests of a file and stores the responses of the named ones.
 type httpRun struct {
 	t       *testing.T
 	vars    map[string]string
@@ -104,7 +104,7 @@ type httpAnswer struct {
 	body   []byte
 }
 
-// fill replaces the variables of a text.
+// fill replaces the variables in a text by their values.
 func (h *httpRun) fill(text string) string {
 	return reference.ReplaceAllStringFunc(text, func(ref string) string {
 		name := ref[2 : len(ref)-2]
@@ -112,9 +112,9 @@ func (h *httpRun) fill(text string) string {
 			return h.fill(value)
 		}
 		m := fromAnswer.FindStringSubmatch(name)
-		require.NotNil(h.t, m, "%s: no such variable", ref)
+		require.NotNil(h.t, m, "%s: unknown variable", ref)
 		a, ok := h.answers[m[1]]
-		require.True(h.t, ok, "%s: there was no such request before", ref)
+		require.True(h.t, ok, "%s: no earlier request has this name", ref)
 		value := a.header.Get(m[3])
 		if m[2] != "" {
 			var node any
@@ -125,7 +125,7 @@ func (h *httpRun) fill(text string) string {
 			}
 			value, _ = node.(string)
 		}
-		require.NotEmpty(h.t, value, "%s: not in %s %s", ref, a.status, a.body)
+		require.NotEmpty(h.t, value, "%s: not in response %s %s", ref, a.status, a.body)
 		return value
 	})
 }
@@ -145,7 +145,7 @@ func (h *httpRun) send(r *httpRequest) httpAnswer {
 	return httpAnswer{status: fmt.Sprint(res.StatusCode), header: res.Header, body: body}
 }
 
-// readAnswer reads a body; of a stream, which may never end, the first event.
+// readAnswer reads a body. Of an event stream, which may never end, it reads the first event.
 func readAnswer(res *http.Response) ([]byte, error) {
 	if res.Header.Get("Content-Type") != "text/event-stream" {
 		return io.ReadAll(res.Body)
@@ -161,26 +161,28 @@ func readAnswer(res *http.Response) ([]byte, error) {
 	}
 }
 
-// ask sends a request; one that reads is sent again until the answer says what is expected.
-func (h *httpRun) ask(r *httpRequest) {
+// check sends a request and requires the expected response. It repeats a GET for up to a minute until the body contains
+// the expected text.
+func (h *httpRun) check(r *httpRequest) {
 	h.t.Helper()
 	a := h.send(r)
 	for deadline := time.Now().Add(time.Minute); r.method == http.MethodGet && a.status == r.status &&
-		!bytes.Contains(a.body, []byte(r.says)) && time.Now().Before(deadline); {
+		!bytes.Contains(a.body, []byte(r.want)) && time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond)
 		a = h.send(r)
 	}
-	if r.status == "201" && a.status == "202" { // on a busy machine a queued order takes longer than its buyer waits
+	// On a busy machine the order may be confirmed after the wait of the request.
+	if r.status == "201" && a.status == "202" {
 		a = h.confirmed(r, a)
 	}
 	require.Equal(h.t, r.status, a.status, "%s: %s", r.title, a.body)
-	require.Contains(h.t, string(a.body), r.says, r.title)
+	require.Contains(h.t, string(a.body), r.want, r.title)
 	if r.name != "" {
 		h.answers[r.name] = a
 	}
 }
 
-// confirmed follows an order from the queue into the database.
+// confirmed waits until a queued order is committed and returns its representation.
 func (h *httpRun) confirmed(r *httpRequest, queued httpAnswer) (a httpAnswer) {
 	h.t.Helper()
 	show := httpRequest{title: r.title, method: http.MethodGet, url: "{{base}}" + queued.header.Get("Location"), header: r.header}
@@ -192,7 +194,7 @@ func (h *httpRun) confirmed(r *httpRequest, queued httpAnswer) (a httpAnswer) {
 	return a
 }
 
-// TestAPIFile sends every request of docs/api.http, from top to bottom, in every lane, and finds every route in it.
+// TestAPIFile sends every request of docs/api.http from top to bottom in every lane. Every route occurs in the file.
 func TestAPIFile(t *testing.T) {
 	text, err := os.ReadFile(apiFile)
 	require.NoError(t, err)
@@ -206,7 +208,7 @@ func TestAPIFile(t *testing.T) {
 			vars["base"] = p.url
 			run := &httpRun{t: t, vars: vars, answers: map[string]httpAnswer{}}
 			for i := range f.requests {
-				run.ask(&f.requests[i])
+				run.check(&f.requests[i])
 			}
 			if lane != "lock" {
 				return
@@ -217,7 +219,7 @@ func TestAPIFile(t *testing.T) {
 				have[r.method+" "+path] = true
 			}
 			for _, route := range p.routes(t) {
-				assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(have)), route.MatchString), "%s: not in the file", route)
+				assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(have)), route.MatchString), "%s: not in docs/api.http", route)
 			}
 		})
 	}
@@ -228,7 +230,8 @@ var (
 	hmdpRow   = regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`]*)` \\| ")
 )
 
-// routes are patterns of all routes of the document and of docs/hmdp.md. Other tests hold these against the router.
+// routes returns patterns of all routes in the API document and in docs/hmdp.md. Other tests compare these with the
+// router.
 func (p *shop) routes(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	doc := p.send(t, http.MethodGet, "/api/v1/openapi.json", "").body

@@ -15,23 +15,24 @@ import (
 	"seckill/internal/service"
 )
 
-// Variables that turn the test binary into the program itself, race detector included, and break it on purpose.
+// With SECKILL_TEST_RUN_MAIN the test binary runs the program, including the race detector. The other variables inject
+// faults and shorten intervals.
 const (
-	envRunMain   = "SECKILL_TEST_RUN_MAIN"
-	envOpenLocks = "SECKILL_TEST_OPEN_LOCKS" // every user lock is granted at once
-	envClock     = "SECKILL_TEST_CLOCK"      // the server's clock stands still at this RFC 3339 time
-	envPatience  = "SECKILL_TEST_PATIENCE"   // how long the start waits for its dependencies
-	envHold      = "SECKILL_TEST_HOLD"       // the workers commit nothing while this file exists
-	envKill      = "SECKILL_TEST_KILL"       // a worker ends its process: "before", "amid" or "after" the commit of a batch
-	envRedeliver = "SECKILL_TEST_REDELIVER"  // after how long an entry that failed is delivered again
-	envMinAge    = "SECKILL_TEST_MIN_AGE"    // how old orders must be that a reconciler misses
-	envPause     = "SECKILL_TEST_PAUSE"      // between its two looks
-	envEvery     = "SECKILL_TEST_EVERY"      // how often it looks in the background
-	envLasting   = "SECKILL_TEST_LASTING"    // for how long a gate must differ before verify believes it
-	envKillKeys  = "SECKILL_TEST_KILL_KEYS"  // the server ends its process when it is about to keep an answer under a key
+	envRunMain      = "SECKILL_TEST_RUN_MAIN"
+	envOpenLocks    = "SECKILL_TEST_OPEN_LOCKS"    // every user lock is granted at once, exclusive or not
+	envClock        = "SECKILL_TEST_CLOCK"         // the server's clock always returns this RFC 3339 time
+	envStartTimeout = "SECKILL_TEST_START_TIMEOUT" // how long the start waits for the dependencies
+	envHold         = "SECKILL_TEST_HOLD"          // commits of the workers fail while this file exists
+	envKill         = "SECKILL_TEST_KILL"          // SIGKILL "before", "amid" or "after" the commit of a batch
+	envRedeliver    = "SECKILL_TEST_REDELIVER"     // idle time after which a failed stream entry is redelivered
+	envMinAge       = "SECKILL_TEST_MIN_AGE"       // minimum age of an order that reconciliation reports as missing
+	envPause        = "SECKILL_TEST_PAUSE"         // time between the two snapshots of a reconciliation
+	envEvery        = "SECKILL_TEST_EVERY"         // interval of the background reconciliation
+	envLasting      = "SECKILL_TEST_LASTING"       // how long a gate must differ before verify reports it
+	envKillKeys     = "SECKILL_TEST_KILL_KEYS"     // SIGKILL before the answer of a keyed request is stored
 )
 
-// runBroken is main with the faults that the environment asks for.
+// runBroken runs the program with the faults that the environment selects.
 func runBroken() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,7 +43,7 @@ func runBroken() int {
 	if at, err := time.Parse(time.RFC3339, os.Getenv(envClock)); err == nil {
 		t.Now = func() time.Time { return at }
 	}
-	t.StartTimeout = duration(envPatience)
+	t.StartTimeout = duration(envStartTimeout)
 	t.MinIdle = duration(envRedeliver)
 	t.ClaimEvery = t.MinIdle / 3
 	t.GateDiffersFor = duration(envLasting)
@@ -51,28 +52,28 @@ func runBroken() int {
 		t.Commit = held(file)
 	}
 	if point := os.Getenv(envKill); point != "" {
-		t.Commit = deadly(point)
+		t.Commit = killAt(point)
 	}
 	if os.Getenv(envKillKeys) != "" {
-		t.Keys = func(store service.KeyStore) service.KeyStore { return deadlyKeys{store} }
+		t.Keys = func(store service.KeyStore) service.KeyStore { return killBeforeAnswer{store} }
 	}
 	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, t)
 }
 
-// duration reads a variable; zero if it is not set.
+// duration returns the value of a variable, or zero if it is not set.
 func duration(name string) time.Duration {
 	d, _ := time.ParseDuration(os.Getenv(name))
 	return d
 }
 
-// openLocks is a lock that stops nobody.
+// openLocks grants every lock without exclusion.
 type openLocks struct{}
 
 func (openLocks) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
-// held makes workers whose database is away while a file exists.
+// held makes every commit fail with ErrUnavailable while the file exists.
 func held(file string) func(queue.CommitFunc) queue.CommitFunc {
 	return func(commit queue.CommitFunc) queue.CommitFunc {
 		return func(ctx context.Context, as []service.Admission) []error {
@@ -84,16 +85,16 @@ func held(file string) func(queue.CommitFunc) queue.CommitFunc {
 	}
 }
 
-// killAfter is how many admissions a deadly worker lives for.
-const killAfter = 100
+// killAfterAdmissions is the number of admissions before killAt ends the process.
+const killAfterAdmissions = 100
 
-// deadly makes a worker that ends its process with SIGKILL at a point of a batch: before the commit, amid it (half of
-// the batch is committed) or after it, when the gate has not heard of it yet.
-func deadly(point string) func(queue.CommitFunc) queue.CommitFunc {
+// killAt ends the process with SIGKILL "before" the commit of a batch, "amid" it (half of the batch is committed) or
+// "after" it, before the outcome reaches the gate.
+func killAt(point string) func(queue.CommitFunc) queue.CommitFunc {
 	return func(commit queue.CommitFunc) queue.CommitFunc {
 		var seen atomic.Int64
 		return func(ctx context.Context, as []service.Admission) []error {
-			if seen.Add(int64(len(as))) < killAfter || len(as) < 2 {
+			if seen.Add(int64(len(as))) < killAfterAdmissions || len(as) < 2 {
 				return commit(ctx, as)
 			}
 			switch point {
@@ -108,17 +109,17 @@ func deadly(point string) func(queue.CommitFunc) queue.CommitFunc {
 	}
 }
 
-// die is kill -9.
+// die sends SIGKILL to the process and never returns.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // SIGKILL is not for this thread alone, and may take a moment
+	select {} // SIGKILL may reach this thread with a delay
 }
 
-// deadlyKeys is where a server dies between an effect and its answer.
-type deadlyKeys struct{ service.KeyStore }
+// killBeforeAnswer kills the server between the effect of a keyed request and the storage of its answer.
+type killBeforeAnswer struct{ service.KeyStore }
 
 // KeepAnswers implements service.KeyStore.
-func (deadlyKeys) KeepAnswers(context.Context, []service.KeptAnswer) []error {
+func (killBeforeAnswer) KeepAnswers(context.Context, []service.KeptAnswer) []error {
 	die()
 	return nil
 }

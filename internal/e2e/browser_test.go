@@ -23,15 +23,15 @@ import (
 	"seckill/internal/testenv"
 )
 
-// patience is how long a page may take for what it must do, on a machine that does much else.
-const patience = 90 * time.Second
+// pageTimeout bounds each step of a browser test. It is long because the tests run in parallel.
+const pageTimeout = 90 * time.Second
 
-// startBrowser starts a Chromium that ends with the test.
+// startBrowser starts a Chromium that is stopped at the end of the test.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(testenv.Chromium(t)),
-		chromedp.NoSandbox, // it runs as root in containers, and sees no page but ours
+		chromedp.NoSandbox, // required for root in containers; it loads only pages of the test
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 	)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
@@ -42,18 +42,18 @@ func startBrowser(t *testing.T) context.Context {
 	return browser
 }
 
-// visitor is somebody with a browser of his own: cookies and storage are not shared with other visitors.
+// visitor is a user with a separate browser profile: visitors share no cookies and no storage.
 type visitor struct {
 	t        *testing.T
-	browser  context.Context // where further tabs are opened
+	browser  context.Context // parent of all tabs
 	profile  cdp.BrowserContextID
 	url      string
 	language string
 	*tab
 }
 
-// tab is one tab. Whatever goes wrong in it fails the test: errors in the console, exceptions, refusals by the
-// Content-Security-Policy, and any request to somebody else.
+// tab is a browser tab. Errors and warnings in the console, exceptions, violations of the Content-Security-Policy,
+// dialogs and requests to another server fail the test.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -63,7 +63,7 @@ type tab struct {
 	problems []string
 }
 
-// visit gives the test a new visitor of a server, with one tab that shows nothing yet.
+// visit returns a new visitor of a server, with one empty tab.
 func visit(t *testing.T, browser context.Context, url, language string) *visitor {
 	t.Helper()
 	v := &visitor{t: t, browser: browser, url: url, language: language}
@@ -72,8 +72,8 @@ func visit(t *testing.T, browser context.Context, url, language string) *visitor
 	return v
 }
 
-// another opens a further tab of the same visitor.
-func (v *visitor) another() *tab {
+// newTab opens another tab of the same visitor.
+func (v *visitor) newTab() *tab {
 	v.t.Helper()
 	return v.open(chromedp.WithExistingBrowserContext(v.profile))
 }
@@ -89,7 +89,7 @@ func (v *visitor) open(where chromedp.ContextOption) *tab {
 		require.Empty(v.t, b.problems)
 	})
 	v.t.Cleanup(cancel)
-	// A tab behind another one is asleep; here both are looked at.
+	// Chromium throttles tabs without focus. With the emulation all tabs have it.
 	_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	require.NoError(v.t, err)
 	agent, err := chromedp.Run(ctx, chromedp.Evaluate[string](`navigator.userAgent`))
@@ -102,14 +102,14 @@ func (v *visitor) open(where chromedp.ContextOption) *tab {
 	return b
 }
 
-// before makes a tab run a script before any page's own.
+// before runs a script in every page of the tab before the scripts of the page.
 func (b *tab) before(script string) {
 	b.t.Helper()
 	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 	require.NoError(b.t, err)
 }
 
-// watch is told of everything that happens in the tab.
+// watch collects the problems of the tab from its events.
 func (b *tab) watch(event any) {
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
@@ -121,14 +121,14 @@ func (b *tab) watch(event any) {
 		text, _ := json.Marshal(e.ExceptionDetails)
 		b.problem("exception: %s", text)
 	case *log.EventEntryAdded:
-		// That the API says no is no error of the page, though Chromium logs it as one.
+		// Chromium logs a rejected API request as an error, but it is not an error of the page.
 		api := e.Entry.Source == "network" && strings.HasPrefix(e.Entry.URL, b.url+"/api/")
 		if e.Entry.Level == "error" && !api {
 			b.problem("log: %s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
 		if !strings.HasPrefix(e.Request.URL, b.url+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
-			b.problem("a request to somebody else: %s", e.Request.URL)
+			b.problem("a request to another server: %s", e.Request.URL)
 		}
 	case *page.EventJavascriptDialogOpening:
 		b.problem("a dialog: %s", e.Message)
@@ -141,49 +141,49 @@ func (b *tab) problem(format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, args...))
 }
 
-// do runs steps, within patience.
+// do runs steps within pageTimeout.
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
 	defer cancel()
 	require.NoError(b.t, chromedp.Do(ctx, steps...))
 }
 
-// goTo loads a page and waits for its content.
+// goTo loads a page and waits for its heading.
 func (b *tab) goTo(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.url + path))
 	b.until(`document.querySelector("main h1")`)
 }
 
-// evaluate runs an expression in a tab's page. It may be a promise.
+// evaluate returns the value of an expression in the page of a tab. It awaits a promise.
 func evaluate[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	require.NoError(b.t, err, expression)
 	return value
 }
 
-// until waits until an expression is true. The page's own policy forbids the polling that chromedp would do in it.
+// until waits until an expression is true. It polls from outside, because the Content-Security-Policy of the pages
+// forbids the polling of chromedp.
 func (b *tab) until(expression string, args ...any) {
 	b.t.Helper()
 	expression = fmt.Sprintf(expression, args...)
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(pageTimeout)
 	for !evaluate[bool](b, "(async () => Boolean("+expression+"))()") {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("this did not come true: %s\nThe page says:\n%s", expression, evaluate[string](b, `document.body.innerText`))
+			b.t.Fatalf("not true within %s: %s\nText of the page:\n%s", pageTimeout, expression, evaluate[string](b, `document.body.innerText`))
 		}
 		time.Sleep(30 * time.Millisecond)
 	}
 }
 
-// click clicks what a CSS selector finds, with the mouse. If the page renders the element anew between its being found
-// and its being clicked, the new one is clicked.
+// click waits for an element and clicks it with the mouse. It tries again if the page replaces the element meanwhile.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
 	defer cancel()
 	for {
 		b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
@@ -196,35 +196,35 @@ func (b *tab) click(selector string) {
 	}
 }
 
-// errNodeGone is the code of Chromium's errors about a node that is gone. They come before the mouse is moved.
+// errNodeGone is the code of Chromium's errors about a removed node. Chromium returns them before it moves the mouse.
 const errNodeGone = -32000
 
-// text is what an element says.
+// text waits for an element and returns its text.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)`, selector)
 	return evaluate[string](b, fmt.Sprintf(`document.querySelector(%q).innerText`, selector))
 }
 
-// reads waits until an element says something.
+// reads waits until the text of an element contains the given text.
 func (b *tab) reads(selector, text string) {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)?.innerText.includes(%q)`, selector, text)
 }
 
-// key presses a key, wherever the focus is.
+// key sends keys to the focused element.
 func (b *tab) key(keys string) {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(keys))
 }
 
-// The elements of the storefront.
+// Selectors of the storefront.
 
 func card(sale string) string   { return fmt.Sprintf(`li.sale[data-voucher="%s"]`, sale) }
 func buyOf(sale string) string  { return card(sale) + " button.buy" }
 func linkOf(sale string) string { return card(sale) + " a.buy" }
 
-// open says that a sale's button can be pressed.
+// canBuy is an expression that is true if the button of a sale is enabled.
 func canBuy(sale string) string {
 	return fmt.Sprintf(`(b => b?.checkVisibility() && b.getAttribute("aria-disabled") !== "true")(document.querySelector(%q))`, buyOf(sale))
 }
@@ -235,13 +235,13 @@ const (
 	dialog  = "dialog[open]"
 )
 
-// orderIs waits until the one order that is shown has a status.
+// orderIs waits until the only order on the page has a status.
 func (b *tab) orderIs(status string) {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)?.dataset.status === %q`, anOrder, status)
 }
 
-// login fills the open dialog in, as a person does who is sent the code of the demo.
+// login completes the login dialog with the code that the demo mode returns.
 func (b *tab) login(phone string) {
 	b.t.Helper()
 	b.until(`document.querySelector("dialog[open] input[name=phone]")`)
@@ -252,7 +252,7 @@ func (b *tab) login(phone string) {
 	b.until(`!document.querySelector("dialog")`)
 }
 
-// buy presses the button of a sale until there is an order, logging in on the way.
+// buy clicks the button of a sale, logs in and waits for the link to the order.
 func (b *tab) buy(sale, phone string) {
 	b.t.Helper()
 	b.until(canBuy(sale))

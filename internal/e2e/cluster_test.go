@@ -16,8 +16,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// clusterStack is a MariaDB and a Redis Cluster of the test's own. Redis dies by one of its nodes, all of which are
-// flushed together.
+// clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
 func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
 	cluster := testenv.StartRedisCluster(t)
 	rdb := cluster.Client(t)
@@ -32,8 +31,8 @@ func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
 	return s, cluster
 }
 
-// eachLaneOnACluster runs a test in every lane on a cluster of its own.
-func eachLaneOnACluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *testenv.RedisCluster)) {
+// eachLaneOnCluster runs a test in every lane, each on a separate cluster.
+func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *testenv.RedisCluster)) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
@@ -43,9 +42,9 @@ func eachLaneOnACluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *t
 	}
 }
 
-// TestRushOnACluster has four sales at once, whose keys are in different slots, on two servers.
-func TestRushOnACluster(t *testing.T) {
-	eachLaneOnACluster(t, func(t *testing.T, s *stack, _ *testenv.RedisCluster) {
+// TestRushOnCluster runs four sales at once on two servers. The keys of the sales are in different slots.
+func TestRushOnCluster(t *testing.T) {
+	eachLaneOnCluster(t, func(t *testing.T, s *stack, _ *testenv.RedisCluster) {
 		servers := []*process{s.serve(t, ""), s.serve(t, "")}
 		tokens := s.tokens(t, 400)
 		var (
@@ -66,9 +65,9 @@ func TestRushOnACluster(t *testing.T) {
 	})
 }
 
-// TestClusterNodeKilledInMidRush kills each node in turn, which takes its slots along, and brings it back empty.
+// TestClusterNodeKilledInMidRush kills each node with its slots in turn and restarts it without data.
 func TestClusterNodeKilledInMidRush(t *testing.T) {
-	eachLaneOnACluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
+	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
 		p := s.serve(t, "")
 		c := crowd(p.sale(t, 2000), 2000, s.tokens(t, 3000), p)
 		wait := longRush(t, s, c)
@@ -79,17 +78,19 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 		}
 		r := wait()
 		if s.lane == "queue" {
-			pressAgain(t, s, c, r)
+			retryUnserved(t, s, c, r)
 		}
 		requireSoldOut(t, s, c, r)
 		judge(t, s, c, r)
 	})
 }
 
-// TestClusterClient checks the client that openRedis makes: it follows redirections, and executes no command twice.
+// TestClusterClient checks the client of app.OpenRedis: it follows redirections and does not repeat a command that the
+// server may have executed.
 func TestClusterClient(t *testing.T) {
 	t.Parallel()
-	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000") // a thawed node still serves its slots
+	// A frozen node must keep its slots.
+	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")
 	rdb := app.OpenRedis("", cluster.Client(t).Options().Addrs...).(*redis.ClusterClient)
 	t.Cleanup(func() { _ = rdb.Close() })
 	script := redis.NewScript("return redis.call('INCR', KEYS[1])")
@@ -105,7 +106,7 @@ func TestClusterClient(t *testing.T) {
 			return err
 		},
 	}
-	key := func(name string) string { return name + ":{slot}" } // one slot, so one master
+	key := func(name string) string { return name + ":{slot}" } // all keys are in one slot
 	holder := func() *testenv.Redis {
 		master, err := rdb.MasterForKey(t.Context(), key(""))
 		require.NoError(t, err)
@@ -113,7 +114,7 @@ func TestClusterClient(t *testing.T) {
 		return cluster.Nodes[i]
 	}
 
-	// The slot moves after the client has read where it is.
+	// The slot moves to another master after the client has cached its location.
 	was := holder()
 	to := cluster.Nodes[slices.IndexFunc(cluster.Nodes, func(n *testenv.Redis) bool { return n != was })]
 	id := to.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val()
@@ -121,14 +122,14 @@ func TestClusterClient(t *testing.T) {
 	for _, n := range []*testenv.Redis{to, was} {
 		require.NoError(t, n.Client(t).Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
 	}
-	for name, increment := range increments { // which also loads the script
+	for name, increment := range increments { // this also loads the script
 		require.NoError(t, increment(t.Context(), key(name)), name)
 	}
 	require.Eventually(t, func() bool { return holder() == to }, time.Minute, 20*time.Millisecond)
 
-	// The master executes what it was sent while it was frozen, when its answers are in vain.
+	// A frozen master executes the commands when it resumes, after the client has given up on them.
 	var wg sync.WaitGroup
-	for range 32 { // at once, so that there are connections on which a command could be repeated
+	for range 32 { // concurrently, so that the pool has connections for a retry
 		wg.Go(func() { rdb.Do(t.Context(), "BLPOP", key("empty"), "0.1") })
 	}
 	wg.Wait()

@@ -20,8 +20,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// TestFirstStart is what a newcomer does: no flag, no service, an empty folder. A second start keeps the data.
-func TestFirstStart(t *testing.T) {
+// TestDefaultStartSeedsDemoOnce starts a server without settings in an empty directory, then a second time on its data.
+func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	s := &stack{env: []string{"SECKILL_ADDR=127.0.0.1:0"}}
 	dir := t.TempDir()
 	s.env = append(s.env, "SECKILL_DATA_DIR="+filepath.Join(dir, "data"))
@@ -30,7 +30,8 @@ func TestFirstStart(t *testing.T) {
 	for _, v := range listVouchers(t, p) {
 		states[v.State]++
 	}
-	require.Equal(t, map[string]int{"on_sale": 2, "upcoming": 1, "ended": 1}, states) // one on_sale is not a flash sale
+	// One of the vouchers on sale is not a flash sale.
+	require.Equal(t, map[string]int{"on_sale": 2, "upcoming": 1, "ended": 1}, states)
 
 	token, err := p.Login(t.Context(), "13800000001")
 	require.NoError(t, err)
@@ -43,12 +44,12 @@ func TestFirstStart(t *testing.T) {
 	v, err := p.Voucher(t.Context(), "2")
 	require.NoError(t, err)
 	require.Equal(t, int64(99), v.Stock)
-	_, err = p.Place(t.Context(), token, "2") // the token still works: the secret was kept
+	_, err = p.Place(t.Context(), token, "2") // the token is still valid, because the secret is stored
 	var problem *rush.Problem
 	require.ErrorAs(t, err, &problem)
 	require.Equal(t, "duplicate_order", problem.Code)
 	require.Equal(t, order.ID, problem.OrderID)
-	s.verify(t) // beside the running server
+	s.verify(t) // while the server is running
 
 	secret, err := os.Stat(filepath.Join(dir, "data", app.SecretFile))
 	require.NoError(t, err)
@@ -62,8 +63,8 @@ func listVouchers(t *testing.T, p *process) []rush.Voucher {
 	return vouchers
 }
 
-// TestSecondServerOnOneDataDirectory must be refused: each would have a Redis of its own.
-func TestSecondServerOnOneDataDirectory(t *testing.T) {
+// TestSecondServerOnDataDirectoryIsRejected starts two servers on one data directory. Each would have its own Redis.
+func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 	s := embeddedStack(t)
 	s.serve(t, "")
 	code, out := s.run(t, "serve", "--addr", "127.0.0.1:0")
@@ -71,8 +72,8 @@ func TestSecondServerOnOneDataDirectory(t *testing.T) {
 	require.Contains(t, out, "another server uses the data directory")
 }
 
-// TestDependenciesMissingAtStart waits for a while, says for what, and gives up.
-func TestDependenciesMissingAtStart(t *testing.T) {
+// TestStartFailsWithoutDependencies checks that the server waits, logs the missing dependency and exits.
+func TestStartFailsWithoutDependencies(t *testing.T) {
 	nowhere := freeAddr(t)
 	for name, tc := range map[string]struct{ env, want string }{
 		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database does not answer"},
@@ -80,7 +81,7 @@ func TestDependenciesMissingAtStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			code, out := embeddedStack(t).with(tc.env, envPatience+"=2s").run(t, "serve", "--addr", "127.0.0.1:0")
+			code, out := embeddedStack(t).with(tc.env, envStartTimeout+"=2s").run(t, "serve", "--addr", "127.0.0.1:0")
 			require.Equal(t, 1, code, out)
 			require.Contains(t, out, tc.want)
 			require.Contains(t, out, "waiting for")
@@ -89,8 +90,8 @@ func TestDependenciesMissingAtStart(t *testing.T) {
 	}
 }
 
-// TestServerWaitsForItsDependencies is the order in which docker compose may start things.
-func TestServerWaitsForItsDependencies(t *testing.T) {
+// TestStartWaitsForDependencies starts the server before Redis, as docker compose may do.
+func TestStartWaitsForDependencies(t *testing.T) {
 	s := realStack(t)
 	s.killRedis()
 	time.AfterFunc(time.Second, func() { _ = s.restartRedis() })
@@ -98,9 +99,9 @@ func TestServerWaitsForItsDependencies(t *testing.T) {
 	requireReady(t, p)
 }
 
-// TestLogoutOnEveryInstance ends a session on one server and finds its token dead on the other, and after Redis
-// was lost and a server restarted.
-func TestLogoutOnEveryInstance(t *testing.T) {
+// TestLogoutAppliesToEveryServer checks that a revoked token is rejected by every server, even after the loss of Redis
+// and a restart.
+func TestLogoutAppliesToEveryServer(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		token, err := a.Login(t.Context(), "13800000001")
@@ -109,18 +110,18 @@ func TestLogoutOnEveryInstance(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, b.Knows(t.Context(), token))
 		require.NoError(t, a.Logout(t.Context(), token))
-		require.False(t, a.Knows(t.Context(), token), "at once on the server that was told")
-		eventually(t, "the other server follows", func() bool { return !b.Knows(t.Context(), token) })
+		require.False(t, a.Knows(t.Context(), token), "at once on the server of the logout")
+		eventually(t, "the token is revoked on the other server", func() bool { return !b.Knows(t.Context(), token) })
 
 		require.NoError(t, s.flush())
 		require.Zero(t, a.stop(t))
 		a = s.serve(t, "")
-		require.False(t, a.Knows(t.Context(), token), "revocations are in the database")
-		require.True(t, a.Knows(t.Context(), other), "and so are the sessions that stand")
+		require.False(t, a.Knows(t.Context(), token), "revocations are stored in the database")
+		require.True(t, a.Knows(t.Context(), other), "other sessions remain valid")
 	})
 }
 
-// TestCancelIsSeenEverywhere returns a unit on one server and buys it on the other.
+// TestCancelIsSeenEverywhere cancels the last order on one server and buys its unit on the other.
 func TestCancelIsSeenEverywhere(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
@@ -142,8 +143,8 @@ func TestCancelIsSeenEverywhere(t *testing.T) {
 	})
 }
 
-// TestWindow: nobody buys before the sale begins or after it has ended, also when that changes while it runs.
-func TestWindow(t *testing.T) {
+// TestPurchaseOnlyWithinSaleWindow moves the start and the end of a running sale. Purchases outside the window fail.
+func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.sale(t, 100), s.tokens(t, 100)
@@ -159,10 +160,12 @@ func TestWindow(t *testing.T) {
 			require.NoError(t, res.Body.Close())
 			require.Equal(t, http.StatusOK, res.StatusCode)
 		}
-		hears := func(code string) { // each press is another buyer's: who bought meanwhile would hear of that
+		// waitForCode buys until the answer has the given code, each time as another buyer: a second order of the same
+		// buyer would be a duplicate.
+		waitForCode := func(code string) {
 			t.Helper()
-			for pressed := time.Now(); ; time.Sleep(300 * time.Millisecond) {
-				require.NotEmpty(t, tokens, "nobody heard %q after %s", code, time.Since(pressed))
+			for start := time.Now(); ; time.Sleep(300 * time.Millisecond) {
+				require.NotEmpty(t, tokens, "no answer with code %q within %s", code, time.Since(start))
 				_, err := p.Place(t.Context(), tokens[0], sale)
 				tokens = tokens[1:]
 				var problem *rush.Problem
@@ -171,19 +174,19 @@ func TestWindow(t *testing.T) {
 				}
 			}
 		}
-		hears("")
+		waitForCode("")
 		move("begin_at", time.Now().Add(30*time.Minute))
-		hears("sale_not_started")
+		waitForCode("sale_not_started")
 		move("begin_at", time.Now().Add(-30*time.Minute))
-		hears("")
+		waitForCode("")
 		move("end_at", time.Now().Add(-time.Minute))
-		hears("sale_ended")
+		waitForCode("sale_ended")
 		s.verify(t)
 	})
 }
 
-// TestMigrate takes the schema up, down and up again.
-func TestMigrate(t *testing.T) {
+// TestMigrateUpAndDown applies all migrations, reverts them one by one and applies them again.
+func TestMigrateUpAndDown(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		code, out := s.run(t, "migrate", "up")
 		require.Zero(t, code, out)
@@ -207,27 +210,27 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// TestServersThatStartTogetherMigrateOnce races the migrations of three processes.
-func TestServersThatStartTogetherMigrateOnce(t *testing.T) {
+// TestConcurrentStartsMigrateOnce starts three servers at once on an empty database.
+func TestConcurrentStartsMigrateOnce(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		started := make(chan *process, 3)
 		for range 3 {
 			go func() {
 				var p *process
-				defer func() { started <- p }() // also when serve fails the test
+				defer func() { started <- p }() // even if serve ends this goroutine
 				p = s.serve(t, "")
 			}()
 		}
 		for range 3 {
 			p := <-started
 			require.NotNil(t, p)
-			require.Len(t, listVouchers(t, p), 4, "the demo was seeded once")
+			require.Len(t, listVouchers(t, p), 4, "the demo is seeded once")
 		}
 	})
 }
 
-// TestVerifyFindsWhatIsBroken damages the books by hand: verify must exit with 1 and name the invariant.
-func TestVerifyFindsWhatIsBroken(t *testing.T) {
+// TestVerifyReportsViolations damages orders and stock with SQL. Verify exits with 1 and names the violated invariant.
+func TestVerifyReportsViolations(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.sale(t, 5), s.tokens(t, 3)
@@ -256,7 +259,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 	})
 }
 
-// exec runs SQL on the stack's database, behind the program's back.
+// exec executes SQL directly on the stack's database.
 func (s *stack) exec(t *testing.T, query string) {
 	t.Helper()
 	s.query(t, func(db *sql.DB) {
@@ -265,7 +268,7 @@ func (s *stack) exec(t *testing.T, query string) {
 	})
 }
 
-// query opens the stack's database.
+// query passes an open connection to the stack's database to do.
 func (s *stack) query(t *testing.T, do func(*sql.DB)) {
 	t.Helper()
 	driver, dsn := "mysql", s.setting("SECKILL_MYSQL_DSN")
@@ -278,16 +281,16 @@ func (s *stack) query(t *testing.T, do func(*sql.DB)) {
 	do(db)
 }
 
-// TestVerifyWithoutDatabase cannot check, and says so by its exit code.
-func TestVerifyWithoutDatabase(t *testing.T) {
+// TestVerifyWithoutDatabaseIsUnchecked checks the exit code of an impossible verification.
+func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
 	s := embeddedStack(t).with("SECKILL_MYSQL_DSN=root@tcp(" + freeAddr(t) + ")/seckill")
 	code, out := s.run(t, "verify")
 	require.Equal(t, exitUnchecked, code, out)
 	require.Contains(t, out, "could not check the database")
 }
 
-// TestVerifyFindsStuckLock plants a lock that would keep its user out for ever.
-func TestVerifyFindsStuckLock(t *testing.T) {
+// TestVerifyReportsLockWithoutExpiry creates a lock that would block its user forever.
+func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 	s := realStack(t)
 	s.serve(t, "")
 	s.verify(t)
@@ -301,8 +304,8 @@ func TestVerifyFindsStuckLock(t *testing.T) {
 	require.NotContains(t, out, "order:1}")
 }
 
-// TestSeedNeedsForceOutsideTheDemo because its tokens live for a day.
-func TestSeedNeedsForceOutsideTheDemo(t *testing.T) {
+// TestSeedRequiresForceOutsideDemo: seeded tokens are valid for a day.
+func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 	s := embeddedStack(t).with("SECKILL_DEMO=false")
 	code, out := s.run(t, "seed", "--users", "2", "--tokens", "-")
 	require.Equal(t, 1, code)
@@ -312,7 +315,7 @@ func TestSeedNeedsForceOutsideTheDemo(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out, ",ey"), out)
 }
 
-// TestSeedIsRepeatable gives the same users new tokens.
+// TestSeedIsRepeatable checks that a second run returns the same users.
 func TestSeedIsRepeatable(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		users := func() []string {
@@ -332,7 +335,7 @@ func TestSeedIsRepeatable(t *testing.T) {
 	})
 }
 
-// TestRushCommand runs the command as the README has it, in each of the ways in which it finds its buyers.
+// TestRushCommand runs the command of the README with each source of buyers: seeded, logged in, or a file of tokens.
 func TestRushCommand(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -343,7 +346,7 @@ func TestRushCommand(t *testing.T) {
 			require.Contains(t, out, "p99")
 			require.NotContains(t, out, "BROKEN")
 		})
-		t.Run("logged in", func(t *testing.T) { // from a machine that sees nothing but the server
+		t.Run("logged in", func(t *testing.T) { // without access to the database
 			elsewhere := &stack{env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
 			code, out := elsewhere.run(t, "rush", "--url", p.url, "--buyers", "40", "--stock", "20")
 			require.Zero(t, code, out)
@@ -363,8 +366,8 @@ func TestRushCommand(t *testing.T) {
 	})
 }
 
-// TestRushLeavesOtherDatabasesAlone: a data directory that is not the server's must not be written to.
-func TestRushLeavesOtherDatabasesAlone(t *testing.T) {
+// TestRushDoesNotWriteToOtherDatabases runs the command on a data directory that does not belong to the server.
+func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 	p := embeddedStack(t).serve(t, "")
 	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
 		t.Run(name, func(t *testing.T) {
@@ -372,19 +375,19 @@ func TestRushLeavesOtherDatabasesAlone(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, app.SecretFile), []byte(strings.Repeat("x", 40)), 0o600))
 			elsewhere := &stack{env: []string{"SECKILL_DATA_DIR=" + dir, "SECKILL_DEMO=" + demo, "SECKILL_ADMIN_PHONES=" + app.DemoAdmin}}
 			code, out := elsewhere.run(t, "rush", "--url", p.url, "--buyers", "3", "--stock", "2")
-			require.Zero(t, code, out) // it logged its buyers in
+			require.Zero(t, code, out) // its buyers logged in instead
 			files, err := os.ReadDir(dir)
 			require.NoError(t, err)
-			require.Len(t, files, 1, "nothing but the secret: %v", files)
+			require.Len(t, files, 1, "the directory contains only the secret: %v", files)
 		})
 	}
 }
 
-// TestLockNodes takes the user lock over three independent servers, of which one is dead, then two.
-func TestLockNodes(t *testing.T) {
+// TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one.
+func TestLockNodesNeedMajority(t *testing.T) {
 	s := realStack(t)
 	nodes := []*testenv.Redis{testenv.StartRedis(t), testenv.StartRedis(t), testenv.StartRedis(t)}
-	s = s.with("SECKILL_LOCK_NODES="+nodes[0].Addr+","+nodes[1].Addr+","+nodes[2].Addr, envPatience+"=2s")
+	s = s.with("SECKILL_LOCK_NODES="+nodes[0].Addr+","+nodes[1].Addr+","+nodes[2].Addr, envStartTimeout+"=2s")
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
 	_, err := p.Place(t.Context(), tokens[0], sale)
@@ -393,7 +396,7 @@ func TestLockNodes(t *testing.T) {
 	wait := longRush(t, s, c)
 	nodes[0].Kill()
 	r := wait()
-	require.NoError(t, nodes[0].Restart()) // verify looks for locks on every node
+	require.NoError(t, nodes[0].Restart()) // verify reads the locks of every node
 	requireSoldOut(t, s, c, r)
 	judge(t, s, c, r)
 	nodes[0].Kill()
@@ -408,10 +411,10 @@ func TestLockNodes(t *testing.T) {
 	require.Contains(t, out, "a majority of the lock nodes does not answer")
 }
 
-// TestFilesAreTheOwnersOnly: they hold phone numbers, sessions and the signing secret.
-func TestFilesAreTheOwnersOnly(t *testing.T) {
+// TestDataFilesArePrivate: the data directory contains phone numbers, sessions and the signing secret.
+func TestDataFilesArePrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // somebody else made it
+	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
 	s := (&stack{}).with("SECKILL_DATA_DIR=" + dir)
 	p := s.serve(t, "")
 	_, err := p.Login(t.Context(), "13800000001")
@@ -426,8 +429,8 @@ func TestFilesAreTheOwnersOnly(t *testing.T) {
 	}
 }
 
-// TestEmptyVariables are the same as none: compose files pass them on empty.
-func TestEmptyVariables(t *testing.T) {
+// TestEmptyVariablesAreIgnored: compose files pass unset variables on as empty ones.
+func TestEmptyVariablesAreIgnored(t *testing.T) {
 	s := &stack{}
 	fields := reflect.TypeFor[app.Config]()
 	for i := range fields.NumField() {
@@ -436,8 +439,8 @@ func TestEmptyVariables(t *testing.T) {
 	require.NotEmpty(t, listVouchers(t, s.serve(t, "")))
 }
 
-// TestOpsPort serves metrics and profiles on their own port only.
-func TestOpsPort(t *testing.T) {
+// TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.
+func TestMetricsOnOpsPortOnly(t *testing.T) {
 	s := embeddedStack(t).with("SECKILL_OPS_ADDR=127.0.0.1:0")
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 1), s.tokens(t, 2)
@@ -465,8 +468,8 @@ func TestOpsPort(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(t, p.url+"/debug/pprof/"))
 }
 
-// TestSigningSecret is made once, is kept, and is refused when somebody shortened it.
-func TestSigningSecret(t *testing.T) {
+// TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error.
+func TestSigningSecretIsPersisted(t *testing.T) {
 	cfg := app.Config{DataDir: t.TempDir()}
 	first, err := app.SigningSecret(cfg)
 	require.NoError(t, err)

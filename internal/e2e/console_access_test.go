@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// consolePage is a page of the console, and what is there when it is ready.
+// consolePage is a page of the console with the selector of an element that shows that it is ready.
 type consolePage struct{ path, ready string }
 
-// pagesOf are all pages, those of a sale and of an order among them.
+// pagesOf returns all pages of the console, including those of the given sale and order.
 func pagesOf(sale, order string) []consolePage {
 	return []consolePage{
 		{"/console", "tbody tr"}, {"/console/new", "form[data-form=make]"}, {"/console/sales/" + sale, "form[data-form=stock]"},
@@ -20,14 +20,14 @@ func pagesOf(sale, order string) []consolePage {
 	}
 }
 
-// ready waits until a page has asked for what it shows.
+// ready waits until a page has loaded its data.
 func (b *tab) ready(selector string) {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)?.checkVisibility() && !document.querySelector("[data-gate], [aria-busy=true], [data-busy]") && !document.querySelector("main").innerText.includes("Loading…")`, selector)
 }
 
-// consoleLanguages: every page is there in Chinese, with nothing forgotten; a missing text is an exception. The texts are
-// the same in both.
+// consoleLanguages searches every page in Chinese for text in English. A missing text is an exception, which fails the
+// test. Both languages have the same texts.
 func consoleLanguages(t *testing.T, c *consoleTest) {
 	token, err := c.Login(t.Context(), newPhone())
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 		require.Empty(t, evaluate[[]string](v.tab, latin), page.path)
 	}
 
-	// What the server says in English is there beside what it means.
+	// A message of the server in English is shown beside its translation.
 	v.goTo("/console/sales/" + sale)
 	v.reads(`[data-invariant="I5"] .note`, "未售出的库存均可购买")
 	v.reads(`[data-invariant="I5"] .detail`, "4 ")
@@ -61,7 +61,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	}
 	v.submit("make")
 	v.reads(fieldError("make", "currency"), "须为 ISO 4217 中的货币")
-	v.reads(errorBox, "currency") // the server's own words
+	v.reads(errorBox, "currency") // the original message of the server
 	v.goTo("/console/rush")
 	v.click(`[data-do="language"]`)
 	v.reads("h1", "Load simulation")
@@ -71,7 +71,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	requireSameTexts(t, same)
 }
 
-// consoleNarrow: nothing on a phone sticks out to the side, in either language.
+// consoleNarrow checks that no page scrolls sideways on a phone, in either language.
 func consoleNarrow(t *testing.T, c *consoleTest) {
 	token, err := c.Login(t.Context(), newPhone())
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func consoleNarrow(t *testing.T, c *consoleTest) {
 	}
 }
 
-// consoleAccessible: every control has a name, every text can be read, in light and in dark.
+// consoleAccessible checks names of controls, contrast in light and dark mode, and the focus.
 func consoleAccessible(t *testing.T, c *consoleTest) {
 	token, err := c.Login(t.Context(), newPhone())
 	require.NoError(t, err)
@@ -115,14 +115,15 @@ func consoleAccessible(t *testing.T, c *consoleTest) {
 	v.legible(t, "errors")
 	require.Equal(t, "true", evaluate[string](v.tab, `document.querySelector("[name=title]").ariaInvalid`))
 	v.goTo("/console/orders/" + order.ID)
-	v.tabTo(`[data-do="cancel"]`) // by the keyboard
+	v.tabTo(`[data-do="cancel"]`) // with the keyboard
 	v.key("\r")
 	v.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
 	v.key("\x1b")
 	v.until(`document.activeElement?.dataset.do === "cancel"`)
 }
 
-// unlabelled lists fields without a label that is seen, headings that skip a level, and ids that are there twice.
+// unlabelled is an expression that lists fields without a visible label, headings that skip a level, duplicate ids and
+// references to missing ids.
 const unlabelled = `[
 	...[...document.querySelectorAll("input, select, textarea")].filter((f) => !(f.labels[0]?.checkVisibility())).map((f) => "no label: " + f.name),
 	...[...document.querySelectorAll("h1, h2, h3")].filter((h, i, all) => h.tagName[1] - (all[i - 1]?.tagName[1] ?? 0) > 1).map((h) => "level: " + h.innerText),

@@ -9,23 +9,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written is what stands in a field of a form.
-func (b *tab) written(form, field string) string {
+// fieldValue returns the value of a field.
+func (b *tab) fieldValue(form, field string) string {
 	b.t.Helper()
 	selector := fmt.Sprintf(`form[data-form=%q] [name=%q]`, form, field)
 	b.until(`document.querySelector(%q)`, selector)
 	return evaluate[string](b, fmt.Sprintf(`document.querySelector(%q).value`, selector))
 }
 
-// changeNormal: a voucher without a sale, as the demo has one, is changed like any other.
-func changeNormal(t *testing.T, c *consoleTest) {
+// changeOrdinaryVoucher changes the demo's voucher that is not a flash sale.
+func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	var normal string
 	for _, item := range c.must(t, http.MethodGet, "/vouchers?limit=100", "", nil)["items"].([]any) {
 		if v := item.(map[string]any); v["type"] == "normal" {
 			normal = v["id"].(string)
 		}
 	}
-	require.NotEmpty(t, normal, "the demo has one")
+	require.NotEmpty(t, normal, "the demo has a voucher without a sale")
 	v := c.visit(c.url, "en")
 	v.enter("/console/sales/"+normal, c.phone)
 	v.fill("change", "sub_title", "changed here")
@@ -34,21 +34,21 @@ func changeNormal(t *testing.T, c *consoleTest) {
 	require.Equal(t, "changed here", c.must(t, http.MethodGet, "/vouchers/"+normal, "", nil)["sub_title"])
 }
 
-// stillWriting: what is being written stays, whatever happens around it.
-func stillWriting(t *testing.T, c *consoleTest) {
+// editsKept checks that unsaved input survives a save in progress, a change of language and a new session.
+func editsKept(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 5})
 	v := c.visit(c.url, "en")
 	v.before(`{
-		const ask = window.fetch;
+		const original = window.fetch;
 		window.fetch = async (url, options) => {
-			const answer = await ask(url, options);
+			const answer = await original(url, options);
 			if (options.method === "PATCH") await new Promise((go) => { window.release = go; });
 			return answer;
 		};
 	}`)
 	v.enter("/console/sales/"+sale, c.phone)
 
-	// While a change is under way: what was sent is settled, and nothing else.
+	// A completed save resets only the fields that have not changed since.
 	v.fill("change", "title", "first")
 	v.submit("change")
 	v.until(`window.release`)
@@ -57,25 +57,25 @@ func stillWriting(t *testing.T, c *consoleTest) {
 	v.run(`release()`)
 	v.reads("main", "Saved.")
 	v.reads("h1", "first")
-	require.Equal(t, "second", v.written("change", "title"))
-	require.Equal(t, "half written", v.written("change", "rules"))
+	require.Equal(t, "second", v.fieldValue("change", "title"))
+	require.Equal(t, "half written", v.fieldValue("change", "rules"))
 
-	// In another language, and after the session ended and began again in another tab.
+	// Input survives a change of language, and a logout and login in another tab.
 	v.fill("stock", "delta", "3")
 	v.click(`[data-do="language"]`)
 	v.reads("form[data-form=change] button", "保存")
-	require.Equal(t, "second", v.written("change", "title"))
-	require.Equal(t, "3", v.written("stock", "delta"))
+	require.Equal(t, "second", v.fieldValue("change", "title"))
+	require.Equal(t, "3", v.fieldValue("stock", "delta"))
 	v.click(`[data-do="language"]`)
 	v.reads("form[data-form=change] button", "Save")
-	other := v.another()
+	other := v.newTab()
 	other.goTo("/")
 	other.click(`[data-do="logout"]`)
 	v.until(`document.querySelector("[data-gate]")`)
 	other.click(`[data-do="login"]`)
 	other.login(c.phone)
 	v.until(`!document.querySelector("[data-gate]")`)
-	require.Equal(t, "second", v.written("change", "title"))
+	require.Equal(t, "second", v.fieldValue("change", "title"))
 	v.run(`delete window.release`)
 	v.submit("change")
 	v.until(`window.release`)
@@ -85,25 +85,25 @@ func stillWriting(t *testing.T, c *consoleTest) {
 	require.Equal(t, "second", changed["title"])
 	require.Equal(t, "half written", changed["rules"])
 
-	// Who goes elsewhere has given it up.
+	// Leaving the page discards the input.
 	v.fill("change", "title", "third")
 	v.click(`#nav a[href="/console/audit"]`)
 	v.reads("h1", "Audit log")
 	v.click(fmt.Sprintf(`tbody a[href="/console/sales/%s"]`, sale))
-	require.Equal(t, "second", v.written("change", "title"))
+	require.Equal(t, "second", v.fieldValue("change", "title"))
 }
 
-// oldNews: what the server saw before a change does not undo it on the page.
-func oldNews(t *testing.T, c *consoleTest) {
+// staleSnapshotIgnored checks that a message with the voucher from before a change does not revert the page.
+func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Title: "before", Stock: 5})
 	v := c.visit(c.url, "en")
 	v.before(`{
 		const parse = JSON.parse;
-		window.beats = 0;
+		window.updates = 0;
 		JSON.parse = (text) => {
 			const value = parse(text);
 			if (value?.voucher && value.seconds) {
-				window.beats++;
+				window.updates++;
 				window.old ??= value.voucher;
 				if (window.late) value.voucher = window.old;
 			}
@@ -116,76 +116,76 @@ func oldNews(t *testing.T, c *consoleTest) {
 	v.fill("change", "title", "after")
 	v.submit("change")
 	v.reads("main", "Saved.")
-	beats := evaluate[int](v.tab, `window.beats`)
-	v.until(`window.beats > %d`, beats+2)
+	updates := evaluate[int](v.tab, `window.updates`)
+	v.until(`window.updates > %d`, updates+2)
 	require.Equal(t, "after", v.text("h1"))
-	require.Equal(t, "after", v.written("change", "title"))
+	require.Equal(t, "after", v.fieldValue("change", "title"))
 	v.run(`window.late = false`)
 	c.change(t, sale, map[string]any{"title": "later"})
 	v.reads("h1", "later")
 }
 
-// stockUnknown: a change whose answer was lost is told as what it is, survives a reload, and is not booked twice; another
-// one after it is not booked without a question.
-func stockUnknown(t *testing.T, c *consoleTest) {
+// unconfirmedStockChange loses the answer to a stock change. The page reports that the change may have been applied,
+// even after a reload, and a retry does not apply it twice. A different change needs a confirmation.
+func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 10})
-	f := c.before(t)
+	f := c.startFront(t)
 	f.watch("/api/v1/admin/vouchers/")
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
-	f.say("half")
+	f.respondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "The request may have taken effect.")
-	first := f.seen()
+	first := f.keysSeen()
 
-	// The reason is corrected: that may be a second booking, so it is asked.
+	// With another reason the change could be applied twice, so the page asks for confirmation.
 	v.fill("stock", "reason", "lost answer")
 	v.submit("stock")
 	v.reads(dialog, "5, lost answers")
-	v.key("\x1b") // no
+	v.key("\x1b") // cancel
 	v.until(`!document.querySelector("dialog")`)
-	require.Equal(t, first, f.seen())
+	require.Equal(t, first, f.keysSeen())
 
-	// The page is loaded anew, and still knows.
+	// A reload keeps the unconfirmed change.
 	v.do(chromedp.Reload())
 	v.reads("[data-open]", "was not confirmed and may have been applied")
-	require.Equal(t, "5", v.written("stock", "delta"))
-	require.Equal(t, "lost answers", v.written("stock", "reason"))
-	f.say("rate_limited") // this tells nothing of the first try
+	require.Equal(t, "5", v.fieldValue("stock", "delta"))
+	require.Equal(t, "lost answers", v.fieldValue("stock", "reason"))
+	f.respondWith("rate_limited") // the outcome of the first request remains unknown
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "rate_limited")
-	require.Equal(t, first, f.seen())
+	require.Equal(t, first, f.keysSeen())
 	v.until(`!document.querySelector("form[data-form=stock] [data-busy]")`)
 	v.submit("stock")
 	v.reads("form[data-form=stock]", "Stock updated: 15 left")
-	require.Equal(t, first[0], f.seen()[1])
+	require.Equal(t, first[0], f.keysSeen()[1])
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-open]").checkVisibility()`))
 
-	// A yes books the other one as well.
+	// A confirmed different change is applied in addition.
 	v.fill("stock", "delta", "1")
 	v.fill("stock", "reason", "one")
-	f.say("half")
+	f.respondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "network")
 	v.fill("stock", "delta", "2")
 	v.submit("stock")
-	v.agree()
+	v.confirm()
 	v.reads("form[data-form=stock]", "Stock updated: 18 left")
 }
 
-// demoted: whoever is an admin no more hears that, and not that the server is no demo.
-func demoted(t *testing.T, c *consoleTest) {
+// adminRevoked checks that a user without the admin role gets this reason, and not that the server is not a demo.
+func adminRevoked(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.before(`{
-		const ask = window.fetch;
-		window.fetch = async (url, options) => (window.demoted && url.endsWith("/admin/rush")
-			? new Response(JSON.stringify({ code: "forbidden", title: "Not allowed for this user", status: 403 }), { status: 403 }) : ask(url, options));
+		const original = window.fetch;
+		window.fetch = async (url, options) => (window.adminRevoked && url.endsWith("/admin/rush")
+			? new Response(JSON.stringify({ code: "forbidden", title: "Not allowed for this user", status: 403 }), { status: 403 }) : original(url, options));
 	}`)
 	v.enter("/console/rush", c.phone)
 	v.until(`document.querySelector("form[data-form=rush]")`)
-	v.run(`window.demoted = true`)
+	v.run(`window.adminRevoked = true`)
 	v.reads("[data-gate]", "This account is not an admin")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, [data-nodemo]").length`))
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fact is a figure of what is shown of a sale, or of a rush.
+// fact returns the selector of a figure of a sale or a rush.
 func fact(name string) string { return fmt.Sprintf(`dd[data-fact=%q]`, name) }
 
-// judged waits until a promise is judged.
-func (b *tab) judged(promise, verdict string) {
+// judged waits until an invariant has a verdict.
+func (b *tab) judged(invariant, verdict string) {
 	b.t.Helper()
-	b.until(`document.querySelector('[data-invariant="%s"]')?.dataset.ok === %q`, promise, verdict)
+	b.until(`document.querySelector('[data-invariant="%s"]')?.dataset.ok === %q`, invariant, verdict)
 }
 
-// inLegend is what the legend of a plot says of its n-th series.
-func inLegend(plot string, n int) string {
+// legendValue returns the selector of the n-th value in the legend of a plot.
+func legendValue(plot string, n int) string {
 	return fmt.Sprintf(`[data-plot=%q] .legend li:nth-child(%d) b`, plot, n)
 }
 
-// saleLive: what happens to a sale is drawn and said while it happens, and a promise that is broken is red, in words too.
+// saleLive checks the live view of a sale: figures, plots, and a violated invariant in color and in words.
 func saleLive(t *testing.T, c *consoleTest) {
 	s := embeddedStack(t).withAdmins()
 	p := s.serve(t, "").shop(t)
@@ -33,14 +33,14 @@ func saleLive(t *testing.T, c *consoleTest) {
 	for _, token := range tokens {
 		p.click(t, token, sale)
 	}
-	for _, promise := range []string{"I1", "I2", "I3", "I5"} {
-		v.judged(promise, "holds")
-		v.reads(fmt.Sprintf(`[data-invariant=%q]`, promise), "✓")
-		v.reads(fmt.Sprintf(`[data-invariant=%q]`, promise), "Pass")
+	for _, invariant := range []string{"I1", "I2", "I3", "I5"} {
+		v.judged(invariant, "holds")
+		v.reads(fmt.Sprintf(`[data-invariant=%q]`, invariant), "✓")
+		v.reads(fmt.Sprintf(`[data-invariant=%q]`, invariant), "Pass")
 	}
 	v.until(`document.querySelector('%s')?.innerText === "5"`, fact("pending_payment"))
 	v.until(`document.querySelector('%s')?.innerText === "0"`, fact("database"))
-	v.until(`document.querySelector('%s')?.innerText === "0"`, inLegend("stock", 1))
+	v.until(`document.querySelector('%s')?.innerText === "0"`, legendValue("stock", 1))
 	v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 5, Accepted 5")`)
 	v.until(`document.querySelector('[data-plot="refusals"] .canvas').ariaLabel.includes("Sold out 3.")`)
 	v.until(`document.querySelectorAll(".live tbody tr").length === 10`)
@@ -48,7 +48,7 @@ func saleLive(t *testing.T, c *consoleTest) {
 	require.Equal(t, "0", evaluate[string](v.tab, live+".holes"))
 	v.until(`[...document.querySelectorAll(".plot canvas")].filter((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(Boolean)).length === 6`)
 
-	// Damage is seen without a reload, and so is that it was repaired.
+	// A violation and its repair appear without a reload.
 	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
 	v.judged("I3", "broken")
 	v.reads(`[data-invariant="I3"]`, "✕")
@@ -57,7 +57,7 @@ func saleLive(t *testing.T, c *consoleTest) {
 	s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
 	v.judged("I3", "holds")
 
-	// What is being written is not overwritten by the news, and the focus stays where it is.
+	// Live updates keep unsaved input and the focus.
 	v.fill("change", "title", "half written")
 	seconds := evaluate[string](v.tab, live+".seconds")
 	v.until(`%s.seconds - %s > 3`, live, seconds)
@@ -65,9 +65,9 @@ func saleLive(t *testing.T, c *consoleTest) {
 	require.Equal(t, "half written", evaluate[string](v.tab, `document.activeElement.value`))
 }
 
-// liveCut: a page that hears nothing says so, and has no hole when it is back.
-func liveCut(t *testing.T, c *consoleTest) {
-	f := c.before(t)
+// liveReconnect checks that the page reports a lost connection and has no gap after it is restored.
+func liveReconnect(t *testing.T, c *consoleTest) {
+	f := c.startFront(t)
 	sale := c.publish(t, offer{Stock: 5})
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)
@@ -77,16 +77,16 @@ func liveCut(t *testing.T, c *consoleTest) {
 	v.reads("[data-stale]", "No data since")
 	token, err := c.Login(t.Context(), newPhone())
 	require.NoError(t, err)
-	c.buy(t, token, sale) // which nobody sees
-	f.mend()
+	c.buy(t, token, sale) // while the connection is down
+	f.restore()
 	v.until(`document.querySelector("[data-live]").dataset.state === "live"`)
 	v.until(`document.querySelector('%s')?.innerText === "4"`, fact("database"))
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-stale]").checkVisibility()`))
 	require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
 }
 
-// TestConsoleRush watches a rush from its start to its verdicts, on the embedded default and, in the lane queue, on real
-// servers.
+// TestConsoleRush runs a rush from the console to its verdicts, on the embedded default and on real servers in the lane
+// queue.
 func TestConsoleRush(t *testing.T) {
 	browser := startBrowser(t)
 	for name, stack := range map[string]func(*testing.T) *stack{
@@ -105,7 +105,7 @@ func TestConsoleRush(t *testing.T) {
 			v.fill("rush", "buyers", "400")
 			v.fill("rush", "stock", "60")
 			v.submit("rush")
-			v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // while it goes on, or just after
+			v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // the rush may have ended by now
 			v.until(`document.querySelector("[data-rush]").dataset.rush === "done"`)
 			v.reads("[data-rush] "+fact("answered"), "400 of 400")
 			v.reads("[data-rush] "+fact("orders"), "60 of 60")
@@ -121,8 +121,8 @@ func TestConsoleRush(t *testing.T) {
 	}
 }
 
-// noDemo: where something is at stake no crowds are sent, and the page says so.
-func noDemo(t *testing.T, c *consoleTest) {
+// rushOutsideDemo checks that the page offers no rush outside demo mode and gives the reason.
+func rushOutsideDemo(t *testing.T, c *consoleTest) {
 	p := embeddedStack(t).withAdmins().with("SECKILL_DEMO=false").serve(t, "")
 	v := c.visit(p.url, "en")
 	v.goTo("/console/rush")

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"seckill/internal/app"
 	"strings"
 	"testing"
 	"time"
@@ -11,20 +10,22 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
 )
 
-// adminPhones are for admins who log in to the console, each once: a second code would end the first.
+// adminPhones are admins of the console tests, one per test: a second login code would replace the first.
 var adminPhones = []string{
 	"13811110000", "13811110001", "13811110002", "13811110003", "13811110004", "13811110005", "13811110006", "13811110007", "13811110008",
 	"13811110009", "13811110010", "13811110011", "13811110012", "13811110013", "13811110014", "13811110015", "13811110016",
 }
 
-// withAdmins returns the stack with the demo's admin, who is the tests', and those who go to the console.
+// withAdmins returns the stack with the demo's admin for API requests and adminPhones for the console.
 func (s *stack) withAdmins() *stack {
 	return s.with("SECKILL_ADMIN_PHONES=" + app.DemoAdmin + "," + strings.Join(adminPhones, ","))
 }
 
-// enter opens the console at a path and logs in there.
+// enter opens a page of the console and logs in.
 func (b *tab) enter(path, phone string) {
 	b.t.Helper()
 	b.goTo(path)
@@ -33,7 +34,7 @@ func (b *tab) enter(path, phone string) {
 	b.until(`!document.querySelector("[data-gate]")`)
 }
 
-// fill writes into a field of a form, instead of what is there.
+// fill replaces the value of a field.
 func (b *tab) fill(form, field, value string) {
 	b.t.Helper()
 	selector := fmt.Sprintf(`form[data-form=%q] [name=%q]`, form, field)
@@ -41,7 +42,7 @@ func (b *tab) fill(form, field, value string) {
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(f => { f.focus(); f.value = %q; })(document.querySelector(%q))`, value, selector)))
 }
 
-// choose selects in a list of choices.
+// choose sets the value of a field and triggers its change event.
 func (b *tab) choose(selector, value string) {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)`, selector)
@@ -49,46 +50,46 @@ func (b *tab) choose(selector, value string) {
 		value, selector)))
 }
 
-// submit presses the button of a form.
+// submit clicks the submit button of a form.
 func (b *tab) submit(form string) {
 	b.t.Helper()
 	b.click(fmt.Sprintf(`form[data-form=%q] button[type=submit]`, form))
 }
 
-// agree says yes to the question that is asked.
-func (b *tab) agree() {
+// confirm accepts the open confirmation dialog.
+func (b *tab) confirm() {
 	b.t.Helper()
 	b.click(dialog + " button.primary")
 	b.until(`!document.querySelector("dialog")`)
 }
 
-// leave follows a link to a page that is loaded. While that happens the tab cannot be asked.
+// leave follows a link to another document and waits for its heading. Expressions fail while the document loads.
 func (b *tab) leave(selector, heading string) {
 	b.t.Helper()
 	b.click(selector)
 	eventually(b.t, heading, func() bool {
-		said, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.querySelector("h1")?.innerText ?? ""`))
-		return err == nil && said == heading
+		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.querySelector("h1")?.innerText ?? ""`))
+		return err == nil && text == heading
 	})
 }
 
-// at is the path that a tab shows.
+// at returns the path and query of the tab.
 func (b *tab) at() string {
 	b.t.Helper()
 	return evaluate[string](b, `location.pathname + location.search`)
 }
 
-// errorBox is where a page shows why the server rejected a request.
+// errorBox is the selector of the visible error message of a rejected request.
 const errorBox = ".error-box:not([hidden])"
 
 func fieldError(form, field string) string {
 	return fmt.Sprintf(`form[data-form=%q] [data-field=%q] .error`, form, field)
 }
 
-// local is a time as a field of the browser has it: tests and browser are in one zone.
+// local formats a time for a datetime field. Tests and browser use the same time zone.
 func local(at time.Time) string { return at.Local().Format("2006-01-02T15:04:05") }
 
-// TestConsole is what admins do in their browsers, on one embedded server if nothing else is said.
+// TestConsole runs the admin console in a browser. The tests share one embedded server unless they start another.
 func TestConsole(t *testing.T) {
 	browser := startBrowser(t)
 	p := embeddedStack(t).withAdmins().serve(t, "").shop(t)
@@ -96,20 +97,20 @@ func TestConsole(t *testing.T) {
 		name string
 		run  func(t *testing.T, c *consoleTest)
 	}{
-		{"who may", whoMay},
-		{"a sale", makeAndChange},
-		{"stock once", stockOnce},
-		{"stock unknown", stockUnknown},
-		{"a normal voucher", changeNormal},
-		{"still writing", stillWriting},
-		{"old news", oldNews},
+		{"access control", accessControl},
+		{"sale lifecycle", saleLifecycle},
+		{"stock changed once", stockChangedOnce},
+		{"unconfirmed stock change", unconfirmedStockChange},
+		{"ordinary voucher", changeOrdinaryVoucher},
+		{"edits kept", editsKept},
+		{"stale snapshot", staleSnapshotIgnored},
 		{"orders", findOrders},
-		{"letters", deadLettersInBrowser},
+		{"dead letters", deadLettersInBrowser},
 		{"reconcile", reconcileInBrowser},
 		{"live", saleLive},
-		{"live, cut", liveCut},
-		{"no demo", noDemo},
-		{"no admin any more", demoted},
+		{"live reconnect", liveReconnect},
+		{"rush outside demo", rushOutsideDemo},
+		{"admin revoked", adminRevoked},
 		{"languages", consoleLanguages},
 		{"narrow", consoleNarrow},
 		{"accessible", consoleAccessible},
@@ -121,16 +122,17 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// consoleTest is what a test of the console works with: a server, its admin's token, and the phone of another admin, who
-// has not logged in yet.
+// consoleTest is the environment of a console test: a server with its admin's token, and the phone of another admin
+// without a session.
 type consoleTest struct {
 	*shop
 	phone string
 	visit func(url, language string) *visitor
 }
 
-// whoMay: nobody sees anything before he is known to be an admin, and the server does not only rely on the page.
-func whoMay(t *testing.T, c *consoleTest) {
+// accessControl checks that the console shows its content only to admins, and again after a reload, but not after a
+// logout.
+func accessControl(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.goTo("/console/orders")
 	v.reads("[data-gate]", "The console is for admins")
@@ -146,7 +148,7 @@ func whoMay(t *testing.T, c *consoleTest) {
 	a.enter("/console/orders", c.phone)
 	a.reads("h1", "Orders")
 	a.until(`document.querySelector("form[data-form=search]")`)
-	a.do(chromedp.Reload()) // the session is taken up again
+	a.do(chromedp.Reload()) // the session continues
 	a.until(`document.querySelector("form[data-form=search]")`)
 	a.leave(`#nav a[href="/"]`, "Flash sales")
 	a.leave(`#nav a[href="/console"]`, "Sales")
@@ -155,8 +157,8 @@ func whoMay(t *testing.T, c *consoleTest) {
 	require.Zero(t, evaluate[int](a.tab, `document.querySelectorAll("form, table").length`))
 }
 
-// makeAndChange: a sale is made, changed and given stock, and a buyer's page that is open all the time follows.
-func makeAndChange(t *testing.T, c *consoleTest) {
+// saleLifecycle creates a sale, changes it, changes its stock and unpublishes it. The open page of a buyer follows.
+func saleLifecycle(t *testing.T, c *consoleTest) {
 	buyer := c.visit(c.url, "en")
 	buyer.goTo("/")
 	v := c.visit(c.url, "en")
@@ -164,13 +166,14 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.click(`a[href="/console/new"]`)
 	v.reads("h1", "New sale")
 
-	// What is wrong is said beside the field, before the server is asked, and by the server.
+	// Errors appear beside the field, both those of the page and those of the server.
 	v.submit("make")
 	for _, field := range []string{"title", "shop_id", "pay_value", "actual_value", "stock"} {
 		v.reads(fieldError("make", field), "fill this in")
 	}
 	require.Equal(t, "title", evaluate[string](v.tab, `document.activeElement.name`))
-	begin, end := time.Now().Add(-time.Minute), time.Now().Add(2*time.Hour).Truncate(time.Minute) // which fields write without seconds
+	// The seconds of the end are zero, which datetime fields omit.
+	begin, end := time.Now().Add(-time.Minute), time.Now().Add(2*time.Hour).Truncate(time.Minute)
 	for field, value := range map[string]string{
 		"title": t.Name(), "sub_title": "made here", "shop_id": "1", "pay_value": "9.905", "actual_value": "x", "stock": "1.5",
 		"limit_per_user": "101", "begin_at": local(end), "end_at": local(begin), "currency": "CNY",
@@ -191,7 +194,7 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.fill("make", "end_at", local(end))
 	v.fill("make", "currency", "QQQ")
 	v.submit("make")
-	v.reads(fieldError("make", "currency"), "ISO 4217") // this only the server knows
+	v.reads(fieldError("make", "currency"), "ISO 4217") // only the server checks this
 	v.reads(errorBox, "invalid_request · Reference:")
 	v.fill("make", "currency", "CNY")
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=make] button"))`))
@@ -212,11 +215,11 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 			n++
 		}
 	}
-	require.Equal(t, 1, n, "five presses make one sale")
+	require.Equal(t, 1, n, "five clicks create one sale")
 	buyer.until(canBuy(sale))
 	buyer.reads(card(sale), "3 of 3 left")
 
-	// Only what was changed is sent.
+	// The page sends only the changed fields.
 	v.fill("change", "title", t.Name()+" changed")
 	v.fill("change", "pay_value", "5")
 	v.submit("change")
@@ -240,10 +243,10 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.fill("stock", "reason", "too many")
 	v.submit("stock")
 	v.reads(dialog, "Remove 11 units")
-	v.agree()
+	v.confirm()
 	v.reads("form[data-form=stock] .error-box", "invalid_state")
 
-	// What ends the sale for its buyers is asked first.
+	// Changes that end the sale need a confirmation.
 	for _, last := range []struct{ field, value, question string }{
 		{"end_at", local(time.Now().Add(-time.Second)), "has already passed"}, {"status", "off", "can no longer be bought"},
 	} {
@@ -251,7 +254,7 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), last.value)
 		v.submit("change")
 		v.reads(dialog, last.question)
-		v.key("\x1b") // no
+		v.key("\x1b") // cancel
 		v.until(`!document.querySelector("dialog")`)
 		v.choose(fmt.Sprintf(`form[data-form="change"] [name=%q]`, last.field), was)
 	}
@@ -261,7 +264,7 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 
 	v.choose(`form[data-form="change"] [name="status"]`, "off")
 	v.submit("change")
-	v.agree()
+	v.confirm()
 	v.reads(`main .head .chip`, "Unpublished")
 	buyer.until(`!document.querySelector(%q)`, card(sale))
 
@@ -272,7 +275,7 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	require.NotContains(t, v.text("table"), "too many")
 	require.Equal(t, 4, evaluate[int](v.tab, `document.querySelectorAll("tbody tr").length`))
 
-	// The list is searched by state, and the search is in the address.
+	// The list is filtered by state, and the filter is in the URL.
 	v.click(`#nav a[href="/console"]`)
 	v.choose(`select[name="state"]`, "off")
 	v.until(`location.search === "?state=off" && document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
@@ -280,32 +283,33 @@ func makeAndChange(t *testing.T, c *consoleTest) {
 	v.until(`location.search === "?state=on_sale" && document.querySelector(".listing")?.ariaBusy !== "true" && !document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
 }
 
-// stockOnce: an answer that is lost does not book twice, and neither do many presses.
-func stockOnce(t *testing.T, c *consoleTest) {
+// stockChangedOnce checks that neither a lost answer nor repeated clicks change the stock twice.
+func stockChangedOnce(t *testing.T, c *consoleTest) {
 	sale := c.publish(t, offer{Stock: 10})
-	f := c.before(t)
+	f := c.startFront(t)
 	f.watch("/api/v1/admin/")
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
-	f.say("half")
+	f.respondWith("half")
 	v.submit("stock")
 	v.reads("form[data-form=stock] .error-box", "network")
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=stock] button"))`))
 	v.reads("form[data-form=stock]", "Stock updated: 15 left")
-	keys := f.seen()
+	keys := f.keysSeen()
 	require.Len(t, keys, 2)
 	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
-	require.Equal(t, keys[0], keys[1], "the same intent has the same key")
+	require.Equal(t, keys[0], keys[1], "a retry reuses the key")
 	v.fill("stock", "delta", "5")
 	v.fill("stock", "reason", "lost answers")
 	v.submit("stock")
 	v.reads("form[data-form=stock]", "Stock updated: 20 left")
-	require.NotEqual(t, keys[0], f.seen()[2], "what is done is done: the same again is another intent")
+	require.NotEqual(t, keys[0], f.keysSeen()[2], "a further identical change has a new key")
 }
 
-// findOrders: an order is found by its buyer's phone, cancelled, redeemed by the buyer's code, and its page tells all.
+// findOrders finds orders by the phone of the buyer, cancels one, redeems another with the buyer's code and checks the
+// history on the page of the order.
 func findOrders(t *testing.T, c *consoleTest) {
 	first, second, phone := c.publish(t, offer{Stock: 5}), c.publish(t, offer{Stock: 5}), newPhone()
 	token, err := c.Login(t.Context(), phone)
@@ -327,28 +331,28 @@ func findOrders(t *testing.T, c *consoleTest) {
 	v.submit("search")
 	v.reads("main", "No orders match.")
 
-	require.NotContains(t, evaluate[string](v.tab, `location.href`), phone, "addresses are read by many")
+	require.NotContains(t, evaluate[string](v.tab, `location.href`), phone, "URLs end up in proxy logs")
 	v.click(`#nav a[href="/console/orders"]`)
 	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === ""`)
 	v.run(`history.back()`)
 	v.until(`document.querySelector("form[data-form=search] [name=phone]").value === %q`, phone)
 	v.reads("main", "No orders match.")
-	v.do(chromedp.Reload()) // which does not end the search
+	v.do(chromedp.Reload()) // keeps the search
 	v.reads("main", "No orders match.")
-	require.Equal(t, phone, v.written("search", "phone"))
+	require.Equal(t, phone, v.fieldValue("search", "phone"))
 	v.choose(`form[data-form="search"] [name="status"]`, "")
 	v.submit("search")
 	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
 	v.click(fmt.Sprintf(`a[data-order=%q]`, unwanted.ID))
 	v.until(`document.querySelector("[data-status=pending_payment]")`)
-	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="redeem"], [data-do="refund"]').length`), "only moves that are possible")
+	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="redeem"], [data-do="refund"]').length`), "only possible actions are offered")
 	v.click(`[data-do="cancel"]`)
 	v.reads(dialog, phone)
-	v.key("\x1b") // no
+	v.key("\x1b") // cancel
 	v.until(`!document.querySelector("dialog")`)
 	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("[data-status]").dataset.status`))
 	v.click(`[data-do="cancel"]`)
-	v.agree()
+	v.confirm()
 	v.until(`document.querySelector("[data-status=cancelled]")`)
 	v.reads("main", "No action is available")
 	v.reads("table", "Admin")
@@ -373,25 +377,25 @@ func findOrders(t *testing.T, c *consoleTest) {
 	for _, line := range []string{"Paid", "Redeemed", "Payment provider"} {
 		v.reads(".listing table", line)
 	}
-	require.NotContains(t, v.text("main"), code, "the code is the buyer's")
+	require.NotContains(t, v.text("main"), code, "only the buyer sees the code")
 }
 
-// deadLettersInBrowser: an order that the database refused is replayed, and another one thrown away.
+// deadLettersInBrowser replays one dead letter and discards another.
 func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	s := embeddedStack(t).withAdmins().in("queue").with(envRedeliver + "=300ms")
 	p := s.serve(t, "").shop(t)
 	sale, tokens := p.publish(t, offer{Stock: 5}), s.tokens(t, 1)
 	user := p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string)
 	cure := poison(t, s, user)
-	order, letter := bury(t, p.process, sale, tokens[0], p.token)
-	row := fmt.Sprintf(`[data-letter=%q]`, letter)
+	order, deadLetter := placePoisoned(t, p.process, sale, tokens[0], p.token)
+	row := fmt.Sprintf(`[data-letter=%q]`, deadLetter)
 
 	v := c.visit(p.url, "en")
 	v.enter("/console/dead-letters", c.phone)
 	v.reads("table", "poison")
 	v.click(`tbody a[href*="user_id"]`)
-	v.until(`document.querySelector("[data-status=failed]")`) // what never came to the database is shown, too
-	v.reads("main", "Something went wrong on our side.")      // which is its reason
+	v.until(`document.querySelector("[data-status=failed]")`) // a failed order that is not in the database is shown
+	v.reads("main", "Something went wrong on our side.")      // its reason
 	v.goTo("/console/sales/" + sale)
 	for _, name := range []string{"Queue depth (all sales)", "Oldest queued order (all sales, s)", "Dead letters (all sales)"} {
 		v.reads("[data-live]", name)
@@ -400,27 +404,27 @@ func deadLettersInBrowser(t *testing.T, c *consoleTest) {
 	cure()
 	v.click(row + ` [data-do="replay"]`)
 	v.reads(dialog, order)
-	v.agree()
+	v.confirm()
 	v.reads("main", "Returned to the queue")
 	v.reads("main", "No dead letters.")
 	requireOrdered(t, p.process, tokens[0], order)
 
 	other := p.publish(t, offer{Stock: 5})
 	poison(t, s, user)
-	order, letter = bury(t, p.process, other, tokens[0], p.token)
+	order, deadLetter = placePoisoned(t, p.process, other, tokens[0], p.token)
 	v.click(`[data-do="refresh"]`)
-	row = fmt.Sprintf(`[data-letter=%q]`, letter)
+	row = fmt.Sprintf(`[data-letter=%q]`, deadLetter)
 	v.click(row + ` [data-do="discard"]`)
 	v.reads(dialog, order)
-	v.agree()
+	v.confirm()
 	v.reads("main", "No dead letters.")
-	require.Empty(t, letters(t, p.process, p.token))
+	require.Empty(t, deadLetters(t, p.process, p.token))
 	s.verify(t)
 }
 
-// reconcileInBrowser: damage is named, and repaired where it can be.
+// reconcileInBrowser checks that the page lists differences and repairs those of the gate.
 func reconcileInBrowser(t *testing.T, c *consoleTest) {
-	s := patient(embeddedStack(t).withAdmins()).in("queue")
+	s := withoutBackgroundRepair(embeddedStack(t).withAdmins()).in("queue")
 	p := s.serve(t, "").shop(t)
 	l := &liveSale{stack: s, p: p.process, sale: p.publish(t, offer{Stock: 5}), rdb: s.client(t)}
 	l.order(t, s.tokens(t, 1)[0])
@@ -434,14 +438,14 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	v.click(`[data-do="refresh"]`)
 	v.reads("table", "stock_high")
 	v.reads("table", "Repairable")
-	v.reads("table", "Needs manual action") // the database is not touched
+	v.reads("table", "Needs manual action") // reconciliation does not change the database
 	v.click(`[data-do="apply"]`)
 	v.reads(dialog, "the database is not changed")
-	v.agree()
+	v.confirm()
 	v.reads(".summary", "Repaired: ")
 	v.reads("table", "Repaired")
 	s.exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+l.sale)
-	eventually(t, "everything fits", func() bool {
+	eventually(t, "no differences", func() bool {
 		code, _ := s.run(t, "reconcile", "--apply")
 		return code == 0
 	})

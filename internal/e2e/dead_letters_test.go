@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// poison makes the database refuse every order of a user, until cure is called.
+// poison makes the database reject every order of a user until cure is called.
 func poison(t *testing.T, s *stack, user string) (cure func()) {
 	t.Helper()
 	text := "CREATE TRIGGER poison BEFORE INSERT ON voucher_orders WHEN NEW.user_id = %s BEGIN SELECT RAISE(ABORT, 'poison'); END"
@@ -21,8 +21,8 @@ func poison(t *testing.T, s *stack, user string) (cure func()) {
 	return func() { s.exec(t, "DROP TRIGGER poison") }
 }
 
-// letters returns what the admin's route lists.
-func letters(t *testing.T, p *process, admin string) []map[string]any {
+// deadLetters returns the items of the admin route.
+func deadLetters(t *testing.T, p *process, admin string) []map[string]any {
 	t.Helper()
 	a := p.send(t, http.MethodGet, "/api/v1/admin/dead-letters", admin)
 	require.Equal(t, http.StatusOK, a.status, a.body)
@@ -33,23 +33,23 @@ func letters(t *testing.T, p *process, admin string) []map[string]any {
 	return all
 }
 
-// bury has an order of a poisoned buyer fail, and returns its id and that of its letter.
-func bury(t *testing.T, p *process, sale, token, admin string) (order, letter string) {
+// placePoisoned places an order that the database rejects and returns its id and that of its dead letter.
+func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, deadLetter string) {
 	t.Helper()
 	order = requireQueued(t, p.click(t, token, sale))
 	eventually(t, "the order fails", func() bool {
 		o, err := p.Order(t.Context(), token, order)
 		return err == nil && o.Status == "failed" && o.Reason == "internal"
 	})
-	all := letters(t, p, admin)
+	all := deadLetters(t, p, admin)
 	require.Len(t, all, 1)
 	require.Equal(t, order, all[0]["order_id"])
 	require.Contains(t, all[0]["reason"], "poison")
 	return order, all[0]["id"].(string)
 }
 
-// TestDeadLetters follows an order that the database refuses to its grave, and back.
-func TestDeadLetters(t *testing.T) {
+// TestDeadLetterIsReplayed replays an order that the database rejected, first while the sale is sold out.
+func TestDeadLetterIsReplayed(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
@@ -58,21 +58,21 @@ func TestDeadLetters(t *testing.T) {
 		user := p.send(t, http.MethodGet, "/api/v1/me", ill).body["id"].(string)
 		cure := poison(t, s, user)
 
-		order, letter := bury(t, p, sale, ill, admin)
+		order, deadLetter := placePoisoned(t, p, sale, ill, admin)
 		code, out := s.run(t, "dead-letters", "list")
 		require.Zero(t, code, out)
-		for _, want := range []string{letter, order, user, "poison"} {
+		for _, want := range []string{deadLetter, order, user, "poison"} {
 			require.Contains(t, out, want)
 		}
 		s.verify(t)
 
-		// Its unit is back: somebody else buys it, and a replay finds none.
+		// The unit of the failed order is free again. Once another buyer has it, a replay fails.
 		eventually(t, "the unit can be bought", func() bool {
 			_, err := p.Place(t.Context(), other, sale)
 			return err == nil
 		})
-		requireProblem(t, http.StatusConflict, "sold_out", p.send(t, http.MethodPost, "/api/v1/admin/dead-letters/"+letter+"/replay", admin))
-		code, out = s.run(t, "dead-letters", "replay", letter)
+		requireProblem(t, http.StatusConflict, "sold_out", p.send(t, http.MethodPost, "/api/v1/admin/dead-letters/"+deadLetter+"/replay", admin))
+		code, out = s.run(t, "dead-letters", "replay", deadLetter)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "sold out; the dead letter is kept")
 		requireSettled(t, s)
@@ -82,47 +82,47 @@ func TestDeadLetters(t *testing.T) {
 		require.NoError(t, err)
 
 		cure()
-		code, out = s.run(t, "dead-letters", "replay", letter)
+		code, out = s.run(t, "dead-letters", "replay", deadLetter)
 		require.Zero(t, code, out)
 		require.Contains(t, out, "order "+order)
-		eventually(t, "the order is made after all", func() bool {
+		eventually(t, "the order is committed", func() bool {
 			o, err := p.Order(t.Context(), ill, order)
 			return err == nil && o.Status == "pending_payment"
 		})
-		require.Empty(t, letters(t, p, admin))
-		code, out = s.run(t, "dead-letters", "replay", letter)
+		require.Empty(t, deadLetters(t, p, admin))
+		code, out = s.run(t, "dead-letters", "replay", deadLetter)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "not found")
 		s.verify(t)
 	})
 }
 
-// TestDeadLettersAreDiscarded by the route and by the command.
-func TestDeadLettersAreDiscarded(t *testing.T) {
+// TestDeadLetterIsDiscarded discards with the route and with the command.
+func TestDeadLetterIsDiscarded(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
 		tokens, admin := s.tokens(t, 1), p.admin(t)
 		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
 
-		_, letter := bury(t, p, p.sale(t, 1), tokens[0], admin)
-		path := "/api/v1/admin/dead-letters/" + letter + "/discard"
+		_, deadLetter := placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
+		path := "/api/v1/admin/dead-letters/" + deadLetter + "/discard"
 		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodPost, path, admin).status)
 		requireProblem(t, http.StatusNotFound, "not_found", p.send(t, http.MethodPost, path, admin))
 
-		_, letter = bury(t, p, p.sale(t, 1), tokens[0], admin)
-		code, out := s.run(t, "dead-letters", "discard", letter)
+		_, deadLetter = placePoisoned(t, p, p.sale(t, 1), tokens[0], admin)
+		code, out := s.run(t, "dead-letters", "discard", deadLetter)
 		require.Zero(t, code, out)
-		code, out = s.run(t, "dead-letters", "discard", letter)
+		code, out = s.run(t, "dead-letters", "discard", deadLetter)
 		require.Equal(t, 1, code)
 		require.Contains(t, out, "not found")
-		require.Empty(t, letters(t, p, admin))
+		require.Empty(t, deadLetters(t, p, admin))
 		s.verify(t)
 	})
 }
 
-// TestDeadLettersOfNobody: what the command says when there is nothing to look at, and nowhere to look.
-func TestDeadLettersOfNobody(t *testing.T) {
+// TestDeadLetterCommandErrors runs the command without a server, without Redis, and with invalid arguments.
+func TestDeadLetterCommandErrors(t *testing.T) {
 	s := embeddedStack(t)
 	code, out := s.run(t, "dead-letters", "list")
 	require.Equal(t, 1, code)
@@ -133,7 +133,7 @@ func TestDeadLettersOfNobody(t *testing.T) {
 	s.serve(t, "")
 	code, out = s.run(t, "dead-letters", "list")
 	require.Zero(t, code, out)
-	require.Equal(t, 1, strings.Count(out, "\n"), "the header alone: %s", out)
+	require.Equal(t, 1, strings.Count(out, "\n"), "only the header: %s", out)
 	code, out = s.run(t, "dead-letters", "list", "--limit", "501")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "between 1 and 500")

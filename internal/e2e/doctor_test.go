@@ -24,7 +24,7 @@ const goodSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58
 func (s *stack) diagnose(t *testing.T, wantCode int, args ...string) map[string]doctor.Finding {
 	t.Helper()
 	cmd := s.command(t, append([]string{"doctor", "--json"}, args...)...)
-	out, err := cmd.Output() // the verdict is on the other stream
+	out, err := cmd.Output() // the summary is on stderr
 	require.Equal(t, wantCode, cmd.ProcessState.ExitCode(), "%s\n%v", out, err)
 	var report struct {
 		Findings                      []doctor.Finding
@@ -38,7 +38,7 @@ func (s *stack) diagnose(t *testing.T, wantCode int, args ...string) map[string]
 		if f.On != "" {
 			name += " " + f.On
 		}
-		require.NotContains(t, found, name, "asked twice")
+		require.NotContains(t, found, name, "duplicate finding")
 		require.NotEmpty(t, f.Found)
 		if f.Status == doctor.Warn || f.Status == doctor.Fail {
 			require.NotEmpty(t, f.Change, name)
@@ -56,8 +56,8 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 	}
 }
 
-// TestDoctorOfAGoodStack has a user of his own, a durable Redis and random secrets: nothing has to be changed.
-func TestDoctorOfAGoodStack(t *testing.T) {
+// TestDoctorPassesSoundStack checks a stack with a database user of least privilege, a durable Redis and random secrets.
+func TestDoctorPassesSoundStack(t *testing.T) {
 	s, dsn := sellersStack(t)
 	p := s.serve(t, "")
 	found := s.diagnose(t, 0, "--instances", "3")
@@ -79,7 +79,7 @@ func TestDoctorOfAGoodStack(t *testing.T) {
 	}
 }
 
-// sellersStack has the database of a user who may do what is needed.
+// sellersStack returns a stack with a database user of least privilege, and its DSN.
 func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 	t.Helper()
 	db, rds := testenv.StartMariaDB(t), testenv.StartRedis(t, "--appendonly", "yes")
@@ -96,8 +96,8 @@ func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 	return s, dsn
 }
 
-// TestDoctorExitCodes: 0 with warnings, 1 with --strict, 1 on a failure, 2 when something did not answer or the
-// configuration is not usable.
+// TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a server
+// does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
 	s := embeddedStack(t).with("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret)
 	requireStatus(t, s.diagnose(t, 0), doctor.Warn, "config.demo")
@@ -116,8 +116,8 @@ func TestDoctorExitCodes(t *testing.T) {
 	require.NotContains(t, out, "hunter2")
 }
 
-// TestDoctorOfFrozenServers: database, Redis and a lock node accept connections and never answer.
-func TestDoctorOfFrozenServers(t *testing.T) {
+// TestDoctorReportsFrozenServers freezes the database, Redis and a lock node: they accept connections and never answer.
+func TestDoctorReportsFrozenServers(t *testing.T) {
 	s, _ := sellersStack(t)
 	node := testenv.StartRedis(t)
 	s = s.with("SECKILL_LOCK_NODES="+node.Addr, "SECKILL_REDIS_PASSWORD=hunter2hunter2")
@@ -134,8 +134,8 @@ func TestDoctorOfFrozenServers(t *testing.T) {
 	requireStatus(t, found, doctor.Fail, "locks.independent")
 }
 
-// TestDoctorOfACluster looks at all masters, also at those that the configuration does not name.
-func TestDoctorOfACluster(t *testing.T) {
+// TestDoctorChecksEveryClusterMaster checks that the findings include masters that are not in the configuration.
+func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 	c := testenv.StartRedisCluster(t)
 	s := embeddedStack(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
 	found := s.diagnose(t, 1)
@@ -145,13 +145,14 @@ func TestDoctorOfACluster(t *testing.T) {
 	requireStatus(t, s.with("SECKILL_REDIS_ADDRS="+c.Nodes[2].Addr).diagnose(t, 1), doctor.Fail, "redis.cluster redis "+c.Nodes[2].Addr)
 }
 
-// TestDoctorBesideARunningServer finds the Redis inside it, and leaves everything as it was.
-func TestDoctorBesideARunningServer(t *testing.T) {
+// TestDoctorIsReadOnly runs the doctor without a server, beside a running one, whose embedded Redis it finds, and after
+// its stop. Without a running server no file in the data directory changes.
+func TestDoctorIsReadOnly(t *testing.T) {
 	s := embeddedStack(t)
 	dir := s.setting("SECKILL_DATA_DIR")
 	before := files(t, dir)
 	requireStatus(t, s.diagnose(t, 1), doctor.Skipped, "database.reachable", "redis.reachable", "sales.upcoming")
-	require.Equal(t, before, files(t, dir), "it makes no database")
+	require.Equal(t, before, files(t, dir), "no database is created")
 	missing := filepath.Join(dir, "none")
 	s.with("SECKILL_DATA_DIR="+missing).diagnose(t, 1)
 	require.NoDirExists(t, missing)
@@ -170,7 +171,7 @@ func TestDoctorBesideARunningServer(t *testing.T) {
 	require.Equal(t, before, files(t, dir))
 }
 
-// files lists a folder with what is in each file.
+// files returns the content of each file below a directory.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -185,8 +186,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestDoctorOfSales damages the books, the windows and the gates of sales by hand, on both databases.
-func TestDoctorOfSales(t *testing.T) {
+// TestDoctorReportsDamagedSales damages the ledger, the time window and the gate of a sale directly in the stores.
+func TestDoctorReportsDamagedSales(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		p := s.serve(t, "")
@@ -195,7 +196,7 @@ func TestDoctorOfSales(t *testing.T) {
 		order, err := p.Place(t.Context(), tokens[0], sale)
 		require.NoError(t, err)
 		requireOrdered(t, p, tokens[0], order.ID)
-		require.Zero(t, p.stop(t)) // else it would repair what is done here
+		require.Zero(t, p.stop(t)) // a running server would repair the damage
 		found := s.diagnose(t, 1)
 		requireStatus(t, found, doctor.OK, "sales.upcoming", "sales.schema", "sales.windows", "sales.books", "sales.gates", "sales.queue")
 		require.Contains(t, found["sales.gates"].Found, "0 of 1 gates")
@@ -204,7 +205,7 @@ func TestDoctorOfSales(t *testing.T) {
 		for _, tc := range []struct {
 			damage, repair, check string
 			want                  doctor.Status
-			says                  string
+			contains              string
 		}{
 			{"UPDATE seckill_vouchers SET stock = stock + 1", "UPDATE seckill_vouchers SET stock = stock - 1", "sales.books", doctor.Fail, "I3"},
 			{"UPDATE seckill_vouchers SET limit_per_user = 0", "UPDATE seckill_vouchers SET limit_per_user = 1", "sales.windows", doctor.Fail, "allows no orders"},
@@ -214,13 +215,13 @@ func TestDoctorOfSales(t *testing.T) {
 			s.exec(t, tc.damage+where)
 			f := s.diagnose(t, 1)[tc.check]
 			require.Equal(t, tc.want, f.Status, f.Found)
-			require.Contains(t, f.Found, tc.says)
+			require.Contains(t, f.Found, tc.contains)
 			if tc.repair != "" {
 				s.exec(t, tc.repair+where)
 			}
 		}
 
-		// A gate of a sale that has not begun, as a server leaves it, and then with another number.
+		// The gate of an upcoming sale, first correct and then with a wrong stock.
 		prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
 		rdb := s.client(t)
 		stock := s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
@@ -236,14 +237,14 @@ func TestDoctorOfSales(t *testing.T) {
 		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "the keys of its gate hold other data")
 		require.NoError(t, rdb.Del(t.Context(), prefix+"meta", prefix+"stock").Err())
 
-		// The newest migration is taken back by hand, in the list alone.
+		// A migration is removed from the list of applied ones.
 		s.exec(t, "DELETE FROM goose_db_version WHERE version_id = 15")
 		found = s.diagnose(t, 1)
 		requireStatus(t, found, doctor.Warn, "sales.schema", "database.schema")
 		require.Contains(t, found["sales.schema"].Found, "voucher "+upcoming+" begins in")
 		require.Contains(t, found["sales.schema"].Found, "migration 15 is pending")
 
-		// Orders that wait, for a lane that stores none, and letters that nobody answered.
+		// Queued orders in a lane without workers, and a dead letter.
 		require.NoError(t, rdb.HSet(t.Context(), admission.QueuedTickets()[3], "1", "row").Err())
 		requireStatus(t, s.diagnose(t, 1), doctor.OK, "sales.queue")
 		requireStatus(t, s.with("SECKILL_ORDER_LANE=lock").diagnose(t, 1), doctor.Warn, "sales.queue")

@@ -5,18 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"seckill/internal/app"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
 )
 
-// follow opens the stream of an order and passes its statuses on, until the server ends it.
+// follow opens the event stream of an order and returns its statuses. The channel is closed at the end of the stream.
 func (p *process) follow(t *testing.T, token, order string) <-chan string {
 	t.Helper()
-	// Shorter than a stream waits before it looks by itself: what comes in this time was told.
+	// A stream polls a committed order after 15 s at the earliest, so every status within 14 s was pushed.
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Second)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/orders/"+order+"/events", nil)
@@ -40,7 +41,7 @@ func (p *process) follow(t *testing.T, token, order string) <-chan string {
 	return statuses
 }
 
-// requireStatuses requires what a stream tells next; queued may come first.
+// requireStatuses requires the next statuses of a stream. Each may be preceded by one "queued".
 func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -52,8 +53,8 @@ func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
 	}
 }
 
-// TestWatchOnAnotherServer: any server streams any order, whoever moves it.
-func TestWatchOnAnotherServer(t *testing.T) {
+// TestOrderStreamFromAnyServer streams an order from one server while another one changes it.
+func TestOrderStreamFromAnyServer(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		token := s.tokens(t, 1)[0]
 		a, b := s.serve(t, ""), s.serve(t, "")
@@ -65,7 +66,7 @@ func TestWatchOnAnotherServer(t *testing.T) {
 		requireStatuses(t, stream, "paid")
 		a.send(t, http.MethodPost, "/api/v1/orders/"+order+"/refund", token)
 		last := ""
-		for status := range stream { // to its end, which is the order's; refunding may be over before anybody looks
+		for status := range stream { // until the final status; refunding may be over before it is read
 			last = status
 		}
 		require.Equal(t, "refunded", last)
@@ -73,33 +74,33 @@ func TestWatchOnAnotherServer(t *testing.T) {
 		order = orderOf(t, a, token, sale)
 		stream = b.follow(t, token, order)
 		requireStatuses(t, stream, "pending_payment")
-		require.Zero(t, b.stop(t), "a server that stops does not wait for streams")
+		require.Zero(t, b.stop(t), "open streams do not delay the stop")
 		_, more := <-stream
 		require.False(t, more)
 	})
 }
 
-// TestWorkersTellOfOrders: what the queue's workers have settled is told to all servers, so that nobody who watches must
-// look for it.
-func TestWorkersTellOfOrders(t *testing.T) {
+// TestWorkersPublishSettledOrders checks that the workers publish each settled order to all servers. Streams depend on
+// these messages.
+func TestWorkersPublishSettledOrders(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		token := s.tokens(t, 1)[0]
-		told := s.client(t).Subscribe(t.Context(), app.OrdersChannel)
-		defer func() { _ = told.Close() }()
-		_, err := told.Receive(t.Context())
+		messages := s.client(t).Subscribe(t.Context(), app.OrdersChannel)
+		defer func() { _ = messages.Close() }()
+		_, err := messages.Receive(t.Context())
 		require.NoError(t, err)
 		p := s.serve(t, "")
 		order := orderOf(t, p, token, p.sale(t, 5))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		m, err := told.ReceiveMessage(ctx)
+		m, err := messages.ReceiveMessage(ctx)
 		require.NoError(t, err)
 		require.Equal(t, order, m.Payload)
 	})
 }
 
-// orderOf buys, and returns the order's id.
+// orderOf places an order and returns its id.
 func orderOf(t *testing.T, p *process, token, sale string) string {
 	t.Helper()
 	a := p.click(t, token, sale)

@@ -12,12 +12,12 @@ import (
 	"seckill/internal/rush"
 )
 
-// longRush starts a rush that lasts long enough to break something in it, and returns when it is under way.
+// longRush starts a rush that is long enough for a fault and returns once a tenth of the stock is sold.
 func longRush(t *testing.T, s *stack, c *rush.Crowd) (wait func() *rush.Report) {
 	t.Helper()
 	c.Parallel = 32
 	if s.lane != "lock" {
-		c.Parallel = 3 // larger batches would be over at once
+		c.Parallel = 3 // larger batches would finish the rush too early
 	}
 	done := make(chan *rush.Report, 1)
 	go func() { done <- c.Run(t.Context()) }()
@@ -26,25 +26,25 @@ func longRush(t *testing.T, s *stack, c *rush.Crowd) (wait func() *rush.Report) 
 	})
 	select {
 	case <-done:
-		t.Fatal("the rush was over before anything could break")
+		t.Fatal("the rush ended before the fault")
 	default:
 	}
 	return func() *rush.Report { return <-done }
 }
 
-// requireSoldOut requires that the sale went on to its end: every buyer has a final answer and every unit a buyer.
+// requireSoldOut requires that every buyer got a final answer and that the sale is sold out.
 func requireSoldOut(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 	t.Helper()
 	for _, a := range r.Answers {
 		require.Contains(t, []string{"ok", "sold_out", "duplicate_order"}, a.Code, "answers: %v", r.Codes)
 	}
 	if s.lane == "queue" {
-		requireSettled(t, s) // a buyer whose answer was lost knows of his order before the database does
+		requireSettled(t, s) // a buyer can see the order before it is committed
 	}
 	requireStock(t, c.Clients[0], c.VoucherID, 0)
 }
 
-// TestServerKilledInMidRush is kill -9 of the server. A buyer whose answer was lost presses again.
+// TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again.
 func TestServerKilledInMidRush(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
@@ -60,7 +60,7 @@ func TestServerKilledInMidRush(t *testing.T) {
 	})
 }
 
-// TestServerStoppedInMidRush is what a deployment does: requests that have begun are finished.
+// TestServerStoppedInMidRush stops the server in order, as a deployment does. Running requests are completed.
 func TestServerStoppedInMidRush(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
@@ -75,8 +75,8 @@ func TestServerStoppedInMidRush(t *testing.T) {
 	})
 }
 
-// TestServerStoppedWithoutDatabase: a server that is told to stop while the database is down stops in order.
-func TestServerStoppedWithoutDatabase(t *testing.T) {
+// TestServerStopsCleanlyWithoutDatabase stops the server while the database is down.
+func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 	s := realStack(t)
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 10), s.tokens(t, 1)
@@ -85,7 +85,7 @@ func TestServerStoppedWithoutDatabase(t *testing.T) {
 	require.Zero(t, p.stop(t))
 }
 
-// TestDependenciesKilledInMidRush kills Redis, then the database, and brings each back.
+// TestDependenciesKilledInMidRush kills and restarts Redis, then the database.
 func TestDependenciesKilledInMidRush(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -102,7 +102,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		if s.mariadb != nil {
 			s.mariadb.Kill()
 			if s.lane == "queue" {
-				requireNotReady(t, p) // buyers are still admitted: TestQueueOutlivesTheDatabase
+				requireNotReady(t, p) // buyers are still admitted: TestQueueAdmitsWithoutDatabase
 			} else {
 				requireUnavailable(t, p, outsider, c.VoucherID)
 			}
@@ -115,7 +115,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 	})
 }
 
-// TestDependenciesFrozen stops the servers without closing their connections: nothing fails, nothing answers.
+// TestDependenciesFrozen freezes Redis or the database: connections stay open and no answer comes.
 func TestDependenciesFrozen(t *testing.T) {
 	t.Parallel()
 	for name, pick := range map[string]func(*stack) freezer{
@@ -128,7 +128,7 @@ func TestDependenciesFrozen(t *testing.T) {
 	}
 }
 
-// frozen freezes one server under a running sale.
+// frozen freezes one dependency during a sale.
 func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
 	t.Run(name+"/"+lane, func(t *testing.T) {
 		t.Parallel()
@@ -145,19 +145,19 @@ func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
 		requireReady(t, p)
 		c := crowd(sale, 10, tokens, p)
 		r := c.Run(t.Context())
-		// The purchase that was not answered may have gone through after all.
+		// The unanswered purchase may have been committed.
 		require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
 		judge(t, s, c, r)
 	})
 }
 
-// freezer is a server that can be stopped without dying.
+// freezer is a server process that can be frozen with SIGSTOP.
 type freezer interface {
 	Pause() error
 	Resume() error
 }
 
-// requireUnavailable requires 503 with Retry-After to a buyer, a red /readyz and a green /healthz.
+// requireUnavailable requires 503 with Retry-After for a purchase, 503 from /readyz and 200 from /healthz.
 func requireUnavailable(t *testing.T, p *process, token, sale string) {
 	t.Helper()
 	_, err := p.Place(t.Context(), token, sale)
@@ -176,17 +176,17 @@ func requireNotReady(t *testing.T, p *process) {
 
 func requireReady(t *testing.T, p *process) {
 	t.Helper()
-	eventually(t, "ready again", func() bool { return get(t, p.url+"/readyz") == http.StatusOK })
+	eventually(t, "/readyz returns 200", func() bool { return get(t, p.url+"/readyz") == http.StatusOK })
 }
 
-// get returns the status of a page.
+// get returns the HTTP status of a URL.
 func get(t *testing.T, url string) int {
 	t.Helper()
 	status, _ := fetch(t, url)
 	return status
 }
 
-// body returns a page.
+// body returns the body of a URL and requires status 200.
 func body(t *testing.T, url string) string {
 	t.Helper()
 	status, text := fetch(t, url)
@@ -194,7 +194,7 @@ func body(t *testing.T, url string) string {
 	return text
 }
 
-// body503 returns the page of a server that is not ready.
+// body503 returns the body of a URL and requires status 503.
 func body503(t *testing.T, url string) string {
 	t.Helper()
 	status, text := fetch(t, url)
@@ -202,21 +202,21 @@ func body503(t *testing.T, url string) string {
 	return text
 }
 
-// TestManyClientsWhileFrozen: also hundreds of requests that queue for the connections of a frozen database are
-// answered with 503 and not cut off. Of a sale that is known to be sold out they still hear just that.
-func TestManyClientsWhileFrozen(t *testing.T) {
+// TestFrozenDatabaseAnswersEveryClient sends more purchases than there are connections to a frozen database. Each gets a
+// 503, or "sold_out" if the sale was known to be sold out before.
+func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)
 	p := s.serve(t, "")
-	gone, open, tokens := p.sale(t, 1), p.sale(t, 1000), s.tokens(t, 300)
-	for _, sale := range []string{gone, open} {
+	soldOut, open, tokens := p.sale(t, 1), p.sale(t, 1000), s.tokens(t, 300)
+	for _, sale := range []string{soldOut, open} {
 		_, err := p.Place(t.Context(), tokens[0], sale)
 		require.NoError(t, err)
 	}
-	_, err := p.Place(t.Context(), tokens[1], gone) // from now on the others are told from the snapshot
+	_, err := p.Place(t.Context(), tokens[1], soldOut) // the next answers come from the snapshot
 	requireCode(t, "sold_out", err)
 	require.NoError(t, s.mariadb.Pause())
-	for sale, code := range map[string]string{open: "unavailable", gone: "sold_out"} {
+	for sale, code := range map[string]string{open: "unavailable", soldOut: "sold_out"} {
 		done := make(chan error, len(tokens))
 		for _, token := range tokens[1:] {
 			go func() { _, err := p.Place(context.Background(), token, sale); done <- err }()

@@ -19,21 +19,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// front stands between browsers and a server, and does to them what networks and proxies do.
+// front is a proxy between browsers and a server that injects faults of networks and proxies.
 type front struct {
 	*httptest.Server
 	proxy *httputil.ReverseProxy
 
 	mu      sync.Mutex
 	down    bool
-	watched string       // where requests go that count as purchases
-	answers []string     // codes that the next purchases hear instead of being passed on; "lost": passed on, and not answered; "half": answered in part
-	keys    []string     // the Idempotency-Keys of all purchases
-	resumed []string     // the Last-Event-IDs of all streams
-	events  atomic.Int64 // parts of streams that were passed on
+	watched string       // path prefix of the POSTs that count as purchases
+	answers []string     // answers to the next purchases, see respondWith
+	keys    []string     // Idempotency-Keys of the purchases
+	resumed []string     // Last-Event-IDs of the streams
+	events  atomic.Int64 // forwarded writes of streams
 }
 
-// counting counts what is written.
+// counting counts the writes to a response.
 type counting struct {
 	http.ResponseWriter
 	writes *atomic.Int64
@@ -46,17 +46,17 @@ func (c counting) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer to http.ResponseController.
 func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// before makes a front of a server.
-func (p *process) before(t *testing.T) *front {
+// startFront starts a front of the server.
+func (p *process) startFront(t *testing.T) *front {
 	t.Helper()
 	target, err := url.Parse(p.url)
 	require.NoError(t, err)
 	f := &front{watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ErrorLog: stdlog.New(io.Discard, "", 0), // of connections that were cut on purpose
+		ErrorLog: stdlog.New(io.Discard, "", 0), // cut connections are expected
 	}}
 	f.Server = httptest.NewUnstartedServer(f)
 	f.Config.ErrorLog = stdlog.New(io.Discard, "", 0)
@@ -108,7 +108,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cut ends all connections and lets nobody through; mend is the end of it.
+// cut closes all connections and rejects new ones until restore.
 func (f *front) cut() {
 	f.mu.Lock()
 	f.down = true
@@ -116,28 +116,29 @@ func (f *front) cut() {
 	f.CloseClientConnections()
 }
 
-func (f *front) mend() {
+func (f *front) restore() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down = false
 }
 
-// watch makes the POSTs below another path count as purchases.
+// watch sets the path prefix of the POSTs that count as purchases.
 func (f *front) watch(prefix string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watched = prefix
 }
 
-// say makes the next purchases hear these codes.
-func (f *front) say(codes ...string) {
+// respondWith sets the answers to the next purchases, one code each, instead of forwarding them. With the code "lost" a
+// purchase is forwarded and not answered; with "half" it is forwarded and a part of an answer is returned.
+func (f *front) respondWith(codes ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answers, f.keys = codes, nil
 }
 
-// seen are the keys of the purchases since say.
-func (f *front) seen() []string {
+// keysSeen returns the keys of the purchases since respondWith.
+func (f *front) keysSeen() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string{}, f.keys...)
@@ -156,7 +157,7 @@ type offer struct {
 	EndAt       time.Time `json:"end_at"`
 }
 
-// shop is a server and its admin, who is logged in once: a second login code would end the first.
+// shop is a server with the token of its admin, who logs in only once: a second login code would replace the first.
 type shop struct {
 	*process
 	token string
@@ -167,7 +168,7 @@ func (p *process) shop(t *testing.T) *shop {
 	return &shop{p, p.admin(t)}
 }
 
-// publish publishes a sale and returns its id. It has begun, unless the offer says otherwise.
+// publish publishes a sale and returns its id. By default it began an hour ago and ends in three hours.
 func (p *shop) publish(t *testing.T, o offer) string {
 	t.Helper()
 	if o.Title == "" {
@@ -191,7 +192,7 @@ func (p *shop) change(t *testing.T, sale string, fields map[string]any) {
 	p.as(t, http.MethodPatch, "/api/v1/admin/vouchers/"+sale, fields, http.StatusOK, &struct{}{})
 }
 
-// as sends what the admin wants.
+// as sends a request of the admin, requires its status and decodes the response into out.
 func (p *shop) as(t *testing.T, method, path string, in any, want int, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)

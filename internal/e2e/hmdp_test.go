@@ -7,35 +7,36 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"seckill/internal/app"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
 )
 
-// browser does what the pages of hm-dianping do: they read the token once, send it as it is, give up after 2 s, and
-// tell by the envelope and the status what to show.
+// browser sends requests as the pages of hm-dianping do: with a bare token, a timeout of 2 s, and the result taken from
+// the status and the envelope.
 type browser struct {
 	t     *testing.T
 	url   string
 	token string
 }
 
-// What a page makes of an answer that is no success, beside the message of a refusal.
+// Errors that a page shows, besides a refusal.
 var (
-	errGaveUp = errors.New("the page gave up")
-	errLogin  = errors.New("请先登录") // and the page goes to its login
-	errServer = errors.New("服务器异常")
+	errPageTimeout = errors.New("the page timed out")
+	errLogin       = errors.New("请先登录") // the page redirects to its login
+	errServer      = errors.New("服务器异常")
 )
 
-// refusal is a message that the page shows as it is.
+// refusal is an error message from the envelope.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// call returns data, or nil where the page would see undefined.
+// call sends a request and returns the data of the envelope, or nil if there is none.
 func (b *browser) call(method, path string, body any) (any, http.Header, error) {
 	b.t.Helper()
 	var payload io.Reader = http.NoBody
@@ -53,13 +54,13 @@ func (b *browser) call(method, path string, body any) (any, http.Header, error) 
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
-		return b.lost(err)
+		return b.timedOut(err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	switch {
 	case err != nil:
-		return b.lost(err)
+		return b.timedOut(err)
 	case res.StatusCode == http.StatusUnauthorized:
 		require.Empty(b.t, text)
 		return nil, nil, errLogin
@@ -79,16 +80,16 @@ func (b *browser) call(method, path string, body any) (any, http.Header, error) 
 	return envelope.Data, res.Header, nil
 }
 
-// lost tells an answer that did not come in time from a server that is not there.
-func (b *browser) lost(err error) (any, http.Header, error) {
+// timedOut requires that err is a timeout and returns errPageTimeout.
+func (b *browser) timedOut(err error) (any, http.Header, error) {
 	b.t.Helper()
 	var timeout net.Error
 	require.ErrorAs(b.t, err, &timeout)
 	require.True(b.t, timeout.Timeout(), "%v", err)
-	return nil, nil, errGaveUp
+	return nil, nil, errPageTimeout
 }
 
-// login is the login page, with the code that the demo tells.
+// login logs in with the code that the demo mode returns.
 func (b *browser) login(phone string) error {
 	b.t.Helper()
 	_, header, err := b.call(http.MethodPost, "/user/code?phone="+phone, nil)
@@ -102,22 +103,22 @@ func (b *browser) login(phone string) error {
 	return err
 }
 
-// at is the same page with the same token at another server.
+// at returns the browser with the same token at another server.
 func (b browser) at(p *process) *browser { b.url = p.url; return &b }
 
-// patiently plays a scene until nobody in it gave up: on a busy machine 2 s are little.
-func patiently(t *testing.T, scene func() error) {
+// retryTimeouts repeats a scene until it succeeds without errPageTimeout, which can occur on a busy machine.
+func retryTimeouts(t *testing.T, scene func() error) {
 	t.Helper()
-	eventually(t, "the page gives up each time", func() bool {
+	eventually(t, "no page timeout", func() bool {
 		err := scene()
-		if !errors.Is(err, errGaveUp) {
+		if !errors.Is(err, errPageTimeout) {
 			require.NoError(t, err)
 		}
 		return err == nil
 	})
 }
 
-// publish publishes a sale of the course's kind, which runs, and returns its id.
+// publish publishes a running sale through the compatible route and returns its id.
 func (b *browser) publish(stock int) (string, error) {
 	b.t.Helper()
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
@@ -133,14 +134,14 @@ func (b *browser) publish(stock int) (string, error) {
 	return id.(string), nil
 }
 
-// canBuy is how shop-detail.html reads a voucher of the list: whether there is a button that works.
+// canBuy reports whether shop-detail.html shows an enabled button for a voucher.
 func (b *browser) canBuy(id string) (bool, error) {
 	b.t.Helper()
 	vouchers, _, err := b.call(http.MethodGet, "/voucher/list/77", nil)
 	if err != nil {
 		return false, err
 	}
-	shanghai, err := time.LoadLocation("Asia/Shanghai") // where the browser is
+	shanghai, err := time.LoadLocation("Asia/Shanghai") // the browser's time zone
 	require.NoError(b.t, err)
 	moment := func(v any) time.Time {
 		at, err := time.ParseInLocation("2006-01-02T15:04:05", v.(string), shanghai)
@@ -154,7 +155,7 @@ func (b *browser) canBuy(id string) (bool, error) {
 				!moment(v["beginTime"]).After(time.Now()) && !moment(v["endTime"]).Before(time.Now()), nil
 		}
 	}
-	return false, errors.New("the voucher is not shown")
+	return false, errors.New("the voucher is not listed")
 }
 
 func (b *browser) buy(voucher string) (string, error) {
@@ -166,15 +167,15 @@ func (b *browser) buy(voucher string) (string, error) {
 	return id.(string), nil
 }
 
-// TestCoursePages: publish, log in, look, buy, press again, and another who comes too late, in every lane.
-func TestCoursePages(t *testing.T) {
+// TestHmdpPurchase publishes a sale of one unit, buys it, tries to buy it twice and as another user, in every lane.
+func TestHmdpPurchase(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		one, two, admin := (&browser{t: t}).at(p), (&browser{t: t}).at(p), (&browser{t: t}).at(p)
 		for phone, b := range map[string]*browser{"13800000001": one, "13800000002": two, app.DemoAdmin: admin} {
-			patiently(t, func() error { return b.login(phone) })
+			retryTimeouts(t, func() error { return b.login(phone) })
 		}
-		patiently(t, func() error {
+		retryTimeouts(t, func() error {
 			sale, err := admin.publish(1)
 			if err != nil {
 				return err
@@ -182,7 +183,7 @@ func TestCoursePages(t *testing.T) {
 			if shown, err := one.canBuy(sale); err != nil {
 				return err
 			} else if !shown {
-				return errors.New("the page does not offer it")
+				return errors.New("the page shows no enabled button")
 			}
 			id, err := one.buy(sale)
 			if err != nil {
@@ -194,7 +195,7 @@ func TestCoursePages(t *testing.T) {
 				want error
 			}{{one, refusal("用户已经购买过一次了")}, {two, refusal("库存不足")}} {
 				if _, err := step.b.buy(sale); !errors.Is(err, step.want) {
-					return errors.Join(errors.New("instead of "+step.want.Error()), err)
+					return errors.Join(errors.New("expected "+step.want.Error()), err)
 				}
 			}
 			token, err := p.Login(t.Context(), "13800000001")
@@ -206,16 +207,16 @@ func TestCoursePages(t *testing.T) {
 	})
 }
 
-// TestPageSessionOutlivesAll: Redis flushed, a server restarted and killed, another server; and a logout that ends it
-// on all of them, for good.
-func TestPageSessionOutlivesAll(t *testing.T) {
+// TestHmdpSessionSurvivesFailures uses a session on two servers, after a flush of Redis, a restart and a SIGKILL. A
+// logout then ends it on both servers for good.
+func TestHmdpSessionSurvivesFailures(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		one, two := s.serve(t, addr), s.serve(t, "")
 		b := (&browser{t: t}).at(one)
-		patiently(t, func() error { return b.login("13800000001") })
+		retryTimeouts(t, func() error { return b.login("13800000001") })
 		me := func(b *browser) (err error) { _, _, err = b.call(http.MethodGet, "/user/me", nil); return err }
-		worksOn := func(p *process) { t.Helper(); patiently(t, func() error { return me(b.at(p)) }) }
+		worksOn := func(p *process) { t.Helper(); retryTimeouts(t, func() error { return me(b.at(p)) }) }
 		worksOn(one)
 		worksOn(two)
 		require.NoError(t, s.flush())
@@ -228,7 +229,7 @@ func TestPageSessionOutlivesAll(t *testing.T) {
 		one = s.serve(t, addr)
 		worksOn(one)
 
-		patiently(t, func() error { _, _, err := b.at(two).call(http.MethodPost, "/user/logout", nil); return err })
+		retryTimeouts(t, func() error { _, _, err := b.at(two).call(http.MethodPost, "/user/logout", nil); return err })
 		for _, p := range []*process{two, one} {
 			eventually(t, "logged out", func() bool { return errors.Is(me(b.at(p)), errLogin) })
 		}
@@ -236,14 +237,14 @@ func TestPageSessionOutlivesAll(t *testing.T) {
 		one = s.serve(t, addr)
 		eventually(t, "still logged out", func() bool {
 			err := me(b.at(one))
-			require.Condition(t, func() bool { return errors.Is(err, errLogin) || errors.Is(err, errGaveUp) }, "%v", err)
+			require.Condition(t, func() bool { return errors.Is(err, errLogin) || errors.Is(err, errPageTimeout) }, "%v", err)
 			return errors.Is(err, errLogin)
 		})
 	})
 }
 
-// TestPagesWhileFrozen: a dependency that does not answer, and the page has an answer before it gives up.
-func TestPagesWhileFrozen(t *testing.T) {
+// TestHmdpAnswersBeforePageTimeout freezes a dependency. The server answers within the 2 s of the page.
+func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		lane, name string
 		pick       func(*stack) freezer
@@ -260,9 +261,9 @@ func TestPagesWhileFrozen(t *testing.T) {
 			s := realStack(t).in(tc.lane)
 			p := s.serve(t, "")
 			b := (&browser{t: t}).at(p)
-			patiently(t, func() error { return b.login("13800000001") })
+			retryTimeouts(t, func() error { return b.login("13800000001") })
 			warm, sale := p.sale(t, 1), p.sale(t, 10)
-			patiently(t, func() error { // the gates are loaded, the sales are known
+			retryTimeouts(t, func() error { // loads the gates and the sales
 				_, err := b.buy(warm)
 				if strings.HasPrefix(errorText(err), "用户已经") {
 					return nil
@@ -273,21 +274,21 @@ func TestPagesWhileFrozen(t *testing.T) {
 			_, err := p.Place(t.Context(), other, sale)
 			require.NoError(t, err)
 			require.NoError(t, tc.pick(s).Pause())
-			patiently(t, func() error {
+			retryTimeouts(t, func() error {
 				switch _, err := b.buy(sale); {
 				case tc.admitted && err == nil, !tc.admitted && errors.Is(err, errServer):
 					return nil
-				case tc.admitted && strings.HasPrefix(errorText(err), "用户已经"): // of a try that gave up
+				case tc.admitted && strings.HasPrefix(errorText(err), "用户已经"): // an earlier attempt timed out
 					return nil
 				case !tc.admitted && errors.Is(err, refusal("重复下单")): // likewise
-					return errGaveUp
+					return errPageTimeout
 				default:
-					return errors.Join(errors.New("the page hears something else"), err)
+					return errors.Join(errors.New("unexpected answer"), err)
 				}
 			})
 			require.NoError(t, tc.pick(s).Resume())
 			requireReady(t, p)
-			eventually(t, "whoever presses again hears how it ended", func() bool {
+			eventually(t, "a retry returns the outcome", func() bool {
 				_, err := b.buy(sale)
 				return err == nil || errors.Is(err, refusal("用户已经购买过一次了"))
 			})

@@ -17,39 +17,39 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keyedPost is a POST with a key, as a client keeps it to send it again.
+// keyedPost is a POST with an Idempotency-Key that can be sent repeatedly.
 type keyedPost struct {
 	path, token, key, body string
 }
 
-// reply is an answer to the byte.
+// reply is a response with its exact body.
 type reply struct {
 	status                 int
 	body, location, replay string
 }
 
-// of reads a field of the answer.
-func (r reply) of(t *testing.T, field string) string {
+// field returns a string field of the body.
+func (r reply) field(t *testing.T, name string) string {
 	t.Helper()
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal([]byte(r.body), &fields), r.body)
-	text, _ := fields[field].(string)
+	text, _ := fields[name].(string)
 	return text
 }
 
-// order is the id of the order that the answer is about.
+// order returns the id of the order in the body.
 func (r reply) order(t *testing.T) string {
 	t.Helper()
 	if r.status == http.StatusAccepted {
-		return r.of(t, "order_id")
+		return r.field(t, "order_id")
 	}
-	return r.of(t, "id")
+	return r.field(t, "id")
 }
 
-// success says whether the answer is one, and not an error.
+// success reports whether the status is 2xx.
 func (r reply) success() bool { return r.status >= 200 && r.status < 300 }
 
-// post sends it once, over a connection of its own.
+// post sends a request once over a new connection.
 func post(ctx context.Context, base string, k keyedPost) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+k.path, strings.NewReader(k.body))
 	if err != nil {
@@ -69,7 +69,7 @@ func post(ctx context.Context, base string, k keyedPost) (reply, error) {
 	}, err
 }
 
-// post sends a request that must be answered.
+// post sends a request and requires a response.
 func (p *process) post(t *testing.T, k keyedPost) reply {
 	t.Helper()
 	r, err := post(context.WithoutCancel(t.Context()), p.url, k)
@@ -77,8 +77,8 @@ func (p *process) post(t *testing.T, k keyedPost) reply {
 	return r
 }
 
-// insist sends a request again for as long as nobody gives a definite answer, and returns that.
-func (p *process) insist(t *testing.T, k keyedPost) reply {
+// postUntilAnswered repeats a request until the response is definite: neither 5xx nor "order_in_progress".
+func (p *process) postUntilAnswered(t *testing.T, k keyedPost) reply {
 	t.Helper()
 	var last reply
 	eventually(t, k.path+" is answered", func() bool {
@@ -89,10 +89,10 @@ func (p *process) insist(t *testing.T, k keyedPost) reply {
 	return last
 }
 
-// saleOf publishes a sale of which a user may hold many.
+// saleOf publishes a sale with the given stock and limit per user.
 func (p *process) saleOf(t *testing.T, stock, limit int) string {
 	t.Helper()
-	return p.post(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), fmt.Sprint(rand.Int64()), saleText(stock, limit)}).of(t, "id")
+	return p.post(t, keyedPost{"/api/v1/admin/vouchers", p.admin(t), fmt.Sprint(rand.Int64()), saleText(stock, limit)}).field(t, "id")
 }
 
 func saleText(stock, limit int) string {
@@ -106,13 +106,13 @@ func saleText(stock, limit int) string {
 
 func ordersOf(sale string) string { return "/api/v1/vouchers/" + sale + "/orders" }
 
-// lapse ends the leases of all keys, as ten seconds would.
-func (s *stack) lapse(t *testing.T) {
+// expireLeases ends all idempotency leases, which otherwise last 10 s.
+func (s *stack) expireLeases(t *testing.T) {
 	t.Helper()
 	s.exec(t, "UPDATE idempotency_keys SET locked_until = created_at")
 }
 
-// ageOrders makes all orders older, as time would.
+// ageOrders moves the creation of all orders into the past.
 func (s *stack) ageOrders(t *testing.T, by time.Duration) {
 	t.Helper()
 	if s.mariadb == nil {
@@ -122,7 +122,8 @@ func (s *stack) ageOrders(t *testing.T, by time.Duration) {
 	s.exec(t, fmt.Sprintf("UPDATE voucher_orders SET created_at = created_at - INTERVAL %d SECOND", int(by.Seconds())))
 }
 
-// requireOrders requires that the buyer holds these orders of the sale, once the queue is empty.
+// requireOrders waits until the queue is empty and requires that these are the buyer's orders of the sale that are not
+// cancelled.
 func requireOrders(t *testing.T, s *stack, p *process, token, sale string, ids ...string) {
 	t.Helper()
 	if s.lane == "queue" {
@@ -139,8 +140,8 @@ func requireOrders(t *testing.T, s *stack, p *process, token, sale string, ids .
 	require.ElementsMatch(t, ids, held)
 }
 
-// together sends a request n times at once, and requires equal answers.
-func together(t *testing.T, n int, k keyedPost, servers ...*process) reply {
+// postConcurrently sends a request n times at once. It requires equal responses, of which all but one are replays.
+func postConcurrently(t *testing.T, n int, k keyedPost, servers ...*process) reply {
 	t.Helper()
 	replies, errs := make([]reply, n), make([]error, n)
 	var wg sync.WaitGroup
@@ -157,22 +158,23 @@ func together(t *testing.T, n int, k keyedPost, servers ...*process) reply {
 		replies[i].replay = ""
 		require.Equal(t, replies[0], replies[i])
 	}
-	require.Len(t, fresh, 1, "one of them was answered, the others heard the same")
+	require.Len(t, fresh, 1, "one response is no replay")
 	return replies[0]
 }
 
-// deafening is a proxy that lets a request through and cuts the connection when the server has answered.
-type deafening struct {
+// replyDropper is a proxy that forwards requests and closes the connection once the server has answered.
+type replyDropper struct {
 	url  string
-	lost atomic.Int64 // answers
+	lost atomic.Int64 // dropped replies
 }
 
-func deafen(t *testing.T, p *process) *deafening {
+// dropReplies starts a replyDropper in front of a server.
+func dropReplies(t *testing.T, p *process) *replyDropper {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	d := &deafening{url: "http://" + l.Addr().String()}
+	d := &replyDropper{url: "http://" + l.Addr().String()}
 	go func() {
 		for {
 			client, err := l.Accept()
@@ -185,7 +187,7 @@ func deafen(t *testing.T, p *process) *deafening {
 	return d
 }
 
-func (d *deafening) cut(client net.Conn, addr string) {
+func (d *replyDropper) cut(client net.Conn, addr string) {
 	defer client.Close()
 	server, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -13,29 +13,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKey: fifty requests at once under one key are one order, although the limit allows five; the answer outlives the
-// server; and when the key's life is over, it is a new one.
-func TestKey(t *testing.T) {
+// TestKeyHasOneEffect checks that 50 concurrent requests with one key place one order, although the limit allows five.
+// The stored answer survives a restart, and an expired key is a new key.
+func TestKeyHasOneEffect(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, other, tokens := p.saleOf(t, 20, 5), p.saleOf(t, 20, 5), s.tokens(t, 2)
 		k := keyedPost{path: ordersOf(sale), token: tokens[0], key: "k"}
-		first := together(t, 50, k, p)
+		first := postConcurrently(t, 50, k, p)
 		require.True(t, first.success(), first.body)
 		id := first.order(t)
 		require.Equal(t, "/api/v1/orders/"+id, first.location)
 		requireOrders(t, s, p, tokens[0], sale, id)
 
-		elsewhere, bodied, somebody := k, k, k
-		elsewhere.path, bodied.body, somebody.token = ordersOf(other), "{}", tokens[1]
-		for _, wrong := range []keyedPost{elsewhere, bodied} {
-			r := p.post(t, wrong)
+		otherPath, otherBody, otherUser := k, k, k
+		otherPath.path, otherBody.body, otherUser.token = ordersOf(other), "{}", tokens[1]
+		for _, mismatch := range []keyedPost{otherPath, otherBody} {
+			r := p.post(t, mismatch)
 			require.Equal(t, http.StatusUnprocessableEntity, r.status, r.body)
-			require.Equal(t, "idempotency_mismatch", r.of(t, "code"))
+			require.Equal(t, "idempotency_mismatch", r.field(t, "code"))
 		}
-		his := p.post(t, somebody)
-		require.True(t, his.success(), his.body)
-		require.NotEqual(t, id, his.order(t))
+		separate := p.post(t, otherUser) // keys belong to a user
+		require.True(t, separate.success(), separate.body)
+		require.NotEqual(t, id, separate.order(t))
 		requireOrders(t, s, p, tokens[0], other)
 
 		require.Zero(t, p.stop(t))
@@ -46,7 +46,7 @@ func TestKey(t *testing.T) {
 		require.Equal(t, first, again)
 
 		s.ageOrders(t, 25*time.Hour)
-		require.NoError(t, s.flush()) // Redis notes the keys of the last seconds
+		require.NoError(t, s.flush()) // Redis stores the keys of queued orders for 10 s
 		anew := p.post(t, k)
 		require.True(t, anew.success(), anew.body)
 		require.NotEqual(t, id, anew.order(t))
@@ -55,32 +55,32 @@ func TestKey(t *testing.T) {
 	})
 }
 
-// TestKeyOnThreeServers is the same on several processes.
-func TestKeyOnThreeServers(t *testing.T) {
+// TestKeyHasOneEffectOnThreeServers sends 60 concurrent requests with one key to three servers.
+func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		sale, token := servers[0].saleOf(t, 20, 5), s.tokens(t, 1)[0]
-		first := together(t, 60, keyedPost{path: ordersOf(sale), token: token, key: "k"}, servers...)
+		first := postConcurrently(t, 60, keyedPost{path: ordersOf(sale), token: token, key: "k"}, servers...)
 		require.True(t, first.success(), first.body)
 		requireOrders(t, s, servers[0], token, sale, first.order(t))
 		s.verify(t)
 	})
 }
 
-// TestKeyOfARefusal: a refusal is decided anew, and what is bought then is bought once.
-func TestKeyOfARefusal(t *testing.T) {
+// TestKeyRetriesRefusal checks that a retry after a refusal is decided again, and that its success is then replayed.
+func TestKeyRetriesRefusal(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.saleOf(t, 1, 1), s.tokens(t, 2)
-		held := p.insist(t, keyedPost{path: ordersOf(sale), token: tokens[0], key: "a"}).order(t)
+		held := p.postUntilAnswered(t, keyedPost{path: ordersOf(sale), token: tokens[0], key: "a"}).order(t)
 		requireOrdered(t, p, tokens[0], held)
 		late := keyedPost{path: ordersOf(sale), token: tokens[1], key: "b"}
-		require.Equal(t, "sold_out", p.post(t, late).of(t, "code"))
+		require.Equal(t, "sold_out", p.post(t, late).field(t, "code"))
 		_, err := p.Cancel(t.Context(), tokens[0], held)
 		require.NoError(t, err)
 		var bought reply
 		eventually(t, "the unit can be bought", func() bool {
-			bought = p.insist(t, late)
+			bought = p.postUntilAnswered(t, late)
 			return bought.success()
 		})
 		again := p.post(t, late)
@@ -92,22 +92,22 @@ func TestKeyOfARefusal(t *testing.T) {
 	})
 }
 
-// change is a request that changes something, under a key; check requires that its answer is the success, and that it
-// had its effect once.
+// change is a keyed request with a lasting effect. check requires that the reply is a success and that the request had
+// its effect exactly once.
 type change struct {
 	name  string
 	send  keyedPost
 	check func(t *testing.T, r reply)
 }
 
-// changes are one of every kind. server is asked for the server that is there by then.
+// changes returns one change of each kind. The checks call server for the running server.
 func changes(t *testing.T, s *stack, server func() *process) []change {
 	t.Helper()
 	p := server()
 	sale, tokens, admin := p.saleOf(t, 20, 5), s.tokens(t, 5), p.admin(t)
 	other := p.saleOf(t, 20, 5)
 	ordered := func(token string) string {
-		id := p.insist(t, keyedPost{path: ordersOf(other), token: token, key: "ordered"}).order(t)
+		id := p.postUntilAnswered(t, keyedPost{path: ordersOf(other), token: token, key: "ordered"}).order(t)
 		requireOrdered(t, p, token, id)
 		return id
 	}
@@ -124,7 +124,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 		return id
 	}
 	unpaid, unwanted, used := ordered(tokens[2]), paid(tokens[3]), paid(tokens[4])
-	held := p.insist(t, keyedPost{path: ordersOf(sale), token: tokens[1], key: "held"}).order(t)
+	held := p.postUntilAnswered(t, keyedPost{path: ordersOf(sale), token: tokens[1], key: "held"}).order(t)
 	requireOrdered(t, p, tokens[1], held)
 	title := fmt.Sprint("once ", rand.Int64())
 	return []change{
@@ -137,7 +137,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 		{"cancel", keyedPost{path: "/api/v1/orders/" + held + "/cancel", token: tokens[1], key: "cancel"}, func(t *testing.T, r reply) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.status, r.body)
-			require.Equal(t, "cancelled", r.of(t, "status"))
+			require.Equal(t, "cancelled", r.field(t, "status"))
 			requireOrders(t, s, server(), tokens[1], sale)
 		}},
 		{"create", keyedPost{path: "/api/v1/admin/vouchers", token: admin, key: "create", body: strings.Replace(saleText(3, 1), "keys", title, 1)},
@@ -145,7 +145,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 				t.Helper()
 				require.Equal(t, http.StatusCreated, r.status, r.body)
 				require.Equal(t, 1, strings.Count(body(t, server().url+"/api/v1/vouchers?limit=100"), title))
-				require.Equal(t, "/api/v1/vouchers/"+r.of(t, "id"), r.location)
+				require.Equal(t, "/api/v1/vouchers/"+r.field(t, "id"), r.location)
 			}},
 		{"pay", keyedPost{path: "/api/v1/orders/" + unpaid + "/pay", token: tokens[2], key: "pay"}, func(t *testing.T, r reply) {
 			t.Helper()
@@ -162,7 +162,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 		{"redeem", keyedPost{path: "/api/v1/admin/orders/" + used + "/redeem", token: admin, key: "redeem"}, func(t *testing.T, r reply) {
 			t.Helper()
 			require.Equal(t, http.StatusOK, r.status, r.body)
-			require.Equal(t, "redeemed", r.of(t, "status"))
+			require.Equal(t, "redeemed", r.field(t, "status"))
 		}},
 		{"stock", keyedPost{"/api/v1/admin/vouchers/" + sale + "/stock", admin, "stock", `{"delta":-3,"reason":"lost"}`},
 			func(t *testing.T, r reply) {
@@ -174,16 +174,16 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 	}
 }
 
-// TestKeyWhenTheReplyIsLost: a proxy loses the reply to each POST, and it is sent again.
+// TestKeyWhenTheReplyIsLost loses the reply to each change in a proxy and sends the request again.
 func TestKeyWhenTheReplyIsLost(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		all := changes(t, s, func() *process { return p })
-		d := deafen(t, p)
+		d := dropReplies(t, p)
 		for i, c := range all {
 			_, err := post(t.Context(), d.url, c.send)
 			require.Error(t, err)
-			require.EqualValues(t, i+1, d.lost.Load(), "the server had answered")
+			require.EqualValues(t, i+1, d.lost.Load(), "the server answered")
 			r := p.post(t, c.send)
 			require.Equal(t, "true", r.replay, c.name)
 			c.check(t, r)
@@ -192,14 +192,14 @@ func TestKeyWhenTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestKeyWhenTheServerDies with SIGKILL when the effect is there and the answer is not kept: the next server that is
-// asked gives it, although Redis has lost its data in between.
+// TestKeyWhenTheServerDies kills the server between the effect of a change and the storage of its answer. The next
+// server returns the answer, even after the loss of Redis.
 func TestKeyWhenTheServerDies(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
-		all := changes(t, s, func() *process { return p })[1:] // an order and its key are kept together
+		all := changes(t, s, func() *process { return p })[1:] // an order and its key are committed together
 		if s.lane != "lock" {
-			all = all[:1] // vouchers have no lane
+			all = all[:1] // the lane affects only orders
 		}
 		for _, c := range all {
 			if s.lane == "queue" {
@@ -212,11 +212,11 @@ func TestKeyWhenTheServerDies(t *testing.T) {
 			<-doomed.done
 			p = s.serve(t, "")
 			if c.name == "create" {
-				require.Contains(t, p.post(t, c.send).body, "order_in_progress", "the lease of the dead")
+				require.Contains(t, p.post(t, c.send).body, "order_in_progress", "the lease of the killed server is still valid")
 			}
 			require.NoError(t, s.flush())
-			s.lapse(t)
-			r := p.insist(t, c.send)
+			s.expireLeases(t)
+			r := p.postUntilAnswered(t, c.send)
 			require.Empty(t, r.replay, c.name)
 			c.check(t, r)
 			again := p.post(t, c.send)
@@ -227,9 +227,10 @@ func TestKeyWhenTheServerDies(t *testing.T) {
 	})
 }
 
-// TestKeysOfAServerThatIsKilled at random moments: whoever sends his request again until he has an answer has one order.
-// Redis is not inside the server: what waits there would die with it, as it may after 202.
-func TestKeysOfAServerThatIsKilled(t *testing.T) {
+// TestKeysSurviveKilledServer kills the server at random moments during purchases. A buyer that repeats the request
+// until it is answered has one order. Redis is outside the server: an embedded one would lose queued orders with the
+// process, which a 202 permits.
+func TestKeysSurviveKilledServer(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const rounds, buyers = 4, 24
 		addr := freeAddr(t)
@@ -246,22 +247,22 @@ func TestKeysOfAServerThatIsKilled(t *testing.T) {
 			p.kill()
 			wg.Wait()
 			p = s.serve(t, addr)
-			s.lapse(t)
+			s.expireLeases(t)
 			if s.lane == "lock" {
-				require.NoError(t, s.flush()) // the users' locks would last for half a minute
+				require.NoError(t, s.flush()) // user locks would remain for half a minute
 			}
-			lost, known := 0, 0
+			lost, replayed := 0, 0
 			for i, k := range posts {
 				if errs[i] != nil {
 					lost++
 				}
-				r := p.insist(t, k)
+				r := p.postUntilAnswered(t, k)
 				require.True(t, r.success(), r.body)
 				if r.replay != "" {
-					known++
+					replayed++
 				}
 			}
-			t.Logf("round %d: %d of %d replies lost, %d answers kept", round, lost, buyers, known)
+			t.Logf("round %d: %d of %d replies lost, %d answers replayed", round, lost, buyers, replayed)
 		}
 		if s.lane == "queue" {
 			requireSettled(t, s)
@@ -278,8 +279,9 @@ func TestKeysOfAServerThatIsKilled(t *testing.T) {
 	})
 }
 
-// TestKeyWithoutDatabase: 503, and afterwards the key is as good as before.
-func TestKeyWithoutDatabase(t *testing.T) {
+// TestKeyIsUsableAfterDatabaseOutage sends a keyed purchase to a server without a database, which returns 503, and again
+// after the outage.
+func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
@@ -290,15 +292,15 @@ func TestKeyWithoutDatabase(t *testing.T) {
 			_, err := p.Voucher(t.Context(), sale)
 			require.NoError(t, err)
 			s.mariadb.Kill()
-			require.Equal(t, "unavailable", p.post(t, k).of(t, "code"))
+			require.Equal(t, "unavailable", p.post(t, k).field(t, "code"))
 			require.NoError(t, s.mariadb.Restart())
 			requireReady(t, p)
 			require.NoError(t, s.mariadb.Pause())
-			require.Equal(t, "unavailable", p.post(t, k).of(t, "code"))
+			require.Equal(t, "unavailable", p.post(t, k).field(t, "code"))
 			require.NoError(t, s.mariadb.Resume())
 			requireReady(t, p)
-			s.lapse(t)
-			r := p.insist(t, k)
+			s.expireLeases(t)
+			r := p.postUntilAnswered(t, k)
 			require.True(t, r.success(), r.body)
 			requireOrdered(t, p, token, r.order(t))
 			requireOrders(t, s, p, token, sale, r.order(t))
@@ -307,17 +309,17 @@ func TestKeyWithoutDatabase(t *testing.T) {
 	}
 }
 
-// TestKeysOfDeadLetters: a replay and a discard whose reply is lost are sent again.
-func TestKeysOfDeadLetters(t *testing.T) {
+// TestKeysOfDeadLetterRequests loses the replies to a replay and a discard and sends the requests again.
+func TestKeysOfDeadLetterRequests(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
 		sale, tokens, admin := p.sale(t, 5), s.tokens(t, 2), p.admin(t)
 		cure := poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[0]).body["id"].(string))
-		order, letter := bury(t, p, sale, tokens[0], admin)
+		order, deadLetter := placePoisoned(t, p, sale, tokens[0], admin)
 		cure()
-		d := deafen(t, p)
-		replay := keyedPost{path: "/api/v1/admin/dead-letters/" + letter + "/replay", token: admin, key: "replay"}
+		d := dropReplies(t, p)
+		replay := keyedPost{path: "/api/v1/admin/dead-letters/" + deadLetter + "/replay", token: admin, key: "replay"}
 		_, err := post(t.Context(), d.url, replay)
 		require.Error(t, err)
 		r := p.post(t, replay)
@@ -326,17 +328,17 @@ func TestKeysOfDeadLetters(t *testing.T) {
 		requireOrdered(t, p, tokens[0], order)
 
 		poison(t, s, p.send(t, http.MethodGet, "/api/v1/me", tokens[1]).body["id"].(string))
-		_, letter = bury(t, p, sale, tokens[1], admin)
-		discard := keyedPost{path: "/api/v1/admin/dead-letters/" + letter + "/discard", token: admin, key: "discard"}
+		_, deadLetter = placePoisoned(t, p, sale, tokens[1], admin)
+		discard := keyedPost{path: "/api/v1/admin/dead-letters/" + deadLetter + "/discard", token: admin, key: "discard"}
 		_, err = post(t.Context(), d.url, discard)
 		require.Error(t, err)
 		require.Equal(t, http.StatusNoContent, p.post(t, discard).status)
-		require.Empty(t, letters(t, p, admin))
+		require.Empty(t, deadLetters(t, p, admin))
 		s.verify(t)
 	})
 }
 
-// TestKeyMetrics counts what became of keys.
+// TestKeyMetrics checks the counter of new, replayed and mismatched keys.
 func TestKeyMetrics(t *testing.T) {
 	s := embeddedStack(t)
 	ops := freeAddr(t)

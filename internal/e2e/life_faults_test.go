@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The lane queue has all that the others have, and the gate, which must hear of each unit that returns.
+// These tests run in lane queue, which does everything the other lanes do and must also return each unit to the gate.
 
-// deal is an order of a test, and its only payment.
-type deal struct{ token, order, ref string }
+// purchase is an order and the reference of its only payment.
+type purchase struct{ token, order, ref string }
 
-// deals has every buyer place an order and press pay, all at once.
-func deals(t *testing.T, p *process, sale string, tokens []string) []deal {
+// purchases places an order for each buyer and begins its payment.
+func purchases(t *testing.T, p *process, sale string, tokens []string) []purchase {
 	t.Helper()
-	all := make([]deal, len(tokens))
+	all := make([]purchase, len(tokens))
 	for i, token := range tokens {
-		all[i] = deal{token: token, order: p.buy(t, token, sale).ID}
+		all[i] = purchase{token: token, order: p.buy(t, token, sale).ID}
 	}
 	for i := range all {
 		all[i].pay(t, p)
@@ -27,18 +27,18 @@ func deals(t *testing.T, p *process, sale string, tokens []string) []deal {
 	return all
 }
 
-// pay presses pay: the payment is the one that it was.
-func (d *deal) pay(t *testing.T, p *process) {
+// pay requests the payment. A repeated request must return the same payment.
+func (d *purchase) pay(t *testing.T, p *process) {
 	t.Helper()
 	ref := p.must(t, http.MethodPost, "/orders/"+d.order+"/pay", d.token, nil)["payment"].(map[string]any)["provider_ref"].(string)
 	if d.ref != "" {
-		require.Equal(t, d.ref, ref, "paying again is the same payment")
+		require.Equal(t, d.ref, ref, "a repeated request returns the same payment")
 	}
 	d.ref = ref
 }
 
-// ends waits until an order has ended in one of the statuses, and requires the end of its only payment.
-func (d *deal) ends(t *testing.T, p *process, payment map[string]string) (status string) {
+// waitForEnd waits until the order has one of the given statuses and its payment the status that belongs to it.
+func (d *purchase) waitForEnd(t *testing.T, p *process, payment map[string]string) (status string) {
 	t.Helper()
 	eventually(t, "order "+d.order+" ends", func() bool {
 		o, err := p.Order(t.Context(), d.token, d.order)
@@ -53,8 +53,9 @@ func (d *deal) ends(t *testing.T, p *process, payment map[string]string) (status
 	return status
 }
 
-// TestServerKilledWhilePaying is kill -9 while payments and refunds are under way, at a provider who is late, loses and
-// repeats his notices, and refuses refunds at first. Whoever presses again has the same payment; everything ends.
+// TestServerKilledWhilePaying kills the server with SIGKILL while payments and refunds are in progress. The provider
+// delays, loses and repeats its notices and refuses the first refunds. A repeated payment request returns the same
+// payment, and every payment and refund completes.
 func TestServerKilledWhilePaying(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
@@ -62,12 +63,12 @@ func TestServerKilledWhilePaying(t *testing.T) {
 		addr, tokens := freeAddr(t), s.tokens(t, 2*n)
 		p := s.with("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2,refuse-refunds=1").serve(t, addr)
 		sale := p.sale(t, 2*n)
-		refunding := deals(t, p, sale, tokens[:n])
+		refunding := purchases(t, p, sale, tokens[:n])
 		for _, d := range refunding {
 			p.waitFor(t, d.token, d.order, "paid")
 			p.must(t, http.MethodPost, "/orders/"+d.order+"/refund", d.token, nil)
 		}
-		paying := deals(t, p, sale, tokens[n:]) // of whom nobody has told
+		paying := purchases(t, p, sale, tokens[n:]) // no notice was sent for these
 		p.kill()
 		s.verify(t)
 
@@ -78,25 +79,25 @@ func TestServerKilledWhilePaying(t *testing.T) {
 			}
 		}
 		for _, d := range refunding {
-			d.ends(t, p, map[string]string{"refunded": "refunded"})
+			d.waitForEnd(t, p, map[string]string{"refunded": "refunded"})
 		}
 		for _, d := range paying {
-			d.ends(t, p, map[string]string{"paid": "succeeded"})
+			d.waitForEnd(t, p, map[string]string{"paid": "succeeded"})
 		}
 		requireSettled(t, s)
 		s.verify(t)
 	})
 }
 
-// TestDatabaseKilledWhileClosing kills MariaDB while orders are closed and the provider tells of others, and brings it
-// back. Each order is paid and kept, or closed, and then the money that came for it is returned.
+// TestDatabaseKilledWhileClosing kills and restarts MariaDB while orders are closed and payment notices arrive. Each
+// order is either paid, or cancelled and its payment refunded.
 func TestDatabaseKilledWhileClosing(t *testing.T) {
 	s := realStack(t).in("queue").with("SECKILL_PAY_TIMEOUT=4s", "SECKILL_SANDBOX=delay=4200ms,repeat=1")
 	servers := []*process{s.serve(t, ""), s.serve(t, "")}
 	tokens := s.tokens(t, 40)
 	sale := servers[0].sale(t, 40)
 	var mu sync.Mutex
-	var all []deal
+	var all []purchase
 	var wg sync.WaitGroup
 	for i, token := range tokens {
 		wg.Go(func() {
@@ -107,16 +108,16 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 			}
 			a, err := p.call(t.Context(), http.MethodPost, "/orders/"+o.ID+"/pay", token, nil)
 			if err != nil || a.status != http.StatusOK {
-				return // of the lane queue, which is not there yet
+				return // the order is still queued
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			all = append(all, deal{token, o.ID, a.body["payment"].(map[string]any)["provider_ref"].(string)})
+			all = append(all, purchase{token, o.ID, a.body["payment"].(map[string]any)["provider_ref"].(string)})
 		})
 	}
 	wg.Wait()
 	require.NotEmpty(t, all)
-	time.Sleep(3500 * time.Millisecond) // until the first of them are due and told of
+	time.Sleep(3500 * time.Millisecond) // the first orders are due and their notices sent
 	s.mariadb.Kill()
 	requireNotReady(t, servers[0])
 	require.NoError(t, s.mariadb.Restart())
@@ -125,16 +126,16 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 	}
 	ends := map[string]int{}
 	for _, d := range all {
-		ends[d.ends(t, servers[0], map[string]string{"paid": "succeeded", "cancelled": "refunded"})]++
+		ends[d.waitForEnd(t, servers[0], map[string]string{"paid": "succeeded", "cancelled": "refunded"})]++
 	}
 	t.Logf("%v", ends)
 	requireSettled(t, s)
 	s.verify(t)
 }
 
-// TestPayingWithoutRedis: an order that is there is paid, refunded, cancelled and closed while Redis is away. Its unit is
-// for sale when Redis is back, although the gate was not told.
-func TestPayingWithoutRedis(t *testing.T) {
+// TestPaymentWithoutRedis pays, refunds, cancels and closes committed orders during an outage of Redis. The returned
+// units can be bought after the outage, although the gate missed their release.
+func TestPaymentWithoutRedis(t *testing.T) {
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		p := s.serve(t, "")
@@ -164,20 +165,21 @@ func TestPayingWithoutRedis(t *testing.T) {
 	})
 }
 
-// TestForgottenPayment: the sandbox forgets by a restart what it has not told. A buyer who presses again has the same
-// payment; the order of one who does not is closed in time, and its unit is back.
-func TestForgottenPayment(t *testing.T) {
+// TestPendingPaymentSurvivesRestart restarts the server, which discards the notices the sandbox has not sent. A
+// repeated payment request returns the same payment and completes it. An order without one is closed on time and its
+// unit returned.
+func TestPendingPaymentSurvivesRestart(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		addr, tokens := freeAddr(t), s.tokens(t, 3)
 		p := s.with("SECKILL_SANDBOX=delay=1h").serve(t, addr)
 		sale := p.sale(t, 2)
-		all := deals(t, p, sale, tokens[:2])
-		require.Zero(t, p.stop(t), "it does not wait for a notice that comes in an hour")
+		all := purchases(t, p, sale, tokens[:2])
+		require.Zero(t, p.stop(t), "a delayed notice does not block shutdown")
 		p = s.serve(t, addr)
 		all[0].pay(t, p)
-		all[0].ends(t, p, map[string]string{"paid": "succeeded"})
+		all[0].waitForEnd(t, p, map[string]string{"paid": "succeeded"})
 		s.expire(t, all[1].order, time.Now())
-		all[1].ends(t, p, map[string]string{"cancelled": "pending"})
+		all[1].waitForEnd(t, p, map[string]string{"cancelled": "pending"})
 		p.buy(t, tokens[2], sale)
 		s.verify(t)
 	})

@@ -265,7 +265,7 @@ func TestStockChangedInMidRush(t *testing.T) {
 		require.Positive(t, refused, "one of them is more than there ever was")
 		r := wait()
 		c.Stock = total
-		pressAgain(t, s, c, r)
+		retryUnserved(t, s, c, r)
 		held := 0
 		for _, a := range r.Answers {
 			if a.Code == "ok" {

@@ -17,40 +17,40 @@ import (
 	"seckill/internal/rush"
 )
 
-// liveSale is a sale in the lane queue in which buyers keep buying and cancelling, whatever is done to it, beside some
-// who hold an order all the time.
+// liveSale is a sale in lane queue with buyers that purchase and cancel continuously while a test damages the gate, and
+// with other buyers that keep an active order.
 type liveSale struct {
 	*stack
-	p       *process
-	sale    string
-	rdb     redis.UniversalClient
-	holders []rush.Order // who stay
-	gone    []rush.Order // cancelled
-	fresh   []string     // tokens of buyers who have not come yet
+	p         *process
+	sale      string
+	rdb       redis.UniversalClient
+	buyers    []rush.Order // orders that stay active
+	cancelled []rush.Order // cancelled orders
+	newTokens []string     // tokens of buyers without an order
 
-	mu     sync.Mutex // held by somebody who wants the shoppers to stand still
-	stop   func()     // sends them home
-	unsure sync.Map   // ids of orders whose cancellation was not answered: it may be committed, and the gate not told
+	mu          sync.Mutex // held while the shoppers must pause
+	stop        func()     // ends the shoppers
+	unconfirmed sync.Map   // ids of orders whose cancellation got no answer
 }
 
-// startLiveSale needs orders that are old enough to be missed, so it takes a moment.
+// startLiveSale starts a server and a live sale.
 func startLiveSale(t *testing.T, s *stack, shoppers int, pause time.Duration) *liveSale {
 	t.Helper()
 	l := &liveSale{stack: s, p: s.serve(t, "")}
 	l.sale = l.p.sale(t, liveUnits)
-	tokens := s.tokens(t, liveHolders+liveGone+shoppers+2*liveUnits)
+	tokens := s.tokens(t, liveBuyers+liveCancelled+shoppers+2*liveUnits)
 	next := func(n int) []string {
 		some := tokens[:n]
 		tokens = tokens[n:]
 		return some
 	}
-	for _, token := range next(liveHolders) {
-		l.holders = append(l.holders, l.order(t, token))
+	for _, token := range next(liveBuyers) {
+		l.buyers = append(l.buyers, l.order(t, token))
 	}
-	for _, token := range next(liveGone) {
+	for _, token := range next(liveCancelled) {
 		o, err := l.p.Cancel(t.Context(), token, l.order(t, token).ID)
 		require.NoError(t, err)
-		l.gone = append(l.gone, o)
+		l.cancelled = append(l.cancelled, o)
 	}
 	l.rdb = s.client(t)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -58,13 +58,13 @@ func startLiveSale(t *testing.T, s *stack, shoppers int, pause time.Duration) *l
 	for _, token := range next(shoppers) {
 		wg.Go(func() { l.shop(ctx, token, pause) })
 	}
-	l.fresh = tokens
+	l.newTokens = tokens
 	l.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
 	t.Cleanup(l.stop)
 	return l
 }
 
-// order buys and waits until the order is made.
+// order places an order and waits until it is committed.
 func (l *liveSale) order(t *testing.T, token string) rush.Order {
 	t.Helper()
 	o, err := l.p.Place(t.Context(), token, l.sale)
@@ -75,11 +75,11 @@ func (l *liveSale) order(t *testing.T, token string) rush.Order {
 	return o
 }
 
-// shop buys, and cancels what was bought, again and again. What buyers hear while a gate is broken is up to the gate.
+// shop purchases and cancels until ctx ends. The answers are not checked because they depend on the damage to the gate.
 func (l *liveSale) shop(ctx context.Context, token string, pause time.Duration) {
 	for ctx.Err() == nil {
 		l.mu.Lock()
-		l.mu.Unlock() //nolint:staticcheck // somebody may hold it
+		l.mu.Unlock() //nolint:staticcheck // waits while a test holds it
 		o, err := l.p.Place(ctx, token, l.sale)
 		var problem *rush.Problem
 		if errors.As(err, &problem) && problem.Code == "duplicate_order" {
@@ -89,7 +89,7 @@ func (l *liveSale) shop(ctx context.Context, token string, pause time.Duration) 
 			_, err := l.p.Cancel(ctx, token, o.ID)
 			refused := errors.As(err, &problem) && problem.Status < http.StatusInternalServerError
 			if err != nil && !refused {
-				l.unsure.Store(o.ID, true)
+				l.unconfirmed.Store(o.ID, true)
 			}
 		}
 		select {
@@ -99,24 +99,24 @@ func (l *liveSale) shop(ctx context.Context, token string, pause time.Duration) 
 	}
 }
 
-// key is one of the sale's keys in Redis.
+// key returns a Redis key of the sale.
 func (l *liveSale) key(name string) string {
 	id, _ := strconv.ParseUint(l.sale, 10, 64)
 	return strings.TrimSuffix(admission.Streams()[id%16], "orders") + l.sale + ":" + name
 }
 
-// shardKey is one of those that its shard has.
+// shardKey returns a Redis key of the sale's shard.
 func (l *liveSale) shardKey(name string) string {
 	return strings.TrimSuffix(l.key(""), l.sale+":") + name
 }
 
-// sellOut lets buyers come until nothing is left: exactly as many as there are units hold an order then, and every
-// promise is kept.
+// sellOut sells the remaining units and requires that as many orders are active as there are units, with no findings
+// left.
 func (l *liveSale) sellOut(t *testing.T) {
 	t.Helper()
 	l.stop()
 	requireSettled(t, l.stack)
-	for _, token := range l.fresh {
+	for _, token := range l.newTokens {
 		_, err := l.p.Place(t.Context(), token, l.sale)
 		if err != nil {
 			requireCode(t, "sold_out", err)
@@ -125,7 +125,7 @@ func (l *liveSale) sellOut(t *testing.T) {
 	requireSettled(t, l.stack)
 	requireStock(t, l.p.Client, l.sale, 0)
 	l.verify(t)
-	requireNothingFound(t, l.stack)
+	requireNoFindings(t, l.stack)
 }
 
 func (l *liveSale) number() int64 {
@@ -133,13 +133,14 @@ func (l *liveSale) number() int64 {
 	return id
 }
 
-// patient is a stack whose background leaves the gates alone, and whose command is in a hurry.
-func patient(s *stack) *stack {
+// withoutBackgroundRepair returns a stack whose servers do not repair gates by themselves, and whose reconcile command
+// uses short waits.
+func withoutBackgroundRepair(s *stack) *stack {
 	return s.in("queue").with(envEvery+"=1h", envMinAge+"=2s", envPause+"=500ms", envLasting+"=2s")
 }
 
-// requireBooks: the database balances at every moment.
-func (l *liveSale) requireBooks(t *testing.T) {
+// requireBalance verifies the invariants of the database.
+func (l *liveSale) requireBalance(t *testing.T) {
 	t.Helper()
 	v, err := l.p.Voucher(t.Context(), l.sale)
 	require.NoError(t, err)
@@ -148,7 +149,7 @@ func (l *liveSale) requireBooks(t *testing.T) {
 }
 
 const (
-	liveUnits   = 60
-	liveHolders = 10
-	liveGone    = 3
+	liveUnits     = 60
+	liveBuyers    = 10
+	liveCancelled = 3
 )

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,15 +30,15 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// stack is what servers of one test share: the configuration that points at a database and a Redis.
+// stack is the environment of the servers of one test: their configuration, database and Redis.
 type stack struct {
 	lane    string
 	env     []string
-	mariadb *testenv.MariaDB // nil on the embedded default, and where the server is not the test's own
-	redis   *testenv.Redis   // nil on the embedded default
-	// flush empties Redis, as a lost one would be.
+	mariadb *testenv.MariaDB // nil unless the test started it
+	redis   *testenv.Redis   // nil unless the test started it
+	// flush deletes all data in Redis, as after the loss of its disk.
 	flush func() error
-	// killRedis and restartRedis are nil where Redis lives inside the server.
+	// killRedis and restartRedis are nil if Redis is inside the server.
 	killRedis    func()
 	restartRedis func() error
 }
@@ -47,9 +46,9 @@ type stack struct {
 // testSecret signs the tokens of all test servers.
 const testSecret = "a-secret-for-tests-only-0123456789"
 
-// each runs a test on the embedded default and on real servers. shared says that several servers, or faults of
-// Redis itself, need a Redis outside the server: then the first variant is SQLite and a miniredis beside it. The
-// variants run side by side, for they wait most of the time.
+// each runs a test in parallel on the embedded default, on MariaDB and Redis, and on the external database if one is
+// configured. A test with several servers or with faults of Redis sets shared: the embedded variant then uses SQLite and
+// a miniredis outside the server.
 func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
@@ -60,7 +59,7 @@ func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 			s.flush = func() error { m.FlushAll(); return nil }
 			s.killRedis = func() { m.FlushAll(); m.Close() }
 			s.restartRedis = func() error {
-				// Close ends it, Restart does not make it anew, and blocking commands give no answer without it.
+				// Close cancels Ctx and Restart does not renew it. Blocking commands need it.
 				m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
 				return m.Restart()
 			}
@@ -76,7 +75,7 @@ func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 // lanes are the order lanes.
 var lanes = []string{"lock", "batch", "queue"}
 
-// eachLane runs a test as each does, in every order lane.
+// eachLane runs a test with each in every order lane.
 func eachLane(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
@@ -86,7 +85,7 @@ func eachLane(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	}
 }
 
-// in returns the stack with its servers in a lane.
+// in returns the stack with its servers in the given lane.
 func (s *stack) in(lane string) *stack {
 	c := s.with("SECKILL_ORDER_LANE=" + lane)
 	c.lane = lane
@@ -102,7 +101,7 @@ func embeddedStack(t *testing.T) *stack {
 		flush: func() error {
 			info, err := app.RunningRedis(dir)
 			if err != nil || info == nil {
-				return errors.Join(err, errors.New("no embedded Redis runs"))
+				return errors.Join(err, errors.New("no embedded Redis is running"))
 			}
 			rdb := app.OpenRedis(info.Password, info.Addr)
 			defer rdb.Close()
@@ -111,7 +110,7 @@ func embeddedStack(t *testing.T) *stack {
 	}
 }
 
-// realStack starts a MariaDB and a Redis of the test's own, which it may kill.
+// realStack starts a MariaDB and a Redis that the test may kill.
 func realStack(t *testing.T) *stack {
 	db := testenv.StartMariaDB(t)
 	s := serverStack(t, db.DSN(t))
@@ -119,7 +118,7 @@ func realStack(t *testing.T) *stack {
 	return s
 }
 
-// externalStack uses the MySQL server that the environment names, which nobody may kill.
+// externalStack uses the database of SECKILL_TEST_MYSQL_DSN, which a test must not kill.
 func externalStack(t *testing.T) *stack { return serverStack(t, testenv.MySQLDSN(t)) }
 
 func serverStack(t *testing.T, dsn string) *stack {
@@ -140,28 +139,28 @@ func serverStack(t *testing.T, dsn string) *stack {
 	}
 }
 
-// with returns the stack with more environment.
+// with returns a copy of the stack with more environment variables.
 func (s *stack) with(env ...string) *stack {
 	c := *s
 	c.env = append(append([]string{}, s.env...), env...)
 	return &c
 }
 
-// command makes the program as a process of its own.
+// command returns a command that runs the program as a separate process.
 func (s *stack) command(t *testing.T, args ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(exe, args...)
 	cmd.Env = []string{
 		envRunMain + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(),
-		"GORACE=atexit_sleep_ms=0", // else the race detector holds up each exit for a second
+		"GORACE=atexit_sleep_ms=0", // by default the race detector delays each exit by a second
 	}
 	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Dir = t.TempDir()
 	return cmd
 }
 
-// setting returns a variable of the stack's environment; the last one counts.
+// setting returns the last value of a variable in the stack's environment.
 func (s *stack) setting(name string) (value string) {
 	for _, e := range s.env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -174,14 +173,17 @@ func (s *stack) setting(name string) (value string) {
 // client connects to the Redis of the stack's servers.
 func (s *stack) client(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	rdb, err := app.SharedRedis(app.Config{DataDir: s.setting("SECKILL_DATA_DIR"), RedisAddrs: strings.FieldsFunc(s.setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' })})
+	rdb, err := app.SharedRedis(app.Config{
+		DataDir:    s.setting("SECKILL_DATA_DIR"),
+		RedisAddrs: strings.FieldsFunc(s.setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),
+	})
 	require.NoError(t, err)
-	require.NotNil(t, rdb, "no embedded Redis runs")
+	require.NotNil(t, rdb, "no embedded Redis is running")
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
 
-// run runs a command to its end.
+// run executes a command and returns its exit code and combined output.
 func (s *stack) run(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	cmd := s.command(t, args...)
@@ -193,14 +195,14 @@ func (s *stack) run(t *testing.T, args ...string) (code int, output string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// verify requires that the invariants hold.
+// verify requires that `seckill verify` reports no violation.
 func (s *stack) verify(t *testing.T) {
 	t.Helper()
 	code, out := s.run(t, "verify")
 	require.Zero(t, code, out)
 }
 
-// tokens seeds n buyers and returns their access tokens.
+// tokens creates n buyers and returns their access tokens.
 func (s *stack) tokens(t *testing.T, n int) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -211,7 +213,7 @@ func (s *stack) tokens(t *testing.T, n int) []string {
 	tokens := strings.Fields(string(lines))
 	require.Len(t, tokens, n)
 	for i, line := range tokens {
-		_, tokens[i], _ = strings.Cut(line, ",") // after the user's id
+		_, tokens[i], _ = strings.Cut(line, ",") // a line is "user id,token"
 	}
 	return tokens
 }
@@ -225,7 +227,7 @@ type process struct {
 	done chan struct{}
 }
 
-// serve starts a server and waits until it listens. addr may be empty: any port.
+// serve starts a server and returns when it listens. An empty addr selects a free port.
 func (s *stack) serve(t *testing.T, addr string) *process {
 	t.Helper()
 	if addr == "" {
@@ -241,7 +243,7 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 		p.kill()
 		require.NotContains(t, p.log.String(), "DATA RACE")
 		if t.Failed() {
-			t.Logf("server %s said:\n%s", p.url, p.log)
+			t.Logf("log of server %s:\n%s", p.url, p.log)
 		}
 	})
 	lines := bufio.NewScanner(stdout)
@@ -249,7 +251,7 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 		p.url, _, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "seckill listens on "), " ")
 	}
 	go func() {
-		for lines.Scan() { // keep the pipe empty
+		for lines.Scan() { // drain the pipe, so that the server does not block
 		}
 		_ = cmd.Wait()
 		close(p.done)
@@ -261,24 +263,25 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 	return p
 }
 
-// kill is SIGKILL; stop is what an operator does, and returns the exit code.
+// kill sends SIGKILL and waits for the end of the process.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
+// stop sends SIGTERM, waits up to a minute and returns the exit code.
 func (p *process) stop(t *testing.T) int {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.done:
 	case <-time.After(time.Minute):
-		t.Fatal("the server does not stop")
+		t.Fatal("the server did not stop within a minute")
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// admin logs the demo's admin in.
+// admin logs in as the demo's admin and returns the access token.
 func (p *process) admin(t *testing.T) string {
 	t.Helper()
 	token, err := p.Login(t.Context(), app.DemoAdmin)
@@ -286,7 +289,7 @@ func (p *process) admin(t *testing.T) string {
 	return token
 }
 
-// sale publishes a sale.
+// sale publishes a running sale and returns its id.
 func (p *process) sale(t *testing.T, stock int64) string {
 	t.Helper()
 	v, err := p.CreateSale(t.Context(), p.admin(t), stock)
@@ -294,16 +297,17 @@ func (p *process) sale(t *testing.T, stock int64) string {
 	return v.ID
 }
 
-// freeAddr returns an address to listen on, for servers that must come back where they were.
+// freeAddr returns an address that is reserved for the test: a server can be stopped and started again on it, and
+// nothing listens there otherwise.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, release, err := testenv.ReserveAddr(t.Context())
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(func() { require.NoError(t, release()) })
+	return addr
 }
 
-// buffer is a bytes.Buffer that a process may write while a test reads.
+// buffer is a bytes.Buffer for concurrent use.
 type buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -321,7 +325,7 @@ func (b *buffer) String() string {
 	return b.buf.String()
 }
 
-// eventually waits for something that must happen, with room for a slow machine.
+// eventually waits up to a minute for a condition.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, time.Minute, 20*time.Millisecond, what)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// languages: that of the browser, then the one that was chosen.
+// languages covers the language of the browser and the choice of another one.
 func languages(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	sale := p.publish(t, offer{Title: "火锅 Hot pot", Stock: 5})
 	zh := visit(p.url, "zh-TW,zh")
@@ -30,10 +30,10 @@ func languages(t *testing.T, p *shop, visit func(url, language string) *visitor)
 	zh.reads("h1", "Flash sales")
 	zh.reads(card(sale), "Reserved for you")
 	require.Equal(t, "en", evaluate[string](zh.tab, `document.documentElement.lang`))
-	require.Equal(t, "language", evaluate[string](zh.tab, `document.activeElement.dataset.do`), "the focus stays")
+	require.Equal(t, "language", evaluate[string](zh.tab, `document.activeElement.dataset.do`), "the focus is kept")
 	zh.goTo("/orders")
-	zh.reads("h1", "My orders")     // remembered
-	zh.reads("#account", "Log out") // and taken up: what is in the header stays where it is
+	zh.reads("h1", "My orders")     // the choice is stored
+	zh.reads("#account", "Log out") // and the header is rendered in it
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "我的订单")
 
@@ -42,14 +42,14 @@ func languages(t *testing.T, p *shop, visit func(url, language string) *visitor)
 	other.reads("h1", "Flash sales")
 }
 
-// keyboardOnly buys without a mouse.
+// keyboardOnly completes a purchase without a mouse.
 func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url, "en")
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.key(kb.Tab)
-	require.Equal(t, "skip", evaluate[string](v.tab, `document.activeElement.id`), "the first stop leads past the header")
+	require.Equal(t, "skip", evaluate[string](v.tab, `document.activeElement.id`), "the first link skips the header")
 	v.key(kb.Enter)
 	v.tabTo(buyOf(sale))
 	v.key(kb.Enter)
@@ -58,7 +58,7 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.key(kb.Enter)
 	v.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
 	v.key(kb.Enter)
-	v.until(`document.activeElement === document.querySelector(%q)`, linkOf(sale)) // where the button was
+	v.until(`document.activeElement === document.querySelector(%q)`, linkOf(sale)) // focus moves to the button's replacement
 	v.reads("#live", "Reserved for you")
 	v.key(kb.Enter)
 	v.until(`document.activeElement?.tagName === "H1"`)
@@ -66,14 +66,14 @@ func keyboardOnly(t *testing.T, p *shop, visit func(url, language string) *visit
 	v.key(kb.Enter)
 	v.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
 	v.key(kb.Escape)
-	v.until(`document.activeElement?.dataset.do === "cancel"`) // back where it was
+	v.until(`document.activeElement?.dataset.do === "cancel"`) // focus returns to the button
 	v.tabTo(payIt)
 	v.key(kb.Enter)
 	v.orderIs("paid")
 	v.reads("#live", "Paid")
 }
 
-// tabTo presses Tab until the focus is on an element, which must be seen to have it.
+// tabTo presses Tab until an element has the focus, and requires a visible focus outline.
 func (b *tab) tabTo(selector string) {
 	b.t.Helper()
 	for range 100 {
@@ -86,7 +86,7 @@ func (b *tab) tabTo(selector string) {
 	b.t.Fatalf("the keyboard does not reach %s", selector)
 }
 
-// narrow: nothing on a phone sticks out to the side, in either language.
+// narrow requires that no page scrolls horizontally on a phone, in either language.
 func narrow(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	sale := p.publish(t, offer{
 		Title: strings.Repeat("Averylongwordwithoutanyspace", 3), SubTitle: "副标题", Rules: strings.Repeat("每人限购一份。", 20),
@@ -122,7 +122,7 @@ func narrow(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	}
 }
 
-// contrast measures every text against what is behind it, and lists what is too pale (WCAG 1.4.3 wants 4.5).
+// contrast is a script that returns all texts with a contrast below 4.5:1, the minimum of WCAG 1.4.3.
 const contrast = `(() => {
 	const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
 	const rgba = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
@@ -144,36 +144,36 @@ const contrast = `(() => {
 	return seen < 10 ? ["only " + seen + " texts were seen"] : pale;
 })()`
 
-// accessible: every control has a name, every text can be read, in light and in dark.
+// accessible checks the names of controls and the contrast of texts on the pages of a purchase.
 func accessible(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	p.publish(t, offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	over := p.publish(t, offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url, "en")
-	look := func(what string) { t.Helper(); v.legible(t, what) }
+	legible := func(what string) { t.Helper(); v.legible(t, what) }
 	v.goTo("/")
 	v.until(canBuy(sale))
 	v.until(`document.querySelector(%q)`, card(over))
-	look("sales")
+	legible("sales")
 	v.click(buyOf(sale))
 	v.until(`document.querySelector("dialog[open]")`)
-	look("login")
+	legible("login")
 	require.Equal(t, "0s", evaluate[string](v.tab, `getComputedStyle(document.querySelector("dialog button")).transitionDuration`))
 	v.login(newPhone())
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	look("bought")
+	legible("bought")
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
-	look("order")
+	legible("order")
 	v.click(payIt)
 	v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
-	look("paid")
+	legible("paid")
 }
 
-// legible requires that every control has a name, and every text can be read, in light and in dark.
+// legible requires that every control has an accessible name and every text enough contrast, in light and dark mode.
 func (b *tab) legible(t *testing.T, what string) {
 	t.Helper()
-	b.named(what)
+	b.requireNames(what)
 	for _, scheme := range []string{"light", "dark"} {
 		_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
@@ -183,8 +183,8 @@ func (b *tab) legible(t *testing.T, what string) {
 	}
 }
 
-// named requires that everything which takes the focus, and every picture, says what it is.
-func (b *tab) named(what string) {
+// requireNames requires an accessible name on every control and image.
+func (b *tab) requireNames(what string) {
 	b.t.Helper()
 	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 	require.NoError(b.t, err)
@@ -201,13 +201,13 @@ func (b *tab) named(what string) {
 			if n.Name != nil {
 				require.NoError(b.t, json.Unmarshal(n.Name.Value, &name))
 			}
-			require.NotEmpty(b.t, strings.TrimSpace(name), "%s: a %s without a name", what, role)
+			require.NotEmpty(b.t, strings.TrimSpace(name), "%s: %s without a name", what, role)
 		}
 	}
 	require.Greater(b.t, controls, 3, what)
 }
 
-// texts: both languages say the same things, and every error of the API can be explained in both.
+// texts requires the same texts in both languages, and a text for every error code of the API.
 func texts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	v := visit(p.url, "en")
 	v.goTo("/")
@@ -220,7 +220,7 @@ func texts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	}
 }
 
-// requireSameTexts holds the two languages against each other.
+// requireSameTexts requires that both languages have the same keys and placeholders.
 func requireSameTexts(t *testing.T, all map[string]map[string]string) {
 	t.Helper()
 	require.Len(t, all, 2)
@@ -241,25 +241,25 @@ func requireSameTexts(t *testing.T, all map[string]map[string]string) {
 	assert.Len(t, all["zh"], len(all["en"]))
 }
 
-// codesOf finds the error codes that a document names anywhere.
+// codesOf returns the error codes in a document.
 func codesOf(document any) map[string]bool {
 	found := map[string]bool{}
-	var look func(any)
-	look = func(node any) {
+	var visit func(any)
+	visit = func(node any) {
 		switch n := node.(type) {
 		case map[string]any:
 			if code, ok := n["code"].(string); ok && n["request_id"] != nil {
 				found[code] = true
 			}
 			for _, child := range n {
-				look(child)
+				visit(child)
 			}
 		case []any:
 			for _, child := range n {
-				look(child)
+				visit(child)
 			}
 		}
 	}
-	look(document)
+	visit(document)
 	return found
 }

@@ -12,107 +12,111 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// between stands between a page and the network: `asked` is what the page has asked for, as "GET /api/v1/orders", and
-// answer(asked, options, real) may answer in the server's place. problem makes a refusal of the API; load imports the
-// page's own modules.
-const between = `{
+// interceptFetch is a script that wraps fetch and setTimeout. `requested` lists the requests of the page, such as "GET
+// /api/v1/orders", and `delays` its timers. A test may define answer(request, options, real) to respond in place of the
+// server. problem builds an error response; load imports a module of the page.
+const interceptFetch = `{
 	const real = fetch, later = setTimeout;
-	window.asked = [];
+	window.requested = [];
 	window.delays = [];
-	window.count = (part) => asked.filter((a) => a.includes(part)).length;
+	window.count = (part) => requested.filter((a) => a.includes(part)).length;
 	window.fetch = (url, o = {}) => {
 		const what = o.method + " " + url;
-		asked.push(what);
+		requested.push(what);
 		return window.answer?.(what, o, () => real(url, o)) || real(url, o);
 	};
 	window.setTimeout = (f, ms, ...rest) => { delays.push(ms); return later(f, ms, ...rest); };
+	// never is a response that does not arrive. Like a real one, it ends when the page gives up waiting.
+	window.never = (o) => new Promise((_, fail) => o.signal?.addEventListener("abort", () => fail(o.signal.reason)));
 	window.problem = (status, code, headers = {}) => Promise.resolve(new Response(JSON.stringify({ code, status, title: "No" }), { status, headers }));
 	window.load = (path) => import(document.querySelector("script[type=module]").src.replace("shop/main.js", path));
 	window.state = async (sale) => (await load("shop/buy.js")).purchase(sale);
 	window.me = async () => (await load("lib/session.js")).session.user().id;
 }`
 
-// TestPagesUnderTrouble is what pages do when answers are late, lost, or somebody else's.
-func TestPagesUnderTrouble(t *testing.T) {
+// TestPagesWithLateOrFailedResponses covers pages whose responses are late, lost, or belong to another user.
+func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	browser := startBrowser(t)
 	p := embeddedStack(t).serve(t, "").shop(t)
 	for name, test := range map[string]func(*testing.T, *shop, func(url string) *visitor){
-		"not started yet": notStartedYet, "gone meanwhile": goneMeanwhile, "queued and failed": queuedAndFailed,
-		"logged out meanwhile": loggedOutMeanwhile, "logout of an old token": logoutOfOldToken, "renewal fails": renewalFails,
-		"pressed at once": pressedAtOnce, "clock after sleep": clockAfterSleep, "half an answer": halfAnAnswer,
-		"order lost": orderLost, "late refusal": lateRefusal, "press forgotten": pressForgotten, "reloaded": reloaded,
-		"code sent before": codeSentBefore, "asked once": askedOnce, "streams": streamsWanted, "order unread": orderUnread,
-		"spread": spread,
+		"not started yet": notStartedYet, "ended meanwhile": endedMeanwhile, "queued order fails": queuedOrderFails,
+		"logged out meanwhile": loggedOutMeanwhile, "logout of an old token": logoutOfOldToken,
+		"renewal fails": renewalFails, "buy during renewal": buyDuringRenewal, "clock after sleep": clockAfterSleep,
+		"truncated response": truncatedResponse, "order missing": orderMissing, "late refusal": lateRefusal,
+		"purchase expires": purchaseExpires, "reload during purchase": reloadDuringPurchase,
+		"code before reload": codeBeforeReload, "failed read not repeated": failedReadNotRepeated,
+		"streams for pending changes": streamsForPendingChanges, "order unreadable": orderUnreadable,
+		"jitter": jitter,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, p, func(url string) *visitor {
 				v := visit(t, browser, url, "en")
-				v.before(between)
+				v.before(interceptFetch)
 				return v
 			})
 		})
 	}
 }
 
-// run runs statements in a tab's page; they may await.
+// run runs statements in a tab's page; they may use await.
 func (b *tab) run(script string, args ...any) {
 	b.t.Helper()
 	evaluate[bool](b, "(async () => {"+fmt.Sprintf(script, args...)+"; return true })()")
 }
 
-// logsIn logs a new user in.
-func (b *tab) logsIn() {
+// loginNewUser logs in a new user.
+func (b *tab) loginNewUser() {
 	b.t.Helper()
 	b.goTo("/")
 	b.click(`[data-do="login"]`)
 	b.login(newPhone())
 }
 
-// becomes waits until a purchase is something.
-func (b *tab) becomes(sale, is string) {
+// waitForState waits until a purchase has a state.
+func (b *tab) waitForState(sale, is string) {
 	b.t.Helper()
 	b.until(`(await state(%q)).is === %q`, sale, is)
 }
 
-// notStartedYet: a refusal is kept under its key, so a try that may fare better has another one.
+// notStartedYet: the server stores a refusal under its key, so each retry uses a new key.
 func notStartedYet(t *testing.T, p *shop, visit func(string) *visitor) {
-	f := p.before(t)
+	f := p.startFront(t)
 	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := visit(f.URL)
-	v.logsIn()
+	v.loginNewUser()
 	v.run(`await (await load("shop/buy.js")).press(%q)`, sale)
 	keys := map[string]bool{}
-	for _, key := range f.seen() {
+	for _, key := range f.keysSeen() {
 		keys[key] = true
 	}
-	require.Len(t, f.seen(), 6)
+	require.Len(t, f.keysSeen(), 6)
 	require.Len(t, keys, 6)
 }
 
-// goneMeanwhile: who presses hears why he gets nothing, though the page still shows stock.
-func goneMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
+// endedMeanwhile: the page shows why a purchase failed, even if it still showed stock.
+func endedMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
-	v.logsIn()
-	// The next reads never end, so that what the page knows of the stock stays old.
-	v.run(`window.answer = (a) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && new Promise(() => {})`)
+	v.loginNewUser()
+	// The next reads never end, so the page keeps its old stock.
+	v.run(`window.answer = (a, o) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && never(o)`)
 	v.click(buyOf(sale))
 	v.reads(card(sale)+" .note", "The sale has ended.")
-	v.run(`window.answer = (a) => a.startsWith("POST") ? problem(409, "sold_out") : a.includes("/vouchers?") && new Promise(() => {})`)
+	v.run(`window.answer = (a, o) => a.startsWith("POST") ? problem(409, "sold_out") : a.includes("/vouchers?") && never(o)`)
 	v.click(buyOf(sale))
 	v.reads(card(sale)+" .note", "Sold out.")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	v.run(`window.answer = null; `)
 	v.do(chromedp.Evaluate[chromedp.Void](`void dispatchEvent(new Event("online"))`))
-	v.until(canBuy(sale)) // a read that began later knows better
+	v.until(canBuy(sale)) // a later read corrects the stock
 }
 
-// queuedAndFailed: an order that comes to nothing in the queue is told of where it was bought.
-func queuedAndFailed(t *testing.T, p *shop, visit func(string) *visitor) {
+// queuedOrderFails: the failure of a queued order is shown on the card of its sale.
+func queuedOrderFails(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
-	v.logsIn()
+	v.loginNewUser()
 	v.run(`const user_id = await me(); window.answer = (a) =>
 		a.startsWith("POST") ? Promise.resolve(new Response('{"status":"queued","order_id":"77"}', { status: 202 })) :
 		a.endsWith("/orders/77/events") ? Promise.resolve(new Response(null, { status: 204 })) :
@@ -121,16 +125,16 @@ func queuedAndFailed(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.reads(card(sale)+" .note", "Sold out.")
 }
 
-// loggedOutMeanwhile: a purchase that waits ends with the session of who pressed, and nothing is sent for anybody else.
+// loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user.
 func loggedOutMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
-	v.logsIn()
+	v.loginNewUser()
 	v.run(`window.answer = (a) => a.includes(%q) && problem(503, "unavailable", { "Retry-After": "4" })`, "POST /api/v1/vouchers/"+sale)
 	v.click(buyOf(sale))
-	v.becomes(sale, "waiting")
+	v.waitForState(sale, "waiting")
 	v.run(`await (await load("lib/session.js")).session.logout()`)
-	v.becomes(sale, "idle")
+	v.waitForState(sale, "idle")
 	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
 	require.Equal(t, 1, evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "POST /api/v1/vouchers/"+sale)))
 
@@ -140,20 +144,21 @@ func loggedOutMeanwhile(t *testing.T, p *shop, visit func(string) *visitor) {
 	require.Equal(t, "other_user", code)
 	require.Equal(t, 1, evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "POST /api/v1/vouchers/"+sale)))
 	v.run(`(await load("shop/mine.js")).put({ id: "5", voucher_id: %q, user_id: "1", status: "paid" })`, sale)
-	require.Empty(t, evaluate[string](v.tab, `load("shop/mine.js").then((m) => m.order("5")?.status ?? "")`), "another user's order")
+	require.Empty(t, evaluate[string](v.tab, `load("shop/mine.js").then((m) => m.order("5")?.status ?? "")`), "an order of another user is not stored")
 }
 
-// logoutOfOldToken: an access token that has expired does not keep the session alive on the server.
+// logoutOfOldToken: a logout with an expired access token is repeated and ends the session on the server.
 func logoutOfOldToken(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
-	v.logsIn()
+	v.loginNewUser()
 	v.run(`window.answer = (a) => a.endsWith("/auth/logout") && count("/auth/logout") === 1 && problem(401, "token_expired")`)
 	v.click(`[data-do="logout"]`)
 	v.until(`document.querySelector('[data-do="login"]')`)
 	require.Equal(t, 2, evaluate[int](v.tab, `count("/auth/logout")`))
 }
 
-// renewalFails: a renewal whose answer does not come is asked for again soon, and again later.
+// renewalFails: a renewal without an answer is repeated soon, while the server still accepts the last cookie, and again
+// later.
 func renewalFails(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
 	v.goTo("/")
@@ -166,17 +171,17 @@ func renewalFails(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.click(`[data-do="login"]`)
 	v.login(newPhone())
 	v.until(`count("/auth/refresh") > 4`)
-	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "while the server still accepts the last cookie")
+	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "retries while the server still accepts the last cookie")
 	v.reads("#account", "Log out")
 }
 
-// pressedAtOnce: who presses before his session is taken up is not asked to log in.
-func pressedAtOnce(t *testing.T, p *shop, visit func(string) *visitor) {
+// buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog.
+func buyDuringRenewal(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
-	v.logsIn()
-	two := v.another()
-	two.before(between)
+	v.loginNewUser()
+	two := v.newTab()
+	two.before(interceptFetch)
 	two.before(`window.answer = (a, o, real) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(real)`)
 	two.goTo("/")
 	two.until(canBuy(sale))
@@ -188,7 +193,7 @@ func pressedAtOnce(t *testing.T, p *shop, visit func(string) *visitor) {
 	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 }
 
-// clockAfterSleep: a device that slept has a performance.now() that did not go on; the newest answer says so.
+// clockAfterSleep: performance.now() may stop while a device sleeps; the next answer corrects the clock.
 func clockAfterSleep(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
 	v.goTo("/")
@@ -206,8 +211,8 @@ func clockAfterSleep(t *testing.T, p *shop, visit func(string) *visitor) {
 	}
 }
 
-// halfAnAnswer: an answer that begins and does not end is no answer.
-func halfAnAnswer(t *testing.T, p *shop, visit func(string) *visitor) {
+// truncatedResponse: a response that never ends is treated as lost and repeated.
+func truncatedResponse(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
 	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
 		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
@@ -216,10 +221,11 @@ func halfAnAnswer(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.until(canBuy(sale))
 }
 
-// orderLost: a queued order that is nowhere for a moment has not failed; one that was given up is not when it turns up.
-func orderLost(t *testing.T, p *shop, visit func(string) *visitor) {
+// orderMissing: a queued order has not failed if it is missing for less than 5 seconds, and recovers if it appears
+// after that.
+func orderMissing(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
-	v.logsIn()
+	v.loginNewUser()
 	v.run(`window.mine = await load("shop/mine.js"); window.order = { id: "99", voucher_id: "1", user_id: await me(), status: "queued", created_at: new Date().toISOString(), expires_at: new Date().toISOString() }`)
 	require.True(t, evaluate[bool](v.tab, `(async () => {
 		const since = performance.now();
@@ -232,10 +238,10 @@ func orderLost(t *testing.T, p *shop, visit func(string) *visitor) {
 	require.Equal(t, "pending_payment", evaluate[string](v.tab, `mine.order("99").status`))
 }
 
-// lateRefusal: a renewal that is refused after a new login does not end that one.
+// lateRefusal: the refusal of a renewal does not end a session that began after it.
 func lateRefusal(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
-	v.logsIn()
+	v.loginNewUser()
 	phone := newPhone()
 	v.run(`const { session } = await load("lib/session.js");
 		window.answer = (a) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(() => problem(401, "unauthenticated"));
@@ -249,42 +255,42 @@ func lateRefusal(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.reads("#account", phone[len(phone)-4:])
 }
 
-// pressForgotten: after the device has slept, nothing is bought for a press of long ago.
-func pressForgotten(t *testing.T, p *shop, visit func(string) *visitor) {
+// purchaseExpires: a purchase is not retried after the device has slept too long.
+func purchaseExpires(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
-	v.logsIn()
+	v.loginNewUser()
 	v.run(`window.answer = (a) => a.includes(%q) && count(%q) === 1 && new Promise((done) => (window.go = done)).then(() => problem(503, "unavailable"))`,
 		"POST /api/v1/vouchers/"+sale, "POST /api/v1/vouchers/"+sale)
 	v.click(buyOf(sale))
 	v.until(`window.go`)
 	v.run(`const real = Date.now; Date.now = () => real() + 200_000; go()`)
-	v.becomes(sale, "refused")
+	v.waitForState(sale, "refused")
 	require.True(t, evaluate[bool](v.tab, fmt.Sprintf(`state(%q).then((s) => s.open)`, sale)))
 	v.reads(card(sale), "Try again to find out")
 }
 
-// reloaded: a press after a reload means the purchase whose outcome is open.
-func reloaded(t *testing.T, p *shop, visit func(string) *visitor) {
-	f := p.before(t)
+// reloadDuringPurchase: a purchase after a reload reuses the key of the one with an unknown outcome.
+func reloadDuringPurchase(t *testing.T, p *shop, visit func(string) *visitor) {
+	f := p.startFront(t)
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(f.URL)
-	v.logsIn()
-	f.say(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
+	v.loginNewUser()
+	f.respondWith(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
 	v.click(buyOf(sale))
-	v.becomes(sale, "waiting")
+	v.waitForState(sale, "waiting")
 	v.do(chromedp.Reload())
-	first := f.seen()
-	f.say()
+	first := f.keysSeen()
+	f.respondWith()
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	require.Equal(t, first[0], f.seen()[0])
-	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "its outcome is known")
+	require.Equal(t, first[0], f.keysSeen()[0])
+	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "the key is deleted when the outcome is known")
 }
 
-// codeSentBefore: a code that was sent before a reload can still be entered.
-func codeSentBefore(t *testing.T, p *shop, visit func(string) *visitor) {
+// codeBeforeReload: a code that was sent before a reload can still be entered.
+func codeBeforeReload(t *testing.T, p *shop, visit func(string) *visitor) {
 	phone := newPhone()
 	body, err := json.Marshal(map[string]string{"phone": phone})
 	require.NoError(t, err)
@@ -297,7 +303,7 @@ func codeSentBefore(t *testing.T, p *shop, visit func(string) *visitor) {
 
 	v := visit(p.url)
 	v.goTo("/")
-	v.run(`window.answer = (a) => a.endsWith("/auth/code") && problem(429, "rate_limited", { "Retry-After": "50" })`) // a demo's server is not so strict
+	v.run(`window.answer = (a) => a.endsWith("/auth/code") && problem(429, "rate_limited", { "Retry-After": "50" })`) // the limit of demo mode is less strict
 	v.click(`[data-do="login"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
 	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
@@ -309,8 +315,8 @@ func codeSentBefore(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.reads("#account", "Log out")
 }
 
-// askedOnce: a voucher that cannot be read is not asked for with every second.
-func askedOnce(t *testing.T, p *shop, visit func(string) *visitor) {
+// failedReadNotRepeated: a voucher that cannot be read is not requested again on every render.
+func failedReadNotRepeated(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
 	v.goTo("/")
 	v.run(`window.answer = (a) => a.endsWith("/vouchers/77") && problem(404, "not_found");
@@ -319,12 +325,12 @@ func askedOnce(t *testing.T, p *shop, visit func(string) *visitor) {
 	require.Equal(t, 1, evaluate[int](v.tab, `count("/vouchers/77")`))
 }
 
-// streamsWanted: a connection is held for what is about to happen, not for what may happen in months.
-func streamsWanted(t *testing.T, p *shop, visit func(string) *visitor) {
+// streamsForPendingChanges: event streams are opened for orders with a pending change and for pinned orders only.
+func streamsForPendingChanges(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
-	v.logsIn()
+	v.loginNewUser()
 	v.run(`const mine = await load("shop/mine.js"), user_id = await me();
-		window.answer = (a) => a.endsWith("/events") && new Promise(() => {});
+		window.answer = (a, o) => a.endsWith("/events") && never(o);
 		mine.put({ id: "61", voucher_id: "1", user_id, status: "paid" });
 		mine.put({ id: "62", voucher_id: "1", user_id, status: "refunding" })`)
 	v.until(`count("/orders/62/events") > 0`)
@@ -333,16 +339,16 @@ func streamsWanted(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.until(`count("/orders/61/events") > 0`)
 }
 
-// orderUnread: an order's page says what is wrong, and goes on by itself.
-func orderUnread(t *testing.T, p *shop, visit func(string) *visitor) {
+// orderUnreadable: the page of an order shows an error and recovers without a reload.
+func orderUnreadable(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5})
 	v := visit(p.url)
 	v.goTo("/")
 	v.buy(sale, newPhone())
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
-	two := v.another()
-	two.before(between)
-	two.before(`window.answer = (a) => a.startsWith("GET") && (a.includes("/orders?") ? new Promise(() => {}) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
+	two := v.newTab()
+	two.before(interceptFetch)
+	two.before(`window.answer = (a, o) => a.startsWith("GET") && (a.includes("/orders?") ? never(o) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
 	two.goTo(path)
 	two.reads(".banner", "Something went wrong on our side.")
 	two.run(`window.well = true`)
@@ -353,13 +359,13 @@ func orderUnread(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.reads(".empty", "Order not found.")
 }
 
-// spread: pages that were told the same at the same moment do not come back at the same moment.
-func spread(t *testing.T, p *shop, visit func(string) *visitor) {
+// jitter: pages that receive the same information at the same moment spread their next requests.
+func jitter(t *testing.T, p *shop, visit func(string) *visitor) {
 	v := visit(p.url)
 	v.before(`Math.random = () => 0`)
 	p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(12 * time.Second)})
 	v.goTo("/")
-	v.until(`delays.includes(2100)`) // not each second, though the beginning is near
+	v.until(`delays.includes(2100)`) // not every second, although the sale starts soon
 	v.run(`Math.random = () => 1; window.answer = (a) => a.endsWith("/x/events") && Promise.resolve(new Response(""));
 		window.end = new AbortController();
 		(await load("lib/session.js")).session.token = async () => "x";

@@ -17,14 +17,14 @@ import (
 	"seckill/internal/rush"
 )
 
-// answer is what the server said to a request, to the letter.
+// answer is an HTTP response with a JSON body.
 type answer struct {
 	status int
 	header http.Header
 	body   map[string]any
 }
 
-// send makes a request as a client would that is not ours. header are names and values in turn.
+// send sends a request with a plain HTTP client. header holds names and values in turn.
 func (p *process) send(t *testing.T, method, path, token string, header ...string) answer {
 	t.Helper()
 	return p.sendBody(t, method, path, token, "", header...)
@@ -50,13 +50,13 @@ func (p *process) sendBody(t *testing.T, method, path, token, body string, heade
 	return a
 }
 
-// click orders a unit. header may say what the buyer prefers.
+// click places an order. header holds additional headers, such as Prefer.
 func (p *process) click(t *testing.T, token, sale string, header ...string) answer {
 	t.Helper()
 	return p.send(t, http.MethodPost, "/api/v1/vouchers/"+sale+"/orders", token, header...)
 }
 
-// requireQueued requires 202 and nothing but what belongs to it, and returns the order's id.
+// requireQueued requires a complete 202 response and returns the order id.
 func requireQueued(t *testing.T, a answer) string {
 	t.Helper()
 	require.Equal(t, http.StatusAccepted, a.status, a.body)
@@ -73,7 +73,7 @@ func requireProblem(t *testing.T, status int, code string, a answer) {
 	require.Equal(t, code, a.body["code"])
 }
 
-// requireOrdered waits until a queued order is a real one.
+// requireOrdered waits until a queued order is committed.
 func requireOrdered(t *testing.T, p *process, token, id string) {
 	t.Helper()
 	eventually(t, "order "+id+" is confirmed", func() bool {
@@ -83,7 +83,7 @@ func requireOrdered(t *testing.T, p *process, token, id string) {
 	})
 }
 
-// waiting returns the ids that a buyer's list shows under a status; empty: all.
+// waiting returns the ids in a buyer's order list, filtered by status; an empty status returns all.
 func waiting(t *testing.T, p *process, token, status string) []string {
 	t.Helper()
 	a := p.send(t, http.MethodGet, "/api/v1/orders?status="+status, token)
@@ -95,7 +95,7 @@ func waiting(t *testing.T, p *process, token, status string) []string {
 	return ids
 }
 
-// holdWorkers makes a stack whose workers commit nothing until release is called.
+// holdWorkers returns a stack whose workers commit nothing until release is called.
 func holdWorkers(t *testing.T, s *stack) (held *stack, release func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "hold")
@@ -103,7 +103,7 @@ func holdWorkers(t *testing.T, s *stack) (held *stack, release func()) {
 	return s.with(envHold + "=" + file), func() { require.NoError(t, os.Remove(file)) }
 }
 
-// TestQueuedOrder is what a buyer hears and sees of an order before, while and after it is made.
+// TestQueuedOrder follows an order through the API before and after its commit.
 func TestQueuedOrder(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s, release := holdWorkers(t, s.in("queue"))
@@ -126,33 +126,33 @@ func TestQueuedOrder(t *testing.T) {
 		again := p.click(t, tokens[0], sale)
 		requireProblem(t, http.StatusConflict, "duplicate_order", again)
 		require.Equal(t, id, again.body["order_id"])
-		impatient := requireQueued(t, p.click(t, tokens[1], sale, "Prefer", "wait=1")) // waited in vain
+		timedOut := requireQueued(t, p.click(t, tokens[1], sale, "Prefer", "wait=1")) // the wait times out
 		s.verify(t)
 
 		release()
 		requireOrdered(t, p, tokens[0], id)
-		requireOrdered(t, p, tokens[1], impatient)
+		requireOrdered(t, p, tokens[1], timedOut)
 		require.Equal(t, []string{id}, waiting(t, p, tokens[0], "pending_payment"))
 		require.Empty(t, waiting(t, p, tokens[0], "queued"))
 
-		patient := p.click(t, tokens[2], sale, "Prefer", "wait=2")
-		require.Equal(t, http.StatusCreated, patient.status, patient.body)
-		require.Equal(t, "pending_payment", patient.body["status"])
-		require.Equal(t, "/api/v1/orders/"+patient.body["id"].(string), patient.header.Get("Location"))
+		confirmed := p.click(t, tokens[2], sale, "Prefer", "wait=2")
+		require.Equal(t, http.StatusCreated, confirmed.status, confirmed.body)
+		require.Equal(t, "pending_payment", confirmed.body["status"])
+		require.Equal(t, "/api/v1/orders/"+confirmed.body["id"].(string), confirmed.header.Get("Location"))
 		cancelled := p.send(t, http.MethodPost, path+"/cancel", tokens[0])
 		require.Equal(t, "cancelled", cancelled.body["status"], cancelled.body)
 		s.verify(t)
 	})
 }
 
-// TestQueueOutlivesTheDatabase admits buyers while the database is down, as many as the queue has room for. All of
-// them get their order.
-func TestQueueOutlivesTheDatabase(t *testing.T) {
+// TestQueueAdmitsWithoutDatabase admits buyers while the database is down, up to the backlog limit. Every admitted
+// buyer gets an order.
+func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 	const room, buyers = 50, 80
 	s := realStack(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 200), s.tokens(t, buyers+1)
-	first := requireQueued(t, p.click(t, tokens[buyers], sale)) // the server knows the sale, and the gate is loaded
+	first := requireQueued(t, p.click(t, tokens[buyers], sale)) // caches the sale and loads the gate
 	requireOrdered(t, p, tokens[buyers], first)
 	requireSettled(t, s)
 
@@ -167,7 +167,7 @@ func TestQueueOutlivesTheDatabase(t *testing.T) {
 	}
 	wg.Wait()
 	requireNotReady(t, p)
-	admitted := map[int]string{} // order ids, by buyer
+	admitted := map[int]string{} // order ids by buyer
 	for i, a := range answers {
 		if a.status == http.StatusAccepted {
 			admitted[i] = requireQueued(t, a)
@@ -178,7 +178,7 @@ func TestQueueOutlivesTheDatabase(t *testing.T) {
 	}
 	require.Len(t, admitted, room)
 	for i, id := range admitted {
-		// It may be stored for all that can be known, and what is stored is not shown as queued.
+		// The order may be committed already, in which case "queued" would be wrong.
 		requireProblem(t, http.StatusServiceUnavailable, "unavailable", p.send(t, http.MethodGet, "/api/v1/orders/"+id, tokens[i]))
 		break // one read is enough: each waits for the database
 	}
@@ -191,8 +191,9 @@ func TestQueueOutlivesTheDatabase(t *testing.T) {
 	s.verify(t)
 }
 
-// TestWorkerKilled ends the process of a worker with SIGKILL around the commit of a batch. A second server takes over.
-func TestWorkerKilled(t *testing.T) {
+// TestWorkerKilledAroundCommit kills a worker's process with SIGKILL before, during and after the commit of a batch. A
+// second server takes over.
+func TestWorkerKilledAroundCommit(t *testing.T) {
 	for _, point := range []string{"before", "amid", "after"} {
 		t.Run(point, func(t *testing.T) {
 			each(t, true, func(t *testing.T, s *stack) {
@@ -202,17 +203,17 @@ func TestWorkerKilled(t *testing.T) {
 				done := make(chan *rush.Report, 1)
 				go func() { done <- c.Run(t.Context()) }()
 				<-doomed.done
-				heir := s.with(envRedeliver+"=1s").serve(t, addr)
+				successor := s.with(envRedeliver+"=1s").serve(t, addr)
 				r := <-done
 				requireSoldOut(t, s, c, r)
-				requireConfirmed(t, heir, c, r)
+				requireConfirmed(t, successor, c, r)
 				judge(t, s, c, r)
 			})
 		})
 	}
 }
 
-// requireConfirmed requires that every buyer who was promised an order has a real one.
+// requireConfirmed requires that every admitted buyer has a committed order.
 func requireConfirmed(t *testing.T, p *process, c *rush.Crowd, r *rush.Report) {
 	t.Helper()
 	for i, a := range r.Answers {
@@ -226,7 +227,7 @@ func requireConfirmed(t *testing.T, p *process, c *rush.Crowd, r *rush.Report) {
 	}
 }
 
-// requireSettled waits until the queue is empty: what was delivered to a worker that died is delivered again.
+// requireSettled waits until the queue is empty. Entries of crashed workers are delivered again.
 func requireSettled(t *testing.T, s *stack) {
 	t.Helper()
 	rdb := s.client(t)
@@ -236,9 +237,9 @@ func requireSettled(t *testing.T, s *stack) {
 	})
 }
 
-// TestCancelThatTheGateDoesNotHear: the unit of a cancelled order is for sale again although the gate was not told, by
-// a server in another lane or because Redis was away.
-func TestCancelThatTheGateDoesNotHear(t *testing.T) {
+// TestMissedCancelReturnsUnit: a cancelled unit is on sale again although the gate missed the release, because the
+// cancelling server uses another lane or because Redis was unavailable.
+func TestMissedCancelReturnsUnit(t *testing.T) {
 	rebuy := func(t *testing.T, s *stack, p *process, cancel func(sale, token, id string)) {
 		t.Helper()
 		sale, tokens := p.sale(t, 1), s.tokens(t, 2)
@@ -256,14 +257,14 @@ func TestCancelThatTheGateDoesNotHear(t *testing.T) {
 	}
 	t.Run("another lane", func(t *testing.T) {
 		each(t, true, func(t *testing.T, s *stack) {
-			p, deaf := s.in("queue").serve(t, ""), s.in("lock").serve(t, "")
+			p, lockLane := s.in("queue").serve(t, ""), s.in("lock").serve(t, "")
 			rebuy(t, s, p, func(_, token, id string) {
-				_, err := deaf.Cancel(t.Context(), token, id)
+				_, err := lockLane.Cancel(t.Context(), token, id)
 				require.NoError(t, err)
 			})
 		})
 	})
-	t.Run("redis killed", func(t *testing.T) {
+	t.Run("Redis killed", func(t *testing.T) {
 		each(t, true, func(t *testing.T, s *stack) {
 			p := s.in("queue").serve(t, "")
 			rebuy(t, s, p, func(_, token, id string) {
@@ -275,7 +276,7 @@ func TestCancelThatTheGateDoesNotHear(t *testing.T) {
 			})
 		})
 	})
-	t.Run("redis frozen", func(t *testing.T) {
+	t.Run("Redis frozen", func(t *testing.T) {
 		s := realStack(t)
 		p := s.in("queue").serve(t, "")
 		rebuy(t, s, p, func(_, token, id string) {

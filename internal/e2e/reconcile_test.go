@@ -19,36 +19,36 @@ import (
 	"seckill/internal/rush"
 )
 
-// requireNothingFound requires that reconcile finds nothing at all.
-func requireNothingFound(t *testing.T, s *stack) {
+// requireNoFindings requires that reconcile reports no findings.
+func requireNoFindings(t *testing.T, s *stack) {
 	t.Helper()
 	code, out := s.run(t, "reconcile")
 	require.Zero(t, code, out)
 	require.Contains(t, out, ": 0 findings repaired, 0 left", out)
 }
 
-// damage is something that is done to a live sale by hand.
+// damage is a change of Redis that makes the gate of a live sale wrong.
 type damage struct {
 	name string
-	kind string // the finding that it must be, among others
+	kind string // a finding that must be reported, possibly among others
 	want func(l *liveSale) []string
 	do   func(t *testing.T, l *liveSale, rdb redis.UniversalClient)
-	// still: the shoppers stand still, because the next one would heal it at once, or because it is found in a quiet
-	// moment only.
+	// still pauses the shoppers, because the next purchase would repair the damage or because it is only detected while
+	// the gate is idle.
 	still bool
 }
 
-// neverMade is an order id of some hours ago that nobody got.
-const neverMade = "3368803458027454465"
+// unusedOrderID is an order id of some hours ago that was never issued.
+const unusedOrderID = "3368803458027454465"
 
-func pairs(orders ...rush.Order) (words []string) {
+func orderNames(orders ...rush.Order) (names []string) {
 	for _, o := range orders {
-		words = append(words, "order "+o.ID+" of user "+o.UserID)
+		names = append(names, "order "+o.ID+" of user "+o.UserID)
 	}
-	return words
+	return names
 }
 
-// damages are the ways in which counters, buyers and keys can be wrong.
+// damages covers wrong counters, wrong buyers and missing keys.
 var damages = []damage{
 	{name: "stock up", kind: "stock_high", do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
 		require.NoError(t, rdb.IncrBy(t.Context(), l.key("stock"), 500).Err())
@@ -70,30 +70,30 @@ var damages = []damage{
 	}},
 	{
 		name: "buyers missing", kind: "buyer_missing",
-		want: func(l *liveSale) []string { return pairs(l.holders[0], l.holders[1]) },
+		want: func(l *liveSale) []string { return orderNames(l.buyers[0], l.buyers[1]) },
 		do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
-			require.NoError(t, rdb.HDel(t.Context(), l.key("buyers"), l.holders[0].UserID, l.holders[1].UserID).Err())
+			require.NoError(t, rdb.HDel(t.Context(), l.key("buyers"), l.buyers[0].UserID, l.buyers[1].UserID).Err())
 		},
 	},
 	{
-		name: "a buyer too many", kind: "phantom",
-		want: func(*liveSale) []string { return []string{"order " + neverMade + " of user 999999"} },
+		name: "one buyer too many", kind: "phantom",
+		want: func(*liveSale) []string { return []string{"order " + unusedOrderID + " of user 999999"} },
 		do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
-			require.NoError(t, rdb.HSet(t.Context(), l.key("buyers"), "999999", neverMade).Err())
+			require.NoError(t, rdb.HSet(t.Context(), l.key("buyers"), "999999", unusedOrderID).Err())
 		},
 	},
 	{
 		name: "a buyer not released", kind: "not_released",
-		want: func(l *liveSale) []string { return pairs(l.gone[0]) },
+		want: func(l *liveSale) []string { return orderNames(l.cancelled[0]) },
 		do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
-			require.NoError(t, rdb.HSet(t.Context(), l.key("buyers"), l.gone[0].UserID, l.gone[0].ID).Err())
+			require.NoError(t, rdb.HSet(t.Context(), l.key("buyers"), l.cancelled[0].UserID, l.cancelled[0].ID).Err())
 		},
 	},
 	{
-		name: "another's order", kind: "phantom",
-		want: func(l *liveSale) []string { return []string{"order " + l.holders[2].ID + " of user 999998"} },
+		name: "order of another user", kind: "phantom",
+		want: func(l *liveSale) []string { return []string{"order " + l.buyers[2].ID + " of user 999998"} },
 		do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
-			require.NoError(t, rdb.HSet(t.Context(), l.key("buyers"), "999998", l.holders[2].ID).Err())
+			require.NoError(t, rdb.HSet(t.Context(), l.key("buyers"), "999998", l.buyers[2].ID).Err())
 		},
 	},
 	{name: "counters gone", kind: "held_off", do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
@@ -101,12 +101,12 @@ var damages = []damage{
 	}},
 	{
 		name: "buyers gone", kind: "buyer_missing",
-		want: func(l *liveSale) []string { return pairs(l.holders[:3]...) },
+		want: func(l *liveSale) []string { return orderNames(l.buyers[:3]...) },
 		do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
 			require.NoError(t, rdb.Del(t.Context(), l.key("buyers")).Err())
 		},
 	},
-	{name: "no number", kind: "gate_broken", do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
+	{name: "stock not a number", kind: "gate_broken", do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
 		require.NoError(t, rdb.Set(t.Context(), l.key("stock"), "many", 0).Err())
 	}},
 	{name: "stock gone", kind: "gate_cold", still: true, do: func(t *testing.T, l *liveSale, rdb redis.UniversalClient) {
@@ -117,17 +117,17 @@ var damages = []damage{
 	}},
 }
 
-// inflict does the damage. It returns what lets the shoppers go on.
-func (l *liveSale) inflict(t *testing.T, d damage) (goOn func()) {
+// apply applies the damage. It returns a function that resumes the shoppers.
+func (l *liveSale) apply(t *testing.T, d damage) (resume func()) {
 	t.Helper()
-	goOn = func() {}
+	resume = func() {}
 	if d.still {
 		l.mu.Lock()
-		goOn = sync.OnceFunc(l.mu.Unlock)
-		t.Cleanup(goOn)
+		resume = sync.OnceFunc(l.mu.Unlock)
+		t.Cleanup(resume)
 		requireSettled(t, l.stack)
 		settled := admission.Level{Version: -1}
-		eventually(t, "the shoppers stand still", func() bool { // those who were at it cancel yet
+		eventually(t, "the shoppers pause", func() bool { // running cancellations complete first
 			last := settled
 			var err error
 			settled, err = admission.New(admission.Config{Redis: l.rdb}).Level(t.Context(), l.number())
@@ -136,42 +136,42 @@ func (l *liveSale) inflict(t *testing.T, d damage) (goOn func()) {
 		})
 	}
 	d.do(t, l, l.rdb)
-	return goOn
+	return resume
 }
 
-// TestReconcileNamesAndRepairsDamages that are done by hand in mid-sale: the command names each, repairs it on demand,
-// and nobody is sold a unit that is not there.
-func TestReconcileNamesAndRepairsDamages(t *testing.T) {
+// TestReconcileCommandRepairsGate damages the gate during a sale: the command names and repairs each damage, and the
+// sale does not oversell.
+func TestReconcileCommandRepairsGate(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
-		l := startLiveSale(t, patient(s), 4, 20*time.Millisecond)
-		waitUntilOld(t, l)
-		requireNothingFound(t, l.stack)
+		l := startLiveSale(t, withoutBackgroundRepair(s), 4, 20*time.Millisecond)
+		waitUntilAged(t, l)
+		requireNoFindings(t, l.stack)
 		for _, d := range damages {
-			goOn := l.inflict(t, d)
+			resume := l.apply(t, d)
 			l.requireNamed(t, d)
 			l.requireRepaired(t, d)
-			goOn()
-			requireNothingFound(t, l.stack)
-			l.requireBooks(t)
+			resume()
+			requireNoFindings(t, l.stack)
+			l.requireBalance(t)
 		}
 		l.sellOut(t)
 	})
 }
 
-// waitUntilOld waits until the orders of those who stay are old enough to be missed.
-func waitUntilOld(t *testing.T, l *liveSale) {
+// waitUntilAged waits until the orders are old enough to be reported as missing.
+func waitUntilAged(t *testing.T, l *liveSale) {
 	t.Helper()
-	last, err := strconv.ParseInt(l.gone[len(l.gone)-1].ID, 10, 64)
+	last, err := strconv.ParseInt(l.cancelled[len(l.cancelled)-1].ID, 10, 64)
 	require.NoError(t, err)
 	eventually(t, "the orders are old enough", func() bool { return time.Since(idgen.Time(last)) > 3*time.Second })
 }
 
-// requireNamed requires that reconcile, without apply, names a damage and leaves it there. In a rush it may have to look
-// more than once: some counters can be compared only while nobody changes them.
+// requireNamed requires that reconcile without --apply reports a damage and leaves it in place. Under load it may need
+// several runs: some counters can be compared only while they do not change.
 func (l *liveSale) requireNamed(t *testing.T, d damage) {
 	t.Helper()
 	var out string
-	eventually(t, d.name+" is named", func() bool {
+	eventually(t, d.name+" is reported", func() bool {
 		var code int
 		code, out = l.run(t, "reconcile", "--voucher", l.sale)
 		return code == exitViolation && finding(d.kind).MatchString(out)
@@ -192,24 +192,24 @@ func (l *liveSale) requireRepaired(t *testing.T, d damage) {
 	})
 }
 
-// finding is the row of a kind in the table.
+// finding matches the row of a kind in the output table.
 func finding(kind string) *regexp.Regexp { return regexp.MustCompile(`(?m)^\d+ +` + kind + ` `) }
 
-// TestReconcileRepairsByItself: each of the damages is gone after a while, though nobody asked.
-func TestReconcileRepairsByItself(t *testing.T) {
+// TestBackgroundReconcileRepairsGate: the server repairs each damage without a command.
+func TestBackgroundReconcileRepairsGate(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envEvery+"=200ms", envMinAge+"=2s", envPause+"=500ms", "SECKILL_OPS_ADDR="+freeAddr(t))
 		l := startLiveSale(t, s, 4, 20*time.Millisecond)
 		ops := "http://" + s.setting("SECKILL_OPS_ADDR") + "/metrics"
-		waitUntilOld(t, l)
+		waitUntilAged(t, l)
 		for _, d := range damages {
 			before := metric(t, ops, `seckill_reconcile_repairs_total{kind="`+d.kind+`"}`)
-			goOn := l.inflict(t, d)
+			resume := l.apply(t, d)
 			if d.kind == "phantom" || d.kind == "not_released" || d.kind == "gate_cold" {
-				// All numbers are right, or the next buyer would load it: that is looked for once a minute only. The route asks
-				// for it now.
+				// The counters are right, or the next purchase would load the gate. The background checks for this only
+				// once a minute, so the test requests a repair through the API.
 				admin := l.p.admin(t)
-				eventually(t, d.name+" is repaired", func() bool { // on a busy machine it may have no time
+				eventually(t, d.name+" is repaired", func() bool { // on a busy machine the request may time out
 					a := l.p.sendBody(t, http.MethodPost, "/api/v1/admin/reconcile", admin, `{"voucher_id":"`+l.sale+`"}`)
 					return a.status == http.StatusOK
 				})
@@ -218,24 +218,23 @@ func TestReconcileRepairsByItself(t *testing.T) {
 					return metric(t, ops, `seckill_reconcile_repairs_total{kind="`+d.kind+`"}`) > before
 				})
 			}
-			goOn()
-			requireNothingFound(t, l.stack)
+			resume()
+			requireNoFindings(t, l.stack)
 		}
 		require.Greater(t, metric(t, ops, "seckill_reconcile_last_success_timestamp_seconds"), float64(time.Now().Add(-time.Minute).Unix()))
 		l.sellOut(t)
 	})
 }
 
-// TestReconcileOfACutStream: while the workers are away, somebody cuts the stream and takes tickets. Buyers hear that
-// their orders are gone, their units are for sale again, and of what a worker had in hand no more orders come than there
-// are units.
-func TestReconcileOfACutStream(t *testing.T) {
+// TestReconcileTruncatedStream removes tickets and stream entries while the workers are held. The buyers get 404 for
+// the lost orders, the units are on sale again, and the entries that a worker already held do not oversell.
+func TestReconcileTruncatedStream(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
-		held, release := holdWorkers(t, patient(s))
+		held, release := holdWorkers(t, withoutBackgroundRepair(s))
 		p := held.serve(t, "")
 		l := &liveSale{stack: held, p: p, sale: p.sale(t, 20), rdb: nil, stop: func() {}}
 		tokens := s.tokens(t, 60)
-		l.rdb, l.fresh = held.client(t), tokens[8:]
+		l.rdb, l.newTokens = held.client(t), tokens[8:]
 		var ids []string
 		for _, token := range tokens[:8] {
 			ids = append(ids, requireQueued(t, p.click(t, token, l.sale)))
@@ -243,7 +242,7 @@ func TestReconcileOfACutStream(t *testing.T) {
 		last, err := strconv.ParseInt(ids[7], 10, 64)
 		require.NoError(t, err)
 		eventually(t, "the orders are old enough", func() bool { return time.Since(idgen.Time(last)) > 3*time.Second })
-		requireNothingFound(t, l.stack)
+		requireNoFindings(t, l.stack)
 
 		require.NoError(t, l.rdb.Del(t.Context(), l.shardKey("queued")).Err())
 		tickets := damage{name: "tickets gone", kind: "entry_without_ticket", want: func(*liveSale) []string { return []string{"order " + ids[0]} }}
@@ -258,7 +257,7 @@ func TestReconcileOfACutStream(t *testing.T) {
 		for _, e := range entries[:5] {
 			require.NoError(t, l.rdb.XDel(t.Context(), l.shardKey("orders"), e.ID).Err())
 		}
-		cut := damage{name: "the stream cut", kind: "ticket_without_entry", want: func(*liveSale) []string { return []string{"order " + ids[0]} }}
+		cut := damage{name: "stream entries removed", kind: "ticket_without_entry", want: func(*liveSale) []string { return []string{"order " + ids[0]} }}
 		l.requireNamed(t, cut)
 		_, out := l.run(t, "reconcile", "--voucher", l.sale)
 		require.Regexp(t, finding("phantom"), out)
@@ -266,12 +265,12 @@ func TestReconcileOfACutStream(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, p.send(t, http.MethodGet, "/api/v1/orders/"+ids[0], tokens[0]).status)
 		require.Equal(t, "queued", p.send(t, http.MethodGet, "/api/v1/orders/"+ids[7], tokens[7]).body["status"])
 
-		release() // a worker has had in hand what was cut, and commits it all the same
+		release() // workers may hold and commit the removed entries
 		for i, id := range ids[5:] {
 			requireOrdered(t, p, tokens[5+i], id)
 		}
 		requireSettled(t, l.stack)
-		eventually(t, "everything fits", func() bool {
+		eventually(t, "no differences remain", func() bool {
 			code, _ := l.run(t, "reconcile", "--apply")
 			_, out := l.run(t, "reconcile")
 			return code == 0 && strings.Contains(out, ": 0 findings repaired, 0 left")
@@ -280,8 +279,8 @@ func TestReconcileOfACutStream(t *testing.T) {
 	})
 }
 
-// TestReconcileIsNoFalseAlarm: of a healthy sale under load nothing is said, by the command and by the route.
-func TestReconcileIsNoFalseAlarm(t *testing.T) {
+// TestReconcileReportsNothingForHealthySale: neither the command nor the route reports a healthy sale under load.
+func TestReconcileReportsNothingForHealthySale(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		l := startLiveSale(t, s.in("queue"), 24, time.Millisecond)
 		admin := l.p.admin(t)
@@ -289,55 +288,55 @@ func TestReconcileIsNoFalseAlarm(t *testing.T) {
 			_, out := l.run(t, "reconcile")
 			require.Contains(t, out, "sales reconciled")
 			for _, row := range regexp.MustCompile(`(?m)^\d+ +\w+ +\d+ .*`).FindAllString(out, -1) {
-				l.requireUnsure(t, row)
+				l.requireUnconfirmed(t, row)
 			}
 			a := l.p.send(t, http.MethodGet, "/api/v1/admin/reconcile?voucher_id="+l.sale, admin)
 			if a.status == http.StatusServiceUnavailable {
-				continue // it would take too long on a machine that is this busy
+				continue // the machine is too busy for the time limit
 			}
 			require.Equal(t, http.StatusOK, a.status, a.body)
 			for _, f := range a.body["reports"].([]any)[0].(map[string]any)["findings"].([]any) {
 				for _, o := range f.(map[string]any)["orders"].([]any) {
-					l.requireUnsure(t, "order "+o.(map[string]any)["order_id"].(string))
+					l.requireUnconfirmed(t, "order "+o.(map[string]any)["order_id"].(string))
 				}
 				require.NotEmpty(t, f.(map[string]any)["orders"], f)
 			}
 		}
 		if strings.Contains(l.p.log.String(), "is rebuilt") {
-			l.requireUnsure(t, "the background repaired something")
+			l.requireUnconfirmed(t, "the background repaired something")
 		}
 		l.sellOut(t)
 	})
 }
 
-// requireUnsure requires that a finding is true: an overloaded server did not answer a cancellation, and may have
-// committed it without telling the gate. Of other orders nothing may be said.
-func (l *liveSale) requireUnsure(t *testing.T, finding string) {
+// requireUnconfirmed requires that a finding is genuine: only an order whose cancellation got no answer, because the
+// server was overloaded, may be committed without a release at the gate. Findings about other orders are false alarms.
+func (l *liveSale) requireUnconfirmed(t *testing.T, finding string) {
 	t.Helper()
 	none := true
-	l.unsure.Range(func(any, any) bool { none = false; return false })
-	require.False(t, none, "a false alarm: %s", finding)
+	l.unconfirmed.Range(func(any, any) bool { none = false; return false })
+	require.False(t, none, "false alarm: %s", finding)
 	for _, m := range regexp.MustCompile(`order (\d+)`).FindAllStringSubmatch(finding, -1) {
-		require.Contains(t, l.unsureIDs(), m[1], "a false alarm: %s", finding)
+		require.Contains(t, l.unconfirmedIDs(), m[1], "false alarm: %s", finding)
 	}
 }
 
-func (l *liveSale) unsureIDs() (ids []string) {
-	l.unsure.Range(func(id, _ any) bool { ids = append(ids, id.(string)); return true })
+func (l *liveSale) unconfirmedIDs() (ids []string) {
+	l.unconfirmed.Range(func(id, _ any) bool { ids = append(ids, id.(string)); return true })
 	return ids
 }
 
-// TestReconcileLeavesTheDatabaseAlone: what is wrong there is named, with the order, and stays.
-func TestReconcileLeavesTheDatabaseAlone(t *testing.T) {
+// TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
+func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		for _, lane := range []string{"lock", "queue"} {
-			s := patient(s).in(lane).with(envLasting + "=1s")
+			s := withoutBackgroundRepair(s).in(lane).with(envLasting + "=1s")
 			p := s.serve(t, "")
 			sale, tokens := p.sale(t, 2), s.tokens(t, 2)
 			l := &liveSale{stack: s, p: p, sale: sale}
 			l.order(t, tokens[0])
 			second := l.order(t, tokens[1])
-			extra := second.ID[:len(second.ID)-3] + "999" // the newest
+			extra := second.ID[:len(second.ID)-3] + "999" // the newest order
 			s.exec(t, `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
 				SELECT `+extra+`, 424242, voucher_id, 1, 1, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = `+second.ID)
 			rows := s.count(t, "SELECT COUNT(*) FROM voucher_orders")
@@ -368,15 +367,16 @@ func TestReconcileLeavesTheDatabaseAlone(t *testing.T) {
 	})
 }
 
-// count reads a number behind the program's back.
+// count returns a number from the database.
 func (s *stack) count(t *testing.T, query string) (n int64) {
 	t.Helper()
 	s.query(t, func(db *sql.DB) { require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n)) })
 	return n
 }
 
-// TestReconcileThatCannotCheck says so by its exit code, which is not that of a finding.
-func TestReconcileThatCannotCheck(t *testing.T) {
+// TestReconcileExitCodeWhenUnchecked: an incomplete check has an exit code of its own, different from that of a
+// finding.
+func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
 	code, out := embeddedStack(t).run(t, "reconcile")
 	require.Equal(t, exitUnchecked, code, out)
 	require.Contains(t, out, "could not check the database")
@@ -397,7 +397,7 @@ func TestReconcileThatCannotCheck(t *testing.T) {
 	require.Contains(t, out, "the embedded server is not running")
 }
 
-// metric reads one number; NaN if it is not there.
+// metric returns the value of a metric, or NaN if it is missing.
 func metric(t *testing.T, url, name string) float64 {
 	t.Helper()
 	for line := range strings.Lines(body(t, url)) {

@@ -14,7 +14,7 @@ import (
 	"seckill/internal/rush"
 )
 
-// crowd makes buyers for a sale on one or several servers.
+// crowd returns simulated buyers for a sale on one or several servers.
 func crowd(sale string, stock int64, tokens []string, servers ...*process) *rush.Crowd {
 	c := &rush.Crowd{VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 256}
 	for _, p := range servers {
@@ -23,7 +23,7 @@ func crowd(sale string, stock int64, tokens []string, servers ...*process) *rush
 	return c
 }
 
-// judge requires every promise, as the buyers see it and as the database has it.
+// judge verifies the invariants, in the buyers' answers and in the database.
 func judge(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 	t.Helper()
 	verdicts, err := c.Check(context.Background(), r)
@@ -34,7 +34,7 @@ func judge(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 	s.verify(t)
 }
 
-// requireExactSale requires that all units were sold, to as many users, and that everybody else heard sold_out.
+// requireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out.
 func requireExactSale(t *testing.T, c *rush.Crowd, r *rush.Report) {
 	t.Helper()
 	users := map[string]bool{}
@@ -52,7 +52,7 @@ func requireExactSale(t *testing.T, c *rush.Crowd, r *rush.Report) {
 	requireStock(t, c.Clients[0], c.VoucherID, 0)
 }
 
-// requireStock requires the stock that a sale shows, which may be a second old.
+// requireStock waits until the API shows a stock. A cached value may be a second old.
 func requireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
 	t.Helper()
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
@@ -63,7 +63,7 @@ func requireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
 	}, 5*time.Second, 50*time.Millisecond)
 }
 
-// TestRush is the promise: 1,000 buyers, 100 units, 100 orders, everybody else sold out.
+// TestRush sends 1,000 buyers to 100 units: 100 get an order, all others sold_out.
 func TestRush(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -74,7 +74,7 @@ func TestRush(t *testing.T) {
 	})
 }
 
-// TestRushOnThreeServers is the same with three processes on one database and one Redis.
+// TestRushOnThreeServers is TestRush with three processes on one database and one Redis.
 func TestRushOnThreeServers(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
@@ -85,7 +85,7 @@ func TestRushOnThreeServers(t *testing.T) {
 	})
 }
 
-// TestOneUserHundredTimes sends one user's hundred clicks at once.
+// TestOneUserHundredTimes sends 100 concurrent purchases of one user.
 func TestOneUserHundredTimes(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -102,7 +102,7 @@ func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
 	})
 }
 
-// requireOneOrder requires one order, and of all other answers duplicate_order with its id or order_in_progress.
+// requireOneOrder requires one order; all other answers are duplicate_order with its id, or order_in_progress.
 func requireOneOrder(t *testing.T, sale, token string, servers ...*process) {
 	t.Helper()
 	const clicks = 100
@@ -118,11 +118,11 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*process) {
 	var placed string
 	for i, o := range orders {
 		if errs[i] == nil {
-			require.Empty(t, placed, "two orders")
+			require.Empty(t, placed, "a second order was placed")
 			placed = o.ID
 		}
 	}
-	require.NotEmpty(t, placed, "no order: %v", errs)
+	require.NotEmpty(t, placed, "no order placed: %v", errs)
 	for _, err := range errs {
 		var p *rush.Problem
 		switch {
@@ -142,7 +142,7 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*process) {
 	require.Len(t, held, 1)
 }
 
-// TestWithoutLocks forces every user lock open: the database alone must keep the promises.
+// TestWithoutLocks disables every user lock: the database alone must hold the invariants.
 func TestWithoutLocks(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.with(envOpenLocks + "=1")
@@ -156,7 +156,7 @@ func TestWithoutLocks(t *testing.T) {
 	})
 }
 
-// TestRedisFlushedInMidSale empties Redis again and again during the rush: locks and the id counter are lost.
+// TestRedisFlushedInMidSale flushes Redis repeatedly during a rush, which loses the locks and the id counter.
 func TestRedisFlushedInMidSale(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -169,7 +169,7 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 		flushes := 0
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if err := s.flush(); err == nil { // else a busy machine was late
+				if err := s.flush(); err == nil { // on a busy machine a flush may time out
 					flushes++
 				}
 				time.Sleep(20 * time.Millisecond)
@@ -177,10 +177,10 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 		})
 		r := c.Run(t.Context())
 		if s.lane == "queue" {
-			clickOften(p, single, tokens[0])
+			orderConcurrently(p, single, tokens[0])
 			cancel()
 			wg.Wait()
-			pressAgain(t, s, c, r)
+			retryUnserved(t, s, c, r)
 			requireSoldOut(t, s, c, r)
 		} else {
 			requireOneOrder(t, single, tokens[0], p)
@@ -196,8 +196,8 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 	})
 }
 
-// clickOften sends one user's clicks at once, whatever the answers.
-func clickOften(p *process, sale, token string) {
+// orderConcurrently sends 100 concurrent purchases of one user and ignores the answers.
+func orderConcurrently(p *process, sale, token string) {
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() { _, _ = p.Place(context.Background(), token, sale) })
@@ -205,16 +205,16 @@ func clickOften(p *process, sale, token string) {
 	wg.Wait()
 }
 
-// pressAgain sends those who have no order once more, until nothing is left. In the lane queue a Redis that loses its
-// data takes admissions with it: of buyers who were told so, and of those for whom others heard sold_out.
-func pressAgain(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
+// retryUnserved repeats the purchases of buyers without an order until the stock is zero. In lane queue, a Redis that
+// loses its data loses reservations, and with them units for which other buyers got sold_out.
+func retryUnserved(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 	t.Helper()
 	requireSettled(t, s)
-	pressed := make([]bool, len(r.Answers)) // more than once, while Redis was forgetful
+	repeated := make([]bool, len(r.Answers)) // purchases repeated while Redis lost data
 	for i, a := range r.Answers {
-		pressed[i] = a.Tries > 1
+		repeated[i] = a.Tries > 1
 	}
-	eventually(t, "everything is sold", func() bool {
+	eventually(t, "all units are sold", func() bool {
 		var still []int
 		rest := *c
 		rest.Tokens = nil
@@ -229,10 +229,11 @@ func pressAgain(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 		v, err := c.Clients[0].Voucher(t.Context(), c.VoucherID)
 		return err == nil && v.Stock == 0
 	})
-	// An order that Redis forgot may be committed after all, by a worker who had it in hand. Its buyer, who was told that
-	// it is lost and pressed again, may have heard sold_out, which is what is known without asking the database.
+	// An order that Redis lost may still be committed by a worker that held its entry. Its buyer, for whom it was
+	// reported lost, repeated the purchase and may have got sold_out, because the gate answers without a query of the
+	// database.
 	for i := range r.Answers {
-		if a := &r.Answers[i]; a.Code == "sold_out" && pressed[i] {
+		if a := &r.Answers[i]; a.Code == "sold_out" && repeated[i] {
 			orders, err := c.Clients[0].Orders(t.Context(), c.Tokens[i])
 			require.NoError(t, err)
 			if n := slices.IndexFunc(orders, func(o rush.Order) bool { return o.VoucherID == c.VoucherID }); n >= 0 {
@@ -242,8 +243,8 @@ func pressAgain(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 	}
 }
 
-// TestCounterLostInTheSameSecond stops the clock, so that every id made after the loss of the counter collides
-// with one made before, and then sets it back to the same moment on a new server.
+// TestCounterLostInTheSameSecond stops the clock, so every id issued after the loss of the counter collides with an
+// earlier one. A new server then starts at the same moment.
 func TestCounterLostInTheSameSecond(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		s = s.with(envClock + "=" + time.Now().UTC().Format(time.RFC3339))

@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rushOf asks for the rush until it is over.
-func (p *process) rushOf(t *testing.T, admin string) map[string]any {
+// waitForRush polls the load simulation until it ends.
+func (p *process) waitForRush(t *testing.T, admin string) map[string]any {
 	t.Helper()
 	var last answer
-	eventually(t, "the rush is over", func() bool {
+	eventually(t, "the rush has ended", func() bool {
 		last = p.send(t, http.MethodGet, "/api/v1/admin/rush", admin)
 		require.Equal(t, http.StatusOK, last.status, last.body)
 		return last.body["state"] != "running"
@@ -19,9 +19,9 @@ func (p *process) rushOf(t *testing.T, admin string) map[string]any {
 	return last.body
 }
 
-// TestRushFromTheConsole: a crowd that an admin starts is answered truly, is not turned away by the limits, is seen in the
-// sale, and ends when it is stopped and when the server is.
-func TestRushFromTheConsole(t *testing.T) {
+// TestAdminRush starts the load simulation through the admin API. Its buyers pass the rate limits, appear in the sale
+// statistics and get correct answers. The simulation ends when it is stopped and when the server stops.
+func TestAdminRush(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.with("SECKILL_RATE_LIMIT=on").serve(t, "")
 		admin, path := p.admin(t), "/api/v1/admin/rush"
@@ -31,7 +31,7 @@ func TestRushFromTheConsole(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, began.status, began.body)
 		sale := began.body["voucher_id"].(string)
 		events := p.watchSale(t, admin, sale)
-		done := p.rushOf(t, admin)
+		done := p.waitForRush(t, admin)
 		require.Equal(t, "done", done["state"], done)
 		require.Equal(t, sale, done["voucher_id"])
 		require.EqualValues(t, 300, done["answered"])
@@ -56,13 +56,13 @@ func TestRushFromTheConsole(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, p.sendBody(t, http.MethodPost, path, admin, `{"buyers":5000,"stock":10000}`).status)
 		requireProblem(t, http.StatusConflict, "invalid_state", p.sendBody(t, http.MethodPost, path, admin, `{"buyers":1,"stock":1}`))
 		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status)
-		stopped := p.rushOf(t, admin)
+		stopped := p.waitForRush(t, admin)
 		require.Equal(t, "failed", stopped["state"])
 		require.Equal(t, "the rush was stopped", stopped["detail"])
-		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status, "none is under way")
+		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status, "stopping without a rush succeeds")
 
 		require.Equal(t, http.StatusAccepted, p.sendBody(t, http.MethodPost, path, admin, `{"buyers":5000,"stock":10000}`).status)
-		require.Zero(t, p.stop(t), "a server that stops ends its crowd")
+		require.Zero(t, p.stop(t), "shutdown ends the rush")
 		s.verify(t)
 	})
 }

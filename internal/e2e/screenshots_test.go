@@ -17,30 +17,30 @@ import (
 var update = flag.Bool("update", false, "take the screenshots of the documentation again")
 
 const (
-	pictures   = "../../docs/img"
-	maxPicture = 100 << 10
+	imageDir     = "../../docs/img"
+	maxImageSize = 100 << 10
 )
 
-// TestScreenshots holds the pictures of the documentation small; with -update it takes them from the running pages.
+// TestScreenshots limits the size of the screenshots in the documentation. With -update it takes them again.
 func TestScreenshots(t *testing.T) {
 	if *update {
-		t.Run("store", takeScreenshots)
+		t.Run("store", takeStoreScreenshots)
 		t.Run("console", takeConsoleScreenshots)
 	}
 	for _, name := range []string{"store-phone-zh.png", "store-desktop-en.png", "orders-en.png", "console-sale.png", "console-orders.png"} {
-		text, err := os.ReadFile(filepath.Join(pictures, name))
+		text, err := os.ReadFile(filepath.Join(imageDir, name))
 		require.NoError(t, err)
-		require.Less(t, len(text), maxPicture, name)
+		require.Less(t, len(text), maxImageSize, name)
 		_, err = png.DecodeConfig(bytes.NewReader(text))
 		require.NoError(t, err, name)
 	}
 }
 
-func takeScreenshots(t *testing.T) {
+func takeStoreScreenshots(t *testing.T) {
 	browser := startBrowser(t)
 	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
 
-	zh := emptyShop(t)
+	zh := shopWithoutSales(t)
 	hotPot := zh.publish(t, offer{
 		Title: "双人火锅套餐", SubTitle: "桂花茶餐厅 · 周末通用", Rules: "每人限购一份，到店出示核销码。",
 		PayValue: 9900, ActualValue: 19800, Stock: 200, BeginAt: in(-time.Minute), EndAt: in(47*time.Minute + 12*time.Second),
@@ -54,9 +54,9 @@ func takeScreenshots(t *testing.T) {
 	phone.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(1.5)))
 	phone.goTo("/")
 	phone.until(canBuy(hotPot))
-	phone.shoot("store-phone-zh.png")
+	phone.screenshot("store-phone-zh.png")
 
-	en := emptyShop(t)
+	en := shopWithoutSales(t)
 	dinner := en.publish(t, offer{
 		Title: "Dinner for two", SubTitle: "Riverside Hot Pot", Rules: "One per person. Show the code in the restaurant.",
 		PayValue: 9900, ActualValue: 19800, Stock: 200, EndAt: in(47*time.Minute + 12*time.Second),
@@ -80,7 +80,7 @@ func takeScreenshots(t *testing.T) {
 	desktop.do(chromedp.EmulateViewport(1200, 800))
 	desktop.goTo("/")
 	desktop.until(canBuy(dinner))
-	desktop.shoot("store-desktop-en.png")
+	desktop.screenshot("store-desktop-en.png")
 
 	desktop.buy(dinner, newPhone())
 	desktop.click(linkOf(dinner))
@@ -96,10 +96,10 @@ func takeScreenshots(t *testing.T) {
 	desktop.until(`document.querySelector("svg.qr")?.checkVisibility()`)
 	desktop.do(chromedp.EmulateViewport(900, 760))
 	desktop.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
-	desktop.shoot("orders-en.png")
+	desktop.screenshot("orders-en.png")
 }
 
-// takeConsoleScreenshots shows a sale that is being bought, and the orders of it.
+// takeConsoleScreenshots takes the pages of a sale under load and of its orders.
 func takeConsoleScreenshots(t *testing.T) {
 	s := embeddedStack(t).withAdmins().in("queue")
 	p := s.serve(t, "").shop(t)
@@ -110,7 +110,7 @@ func takeConsoleScreenshots(t *testing.T) {
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 	for i, token := range crowd {
 		o, err := p.Place(t.Context(), token, sale)
-		if i%3 == 0 { // some press twice
+		if i%3 == 0 { // some buyers click twice
 			_, _ = p.Place(t.Context(), token, sale)
 		}
 		switch {
@@ -120,11 +120,11 @@ func takeConsoleScreenshots(t *testing.T) {
 		case i%60 == 2:
 			p.must(t, http.MethodPost, "/orders/"+o.ID+"/cancel", token, nil)
 		}
-		time.Sleep(time.Duration(10+5*(i/100%4)) * time.Millisecond) // people come in waves
+		time.Sleep(time.Duration(10+5*(i/100%4)) * time.Millisecond) // purchases come in waves
 	}
 	v.judged("I3", "holds")
 	v.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".live").scrollIntoView()`))
-	v.shoot("console-sale.png")
+	v.screenshot("console-sale.png")
 
 	phone := newPhone()
 	token, err := p.Login(t.Context(), phone)
@@ -139,11 +139,11 @@ func takeConsoleScreenshots(t *testing.T) {
 	v.submit("search")
 	v.until(`document.querySelectorAll("tbody [data-order]").length === 2`)
 	v.ready("tbody tr")
-	v.shoot("console-orders.png")
+	v.screenshot("console-orders.png")
 }
 
-// emptyShop is a server without the demo's sales.
-func emptyShop(t *testing.T) *shop {
+// shopWithoutSales returns a server whose demo sales are unpublished.
+func shopWithoutSales(t *testing.T) *shop {
 	t.Helper()
 	p := embeddedStack(t).serve(t, "").shop(t)
 	all, err := p.Vouchers(t.Context())
@@ -154,7 +154,7 @@ func emptyShop(t *testing.T) *shop {
 	return p
 }
 
-// sell lets n people buy.
+// sell places n orders of new users.
 func (p *shop) sell(t *testing.T, sale string, n int) {
 	t.Helper()
 	for range n {
@@ -165,8 +165,8 @@ func (p *shop) sell(t *testing.T, sale string, n int) {
 	}
 }
 
-// shoot writes what is to be seen.
-func (b *tab) shoot(name string) {
+// screenshot writes a screenshot of the page to a file.
+func (b *tab) screenshot(name string) {
 	b.t.Helper()
 	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	require.NoError(b.t, err)
@@ -177,7 +177,7 @@ func (b *tab) shoot(name string) {
 	if small.Len() > len(shot) {
 		small = *bytes.NewBuffer(shot)
 	}
-	require.NoError(b.t, os.MkdirAll(pictures, 0o755))
-	require.NoError(b.t, os.WriteFile(filepath.Join(pictures, name), small.Bytes(), 0o644))
+	require.NoError(b.t, os.MkdirAll(imageDir, 0o755))
+	require.NoError(b.t, os.WriteFile(filepath.Join(imageDir, name), small.Bytes(), 0o644))
 	b.t.Logf("%s: %d bytes", name, small.Len())
 }

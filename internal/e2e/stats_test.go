@@ -12,23 +12,23 @@ import (
 	"seckill/internal/rush"
 )
 
-// saleStats is what a server says of a sale.
+// saleStats is an event of the sale statistics.
 type saleStats struct {
 	Instances int
 	Stock     struct{ Database, Gate *int64 }
 	Queue     *struct{ Lag int64 }
-	Totals    saleCounts
-	Seconds   []saleCounts
+	Totals    saleCounters
+	Seconds   []saleCounters
 	Invariant []struct{ OK *bool } `json:"invariants"`
 }
 
-type saleCounts struct {
+type saleCounters struct {
 	At                string
 	Outcomes, Settled map[string]int
 	BatchRows         int `json:"batch_rows"`
 }
 
-// watchSale opens the stream of a sale, and passes its events on until the server ends it.
+// watchSale opens the event stream of a sale and returns its events until the stream ends.
 func (p *process) watchSale(t *testing.T, admin, sale string) <-chan saleStats {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1/admin/vouchers/"+sale+"/events", nil)
@@ -54,8 +54,9 @@ func (p *process) watchSale(t *testing.T, admin, sale string) <-chan saleStats {
 	return events
 }
 
-// TestSaleOfAllServers: what buyers do on two servers is seen on each, to the last order, and the seconds add up to it.
-func TestSaleOfAllServers(t *testing.T) {
+// TestSaleStatsOfAllServers: every server reports the purchases of all servers exactly, and the seconds add up to the
+// totals.
+func TestSaleStatsOfAllServers(t *testing.T) {
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const buyers, stock = 60, 40
 		tokens := s.tokens(t, buyers)
@@ -73,9 +74,9 @@ func TestSaleOfAllServers(t *testing.T) {
 				stored += second.Settled["ok"]
 			}
 		}
-		require.Equal(t, stock, stored, "the seconds add up")
+		require.Equal(t, stock, stored, "the seconds add up to the total")
 		require.Equal(t, stock, last.Totals.Outcomes["ok"])
-		require.Equal(t, stock, last.Totals.Settled["ok"], "each order once")
+		require.Equal(t, stock, last.Totals.Settled["ok"], "each order is counted once")
 		require.Equal(t, s.lane == "queue", last.Queue != nil)
 		require.Equal(t, s.lane == "queue", last.Stock.Gate != nil)
 		require.GreaterOrEqual(t, last.Totals.BatchRows, stock)
@@ -83,8 +84,8 @@ func TestSaleOfAllServers(t *testing.T) {
 			require.True(t, i.OK == nil || *i.OK, last)
 		}
 		requireProblem(t, http.StatusForbidden, "forbidden", b.send(t, http.MethodGet, "/api/v1/admin/vouchers/"+sale+"/stats", tokens[0]))
-		require.Zero(t, b.stop(t), "a server that stops does not wait for streams")
-		for range events { //nolint:revive // to its end
+		require.Zero(t, b.stop(t), "shutdown does not wait for streams")
+		for range events { //nolint:revive // drains the stream
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// soldInQueue is a sale of which one unit is sold, on a running server in the lane queue.
+// soldInQueue starts a server in lane queue with a sale of which one unit is sold.
 func soldInQueue(t *testing.T, s *stack) (p *process, sale string) {
 	t.Helper()
 	p = s.serve(t, "")
@@ -20,7 +20,7 @@ func soldInQueue(t *testing.T, s *stack) (p *process, sale string) {
 	return p, sale
 }
 
-// loseUnit takes a unit out of the only gate that is loaded.
+// loseUnit removes a unit from the only loaded gate.
 func loseUnit(t *testing.T, rdb redis.UniversalClient, sale string) {
 	t.Helper()
 	keys, err := rdb.Keys(t.Context(), "seckill:{s*}:"+sale+":stock").Result()
@@ -29,38 +29,38 @@ func loseUnit(t *testing.T, rdb redis.UniversalClient, sale string) {
 	require.NoError(t, rdb.Decr(t.Context(), keys[0]).Err())
 }
 
-// TestVerifyGate breaks a gate by hand. While a server repairs it there is nothing to report; without one it hurts
-// nobody; and when there is one that does not repair it, units are kept from buyers.
-func TestVerifyGate(t *testing.T) {
+// TestVerifyReportsUndersell removes a unit from the gate. verify passes if a server repairs it in time, fails with I5
+// if not, and passes after the sale has ended.
+func TestVerifyReportsUndersell(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		p, sale := soldInQueue(t, s)
 		rdb := s.client(t)
 		loseUnit(t, rdb, sale)
 		code, out := s.run(t, "verify")
-		require.Zero(t, code, "the audit repairs it while verify watches: %s", out)
+		require.Zero(t, code, "the server repairs it while verify waits: %s", out)
 		require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
 		require.Contains(t, p.log.String(), "the gate differs from the database and is rebuilt")
 
 		loseUnit(t, rdb, sale)
-		hasty := s.with(envLasting + "=1s") // less than the audit takes
-		code, out = hasty.run(t, "verify")
+		brief := s.with(envLasting + "=1s") // shorter than a repair
+		code, out = brief.run(t, "verify")
 		require.Equal(t, exitViolation, code, out)
 		require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free units")
 		s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
-		code, out = hasty.run(t, "verify")
+		code, out = brief.run(t, "verify")
 		require.Zero(t, code, out)
 	})
 }
 
-// TestVerifyGateLeftBehind: nobody asks the gate of servers that have gone.
-func TestVerifyGateLeftBehind(t *testing.T) {
+// TestVerifyIgnoresUnusedGate: a wrong gate is only a note if no server in lane queue runs.
+func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	s := realStack(t)
 	p, sale := soldInQueue(t, s.in("queue"))
 	rdb := s.client(t)
 	require.Zero(t, p.stop(t))
 	loseUnit(t, rdb, sale)
-	loseUnit(t, rdb, sale) // the second for the one that the other lane sells
+	loseUnit(t, rdb, sale) // lane lock sells a unit without the gate, which would hide the first one
 	other := s.in("lock").serve(t, "")
 	_, err := other.Place(t.Context(), s.tokens(t, 2)[1], sale)
 	require.NoError(t, err)
@@ -69,17 +69,17 @@ func TestVerifyGateLeftBehind(t *testing.T) {
 	require.Contains(t, out, "no server in lane queue is running")
 	require.Contains(t, out, "note: voucher "+sale)
 
-	// The same with somebody who would have repaired it.
-	pretend := rdb.Subscribe(t.Context(), "seckill:outcomes:nobody")
-	defer pretend.Close()
-	_, err = pretend.Receive(t.Context())
+	// With a subscriber that looks like a server, the same gate is a violation.
+	subscriber := rdb.Subscribe(t.Context(), "seckill:outcomes:unused")
+	defer subscriber.Close()
+	_, err = subscriber.Receive(t.Context())
 	require.NoError(t, err)
 	code, out = s.with(envLasting+"=1s").run(t, "verify")
 	require.Equal(t, exitViolation, code, out)
 }
 
-// TestVerifyWhileOrdersWait: what is queued is neither sold nor lost.
-func TestVerifyWhileOrdersWait(t *testing.T) {
+// TestVerifyWithQueuedOrders: a queued order counts as neither sold nor lost.
+func TestVerifyWithQueuedOrders(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s, release := holdWorkers(t, s.in("queue"))
 		p := s.serve(t, "")

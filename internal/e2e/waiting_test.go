@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestThousandsOfWaitingBuyers: 5,000 buyers who wait for their queued orders cost Redis fewer than 2,000 commands a
-// second, whether they wait for the answer to their order or at its event stream, and all of them get an answer.
-func TestThousandsOfWaitingBuyers(t *testing.T) {
+// TestWaitingBuyersCostFewCommands: 5,000 buyers that wait for their queued orders, with Prefer or on an event stream,
+// cost Redis fewer than 2,000 commands per second, and each gets an answer.
+func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	t.Parallel()
 	s, release := holdWorkers(t, externalStack(t).in("queue"))
 	p := s.serve(t, "")
@@ -42,7 +42,7 @@ func TestThousandsOfWaitingBuyers(t *testing.T) {
 
 	seen := make(chan string, 2*buyers)
 	for i, id := range ids {
-		waiting.Go(func() { followTo("pending_payment", p.url+"/api/v1/orders/"+id+"/events", tokens[i], seen) })
+		waiting.Go(func() { followUntil("pending_payment", p.url+"/api/v1/orders/"+id+"/events", tokens[i], seen) })
 	}
 	for range buyers {
 		require.Equal(t, "queued", <-seen)
@@ -56,8 +56,8 @@ func TestThousandsOfWaitingBuyers(t *testing.T) {
 	s.verify(t)
 }
 
-// followTo sends each new status of an event stream up to last, or the reason why the stream ended before.
-func followTo(last, url, token string, seen chan<- string) {
+// followUntil sends each new status of an event stream up to last, or the reason for an earlier end of the stream.
+func followUntil(last, url, token string, seen chan<- string) {
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		seen <- err.Error()
@@ -77,7 +77,7 @@ func followTo(last, url, token string, seen chan<- string) {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		var o struct{ Status string }
 		if !ok || json.Unmarshal([]byte(data), &o) != nil || o.Status == status {
-			continue // the place in the queue has changed, or it is the end of an event
+			continue // a new queue position, or the end of an event
 		}
 		status = o.Status
 		if seen <- status; status == last {
@@ -87,7 +87,7 @@ func followTo(last, url, token string, seen chan<- string) {
 	seen <- fmt.Sprint("the stream ended: ", res.Status, lines.Err())
 }
 
-// requireFewCommands counts the commands of Redis for a while, those of the workers included.
+// requireFewCommands counts the commands of Redis over two seconds, including those of the workers.
 func requireFewCommands(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	count := func() int64 {

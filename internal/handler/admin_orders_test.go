@@ -107,14 +107,14 @@ func TestAdminMovesAreAudited(t *testing.T) {
 		v := e.sale(9)
 		unpaid, paid := e.buyer(1).place(v), e.buyer(2).paid(v).Order
 		admin := e.admin()
-		watch, err := e.watchers.Watch(int64Of(t, unpaid.UserID), int64Of(t, unpaid.ID))
+		sub, err := e.subscribers.Subscribe(int64Of(t, unpaid.UserID), int64Of(t, unpaid.ID))
 		require.NoError(t, err)
 		cancel := admin.with("Idempotency-Key", "cancel it")
 		for range 2 { // the second answer is a replay
 			assert.Equal(t, "cancelled", decode[orderView](cancel.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).want(http.StatusOK)).Status)
 		}
-		<-watch.Changed
-		e.watchers.Unwatch(watch)
+		<-sub.Changed
+		e.subscribers.Unsubscribe(sub)
 		admin.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
 		admin.post("/api/v1/admin/orders/"+paid.ID+"/refund", nil).want(http.StatusOK)
 		require.NoError(t, e.payments.RefundDue(t.Context()))

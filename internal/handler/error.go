@@ -175,7 +175,7 @@ func (e *errorWriter) classify(c *gin.Context, err error) (p problem, retryAfter
 		return p, 0, false
 	}
 	p, retryAfter = problemOf(err)
-	c.Set(outcomeKey, salestats.PulseAnswerOf(p.Code))
+	c.Set(outcomeKey, salestats.OutcomeOf(p.Code))
 	switch p.Status {
 	case http.StatusInternalServerError:
 		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())

@@ -28,9 +28,9 @@ const (
 )
 
 type eventHandler struct {
-	orders    *service.Orders
-	watchers  *salestats.Watchers
-	lostAfter time.Duration
+	orders      *service.Orders
+	subscribers *salestats.Subscribers
+	lostAfter   time.Duration
 }
 
 // order streams the states of an order from the present one to the last. The id of an event is the order's progress,
@@ -42,15 +42,15 @@ func (h *eventHandler) order(c *gin.Context) error {
 		return err
 	}
 	user := caller(c).UserID
-	watch, err := h.watchers.Watch(user, id) // before the first read, so that no change after it is missed
+	sub, err := h.subscribers.Subscribe(user, id) // before the first read, so that no change after it is missed
 	if err != nil {
 		return err
 	}
-	s := &orderStream{h: h, watch: watch, user: user, id: id}
+	s := &orderStream{h: h, sub: sub, user: user, id: id}
 	streaming := false
 	defer func() {
 		if !streaming {
-			h.watchers.Unwatch(watch)
+			h.subscribers.Unsubscribe(sub)
 		}
 	}()
 	o, err := readDetached(func(ctx context.Context) (service.Order, error) { return h.orders.Get(ctx, user, id) })
@@ -77,7 +77,7 @@ type orderStream struct {
 	*stream
 
 	h        *eventHandler
-	watch    *salestats.Watch
+	sub      *salestats.Subscription
 	user, id int64
 	sent     int64     // progressOf the order in the last event
 	lost     time.Time // start of the absence from both queue and database; zero if present
@@ -85,7 +85,7 @@ type orderStream struct {
 
 // run writes events until the order is in a final state, the client disconnects, or the process stops.
 func (s *orderStream) run(o service.Order) {
-	defer s.h.watchers.Unwatch(s.watch)
+	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()
 	poll := time.NewTimer(pollInterval)
 	defer poll.Stop()
@@ -97,7 +97,7 @@ func (s *orderStream) run(o service.Order) {
 			interval = pollInterval
 		}
 		poll.Reset(interval/2 + rand.N(interval)) // jitter spreads streams that began together
-		if !s.wait(s.watch, poll.C) {
+		if !s.wait(s.sub, poll.C) {
 			return
 		}
 		o = s.reload(o)

@@ -154,7 +154,7 @@ func TestOrderStreamRefusals(t *testing.T) {
 			assert.Equal(t, http.StatusOK, status(buyer, o))
 		}
 		assert.Equal(t, http.StatusTooManyRequests, status(buyer, o), "streams are limited per user")
-		assert.Equal(t, 16, e.watchers.Count())
+		assert.Equal(t, 16, e.subscribers.Count())
 	})
 }
 
@@ -170,10 +170,10 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 			s.wantStatus("pending_payment", "2000000000")
 			s.close()
 		}
-		require.Eventually(t, func() bool { return e.watchers.Count() == 0 }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return e.subscribers.Count() == 0 }, 10*time.Second, 10*time.Millisecond)
 		s, _ := buyer.watch(t, o, "")
 		s.wantStatus("pending_payment", "2000000000")
-		e.watchers.Close() // as when the process stops
+		e.subscribers.Close() // as when the process stops
 		assert.Nil(t, s.next())
 		_, res := buyer.watch(t, o, "")
 		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)

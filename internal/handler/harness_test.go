@@ -54,11 +54,11 @@ type env struct {
 	outbox *outbox
 	bank   *bank
 
-	payments     *service.Payments
-	watchers     *salestats.Watchers
-	saleWatchers *salestats.Watchers
-	returns      service.Returns
-	logs         *logBuffer
+	payments        *service.Payments
+	subscribers     *salestats.Subscribers
+	saleSubscribers *salestats.Subscribers
+	returns         service.Returns
+	logs            *logBuffer
 
 	revoked *auth.Revocations
 	engine  *gin.Engine
@@ -183,15 +183,15 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.queue != nil {
 		lane, queue = s.queue(e.db)
 	}
-	e.bank, e.watchers = newBank(e.clock.now), salestats.NewWatchers()
-	e.returns = service.Returns{Sales: sales, Queue: queue, Moved: e.watchers.Wake}
+	e.bank, e.subscribers = newBank(e.clock.now), salestats.NewSubscribers()
+	e.returns = service.Returns{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
 	e.payments = service.NewPayments(service.PaymentsConfig{
 		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
 		Returns: e.returns, Now: e.clock.now, Log: log,
 	})
-	pulse, monitor := e.newMonitor(s.store, queue)
+	aggregator, monitor := e.newMonitor(s.store, queue)
 	cfg := handler.Config{
-		Pulse: pulse, Monitor: monitor, SaleWatchers: e.saleWatchers,
+		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
 			AdminPhones: []string{adminPhone}, Limits: s.limits, Now: e.clock.now,
@@ -199,9 +199,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.db, Sales: sales, Lane: lane, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: service.NewRedeemCodes(secret), Moved: e.watchers.Wake,
+			Codes: service.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
 		}),
-		Payments: e.payments, Watchers: e.watchers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
+		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit,
@@ -214,23 +214,23 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	e.engine = h.(*gin.Engine)
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	t.Cleanup(e.saleWatchers.Close)
-	t.Cleanup(e.watchers.Close) // runs before srv.Close, which waits for the streams
+	t.Cleanup(e.saleSubscribers.Close)
+	t.Cleanup(e.subscribers.Close) // runs before srv.Close, which waits for the streams
 	e.url, e.http = srv.URL, srv.Client()
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return e
 }
 
 // newMonitor starts the monitor of the live statistics.
-func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*salestats.Pulse, *salestats.Monitor) {
+func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*salestats.Aggregator, *salestats.Monitor) {
 	queued := queue != nil
-	e.saleWatchers = salestats.NewWatchers()
-	pulse, lane := salestats.NewPulse("test", !queued), "lock"
+	e.saleSubscribers = salestats.NewSubscribers()
+	aggregator, lane := salestats.NewAggregator("test", !queued), "lock"
 	if queued {
 		lane = "queue"
 	}
 	cfg := salestats.MonitorConfig{
-		Store: store, Pulse: pulse, Watchers: e.saleWatchers, Lane: lane, Publish: func([]byte) {}, Log: slog.New(slog.DiscardHandler),
+		Store: store, Aggregator: aggregator, Subscribers: e.saleSubscribers, Lane: lane, Publish: func([]byte) {}, Log: slog.New(slog.DiscardHandler),
 	}
 	if gate, ok := queue.(testGate); ok {
 		cfg.Level = gate.Level
@@ -240,7 +240,7 @@ func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*salestats.Pul
 	var running sync.WaitGroup
 	running.Go(func() { monitor.Run(ctx) })
 	e.t.Cleanup(func() { cancel(); running.Wait() })
-	return pulse, monitor
+	return aggregator, monitor
 }
 
 // login logs a phone in with a new code.

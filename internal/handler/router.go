@@ -20,29 +20,29 @@ import (
 
 // Config holds the dependencies and settings of the HTTP layer.
 type Config struct {
-	Auth           *auth.Service
-	Vouchers       *service.Vouchers
-	Orders         *service.Orders
-	Payments       *service.Payments
-	Watchers       *salestats.Watchers
-	DeadLetters    *service.DeadLetters
-	Shops          service.ShopStore
-	AuditLog       service.AuditStore
-	Keys           *service.Idempotency
-	Reconciler     *reconcile.Reconciler
-	Pulse          *salestats.Pulse    // counts the answers to buyers; nil: no counts
-	Monitor        *salestats.Monitor  // live statistics of sales
-	SaleWatchers   *salestats.Watchers // of sales
-	LostAfter      time.Duration       // absence of a queued order after which its stream reports it as failed; default 30 s
-	Rush           service.Rusher      // nil outside demo mode
-	Ready          map[string]Check    // checks of /readyz by dependency; may be nil
-	Metrics        prometheus.Registerer
-	Log            *slog.Logger
-	Now            func() time.Time
-	Demo           bool           // return login codes in the X-Demo-Code header
-	RateLimit      bool           // limit requests per address, session or user (limit.go)
-	TrustedProxies []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
-	Zone           *time.Location // of times without a zone, which the hm-dianping pages use
+	Auth            *auth.Service
+	Vouchers        *service.Vouchers
+	Orders          *service.Orders
+	Payments        *service.Payments
+	Subscribers     *salestats.Subscribers
+	DeadLetters     *service.DeadLetters
+	Shops           service.ShopStore
+	AuditLog        service.AuditStore
+	Keys            *service.Idempotency
+	Reconciler      *reconcile.Reconciler
+	Aggregator      *salestats.Aggregator  // counts the answers to buyers; nil: no counts
+	Monitor         *salestats.Monitor     // live statistics of sales
+	SaleSubscribers *salestats.Subscribers // of sales
+	LostAfter       time.Duration          // absence of a queued order after which its stream reports it as failed; default 30 s
+	Rush            service.Rusher         // nil outside demo mode
+	Ready           map[string]Check       // checks of /readyz by dependency; may be nil
+	Metrics         prometheus.Registerer
+	Log             *slog.Logger
+	Now             func() time.Time
+	Demo            bool           // return login codes in the X-Demo-Code header
+	RateLimit       bool           // limit requests per address, session or user (limit.go)
+	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
+	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
 
 	// Pages are the HTML pages by pattern, served to GET and HEAD. They set their own Content-Security-Policy and
 	// Cache-Control. May be nil.
@@ -61,7 +61,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
 	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
-	limits, countAnswer := newLimits(cfg.RateLimit), countAnswers(cfg.Pulse)
+	limits, countAnswer := newLimits(cfg.RateLimit), countAnswers(cfg.Aggregator)
 	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
@@ -159,12 +159,12 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders},
 		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
-		events:      &eventHandler{orders: cfg.Orders, watchers: cfg.Watchers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
+		events:      &eventHandler{orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters},
 		keys:        &keyHandler{keys: cfg.Keys},
-		stats:       &statsHandler{monitor: cfg.Monitor, watchers: cfg.SaleWatchers, vouchers: vouchers},
+		stats:       &statsHandler{monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers},
 		rush:        &rushHandler{rush: cfg.Rush},
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{

@@ -17,9 +17,9 @@ import (
 
 // statsHandler serves the live statistics of a sale, summed over all instances.
 type statsHandler struct {
-	monitor  *salestats.Monitor
-	watchers *salestats.Watchers
-	vouchers *voucherHandler
+	monitor     *salestats.Monitor
+	subscribers *salestats.Subscribers
+	vouchers    *voucherHandler
 }
 
 // statsOut is the JSON form of a sale's statistics.
@@ -81,7 +81,7 @@ type statsSecond struct {
 	Lag   *int64 `json:"lag"`
 }
 
-func newStatsCounts(s *salestats.PulseSecond) statsCounts {
+func newStatsCounts(s *salestats.Second) statsCounts {
 	c := statsCounts{
 		Outcomes: s.Answers, Settled: s.Settled, Batches: s.Batches, BatchRows: s.Rows, P50: milliseconds(s.P50), P99: milliseconds(s.P99),
 	}
@@ -142,15 +142,15 @@ func (h *statsHandler) events(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	watch, err := h.watchers.Watch(caller(c).UserID, id)
+	sub, err := h.subscribers.Subscribe(caller(c).UserID, id)
 	if err != nil {
 		return err
 	}
-	s := &statsStream{h: h, watch: watch, id: id}
+	s := &statsStream{h: h, sub: sub, id: id}
 	streaming := false
 	defer func() {
 		if !streaming {
-			h.watchers.Unwatch(watch)
+			h.subscribers.Unsubscribe(sub)
 		}
 	}()
 	stats, err := s.load()
@@ -170,7 +170,7 @@ type statsStream struct {
 	*stream
 
 	h     *statsHandler
-	watch *salestats.Watch
+	sub   *salestats.Subscription
 	id    int64
 	sent  time.Time // the last second in an event
 	event int64     // the last event's id
@@ -184,11 +184,11 @@ func (s *statsStream) load() (salestats.SaleStats, error) {
 // run writes an event on each tick of the monitor until the client disconnects or the process stops. While reads fail,
 // it writes heartbeats only; the next successful read returns the missed seconds.
 func (s *statsStream) run(stats salestats.SaleStats) {
-	defer s.h.watchers.Unwatch(s.watch)
+	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()
 	for s.send(&stats) {
 		for {
-			if !s.wait(s.watch, nil) {
+			if !s.wait(s.sub, nil) {
 				return
 			}
 			var err error

@@ -187,7 +187,7 @@ func TestSaleStream(t *testing.T) {
 		require.Greater(t, id, last)
 		assert.Equal(t, 4, s.Totals.Outcomes["ok"])
 
-		e.saleWatchers.Close() // as when the process stops
+		e.saleSubscribers.Close() // as when the process stops
 		for ev := again.next(); ev != nil; ev = again.next() {
 			require.Equal(t, "stats", ev.Kind)
 		}
@@ -301,19 +301,19 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		_, err = conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n"))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return e.saleWatchers.Count() == 1 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return e.saleSubscribers.Count() == 1 }, 20*time.Second, time.Millisecond)
 		require.Eventually(t, func() bool {
-			e.saleWatchers.WakeAll() // thousands of events
-			return e.saleWatchers.Count() == 0
+			e.saleSubscribers.NotifyAll() // thousands of events
+			return e.saleSubscribers.Count() == 0
 		}, time.Minute, 100*time.Microsecond)
 	})
 }
 
-// TestPulseIsOptional: purchases work without counters.
-func TestPulseIsOptional(t *testing.T) {
+// TestAggregatorIsOptional: purchases work without counters.
+func TestAggregatorIsOptional(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Pulse = nil } })
+		e := newEnv(t, db, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Aggregator = nil } })
 		e.buyer(1).place(e.sale(1))
 	})
 }

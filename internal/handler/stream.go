@@ -63,11 +63,11 @@ func (s *stream) start() (stop func()) {
 	}
 }
 
-// wait returns true on a wake-up by watch or poll, and false when the stream is over. It writes heartbeats meanwhile.
-func (s *stream) wait(watch *salestats.Watch, poll <-chan time.Time) bool {
+// wait returns true on a wake-up by sub or poll, and false when the stream is over. It writes heartbeats meanwhile.
+func (s *stream) wait(sub *salestats.Subscription, poll <-chan time.Time) bool {
 	for {
 		select {
-		case <-watch.Changed:
+		case <-sub.Changed:
 			return true
 		case <-poll:
 			return true
@@ -77,7 +77,7 @@ func (s *stream) wait(watch *salestats.Watch, poll <-chan time.Time) bool {
 			}
 		case <-s.gone:
 			return false
-		case <-watch.Done:
+		case <-sub.Done:
 			return false
 		}
 	}

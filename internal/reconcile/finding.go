@@ -1,15 +1,16 @@
 package reconcile
 
 import (
-	"seckill/internal/service"
 	"time"
+
+	"seckill/internal/service"
 )
 
-// Kind names what a finding is about. The words are part of the API and labels of the metrics; docs/reconcile.md tells
-// what each means and what to do.
+// Kind is the kind of a finding. The words are part of the API and labels of the metrics. docs/reconcile.md describes
+// the meaning of each and what to do.
 type Kind string
 
-// Of the gate. All of these are repaired by rebuilding it.
+// Findings about the gate. A rebuild repairs all of them.
 const (
 	KindGateCold      Kind = "gate_cold"
 	KindGateBroken    Kind = "gate_broken"
@@ -25,7 +26,7 @@ const (
 	KindTicketMissing Kind = "entry_without_ticket"
 )
 
-// Of the queue and of the database. They are reported: what is right cannot be told from here.
+// Findings about the queue and the database. They are reported only, because their correction needs a decision.
 const (
 	KindStuck       Kind = "stuck"
 	KindDeadLetters Kind = "dead_letters"
@@ -37,7 +38,7 @@ const (
 	KindRefunding   Kind = "refund_unfinished"
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
 		KindGateCold, KindGateBroken, KindStockHigh, KindStockLow, KindHeldOff, KindSumOff, KindQueuedOff, KindBuyerMissing,
@@ -46,28 +47,28 @@ func Kinds() []Kind {
 	}
 }
 
-// Finding is a difference between what there is and what should be.
+// Finding is a difference between the actual and the expected state of a sale.
 type Finding struct {
 	Kind       Kind
-	Detail     string           // for a person
-	Count      int64            // orders; of a counter, by how much it is off
-	Orders     []service.Holder // at most MaxNamed of them
-	Oldest     time.Time        // when the oldest of these was made, by its id; zero if there is none
-	Repairable bool
+	Detail     string           // an explanation for operators
+	Count      int64            // the number of orders; for a counter, the size of its error
+	Orders     []service.Holder // at most service.MaxNamed of them
+	Oldest     time.Time        // when the oldest of Orders was placed, by its id; zero if Orders is empty
+	Repairable bool             // by a rebuild of the gate
 	Repaired   bool
 }
 
-// Report is what was found about a voucher.
+// Report lists the findings about a voucher.
 type Report struct {
 	VoucherID int64
 	CheckedAt time.Time
-	// Busy says that the gate changed while it was read: checksum and queue counter could not be compared, and the
-	// others less exactly.
+	// Busy reports that the gate changed during every snapshot. The checksum and the queue counter were not compared,
+	// and the drift of the other counters is less exact.
 	Busy     bool
 	Findings []Finding
 }
 
-// Left counts the findings that are there still.
+// Left returns the number of findings that are not repaired.
 func (r *Report) Left() int {
 	n := 0
 	for _, f := range r.Findings {

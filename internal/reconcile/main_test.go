@@ -1,16 +1,17 @@
 package reconcile
 
 import (
-	"seckill/internal/service"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"seckill/internal/service"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
-// held is an active order of a user.
+// held returns an active order of a user.
 func held(order, user int64) service.Holder { return service.Holder{OrderID: order, UserID: user} }

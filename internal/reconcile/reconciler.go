@@ -1,4 +1,4 @@
-// Package reconcile compares Redis with the database while the sale goes on, and repairs Redis.
+// Package reconcile compares Redis with the database during sales, and repairs Redis.
 package reconcile
 
 import (
@@ -6,122 +6,125 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"seckill/internal/service"
 	"slices"
 	"time"
+
+	"seckill/internal/service"
 )
 
-// ReconcileGate is the gate as the reconciler sees it.
+// Gate is the admission gate as the reconciler uses it.
 type Gate interface {
-	// Inspect reads all that Redis holds of a voucher; of more than most buyers only how many they are.
+	// Inspect reads everything in Redis about a voucher. If it has more than most buyers, only their number is read.
 	Inspect(ctx context.Context, voucherID int64, most int) (service.GateView, error)
-	// Level reads the numbers, all of one moment. Errors: ErrGateCold, ErrGateBroken, ErrUnavailable.
+	// Level reads the counters at one moment. Errors: ErrGateCold, ErrGateBroken, ErrUnavailable.
 	Level(ctx context.Context, voucherID int64) (service.GateLevel, error)
 	// Unload makes the gate cold.
 	Unload(ctx context.Context, voucherID int64) error
-	// Rebuild loads the gate anew while it goes on admitting buyers, unless it was built at another time than built.
+	// Rebuild replaces the gate while it continues to admit buyers. It does nothing if the gate was loaded since
+	// version built.
 	Rebuild(ctx context.Context, voucherID, built int64, read service.GateReader) error
-	// Load makes sure that it is loaded, from what read says if need be.
+	// Load loads the gate with the result of read unless it is loaded.
 	Load(ctx context.Context, voucherID int64, read service.GateReader) error
 }
 
-// ReconcileStore is what the reconciler reads in the database. It writes nothing there.
+// Store is the database as the reconciler uses it, which is for reads only.
 type Store interface {
-	// GateState is a GateReader.
+	// GateState is a service.GateReader.
 	GateState(ctx context.Context, voucherID int64, inFlight []int64) (service.GateState, error)
-	// SaleLevel reads units and active orders, in one snapshot. Error: ErrNotFound.
+	// SaleLevel reads units and active orders in one database snapshot. Error: ErrNotFound.
 	SaleLevel(ctx context.Context, voucherID int64) (SaleLevel, error)
-	// SaleFacts reads all that must fit together, in one snapshot; of more than most active orders only how many. A
-	// voucher that is not there is no error.
+	// SaleFacts reads everything that must be consistent, in one database snapshot. If there are more than most active
+	// orders, only their number is read. A voucher that does not exist is not an error.
 	SaleFacts(ctx context.Context, voucherID int64, inFlight []int64, most int, since service.OverdueSince) (service.SaleFacts, error)
-	// OrderFacts finds those of the ids that are orders of the voucher.
+	// OrderFacts returns those of the ids that are orders of the voucher.
 	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]service.OrderFact, error)
-	// Sales names the newest sales, at most most, of those that end after a moment, and counts these.
+	// Sales returns the newest sales that end after endAfter, at most most of them, and the number of all such sales.
 	Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error)
 }
 
-// SaleLevel is what the database says about a voucher at one moment, in numbers.
+// SaleLevel contains the units and orders of a voucher in the database at one moment.
 type SaleLevel struct {
 	Stock  int64 // units left
-	Limit  int   // active orders that a user may hold
+	Limit  int   // the number of active orders that a user may have
 	Active int64 // active orders
-	Sum    int64 // of their ids modulo LevelDigits
+	Sum    int64 // of their ids modulo service.LevelDigits
 }
 
 const (
-	// reconcileEvery is how often the background looks at the gates that this process uses. A difference must be seen
-	// twice, so a unit that the gate forgot to give back is on sale again after 10 to 15 s.
-	reconcileEvery = 5 * time.Second
-	// reconcileMinAge is how old an order must be, by its id, to count as missing or as too much: it is longer than
-	// anything that is under way takes.
-	reconcileMinAge = 10 * time.Second
-	// maxCompared is the largest number of active orders that are compared one by one. Of larger sales only the totals are.
+	// defaultEvery is the time between two rounds of Run. A difference must be present in two snapshots, so a unit
+	// whose return did not reach the gate is on sale again after 10 to 15 s.
+	defaultEvery = 5 * time.Second
+	// defaultMinAge is longer than the time that any operation in progress takes.
+	defaultMinAge = 10 * time.Second
+	defaultPause  = time.Second
+	// maxCompared is the largest number of active orders that are compared one by one. Of larger sales only the
+	// counters are compared.
 	maxCompared = 2_000_000
-	// reconcilePause is how long Reconcile waits between its two looks.
-	reconcilePause = time.Second
-	// reconcileMost is how many vouchers one request is about.
-	reconcileMost = 20
-	// reconcileEnded is how long after its end a sale is looked at.
-	reconcileEnded = time.Hour
+	// maxVouchers bounds the vouchers of one call of Reconcile.
+	maxVouchers = 20
+	// endedFor is how long after its end a sale is still reconciled.
+	endedFor = time.Hour
 
-	stuckAfter     = time.Minute      // an admission waits in the stream
-	unpaidAfter    = time.Minute      // past its time
+	stuckAfter     = time.Minute      // since the admission entered the stream
+	unpaidAfter    = time.Minute      // since the order expired
 	refundingAfter = 10 * time.Minute // since the refund began
 )
 
-// ReconcilerConfig is what a Reconciler needs.
+// Config configures a Reconciler.
 type Config struct {
-	Gate      Gate // nil: there is none, and only the database is checked
+	Gate      Gate // nil: only the database is checked
 	Store     Store
-	OrderTime func(orderID int64) time.Time // when an id was made
+	OrderTime func(orderID int64) time.Time // returns when an order id was generated
 	Now       func() time.Time
-	// Queue says that buyers ask the gate: a server in the lane queue runs. In the other lanes what is left in the gate
-	// concerns nobody but the orders that wait in the stream.
+	// Queue reports that a server in lane queue runs, so buyers depend on the gate. Otherwise the data left in the gate
+	// has no effect, except on the orders that wait in the stream.
 	Queue   bool
-	InUse   func() []int64 // the vouchers that this process sells; nil: it sells none
-	Every   time.Duration  // default 5 s
-	MinAge  time.Duration  // default 10 s
-	Pause   time.Duration  // default 1 s
-	Observe func(Round)    // told of every round of Run; may be nil
+	InUse   func() []int64 // returns the vouchers that this process sells; nil: none
+	Every   time.Duration  // between two rounds of Run; default 5 s
+	MinAge  time.Duration  // younger orders count as in progress, by the time in their ids; default 10 s
+	Pause   time.Duration  // between the two snapshots of Reconcile; default 1 s
+	Observe func(Round)    // called after every round of Run; may be nil
 	Log     *slog.Logger   // default: slog.Default()
 }
 
-// Reconciler compares the database, which is right, with what Redis holds: counters, buyers, tickets, stream and dead
-// letters; and it checks the books of the database itself. It explains what differs, and rebuilds the gate of a voucher
-// on demand. It never writes to the database. It is safe for concurrent use.
+// Reconciler compares the database, which decides, with the data in Redis: counters, buyers, tickets, stream and dead
+// letters. It also checks the invariants within the database. It reports the differences, and rebuilds the gate of a
+// voucher on demand. It never writes to the database. It is safe for concurrent use.
 //
 // # Why there are no false alarms
 //
-// Nothing stands still for it: buyers buy, workers commit, buyers cancel while it reads one after the other. So
+// Buyers purchase, workers commit and orders are cancelled while the reconciler reads one source after the other.
+// Three rules keep such changes apart from real differences:
 //
-//   - what it reads comes in an order (gate, stream, database) in which an admission on its way is in the one or in the
-//     other, and never in neither;
-//   - an order counts as missing, or as too much, only if its id is older than 10 s;
-//   - every difference must be there in two looks, a second or more apart: the same orders, the same number.
+//   - The order of the reads is gate, stream, database. An admission in progress is found in at least one of them.
+//   - An order counts as missing or as extra only if its id is older than 10 s.
+//   - A difference is reported only if two snapshots, at least a second apart, contain it: the same orders, or the same
+//     number.
 //
-// The units that the gate offers and the orders that it counts are, together, always the units left and the active
-// orders of the database together, whatever is under way: an admission moves a unit from one side to the other, so does
-// a release, and a commit changes neither sum. That is compared at full speed. Which of the two is off, and the other
-// counters, can be told exactly when the gate's version did not change while everything was read. In a rush it does; but
-// a gate that believes itself sold out admits nobody, and is quiet at once, and one that believes it has units too many
-// is quiet when it has offered them. So a wrong counter is found while the sale goes on, or at its end.
+// The sum of the units in the gate and the orders that it counts equals the units left plus the active orders in the
+// database at any time. An admission or a release moves a unit from one term to the other, and a commit changes neither
+// sum. This total is therefore compared at any load. Which of its two terms is wrong, and the other counters, are known
+// exactly if the gate's version did not change during the reads. In a rush it changes all the time. But a gate that is
+// sold out by mistake admits no buyers and is quiet at once, and one with too many units is quiet after it has offered
+// them. A wrong counter is thus found during the sale or at its end.
 //
 // # Why the repair is safe
 //
-// A gate that differs is built anew beside the one that is loaded, and takes its place in one step (admission.Load tells
-// why the result is exact). Buyers are admitted all the time. A gate that is cold, or that cannot be read and admits nobody
-// anyway, is loaded as one that Redis lost. Neither offers more than the database has. Admissions in the stream stay; a
-// worker that is about to commit one that was cut out of the stream meets the unique index and the stock in the database,
-// as always.
+// A new gate is built beside the loaded one and replaces it in one step; admission.Gate.Load explains why the result is
+// exact. Buyers are admitted all the time. A gate that is cold or unreadable admits no buyers anyway, and is loaded
+// like one that Redis lost. Neither way offers more units than the database has. Admissions in the stream stay. If a
+// worker commits an admission that was trimmed from the stream meanwhile, the unique index and the stock in the
+// database decide, as for every order.
 type Reconciler struct {
-	cfg  Config
-	room chan struct{} // of one: a look at large sales costs as much as a load, and those who ask for more wait
+	cfg Config
+	// running is a semaphore of one for ReconcileAll: a snapshot of a large sale costs as much as a load of its gate.
+	running chan struct{}
 }
 
-// NewReconciler makes one. It talks to nobody yet.
+// New returns a Reconciler. It reads nothing yet.
 func New(cfg Config) *Reconciler {
 	for d, def := range map[*time.Duration]time.Duration{
-		&cfg.Every: reconcileEvery, &cfg.MinAge: reconcileMinAge, &cfg.Pause: reconcilePause,
+		&cfg.Every: defaultEvery, &cfg.MinAge: defaultMinAge, &cfg.Pause: defaultPause,
 	} {
 		if *d <= 0 {
 			*d = def
@@ -136,18 +139,19 @@ func New(cfg Config) *Reconciler {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Reconciler{cfg: cfg, room: make(chan struct{}, 1)}
+	return &Reconciler{cfg: cfg, running: make(chan struct{}, 1)}
 }
 
-// Reconciliation is the answer to a request.
+// Reconciliation is the result of Reconcile.
 type Reconciliation struct {
 	Reports []Report
-	LeftOut int64 // about how many sales were not looked at
+	LeftOut int64 // the approximate number of sales that were not checked
 }
 
-// Reconcile reports about one voucher, or, if voucherID is 0, about those that this process sells and then the newest
-// whose sale has not ended an hour ago, at most 20. With apply it repairs what it can, and looks again.
-// Errors: ErrNotFound, ErrUnavailable (also when it would take longer than ctx allows).
+// Reconcile checks one voucher. If voucherID is 0 it checks the vouchers that this process sells and then the newest
+// sales that are open or ended less than an hour ago, at most 20 in total. With apply it repairs what can be repaired,
+// and checks again.
+// Errors: ErrNotFound, ErrUnavailable (also if ctx ends first).
 func (r *Reconciler) Reconcile(ctx context.Context, voucherID int64, apply bool) (Reconciliation, error) {
 	ids := []int64{voucherID}
 	var leftOut int64
@@ -156,17 +160,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, voucherID int64, apply bool)
 		if ids, leftOut, err = r.recent(ctx); err != nil {
 			return Reconciliation{}, err
 		}
-		few := ids[:min(len(ids), reconcileMost)]
+		few := ids[:min(len(ids), maxVouchers)]
 		ids, leftOut = few, leftOut+int64(len(ids)-len(few))
 	}
 	reports, err := r.ReconcileAll(ctx, ids, apply)
 	return Reconciliation{Reports: reports, LeftOut: leftOut}, err
 }
 
-// recent names the vouchers that are worth a look, and says how many more there are: those that this process sells and
-// the newest of the others.
+// recent returns the vouchers that this process sells and the newest other sales, and the number of sales left out.
 func (r *Reconciler) recent(ctx context.Context) (ids []int64, leftOut int64, err error) {
-	newest, all, err := r.cfg.Store.Sales(ctx, r.cfg.Now().Add(-reconcileEnded), reconcileMost)
+	newest, all, err := r.cfg.Store.Sales(ctx, r.cfg.Now().Add(-endedFor), maxVouchers)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -179,42 +182,43 @@ func (r *Reconciler) recent(ctx context.Context) (ids []int64, leftOut int64, er
 	return ids, all - int64(len(newest)), nil
 }
 
-// ReconcileAll reports about these vouchers. Errors: ErrNotFound (one is not there), ErrUnavailable.
+// ReconcileAll checks the vouchers, and with apply repairs what can be repaired. Calls run one after the other.
+// Errors: ErrNotFound (one of the vouchers), ErrUnavailable.
 func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) ([]Report, error) {
 	select {
-	case r.room <- struct{}{}:
-		defer func() { <-r.room }()
+	case r.running <- struct{}{}:
+		defer func() { <-r.running }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: reconcile: others are at it: %w", service.ErrUnavailable, ctx.Err())
+		return nil, fmt.Errorf("%w: reconcile: waiting for another reconciliation: %w", service.ErrUnavailable, ctx.Err())
 	}
-	first := make([]*look, len(ids))
-	doubts := false
+	first := make([]*snapshot, len(ids))
+	suspect := false
 	for i, id := range ids {
-		l, err := r.look(ctx, id)
+		s, err := r.takeSnapshot(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if l.facts.Voucher.ID == 0 && l.facts.Active == 0 && len(l.view.Queue) == 0 {
+		if s.facts.Voucher.ID == 0 && s.facts.Active == 0 && len(s.gate.Queue) == 0 {
 			return nil, fmt.Errorf("%w: voucher %d", service.ErrNotFound, id)
 		}
-		first[i], doubts = l, doubts || l.doubtful()
+		first[i], suspect = s, suspect || s.suspect()
 	}
-	if doubts {
+	if suspect {
 		if err := pause(ctx, r.cfg.Pause); err != nil {
 			return nil, err
 		}
 	}
 	reports := make([]Report, len(ids))
-	for i, l := range first {
+	for i, s := range first {
 		var err error
-		if reports[i], err = r.report(ctx, l, apply); err != nil {
+		if reports[i], err = r.report(ctx, s, apply); err != nil {
 			return nil, err
 		}
 	}
 	return reports, nil
 }
 
-// pause waits.
+// pause sleeps for d. It returns ErrUnavailable if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -226,16 +230,16 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// report looks a second time where the first look left doubts, and repairs.
-func (r *Reconciler) report(ctx context.Context, first *look, apply bool) (Report, error) {
+// report takes a second snapshot if the first one contains a difference, and repairs with apply.
+func (r *Reconciler) report(ctx context.Context, first *snapshot, apply bool) (Report, error) {
 	last := first
 	var findings []Finding
-	if first.doubtful() {
+	if first.suspect() {
 		var err error
-		if last, err = r.look(ctx, first.facts.VoucherID); err != nil {
+		if last, err = r.takeSnapshot(ctx, first.facts.VoucherID); err != nil {
 			return Report{}, err
 		}
-		findings = r.confirm(first, last)
+		findings = r.corroborate(first, last)
 	}
 	if apply {
 		if err := r.repair(ctx, last, findings); err != nil {
@@ -243,26 +247,26 @@ func (r *Reconciler) report(ctx context.Context, first *look, apply bool) (Repor
 		}
 	}
 	return Report{
-		VoucherID: first.facts.VoucherID, CheckedAt: last.at, Busy: last.busy(), Findings: append(findings, r.certain(last)...),
+		VoucherID: first.facts.VoucherID, CheckedAt: last.at, Busy: last.busy(), Findings: append(findings, r.definite(last)...),
 	}, nil
 }
 
-// repair rebuilds the gate if a finding calls for it, and notes in the findings whether they are gone. l is the look
-// that confirmed them.
-func (r *Reconciler) repair(ctx context.Context, l *look, findings []Finding) error {
+// repair rebuilds the gate if one of the findings is repairable, and marks those that a new snapshot no longer contains
+// as repaired. s is the snapshot that corroborated the findings.
+func (r *Reconciler) repair(ctx context.Context, s *snapshot, findings []Finding) error {
 	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Repairable }) {
 		return nil
 	}
-	id := l.facts.VoucherID
-	r.cfg.Log.Warn("the gate differs from the database and is rebuilt", "voucher", id, "findings", kindsOf(findings))
-	if err := r.rebuild(ctx, l); err != nil {
+	id := s.facts.VoucherID
+	r.cfg.Log.Warn("the gate differs from the database and is rebuilt", "voucher_id", id, "findings", kindsOf(findings))
+	if err := r.rebuild(ctx, s); err != nil {
 		return err
 	}
-	after, err := r.look(ctx, id)
+	after, err := r.takeSnapshot(ctx, id)
 	if err != nil {
 		return err
 	}
-	left := r.confirm(l, after)
+	left := r.corroborate(s, after)
 	for i := range findings {
 		f := &findings[i]
 		f.Repaired = f.Repairable && !slices.ContainsFunc(left, func(other Finding) bool { return other.Kind == f.Kind })
@@ -270,13 +274,13 @@ func (r *Reconciler) repair(ctx context.Context, l *look, findings []Finding) er
 	return nil
 }
 
-// rebuild makes the gate that was looked at what the database and the stream say.
-func (r *Reconciler) rebuild(ctx context.Context, l *look) error {
+// rebuild replaces the gate of the snapshot by one built from the database and the stream.
+func (r *Reconciler) rebuild(ctx context.Context, s *snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, rebuildTimeout)
 	defer cancel()
-	id := l.facts.VoucherID
-	if !l.view.Broken {
-		return r.cfg.Gate.Rebuild(ctx, id, l.view.Level.Built, r.cfg.Store.GateState)
+	id := s.facts.VoucherID
+	if !s.gate.Broken {
+		return r.cfg.Gate.Rebuild(ctx, id, s.gate.Level.Built, r.cfg.Store.GateState)
 	}
 	if err := r.cfg.Gate.Unload(ctx, id); err != nil {
 		return err
@@ -292,10 +296,10 @@ func kindsOf(findings []Finding) []Kind {
 	return kinds
 }
 
-// glance compares numbers only, which is cheap, and says whether a look is called for. It says nothing about a gate
-// that is cold: who buys will load it.
-func (r *Reconciler) glance(ctx context.Context, voucherID int64) (differs bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// countersDiffer compares counters only, which is cheap, and reports whether a snapshot is needed. It reports false for
+// a cold gate, which the next buyer loads.
+func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	before, err := r.cfg.Gate.Level(ctx, voucherID)
 	switch {
@@ -322,7 +326,7 @@ func (r *Reconciler) glance(ctx context.Context, voucherID int64) (differs bool,
 		return true, nil
 	}
 	if after.Version != before.Version || before.Queued > 0 && before.Backlog > 0 {
-		return false, nil // nothing can be told from numbers
+		return false, nil // orders in progress explain any other difference
 	}
 	return after.Stock != sale.Stock || after.Held != sale.Active || after.Sum != sale.Sum || after.Queued > 0, nil
 }

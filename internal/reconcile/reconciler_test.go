@@ -2,22 +2,23 @@ package reconcile
 
 import (
 	"context"
-	"seckill/internal/service"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
-// TestReconcileNamesAndRepairs each damage of the gate, with apply only, and finds nothing else.
-func TestReconcileNamesAndRepairs(t *testing.T) {
+// TestReconcileReportsAndRepairsEachFault covers every fault of gateDamage. Only apply changes the gate.
+func TestReconcileReportsAndRepairsEachFault(t *testing.T) {
 	for name, d := range gateDamage {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFakeSale(t)
 			r := w.reconciler()
 			require.Empty(t, w.report(r, false).Findings)
-			require.Equal(t, 1, w.looks, "where nothing is wrong one look is enough")
+			require.Equal(t, 1, w.snapshots, "a second snapshot without a difference")
 			d.damage(w)
 			found := w.report(r, false)
 			require.Len(t, found.Findings, 1)
@@ -32,40 +33,39 @@ func TestReconcileNamesAndRepairs(t *testing.T) {
 			if len(d.orders) > 0 {
 				require.Equal(t, r.cfg.OrderTime(d.orders[0].OrderID), f.Oldest)
 			}
-			require.Zero(t, w.loads, "a report changes nothing")
+			require.Zero(t, w.loads, "a report changed the gate")
 
 			found = w.report(r, true)
 			require.Len(t, found.Findings, 1)
 			require.True(t, found.Findings[0].Repaired)
 			require.Zero(t, found.Left())
 			require.Equal(t, 1, w.loads)
-			require.Equal(t, name == "broken", w.unloads == 1, "a gate that works is not unloaded")
+			require.Equal(t, name == "broken", w.unloads == 1, "only an unreadable gate is unloaded")
 			require.Empty(t, w.report(r, true).Findings)
-			require.Equal(t, 1, w.loads, "what is right is left alone")
+			require.Equal(t, 1, w.loads, "a gate without drift was rebuilt")
 		})
 	}
 }
 
-// TestReconcileOfARepairThatDoesNotHelp says so.
-func TestReconcileOfARepairThatDoesNotHelp(t *testing.T) {
-	w := newWorld(t)
+func TestIneffectiveRepairIsReported(t *testing.T) {
+	w := newFakeSale(t)
 	r := w.reconciler()
 	w.view.Level.Stock++
-	w.loadIsBad = true
+	w.loadHasNoEffect = true
 	found := w.report(r, true)
 	require.Equal(t, 1, found.Left())
-	w.loadFails = service.ErrUnavailable
-	_, err := r.Reconcile(t.Context(), worldVoucher, true)
+	w.loadErr = service.ErrUnavailable
+	_, err := r.Reconcile(t.Context(), testVoucher, true)
 	require.ErrorIs(t, err, service.ErrUnavailable)
 }
 
-// TestReconcileBelievesNothingOnce: what is there in one look only was under way.
-func TestReconcileBelievesNothingOnce(t *testing.T) {
+// TestDifferenceInOneSnapshotIsIgnored: such a difference was an operation in progress.
+func TestDifferenceInOneSnapshotIsIgnored(t *testing.T) {
 	for name, d := range gateDamage {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.before = func(look int) {
-				if look == 1 {
+			w := newFakeSale(t)
+			w.before = func(snapshot int) {
+				if snapshot == 1 {
 					d.damage(w)
 				} else {
 					w.build()
@@ -75,31 +75,31 @@ func TestReconcileBelievesNothingOnce(t *testing.T) {
 			require.Zero(t, w.loads)
 		})
 	}
-	t.Run("another one each time", func(t *testing.T) {
-		w := newWorld(t)
-		w.before = func(look int) {
+	t.Run("a different value each time", func(t *testing.T) {
+		w := newFakeSale(t)
+		w.before = func(snapshot int) {
 			w.build()
-			w.view.Level.Stock += int64(look)
-			w.view.Level.Queued += int64(look)
-			w.view.Tickets = append(w.view.Tickets, service.Holder{OrderID: 500 + int64(look), UserID: 9})
+			w.view.Level.Stock += int64(snapshot)
+			w.view.Level.Queued += int64(snapshot)
+			w.view.Tickets = append(w.view.Tickets, service.Holder{OrderID: 500 + int64(snapshot), UserID: 9})
 		}
 		require.Empty(t, w.report(w.reconciler(), true).Findings)
 	})
 }
 
-// TestReconcileWhileBuyersCancel: of orders that are cancelled and not released yet there may be as many in each look, old
-// ones and young ones, and admissions of another lane likewise. The numbers of a quiet gate are off by them.
-func TestReconcileWhileBuyersCancel(t *testing.T) {
+// TestOrdersInProgressExplainDrift: each snapshot has a different order that is cancelled and not yet released, or that
+// another lane sold, so the counters of a quiet gate drift by the same number in both. The orders are young or old.
+func TestOrdersInProgressExplainDrift(t *testing.T) {
 	for _, first := range []int64{1, 300} {
 		for _, cancels := range []bool{true, false} {
-			w := newWorld(t)
+			w := newFakeSale(t)
 			base := w.facts
-			w.before = func(look int) {
+			w.before = func(snapshot int) {
 				w.facts = base
 				w.build()
-				h := service.Holder{OrderID: first + int64(look), UserID: 9}
+				h := service.Holder{OrderID: first + int64(snapshot), UserID: 9}
 				if cancels {
-					w.gone = []service.OrderFact{{Holder: h}}
+					w.orderFacts = []service.OrderFact{{Holder: h}}
 					w.view.Buyers = append(w.view.Buyers, h)
 					w.view.Level.Stock, w.view.Level.Held, w.view.Level.Sum = 92, 8, w.facts.Sum+106+h.OrderID
 					return
@@ -111,15 +111,15 @@ func TestReconcileWhileBuyersCancel(t *testing.T) {
 				w.facts.Active, w.facts.Sum = base.Active+1, base.Sum+h.OrderID
 			}
 			require.Empty(t, w.report(w.reconciler(), true).Findings, "from %d, cancels: %v", first, cancels)
-			require.Equal(t, 2, w.looks)
+			require.Equal(t, 2, w.snapshots)
 			require.Zero(t, w.loads)
 		}
 	}
-	// A unit that is lost beside them is found.
-	w := newWorld(t)
-	w.before = func(look int) {
+	// A lost unit is still reported.
+	w := newFakeSale(t)
+	w.before = func(snapshot int) {
 		w.build()
-		h := service.Holder{OrderID: int64(look), UserID: 9}
+		h := service.Holder{OrderID: int64(snapshot), UserID: 9}
 		w.view.Buyers = append(w.view.Buyers, h)
 		w.view.Level.Stock -= 2
 		w.view.Level.Held++
@@ -131,11 +131,10 @@ func TestReconcileWhileBuyersCancel(t *testing.T) {
 	require.EqualValues(t, 1, found[0].Count)
 }
 
-// TestReconcileLeavesTheYoungAlone: an order that was made a moment ago may be anywhere.
-func TestReconcileLeavesTheYoungAlone(t *testing.T) {
+func TestOrdersYoungerThanMinAgeAreIgnored(t *testing.T) {
 	const young, old = 9, 11 // seconds
 	for _, age := range []int64{young, old} {
-		w := newWorld(t)
+		w := newFakeSale(t)
 		h := service.Holder{OrderID: age, UserID: 1}
 		w.view.Buyers = append(w.view.Buyers, h)
 		w.view.Tickets = append(w.view.Tickets, h)
@@ -144,10 +143,10 @@ func TestReconcileLeavesTheYoungAlone(t *testing.T) {
 	}
 }
 
-// TestReconcileOrdersOnTheirWay: one in the stream may be in the database already; one that is committed since is no
-// phantom.
-func TestReconcileOrdersOnTheirWay(t *testing.T) {
-	w := newWorld(t)
+// TestOrderCommittedDuringReadsIsNoFinding: an order may be in the stream and in the database, and a commit after
+// SaleFacts does not make it a phantom.
+func TestOrderCommittedDuringReadsIsNoFinding(t *testing.T) {
+	w := newFakeSale(t)
 	w.facts.Settled = []int64{106}
 	w.facts.Holders = append(w.facts.Holders, held(106, 1106))
 	w.facts.Active++
@@ -155,23 +154,23 @@ func TestReconcileOrdersOnTheirWay(t *testing.T) {
 	w.facts.Voucher.Sale.Stock--
 	require.Empty(t, w.report(w.reconciler(), false).Findings)
 
-	w = newWorld(t)
+	w = newFakeSale(t)
 	w.view.Buyers = append(w.view.Buyers, held(300, 1300))
-	w.gone = []service.OrderFact{{Holder: held(300, 1300), Active: true}}
+	w.orderFacts = []service.OrderFact{{Holder: held(300, 1300), Active: true}}
 	require.Empty(t, w.report(w.reconciler(), false).Findings)
 }
 
-// TestReconcileInARush: while the gate changes all the time, units and orders are compared by what they are together.
-func TestReconcileInARush(t *testing.T) {
+// TestBusyGateIsComparedByTotal: if the gate changes during every snapshot, the sum of units and orders is compared.
+func TestBusyGateIsComparedByTotal(t *testing.T) {
 	for name, d := range gateDamage {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFakeSale(t)
 			w.busy = true
 			r := w.reconciler()
 			require.Empty(t, w.report(r, false).Findings)
 			d.damage(w)
 			found := w.report(r, true)
-			if d.kind == KindSumOff || d.kind == KindQueuedOff { // not to be known now
+			if d.kind == KindSumOff || d.kind == KindQueuedOff { // needs an exact snapshot
 				require.Empty(t, found.Findings)
 				require.True(t, found.Busy)
 				return
@@ -182,10 +181,10 @@ func TestReconcileInARush(t *testing.T) {
 			require.True(t, found.Findings[0].Repaired)
 		})
 	}
-	t.Run("buyers come between the looks", func(t *testing.T) {
-		w := newWorld(t)
+	t.Run("purchases between the snapshots", func(t *testing.T) {
+		w := newFakeSale(t)
 		w.busy = true
-		w.before = func(look int) {
+		w.before = func(snapshot int) {
 			w.view.Level.Stock--
 			w.view.Level.Held++
 		}
@@ -195,14 +194,14 @@ func TestReconcileInARush(t *testing.T) {
 		require.Len(t, found.Findings, 1)
 		require.EqualValues(t, 4, found.Findings[0].Count)
 	})
-	t.Run("what is off is told though orders come and go", func(t *testing.T) {
-		for kind, damage := range map[Kind]func(*world){
-			KindStockHigh: func(w *world) { w.view.Level.Stock += 50 }, KindHeldOff: func(w *world) { w.view.Level.Held += 50 },
+	t.Run("drift is attributed although orders come and go", func(t *testing.T) {
+		for kind, damage := range map[Kind]func(*fakeSale){
+			KindStockHigh: func(w *fakeSale) { w.view.Level.Stock += 50 }, KindHeldOff: func(w *fakeSale) { w.view.Level.Held += 50 },
 		} {
-			w := newWorld(t)
+			w := newFakeSale(t)
 			w.busy = true
 			damage(w)
-			w.facts.Active += 2 // two orders are gone again when the gate is looked at
+			w.facts.Active += 2 // two orders committed after the gate was read
 			w.facts.Voucher.Sale.Stock -= 2
 			found := w.report(w.reconciler(), false)
 			require.Len(t, found.Findings, 1)
@@ -211,32 +210,31 @@ func TestReconcileInARush(t *testing.T) {
 	})
 }
 
-// TestReconcileWhereNobodyAsksTheGate: of an ended sale, or in another lane, what is left in the gate is nobody's
-// concern, but orders that wait are.
-func TestReconcileWhereNobodyAsksTheGate(t *testing.T) {
+// TestUnusedGateIsIgnored: after the end of a sale, and in another lane, the data left in the gate has no effect.
+// Queued orders and their tickets do.
+func TestUnusedGateIsIgnored(t *testing.T) {
 	for name, d := range gateDamage {
-		w := newWorld(t)
+		w := newFakeSale(t)
 		d.damage(w)
 		require.Empty(t, w.report(w.reconciler(func(c *Config) { c.Queue = false }), true).Findings, name)
 		w.facts.Voucher.Sale.EndAt = testNow.Add(-time.Minute)
 		want := 0
 		if d.kind == KindTicketStray || d.kind == KindTicketMissing {
-			want = 1 // buyers look at their orders after the end as well
+			want = 1 // buyers see their tickets after the end too
 		}
 		require.Len(t, w.report(w.reconciler(), false).Findings, want, name)
 	}
-	w := newWorld(t)
+	w := newFakeSale(t)
 	w.view = service.GateView{Cold: true}
 	w.facts.Holders, w.facts.Active, w.facts.Voucher.Sale.Stock = nil, 0, 100
-	require.Empty(t, w.report(w.reconciler(), false).Findings, "nobody has bought yet")
+	require.Empty(t, w.report(w.reconciler(), false).Findings, "cold before the first purchase")
 	w.view = service.GateView{Cold: true, Leftovers: true, Loading: true}
-	require.Empty(t, w.report(w.reconciler(), false).Findings, "somebody is at work")
+	require.Empty(t, w.report(w.reconciler(), false).Findings, "cold while a loader works")
 
 	require.Empty(t, w.report(w.reconciler(func(c *Config) { c.Gate = nil }), true).Findings)
 }
 
-// TestReconcileReports what it cannot repair.
-func TestReconcileReports(t *testing.T) {
+func TestFindingsThatNeedADecisionAreReported(t *testing.T) {
 	orders := func(ids ...int64) service.Named {
 		var hs []service.Holder
 		for _, id := range ids {
@@ -247,21 +245,21 @@ func TestReconcileReports(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind   Kind
 		orders []service.Holder
-		damage func(w *world)
+		damage func(w *fakeSale)
 	}{
-		"stuck":        {KindStuck, orders(106).Orders, func(w *world) { w.view.Queue[0].Since = testNow.Add(-2 * time.Minute) }},
-		"dead letters": {KindDeadLetters, orders(900, 901).Orders, func(w *world) { w.view.Letters = orders(900, 901).Orders }},
-		"unpaid":       {KindUnpaid, orders(101).Orders, func(w *world) { w.facts.Expired = orders(101) }},
-		"refunding":    {KindRefunding, orders(102).Orders, func(w *world) { w.facts.Refunding = orders(102) }},
-		"slots":        {KindI2, orders(103).Orders, func(w *world) { w.facts.BadSlots = orders(103) }},
-		"oversold": {KindI1, orders(105, 104).Orders, func(w *world) {
+		"stuck":        {KindStuck, orders(106).Orders, func(w *fakeSale) { w.view.Queue[0].Since = testNow.Add(-2 * time.Minute) }},
+		"dead letters": {KindDeadLetters, orders(900, 901).Orders, func(w *fakeSale) { w.view.Letters = orders(900, 901).Orders }},
+		"unpaid":       {KindUnpaid, orders(101).Orders, func(w *fakeSale) { w.facts.Expired = orders(101) }},
+		"refunding":    {KindRefunding, orders(102).Orders, func(w *fakeSale) { w.facts.Refunding = orders(102) }},
+		"slots":        {KindI2, orders(103).Orders, func(w *fakeSale) { w.facts.BadSlots = orders(103) }},
+		"oversold": {KindI1, orders(105, 104).Orders, func(w *fakeSale) {
 			w.facts.Voucher.Sale.InitialStock, w.facts.Voucher.Sale.Stock = 4, 0
 			w.facts.Additions = 0
 		}},
-		"undersold": {KindI5, orders(800).Orders, func(w *world) { w.facts.Voucher.Sale.Stock--; w.facts.Returned = orders(800) }},
+		"undersold": {KindI5, orders(800).Orders, func(w *fakeSale) { w.facts.Voucher.Sale.Stock--; w.facts.Returned = orders(800) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFakeSale(t)
 			tc.damage(w)
 			w.build()
 			found := w.report(w.reconciler(), true)
@@ -277,9 +275,10 @@ func TestReconcileReports(t *testing.T) {
 	}
 }
 
-// TestReconcileOfSeveral: those that are sold here, then the newest, but not more than twenty, and one after the other.
-func TestReconcileOfSeveral(t *testing.T) {
-	w := newWorld(t)
+// TestReconcileWithoutVoucherChecksUsedAndNewestSales: the vouchers in use come first, and 20 are checked in total.
+// Concurrent calls wait for each other.
+func TestReconcileWithoutVoucherChecksUsedAndNewestSales(t *testing.T) {
+	w := newFakeSale(t)
 	for id := int64(60); id > 30; id-- {
 		w.sales = append(w.sales, id)
 	}
@@ -287,21 +286,41 @@ func TestReconcileOfSeveral(t *testing.T) {
 	all, err := r.Reconcile(t.Context(), 0, false)
 	require.NoError(t, err)
 	require.Len(t, all.Reports, 20)
-	require.Equal(t, []int64{500, 7, 60, 59}, w.asked[:4])
+	require.Equal(t, []int64{500, 7, 60, 59}, w.read[:4])
 	require.Equal(t, int64(31-19), all.LeftOut)
 
 	w.facts = service.SaleFacts{}
 	w.view = service.GateView{}
 	_, err = r.Reconcile(t.Context(), 99, false)
 	require.ErrorIs(t, err, service.ErrNotFound)
-	w.storeFails = service.ErrUnavailable
+	w.storeErr = service.ErrUnavailable
 	_, err = r.Reconcile(t.Context(), 0, false)
 	require.ErrorIs(t, err, service.ErrUnavailable)
 
-	r.room <- struct{}{}
+	r.running <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = r.Reconcile(ctx, 99, false)
-	require.ErrorIs(t, err, service.ErrUnavailable, "somebody is at it for too long")
+	require.ErrorIs(t, err, service.ErrUnavailable, "the semaphore is taken")
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestCounterDetailsForOperators holds the wording of the findings about counters.
+func TestCounterDetailsForOperators(t *testing.T) {
+	for want, damage := range map[string]func(*service.GateLevel){
+		"the gate has 500 units too many; that many admitted orders will fail": func(l *service.GateLevel) { l.Stock += 500 },
+		"the gate has 1 unit too many; that many admitted orders will fail":    func(l *service.GateLevel) { l.Stock++ },
+		"the gate is missing 500 free units":                                   func(l *service.GateLevel) { l.Stock -= 500 },
+		"the gate is missing 1 free unit":                                      func(l *service.GateLevel) { l.Stock-- },
+		"the gate counts 3 orders too many":                                    func(l *service.GateLevel) { l.Held += 3 },
+		"the gate counts 1 order too few":                                      func(l *service.GateLevel) { l.Held-- },
+		"the gate counts 2 queued orders too many":                             func(l *service.GateLevel) { l.Queued += 2 },
+		"the gate's checksum of order ids is off by -9":                        func(l *service.GateLevel) { l.Sum -= 9 },
+	} {
+		w := newFakeSale(t)
+		damage(&w.view.Level)
+		found := w.report(w.reconciler(), false).Findings
+		require.Len(t, found, 1)
+		require.Equal(t, want, found[0].Detail)
+	}
 }

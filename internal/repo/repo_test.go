@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
 
 // onEach runs a test on every database, so that all of them pass the same suite.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {

@@ -11,8 +11,8 @@ import (
 	"seckill/internal/service"
 )
 
-// SaleGlance implements salestats.MonitorStore.
-func (s *Store) SaleGlance(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error) {
+// SaleSnapshot implements salestats.MonitorStore.
+func (s *Store) SaleSnapshot(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error) {
 	err = s.snapshot(ctx, func(tx *gorm.DB) (err error) {
 		if v, err = findVoucher(tx, voucherID); err != nil {
 			return err

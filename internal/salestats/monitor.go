@@ -5,155 +5,156 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"seckill/internal/service"
 	"sync"
 	"time"
+
+	"seckill/internal/service"
+)
+
+// stockSchedule and orderSchedule are the schedules of a watched sale. The stock's maxPause is short, because reads of
+// the stock are slow in a rush, when they matter most. A count of five million orders takes seconds, and the maxPause
+// of the orders is the pause after the longest count.
+var (
+	stockSchedule = pollSchedule{minPause: 700 * time.Millisecond, maxPause: time.Second, timeout: 2 * time.Second}
+	orderSchedule = pollSchedule{minPause: time.Second, maxPause: pollTimeFactor * countTimeout, timeout: countTimeout}
 )
 
 const (
-	// glancePause is between two looks at the stock of a sale that somebody watches, countPause between two at its orders.
-	// Either is ten times as long as the last look took, if that is more: at five million orders a count takes seconds. A
-	// glance that is slow is one that waited in a rush, and is wanted just then.
-	glancePause = 700 * time.Millisecond
-	glanceMost  = time.Second
-	countPause  = time.Second
-	countMost   = 20 * time.Minute // what the longest count comes to
-	pauseFactor = 10
-	// The looks are bounded by these.
-	glanceTimeout = 2 * time.Second
-	countTimeout  = 2 * time.Minute
-	redisPatience = 300 * time.Millisecond
-	// glanceStale is how old a look may be and still be shown while the next ones fail.
-	glanceStale = 5 * time.Second
-	// countPatience is how long somebody who has just come waits for the first count.
-	countPatience = 2 * time.Second
-	// watchedFor is how long after somebody asked about a sale the next one is expected.
+	countTimeout = 2 * time.Minute
+	redisTimeout = 300 * time.Millisecond
+	// staleAfter is the age up to which the last stock is shown while newer reads fail.
+	staleAfter = 5 * time.Second
+	// firstCountWait bounds the wait of a new subscriber for the first count of the orders.
+	firstCountWait = 2 * time.Second
+	// watchedFor is how long a sale counts as watched after a request for it.
 	watchedFor = 3 * time.Second
-	// levelFresh is how old a look may be and still tell the level of a second.
-	levelFresh = 2500 * time.Millisecond
-	// maxMonitored bounds the sales of which what was seen last is kept.
+	// levelMaxAge is the age up to which a stock is recorded as that of the current second.
+	levelMaxAge = 2500 * time.Millisecond
+	// maxMonitored bounds the sales with pollers.
 	maxMonitored = 64
+	// reportMissingAfter is the number of polls in a row that must find units missing at the gate before they are
+	// reported.
+	reportMissingAfter = 4
 )
 
-// SaleCount is what the database says of all orders of a sale, at one moment.
+// SaleCount is the result of a count of all orders of a sale, at one moment.
 type SaleCount struct {
 	Books    service.Books
 	ByStatus map[service.OrderStatus]int64
 }
 
-// MonitorStore reads what a Monitor shows. Errors: ErrNotFound, ErrUnavailable.
+// MonitorStore reads the database for a Monitor. Errors: ErrNotFound, ErrUnavailable.
 type MonitorStore interface {
-	// SaleGlance reads a voucher, and the units that were added to its sale since. It is quick.
-	SaleGlance(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error)
-	// CountSale counts the orders of a sale, in one consistent read that may take as long as ctx.
+	// SaleSnapshot reads a voucher and the units that were added to its sale since it was published. It is quick.
+	SaleSnapshot(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error)
+	// CountSale counts the orders of a sale in one consistent read, which may take as long as ctx.
 	CountSale(ctx context.Context, voucherID int64) (SaleCount, error)
 }
 
-// QueueLag is how far the workers of the queue are behind, for all sales.
+// QueueLag is how far the workers are behind, over all sales.
 type QueueLag struct {
-	Unsettled   int64
-	Oldest      time.Duration
+	Unsettled   int64         // users with unsettled admissions, or stream entries if those are more
+	Oldest      time.Duration // age of the oldest stream entry; 0 if there is none
 	DeadLetters int64
 }
 
-// MonitorConfig is what a Monitor needs.
+// MonitorConfig configures a Monitor.
 type MonitorConfig struct {
-	Store    MonitorStore
-	Pulse    *Pulse
-	Watchers *Watchers // of sales: woken by each beat
-	Lane     string
-	// Level and Lag are asked in the lane queue, and nil in the others. Error of Level: ErrGateCold.
+	Store       MonitorStore
+	Aggregator  *Aggregator
+	Subscribers *Subscribers // of sales; notified once a second
+	Lane        string
+	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
 	Level   func(ctx context.Context, voucherID int64) (service.GateLevel, error)
 	Lag     func(ctx context.Context) (QueueLag, error)
-	Publish func(message []byte) // tells the other processes; must not block
+	Publish func(message []byte) // sends to the other processes; must not block
 	Log     *slog.Logger
 }
 
-// Monitor shows sales as they are now. Whoever watches, the database is asked by one goroutine per sale and process, and
-// while nobody watches it is not asked. It is safe for concurrent use.
+// Monitor provides the current statistics of sales. For each watched sale one goroutine per process polls the database,
+// whatever the number of subscribers. Sales that are not watched are not polled. It is safe for concurrent use.
 type Monitor struct {
 	cfg   MonitorConfig
-	ctx   context.Context // of the looks
+	ctx   context.Context // of the polls
 	stop  context.CancelFunc
-	looks sync.WaitGroup
+	polls sync.WaitGroup
 
-	mu    sync.Mutex
-	over  bool
-	sales map[int64]*monitored
+	mu      sync.Mutex
+	stopped bool
+	sales   map[int64]*monitoredSale
 }
 
-// monitored is what was seen last of a sale.
-type monitored struct {
-	asked  time.Time
-	glance looker[glance]
-	count  looker[SaleCount]
+// monitoredSale contains the pollers of a sale.
+type monitoredSale struct {
+	requested time.Time // the last call of Stats
+	stock     poller[stockSnapshot]
+	orders    poller[SaleCount]
 }
 
-type glance struct {
+// stockSnapshot is the result of a poll of the stock.
+type stockSnapshot struct {
 	voucher service.Voucher
 	added   int64
 	level   *service.GateLevel // nil: there is no gate, it is cold, or Redis does not answer
-	short   int64              // units that are free in the database and that the gate does not have
-	still   int                // looks in a row at which that was so, and neither of the two had changed
-	lag     *QueueLag
+	lag     *QueueLag          // nil: there is no queue, or Redis does not answer
+
+	missing      int64 // units that are free in the database and not available at the gate
+	missingPolls int   // the number of polls in a row that found them, without a change on either side
 }
 
-// gate is how many units the gate may let in; nil if that is not known.
-func (g *glance) gate() *int64 {
-	if g.level == nil {
+// gate returns the units that the gate may admit, or nil if that is unknown.
+func (s *stockSnapshot) gate() *int64 {
+	if s.level == nil {
 		return nil
 	}
-	return &g.level.Stock
+	return &s.level.Stock
 }
 
-// compare holds the gate against the database, knowing what was seen before. The two are not of one moment, and a unit
-// that comes back does so in the database first: only what stays so while nothing happens is missing.
-func (g *glance) compare(before *glance) {
-	if g.level == nil || g.voucher.Sale == nil {
+// compareGate compares the gate with the database. The two reads are not simultaneous, and a returned unit reaches the
+// database first, so units count as missing only if consecutive polls find the same state.
+func (s *stockSnapshot) compareGate(before *stockSnapshot) {
+	if s.level == nil || s.voucher.Sale == nil {
 		return
 	}
-	stock := g.voucher.Sale.Stock
-	g.short = max(0, stock-g.level.Queued-g.level.Stock)
-	if g.short == 0 {
+	stock := s.voucher.Sale.Stock
+	s.missing = max(0, stock-s.level.Queued-s.level.Stock)
+	if s.missing == 0 {
 		return
 	}
-	g.still = 1
+	s.missingPolls = 1
 	if l := before.level; l != nil && before.voucher.Sale != nil && before.voucher.Sale.Stock == stock &&
-		l.Stock == g.level.Stock && l.Queued == g.level.Queued && l.Version == g.level.Version {
-		g.still += before.still
+		l.Stock == s.level.Stock && l.Queued == s.level.Queued && l.Version == s.level.Version {
+		s.missingPolls += before.missingPolls
 	}
 }
 
-// missingLooks is how many looks in a row find units missing at the gate before it is said.
-const missingLooks = 4
-
-// SaleStats is a sale as it is now.
+// SaleStats are the statistics of a sale at one moment.
 type SaleStats struct {
 	Voucher   service.Voucher
 	At        time.Time
 	Lane      string
-	Instances int
-	Added     int64
-	Gate      *int64 // units that the gate may let in; nil: there is no gate, or it is not loaded
-	Queue     *QueueLag
+	Instances int       // running processes
+	Added     int64     // units added since the sale was published
+	Gate      *int64    // units that the gate may admit; nil: there is no gate, it is cold, or Redis does not answer
+	Queue     *QueueLag // nil: there is no queue, or Redis does not answer
 
 	Orders     map[service.OrderStatus]int64
 	Invariants []service.Invariant
-	CheckedAt  time.Time // when the orders were counted; zero: they were not
+	CheckedAt  time.Time // when the orders were counted; zero: not yet
 
-	Totals  PulseSecond
-	Seconds []PulseSecond
+	Totals  Second
+	Seconds []Second
 }
 
-// NewMonitor makes a Monitor, which works while Run does.
+// NewMonitor returns a Monitor, which works while Run does.
 func NewMonitor(cfg MonitorConfig) *Monitor {
-	m := &Monitor{cfg: cfg, sales: map[int64]*monitored{}}
+	m := &Monitor{cfg: cfg, sales: map[int64]*monitoredSale{}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	return m
 }
 
-// Run beats until ctx ends: at each full second it tells the others what was counted here, and half a second later the
-// second is over and those who watch are woken. It returns when nothing is being looked at any more.
+// Run works until ctx ends. At each full second it publishes the counts of this process and starts the polls that are
+// due. Half a second later it closes the second and notifies the subscribers. It returns when no poll runs.
 func (m *Monitor) Run(ctx context.Context) {
 	const half = time.Second / 2
 	for {
@@ -162,126 +163,129 @@ func (m *Monitor) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			m.mu.Lock()
-			m.over = true
+			m.stopped = true
 			m.mu.Unlock()
 			m.stop()
-			m.looks.Wait()
+			m.polls.Wait()
 			return
 		case <-time.After(next.Sub(now)):
 		}
 		if next.Nanosecond() == 0 {
-			if message := m.cfg.Pulse.Take(next); message != nil {
+			if message := m.cfg.Aggregator.flush(next); message != nil {
 				m.cfg.Publish(message)
 			}
-			m.look()
+			m.pollWatched()
 			continue
 		}
-		m.cfg.Pulse.Close(next, m.level)
-		m.cfg.Watchers.WakeAll()
+		m.cfg.Aggregator.rotate(next, m.level)
+		m.cfg.Subscribers.NotifyAll()
 	}
 }
 
-// look looks at the sales that somebody watches, and forgets those that nobody has watched for long.
-func (m *Monitor) look() {
+// pollWatched starts the polls of the watched sales that are due, and drops sales that were not watched for a minute.
+func (m *Monitor) pollWatched() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, s := range m.sales {
-		switch idle := time.Since(s.asked); {
-		case idle < watchedFor:
-			m.begin(id, s)
-		case idle > time.Minute && s.idle():
+		switch unused := time.Since(s.requested); {
+		case unused < watchedFor:
+			m.startPolls(id, s)
+		case unused > time.Minute && s.idle():
 			delete(m.sales, id)
 		}
 	}
 }
 
-// level is what is left of a sale, as far as it was looked at just now.
-func (m *Monitor) level(voucherID int64) PulseLevel {
+// level returns what is left of a sale, as far as a recent poll read it.
+func (m *Monitor) level(voucherID int64) Level {
 	m.mu.Lock()
 	s := m.sales[voucherID]
 	m.mu.Unlock()
 	if s == nil {
-		return PulseLevel{}
+		return Level{}
 	}
-	g, at, err := s.glance.last()
-	if err != nil || time.Since(at) > levelFresh || g.voucher.Sale == nil {
-		return PulseLevel{}
+	stock, at, err := s.stock.last()
+	if err != nil || time.Since(at) > levelMaxAge || stock.voucher.Sale == nil {
+		return Level{}
 	}
-	l := PulseLevel{Stock: &g.voucher.Sale.Stock, Gate: g.gate()}
-	if g.lag != nil {
-		l.Lag = &g.lag.Unsettled
+	l := Level{Stock: &stock.voucher.Sale.Stock, Gate: stock.gate()}
+	if stock.lag != nil {
+		l.Lag = &stock.lag.Unsettled
 	}
 	return l
 }
 
-// Stats shows a sale, with the seconds after one. With a zero after it waits for a look at the sale if nobody has watched it
-// until now; else it shows what was seen last, and sees to it that the next look comes.
-// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable, ErrOverloaded.
+// Stats returns the statistics of a sale, with the seconds later than after, and marks the sale as watched. If after is
+// zero, it waits for a new poll unless the sale was watched already. Otherwise it returns the results of the last
+// polls.
+// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable, ErrOverloaded (too many watched
+// sales, or the process stops).
 func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (SaleStats, error) {
-	s, glanced, counted := m.watch(voucherID)
+	s, stockRead, ordersCounted := m.watch(voucherID)
 	if s == nil {
 		return SaleStats{}, service.ErrOverloaded
 	}
-	if after.IsZero() { // who is here already has seen what there was
-		if err := await(ctx, glanced); err != nil {
+	if after.IsZero() {
+		if err := await(ctx, stockRead); err != nil {
 			return SaleStats{}, err
 		}
 	}
-	g, seenAt, err := s.glance.last()
-	if err != nil && (g.voucher.ID == 0 || errors.Is(err, service.ErrNotFound)) {
-		m.forget(voucherID, err)
+	stock, at, err := s.stock.last()
+	if err != nil && (stock.voucher.ID == 0 || errors.Is(err, service.ErrNotFound)) {
+		m.drop(voucherID, err)
 		return SaleStats{}, err
 	}
-	if err != nil && time.Since(seenAt) > glanceStale { // what was so then is no news
+	if err != nil && time.Since(at) > staleAfter {
 		return SaleStats{}, err
 	}
-	if g.voucher.Sale == nil {
+	if stock.voucher.Sale == nil {
 		return SaleStats{}, service.ErrInvalidState
 	}
 	if after.IsZero() {
-		patient, cancel := context.WithTimeout(ctx, countPatience)
+		waitCtx, cancel := context.WithTimeout(ctx, firstCountWait)
 		defer cancel()
-		_ = await(patient, counted) // what is not counted by then is said not to be
+		_ = await(waitCtx, ordersCounted) // without a count the statistics report that it runs
 	}
 	stats := SaleStats{
-		Voucher: g.voucher, Lane: m.cfg.Lane, Instances: m.cfg.Pulse.Instances(), Added: g.added, Gate: g.gate(), Queue: g.lag,
+		Voucher: stock.voucher, Lane: m.cfg.Lane, Instances: m.cfg.Aggregator.instances(), Added: stock.added, Gate: stock.gate(), Queue: stock.lag,
 	}
-	stats.judge(s.count.last())
+	stats.checkOrders(s.orders.last())
 	if m.cfg.Level != nil {
-		stats.judgeGate(&g)
+		stats.checkGate(&stock)
 	}
 	now := time.Now()
 	stats.At = service.Moment(now)
-	stats.Totals, stats.Seconds = m.cfg.Pulse.Show(voucherID, after, now)
+	stats.Totals, stats.Seconds = m.cfg.Aggregator.read(voucherID, after, now)
 	return stats, nil
 }
 
-// watch notes that somebody asks about a sale, and begins the looks that are due. Of looks that should be waited for it
-// returns what is closed at their end. nil: too many are watched, or the process stops.
-func (m *Monitor) watch(voucherID int64) (s *monitored, glanced, counted <-chan struct{}) {
+// watch marks a sale as watched and starts the polls that are due. It returns the channels on which to wait for polls
+// of a sale that was not watched before, else nil channels. It returns a nil sale if too many are watched or the
+// process stops.
+func (m *Monitor) watch(voucherID int64) (s *monitoredSale, stockRead, ordersCounted <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s = m.sales[voucherID]
 	if s == nil {
-		if m.over || len(m.sales) >= maxMonitored && !m.makeRoom() {
+		if m.stopped || len(m.sales) >= maxMonitored && !m.evict() {
 			return nil, nil, nil
 		}
-		s = &monitored{}
+		s = &monitoredSale{}
 		m.sales[voucherID] = s
 	}
-	if time.Since(s.asked) > watchedFor {
-		s.glance.expire()
-		s.count.expire()
+	if time.Since(s.requested) > watchedFor {
+		s.stock.expire()
+		s.orders.expire()
 	}
-	s.asked = time.Now()
-	m.begin(voucherID, s)
-	return s, s.glance.missing(), s.count.missing()
+	s.requested = time.Now()
+	m.startPolls(voucherID, s)
+	return s, s.stock.pending(), s.orders.pending()
 }
 
-// makeRoom forgets a sale that nobody watches any more. The caller holds the lock.
-func (m *Monitor) makeRoom() bool {
+// evict drops a sale that is no longer watched. It returns false if there is none. The caller holds the lock.
+func (m *Monitor) evict() bool {
 	for id, s := range m.sales {
-		if time.Since(s.asked) > watchedFor && s.idle() {
+		if time.Since(s.requested) > watchedFor && s.idle() {
 			delete(m.sales, id)
 			return true
 		}
@@ -289,11 +293,12 @@ func (m *Monitor) makeRoom() bool {
 	return false
 }
 
-// idle says whether no look is under way, and no pause after one: whoever asks anew may look at once.
-func (s *monitored) idle() bool { return s.glance.idle() && s.count.idle() }
+// idle reports whether the sale can be dropped: no poll runs, and a new poller would not poll earlier than the present
+// one.
+func (s *monitoredSale) idle() bool { return s.stock.idle() && s.orders.idle() }
 
-// forget drops what is known of a voucher that is not there: it may be made in the next moment.
-func (m *Monitor) forget(voucherID int64, err error) {
+// drop removes the sale of a voucher that does not exist, because it may be created at any time.
+func (m *Monitor) drop(voucherID int64, err error) {
 	if errors.Is(err, service.ErrNotFound) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -301,57 +306,48 @@ func (m *Monitor) forget(voucherID int64, err error) {
 	}
 }
 
-// begin begins the looks that are due. The caller holds the lock.
-func (m *Monitor) begin(voucherID int64, s *monitored) {
-	s.count.begin(m, rhythm{countPause, countMost, countTimeout}, func(ctx context.Context) (SaleCount, error) {
+// startPolls starts the polls that are due. The caller holds the lock.
+func (m *Monitor) startPolls(voucherID int64, s *monitoredSale) {
+	s.orders.start(m, orderSchedule, func(ctx context.Context) (SaleCount, error) {
 		return m.cfg.Store.CountSale(ctx, voucherID)
 	})
-	s.glance.begin(m, rhythm{glancePause, glanceMost, glanceTimeout}, func(ctx context.Context) (g glance, err error) {
-		if g.voucher, g.added, err = m.cfg.Store.SaleGlance(ctx, voucherID); err != nil {
-			return g, err
-		}
-		ctx, cancel := context.WithTimeout(ctx, redisPatience) // what Redis does not tell now is not shown
-		defer cancel()
-		if m.cfg.Level != nil {
-			if level, err := m.cfg.Level(ctx, voucherID); err == nil {
-				g.level = &level
-			}
-		}
-		if m.cfg.Lag != nil {
-			if lag, err := m.cfg.Lag(ctx); err == nil {
-				g.lag = &lag
-			}
-		}
-		before, _, _ := s.glance.last()
-		g.compare(&before)
-		return g, nil
+	s.stock.start(m, stockSchedule, func(ctx context.Context) (stockSnapshot, error) {
+		before, _, _ := s.stock.last()
+		return m.readStock(ctx, voucherID, &before)
 	})
 }
 
-// judgeGate says of I5 what the gate makes of it: what the database has for sale can be bought only if the gate lets
-// somebody in.
-func (s *SaleStats) judgeGate(g *glance) {
-	for i := range s.Invariants {
-		v := &s.Invariants[i]
-		switch {
-		case v.ID != "I5" || v.OK == nil || !*v.OK:
-		case g.level == nil:
-			v.OK, v.Detail = nil, "the gate is not loaded, or cannot be asked"
-		case g.still >= missingLooks:
-			v.OK, v.Detail = new(bool), fmt.Sprintf("%d units are free that the gate does not let in", g.short)
+// readStock reads the stock in the database and at the gate. Without an answer of Redis the snapshot has no level or
+// lag.
+func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockSnapshot) (s stockSnapshot, err error) {
+	if s.voucher, s.added, err = m.cfg.Store.SaleSnapshot(ctx, voucherID); err != nil {
+		return s, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
+	defer cancel()
+	if m.cfg.Level != nil {
+		if level, err := m.cfg.Level(ctx, voucherID); err == nil {
+			s.level = &level
 		}
 	}
+	if m.cfg.Lag != nil {
+		if lag, err := m.cfg.Lag(ctx); err == nil {
+			s.lag = &lag
+		}
+	}
+	s.compareGate(before)
+	return s, nil
 }
 
-// judge fills in what was counted.
-func (s *SaleStats) judge(c SaleCount, at time.Time, err error) {
+// checkOrders fills in the counted orders and the invariants.
+func (s *SaleStats) checkOrders(c SaleCount, at time.Time, err error) {
 	if !at.IsZero() && c.ByStatus != nil {
 		s.Orders, s.CheckedAt = c.ByStatus, service.Moment(at)
 	}
 	for _, i := range c.Books.Invariants() {
 		switch {
 		case err != nil:
-			i.OK, i.Detail = nil, "the database could not be asked"
+			i.OK, i.Detail = nil, "the database could not be read"
 		case s.CheckedAt.IsZero():
 			i.OK, i.Detail = nil, "the orders are being counted"
 		}
@@ -359,90 +355,18 @@ func (s *SaleStats) judge(c SaleCount, at time.Time, err error) {
 	}
 }
 
-// rhythm is how often something is looked at: after a look comes a pause of pauseFactor times its length, from pause to
-// most. After one that failed it is pause: what was down is to be seen when it is up.
-type rhythm struct{ pause, most, timeout time.Duration }
-
-// looker looks at something, one look at a time, each followed by a pause, and keeps what was seen last.
-type looker[T any] struct {
-	mu    sync.Mutex
-	seen  T         // by the last look that succeeded
-	at    time.Time // of that look
-	err   error     // of the last look
-	fresh bool      // there was one since somebody began to watch
-	next  time.Time // when the next may begin
-	going chan struct{}
-}
-
-// begin starts a look if none is under way and the pause is over. The caller holds the monitor's lock.
-func (l *looker[T]) begin(m *Monitor, r rhythm, look func(context.Context) (T, error)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.going == nil && !m.over && !time.Now().Before(l.next) {
-		l.going = make(chan struct{})
-		m.looks.Go(func() { l.look(m, r, look) })
+// checkGate adds the gate to I5: in lane queue a free unit can be bought only if the gate has it too.
+func (s *SaleStats) checkGate(stock *stockSnapshot) {
+	for i := range s.Invariants {
+		v := &s.Invariants[i]
+		switch {
+		case v.ID != "I5" || v.OK == nil || !*v.OK:
+		case stock.level == nil:
+			v.OK, v.Detail = nil, "the gate is not loaded, or Redis does not answer"
+		case stock.missingPolls >= reportMissingAfter && stock.missing == 1:
+			v.OK, v.Detail = new(bool), "the gate is missing 1 free unit"
+		case stock.missingPolls >= reportMissingAfter:
+			v.OK, v.Detail = new(bool), fmt.Sprintf("the gate is missing %d free units", stock.missing)
+		}
 	}
-}
-
-func (l *looker[T]) idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.going == nil && !time.Now().Before(l.next)
-}
-
-// expire says that what was seen is old: nobody has looked for some time.
-func (l *looker[T]) expire() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fresh = false
-}
-
-// missing returns what is closed when something fresh was seen; nil: it was, or nobody looks.
-func (l *looker[T]) missing() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fresh {
-		return nil
-	}
-	return l.going
-}
-
-func (l *looker[T]) look(m *Monitor, r rhythm, look func(context.Context) (T, error)) {
-	ctx, cancel := context.WithTimeout(m.ctx, r.timeout)
-	defer cancel()
-	start := time.Now()
-	seen, err := look(ctx)
-	took := time.Since(start)
-	if err != nil && m.ctx.Err() == nil && !errors.Is(err, service.ErrNotFound) {
-		m.cfg.Log.Debug("cannot look at a sale", "err", err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	pause := r.pause
-	if l.err, l.fresh = err, true; err == nil {
-		l.seen, l.at = seen, start
-		pause = min(max(pause, pauseFactor*took), r.most)
-	}
-	l.next = time.Now().Add(pause)
-	close(l.going)
-	l.going = nil
-}
-
-// await waits for a look; nil is none.
-func await(ctx context.Context, going <-chan struct{}) error {
-	if going == nil {
-		return nil
-	}
-	select {
-	case <-going:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", service.ErrUnavailable, ctx.Err())
-	}
-}
-
-func (l *looker[T]) last() (seen T, at time.Time, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.seen, l.at, l.err
 }

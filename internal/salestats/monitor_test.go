@@ -3,16 +3,18 @@ package salestats
 import (
 	"context"
 	"log/slog"
-	"seckill/internal/service"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
-// monitorStore answers as fail says: with nil it is well, and it may block until ctx ends.
+// monitorStore is a MonitorStore of one sale. Its reads return the result of fail, if set, which may block until ctx
+// ends.
 type monitorStore struct {
 	mu     sync.Mutex
 	fail   func(ctx context.Context) error
@@ -25,7 +27,7 @@ func (s *monitorStore) set(fail func(context.Context) error) {
 	s.fail = fail
 }
 
-func (s *monitorStore) ask(ctx context.Context) error {
+func (s *monitorStore) failure(ctx context.Context) error {
 	s.mu.Lock()
 	fail := s.fail
 	s.mu.Unlock()
@@ -35,15 +37,15 @@ func (s *monitorStore) ask(ctx context.Context) error {
 	return fail(ctx)
 }
 
-func (s *monitorStore) SaleGlance(ctx context.Context, id int64) (service.Voucher, int64, error) {
-	return service.Voucher{ID: id, Sale: &service.Sale{InitialStock: 5, Stock: 5}}, 0, s.ask(ctx)
+func (s *monitorStore) SaleSnapshot(ctx context.Context, id int64) (service.Voucher, int64, error) {
+	return service.Voucher{ID: id, Sale: &service.Sale{InitialStock: 5, Stock: 5}}, 0, s.failure(ctx)
 }
 
 func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error) {
 	s.mu.Lock()
 	s.counts++
 	s.mu.Unlock()
-	return SaleCount{Books: service.Books{InitialStock: 5, Stock: 5}, ByStatus: map[service.OrderStatus]int64{}}, s.ask(ctx)
+	return SaleCount{Books: service.Books{InitialStock: 5, Stock: 5}, ByStatus: map[service.OrderStatus]int64{}}, s.failure(ctx)
 }
 
 func hang(ctx context.Context) error {
@@ -51,13 +53,13 @@ func hang(ctx context.Context) error {
 	return service.ErrUnavailable
 }
 
-// onMonitor runs a test on a clock of its own, which moves when everybody waits.
+// onMonitor runs a test of a running Monitor in a synctest bubble.
 func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T, m *Monitor, store *monitorStore)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := &monitorStore{}
 		cfg := MonitorConfig{
-			Store: store, Pulse: NewPulse("here", true), Watchers: NewWatchers(), Lane: "lock", Publish: func([]byte) {},
+			Store: store, Aggregator: NewAggregator("here", true), Subscribers: NewSubscribers(), Lane: "lock", Publish: func([]byte) {},
 			Log: slog.New(slog.DiscardHandler),
 		}
 		if change != nil {
@@ -73,29 +75,29 @@ func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T
 	})
 }
 
-// watchUntil asks each second, as a stream does, until ok says so; it returns how long that took.
+// watchUntil calls Stats every second, as a stream does, until ok returns true. It returns the time that took.
 func watchUntil(t *testing.T, m *Monitor, most time.Duration, ok func(SaleStats, error) bool) time.Duration {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(time.Second) {
 		if ok(m.Stats(t.Context(), 7, begin)) {
 			return time.Since(begin)
 		}
-		require.Less(t, time.Since(begin), most, "it did not come true")
+		require.Less(t, time.Since(begin), most, "the condition did not become true")
 	}
 }
 
-// TestMonitorAfterAnOutage: a look that hung until its end is no reason to look away for ten times as long.
-func TestMonitorAfterAnOutage(t *testing.T) {
+// TestFailedPollIsRetriedSoon: after a poll that timed out the pause is not ten times the timeout.
+func TestFailedPollIsRetriedSoon(t *testing.T) {
 	onMonitor(t, nil, func(t *testing.T, m *Monitor, store *monitorStore) {
 		counted := func(s SaleStats, err error) bool { return err == nil && !s.CheckedAt.IsZero() }
 		watchUntil(t, m, 10*time.Second, counted)
 		store.set(hang)
-		// What was seen before is not shown as what is.
+		// A stale stock is not returned.
 		watchUntil(t, m, time.Minute, func(_ SaleStats, err error) bool { return err != nil })
 		watchUntil(t, m, countTimeout+time.Minute, func(SaleStats, error) bool {
 			store.mu.Lock()
 			defer store.mu.Unlock()
-			return store.counts > 2 // the one that hung is over
+			return store.counts > 2 // the poll that hung has ended
 		})
 		store.set(nil)
 		back := time.Now()
@@ -105,34 +107,32 @@ func TestMonitorAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestMonitorWhileRedisHangs: the stock of the database is shown all the same.
-func TestMonitorWhileRedisHangs(t *testing.T) {
-	asked := func(c *MonitorConfig) {
+func TestStockIsShownWhileRedisHangs(t *testing.T) {
+	hanging := func(c *MonitorConfig) {
 		c.Level = func(ctx context.Context, _ int64) (service.GateLevel, error) { return service.GateLevel{}, hang(ctx) }
 		c.Lag = func(ctx context.Context) (QueueLag, error) { return QueueLag{}, hang(ctx) }
 	}
-	onMonitor(t, asked, func(t *testing.T, m *Monitor, _ *monitorStore) {
+	onMonitor(t, hanging, func(t *testing.T, m *Monitor, _ *monitorStore) {
 		_, err := m.Stats(t.Context(), 7, time.Time{})
 		require.NoError(t, err)
 		for range 20 {
 			s, err := m.Stats(t.Context(), 7, time.Now())
 			require.NoError(t, err)
 			require.Nil(t, s.Gate)
-			require.NotNil(t, m.level(7).Stock, "a second without its stock")
+			require.NotNil(t, m.level(7).Stock, "the current second has no stock")
 			time.Sleep(time.Second)
 		}
 	})
 }
 
-// TestMonitorMakesRoom: sales that nobody watches any more keep nobody from watching another.
-func TestMonitorMakesRoom(t *testing.T) {
+func TestUnwatchedSalesAreEvicted(t *testing.T) {
 	onMonitor(t, nil, func(t *testing.T, m *Monitor, _ *monitorStore) {
 		for id := range int64(maxMonitored) {
 			_, err := m.Stats(t.Context(), id+1, time.Time{})
 			require.NoError(t, err)
 		}
 		_, err := m.Stats(t.Context(), 1000, time.Time{})
-		require.ErrorIs(t, err, service.ErrOverloaded, "all are watched")
+		require.ErrorIs(t, err, service.ErrOverloaded, "maxMonitored sales are watched")
 		time.Sleep(watchedFor + time.Second)
 		_, err = m.Stats(t.Context(), 1000, time.Time{})
 		require.NoError(t, err)

@@ -1,127 +1,131 @@
 package salestats
 
 import (
-	"seckill/internal/service"
 	"slices"
 	"sync"
 	"time"
+
+	"seckill/internal/service"
 )
 
 const (
-	// maxWatches bounds those who watch orders through this process. An idle one costs some 30 KiB, most of it in
+	// maxSubscriptions bounds the subscriptions of this process. An idle one costs about 30 KiB, most of it in
 	// net/http.
-	maxWatches = 20_000
-	// maxWatchesOfUser bounds those of one user: his pages, with room for connections that nobody has noticed to be
+	maxSubscriptions = 20_000
+	// maxSubscriptionsOfUser bounds the subscriptions of one user: open pages, and connections not yet detected as
 	// dead.
-	maxWatchesOfUser = 16
-	watchRetry       = 10 * time.Second
+	maxSubscriptionsOfUser = 16
+	// subscribeRetry is the RetryAfter of a subscription beyond maxSubscriptionsOfUser.
+	subscribeRetry = 10 * time.Second
 )
 
-// Watchers knows who watches which order through this process, and wakes them when it may have changed. It says nothing
-// about what the order is now: whoever is woken looks. It is safe for concurrent use.
-type Watchers struct {
-	mu      sync.Mutex
-	byOrder map[int64][]*Watch
-	byUser  map[int64]int
-	all     int
-	closed  bool
-	done    chan struct{}
+// Subscribers is a registry of subscriptions to orders, or to sales, on this process. A notification carries no data:
+// the subscriber reads the current state. It is safe for concurrent use.
+type Subscribers struct {
+	mu     sync.Mutex
+	byID   map[int64][]*Subscription
+	byUser map[int64]int
+	all    int
+	closed bool
+	done   chan struct{}
 }
 
-// Watch is somebody's interest in an order.
-type Watch struct {
-	// Changed receives when the order may have changed; what happens meanwhile is one.
+// Subscription is a subscription to one order or sale.
+type Subscription struct {
+	// Changed receives a value when the order or sale may have changed. Changes before the value is received are
+	// coalesced.
 	Changed <-chan struct{}
 	// Done is closed when the process stops.
 	Done <-chan struct{}
 
-	changed         chan struct{}
-	userID, orderID int64
+	changed    chan struct{}
+	userID, id int64
 }
 
-// NewWatchers makes an empty registry.
-func NewWatchers() *Watchers {
-	return &Watchers{byOrder: map[int64][]*Watch{}, byUser: map[int64]int{}, done: make(chan struct{})}
+// NewSubscribers returns an empty registry.
+func NewSubscribers() *Subscribers {
+	return &Subscribers{byID: map[int64][]*Subscription{}, byUser: map[int64]int{}, done: make(chan struct{})}
 }
 
-// Watch registers a user's interest in an order. The caller calls Unwatch afterwards.
-// Errors: ErrOverloaded (too many watch, or the process stops), *RateLimitedError (too many of this user).
-func (w *Watchers) Watch(userID, orderID int64) (*Watch, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// Subscribe subscribes a user to an order or sale. The caller must call Unsubscribe afterwards.
+// Errors: ErrOverloaded (too many subscriptions, or the process stops), *RateLimitedError (too many of this user).
+func (s *Subscribers) Subscribe(userID, id int64) (*Subscription, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case w.closed || w.all >= maxWatches:
+	case s.closed || s.all >= maxSubscriptions:
 		return nil, service.ErrOverloaded
-	case w.byUser[userID] >= maxWatchesOfUser:
-		return nil, &service.RateLimitedError{RetryAfter: watchRetry}
+	case s.byUser[userID] >= maxSubscriptionsOfUser:
+		return nil, &service.RateLimitedError{RetryAfter: subscribeRetry}
 	}
 	changed := make(chan struct{}, 1)
-	watch := &Watch{Changed: changed, Done: w.done, changed: changed, userID: userID, orderID: orderID}
-	w.byOrder[orderID] = append(w.byOrder[orderID], watch)
-	w.byUser[userID]++
-	w.all++
-	return watch, nil
+	sub := &Subscription{Changed: changed, Done: s.done, changed: changed, userID: userID, id: id}
+	s.byID[id] = append(s.byID[id], sub)
+	s.byUser[userID]++
+	s.all++
+	return sub, nil
 }
 
-// Unwatch ends what Watch began.
-func (w *Watchers) Unwatch(watch *Watch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	mine := w.byOrder[watch.orderID]
-	i := slices.Index(mine, watch)
+// Unsubscribe ends a subscription. It does nothing if that has ended already.
+func (s *Subscribers) Unsubscribe(sub *Subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := s.byID[sub.id]
+	i := slices.Index(same, sub)
 	if i < 0 {
 		return
 	}
-	if mine = slices.Delete(mine, i, i+1); len(mine) > 0 {
-		w.byOrder[watch.orderID] = mine
+	if same = slices.Delete(same, i, i+1); len(same) > 0 {
+		s.byID[sub.id] = same
 	} else {
-		delete(w.byOrder, watch.orderID)
+		delete(s.byID, sub.id)
 	}
-	if w.byUser[watch.userID]--; w.byUser[watch.userID] == 0 {
-		delete(w.byUser, watch.userID)
+	if s.byUser[sub.userID]--; s.byUser[sub.userID] == 0 {
+		delete(s.byUser, sub.userID)
 	}
-	w.all--
+	s.all--
 }
 
-// Wake wakes those who watch an order. It does not block.
-func (w *Watchers) Wake(orderID int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, watch := range w.byOrder[orderID] {
-		select {
-		case watch.changed <- struct{}{}:
-		default:
+// Notify notifies the subscribers of an order or sale. It does not block.
+func (s *Subscribers) Notify(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range s.byID[id] {
+		sub.notify()
+	}
+}
+
+// NotifyAll notifies all subscribers. It does not block.
+func (s *Subscribers) NotifyAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, same := range s.byID {
+		for _, sub := range same {
+			sub.notify()
 		}
 	}
 }
 
-// WakeAll wakes everybody. It does not block.
-func (w *Watchers) WakeAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, watches := range w.byOrder {
-		for _, watch := range watches {
-			select {
-			case watch.changed <- struct{}{}:
-			default:
-			}
-		}
+func (s *Subscription) notify() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
 	}
 }
 
-// Count says how many watch.
-func (w *Watchers) Count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.all
+// Count returns the number of subscriptions.
+func (s *Subscribers) Count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
 }
 
-// Close tells all who watch that the process stops, and refuses further ones.
-func (w *Watchers) Close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.closed {
-		w.closed = true
-		close(w.done)
+// Close ends all subscriptions by closing Done, and refuses further ones.
+func (s *Subscribers) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
 	}
 }

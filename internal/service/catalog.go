@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// maxCatalog bounds the vouchers of the catalog: about 1 KB of memory each, and 5 ms for 1,000 of them when they
-	// are read. Pages of older ones are read from the database.
+	// maxCatalog bounds the vouchers of the catalog. Each uses about 1 KB of memory, and 1,000 of them are read in 5
+	// ms. Pages of older vouchers are read from the database.
 	maxCatalog = 2000
-	// catalogFresh is the age from which a catalog is read again in the background, and catalogStale the age from which
-	// readers wait for that. With the time of a read, what they get is less than a second old.
+	// catalogFresh is the age from which a catalog is read again in the background. catalogStale is the age from which
+	// callers wait for that read. Including the time of a read, results are less than a second old.
 	catalogFresh = 400 * time.Millisecond
 	catalogStale = 800 * time.Millisecond
-	// catalogTimeout bounds the shared read of the catalog.
+	// catalogTimeout bounds one read of the catalog, which its callers share.
 	catalogTimeout = 2 * time.Second
 )
 
-// Catalog is the newest vouchers as they were at one moment. It does not change.
+// Catalog is a snapshot of the newest vouchers. It is never modified.
 type Catalog struct {
-	vouchers []*Voucher // from the newest to the oldest
-	complete bool       // there are no older ones
+	vouchers []*Voucher // newest first
+	complete bool       // there are no older vouchers
 	at       time.Time  // when it was read
 }
 
-// matches says whether the list of the filter shows v at now.
+// matches reports whether v is in the filtered list at now.
 func (f *VoucherFilter) matches(v *Voucher, now time.Time) bool {
 	switch {
 	case f.Page.Before > 0 && v.ID >= f.Page.Before, f.ShopID > 0 && v.ShopID != f.ShopID:
@@ -42,7 +42,8 @@ func (f *VoucherFilter) matches(v *Voucher, now time.Time) bool {
 	return !f.Lasts || v.Sale == nil || v.Sale.EndAt.After(now)
 }
 
-// List returns the page of a list as it is at now. Without ok it may show older vouchers than the catalog has.
+// List returns a page of the filtered list at now. ok is false if the page may continue with vouchers that are older
+// than the catalog.
 func (c *Catalog) List(f VoucherFilter, now time.Time) (page []*Voucher, ok bool) {
 	for _, v := range c.vouchers {
 		if len(page) == f.Page.Limit {
@@ -55,7 +56,7 @@ func (c *Catalog) List(f VoucherFilter, now time.Time) (page []*Voucher, ok bool
 	return page, c.complete || len(page) == f.Page.Limit
 }
 
-// Until returns the end of the time, from now on, in which the clock alone does not change the state of any voucher.
+// Until returns the first time after now at which the state of any voucher changes by the clock.
 func (c *Catalog) Until(now time.Time) time.Time {
 	until := maxTime
 	for _, v := range c.vouchers {
@@ -66,22 +67,22 @@ func (c *Catalog) Until(now time.Time) time.Time {
 	return until
 }
 
-// catalogSnapshot is the catalog that this process has read. The zero value is ready. It is safe for concurrent use.
+// catalogSnapshot caches the catalog in this process. The zero value is ready. It is safe for concurrent use.
 type catalogSnapshot struct {
 	current atomic.Pointer[Catalog]
 
 	mu      sync.Mutex
-	reading chan struct{} // closed when the read that is under way ends; nil: none is
-	changes int           // a read that saw fewer is out of date
+	reading chan struct{} // closed when the running read ends; nil if none runs
+	changes int           // counts changes; a read that began with a lower number is outdated
 	err     error         // of the last read
 }
 
-// Catalog returns the newest vouchers as they were less than a second ago, and with every change that this process made
-// to a voucher before the call. Units that buyers took or gave back may show later, within that second.
+// Catalog returns the newest vouchers as they were less than a second ago, with every change that this process made to
+// a voucher before the call. Purchases and returned units may appear later, but within that second.
 // Error: ErrUnavailable.
 func (s *Sales) Catalog(ctx context.Context) (*Catalog, error) {
 	c := &s.catalog
-	// A read that is under way may have begun before a change. The one after it has not.
+	// A running read may have begun before a change. The next one has not.
 	for range 2 {
 		now := c.current.Load()
 		if now != nil && time.Since(now.at) < catalogFresh {
@@ -109,7 +110,7 @@ func (c *catalogSnapshot) lastErr() error {
 	return c.err
 }
 
-// refreshCatalog begins to read the catalog, unless that is under way. The channel is closed when it ends.
+// refreshCatalog starts a read of the catalog unless one is running. The channel is closed when it ends.
 func (s *Sales) refreshCatalog(ctx context.Context) <-chan struct{} {
 	c := &s.catalog
 	c.mu.Lock()
@@ -121,6 +122,8 @@ func (s *Sales) refreshCatalog(ctx context.Context) <-chan struct{} {
 	return c.reading
 }
 
+// readCatalog reads and replaces the catalog. If a voucher was changed during the read, the new catalog is stale from
+// the beginning.
 func (s *Sales) readCatalog(ctx context.Context, changes int) {
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
@@ -143,18 +146,18 @@ func (s *Sales) readCatalog(ctx context.Context, changes int) {
 	c.reading = nil
 }
 
-// newest reads the vouchers of the catalog, and one more if there is one. A panic in this goroutine, which would end the process, is
-// an error.
+// newest reads the vouchers of the catalog, and one more that shows whether there are older ones. It runs in a
+// background goroutine, so it turns a panic, which would end the process, into an error.
 func (s *Sales) newest(ctx context.Context) (vouchers []Voucher, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic while the catalog is read: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("panic in the read of the catalog: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return s.cfg.Loader.NewestVouchers(ctx, maxCatalog+1)
 }
 
-// forget makes the next reader wait for a read that begins from now on.
+// forget makes the next caller wait for a read that begins after the call of forget.
 func (c *catalogSnapshot) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +169,7 @@ func (c *catalogSnapshot) forget() {
 	}
 }
 
-// markSoldOut notes that a sale has nothing left.
+// markSoldOut sets the stock of a voucher in the catalog to zero.
 func (c *catalogSnapshot) markSoldOut(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shelf is a database of vouchers that counts its reads.
-type shelf struct {
+// voucherDB is a database of vouchers that counts its reads.
+type voucherDB struct {
 	VoucherStore
 	vouchers   []Voucher
 	reads      atomic.Int64
@@ -20,7 +20,7 @@ type shelf struct {
 	beforeRead func() error
 }
 
-func (s *shelf) Vouchers(_ context.Context, ids []int64) (found []Voucher, err error) {
+func (s *voucherDB) Vouchers(_ context.Context, ids []int64) (found []Voucher, err error) {
 	s.reads.Add(1)
 	s.idsRead.Add(int64(len(ids)))
 	time.Sleep(time.Millisecond)
@@ -34,7 +34,7 @@ func (s *shelf) Vouchers(_ context.Context, ids []int64) (found []Voucher, err e
 	return found, nil
 }
 
-func (s *shelf) NewestVouchers(_ context.Context, most int) ([]Voucher, error) {
+func (s *voucherDB) NewestVouchers(_ context.Context, most int) ([]Voucher, error) {
 	s.reads.Add(1)
 	if s.beforeRead != nil {
 		if err := s.beforeRead(); err != nil {
@@ -46,53 +46,53 @@ func (s *shelf) NewestVouchers(_ context.Context, most int) ([]Voucher, error) {
 	return found, nil
 }
 
-func (s *shelf) ChangeVoucher(_ context.Context, _ int64, _ Actor, change func(*Voucher) (string, error)) (Voucher, error) {
+func (s *voucherDB) ChangeVoucher(_ context.Context, _ int64, _ Actor, change func(*Voucher) (string, error)) (Voucher, error) {
 	v := s.vouchers[0]
 	_, err := change(&v)
 	s.vouchers[0] = v
 	return v, err
 }
 
-func (s *shelf) CreateVoucher(_ context.Context, v *Voucher, _ Actor) error {
+func (s *voucherDB) CreateVoucher(_ context.Context, v *Voucher, _ Actor) error {
 	v.ID = int64(len(s.vouchers) + 1)
 	s.vouchers = append([]Voucher{*v}, s.vouchers...)
 	return nil
 }
 
-// shelfEnv runs a test in a bubble with its own time, beside a database of one sale of 5 units.
-func shelfEnv(t *testing.T, test func(t *testing.T, db *shelf, sales *Sales, vouchers *Vouchers)) {
+// testCatalog runs a test in a synctest bubble with a database of one sale of 5 units.
+func testCatalog(t *testing.T, test func(t *testing.T, db *voucherDB, sales *Sales, vouchers *Vouchers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		v := openSale(5)
 		v.Sale.BeginAt, v.Sale.EndAt = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		db := &shelf{vouchers: []Voucher{v}}
+		db := &voucherDB{vouchers: []Voucher{v}}
 		sales := NewSales(SalesConfig{Loader: db})
 		defer sales.Close()
 		test(t, db, sales, NewVouchers(VouchersConfig{Store: db, Sales: sales, Now: time.Now}))
-		time.Sleep(time.Millisecond) // let the batcher end, which may still wait for more calls
+		time.Sleep(time.Millisecond) // the batcher may still wait for more calls
 	})
 }
 
-// TestUnknownVouchersShareQueries: made-up ids cost no query each.
+// Ids that do not exist do not cost one query each.
 func TestUnknownVouchersShareQueries(t *testing.T) {
 	t.Parallel()
-	shelfEnv(t, func(t *testing.T, db *shelf, _ *Sales, vouchers *Vouchers) {
-		answers := make(chan error)
+	testCatalog(t, func(t *testing.T, db *voucherDB, _ *Sales, vouchers *Vouchers) {
+		errs := make(chan error)
 		for id := range int64(1000) {
-			go func() { _, err := vouchers.Get(t.Context(), 1000+id); answers <- err }()
+			go func() { _, err := vouchers.Get(t.Context(), 1000+id); errs <- err }()
 		}
 		for range 1000 {
-			require.ErrorIs(t, <-answers, ErrNotFound)
+			require.ErrorIs(t, <-errs, ErrNotFound)
 		}
 		require.LessOrEqual(t, db.reads.Load(), int64(10))
 		require.EqualValues(t, 1000, db.idsRead.Load())
 	})
 }
 
-// TestCatalogIsShared: readers share reads, and none sees a voucher as it was a second ago.
-func TestCatalogIsShared(t *testing.T) {
+// Callers share reads, and results are less than a second old.
+func TestCatalogSharesReads(t *testing.T) {
 	t.Parallel()
-	shelfEnv(t, func(t *testing.T, db *shelf, _ *Sales, vouchers *Vouchers) {
+	testCatalog(t, func(t *testing.T, db *voucherDB, _ *Sales, vouchers *Vouchers) {
 		stock := func() int64 {
 			c, err := vouchers.Catalog(t.Context())
 			require.NoError(t, err)
@@ -117,10 +117,10 @@ func TestCatalogIsShared(t *testing.T) {
 	})
 }
 
-// TestOwnChangesAreSeenAtOnce: even by a reader who comes while an older read is under way.
-func TestOwnChangesAreSeenAtOnce(t *testing.T) {
+// A change by this process is visible at once, even for a caller that arrives during an older read.
+func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 	t.Parallel()
-	shelfEnv(t, func(t *testing.T, db *shelf, sales *Sales, vouchers *Vouchers) {
+	testCatalog(t, func(t *testing.T, db *voucherDB, sales *Sales, vouchers *Vouchers) {
 		list := func() []*Voucher {
 			c, err := vouchers.Catalog(t.Context())
 			require.NoError(t, err)
@@ -144,13 +144,13 @@ func TestOwnChangesAreSeenAtOnce(t *testing.T) {
 			<-release
 			return nil
 		}
-		list() // begins a read in the background
+		list() // starts a read in the background
 		<-reading
 		title := "new"
 		_, err := vouchers.Change(t.Context(), 1, 1, VoucherChange{VoucherFields: VoucherFields{Title: &title}})
 		require.NoError(t, err)
 		changed := db.vouchers[0]
-		db.vouchers[0] = old // which that read has seen
+		db.vouchers[0] = old // as that read sees it
 		got := make(chan []*Voucher)
 		go func() { got <- list() }()
 		synctest.Wait()
@@ -170,10 +170,10 @@ func TestOwnChangesAreSeenAtOnce(t *testing.T) {
 	})
 }
 
-// TestReadsFailRatherThanLie: where the snapshot of a purchase falls back on old knowledge, a reader gets an error.
-func TestReadsFailRatherThanLie(t *testing.T) {
+// While the database cannot be read, Catalog returns an error, where Get falls back to an old snapshot.
+func TestCatalogFailsRatherThanBeStale(t *testing.T) {
 	t.Parallel()
-	shelfEnv(t, func(t *testing.T, db *shelf, _ *Sales, vouchers *Vouchers) {
+	testCatalog(t, func(t *testing.T, db *voucherDB, _ *Sales, vouchers *Vouchers) {
 		down := errors.New("down")
 		_, err := vouchers.Catalog(t.Context())
 		require.NoError(t, err)
@@ -190,10 +190,10 @@ func TestReadsFailRatherThanLie(t *testing.T) {
 	})
 }
 
-// TestCatalogIsBounded: pages that reach further are read from the database, a few at a time.
+// Pages beyond the catalog are read from the database, a limited number at a time.
 func TestCatalogIsBounded(t *testing.T) {
 	t.Parallel()
-	shelfEnv(t, func(t *testing.T, db *shelf, _ *Sales, vouchers *Vouchers) {
+	testCatalog(t, func(t *testing.T, db *voucherDB, _ *Sales, vouchers *Vouchers) {
 		db.vouchers = nil
 		for id := int64(maxCatalog + 1); id > 0; id-- {
 			v := openSale(1)

@@ -7,32 +7,33 @@ import (
 )
 
 const (
-	// closeEvery is how often orders are looked for whose time to pay is over. It is a part of the 5 s within which
-	// they are closed.
+	// closeEvery is the interval between searches for unpaid orders past their expiry. It is part of the 5 s within
+	// which they are closed.
 	closeEvery = time.Second
-	// closeBatch bounds one transaction, which holds the hot rows of its sales while it ends.
+	// closeBatch bounds the orders of one transaction, which locks the hot rows of their sales until it commits.
 	closeBatch = 500
-	// closeTimeout bounds one transaction.
+	// closeTimeout bounds the duration of one transaction.
 	closeTimeout = 3 * time.Second
 )
 
 // CloserStore closes orders.
 type CloserStore interface {
-	// CloseExpired makes MoveExpire with at most limit orders whose time to pay is over by the database's clock, in
-	// one transaction, and returns them. Orders that somebody else is working on are left to him.
+	// CloseExpired applies MoveExpire to at most limit orders that have expired by the database's clock, in one
+	// transaction, and returns them. It skips orders that another transaction has locked.
 	CloseExpired(ctx context.Context, limit int) ([]Order, error)
 }
 
-// Closer closes orders that were not paid in time, so that their units can be bought. Any number of instances may
-// run; they share the work.
+// Closer closes orders that were not paid in time, so that their units can be bought again. Several instances may run
+// and share the work.
 type Closer struct {
 	Store   CloserStore
 	Returns Returns
 	Log     *slog.Logger
-	Closed  func(n int) // is told how many were closed; may be nil
+	Closed  func(n int) // receives the number of orders that a transaction closed; may be nil
 }
 
-// Run closes until ctx ends. What is due when the server starts is closed at once.
+// Run closes expired orders every second until ctx ends, for the first time at once. It logs the first of several
+// consecutive failures.
 func (c *Closer) Run(ctx context.Context) {
 	tick := time.NewTicker(closeEvery)
 	defer tick.Stop()
@@ -40,7 +41,7 @@ func (c *Closer) Run(ctx context.Context) {
 	for {
 		_, err := c.CloseDue(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
-			c.Log.Warn("cannot close unpaid orders; trying again", "err", err)
+			c.Log.Warn("cannot close unpaid orders; will retry", "err", err)
 		}
 		failing = err != nil
 		select {
@@ -51,7 +52,7 @@ func (c *Closer) Run(ctx context.Context) {
 	}
 }
 
-// CloseDue closes batch after batch until a batch is not full, and returns how many orders it closed.
+// CloseDue closes expired orders in batches until a batch is not full, and returns how many orders it closed.
 func (c *Closer) CloseDue(ctx context.Context) (closed int, err error) {
 	for ctx.Err() == nil {
 		n, err := c.closeBatch(ctx)

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// maxQueued is how long an order may wait in the queue before its time to pay begins only with its commit.
+// maxQueued is the longest wait in the queue after which the time to pay still begins with the admission. After a
+// longer wait it begins with the commit.
 const maxQueued = time.Minute
 
-// Committer makes orders of admissions, for the workers of the queue.
+// Committer commits admissions as orders, for the workers of the queue. It is safe for concurrent use.
 type Committer struct {
 	Orders     OrderStore
 	IDs        IDs
@@ -17,9 +18,9 @@ type Committer struct {
 	PayTimeout time.Duration
 }
 
-// Commit answers each admission: nil if its order is in the database, now or from before; ErrSoldOut,
-// *DuplicateOrderError or ErrIDTaken if there never will be one; ErrUnavailable if it is worth trying again; anything
-// else is the fault of the admission.
+// Commit commits the admissions and returns one result per admission, in the same order. The result is nil if the order
+// is in the database, even from an earlier call. ErrSoldOut, *DuplicateOrderError and ErrIDTaken are final.
+// ErrUnavailable is temporary. Any other error is caused by the admission itself.
 func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
 	errs := make([]error, len(as))
 	orders := make([]NewOrder, len(as))
@@ -32,20 +33,20 @@ func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
 	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {
 		errs[i] = placed.Err
 		if placed.Replayed || errors.Is(placed.Err, ErrIdempotencyMismatch) {
-			// Its key is that of an order that the gate did not know any more when it let this one in.
+			// The key belongs to an earlier order, which the gate had lost when it admitted this one.
 			errs[i] = &DuplicateOrderError{OrderID: placed.Order.ID}
 		}
 		if errors.Is(placed.Err, ErrIDTaken) {
-			// The id was promised to the buyer, so his order fails; those of the next ones must not. If this does not
-			// succeed, the next collision tries again.
+			// The buyer already has this id, so the order fails. Skip keeps later orders from failing as well. Its
+			// error is ignored: the next order whose id exists calls it again.
 			_ = c.IDs.Skip(ctx, orders[i].ID)
 		}
 	}
 	return errs
 }
 
-// expires says until when an order must be paid. The time runs from the admission, as the buyer was told; after an
-// outage of the database it would be over before he hears of his order, and runs from now.
+// expires returns the time until which an order must be paid. It is counted from the admission, as the buyer was
+// informed. After an outage of the database that time could be over before the commit, so it is counted from now.
 func (c *Committer) expires(admitted time.Time) time.Time {
 	from := admitted
 	if now := Moment(c.Now()); now.Sub(admitted) > maxQueued {

@@ -8,25 +8,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limits is a store that notes the limits of the orders it is given.
+// limits is a store that counts the orders by limit.
 type limits struct {
 	store
-	asked map[int]int
+	orders map[int]int
 }
 
 func (l *limits) PlaceOrders(ctx context.Context, orders []NewOrder) []Placed {
 	for _, o := range orders {
-		l.asked[o.Limit]++
+		l.orders[o.Limit]++
 	}
 	return l.store.PlaceOrders(ctx, orders)
 }
 
-// TestCommitterStoresWhatWasPromised: each admission becomes the order that its buyer was told of, under the limit
-// that he was admitted with; after a long outage the time to pay begins anew.
-func TestCommitterStoresWhatWasPromised(t *testing.T) {
+// Each admission is stored as the order that its buyer was shown, under the limit of the admission. After a long wait
+// in the queue, the time to pay begins with the commit.
+func TestCommitterStoresAdmissions(t *testing.T) {
 	var stored []Order
 	g := &ids{}
-	orders := &limits{asked: map[int]int{}, store: store{place: func(_ context.Context, o Order) (Order, error) {
+	orders := &limits{orders: map[int]int{}, store: store{place: func(_ context.Context, o Order) (Order, error) {
 		stored = append(stored, o)
 		switch o.UserID {
 		case 2:
@@ -48,8 +48,8 @@ func TestCommitterStoresWhatWasPromised(t *testing.T) {
 	require.ErrorIs(t, errs[1], ErrSoldOut)
 	require.ErrorIs(t, errs[2], ErrIDTaken)
 	require.NoError(t, errs[3])
-	require.Equal(t, []int64{13}, g.skipped, "the next ids must not collide as well")
-	require.Equal(t, map[int]int{1: 3, 3: 1}, orders.asked)
+	require.Equal(t, []int64{13}, g.skipped, "later ids must not exist already")
+	require.Equal(t, map[int]int{1: 3, 3: 1}, orders.orders)
 	byID := map[int64]Order{}
 	for _, o := range stored {
 		byID[o.ID] = o

@@ -6,41 +6,42 @@ import (
 	"time"
 )
 
-// DeadLetter is an admission that could not be made an order, nor refused for a reason of the sale: an operator must
-// look at it. Its unit was given back, and its buyer was told that the order failed.
+// DeadLetter is an admission that could be neither committed nor refused by the rules of the sale, and waits for the
+// decision of an operator. Its unit was returned, and for its buyer the order has failed.
 type DeadLetter struct {
 	ID        string
-	Admission *Admission        // nil if the entry cannot be read; such a letter cannot be replayed
-	Fields    map[string]string // as they were in the stream
-	Entry     string            // its id there
+	Admission *Admission        // nil if the entry cannot be parsed; then it cannot be replayed
+	Fields    map[string]string // of the stream entry
+	Entry     string            // the id of the stream entry
 	Reason    string
 	Tries     int64
-	BuriedAt  time.Time
+	BuriedAt  time.Time // when it was dead-lettered
 }
 
-// DeadLetterStore keeps dead letters.
+// DeadLetterStore stores dead letters. Errors: ErrUnavailable, besides those given below.
 type DeadLetterStore interface {
-	// DeadLetters shows at most limit letters, the newest first, after the letter with the id before (empty: from
-	// the newest). Error: ErrNotFound (before is no id).
+	// DeadLetters returns at most limit dead letters, newest first, after the one with the id before. An empty before
+	// starts at the newest. Error: ErrNotFound (before is not an id).
 	DeadLetters(ctx context.Context, before string, limit int) ([]DeadLetter, error)
-	// DeadLetter shows one letter. Error: ErrNotFound.
+	// DeadLetter returns one dead letter. Error: ErrNotFound.
 	DeadLetter(ctx context.Context, id string) (DeadLetter, error)
-	// Replay sends a letter back into the queue: unit and buyer are reserved again. Errors: ErrNotFound,
-	// ErrInvalidState (it cannot be read), ErrGateCold, ErrSoldOut, *DuplicateOrderError.
+	// Replay reserves a unit for a dead letter again and puts it back into the queue. Errors: ErrNotFound,
+	// ErrInvalidState (it cannot be parsed), ErrGateCold (the admission has the voucher to Load), ErrSoldOut,
+	// *DuplicateOrderError.
 	Replay(ctx context.Context, id string) (Admission, error)
-	// Discard deletes a letter. Error: ErrNotFound.
+	// Discard deletes a dead letter. Error: ErrNotFound.
 	Discard(ctx context.Context, id string) error
-	// Load makes sure that the gate of a voucher is loaded.
+	// Load ensures that the gate of a voucher is loaded.
 	Load(ctx context.Context, voucherID int64, read GateReader) error
 }
 
-// DeadLetters lets an operator look at dead letters and decide about them. It is safe for concurrent use.
+// DeadLetters lists, replays and discards dead letters for operators. It is safe for concurrent use.
 type DeadLetters struct {
 	Store  DeadLetterStore
 	Reader GateReader
 }
 
-// List shows a page of letters, the newest first. Errors: *InvalidError, ErrUnavailable.
+// List returns a page of dead letters, newest first. Errors: *InvalidError (before), ErrUnavailable.
 func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]DeadLetter, error) {
 	letters, err := d.Store.DeadLetters(ctx, before, limit)
 	if errors.Is(err, ErrNotFound) {
@@ -49,12 +50,15 @@ func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]Dea
 	return letters, err
 }
 
-// Replay sends a letter back into the queue under the same order id, as if it had just been admitted; the window of
-// the sale does not count, for the buyer came in time. A request that runs again and finds the letter gone takes it for
-// replayed by its earlier run; the order tells what became of it. Errors: ErrNotFound, ErrInvalidState, ErrSoldOut,
-// *DuplicateOrderError, ErrUnavailable: then the letter stays.
+// Replay puts a dead letter back into the queue under the same order id, as if it had just been admitted. The window of
+// the sale is not checked, because the purchase was made within it.
+//
+// If the dead letter is gone and an earlier run of the same request found it, Replay assumes that the earlier run has
+// replayed it, and returns its order id. Errors: ErrNotFound, ErrInvalidState, ErrSoldOut, *DuplicateOrderError,
+// ErrUnavailable. After ErrUnavailable the dead letter may or may not have been replayed; after any other error it is
+// unchanged.
 func (d *DeadLetters) Replay(ctx context.Context, id string) (Admission, error) {
-	earlier, err := d.note(ctx, id)
+	earlier, err := d.noteResource(ctx, id)
 	if err != nil {
 		return Admission{}, err
 	}
@@ -73,10 +77,10 @@ func (d *DeadLetters) Replay(ctx context.Context, id string) (Admission, error) 
 	return Admission{}, ErrUnavailable
 }
 
-// Discard deletes a letter for good. A request that runs again and finds the letter gone has done so.
-// Errors: ErrNotFound, ErrUnavailable.
+// Discard deletes a dead letter. It succeeds if the dead letter is gone and an earlier run of the same request found
+// it. Errors: ErrNotFound, ErrUnavailable.
 func (d *DeadLetters) Discard(ctx context.Context, id string) error {
-	earlier, err := d.note(ctx, id)
+	earlier, err := d.noteResource(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -87,9 +91,10 @@ func (d *DeadLetters) Discard(ctx context.Context, id string) error {
 	return err
 }
 
-// note has a request with a key note what the letter is about before it is gone. earlier is what its earlier run
-// noted, 0 if nothing: that run saw the letter, and may have decided about it.
-func (d *DeadLetters) note(ctx context.Context, id string) (earlier int64, err error) {
+// noteResource stores the order id of the dead letter with the idempotency key of the request, if it has one. It must
+// be called before the dead letter is removed. earlier is the id that an earlier run of the request has stored, or 0:
+// that run found the dead letter, and may have replayed or discarded it.
+func (d *DeadLetters) noteResource(ctx context.Context, id string) (earlier int64, err error) {
 	c := ClaimOf(ctx)
 	switch {
 	case c == nil:
@@ -101,7 +106,7 @@ func (d *DeadLetters) note(ctx context.Context, id string) (earlier int64, err e
 	if err != nil {
 		return 0, err
 	}
-	subject := l.BuriedAt.UnixMilli() // of one that cannot be read: only that it was there counts
+	subject := l.BuriedAt.UnixMilli() // without an order id: any number other than 0 shows that the dead letter was found
 	if l.Admission != nil {
 		subject = l.Admission.OrderID
 	}

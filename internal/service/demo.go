@@ -2,11 +2,11 @@ package service
 
 import "time"
 
-// demoSpan is how long the demo's running sale lasts: somebody who comes back next week still finds it open.
-const demoSpan = 30 * 24 * time.Hour
+// demoDuration is the length of the running sale, which stays open for a visitor who returns a week later.
+const demoDuration = 30 * 24 * time.Hour
 
-// Demo returns what a new demo database holds: shops, and vouchers of which one sale is running at now, one is
-// upcoming and one has ended. ShopID of a voucher is the shop's place in the list, from 1.
+// Demo returns the shops and vouchers of a new demo database. At now, one sale is running, one is upcoming and one has
+// ended. The ShopID of a voucher is the position of its shop in the list, from 1.
 func Demo(now time.Time) ([]Shop, []Voucher) {
 	now = Moment(now)
 	shops := []Shop{
@@ -31,8 +31,8 @@ func Demo(now time.Time) ([]Shop, []Voucher) {
 			ShopID: 1, Title: "50 元代金券", SubTitle: "周一至周五可用", Rules: "全场通用，不找零。",
 			PayValue: 4750, ActualValue: 5000, Currency: DefaultCurrency, Type: VoucherNormal, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
 		},
-		sale(1, "100 元秒杀券", "Running: 100 units", 8000, 10000, 100, -time.Hour, demoSpan),
-		sale(2, "Dinner for two", "Upcoming: begins an hour after the first start", 9900, 19800, 50, time.Hour, demoSpan),
+		sale(1, "100 元秒杀券", "Running: 100 units", 8000, 10000, 100, -time.Hour, demoDuration),
+		sale(2, "Dinner for two", "Upcoming: begins an hour after the first start", 9900, 19800, 50, time.Hour, demoDuration),
 		sale(2, "Lunch for two", "Ended", 4900, 9800, 20, -48*time.Hour, -24*time.Hour),
 	}
 }

@@ -1,21 +1,22 @@
-// Package service holds the rules of a flash sale: what a voucher, a sale and an order are, who may buy when,
-// and what a buyer is told. It knows neither HTTP nor SQL nor Redis; it declares the small interfaces that it
-// needs of them, and package app passes them in.
+// Package service contains the rules of a flash sale: vouchers, sales, orders, payments and idempotency, with one error
+// for every kind of refusal. It contains no HTTP, SQL or Redis code. It declares the small interfaces that it needs,
+// and the program passes in their implementations.
 //
 // # A purchase in ten lines
 //
 //	sale := sales.Get(voucherID)            // in-process snapshot, less than a second old
-//	sale.CheckOpen(now)                     // sale_not_started, sale_ended
-//	if sale.SoldOut { the user's order or sold_out }
-//	lane.Place:                             // lock: alone, under the user's lock; batch, queue: with others
+//	checkOpen(sale, now)                    // sale_not_started, sale_ended
+//	if sale.Stock <= 0 { the buyer's earlier order, duplicate_order or sold_out }
+//	lane.Place:                             // batch: together with others; lock: the same, under the user's lock
 //	  ids := ids.NextN(n)                   // timestamp << 32 | INCR
 //	  begin
 //	    insert orders (user, voucher, slot) // unique index: duplicate_order
-//	    stock = stock - n where stock >= n  // no row: rollback, sold_out
-//	  commit                                // only now the answer is 201
+//	    stock = stock - n where stock >= n  // no row: the last orders are removed, sold_out
+//	  commit                                // only after this, the response is 201
 //
-// In the lane queue a gate in Redis admits the buyer first and answers 202, and workers run the transaction.
+// In lane queue, an admission gate in Redis admits the buyer first and the response is 202. Workers run the
+// transaction.
 //
-// The database decides: the unique index and the conditional update keep every promise without the lock, without the
-// gate and without Redis. They save the database work.
+// The database decides: the unique index and the conditional update keep every guarantee without the lock, the gate or
+// Redis. Locks and gate only reduce the load of the database.
 package service

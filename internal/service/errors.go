@@ -9,8 +9,8 @@ import (
 	"seckill/internal/batch"
 )
 
-// The outcomes that a caller must be able to tell apart. The HTTP layer has one table that maps them to codes
-// and statuses; anything else is an internal error.
+// The errors that callers distinguish. One table in the HTTP layer maps them to codes and statuses. Any other error is
+// an internal error.
 var (
 	ErrNotFound        = errors.New("not found")
 	ErrUnauthenticated = errors.New("not authenticated")
@@ -24,45 +24,45 @@ var (
 	ErrSoldOut         = errors.New("sold out")
 	ErrOrderInProgress = errors.New("an order of this user is in progress")
 
-	// ErrOverloaded says that this process refused early because it has too much to do.
+	// ErrOverloaded means that this process refused the request early because of its load. Nothing was changed.
 	ErrOverloaded = errors.New("overloaded")
-	// ErrUnavailable says that a dependency (database, Redis) did not answer. Nothing was changed as far as is
-	// known; where a commit's outcome could not be found out, asking again tells the truth.
+	// ErrUnavailable means that a dependency (database, Redis) failed or did not answer in time. Usually nothing was
+	// changed. If the outcome of a commit is unknown, a later read shows it.
 	ErrUnavailable = errors.New("a dependency is unavailable")
 
-	// ErrIdempotencyMismatch says that the key of a request was used for another request. Nothing was changed.
+	// ErrIdempotencyMismatch means that the Idempotency-Key belongs to a different request. Nothing was changed.
 	ErrIdempotencyMismatch = errors.New("this Idempotency-Key was used for another request")
 
-	// ErrIDTaken says that an order with this id exists already: the id counter was lost. It never reaches a
-	// caller of this package; a fresh id is taken.
+	// ErrIDTaken means that an order with this id exists: Redis lost the id counter. Lanes retry with a new id, so
+	// buyers never receive it.
 	ErrIDTaken = errors.New("order id taken")
 )
 
-// DuplicateOrderError says that the user holds as many active orders of the voucher as the sale allows.
+// DuplicateOrderError means that the user already has as many active orders of the voucher as the sale allows.
 type DuplicateOrderError struct {
-	OrderID int64 // one of the orders that the user holds
+	OrderID int64 // one of these orders
 }
 
 func (e *DuplicateOrderError) Error() string {
 	return fmt.Sprintf("the user already holds order %d", e.OrderID)
 }
 
-// RateLimitedError says that the caller asks too often.
+// RateLimitedError means that the caller sent too many requests.
 type RateLimitedError struct {
-	RetryAfter time.Duration // when it is worth trying again
+	RetryAfter time.Duration // how long to wait before the next request
 }
 
 func (e *RateLimitedError) Error() string {
 	return fmt.Sprintf("too many requests, try again in %s", e.RetryAfter)
 }
 
-// FieldError names one field of the input and what is wrong with it.
+// FieldError describes an invalid field of the input.
 type FieldError struct {
 	Field  string
 	Detail string
 }
 
-// InvalidError says which fields of the input are wrong. Nothing was changed.
+// InvalidError lists the invalid fields of the input. Nothing was changed.
 type InvalidError struct {
 	Fields []FieldError
 }
@@ -75,17 +75,17 @@ func (e *InvalidError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// Invalid makes an InvalidError for one field.
+// Invalid returns an InvalidError for one field.
 func Invalid(field, format string, args ...any) *InvalidError {
 	return &InvalidError{Fields: []FieldError{{Field: field, Detail: fmt.Sprintf(format, args...)}}}
 }
 
-// add collects one more wrong field.
+// add appends an invalid field.
 func (e *InvalidError) add(field, format string, args ...any) {
 	e.Fields = append(e.Fields, FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
 }
 
-// orNil returns e as an error, or nil if no field is wrong.
+// orNil returns e, or nil if no field is invalid.
 func (e *InvalidError) orNil() error {
 	if len(e.Fields) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (e *InvalidError) orNil() error {
 	return e
 }
 
-// batchError translates the errors of package batch; others are returned as they are.
+// batchError translates errors of package batch and returns other errors unchanged.
 func batchError(err error) error {
 	switch {
 	case errors.Is(err, batch.ErrFull):

@@ -11,58 +11,63 @@ import (
 )
 
 const (
-	// KeyLife is how long a key is kept, from its first use on.
+	// KeyLife is the lifetime of a key from its first use.
 	KeyLife = 24 * time.Hour
-	// KeyLifeOfError is how long a key is kept whose answer is an error: long enough for retries, and short because
-	// errors cost a caller nothing.
+	// KeyLifeOfError is the lifetime of a key whose answer is an error. It is long enough for retries, and short
+	// because a client can produce any number of errors for free.
 	KeyLifeOfError = 10 * time.Minute
-	// MaxKeys bounds the keys of a user that are kept at once. Orders do not count: their keys are theirs.
+	// MaxKeys bounds the stored keys of a user. Keys that are stored with orders do not count.
 	MaxKeys = 1000
-	// KeyLease is for how long a run holds its key: well above keyedTimeout and keepTimeout together, so that nobody
-	// takes over while it works. After it, the run is taken for dead. The database's clock counts.
+	// KeyLease is the duration of an idempotency lease by the database's clock. It is well above keyedTimeout plus
+	// storeTimeout, so a run keeps its key while it works. When it ends, the run counts as dead and may be taken over.
 	KeyLease = 10 * time.Second
 
-	// keyedTimeout bounds the claim of a key, the wait for another run of it, and the run, all together; keepTimeout
-	// what comes afterwards. The sum leaves room in the 5 s within which a caller has an answer.
+	// keyedTimeout bounds the claim of a key, the wait for its run in another process, and the run, in total.
+	// storeTimeout bounds storing the answer. Their sum is below the 5 s within which a caller has an answer.
 	keyedTimeout = 3300 * time.Millisecond
-	keepTimeout  = time.Second
-	// keyPoll is how often a run that another process is at is asked for.
+	storeTimeout = time.Second
+	// keyPoll is the interval between polls for the answer of a run in another process.
 	keyPoll = 100 * time.Millisecond
 
-	keyPurge      = time.Minute
-	keyPurgePause = 20 * time.Millisecond
-	purgeTimeout  = 2 * time.Second
+	purgeEvery   = time.Minute
+	purgePause   = 20 * time.Millisecond // between two batches of a purge
+	purgeTimeout = 2 * time.Second       // of a batch
 )
 
-// IdempotencyConfig is what Idempotency needs.
+// IdempotencyConfig configures an Idempotency.
 type IdempotencyConfig struct {
 	Store KeyStore
-	// Observe is told how each request with a key went: "new", "takeover", "replayed", "mismatch", "in_progress",
-	// "unavailable", "lost" (the run outlived its lease). It may be nil, and must be safe for concurrent use and quick.
+	// Observe receives the outcome of each keyed request: "new", "takeover", "replayed", "mismatch", "in_progress",
+	// "unavailable" or "lost" (the run outlived its lease). It may be nil, must be safe for concurrent use, and must
+	// not block.
 	Observe func(outcome string)
-	// Failed is told of a purge that failed. It may be nil.
+	// Failed receives the error of a failed purge. It may be nil.
 	Failed func(error)
 }
 
-// Idempotency runs requests that carry a key: the same request has one effect and one answer, however often, wherever
-// and however concurrently it is sent. The truth is in the database. It is safe for concurrent use.
+// Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run
+// concurrently or on different instances. The database decides which run has the key. Idempotency is safe for
+// concurrent use.
 type Idempotency struct {
-	cfg    IdempotencyConfig
-	claims *batch.Batcher[*Claim, KeyState]
-	keeps  *batch.Batcher[KeptAnswer, error]
+	cfg     IdempotencyConfig
+	claims  *batch.Batcher[*Claim, KeyState]
+	answers *batch.Batcher[KeptAnswer, error]
 
 	mu      sync.Mutex
 	running map[KeyedRequest]*keyedRun // in this process
 }
 
-// keyedRun is a request at work. Those who send the same one meanwhile get its answer.
+// keyedRun is a running request. In-flight duplicates share its answer.
+//
+// golang.org/x/sync/singleflight does not fit. DoChan would run the request in another goroutine, where a panic ends
+// the process instead of reaching the recovery of the HTTP server, and Do gives a duplicate no way to stop waiting.
 type keyedRun struct {
-	done   chan struct{} // closed when answer and err are there
+	done   chan struct{} // closed after answer and err are set
 	answer Answer
 	err    error
 }
 
-// NewIdempotency makes the service.
+// NewIdempotency returns an Idempotency. Run must be started to purge old keys.
 func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string) {}
@@ -72,37 +77,37 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 	}
 	i := &Idempotency{cfg: cfg, running: map[KeyedRequest]*keyedRun{}}
 	i.claims = batch.New(batch.Config[*Claim, KeyState]{Run: cfg.Store.ClaimKeys, Fail: func(err error) KeyState { return KeyState{Err: batchError(err)} }})
-	i.keeps = batch.New(batch.Config[KeptAnswer, error]{Run: cfg.Store.KeepAnswers, Fail: batchError})
+	i.answers = batch.New(batch.Config[KeptAnswer, error]{Run: cfg.Store.KeepAnswers, Fail: batchError})
 	return i
 }
 
-// errNoAnswer is what the twins of a run hear that panicked.
-var errNoAnswer = errors.New("the run of this request has no answer")
+// errRunPanicked is the result of the in-flight duplicates of a run that panicked.
+var errRunPanicked = errors.New("the run of this request panicked")
 
-// Once returns the answer of the request, which run gives unless it was given before (replayed). run gets a context
-// that carries the claim, has a deadline, and does not end when the caller hangs up. An answer that is not kept is not
-// given, transient ones aside: then the error is ErrUnavailable, or ErrOrderInProgress for a run that outlived its
-// lease, and trying again leads to the answer.
+// Once returns the answer of a request. It calls run, unless the request already has an answer (replayed). The context
+// of run carries the claim, has a deadline, and stays valid if the caller disconnects. Once returns an answer only
+// after storing it, except transient ones. If storing fails, the error is ErrUnavailable, or ErrOrderInProgress for a
+// run that outlived its lease, and a retry leads to the answer.
 //
-// Errors: ErrIdempotencyMismatch, ErrOrderInProgress (the first run did not end in time), *RateLimitedError (the user has
-// MaxKeys), ErrOverloaded, ErrUnavailable.
+// Errors: ErrIdempotencyMismatch, ErrOrderInProgress (an earlier run did not end in time), *RateLimitedError (the user
+// has MaxKeys keys), ErrOverloaded, ErrUnavailable.
 func (i *Idempotency) Once(
 	ctx context.Context, r KeyedRequest, run func(context.Context) Answer,
 ) (a Answer, replayed bool, err error) {
 	i.mu.Lock()
-	if twin := i.running[r]; twin != nil {
+	if first := i.running[r]; first != nil {
 		i.mu.Unlock()
 		select {
-		case <-twin.done:
-			if twin.err == nil {
+		case <-first.done:
+			if first.err == nil {
 				i.cfg.Observe("replayed")
 			}
-			return twin.answer, true, twin.err
+			return first.answer, true, first.err
 		case <-ctx.Done():
 			return Answer{}, false, ErrOrderInProgress
 		}
 	}
-	mine := &keyedRun{done: make(chan struct{}), err: errNoAnswer}
+	mine := &keyedRun{done: make(chan struct{}), err: errRunPanicked}
 	i.running[r] = mine
 	i.mu.Unlock()
 	defer func() {
@@ -111,40 +116,42 @@ func (i *Idempotency) Once(
 		i.mu.Unlock()
 		close(mine.done)
 	}()
-	mine.answer, replayed, mine.err = i.once(ctx, r, run)
+	mine.answer, replayed, mine.err = i.claimAndRun(ctx, r, run)
 	return mine.answer, replayed, mine.err
 }
 
-func (i *Idempotency) once(
+// claimAndRun is Once for the first of the concurrent requests in this process.
+func (i *Idempotency) claimAndRun(
 	ctx context.Context, r KeyedRequest, run func(context.Context) Answer,
 ) (a Answer, replayed bool, err error) {
 	ctx = context.WithoutCancel(ctx)
 	work, cancel := context.WithTimeout(ctx, keyedTimeout)
 	defer cancel()
 	c := &Claim{KeyedRequest: r, Token: rand.Int64(), store: i.cfg.Store}
-	kept, err := i.claim(work, c)
+	stored, err := i.claim(work, c)
 	switch {
 	case errors.Is(err, ErrUnavailable):
-		// The claim may have landed all the same. It must not keep the key from the next try until its lease ends.
-		_ = i.keep(ctx, c, Answer{Transient: true})
+		// The claim may still be stored. Release it, so that a retry need not wait for the end of the lease.
+		_ = i.saveAnswer(ctx, c, Answer{Transient: true})
 		return Answer{}, false, err
 	case err != nil:
 		return Answer{}, false, err
-	case kept != nil:
+	case stored != nil:
 		i.cfg.Observe("replayed")
-		return *kept, true, nil
+		return *stored, true, nil
 	}
-	a.Transient = true // what it is if run panics
+	a.Transient = true // releases the key if run panics
 	defer func() {
-		if keepErr := i.keep(ctx, c, a); keepErr != nil && !a.Transient {
-			a, err = Answer{}, keepErr
+		if saveErr := i.saveAnswer(ctx, c, a); saveErr != nil && !a.Transient {
+			a, err = Answer{}, saveErr
 		}
 	}()
 	a = run(WithClaim(work, c))
 	return a, false, nil
 }
 
-// claim returns the kept answer, or nil when the claim is held.
+// claim claims the key of c, or returns the stored answer. While another process runs the request, claim polls for its
+// answer until ctx ends; the error is then ErrOrderInProgress.
 func (i *Idempotency) claim(ctx context.Context, c *Claim) (*Answer, error) {
 	for {
 		s := i.claims.DoContext(ctx, 0, c)
@@ -157,7 +164,7 @@ func (i *Idempotency) claim(ctx context.Context, c *Claim) (*Answer, error) {
 				i.cfg.Observe("new")
 			}
 			return nil, nil
-		case s.Err != nil && c.Seen && ctx.Err() != nil: // the last look had no time left
+		case s.Err != nil && c.Seen && ctx.Err() != nil: // the last poll was cut short
 			i.observe(ErrOrderInProgress)
 			return nil, ErrOrderInProgress
 		case !errors.Is(s.Err, ErrOrderInProgress):
@@ -174,7 +181,7 @@ func (i *Idempotency) claim(ctx context.Context, c *Claim) (*Answer, error) {
 	}
 }
 
-// observe counts an error.
+// observe reports the outcome of a failed claim.
 func (i *Idempotency) observe(err error) {
 	switch {
 	case err == nil:
@@ -187,21 +194,21 @@ func (i *Idempotency) observe(err error) {
 	}
 }
 
-// keep stores the answer, or gives the key free.
-func (i *Idempotency) keep(ctx context.Context, c *Claim, a Answer) error {
-	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+// saveAnswer stores the answer, or releases the key if the answer is transient.
+func (i *Idempotency) saveAnswer(ctx context.Context, c *Claim, a Answer) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := i.keeps.DoContext(ctx, 0, KeptAnswer{Claim: c, Answer: a})
+	err := i.answers.DoContext(ctx, 0, KeptAnswer{Claim: c, Answer: a})
 	if errors.Is(err, ErrOrderInProgress) {
 		i.cfg.Observe("lost")
 	}
 	return err
 }
 
-// Run clears away keys whose life is over, until ctx ends: in small pieces, so that buyers need not wait for it. Any
-// number of processes may do it.
+// Run purges keys whose lifetime is over, once a minute until ctx ends. It deletes small batches, so that requests do
+// not wait for its locks. Several instances may run it.
 func (i *Idempotency) Run(ctx context.Context) {
-	tick := time.NewTicker(keyPurge)
+	tick := time.NewTicker(purgeEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -215,21 +222,22 @@ func (i *Idempotency) Run(ctx context.Context) {
 	}
 }
 
+// purge deletes batches until no key is left to delete.
 func (i *Idempotency) purge(ctx context.Context) error {
 	for {
-		n, err := i.purgeSome(ctx)
+		n, err := i.purgeBatch(ctx)
 		if err != nil || n == 0 {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(keyPurgePause):
+		case <-time.After(purgePause):
 		}
 	}
 }
 
-func (i *Idempotency) purgeSome(ctx context.Context) (int, error) {
+func (i *Idempotency) purgeBatch(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
 	defer cancel()
 	return i.cfg.Store.PurgeKeys(ctx)

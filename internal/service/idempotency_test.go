@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// memKeys is a KeyStore in memory. It breaks on command.
+// memKeys is a KeyStore in memory with injected faults.
 type memKeys struct {
 	mu     sync.Mutex
 	rows   map[string]*memKey
-	claims int   // how many were attempted
-	err    error // of every method
-	frozen bool  // nothing is answered before the context ends
+	claims int   // number of attempted claims
+	err    error // the result of every method, if not nil
+	frozen bool  // calls block until their context ends
 }
 
 type memKey struct {
@@ -32,8 +32,9 @@ type memKey struct {
 
 func newMemKeys() *memKeys { return &memKeys{rows: map[string]*memKey{}} }
 
-// broken says what is wrong. It must not be called under the lock: time stands still while somebody waits for that.
-func (m *memKeys) broken(ctx context.Context) error {
+// fault returns the injected error. It must not be called with the mutex held: in a synctest bubble, time does not
+// advance while a goroutine waits for a mutex.
+func (m *memKeys) fault(ctx context.Context) error {
 	m.mu.Lock()
 	frozen, err := m.frozen, m.err
 	m.mu.Unlock()
@@ -47,7 +48,7 @@ func (m *memKeys) broken(ctx context.Context) error {
 func keyRowOf(c *Claim) string { return strconv.FormatInt(c.UserID, 10) + "/" + c.Key }
 
 func (m *memKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
-	states, err := make([]KeyState, len(claims)), m.broken(ctx)
+	states, err := make([]KeyState, len(claims)), m.fault(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.claims += len(claims)
@@ -78,7 +79,7 @@ func (m *memKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
 }
 
 func (m *memKeys) KeepAnswers(ctx context.Context, answers []KeptAnswer) []error {
-	errs, err := make([]error, len(answers)), m.broken(ctx)
+	errs, err := make([]error, len(answers)), m.fault(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, a := range answers {
@@ -100,7 +101,7 @@ func (m *memKeys) KeepAnswers(ctx context.Context, answers []KeptAnswer) []error
 func (m *memKeys) NoteResources(ctx context.Context, claims []*Claim) []error {
 	errs := make([]error, len(claims))
 	for i, c := range claims {
-		if errs[i] = m.broken(ctx); errs[i] == nil {
+		if errs[i] = m.fault(ctx); errs[i] == nil {
 			m.set(func() {
 				m.rows[keyRowOf(c)].claim.ResourceID, m.rows[keyRowOf(c)].claim.ResourceAt = c.ResourceID, c.ResourceAt
 			})
@@ -109,16 +110,16 @@ func (m *memKeys) NoteResources(ctx context.Context, claims []*Claim) []error {
 	return errs
 }
 
-func (m *memKeys) PurgeKeys(ctx context.Context) (int, error) { return 0, m.broken(ctx) }
+func (m *memKeys) PurgeKeys(ctx context.Context) (int, error) { return 0, m.fault(ctx) }
 
-// set changes the store under its lock.
+// set changes the store with the mutex held.
 func (m *memKeys) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// keyOutcomes counts what was observed.
+// keyOutcomes records the observed outcomes.
 type keyOutcomes struct {
 	mu   sync.Mutex
 	seen []string
@@ -139,36 +140,36 @@ var (
 	retryAnswer = Answer{Status: http.StatusServiceUnavailable, RetryAfter: "1", Transient: true}
 )
 
-// answering is a run that gives an answer, and counts.
-func answering(a Answer, runs *atomic.Int64) func(context.Context) Answer {
+// answerWith returns a run that counts its calls and returns a.
+func answerWith(a Answer, runs *atomic.Int64) func(context.Context) Answer {
 	return func(context.Context) Answer { runs.Add(1); return a }
 }
 
-func TestOnce(t *testing.T) {
+func TestOnceReplaysStoredAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
 		seen := &keyOutcomes{}
 		keys := newKeys(newMemKeys(), seen)
 		r := KeyedRequest{UserID: 1, Key: "k", Fingerprint: [32]byte{1}}
-		a, replayed, err := keys.Once(t.Context(), r, answering(retryAnswer, &runs))
+		a, replayed, err := keys.Once(t.Context(), r, answerWith(retryAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, retryAnswer, a)
 		require.False(t, replayed)
-		a, replayed, err = keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		a, replayed, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
-		require.Equal(t, doneAnswer, a, "what asks to try again is not kept")
+		require.Equal(t, doneAnswer, a, "a transient answer is not stored")
 		require.False(t, replayed)
-		a, replayed, err = keys.Once(t.Context(), r, answering(retryAnswer, &runs))
+		a, replayed, err = keys.Once(t.Context(), r, answerWith(retryAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, doneAnswer, a)
 		require.True(t, replayed)
 		other := r
 		other.Fingerprint[0] = 2
-		_, _, err = keys.Once(t.Context(), other, answering(doneAnswer, &runs))
+		_, _, err = keys.Once(t.Context(), other, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, ErrIdempotencyMismatch)
 		require.EqualValues(t, 2, runs.Load())
 		other.UserID = 2
-		_, replayed, err = keys.Once(t.Context(), other, answering(doneAnswer, &runs))
+		_, replayed, err = keys.Once(t.Context(), other, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.False(t, replayed, "another user's key")
 		require.Equal(t, []string{"new", "takeover", "replayed", "mismatch", "new"}, seen.seen)
@@ -176,9 +177,8 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestOnceTogether: those who send the same request while it runs get its answer, in this process without asking the
-// store, in another one as soon as it is kept.
-func TestOnceTogether(t *testing.T) {
+// In-flight duplicates get the answer of the run: in its process without a store call, elsewhere once it is stored.
+func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}
 		here, there := newKeys(store, seen), newKeys(store, seen)
@@ -191,7 +191,7 @@ func TestOnceTogether(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		start := time.Now()
-		ask := func(keys *Idempotency) {
+		send := func(keys *Idempotency) {
 			wg.Go(func() {
 				a, _, err := keys.Once(t.Context(), r, slow)
 				if err != nil || a.Status != doneAnswer.Status {
@@ -201,10 +201,10 @@ func TestOnceTogether(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 50 {
-			ask(here)
+			send(here)
 		}
-		require.Equal(t, 1, store.claims, "the store is asked once")
-		ask(there)
+		require.Equal(t, 1, store.claims, "one store call")
+		send(there)
 		wg.Wait()
 		require.EqualValues(t, 1, runs.Load())
 		require.LessOrEqual(t, time.Since(start), time.Second+keyPoll)
@@ -213,9 +213,9 @@ func TestOnceTogether(t *testing.T) {
 	})
 }
 
-// TestOnceOfADeadProcess: while its lease lasts, others are told to wait; then the next one takes over, and knows what
-// was noted. The first, if it is alive after all, gives no answer of its own.
-func TestOnceOfADeadProcess(t *testing.T) {
+// Until the lease of a stuck process ends, other runs fail. Then the next one takes over and gets the recorded
+// resource. If the first run continues after that, it returns no answer.
+func TestTakeoverAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}
 		first, next := newKeys(store, seen), newKeys(store, seen)
@@ -231,14 +231,14 @@ func TestOnceOfADeadProcess(t *testing.T) {
 		}()
 		synctest.Wait()
 		start := time.Now()
-		_, _, err := next.Once(t.Context(), r, func(context.Context) Answer { t.Error("two at once"); return doneAnswer })
+		_, _, err := next.Once(t.Context(), r, func(context.Context) Answer { t.Error("two runs at once"); return doneAnswer })
 		require.ErrorIs(t, err, ErrOrderInProgress)
-		require.LessOrEqual(t, time.Since(start), keyedTimeout+keyPoll, "an answer in time")
+		require.LessOrEqual(t, time.Since(start), keyedTimeout+keyPoll, "it fails in time")
 		time.Sleep(KeyLease)
 		a, replayed, err := next.Once(t.Context(), r, func(ctx context.Context) Answer {
 			c := ClaimOf(ctx)
 			require.True(t, c.Again)
-			require.Equal(t, int64(9), c.ResourceID, "what the first run noted")
+			require.Equal(t, int64(9), c.ResourceID, "recorded by the first run")
 			require.Equal(t, testNow, c.ResourceAt)
 			return doneAnswer
 		})
@@ -250,16 +250,15 @@ func TestOnceOfADeadProcess(t *testing.T) {
 	})
 }
 
-// TestOnceWithoutStore: nothing runs whose key cannot be claimed, no answer is given that cannot be kept, and the key
-// is not burnt.
-func TestOnceWithoutStore(t *testing.T) {
+// A request does not run if its key cannot be claimed, and gets no answer that cannot be stored. Its key stays usable.
+func TestStoreFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}
 		keys := newKeys(store, seen)
 		r := KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
 		store.err = ErrUnavailable
-		_, _, err := keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.Zero(t, runs.Load())
 
@@ -272,94 +271,93 @@ func TestOnceWithoutStore(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnavailable)
 		store.set(func() { store.err = nil })
 		time.Sleep(KeyLease)
-		_, _, err = keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		_, _, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.EqualValues(t, 2, runs.Load())
 
 		r.Key = "frozen"
 		a, _, err := keys.Once(t.Context(), r, func(context.Context) Answer { store.set(func() { store.frozen = true }); return retryAnswer })
 		require.NoError(t, err)
-		require.Equal(t, retryAnswer, a, "what is not kept anyway is given")
+		require.Equal(t, retryAnswer, a, "a transient answer need not be stored")
 		start := time.Now()
 		r.Key = "late"
-		_, _, err = keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		_, _, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout)
-		time.Sleep(2 * time.Second) // until the batch that hangs has timed out
+		time.Sleep(2 * time.Second) // until the blocked batch has timed out
 	})
 }
 
-// TestOnceOfOneWhoHangsUp runs to its end, and the answer is there for who asks again.
-func TestOnceOfOneWhoHangsUp(t *testing.T) {
+// A run whose caller disconnects completes, and a retry gets its answer.
+func TestRunOutlivesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := newKeys(newMemKeys(), &keyOutcomes{})
 		r := KeyedRequest{UserID: 1, Key: "k"}
-		ctx, hangUp := context.WithCancel(t.Context())
+		ctx, disconnect := context.WithCancel(t.Context())
 		_, _, err := keys.Once(ctx, r, func(ctx context.Context) Answer {
-			hangUp()
+			disconnect()
 			require.NoError(t, ctx.Err())
 			_, bounded := ctx.Deadline()
 			require.True(t, bounded)
 			return doneAnswer
 		})
 		require.NoError(t, err)
-		a, replayed, err := keys.Once(t.Context(), r, func(context.Context) Answer { t.Error("again"); return doneAnswer })
+		a, replayed, err := keys.Once(t.Context(), r, func(context.Context) Answer { t.Error("a second run"); return doneAnswer })
 		require.NoError(t, err)
 		require.True(t, replayed)
 		require.Equal(t, doneAnswer, a)
 	})
 }
 
-// TestOnceWithAPanic: the key is free again, and those who waited for the answer hear that there is none.
-func TestOnceWithAPanic(t *testing.T) {
+// A panic reaches the caller and releases the key. In-flight duplicates get an error.
+func TestPanicReleasesTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := newKeys(newMemKeys(), &keyOutcomes{})
 		r := KeyedRequest{UserID: 1, Key: "k"}
-		twin := make(chan error, 1)
+		duplicate := make(chan error, 1)
 		require.PanicsWithValue(t, "broken", func() {
 			_, _, _ = keys.Once(t.Context(), r, func(context.Context) Answer {
-				go func() { _, _, err := keys.Once(t.Context(), r, nil); twin <- err }()
+				go func() { _, _, err := keys.Once(t.Context(), r, nil); duplicate <- err }()
 				synctest.Wait()
 				panic("broken")
 			})
 		})
-		require.ErrorIs(t, <-twin, errNoAnswer)
+		require.ErrorIs(t, <-duplicate, errRunPanicked)
 		var runs atomic.Int64
-		_, _, err := keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.EqualValues(t, 1, runs.Load())
 	})
 }
 
-// TestClaimThatLandsLate: the claim is stored, but its caller gave up waiting for it. The next try, which 503 invites,
-// must not wait for the lease to end.
-func TestClaimThatLandsLate(t *testing.T) {
+// The claim is stored, but the store reports that it was unavailable. The retry need not wait for the end of the lease.
+func TestUnansweredClaimIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lateKeys{memKeys: newMemKeys()}
 		keys := newKeys(store, &keyOutcomes{})
 		r := KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
-		_, _, err := keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.Zero(t, runs.Load())
 		start := time.Now()
-		a, _, err := keys.Once(t.Context(), r, answering(doneAnswer, &runs))
+		a, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, doneAnswer, a)
 		require.Less(t, time.Since(start), time.Second)
 	})
 }
 
-// lateKeys stores the first claims and does not say so.
+// lateKeys stores the first claims but reports a failure.
 type lateKeys struct {
 	*memKeys
-	told bool
+	failed bool
 }
 
 func (l *lateKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
 	states := l.memKeys.ClaimKeys(ctx, claims)
-	if !l.told {
-		l.told = true
+	if !l.failed {
+		l.failed = true
 		for i := range states {
 			states[i] = KeyState{Err: ErrUnavailable}
 		}

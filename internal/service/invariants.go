@@ -2,27 +2,27 @@ package service
 
 import "fmt"
 
-// Books are the accounts of one sale as the database has them, all read at one moment.
+// Books are the ledger of one sale in the database, read in one snapshot.
 type Books struct {
 	VoucherID    int64
 	InitialStock int64
 	Additions    int64 // sum of stock_changes
 	Stock        int64 // units left
-	Active       int64 // orders that hold a unit
+	Active       int64 // active orders
 	OverLimit    int64 // users with more active orders than the sale allows
-	BadSlots     int64 // orders whose slot does not fit their status
+	BadSlots     int64 // orders whose slot does not match their status
 }
 
-// Violation is a broken invariant of the design.
+// Violation is a broken invariant.
 type Violation struct {
 	Invariant string // "I1", "I2", "I3" or "I5"
 	Detail    string
-	Orders    Named // by SaleFacts.Check: orders that break it, or are suspected to
+	Orders    Named // orders that break it or are suspected to; set by SaleFacts.Check only
 
 	rule rule
 }
 
-// rule says which of the checks is broken.
+// rule identifies a check. I2 has two.
 type rule int
 
 const (
@@ -33,8 +33,8 @@ const (
 	ruleUndersold
 )
 
-// Check returns what is wrong with the books: I1 no oversell, I2 one order per user, I3 conservation, I5 every
-// unit that nobody holds is for sale.
+// Check returns the broken invariants: I1 no oversell, I2 one order per user, I3 conservation, I5 no undersell (every
+// unit without an active order can be bought).
 func (b Books) Check() []Violation {
 	var out []Violation
 	report := func(r rule, format string, args ...any) {
@@ -43,36 +43,36 @@ func (b Books) Check() []Violation {
 	}
 	total := b.InitialStock + b.Additions
 	if b.Active > total {
-		report(ruleOversold, "%d active orders of %d units", b.Active, total)
+		report(ruleOversold, "%d active orders for %d units", b.Active, total)
 	}
 	if b.OverLimit > 0 {
 		report(ruleOverLimit, "%d users hold more active orders than allowed", b.OverLimit)
 	}
 	if b.BadSlots > 0 {
-		report(ruleSlots, "%d orders have a slot that does not fit their status", b.BadSlots)
+		report(ruleSlots, "%d orders have a slot that does not match their status", b.BadSlots)
 	}
 	if b.Stock+b.Active != total {
-		report(ruleBalance, "%d units left + %d active orders, but %d units in all", b.Stock, b.Active, total)
+		report(ruleBalance, "%d units left + %d active orders, but %d units in total", b.Stock, b.Active, total)
 	}
 	if free := total - b.Active; b.Stock < free {
-		report(ruleUndersold, "%d units are free, only %d can be bought", free, b.Stock)
+		report(ruleUndersold, "%d units are free, but only %d can be bought", free, b.Stock)
 	}
 	return out
 }
 
-// Invariant is one promise of the design, held against the database. OK is nil if that could not be done.
+// Invariant is the result of checking one invariant against the database. OK is nil if the check could not be made.
 type Invariant struct {
 	ID, Title string
 	OK        *bool
 	Detail    string
 }
 
-// Invariants returns every invariant that the totals can show, with the numbers that show it.
+// Invariants returns the result of every invariant that the sale totals can prove, with the numbers.
 func (b Books) Invariants() []Invariant {
 	total := b.InitialStock + b.Additions
 	list := []Invariant{
 		{ID: "I1", Title: "No oversell", Detail: fmt.Sprintf("%d active of %d", b.Active, total)},
-		{ID: "I2", Title: "One order per user", Detail: "nobody holds more than allowed"},
+		{ID: "I2", Title: "One order per user", Detail: "no user exceeds the limit"},
 		{ID: "I3", Title: "Conservation", Detail: fmt.Sprintf("%d left + %d active = %d", b.Stock, b.Active, total)},
 		{ID: "I5", Title: "No undersell", Detail: fmt.Sprintf("%d free, all of them for sale", b.Stock)},
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keyStoreOfOrders is a store of which a test says what was placed under a key.
-type keyStoreOfOrders struct {
+// orderKeyStore is a store with one result for all keys. It counts the lookups by key.
+type orderKeyStore struct {
 	store
-	found Placed
-	err   error
-	looks atomic.Int64
+	found   Placed
+	err     error
+	lookups atomic.Int64
 }
 
-func (s *keyStoreOfOrders) RepeatedOrders(_ context.Context, ps []KeyedPurchase) ([]Placed, error) {
-	s.looks.Add(1)
+func (s *orderKeyStore) RepeatedOrders(_ context.Context, ps []KeyedPurchase) ([]Placed, error) {
+	s.lookups.Add(1)
 	found := make([]Placed, len(ps))
 	for i := range found {
 		found[i] = s.found
@@ -28,8 +28,8 @@ func (s *keyStoreOfOrders) RepeatedOrders(_ context.Context, ps []KeyedPurchase)
 	return found, s.err
 }
 
-// TestSameRequestsShareARun: those that are under way at once get one answer, and one of them is not a replay.
-func TestSameRequestsShareARun(t *testing.T) {
+// In-flight duplicates share one run and its result. All but the first are replays.
+func TestInFlightDuplicatesShareRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
 		orders := newOrders(t, openSale(1), 100, func(context.Context, Purchase) (Order, error) {
@@ -52,7 +52,7 @@ func TestSameRequestsShareARun(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		go place(gone, 7, key)
 		synctest.Wait()
-		cancel() // the first one hangs up: its run serves the others
+		cancel() // the first caller leaves; its run continues for the others
 		for range 10 {
 			go place(t.Context(), 7, key)
 		}
@@ -66,9 +66,9 @@ func TestSameRequestsShareARun(t *testing.T) {
 	})
 }
 
-// TestRepetitionAfterTheSale: a request that placed an order gets it again when the sale is over or sold out; others are
-// refused, and a look-up that fails is no refusal.
-func TestRepetitionAfterTheSale(t *testing.T) {
+// After the end of the sale, a repeated request returns its order and a new one is refused. If the lookup fails, so
+// does the request.
+func TestReplayAfterSaleEnded(t *testing.T) {
 	key := NewRequestKey("k", [32]byte{1})
 	for name, tc := range map[string]struct {
 		found    Placed
@@ -82,7 +82,7 @@ func TestRepetitionAfterTheSale(t *testing.T) {
 		"down":     {err: ErrUnavailable, want: ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := &keyStoreOfOrders{found: tc.found, err: tc.err}
+			st := &orderKeyStore{found: tc.found, err: tc.err}
 			orders := newOrders(t, openSale(1), 1, nil)
 			orders.cfg.Store, orders.cfg.Now = st, func() time.Time { return openSale(1).Sale.EndAt }
 			o, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
@@ -92,16 +92,58 @@ func TestRepetitionAfterTheSale(t *testing.T) {
 			} else {
 				require.ErrorIs(t, err, tc.want)
 			}
-			require.EqualValues(t, 1, st.looks.Load())
+			require.EqualValues(t, 1, st.lookups.Load())
 			_, err = orders.Place(t.Context(), 7, 1, 0)
 			require.ErrorIs(t, err, ErrSaleEnded)
-			require.EqualValues(t, 1, st.looks.Load(), "nothing to look up without a key")
+			require.EqualValues(t, 1, st.lookups.Load(), "no lookup without a key")
 		})
 	}
 }
 
-// TestLockLaneWaitsForTheSameRequest: with a key a taken lock may be that of the same request, and is waited for.
-func TestLockLaneWaitsForTheSameRequest(t *testing.T) {
+// A purchase with a key that reaches neither the lane nor the list of buyers is decided by its key and the orders in the
+// store: that of a recent buyer, and one of a sold-out sale without a list.
+func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
+	key := NewRequestKey("k", [32]byte{1})
+	earlier := Placed{Order: Order{ID: 5}, Replayed: true}
+	for name, tc := range map[string]struct {
+		found            Placed
+		lookupErr        error
+		active           int
+		activeErr        error
+		recent, soldOut  error // nil: an order
+		recentID, soldID int64
+	}{
+		"placed before":  {found: earlier, recentID: 5, soldID: 5},
+		"mismatch":       {found: Placed{Err: ErrIdempotencyMismatch}, recent: ErrIdempotencyMismatch, soldOut: ErrIdempotencyMismatch},
+		"new, at limit":  {found: Placed{Err: ErrNotFound}, active: 1, recent: &DuplicateOrderError{OrderID: 99}, soldOut: &DuplicateOrderError{OrderID: 99}},
+		"new, allowed":   {found: Placed{Err: ErrNotFound}, recentID: 9, soldOut: ErrSoldOut},
+		"no key lookup":  {lookupErr: ErrUnavailable, active: 1, recentID: 9, soldOut: &DuplicateOrderError{OrderID: 99}},
+		"no order count": {found: Placed{Err: ErrNotFound}, activeErr: ErrUnavailable, recentID: 9, soldOut: ErrSoldOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &orderKeyStore{found: tc.found, err: tc.lookupErr, store: store{
+				users:  func() ([]int64, error) { return nil, ErrTooMany },
+				active: func() (int, int64, error) { return tc.active, 99, tc.activeErr },
+			}}
+			check := func(orders *Orders, wantID int64, want error) {
+				t.Helper()
+				orders.cfg.Store = st
+				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+				require.Equal(t, want, err)
+				require.Equal(t, wantID, o.ID)
+				require.Equal(t, wantID == 5, replayed)
+				require.Empty(t, orders.lookups)
+			}
+			recent := newOrders(t, openSale(100), 1, func(context.Context, Purchase) (Order, error) { return Order{ID: 9}, nil })
+			recent.recent.add(7, 1)
+			check(recent, tc.recentID, tc.recent)
+			check(soldOutOrders(t, &store{}), tc.soldID, tc.soldOut)
+		})
+	}
+}
+
+// A purchase with a key waits for a taken lock, because its holder may be the same request.
+func TestLockLaneWaitsWithKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
 		held := lockFunc(func(ctx context.Context, fn func(context.Context) error) error {
@@ -124,19 +166,20 @@ func TestLockLaneWaitsForTheSameRequest(t *testing.T) {
 	})
 }
 
+// lockFunc is a UserLocks that calls a function.
 type lockFunc func(ctx context.Context, fn func(context.Context) error) error
 
 func (f lockFunc) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
 	return f(ctx, fn)
 }
 
-// TestQueueLaneRepeats: a request is answered from the store, from the gate, or from the store after all, in the form in
-// which it was answered first; without the store the gate has to be enough.
-func TestQueueLaneRepeats(t *testing.T) {
+// A repeated request is found in the store, at the gate, or by a second search of the store, and returns a queued order
+// like the first one. If the store is unavailable, only the gate is searched.
+func TestQueueLaneReplays(t *testing.T) {
 	key := NewRequestKey("k", [32]byte{1})
 	placed := Placed{Order: Order{ID: 5, Status: OrderPendingPayment}, Replayed: true}
 	for name, tc := range map[string]struct {
-		stored   []Placed // look by look
+		stored   []Placed // lookup by lookup
 		down     bool
 		gate     error
 		want     int64
@@ -152,7 +195,7 @@ func TestQueueLaneRepeats(t *testing.T) {
 		"sold out":           {stored: []Placed{{Err: ErrNotFound}}, gate: ErrSoldOut, err: ErrSoldOut},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := &sequence{found: tc.stored, down: tc.down}
+			st := &lookupSequence{found: tc.stored, down: tc.down}
 			g := &fakeGate{reserve: func(as []Admission) ([]error, error) {
 				require.Equal(t, key, as[0].Key)
 				return []error{tc.gate}, nil
@@ -164,21 +207,21 @@ func TestQueueLaneRepeats(t *testing.T) {
 			require.Equal(t, tc.replayed, replayed)
 			require.Equal(t, tc.want, o.ID)
 			if tc.want != 0 {
-				require.Equal(t, OrderQueued, o.Status, "as it was answered")
+				require.Equal(t, OrderQueued, o.Status, "as in the first answer")
 			}
 			require.Empty(t, st.found)
 		})
 	}
 }
 
-// sequence is a GateStore that answers look-ups of keys in turn.
-type sequence struct {
+// lookupSequence is a GateStore with a list of results for its lookups by key.
+type lookupSequence struct {
 	gateStore
 	found []Placed
 	down  bool
 }
 
-func (s *sequence) RepeatedOrders(context.Context, []KeyedPurchase) ([]Placed, error) {
+func (s *lookupSequence) RepeatedOrders(context.Context, []KeyedPurchase) ([]Placed, error) {
 	if s.down {
 		return nil, errors.New("down")
 	}
@@ -187,9 +230,8 @@ func (s *sequence) RepeatedOrders(context.Context, []KeyedPurchase) ([]Placed, e
 	return []Placed{first}, nil
 }
 
-// TestQueuedOrderIsRepeatedAfterTheSale: a request whose order still waits in the queue gets its 202 again when the sale is
-// sold out or over.
-func TestQueuedOrderIsRepeatedAfterTheSale(t *testing.T) {
+// A repeated request whose order is still queued returns that order even if the sale is sold out or has ended.
+func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 	key := NewRequestKey("k", [32]byte{1})
 	queued := Ticket{Admission: Admission{OrderID: 6, UserID: 7, VoucherID: 1, Key: &RequestKey{Hash: key.Hash, Request: key.Request}}}
 	failed := queued
@@ -202,7 +244,7 @@ func TestQueuedOrderIsRepeatedAfterTheSale(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			orders := newOrders(t, openSale(1), 1, nil)
-			orders.cfg.Store = &keyStoreOfOrders{found: Placed{Err: ErrNotFound}}
+			orders.cfg.Store = &orderKeyStore{found: Placed{Err: ErrNotFound}}
 			orders.cfg.Queue = &ticketQueue{store: store{users: func() ([]int64, error) { return []int64{7}, nil }}, tickets: []Ticket{failed, queued}}
 			over(orders)
 			o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)

@@ -6,19 +6,19 @@ import (
 	"seckill/internal/batch"
 )
 
-// maxVouchers is how many vouchers may share a transaction when more are on sale than transactions may run. It bounds
-// for how long the hot row of each is locked.
+// maxVouchers is how many vouchers may share a transaction while more vouchers are on sale than transactions may run.
+// It bounds the time for which their hot rows are locked.
 const maxVouchers = 64
 
-// BatchLane is group commit: purchases of a voucher that come while a transaction of it runs are committed together
-// by the next one, each with its own answer. Nobody is answered before the commit, and no lock is taken: the unique
-// index and the conditional update decide.
+// BatchLane is group commit. Purchases of a voucher that arrive while one of its transactions runs are committed
+// together by the next one, each with its own result. All results are returned after the commit. It takes no lock: the
+// unique index and the conditional update decide. It is safe for concurrent use.
 type BatchLane struct {
 	purchases *batch.Batcher[Purchase, Placed]
 }
 
-// NewBatchLane makes the lane. observe is told of every batch and what became of it, and must not keep either; it may be
-// nil.
+// NewBatchLane returns the lane. observe receives every batch and its results, in the same order, and must not retain
+// the slices. It may be nil; it is called concurrently.
 func NewBatchLane(ids IDs, orders OrderStore, observe func([]Purchase, []Placed)) *BatchLane {
 	p := placer{ids: ids, orders: orders}
 	run := func(ctx context.Context, purchases []Purchase) []Placed {
@@ -33,7 +33,7 @@ func NewBatchLane(ids IDs, orders OrderStore, observe func([]Purchase, []Placed)
 	})}
 }
 
-// Place implements Lane. A purchase that has joined a batch is decided with it, whether or not its buyer still waits.
+// Place implements Lane. A purchase that has joined a batch is placed even if its deadline passes.
 func (l *BatchLane) Place(_ context.Context, p Purchase) (o Order, replayed bool, err error) {
 	placed := l.purchases.Do(p.VoucherID, p, p.Deadline)
 	return placed.Order, placed.Replayed, placed.Err

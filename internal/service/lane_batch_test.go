@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBatchLaneAfterItsBuyerLeft: whoever hangs up is decided with the others.
-func TestBatchLaneAfterItsBuyerLeft(t *testing.T) {
+// A purchase whose context has ended is placed.
+func TestBatchLaneContinuesWithoutItsCaller(t *testing.T) {
 	placed := 0
 	lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) { placed++; return o, nil }}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -24,14 +24,13 @@ func TestBatchLaneAfterItsBuyerLeft(t *testing.T) {
 	require.Equal(t, 1, placed)
 }
 
-// TestBatchLaneMixedOutcomes: in one batch, everybody gets an answer of their own, and a collision of ids costs a
-// second round for those concerned only.
-func TestBatchLaneMixedOutcomes(t *testing.T) {
+// Each purchase of a batch has its own result. Only purchases whose id exists are placed a second time.
+func TestPlacerMixedOutcomes(t *testing.T) {
 	broken := errors.New("broken")
-	rounds := 0
+	calls := 0
 	g := &ids{}
 	p := placer{ids: g, orders: &store{place: func(_ context.Context, o Order) (Order, error) {
-		rounds++
+		calls++
 		switch {
 		case o.UserID == 1:
 			return Order{}, ErrSoldOut
@@ -47,13 +46,13 @@ func TestBatchLaneMixedOutcomes(t *testing.T) {
 	require.Equal(t, "2 1003 <nil>", fmt.Sprint(results[1].Order.UserID, results[1].Order.ID, results[1].Err))
 	require.ErrorIs(t, results[2].Err, broken)
 	require.NoError(t, results[3].Err)
-	require.Equal(t, 5, rounds)
-	require.Equal(t, []int{4, 1}, g.blocks, "one round trip a batch")
+	require.Equal(t, 5, calls)
+	require.Equal(t, []int{4, 1}, g.blocks, "one round trip per batch")
 }
 
-// TestFreshIDOfTheBuyersOwnOrder: the counter is lost between two clicks within a millisecond, and the second gets the
-// id of the first. It is not the first, and must not be answered with 201 for it.
-func TestFreshIDOfTheBuyersOwnOrder(t *testing.T) {
+// Redis loses the counter between two purchases of a user within a millisecond, and the second one is given the id of
+// the first. Its result is not the order of the first.
+func TestPlacerDetectsRepeatedIDOfSameUser(t *testing.T) {
 	p := placer{ids: &ids{next: storedBefore - 1}, orders: &store{place: func(_ context.Context, o Order) (Order, error) {
 		if o.ID == storedBefore {
 			return o, nil
@@ -64,9 +63,9 @@ func TestFreshIDOfTheBuyersOwnOrder(t *testing.T) {
 	require.ErrorAs(t, p.place(t.Context(), []Purchase{{UserID: 7}})[0].Err, &dup)
 }
 
-// TestBatchLaneTellsWhatBecameOfIt: the observer hears of the orders and of the refusals.
-func TestBatchLaneTellsWhatBecameOfIt(t *testing.T) {
-	var heard []error
+// The observer receives orders and refusals.
+func TestBatchLaneObserver(t *testing.T) {
+	var observed []error
 	lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) {
 		if o.UserID == 2 {
 			return Order{}, ErrSoldOut
@@ -74,17 +73,17 @@ func TestBatchLaneTellsWhatBecameOfIt(t *testing.T) {
 		return o, nil
 	}}, func(batch []Purchase, placed []Placed) {
 		for i := range batch {
-			heard = append(heard, placed[i].Err)
+			observed = append(observed, placed[i].Err)
 		}
 	})
 	for user := range int64(3) {
 		_, _, _ = lane.Place(t.Context(), Purchase{UserID: user, VoucherID: 7, Deadline: time.Now().Add(time.Minute)})
 	}
-	require.Equal(t, []error{nil, nil, ErrSoldOut}, heard)
+	require.Equal(t, []error{nil, nil, ErrSoldOut}, observed)
 }
 
-// TestPurchaseHasAnAnswerByItsDeadline: even if the transaction of its batch hangs, or that of the batch before it.
-func TestPurchaseHasAnAnswerByItsDeadline(t *testing.T) {
+// Place returns by the deadline even if the transaction of its batch hangs, or that of the batch before it.
+func TestBatchLaneReturnsByDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		lane := NewBatchLane(&ids{}, &store{place: func(_ context.Context, o Order) (Order, error) { <-hang; return o, nil }}, nil)

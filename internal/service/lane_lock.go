@@ -7,30 +7,31 @@ import (
 	"time"
 )
 
-// UserLocks serialises the purchases of one user across processes. It saves work; the database decides.
+// UserLocks serialises the purchases of one user across processes. It saves work in the database; the database decides.
 type UserLocks interface {
-	// TryDo runs fn while holding the user's lock and returns fn's error. It does not wait: if the lock is taken, it
-	// returns ErrOrderInProgress and fn does not run. fn's context ends when the lock is lost.
+	// TryDo runs fn while it holds the user's lock, and returns the error of fn. It does not wait: if the lock is
+	// taken, it returns ErrOrderInProgress without running fn. The context of fn ends when the lock is lost.
 	TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error
 }
 
-// LockLane is lane batch under the user's lock.
+// LockLane is lane batch under the user's lock. It is safe for concurrent use.
 type LockLane struct {
 	locks UserLocks
 	batch *BatchLane
 }
 
-// NewLockLane makes the lane.
+// NewLockLane returns the lane.
 func NewLockLane(locks UserLocks, batch *BatchLane) *LockLane {
 	return &LockLane{locks: locks, batch: batch}
 }
 
-// lockPoll is how often the lock is tried again for a purchase with a key.
+// lockPoll is the interval at which a purchase with a key retries to take the lock.
 const lockPoll = 50 * time.Millisecond
 
-// Place implements Lane. The lock covers the commit: the next holder sees this order. The order is not committed once
-// the lock is lost. A lock that is taken is ErrOrderInProgress at once, except for a purchase with a key: the holder may
-// be the same request, whose answer is the answer to this one too, so it waits until its deadline.
+// Place implements Lane. The lock is released after the commit, so its next holder sees the order. If the lock is lost
+// before, the order is not committed. If the lock is taken, Place returns ErrOrderInProgress at once. For a purchase
+// with a key it retries until the deadline, because the holder may be the same request, and then both have the same
+// answer.
 func (l *LockLane) Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
@@ -47,6 +48,7 @@ func (l *LockLane) Place(ctx context.Context, p Purchase) (o Order, replayed boo
 	}
 }
 
+// try places the purchase if the lock is free.
 func (l *LockLane) try(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
 	var placed error
 	ran := false
@@ -57,7 +59,7 @@ func (l *LockLane) try(ctx context.Context, p Purchase) (o Order, replayed bool,
 	})
 	switch {
 	case ran:
-		// The transaction's answer holds even if the lock was lost meanwhile or its release failed.
+		// The result of the transaction is valid even if the lock was lost or could not be released.
 		return o, replayed, placed
 	case errors.Is(err, ErrOrderInProgress):
 		return Order{}, false, err

@@ -11,100 +11,109 @@ import (
 	"seckill/internal/batch"
 )
 
-// maxLoads bounds how often one batch loads a gate that is lost again and again.
+// maxLoads bounds the loads of a cold gate in one batch. More than one is needed only if Redis loses its data again.
 const maxLoads = 5
 
-// Gate is the gate in Redis, which admits buyers to the queue. Errors are those of this package.
+// Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of this package. It
+// is safe for concurrent use.
 type Gate interface {
-	// Reserve decides for buyers of one voucher, as if they had come one after the other: nil (admitted, and in the
-	// queue), ErrSoldOut, *DuplicateOrderError, ErrSaleNotStarted, ErrSaleEnded or ErrOverloaded (the queue is full).
-	// With ErrGateCold or ErrUnavailable there are no results. An order id that is admitted already stays so.
+	// Reserve decides about purchases of one voucher in their order. Each result is nil (admitted and queued),
+	// ErrSoldOut, *DuplicateOrderError, *RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded or
+	// ErrOverloaded (the queue is full). An order id that is already admitted is admitted again without any change.
+	// The error is ErrGateCold or ErrUnavailable; then there are no results.
 	Reserve(ctx context.Context, voucherID int64, w Window, as []Admission) ([]error, error)
-	// Load makes sure that the gate of a voucher is loaded, from what read says if need be.
+	// Load ensures that the gate of a voucher is loaded. If it is cold, the data comes from read.
 	Load(ctx context.Context, voucherID int64, read GateReader) error
-	// Ticket shows an admission of the user that is not an order in the database. Errors: ErrNotFound, ErrUnavailable.
+	// Ticket returns an admission of the user that is not an order in the database. Errors: ErrNotFound,
+	// ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
-	// Instance is what ReplyTo of an admission must be for this process to hear of its outcome.
+	// Instance returns the value of Admission.ReplyTo with which this process receives the outcome.
 	Instance() string
-	// Expect registers interest in an outcome before it is reserved.
+	// Expect subscribes to the outcome of an admission. It must be called before Reserve. The caller must close the
+	// subscription.
 	Expect(orderID int64) Expectation
 }
 
-// Expectation is somebody's interest in how an admission ends.
+// Expectation is a subscription to the outcome of an admission.
 type Expectation interface {
-	// Wait returns the outcome when a message brings it, or when check says that it is known; messages get lost, so
-	// check is asked now and then. It ends with ctx.
+	// Wait returns the outcome as soon as a message delivers it or check finds it. Messages may be lost, so Wait calls
+	// check from time to time. It returns the error of ctx when ctx ends.
 	Wait(ctx context.Context, check func(context.Context) (o Outcome, known bool, err error)) (Outcome, error)
 	Close()
 }
 
-// GateStore is what the lane queue reads in the database.
+// GateStore is the database as lane queue uses it.
 type GateStore interface {
 	OrderStore
-	// GateState reads, in one snapshot, what the gate of a voucher must hold. It is a GateReader.
+	// GateState is a GateReader.
 	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
-	// OrderFacts finds those of the ids that are orders of the voucher.
+	// OrderFacts returns the ids that are orders of the voucher. Error: ErrUnavailable.
 	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]OrderFact, error)
 }
 
-// QueueLane admits buyers in Redis, which protects the database: purchases of a voucher that come while a script runs
-// are decided together by the next one. The answer is a queued order; workers make it a real one, or fail it.
+// QueueLane reserves units in Redis, which protects the database from the load. Purchases of a voucher that arrive
+// while a script runs are decided together by the next one. The result is a queued order, which workers commit or fail.
+// It is safe for concurrent use.
 type QueueLane struct {
 	gate      Gate
 	ids       IDs
 	store     GateStore
-	purchases *batch.Batcher[Purchase, admitted]
-	stored    *batch.Batcher[Order, error] // finds orders that left the queue, by voucher; ErrNotFound: not stored
+	purchases *batch.Batcher[Purchase, reservation]
+	stored    *batch.Batcher[Order, error] // checks whether orders of a voucher are stored; ErrNotFound if not
 
-	mu   sync.Mutex
-	used map[int64]time.Time // vouchers, and when this process last asked the gate about them
+	mu       sync.Mutex
+	lastUsed map[int64]time.Time // the last reservation of this process, by voucher
 }
 
-// admitted is the answer of the gate to one purchase.
-type admitted struct {
+// reservation is the result of one purchase at the gate.
+type reservation struct {
 	order    Order
-	replayed bool        // an earlier request with the same key placed it
-	outcome  Expectation // nil: nobody waits for it
+	replayed bool        // an earlier request with the same key placed the order
+	outcome  Expectation // nil if the buyer does not wait for it
 	err      error
 }
 
-// NewQueueLane makes the lane. observe is told the size of every batch; it may be nil.
+// NewQueueLane returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
 func NewQueueLane(gate Gate, ids IDs, store GateStore, observe func(size int)) *QueueLane {
-	l := &QueueLane{gate: gate, ids: ids, store: store, used: map[int64]time.Time{}}
-	run := func(ctx context.Context, purchases []Purchase) []admitted {
+	l := &QueueLane{gate: gate, ids: ids, store: store, lastUsed: map[int64]time.Time{}}
+	run := func(ctx context.Context, purchases []Purchase) []reservation {
 		if observe != nil {
 			observe(len(purchases))
 		}
 		return l.admit(ctx, purchases[0].VoucherID, purchases)
 	}
-	l.purchases = batch.New(batch.Config[Purchase, admitted]{Run: run, Fail: func(err error) admitted { return admitted{err: batchError(err)} }})
-	l.stored = batch.New(batch.Config[Order, error]{Run: l.find, Fail: batchError})
+	fail := func(err error) reservation { return reservation{err: batchError(err)} }
+	l.purchases = batch.New(batch.Config[Purchase, reservation]{Run: run, Fail: fail})
+	l.stored = batch.New(batch.Config[Order, error]{Run: l.findStored, Fail: batchError})
 	return l
 }
 
-// Place implements Lane. The order is queued, unless the buyer waits and its outcome is known before ctx ends. A repeated
-// request is answered in the same way, so that it gets the answer of the first one.
+// Place implements Lane. The order is queued, unless the buyer waits and the outcome is known before the end of p.Wait.
+// A repeated request waits in the same way, so that it has the same answer as the first one.
 func (l *QueueLane) Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
-	a := l.purchases.Do(p.VoucherID, p, p.Deadline)
-	if a.err != nil || a.outcome == nil {
-		return a.order, a.replayed, a.err
+	r := l.purchases.Do(p.VoucherID, p, p.Deadline)
+	if r.err != nil || r.outcome == nil {
+		return r.order, r.replayed, r.err
 	}
-	defer a.outcome.Close()
+	defer r.outcome.Close()
 	ctx, cancel := context.WithDeadline(ctx, earlier(p.Deadline, time.Now().Add(p.Wait)))
 	defer cancel()
-	end, err := a.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) { return l.look(ctx, a.order) })
+	end, err := r.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) {
+		return l.findOutcome(ctx, r.order)
+	})
 	if err != nil {
-		return a.order, a.replayed, nil //nolint:nilerr // not known in time: it is queued, which is the truth
+		return r.order, r.replayed, nil //nolint:nilerr // without an outcome in time, the order is queued
 	}
 	if end.Failed != "" {
 		return Order{}, false, l.failure(ctx, p, end.Failed)
 	}
-	// A message names an order by its id alone, and a counter that Redis lost gives ids again: the row tells whose it is.
-	stored, err := l.store.Order(ctx, p.UserID, a.order.ID)
+	// A message has only the order id. If Redis lost the id counter, ids are issued twice and the message may be about
+	// the order of another user, so the row is read by user.
+	stored, err := l.store.Order(ctx, p.UserID, r.order.ID)
 	if err != nil {
-		return a.order, a.replayed, nil //nolint:nilerr // another's, or it cannot be shown now: his own is queued as far as is known
+		return r.order, r.replayed, nil //nolint:nilerr // as far as known, the user's own order is queued
 	}
-	return stored, a.replayed, nil
+	return stored, r.replayed, nil
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -114,8 +123,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// look finds out whether an admission has ended.
-func (l *QueueLane) look(ctx context.Context, o Order) (Outcome, bool, error) {
+// findOutcome reads the outcome of an admission from its ticket or, without a ticket, from the database.
+func (l *QueueLane) findOutcome(ctx context.Context, o Order) (Outcome, bool, error) {
 	t, err := l.gate.Ticket(ctx, o.UserID, o.ID)
 	switch {
 	case err == nil:
@@ -123,13 +132,13 @@ func (l *QueueLane) look(ctx context.Context, o Order) (Outcome, bool, error) {
 	case !errors.Is(err, ErrNotFound):
 		return Outcome{}, false, err
 	}
-	// No ticket: committed, or lost together with everything else in Redis.
+	// Without a ticket the order is committed, or Redis lost its data.
 	err = l.stored.DoContext(ctx, o.VoucherID, o)
 	return Outcome{OrderID: o.ID}, err == nil, err
 }
 
-// find looks for orders of one voucher in the store, with one query.
-func (l *QueueLane) find(ctx context.Context, orders []Order) []error {
+// findStored checks with one query which orders of a voucher are stored. The error of the others is ErrNotFound.
+func (l *QueueLane) findStored(ctx context.Context, orders []Order) []error {
 	ids := make([]int64, len(orders))
 	for i := range orders {
 		ids[i] = orders[i].ID
@@ -151,7 +160,7 @@ func (l *QueueLane) find(ctx context.Context, orders []Order) []error {
 	return errs
 }
 
-// failure is the error for a reason why an admission failed.
+// failure returns the error for the reason of a failed admission.
 func (l *QueueLane) failure(ctx context.Context, p Purchase, reason string) error {
 	switch reason {
 	case ReasonSoldOut:
@@ -163,23 +172,23 @@ func (l *QueueLane) failure(ctx context.Context, p Purchase, reason string) erro
 		}
 		return &DuplicateOrderError{OrderID: newest}
 	}
-	return fmt.Errorf("%w: the order could not be stored (%s), and its unit is back", ErrUnavailable, reason)
+	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", ErrUnavailable, reason)
 }
 
-// admit reserves for a batch under fresh ids, all with one script call. Purchases with a key are first looked up in the
-// store, and then by the script among those that are on their way there. If the store does not answer, the script has to
-// be enough: at worst it admits a purchase again whose order is then refused by the worker's transaction.
-func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purchase) []admitted {
-	results := make([]admitted, len(purchases))
+// admit reserves units for a batch under new order ids, with one call of the gate. Purchases with a key are searched in
+// the store first; the gate then searches the reservations. If the store cannot be read, only the gate is searched. At
+// worst it admits a repeated purchase again, and the worker's transaction refuses that order.
+func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purchase) []reservation {
+	results := make([]reservation, len(purchases))
 	open := make([]int, len(purchases))
 	for i := range open {
 		open[i] = i
 	}
-	open = l.repeat(ctx, purchases, results, open)
+	open = l.replayStored(ctx, purchases, results, open)
 	if len(open) == 0 {
 		return results
 	}
-	l.use(voucherID)
+	l.markUsed(voucherID)
 	ids, err := l.ids.NextN(ctx, len(open))
 	if err != nil {
 		for _, i := range open {
@@ -193,8 +202,8 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purc
 		results[i].order = p.order(ids[n])
 		results[i].order.Status = OrderQueued
 		as[n] = Admission{
-			OrderID: ids[n], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit, At: p.At,
-			Key: p.Key,
+			OrderID: ids[n], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
+			At: p.At, Key: p.Key,
 		}
 		if p.Wait > 0 {
 			as[n].ReplyTo = l.gate.Instance()
@@ -207,24 +216,26 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purc
 	}
 	var duplicates []int
 	for n, i := range open {
-		l.refuse(&results[i], &purchases[i], errs[n])
+		l.setRefusal(&results[i], &purchases[i], errs[n])
 		if errors.As(errs[n], new(*DuplicateOrderError)) {
 			duplicates = append(duplicates, i)
 		}
 	}
-	l.repeat(ctx, purchases, results, duplicates) // it may be the order that the request placed just before
+	// A duplicate may collide with the order of its own earlier request, if that was committed meanwhile.
+	l.replayStored(ctx, purchases, results, duplicates)
 	return results
 }
 
-// refuse replaces the result of a purchase that was not admitted.
-func (l *QueueLane) refuse(r *admitted, p *Purchase, err error) {
+// setRefusal replaces the result of a purchase that was not admitted. For a repeated request, the result is the queued
+// order of the first one. setRefusal does nothing if err is nil.
+func (l *QueueLane) setRefusal(r *reservation, p *Purchase, err error) {
 	if err == nil {
 		return
 	}
 	r.close()
 	var earlier *RepeatedError
 	if !errors.As(err, &earlier) {
-		*r = admitted{err: err}
+		*r = reservation{err: err}
 		return
 	}
 	r.replayed, r.order.ID = true, earlier.OrderID
@@ -233,8 +244,11 @@ func (l *QueueLane) refuse(r *admitted, p *Purchase, err error) {
 	}
 }
 
-// repeat answers those of the open purchases whose key is that of a stored order, and returns the others.
-func (l *QueueLane) repeat(ctx context.Context, purchases []Purchase, results []admitted, open []int) (rest []int) {
+// replayStored sets the results of open purchases with the key of a stored order, and returns the other open purchases.
+// If the store cannot be read, it returns all.
+func (l *QueueLane) replayStored(
+	ctx context.Context, purchases []Purchase, results []reservation, open []int,
+) (rest []int) {
 	var keyed []KeyedPurchase
 	for _, i := range open {
 		if p := &purchases[i]; p.Key != nil {
@@ -260,24 +274,24 @@ func (l *QueueLane) repeat(ctx context.Context, purchases []Purchase, results []
 		case errors.Is(earlier.Err, ErrNotFound):
 			rest = append(rest, i)
 		case earlier.Err != nil:
-			results[i] = admitted{err: earlier.Err}
+			results[i] = reservation{err: earlier.Err}
 		default:
 			if purchases[i].Wait == 0 {
-				earlier.Order.Status = OrderQueued // as it was answered
+				earlier.Order.Status = OrderQueued // as in the first answer
 			}
-			results[i] = admitted{order: earlier.Order, replayed: true}
+			results[i] = reservation{order: earlier.Order, replayed: true}
 		}
 	}
 	return rest
 }
 
-func (a *admitted) close() {
-	if a.outcome != nil {
-		a.outcome.Close()
+func (r *reservation) close() {
+	if r.outcome != nil {
+		r.outcome.Close()
 	}
 }
 
-// reserve asks the gate, and loads it if it is cold.
+// reserve calls the gate, and loads it if it is cold.
 func (l *QueueLane) reserve(ctx context.Context, voucherID int64, w Window, as []Admission) ([]error, error) {
 	for range maxLoads {
 		errs, err := l.gate.Reserve(ctx, voucherID, w, as)
@@ -288,20 +302,20 @@ func (l *QueueLane) reserve(ctx context.Context, voucherID int64, w Window, as [
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: Redis loses the gate again and again", ErrUnavailable)
+	return nil, fmt.Errorf("%w: the gate is cold after %d loads", ErrUnavailable, maxLoads)
 }
 
-// useFor is how long after its last use a gate counts as in use.
-const useFor = 10 * time.Minute
+// inUseFor is how long a gate counts as in use after a reservation.
+const inUseFor = 10 * time.Minute
 
-// InUse returns the vouchers whose gates this process has used lately, the newest first, and forgets the others.
+// InUse returns the vouchers for which this process reserved units in the last 10 minutes, highest id first.
 func (l *QueueLane) InUse() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var ids []int64
-	for id, at := range l.used {
-		if time.Since(at) > useFor {
-			delete(l.used, id)
+	for id, at := range l.lastUsed {
+		if time.Since(at) > inUseFor {
+			delete(l.lastUsed, id)
 			continue
 		}
 		ids = append(ids, id)
@@ -311,8 +325,8 @@ func (l *QueueLane) InUse() []int64 {
 	return ids
 }
 
-func (l *QueueLane) use(voucherID int64) {
+func (l *QueueLane) markUsed(voucherID int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.used[voucherID] = time.Now()
+	l.lastUsed[voucherID] = time.Now()
 }

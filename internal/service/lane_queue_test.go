@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeGate is a Gate of which a test gives what it needs.
+// fakeGate is a Gate. A test sets the functions that it needs.
 type fakeGate struct {
 	Gate
 	reserve  func(as []Admission) ([]error, error)
@@ -45,7 +45,7 @@ func (e expectation) Wait(ctx context.Context, check func(context.Context) (Outc
 	return o, nil
 }
 
-// gateStore is a GateStore.
+// gateStore is a GateStore. order returns the only order.
 type gateStore struct {
 	store
 	order func() (Order, error)
@@ -57,7 +57,7 @@ func (s *gateStore) GateState(context.Context, int64, []int64) (GateState, error
 func (s *gateStore) Order(context.Context, int64, int64) (Order, error) { return s.order() }
 func (s *gateStore) OrderFacts(_ context.Context, _ int64, ids []int64) ([]OrderFact, error) {
 	if _, err := s.order(); err != nil {
-		return nil, nil //nolint:nilerr // it is not there
+		return nil, nil //nolint:nilerr // without an order there is no fact
 	}
 	return []OrderFact{{Holder: Holder{OrderID: ids[0], UserID: 7}, Active: true}}, nil
 }
@@ -68,7 +68,7 @@ func queuePurchase(wait time.Duration) Purchase {
 	return Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute), Wait: wait}
 }
 
-// TestQueueLaneLoadsAColdGate, and does not ask for ever.
+// A cold gate is loaded, a limited number of times.
 func TestQueueLaneLoadsAColdGate(t *testing.T) {
 	g := &fakeGate{}
 	g.reserve = func(as []Admission) ([]error, error) {
@@ -83,17 +83,17 @@ func TestQueueLaneLoadsAColdGate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, OrderQueued, o.Status)
 	require.Equal(t, int64(1), o.ID)
-	require.Equal(t, []int{1}, counter.blocks, "the ids are asked for once")
+	require.Equal(t, []int{1}, counter.blocks, "the ids are taken once")
 	require.Equal(t, 2, g.loads)
-	require.Empty(t, g.expected, "who does not wait costs no message")
+	require.Empty(t, g.expected, "without a wait there is no subscription")
 
 	g.reserve = func([]Admission) ([]error, error) { return nil, ErrGateCold }
 	_, _, err = lane.Place(t.Context(), queuePurchase(0))
 	require.ErrorIs(t, err, ErrUnavailable)
 }
 
-// TestQueueLaneTellsTheOutcome to those who wait for it.
-func TestQueueLaneTellsTheOutcome(t *testing.T) {
+// A purchase that waits returns the outcome.
+func TestQueueLaneReturnsOutcome(t *testing.T) {
 	var dup *DuplicateOrderError
 	for name, tc := range map[string]struct {
 		outcome Outcome
@@ -120,7 +120,7 @@ func TestQueueLaneTellsTheOutcome(t *testing.T) {
 			}}
 			g.reserve = func(as []Admission) ([]error, error) {
 				require.Equal(t, "me", as[0].ReplyTo)
-				require.Equal(t, []int64{as[0].OrderID}, g.expected, "interest is registered before the reservation")
+				require.Equal(t, []int64{as[0].OrderID}, g.expected, "subscribed before the reservation")
 				return admitAll(as)
 			}
 			st := &gateStore{
@@ -134,8 +134,8 @@ func TestQueueLaneTellsTheOutcome(t *testing.T) {
 	}
 }
 
-// TestQueueLaneOutcomeOfAnother: the id counter was lost, and the message is about another buyer's order under the id.
-func TestQueueLaneOutcomeOfAnother(t *testing.T) {
+// Redis lost the id counter, and the message is about the order of another user with the same id.
+func TestQueueLaneOutcomeOfOtherUser(t *testing.T) {
 	g := &fakeGate{reserve: admitAll, outcome: func(context.Context) (Outcome, error) { return Outcome{}, nil }}
 	st := &gateStore{order: func() (Order, error) { return Order{}, ErrNotFound }}
 	o, _, err := NewQueueLane(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
@@ -143,8 +143,8 @@ func TestQueueLaneOutcomeOfAnother(t *testing.T) {
 	require.Equal(t, OrderQueued, o.Status)
 }
 
-// TestQueueLaneLooksItself when messages get lost: by the ticket, and without one in the database.
-func TestQueueLaneLooksItself(t *testing.T) {
+// Without a message the outcome is read from the ticket, or from the database if there is no ticket.
+func TestQueueLaneReadsOutcome(t *testing.T) {
 	g := &fakeGate{reserve: admitAll}
 	st := &gateStore{}
 	lane := NewQueueLane(g, &ids{}, st, nil)
@@ -171,7 +171,7 @@ func TestQueueLaneLooksItself(t *testing.T) {
 	require.Equal(t, OrderQueued, o.Status)
 }
 
-// TestQueueLaneRefusals: whoever is refused is not waited for.
+// A refused purchase does not wait, and its subscription is closed.
 func TestQueueLaneRefusals(t *testing.T) {
 	g := &fakeGate{reserve: func([]Admission) ([]error, error) { return []error{ErrSoldOut}, nil }}
 	lane := NewQueueLane(g, &ids{}, &gateStore{}, nil)

@@ -2,34 +2,34 @@ package service
 
 import "time"
 
-// Move is a step in the life of an order: from one status to another, made by a compare-and-set on the status in one
-// transaction with everything that follows from it. Of two moves that race for an order one wins, and the other is
-// refused with ErrInvalidState and changes nothing.
+// Move is a transition of an order from one status to another. A compare-and-set on the status applies it, in one
+// transaction with all its effects. Of two concurrent moves of an order one succeeds; the other fails with
+// ErrInvalidState and changes nothing.
 type Move struct {
-	Name     string // as the audit log has it
+	Name     string // in the audit log
 	From, To OrderStatus
 }
 
-// The moves. There are no others.
+// The moves of an order. There are no others.
 var (
-	MovePay      = Move{"pay", OrderPendingPayment, OrderPaid}         // the provider says that the money has come
-	MoveCancel   = Move{"cancel", OrderPendingPayment, OrderCancelled} // by the buyer, or an admin
-	MoveExpire   = Move{"expire", OrderPendingPayment, OrderCancelled} // by the closer, when the time to pay is over
+	MovePay      = Move{"pay", OrderPendingPayment, OrderPaid}         // by the provider, when the money has arrived
+	MoveCancel   = Move{"cancel", OrderPendingPayment, OrderCancelled} // by the buyer or an admin
+	MoveExpire   = Move{"expire", OrderPendingPayment, OrderCancelled} // by the closer, after the time to pay
 	MoveRedeem   = Move{"redeem", OrderPaid, OrderRedeemed}            // by the merchant
-	MoveRefund   = Move{"refund", OrderPaid, OrderRefunding}           // by the buyer, or an admin: the provider is asked to return the money
-	MoveRefunded = Move{"refunded", OrderRefunding, OrderRefunded}     // the provider says that it has
+	MoveRefund   = Move{"refund", OrderPaid, OrderRefunding}           // by the buyer or an admin; begins the refund
+	MoveRefunded = Move{"refunded", OrderRefunding, OrderRefunded}     // by the provider, when the money was returned
 )
 
-// Moves is the table of all moves: the state machine. docs/orders.md draws it, and a test holds the two together.
+// Moves returns all moves, which define the state machine. A test compares them with the diagram in docs/orders.md.
 func Moves() []Move {
 	return []Move{MovePay, MoveCancel, MoveExpire, MoveRedeem, MoveRefund, MoveRefunded}
 }
 
-// ReturnsUnit says whether the order's unit goes back on sale. It does so once in the life of an order, since no
-// move leads out of a status that is not active.
+// ReturnsUnit reports whether the move puts the unit of the order back on sale. This happens at most once per order,
+// because no move starts from an inactive status.
 func (m Move) ReturnsUnit() bool { return m.From.Active() && !m.To.Active() }
 
-// Final says whether no move leads out of the status.
+// Final reports whether the status is terminal: no move starts from it, and it is not OrderQueued.
 func (s OrderStatus) Final() bool {
 	for _, m := range Moves() {
 		if m.From == s {
@@ -39,7 +39,7 @@ func (s OrderStatus) Final() bool {
 	return s != OrderQueued
 }
 
-// Progress grows with every move: of two states of one order the later one has the greater.
+// Progress returns a number that grows with every move, so it orders the states of one order in time.
 func (s OrderStatus) Progress() int {
 	switch s {
 	case OrderQueued:
@@ -55,7 +55,7 @@ func (s OrderStatus) Progress() int {
 	return 5
 }
 
-// Apply sets on an order what the move sets on its row.
+// Apply changes an order as the move changes its row.
 func (m Move) Apply(o *Order, at time.Time) {
 	o.Status = m.To
 	switch m.To {
@@ -67,18 +67,18 @@ func (m Move) Apply(o *Order, at time.Time) {
 		o.CancelledAt = &at
 	case OrderRefunded:
 		o.RefundedAt = &at
-	case OrderPendingPayment, OrderRefunding, OrderQueued, OrderFailed: // no time of its own
+	case OrderPendingPayment, OrderRefunding, OrderQueued, OrderFailed: // without a timestamp
 	}
 	if m.ReturnsUnit() {
 		o.Slot = 0
 	}
 }
 
-// OrderMove asks the store to make a move.
+// OrderMove is a request to apply a move to an order.
 type OrderMove struct {
 	Move    Move
 	OrderID int64
-	UserID  int64 // whose order it must be; 0: anybody's
+	UserID  int64 // the required owner of the order; 0 allows any
 	By      Actor
 	At      time.Time
 	Detail  string // for the audit log

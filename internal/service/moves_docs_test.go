@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the picture of the moves into docs/orders.md")
+var update = flag.Bool("update", false, "write the diagram of the moves into docs/orders.md")
 
-// picture draws the table of moves for people.
-func picture() string {
+// diagram returns the moves as a Mermaid diagram.
+func diagram() string {
 	var b strings.Builder
 	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> " + OrderPendingPayment.String() + ": an order is placed\n")
 	statuses := []OrderStatus{OrderPendingPayment}
@@ -35,7 +35,8 @@ func picture() string {
 	return b.String()
 }
 
-// TestMovesInDocs holds the picture in docs/orders.md against the table: go test ./internal/service -run InDocs -update
+// docs/orders.md contains the diagram of the moves and describes each one. This writes the diagram:
+// go test ./internal/service -run InDocs -update
 func TestMovesInDocs(t *testing.T) {
 	const file, begin, end = "../../docs/orders.md", "<!-- moves: begin -->\n", "<!-- moves: end -->"
 	text, err := os.ReadFile(file)
@@ -45,11 +46,11 @@ func TestMovesInDocs(t *testing.T) {
 	was, tail, found := strings.Cut(rest, end)
 	require.True(t, found)
 	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(head+begin+picture()+end+tail), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(head+begin+diagram()+end+tail), 0o600))
 		return
 	}
-	require.Equal(t, picture(), was, "-update draws it anew")
+	require.Equal(t, diagram(), was, "run the test with -update")
 	for _, m := range Moves() {
-		require.Contains(t, tail, "\n| `"+m.Name+"` | ", "the table says what it does")
+		require.Contains(t, tail, "\n| `"+m.Name+"` | ", "the table describes every move")
 	}
 }

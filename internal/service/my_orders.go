@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Cancel gives an unpaid order's unit back; the user may buy again at once. The unit returns exactly once. An order
-// that is still queued cannot be cancelled yet.
-// Errors: ErrNotFound (also for another user's order), ErrInvalidState, ErrUnavailable.
+// Cancel cancels an unpaid order and returns its unit, exactly once. The user may buy again at once. A queued order
+// cannot be cancelled before it is committed.
+// Errors: ErrNotFound (even if another user has the order), ErrInvalidState, ErrUnavailable.
 func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
 	return s.cancel(ctx, OrderMove{OrderID: id, UserID: userID, By: Actor{ActorBuyer, userID}})
 }
 
-// CancelFor is Cancel by an admin, of anybody's order. Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
+// CancelFor is Cancel by an admin, for an order of any user. Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
 func (s *Orders) CancelFor(ctx context.Context, admin, id int64) (Order, error) {
 	return s.cancel(ctx, OrderMove{OrderID: id, By: Actor{ActorAdmin, admin}})
 }
 
 func (s *Orders) cancel(ctx context.Context, m OrderMove) (Order, error) {
-	ctx, cancel := unhurried(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	m.Move, m.At = MoveCancel, Moment(s.cfg.Now())
 	o, err := s.cfg.Store.MoveOrder(ctx, m)
@@ -36,8 +36,9 @@ func (s *Orders) cancel(ctx context.Context, m OrderMove) (Order, error) {
 	return o, nil
 }
 
-// Redeem takes a paid order for used, once. code is what the buyer shows; if it is empty, the admin vouches for him.
-// Errors: *InvalidError (the code is not that of the order), ErrNotFound, ErrInvalidState, ErrUnavailable.
+// Redeem marks a paid order as used. code is the redeem code that the buyer shows. If it is empty, the admin redeems
+// the order without proof. Errors: *InvalidError (the code does not belong to the order), ErrNotFound, ErrInvalidState
+// (it is not paid, or was redeemed before), ErrUnavailable.
 func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (Order, error) {
 	detail := "without a code"
 	if code != "" {
@@ -62,8 +63,8 @@ func (s *Orders) returns() Returns {
 	return Returns{Sales: s.cfg.Sales, Queue: s.cfg.Queue, Moved: s.cfg.Moved}
 }
 
-// RedeemCode takes the paid order whose code the buyer shows for used, once.
-// Errors: *InvalidError (no code of ours), ErrInvalidState, ErrUnavailable.
+// RedeemCode marks the paid order with the given redeem code as used.
+// Errors: *InvalidError (not a valid code), ErrNotFound, ErrInvalidState, ErrUnavailable.
 func (s *Orders) RedeemCode(ctx context.Context, admin int64, code string) (Order, error) {
 	id, ok := s.cfg.Codes.Parse(code)
 	if !ok {
@@ -72,17 +73,17 @@ func (s *Orders) RedeemCode(ctx context.Context, admin int64, code string) (Orde
 	return s.Redeem(ctx, admin, id, code)
 }
 
-// shown adds what only the owner of an order may see.
-func (s *Orders) shown(o Order) Order {
+// withRedeemCode adds the redeem code of a paid order, for an answer to its owner.
+func (s *Orders) withRedeemCode(o Order) Order {
 	if o.Status == OrderPaid {
 		o.RedeemCode = s.cfg.Codes.Of(o.ID)
 	}
 	return o
 }
 
-// unhurried returns a context that a caller who hangs up does not end, for what must not be left in the middle. It has
-// placeTimeout, or what ctx has left of less.
-func unhurried(ctx context.Context) (context.Context, context.CancelFunc) {
+// detached returns a context for work that must not be interrupted by the end of ctx. It ends after placeTimeout, or at
+// the deadline of ctx if that is earlier.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline := time.Now().Add(placeTimeout)
 	if end, ok := ctx.Deadline(); ok {
 		deadline = earlier(deadline, end)
@@ -90,12 +91,12 @@ func unhurried(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
-// Get shows one order to its owner. Errors: ErrNotFound (also for another user's order), ErrUnavailable: also for an order
-// that has a ticket while the store does not answer, since it may be stored already.
+// Get returns an order of the user. Errors: ErrNotFound (even if another user has the order), ErrUnavailable. If the
+// store cannot be read, a ticket of the order is not enough, because the order may be stored already.
 func (s *Orders) Get(ctx context.Context, userID, id int64) (Order, error) {
 	o, err := s.cfg.Store.Order(ctx, userID, id)
 	if s.cfg.Queue == nil || !errors.Is(err, ErrNotFound) {
-		return s.shown(o), err
+		return s.withRedeemCode(o), err
 	}
 	t, err := s.cfg.Queue.Ticket(ctx, userID, id)
 	switch {
@@ -103,12 +104,13 @@ func (s *Orders) Get(ctx context.Context, userID, id int64) (Order, error) {
 		return t.order(s.cfg.PayTimeout), nil
 	case errors.Is(err, ErrNotFound):
 		o, err = s.cfg.Store.Order(ctx, userID, id) // it may have been committed between the two reads
-		return s.shown(o), err
+		return s.withRedeemCode(o), err
 	}
 	return Order{}, err
 }
 
-// Follow is Get for a caller that saw the order as was. While it was and is queued, the store is not read.
+// Follow is Get for a caller that polls the order and last received was. As long as the order is queued, Follow does
+// not read the store.
 func (s *Orders) Follow(ctx context.Context, userID int64, was Order) (Order, error) {
 	if was.Status == OrderQueued && s.cfg.Queue != nil {
 		if t, err := s.cfg.Queue.Ticket(ctx, userID, was.ID); err == nil && t.Failed == "" {
@@ -118,14 +120,14 @@ func (s *Orders) Follow(ctx context.Context, userID int64, was Order) (Order, er
 	return s.Get(ctx, userID, was.ID)
 }
 
-// List shows a user's orders from the newest to the oldest.
+// List returns a page of a user's orders, newest first. Error: ErrUnavailable.
 func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
 	stored := f.Status == 0 || f.Status.Stored()
 	var waiting []Order
 	if s.cfg.Queue != nil && (f.Status == 0 || !stored) {
-		// Before the store is asked: what is committed between the two looks is then seen there, and not missed by both.
+		// Tickets are read before the store, so that an order committed between the two reads is in the second.
 		var err error
-		if waiting, err = s.tickets(ctx, f); err != nil {
+		if waiting, err = s.unstoredOrders(ctx, f); err != nil {
 			return nil, err
 		}
 	}
@@ -136,13 +138,13 @@ func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
 			return nil, err
 		}
 		for i := range orders {
-			orders[i] = s.shown(orders[i])
+			orders[i] = s.withRedeemCode(orders[i])
 		}
 	}
 	if len(waiting) == 0 {
 		return orders, nil
 	}
-	waiting, err := s.unstored(ctx, f.UserID, waiting)
+	waiting, err := s.dropStored(ctx, f.UserID, waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +153,8 @@ func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
 	return orders[:min(len(orders), f.Page.Limit)], nil
 }
 
-// tickets are the user's admissions that fit the filter.
-func (s *Orders) tickets(ctx context.Context, f OrderFilter) ([]Order, error) {
+// unstoredOrders returns the orders of the user's tickets that match the filter. Some may be stored meanwhile.
+func (s *Orders) unstoredOrders(ctx context.Context, f OrderFilter) ([]Order, error) {
 	all, err := s.cfg.Queue.Tickets(ctx, f.UserID)
 	if err != nil {
 		return nil, err
@@ -167,8 +169,8 @@ func (s *Orders) tickets(ctx context.Context, f OrderFilter) ([]Order, error) {
 	return orders, nil
 }
 
-// unstored drops what is in the store: a ticket may not have heard of it yet.
-func (s *Orders) unstored(ctx context.Context, userID int64, orders []Order) ([]Order, error) {
+// dropStored removes orders that are in the store. Their tickets are removed a moment after the commit.
+func (s *Orders) dropStored(ctx context.Context, userID int64, orders []Order) ([]Order, error) {
 	ids := make([]int64, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ID

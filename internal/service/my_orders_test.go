@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// moving is an order: the first look at it moves it from the queue to the store.
+// moving is an order that moves from the queue to the store after its first read, as seen by movingStore and
+// movingQueue.
 type moving struct {
 	order  Order
 	stored bool
 }
 
-func (m *moving) look() { m.stored = true }
+func (m *moving) move() { m.stored = true }
 
 type movingStore struct {
 	OrderStore
@@ -28,7 +29,7 @@ type movingQueue struct {
 }
 
 func (m movingStore) ListOrders(context.Context, OrderFilter) ([]Order, error) {
-	defer m.look()
+	defer m.move()
 	if m.stored {
 		return []Order{m.order}, nil
 	}
@@ -36,7 +37,7 @@ func (m movingStore) ListOrders(context.Context, OrderFilter) ([]Order, error) {
 }
 
 func (m movingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]int64, error) {
-	defer m.look()
+	defer m.move()
 	if m.stored && slices.Contains(ids, m.order.ID) {
 		return []int64{m.order.ID}, nil
 	}
@@ -44,15 +45,15 @@ func (m movingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]in
 }
 
 func (m movingQueue) Tickets(context.Context, int64) ([]Ticket, error) {
-	defer m.look()
+	defer m.move()
 	if m.stored {
 		return nil, nil
 	}
 	return []Ticket{{Admission: Admission{OrderID: m.order.ID, VoucherID: 7}}}, nil
 }
 
-// TestAnOrderIsListedWhileItLeavesTheQueue: it is in the list once, and as what it is by now.
-func TestAnOrderIsListedWhileItLeavesTheQueue(t *testing.T) {
+// An order that is committed during List is in the list once, with its new status.
+func TestListDuringCommit(t *testing.T) {
 	for status, want := range map[OrderStatus]int{0: 1, OrderPendingPayment: 1, OrderQueued: 0} {
 		m := &moving{order: Order{ID: 3, VoucherID: 7, Status: OrderPendingPayment}, stored: status == OrderPendingPayment}
 		s := NewOrders(OrdersConfig{Store: movingStore{moving: m}, Queue: movingQueue{moving: m}, PayTimeout: time.Minute})
@@ -65,8 +66,8 @@ func TestAnOrderIsListedWhileItLeavesTheQueue(t *testing.T) {
 	}
 }
 
-// TestTicketsAreListed without a query for each of them.
-func TestTicketsAreListed(t *testing.T) {
+// Tickets are listed without a query for each of them.
+func TestListTickets(t *testing.T) {
 	m := &waitingStore{}
 	s := NewOrders(OrdersConfig{Store: m, Queue: waitingQueue{}, PayTimeout: time.Minute})
 	list := func(f OrderFilter) (ids []int64) {
@@ -80,7 +81,7 @@ func TestTicketsAreListed(t *testing.T) {
 		}
 		return ids
 	}
-	require.Equal(t, []int64{50, 40, 30, 20}, list(OrderFilter{Page: Page{Limit: 20}}), "30 is stored, and failed too late")
+	require.Equal(t, []int64{50, 40, 30, 20}, list(OrderFilter{Page: Page{Limit: 20}}), "30 is stored, although its ticket has failed")
 	require.Equal(t, []int64{50, 40, 30}, list(OrderFilter{Page: Page{Limit: 3}}))
 	require.Equal(t, []int64{30, 20}, list(OrderFilter{Page: Page{Limit: 3, Before: 40}}))
 	require.Equal(t, []int64{50, 20}, list(OrderFilter{Status: OrderQueued, Page: Page{Limit: 20}}))
@@ -90,11 +91,12 @@ func TestTicketsAreListed(t *testing.T) {
 
 	orders, err := s.List(t.Context(), OrderFilter{Page: Page{Limit: 2}})
 	require.NoError(t, err)
-	require.EqualValues(t, 12, *orders[0].Ahead, "its place in the line is shown")
+	require.EqualValues(t, 12, *orders[0].Ahead, "the position in the queue")
 	require.Nil(t, orders[1].Ahead)
 }
 
-// waitingQueue has the orders 50 and 20 queued, 40 and 30 failed; waitingStore has 30 nevertheless.
+// waitingQueue has tickets of the queued orders 50 and 20 and of the failed orders 40 and 30. Order 30 is nevertheless
+// in waitingStore, which counts its queries.
 type waitingQueue struct{ Queue }
 
 type waitingStore struct {
@@ -124,29 +126,29 @@ func (w *waitingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]
 	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id != 30 }), nil
 }
 
-// away is a store that answers with an error.
-type away struct {
+// failingOrderStore is a store whose reads fail with err.
+type failingOrderStore struct {
 	OrderStore
 	err   error
 	reads int
 }
 
-func (s *away) Order(context.Context, int64, int64) (Order, error) {
+func (s *failingOrderStore) Order(context.Context, int64, int64) (Order, error) {
 	s.reads++
 	return Order{}, s.err
 }
 
-// ticketed is a queue that has a ticket of every order.
-type ticketed struct{ Queue }
+// queueWithTickets is a Queue with a ticket of every order.
+type queueWithTickets struct{ Queue }
 
-func (ticketed) Ticket(_ context.Context, userID, orderID int64) (Ticket, error) {
+func (queueWithTickets) Ticket(_ context.Context, userID, orderID int64) (Ticket, error) {
 	return Ticket{Admission: Admission{OrderID: orderID, UserID: userID}}, nil
 }
 
-// TestOnlyWhatIsNotStoredIsShownAsQueued: while the store does not answer, an order with a ticket may be stored.
-func TestOnlyWhatIsNotStoredIsShownAsQueued(t *testing.T) {
-	db := &away{err: ErrUnavailable}
-	s := NewOrders(OrdersConfig{Store: db, Queue: ticketed{}})
+// An order is returned as queued only if the store does not have it. While the store is unavailable, it may be stored.
+func TestGetQueuedOrder(t *testing.T) {
+	db := &failingOrderStore{err: ErrUnavailable}
+	s := NewOrders(OrdersConfig{Store: db, Queue: queueWithTickets{}})
 	_, err := s.Get(t.Context(), 7, 1)
 	require.ErrorIs(t, err, ErrUnavailable)
 	_, err = s.Follow(t.Context(), 7, Order{ID: 1, Status: OrderPendingPayment})
@@ -158,5 +160,5 @@ func TestOnlyWhatIsNotStoredIsShownAsQueued(t *testing.T) {
 	o, err = s.Follow(t.Context(), 7, o)
 	require.NoError(t, err)
 	require.Equal(t, OrderQueued, o.Status)
-	require.Equal(t, 1, db.reads, "who follows a queued order reads the queue only")
+	require.Equal(t, 1, db.reads, "following a queued order reads only its ticket")
 }

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// OrderStatus is where an order is in its life.
+// OrderStatus is the status of an order. docs/orders.md shows the transitions.
 type OrderStatus int8
 
-// The order statuses, with the numbers they have in the database.
+// The statuses of orders in the database, with the numbers stored there.
 const (
 	OrderPendingPayment OrderStatus = 1
 	OrderPaid           OrderStatus = 2
@@ -18,20 +18,20 @@ const (
 	OrderRefunded       OrderStatus = 6
 )
 
-// The statuses of admissions that are not orders in the database: they wait in the queue, or have failed.
+// The statuses of admissions that are not in the database: they wait in the queue or have failed.
 const (
 	OrderQueued OrderStatus = 100
 	OrderFailed OrderStatus = 101
 )
 
-// Why an admission failed, as error codes of the API.
+// The reasons why an admission failed, as error codes of the API.
 const (
 	ReasonSoldOut   = "sold_out"
 	ReasonDuplicate = "duplicate_order"
 	ReasonInternal  = "internal"
 )
 
-// orderStatusWords are the statuses as the API writes them.
+// orderStatusWords maps statuses to their names in the API.
 var orderStatusWords = map[OrderStatus]string{
 	OrderPendingPayment: "pending_payment",
 	OrderPaid:           "paid",
@@ -50,7 +50,7 @@ func (s OrderStatus) String() string {
 	return "unknown"
 }
 
-// ParseOrderStatus reads the word that String writes.
+// ParseOrderStatus is the inverse of String. It returns false for an unknown word.
 func ParseOrderStatus(word string) (OrderStatus, bool) {
 	for s, w := range orderStatusWords {
 		if w == word {
@@ -60,54 +60,54 @@ func ParseOrderStatus(word string) (OrderStatus, bool) {
 	return 0, false
 }
 
-// Active says whether an order in this status holds a unit: it is neither cancelled nor refunded.
+// Active reports whether orders in this status hold a unit: stored orders that are neither cancelled nor refunded.
 func (s OrderStatus) Active() bool {
 	return s != OrderCancelled && s != OrderRefunded && s != OrderQueued && s != OrderFailed
 }
 
-// Stored says whether orders in this status are rows of the database.
+// Stored reports whether orders in this status are rows of the database.
 func (s OrderStatus) Stored() bool { return s != OrderQueued && s != OrderFailed }
 
-// Order is one unit of a voucher, held or once held by a user. Amount, in cents, and Currency were copied from the
-// voucher when the order was placed. Times are UTC with milliseconds; nil means "has not happened".
+// Order is a user's purchase of one unit of a voucher. Amount and Currency are copied from the voucher when the order
+// is placed. Times are UTC with milliseconds; nil means that the event has not happened.
 type Order struct {
 	ID          int64
 	UserID      int64
 	VoucherID   int64
 	Slot        int // 1..limit_per_user while active, 0 afterwards
 	Status      OrderStatus
-	Amount      int64
+	Amount      int64  // in cents
 	Currency    string // ISO 4217
 	CreatedAt   time.Time
-	ExpiresAt   time.Time // when an unpaid order may be closed
+	ExpiresAt   time.Time // from then on, an unpaid order may be closed
 	PaidAt      *time.Time
 	RedeemedAt  *time.Time
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
-	Reason      string // why a failed order failed, as an error code of the API
-	RedeemCode  string // of a paid order, where it is shown to its owner
-	// Ahead is about how many orders of the voucher are before a queued one in the line, if that is known.
+	Reason      string // of a failed order: an error code of the API
+	RedeemCode  string // of a paid order, set only in answers to its owner
+	// Ahead is the approximate number of orders of the voucher in front of a queued one; nil if it is unknown.
 	Ahead *int64
 }
 
-// Purchase is a buyer's request after the service found the sale open: what a lane turns into an order.
+// Purchase is a buyer's request for one unit of an open sale. A lane turns it into an order.
 type Purchase struct {
 	UserID    int64
 	VoucherID int64
 	Amount    int64
 	Currency  string
-	Limit     int // active orders of this voucher that the user may hold
+	Limit     int // the most active orders of this voucher per user
 	Window    Window
 	At        time.Time
 	ExpiresAt time.Time
-	Deadline  time.Time     // when the buyer must have an answer
-	Wait      time.Duration // how long the buyer is willing to wait for the outcome, in the lane queue
-	Key       *RequestKey   // of a request with an Idempotency-Key
-	// Fence is the context of the user's lock, in the lane lock: the order must not be committed after its end.
+	Deadline  time.Time     // of the answer to the buyer
+	Wait      time.Duration // in lane queue, how long the buyer waits for the outcome
+	Key       *RequestKey   // nil for a request without an Idempotency-Key
+	// Fence is the context of the user's lock in lane lock. The order must not be committed after it has ended.
 	Fence context.Context
 }
 
-// order makes the order of a purchase, without its slot: the database hands that out.
+// order returns the order for a purchase. Its slot is assigned by the database.
 func (p Purchase) order(id int64) Order {
 	return Order{
 		ID: id, UserID: p.UserID, VoucherID: p.VoucherID, Status: OrderPendingPayment,
@@ -115,7 +115,8 @@ func (p Purchase) order(id int64) Order {
 	}
 }
 
-// order shows a ticket as an order. One that is queued has its full time to pay once it is committed.
+// order returns the order that a ticket represents. ExpiresAt is provisional while the order is queued: see
+// Committer.Commit.
 func (t *Ticket) order(payTimeout time.Duration) Order {
 	o := Order{
 		ID: t.OrderID, UserID: t.UserID, VoucherID: t.VoucherID, Status: OrderQueued, Amount: t.Amount,

@@ -10,137 +10,142 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// placeTimeout bounds one purchase or one cancellation. Of the 5 s within which a buyer has an answer while a
-// dependency is stuck, it leaves the rest to the release of a lock whose server does not answer.
+// placeTimeout bounds one purchase or one cancellation. Buyers have an answer within 5 s even if a dependency hangs.
+// The remaining 2 s are for the release of a lock whose server does not answer.
 const placeTimeout = 3 * time.Second
 
-// OrderFilter selects orders of one user for a list.
+// OrderFilter selects the orders of a user.
 type OrderFilter struct {
 	UserID int64
 	Status OrderStatus // 0: any
 	Page   Page
 }
 
-// OrderStore keeps orders. Its methods are transactions; errors are those of this package.
+// OrderStore stores orders. Each method is one transaction. Errors are those of this package. It is safe for concurrent
+// use.
 type OrderStore interface {
-	// PlaceOrders inserts orders, each under a free slot of its user, and takes a unit of its voucher for each, all in
-	// one transaction. Each order has its own answer, as if they had come one after the other: the order as stored, or
-	// ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrIdempotencyMismatch, ErrUnavailable. An order that was stored by
-	// an earlier call succeeds again, and takes nothing.
+	// PlaceOrders inserts the orders, each in a free slot of its user, and takes one unit per order, in one
+	// transaction. Each order has its own result, as if they were placed one after the other: the stored order,
+	// ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrIdempotencyMismatch or ErrUnavailable. An order that an earlier
+	// call stored succeeds again and takes no unit.
 	PlaceOrders(ctx context.Context, orders []NewOrder) []Placed
-	// RepeatedOrders finds what earlier requests with the same keys placed within KeyLife: of each purchase the order as
-	// it was placed, Replayed; or, in Err, ErrNotFound or ErrIdempotencyMismatch.
+	// RepeatedOrders returns, for each purchase, the order that an earlier request with the same key placed within
+	// KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
 	RepeatedOrders(ctx context.Context, purchases []KeyedPurchase) ([]Placed, error)
-	// MoveOrder makes a move, with what follows from it: the unit returns, the audit log knows.
-	// Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
+	// MoveOrder makes a move. In the same transaction it returns the unit if the order stops being active, and writes
+	// the audit log. Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
 	MoveOrder(ctx context.Context, m OrderMove) (Order, error)
-	// Order returns an order of the user, or of anybody if userID is 0. Errors: ErrNotFound, ErrUnavailable.
+	// Order returns an order of the user, or of any user if userID is 0. Errors: ErrNotFound, ErrUnavailable.
 	Order(ctx context.Context, userID, id int64) (Order, error)
-	// StoredOrders returns those of the ids that are orders of the user.
+	// StoredOrders returns the ids that are orders of the user. Error: ErrUnavailable.
 	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
 	HolderStore
 	OrderFinder
+	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
 	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
 }
 
-// NewOrder is an order to be placed, with what decides whether it may be.
+// NewOrder is an order to be placed, with the conditions for it.
 type NewOrder struct {
 	Order
-	Limit int         // active orders of the voucher that the user may hold
-	Key   *RequestKey // of a request with an Idempotency-Key; nil without one
-	// Fence, if it is not nil, is the context of a lock: once it has ended, the order is refused with ErrUnavailable
-	// instead of being committed.
+	Limit int         // the most active orders of the voucher per user
+	Key   *RequestKey // nil for a request without an Idempotency-Key
+	// Fence is the context of a lock, or nil. After it has ended, the order is refused with ErrUnavailable instead of
+	// being committed.
 	Fence context.Context
 }
 
-// RequestKey recognises a request that places an order, when it is sent again.
+// RequestKey identifies a request that places an order, so that a repetition is recognised.
 type RequestKey struct {
-	Name    string   // its Idempotency-Key; empty where only the hash is known
+	Name    string   // the Idempotency-Key; empty if only the hash is known
 	Hash    [16]byte // of Name
-	Request [16]byte // a hash of its method, path and body
+	Request [16]byte // a hash of the method, path and body
 }
 
-// NewRequestKey makes the key of a request; fingerprint is of its method, path and body.
+// NewRequestKey returns the key of a request. fingerprint is a hash of its method, path and body.
 func NewRequestKey(name string, fingerprint [32]byte) *RequestKey {
 	k := &RequestKey{Name: name, Hash: KeyHash(name)}
 	copy(k.Request[:], fingerprint[:])
 	return k
 }
 
-// KeyHash is what an order keeps of an Idempotency-Key: of a fixed, small size.
+// KeyHash returns the hash of an Idempotency-Key that is stored with an order, in place of a name of any length.
 func KeyHash(name string) (hash [16]byte) {
 	sum := sha256.Sum256([]byte(name))
 	copy(hash[:], sum[:])
 	return hash
 }
 
-// KeyedPurchase is a purchase as far as its key goes.
+// KeyedPurchase is the part of a purchase that identifies a repetition.
 type KeyedPurchase struct {
 	UserID int64
 	Key    *RequestKey
-	At     time.Time
+	At     time.Time // of the request; keys older than KeyLife do not count
 }
 
-// Placed is what became of one order of PlaceOrders.
+// Placed is the result of one order of PlaceOrders.
 type Placed struct {
 	Order    Order
 	Err      error
-	Before   bool // it was stored before this call, under the same id, user, voucher and time
-	Replayed bool // an earlier request with the same key placed it; Order is as it was placed
+	Before   bool // it was stored before this call, with the same id, user, voucher and time
+	Replayed bool // an earlier request with the same key placed the order; Order is as it was then
 }
 
-// Lane is a way from a purchase to a committed order. Place returns the order only after its row is durable, or
-// OrderQueued; replayed says that an earlier request with the same key placed it. It ends at about the purchase's
-// deadline; its context does not end before that.
-// Errors: ErrSoldOut, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
+// Lane is an order mode: a way from a purchase to a committed order. It is safe for concurrent use.
 type Lane interface {
+	// Place returns an order only after its row is durable, or with status OrderQueued. replayed reports that an
+	// earlier request with the same key placed it. Place returns at about the deadline of the purchase, and ctx does
+	// not end before it. Errors: ErrSoldOut, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch,
+	// ErrOverloaded, ErrUnavailable.
 	Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error)
 }
 
-// OrderObserver is told the outcome of every purchase. It must be safe for concurrent use and quick.
+// OrderObserver receives the outcome and the duration of every purchase. It must be fast and safe for concurrent use.
 type OrderObserver func(err error, took time.Duration)
 
-// OrdersConfig is what Orders needs.
+// OrdersConfig configures Orders.
 type OrdersConfig struct {
 	Store       OrderStore
 	Sales       *Sales
 	Lane        Lane
 	Now         func() time.Time
-	PayTimeout  time.Duration // how long an order may stay unpaid
-	MaxInFlight int           // purchases at once in this process; more are answered ErrOverloaded
-	Queue       Queue         // what waits in the lane queue; nil in the other lanes
+	PayTimeout  time.Duration // how long an order may remain unpaid
+	MaxInFlight int           // the most concurrent purchases in this process; further ones fail with ErrOverloaded
+	Queue       Queue         // the reservations of lane queue; nil in the other lanes
 	Codes       RedeemCodes
-	Moved       func(orderID int64) // as in Returns
+	Moved       func(orderID int64) // see Returns
 	Observe     OrderObserver       // may be nil
-	// ObserveKey receives how each purchase with a key went: "new", "replayed", "mismatch", "in_progress",
-	// "unavailable". It may be nil, and must be safe for concurrent use and quick.
+	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or
+	// "unavailable". It may be nil. It must be fast and safe for concurrent use.
 	ObserveKey func(outcome string)
 }
 
-// Orders is the voucher-order service: it places, shows and cancels orders. It is safe for concurrent use.
+// Orders places, reads, cancels and redeems orders. It is safe for concurrent use.
 type Orders struct {
-	cfg    OrdersConfig
-	room   chan struct{}      // one element per purchase in flight
-	twins  singleflight.Group // purchases with a key that are under way
-	recent *recentBuyers      // nil in the lane queue, where Redis answers them as cheaply
-	looks  chan struct{}      // one element per buyer of whom the store is asked although nothing is left
+	cfg      OrdersConfig
+	inFlight chan struct{}      // a semaphore: one element per running purchase
+	keyed    singleflight.Group // running purchases with a key
+	recent   *recentBuyers      // nil in lane queue, where Redis refuses repeated purchases as cheaply
+	lookups  chan struct{}      // a semaphore: one element per lookup of a user's earlier orders
 }
 
-// Queue is what the service must know of the lane queue: admissions that are not orders in the database (yet).
+// Queue gives access to the reservations of lane queue: admissions that are not orders in the database, or not yet. It
+// is safe for concurrent use.
 type Queue interface {
 	HolderStore
-	// Ticket shows an admission of the user. Errors: ErrNotFound, ErrUnavailable.
+	// Ticket returns an admission of the user. Errors: ErrNotFound, ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
-	// Tickets shows all of them, the newest first.
+	// Tickets returns all admissions of the user, newest first. Error: ErrUnavailable.
 	Tickets(ctx context.Context, userID int64) ([]Ticket, error)
-	// Release gives back the units of orders of a voucher whose end is committed, once however often it is called.
+	// Release returns the units of orders whose cancellation or refund is committed. A repeated call returns no unit
+	// twice. Error: ErrUnavailable.
 	Release(ctx context.Context, voucherID int64, held ...Holder) error
-	// AddStock takes over a change of the units left; delta may be negative, and is then committed in the database only
-	// afterwards. Errors: ErrInvalidState (fewer units are left, and nothing changed), ErrUnavailable.
+	// AddStock changes the number of units left by delta. An addition is called after its commit in the database, a
+	// removal before it. Errors: ErrInvalidState (fewer than -delta units are left; nothing changed), ErrUnavailable.
 	AddStock(ctx context.Context, voucherID, delta int64) error
 }
 
-// NewOrders makes the service.
+// NewOrders returns the service.
 func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.Observe == nil {
 		cfg.Observe = func(error, time.Duration) {}
@@ -148,28 +153,28 @@ func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.ObserveKey == nil {
 		cfg.ObserveKey = func(string) {}
 	}
-	o := &Orders{cfg: cfg, room: make(chan struct{}, cfg.MaxInFlight), looks: make(chan struct{}, maxLooks)}
+	o := &Orders{cfg: cfg, inFlight: make(chan struct{}, cfg.MaxInFlight), lookups: make(chan struct{}, maxLookups)}
 	if cfg.Queue == nil {
 		o.recent = newRecentBuyers()
 	}
 	return o
 }
 
-// Place is PlaceOnce for a request without a key.
+// Place is PlaceOnce without an Idempotency-Key.
 func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.Duration) (Order, error) {
 	o, _, err := s.PlaceOnce(ctx, userID, voucherID, wait, nil)
 	return o, err
 }
 
-// PlaceOnce buys one unit for the user. When it returns an order, the order is committed, whatever dies next; in the
-// lane queue it may also be OrderQueued: then it will be committed, or fail with a reason, and wait is how long the
-// buyer wants to wait for that (at most about 3 s). A buyer who hangs up does not stop a purchase that has begun: its
-// outcome is found in the user's orders.
+// PlaceOnce buys one unit for the user. A returned order is committed and survives the failure of any process. In lane
+// queue it may instead have the status OrderQueued: it will be committed, or fail with a reason. wait is how long
+// PlaceOnce waits for that, at most about 3 s. The end of ctx does not stop a purchase that has begun; its outcome is
+// in the list of the user's orders.
 //
-// With a key (which may be nil), the request has one effect however often, wherever and however concurrently it is sent
-// within KeyLife: replayed says that the order was placed by an earlier one, and then the order is as it was placed. A
-// refusal is decided anew each time. While the sale is sold out by the snapshot, the key is looked up only for users who
-// may hold an order.
+// If key is not nil, all requests with the key within KeyLife have one effect, even if they are concurrent and reach
+// different processes. replayed reports that an earlier request placed the order, which is returned as it was placed.
+// Refusals are not stored: each request is decided anew. While the snapshot shows no stock, the key is searched only
+// for users with a possible active order.
 //
 // Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
 // *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
@@ -190,21 +195,21 @@ func (s *Orders) PlaceOnce(
 	return o, replayed, err
 }
 
-// placeKeyed shares one run among the requests that are the same and under way in this process.
+// placeKeyed is place for a purchase with a key. In-flight duplicates in this process share one run.
 func (s *Orders) placeKeyed(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
 	type outcome struct {
 		order    Order
 		replayed bool
 	}
-	mine := false
-	same := strconv.FormatInt(p.UserID, 10) + string(p.Key.Request[:]) + p.Key.Name
-	v, err, _ := s.twins.Do(same, func() (any, error) {
-		mine = true
+	first := false
+	request := strconv.FormatInt(p.UserID, 10) + string(p.Key.Request[:]) + p.Key.Name
+	v, err, _ := s.keyed.Do(request, func() (any, error) {
+		first = true
 		o, replayed, err := s.place(context.WithoutCancel(ctx), p)
 		return outcome{o, replayed}, err
 	})
 	result, _ := v.(outcome)
-	replayed = result.replayed || !mine && err == nil
+	replayed = result.replayed || !first && err == nil
 	switch {
 	case replayed:
 		s.cfg.ObserveKey("replayed")
@@ -220,6 +225,7 @@ func (s *Orders) placeKeyed(ctx context.Context, p Purchase) (o Order, replayed 
 	return result.order, replayed, err
 }
 
+// place decides a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the lane.
 func (s *Orders) place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
@@ -227,32 +233,33 @@ func (s *Orders) place(ctx context.Context, p Purchase) (o Order, replayed bool,
 	}
 	p.At = Moment(s.cfg.Now())
 	if err := checkOpen(&v, p.At); err != nil {
-		asked := p.Key != nil && !errors.Is(err, ErrSaleNotStarted)
-		if asked && (v.Sale == nil || p.At.Before(v.Sale.EndAt.Add(KeyLife))) {
-			return s.repeated(ctx, &p, err)
+		// A repeated request returns its order until the key expires, even after the end of the sale.
+		mayRepeat := p.Key != nil && !errors.Is(err, ErrSaleNotStarted)
+		if mayRepeat && (v.Sale == nil || p.At.Before(v.Sale.EndAt.Add(KeyLife))) {
+			return s.replayOr(ctx, &p, err)
 		}
 		return Order{}, false, err
 	}
 	if v.Sale.Stock <= 0 {
-		return s.soldOut(ctx, &p, &v)
+		return s.placeSoldOut(ctx, &p, &v)
 	}
 	if s.recent.has(p.UserID, p.VoucherID) {
-		if o, replayed, err = s.pressedAgain(ctx, &p, &v); err != nil || replayed {
+		if o, replayed, err = s.placeRecent(ctx, &p, &v); err != nil || replayed {
 			return o, replayed, err
 		}
 	}
 	p.Amount, p.Currency, p.Limit, p.ExpiresAt = v.PayValue, v.Currency, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
 	p.Window = Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 	select {
-	case s.room <- struct{}{}:
-		defer func() { <-s.room }()
+	case s.inFlight <- struct{}{}:
+		defer func() { <-s.inFlight }()
 	default:
 		return Order{}, false, ErrOverloaded
 	}
 	o, replayed, err = s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
 	switch {
 	case err == nil:
-		s.cfg.Sales.bought(p.VoucherID, p.UserID)
+		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
 		s.recent.add(p.UserID, p.VoucherID)
 	case errors.Is(err, ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
@@ -260,31 +267,128 @@ func (s *Orders) place(ctx context.Context, p Purchase) (o Order, replayed bool,
 	return o, replayed, err
 }
 
-// repeated answers a purchase that is refused now, unless it is the repetition of one that was not.
-func (s *Orders) repeated(ctx context.Context, p *Purchase, refused error) (o Order, replayed bool, err error) {
-	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
-	defer cancel()
-	timer := time.NewTimer(holdersWait)
-	defer timer.Stop()
-	select {
-	case s.looks <- struct{}{}:
-		defer func() { <-s.looks }()
-	case <-timer.C:
-		return Order{}, false, ErrOverloaded
+// checkOpen returns the reason why v is not on sale at now, or nil. It does not check the stock.
+func checkOpen(v *Voucher, now time.Time) error {
+	switch v.State(now) {
+	case StateUpcoming:
+		return ErrSaleNotStarted
+	case StateEnded:
+		return ErrSaleEnded
 	}
-	switch o, err = s.lookUp(ctx, p); {
-	case errors.Is(err, ErrNotFound):
-		return Order{}, false, refused
-	case err != nil:
-		return Order{}, false, err
+	if v.Sale == nil {
+		return ErrInvalidState
 	}
-	return o, true, nil
+	return nil
 }
 
-// lookUp returns the order that an earlier request with the same key placed, in the form in which it was answered: first
-// among those that are on their way to the database, then there. Errors: ErrNotFound, ErrIdempotencyMismatch,
-// ErrUnavailable.
-func (s *Orders) lookUp(ctx context.Context, p *Purchase) (Order, error) {
+// placeSoldOut answers a purchase for which the snapshot shows no stock: with the order of an earlier request with the
+// same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
+// the user may have an active order.
+func (s *Orders) placeSoldOut(ctx context.Context, p *Purchase, v *Voucher) (o Order, replayed bool, err error) {
+	var store HolderStore = s.cfg.Store
+	if s.cfg.Queue != nil {
+		store = s.cfg.Queue
+	}
+	switch may, sure := s.cfg.Sales.mayHaveOrder(ctx, store, v.ID, p.UserID); {
+	case !may:
+		return Order{}, false, ErrSoldOut
+	case !sure:
+		return s.placeSoldOutUnsure(ctx, store, p, v)
+	}
+	if p.Key != nil {
+		if o, replayed, err = s.replayOr(ctx, p, ErrSoldOut); !errors.Is(err, ErrSoldOut) {
+			return o, replayed, err
+		}
+	}
+	if err = s.checkLimit(ctx, store, p, v); err != nil {
+		return Order{}, false, err
+	}
+	return Order{}, false, ErrSoldOut
+}
+
+// placeSoldOutUnsure is placeSoldOut for a user with a possible but unknown order. If too many lookups are running or
+// they fail, it returns ErrSoldOut.
+func (s *Orders) placeSoldOutUnsure(
+	ctx context.Context, store HolderStore, p *Purchase, v *Voucher,
+) (o Order, replayed bool, err error) {
+	if !s.startLookup(0) {
+		return Order{}, false, ErrSoldOut
+	}
+	defer s.endLookup()
+	if o, err = s.findByKey(ctx, p); err == nil || errors.Is(err, ErrIdempotencyMismatch) {
+		return o, err == nil, err
+	}
+	if err = s.checkLimit(ctx, store, p, v); errors.As(err, new(*DuplicateOrderError)) {
+		return Order{}, false, err
+	}
+	return Order{}, false, ErrSoldOut
+}
+
+// placeRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
+// without the lane. It returns no order and no error if the lane has to decide: the user may buy again, too many
+// lookups are running, or one of them failed.
+func (s *Orders) placeRecent(ctx context.Context, p *Purchase, v *Voucher) (o Order, replayed bool, err error) {
+	if !s.startLookup(0) {
+		return Order{}, false, nil
+	}
+	defer s.endLookup()
+	switch o, err = s.findByKey(ctx, p); {
+	case err == nil || errors.Is(err, ErrIdempotencyMismatch):
+		return o, err == nil, err
+	case !errors.Is(err, ErrNotFound):
+		return Order{}, false, nil
+	}
+	if err = s.checkLimit(ctx, s.cfg.Store, p, v); errors.As(err, new(*DuplicateOrderError)) {
+		return Order{}, false, err
+	}
+	return Order{}, false, nil
+}
+
+// replayOr answers a purchase with a key that is refused now: with the order of an earlier request with the key, or
+// else with the refusal. Error, besides those of findByKey: ErrOverloaded (too many lookups are running).
+func (s *Orders) replayOr(ctx context.Context, p *Purchase, refusal error) (o Order, replayed bool, err error) {
+	if !s.startLookup(firstBuyersWait) {
+		return Order{}, false, ErrOverloaded
+	}
+	defer s.endLookup()
+	o, err = s.findByKey(ctx, p)
+	if errors.Is(err, ErrNotFound) {
+		err = refusal
+	}
+	return o, err == nil, err
+}
+
+// startLookup takes a slot of the lookup semaphore and reports whether one was free within wait.
+func (s *Orders) startLookup(wait time.Duration) bool {
+	select {
+	case s.lookups <- struct{}{}:
+		return true
+	default:
+	}
+	if wait == 0 {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case s.lookups <- struct{}{}:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (s *Orders) endLookup() { <-s.lookups }
+
+// findByKey returns the order that an earlier request with the same key placed, as that request was answered. It
+// searches the tickets before the store, so that an order which is committed in between is not missed. Errors:
+// ErrNotFound (even for a purchase without a key), ErrIdempotencyMismatch, ErrUnavailable.
+func (s *Orders) findByKey(ctx context.Context, p *Purchase) (Order, error) {
+	if p.Key == nil {
+		return Order{}, ErrNotFound
+	}
+	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
+	defer cancel()
 	if s.cfg.Queue != nil {
 		tickets, err := s.cfg.Queue.Tickets(ctx, p.UserID)
 		if err != nil {
@@ -305,95 +409,26 @@ func (s *Orders) lookUp(ctx context.Context, p *Purchase) (Order, error) {
 	if err != nil {
 		return Order{}, err
 	}
+	if found[0].Err != nil {
+		return Order{}, found[0].Err
+	}
 	if s.cfg.Queue != nil && p.Wait == 0 {
 		found[0].Order.Status = OrderQueued
 	}
-	return found[0].Order, found[0].Err
+	return found[0].Order, nil
 }
 
-// pressedAgain answers a user who bought a moment ago, without a lock and a place in a batch: by one or two indexed reads.
-// If the user may buy again, or there is no room for the reads, nothing is returned, and the lane decides.
-func (s *Orders) pressedAgain(ctx context.Context, p *Purchase, v *Voucher) (o Order, replayed bool, err error) {
-	select {
-	case s.looks <- struct{}{}:
-		defer func() { <-s.looks }()
-	default:
-		return Order{}, false, nil
-	}
+// checkLimit returns *DuplicateOrderError if the user has as many active orders as the sale allows, and the error of
+// the store if it cannot be read.
+func (s *Orders) checkLimit(ctx context.Context, store HolderStore, p *Purchase, v *Voucher) error {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
-	if p.Key != nil {
-		switch o, err = s.lookUp(ctx, p); {
-		case err == nil:
-			return o, true, nil
-		case errors.Is(err, ErrIdempotencyMismatch):
-			return Order{}, false, err
-		case !errors.Is(err, ErrNotFound):
-			return Order{}, false, nil // the lane reports the trouble, if it lasts
-		}
+	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)
+	if err != nil {
+		return err
 	}
-	count, newest, err := s.cfg.Store.ActiveOrders(ctx, p.UserID, p.VoucherID)
-	if err == nil && count >= v.Sale.LimitPerUser {
-		return Order{}, false, &DuplicateOrderError{OrderID: newest}
-	}
-	return Order{}, false, nil
-}
-
-// checkOpen says why nobody can buy v at now, sold out aside.
-func checkOpen(v *Voucher, now time.Time) error {
-	switch v.State(now) {
-	case StateUpcoming:
-		return ErrSaleNotStarted
-	case StateEnded:
-		return ErrSaleEnded
-	}
-	if v.Sale == nil {
-		return ErrInvalidState
+	if count >= v.Sale.LimitPerUser {
+		return &DuplicateOrderError{OrderID: newest}
 	}
 	return nil
-}
-
-// soldOut answers a purchase for which the snapshot has no unit: with the user's order if this request placed it before,
-// *DuplicateOrderError if the user holds as many as allowed, else ErrSoldOut. The store is read only for users who may
-// hold an order; where the answer cannot be found out, it is ErrSoldOut, which is true.
-func (s *Orders) soldOut(ctx context.Context, p *Purchase, v *Voucher) (o Order, replayed bool, err error) {
-	var store HolderStore = s.cfg.Store
-	if s.cfg.Queue != nil {
-		store = s.cfg.Queue
-	}
-	may, sure := s.cfg.Sales.mayHold(ctx, store, v.ID, p.UserID)
-	if !may {
-		return Order{}, false, ErrSoldOut
-	}
-	if p.Key != nil && sure {
-		if o, replayed, err = s.repeated(ctx, p, ErrSoldOut); !errors.Is(err, ErrSoldOut) {
-			return o, replayed, err
-		}
-	}
-	if !sure {
-		select {
-		case s.looks <- struct{}{}:
-			defer func() { <-s.looks }()
-		default:
-			return Order{}, false, ErrSoldOut
-		}
-	}
-	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
-	defer cancel()
-	if p.Key != nil && !sure {
-		switch o, err = s.lookUp(ctx, p); {
-		case err == nil:
-			return o, true, nil
-		case errors.Is(err, ErrIdempotencyMismatch):
-			return Order{}, false, err
-		}
-	}
-	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)
-	switch {
-	case err != nil && sure:
-		return Order{}, false, err
-	case count >= v.Sale.LimitPerUser:
-		return Order{}, false, &DuplicateOrderError{OrderID: newest}
-	}
-	return Order{}, false, ErrSoldOut
 }

@@ -17,10 +17,10 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, func() error { return goleak.Find() })
 }
 
-// storedBefore is an order id that the store reports as placed by an earlier call.
+// storedBefore is an order id that store reports as stored by an earlier call.
 const storedBefore = 4_000_000
 
-// store is an OrderStore of which a test gives what it needs.
+// store is an OrderStore. A test sets the functions that it needs.
 type store struct {
 	OrderStore
 	place  func(ctx context.Context, o Order) (Order, error)
@@ -43,7 +43,7 @@ func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) 
 
 func (s *store) Holders(context.Context, int64, int) ([]int64, error) { return s.users() }
 
-// locks grants, refuses or breaks.
+// locks is a UserLocks that fails with before, or runs fn and fails with after; nil means success.
 type locks struct{ before, after error }
 
 func (l locks) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
@@ -53,11 +53,11 @@ func (l locks) TryDo(ctx context.Context, _ int64, fn func(context.Context) erro
 	return errors.Join(fn(ctx), l.after)
 }
 
-// ids counts up; skip jumps.
+// ids is an IDs that counts up. Skip jumps by 1,000.
 type ids struct {
 	next    int64
 	skipped []int64
-	blocks  []int // how many were asked for, call by call
+	blocks  []int // the number of ids of each call
 	err     error
 }
 
@@ -91,7 +91,7 @@ func TestLockLane(t *testing.T) {
 		"lock server down":       {locks: locks{before: broken}, want: ErrUnavailable},
 		"id server down":         {ids: ids{err: broken}, place: placed, want: ErrUnavailable},
 		"sold out":               {place: func(context.Context, Order) (Order, error) { return Order{}, ErrSoldOut }, want: ErrSoldOut},
-		"release failed":         {locks: locks{after: broken}, place: placed}, // committed is committed
+		"release failed":         {locks: locks{after: broken}, place: placed}, // the commit counts
 		"sold out, then release": {locks: locks{after: broken}, place: func(context.Context, Order) (Order, error) { return Order{}, ErrSoldOut }, want: ErrSoldOut},
 		"ids never free":         {place: func(context.Context, Order) (Order, error) { return Order{}, ErrIDTaken }, want: ErrUnavailable},
 	} {
@@ -108,7 +108,7 @@ func TestLockLane(t *testing.T) {
 	}
 }
 
-func TestLockLaneTakesAFreshID(t *testing.T) {
+func TestLockLaneReplacesTakenID(t *testing.T) {
 	g := &ids{}
 	lane := NewLockLane(locks{}, NewBatchLane(g, &store{place: func(_ context.Context, o Order) (Order, error) {
 		if o.ID < 1000 {
@@ -122,7 +122,7 @@ func TestLockLaneTakesAFreshID(t *testing.T) {
 	require.Equal(t, []int64{1}, g.skipped)
 }
 
-// laneFunc is a Lane.
+// laneFunc is a Lane that calls a function.
 type laneFunc func(ctx context.Context, p Purchase) (Order, error)
 
 func (f laneFunc) Place(ctx context.Context, p Purchase) (Order, bool, error) {
@@ -130,15 +130,16 @@ func (f laneFunc) Place(ctx context.Context, p Purchase) (Order, bool, error) {
 	return o, false, err
 }
 
-func newOrders(t *testing.T, v Voucher, room int, lane laneFunc) *Orders {
+// newOrders returns a service with one voucher. It allows maxInFlight concurrent purchases.
+func newOrders(t *testing.T, v Voucher, maxInFlight int, lane laneFunc) *Orders {
 	return NewOrders(OrdersConfig{
 		Sales: newSales(t, &loader{load: func(context.Context) (Voucher, error) { return v, nil }}),
 		Store: &store{users: func() ([]int64, error) { return nil, nil }},
-		Lane:  lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: room,
+		Lane:  lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: maxInFlight,
 	})
 }
 
-func TestPlaceGivesTheLaneWhatItNeeds(t *testing.T) {
+func TestPlacePassesPurchaseToLane(t *testing.T) {
 	var got Purchase
 	orders := newOrders(t, openSale(1), 1, func(_ context.Context, p Purchase) (Order, error) { got = p; return Order{ID: 9}, nil })
 	o, err := orders.Place(t.Context(), 7, 1, 0)
@@ -153,8 +154,8 @@ func TestPlaceGivesTheLaneWhatItNeeds(t *testing.T) {
 	}, got)
 }
 
-// TestPlaceOutlivesItsCaller: a buyer who hangs up does not break a purchase that has begun.
-func TestPlaceOutlivesItsCaller(t *testing.T) {
+// The end of the caller's context does not stop a purchase that has begun.
+func TestPlaceContinuesWithoutItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	orders := newOrders(t, openSale(1), 1, func(laneCtx context.Context, _ Purchase) (Order, error) {
 		cancel()
@@ -164,7 +165,7 @@ func TestPlaceOutlivesItsCaller(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestPlaceRefusesEarlyWhenFull(t *testing.T) {
+func TestPlaceLimitsPurchasesInFlight(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	orders := newOrders(t, openSale(1), 1, func(context.Context, Purchase) (Order, error) {
 		inside <- struct{}{}
@@ -180,35 +181,35 @@ func TestPlaceRefusesEarlyWhenFull(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestSoldOutIsRemembered: after the lane found nothing, the next buyer is answered without it.
-func TestSoldOutIsRemembered(t *testing.T) {
-	asked := 0
-	orders := newOrders(t, openSale(1), 1, func(context.Context, Purchase) (Order, error) { asked++; return Order{}, ErrSoldOut })
+// After ErrSoldOut from the lane, further purchases are refused without it.
+func TestSoldOutIsCached(t *testing.T) {
+	calls := 0
+	orders := newOrders(t, openSale(1), 1, func(context.Context, Purchase) (Order, error) { calls++; return Order{}, ErrSoldOut })
 	for range 3 {
 		_, err := orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorIs(t, err, ErrSoldOut)
 	}
-	require.Equal(t, 1, asked)
+	require.Equal(t, 1, calls)
 }
 
-// TestPressesAfterAPurchase: a user who bought a moment ago is answered without the lane, by what the store says now; one
-// who may buy again reaches the lane, and so does everyone a while later.
-func TestPressesAfterAPurchase(t *testing.T) {
+// A repeated purchase within seconds is refused without the lane, by the orders in the store. It reaches the lane if
+// the user may buy again, or after some seconds.
+func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		placed, active := 0, 0
 		orders := newOrders(t, openSale(100), 1, func(context.Context, Purchase) (Order, error) { placed++; active = 1; return Order{ID: 9}, nil })
 		orders.cfg.Store = &store{active: func() (int, int64, error) { return active, 9, nil }}
-		press := func() error { _, err := orders.Place(t.Context(), 7, 1, 0); return err }
-		require.NoError(t, press())
+		place := func() error { _, err := orders.Place(t.Context(), 7, 1, 0); return err }
+		require.NoError(t, place())
 		var dup *DuplicateOrderError
-		require.ErrorAs(t, press(), &dup)
+		require.ErrorAs(t, place(), &dup)
 		require.Equal(t, int64(9), dup.OrderID)
 		require.Equal(t, 1, placed)
-		active = 0 // cancelled, on whatever server
-		require.NoError(t, press())
+		active = 0 // cancelled, possibly by another process
+		require.NoError(t, place())
 		require.Equal(t, 2, placed)
 		time.Sleep(2*recentFor + time.Second)
-		require.NoError(t, press())
+		require.NoError(t, place())
 		require.Equal(t, 3, placed)
 	})
 }

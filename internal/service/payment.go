@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// PaymentStatus is where a payment is.
+// PaymentStatus is the state of a payment.
 type PaymentStatus int8
 
-// The payment statuses, with the numbers they have in the database.
+// The payment statuses, with their numbers in the database.
 const (
-	PaymentPending   PaymentStatus = 1 // the provider was asked for the money, and has not said yet
-	PaymentSucceeded PaymentStatus = 2 // the money has come, and the order was paid with it
+	PaymentPending   PaymentStatus = 1 // begun; the provider has not reported a result
+	PaymentSucceeded PaymentStatus = 2 // the money has arrived and paid the order
 	PaymentFailed    PaymentStatus = 3
-	PaymentRefunding PaymentStatus = 4 // the money has come and goes back, because the order is refunded or did not want it
+	PaymentRefunding PaymentStatus = 4 // the money is being returned: the order is refunded, or the payment unmatched
 	PaymentRefunded  PaymentStatus = 5
 )
 
@@ -33,74 +33,76 @@ func (s PaymentStatus) String() string {
 	return "unknown"
 }
 
-// MoneyCame says whether the provider has reported a success. That is final.
+// MoneyCame reports whether the provider has reported a success. Later notices cannot revoke it.
 func (s PaymentStatus) MoneyCame() bool {
 	return s == PaymentSucceeded || s == PaymentRefunding || s == PaymentRefunded
 }
 
-// Payment is an attempt to pay for an order. Amount is in the smallest unit of the currency (cents).
+// Payment is an attempt to pay for an order. Amount is in the smallest unit of its currency (cents).
 type Payment struct {
 	ID          int64
 	OrderID     int64
 	Provider    string
-	Ref         string // under which the provider knows it; unique
+	Ref         string // identifies the payment at the provider; unique
 	Amount      int64
 	Currency    string // ISO 4217
 	Status      PaymentStatus
-	RefundTries int // how often the provider was asked to return the money
+	RefundTries int // refund requests sent to the provider
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 }
 
-// PaymentProvider moves money. Its methods are safe for concurrent use.
+// PaymentProvider takes and returns money. Its methods are safe for concurrent use.
 type PaymentProvider interface {
-	// Create begins a payment under p.Ref, of whose end the provider tells by a notice. The same ref is the same
-	// payment, so that it can be asked again when the answer was lost.
+	// Create begins a payment under p.Ref. The provider reports its result by a notice. Create is idempotent by p.Ref,
+	// so it can be repeated after a lost answer.
 	Create(ctx context.Context, p Payment) error
-	// Refund returns all the money of a payment. The same ref is the same refund.
+	// Refund returns the full amount of a payment. It is idempotent by p.Ref.
 	Refund(ctx context.Context, p Payment) error
-	// Notice checks the signature of a notice and reads it. Errors: ErrUnauthenticated, *InvalidError.
+	// Notice verifies the signature of a notice and parses it. Errors: ErrUnauthenticated, *InvalidError.
 	Notice(signature string, body []byte) (PaymentNotice, error)
 }
 
-// PaymentNotice is what a provider says about a payment.
+// PaymentNotice is a provider's report about a payment.
 type PaymentNotice struct {
 	Ref       string
 	OrderID   int64
 	Amount    int64
-	Currency  string // empty: the provider does not say
-	Succeeded bool   // else it failed
+	Currency  string // empty if the provider does not report it
+	Succeeded bool   // false: the payment failed
 }
 
-// Settled is what a notice led to.
+// Settled is the result of processing a notice.
 type Settled struct {
 	Order   Order
 	Payment Payment
-	Changed bool // else it was known before
+	Changed bool // false: the notice was a repetition
 }
 
-// PaymentStore keeps payments. Its methods are transactions; errors are those of this package.
+// PaymentStore stores payments. Each method is one transaction. Its errors are those of this package.
 type PaymentStore interface {
-	// BeginPayment returns the pending payment of a provider for the user's unpaid order, and stores p as that if there
-	// is none. Amount, currency and order are set from the order. What an earlier run of the request began is returned
-	// as it is now. Errors: ErrNotFound, ErrInvalidState.
+	// BeginPayment returns the provider's pending payment of the user's unpaid order. If there is none, it stores p
+	// with the amount and currency of the order. If an earlier run of the request began a payment, it returns that
+	// payment in its present state. Errors: ErrNotFound, ErrInvalidState.
 	BeginPayment(ctx context.Context, userID int64, p Payment) (Order, Payment, error)
-	// SettlePayment stores what a provider reports. A payment that it began without us is stored. A success pays the order
-	// (MovePay) if it waits for exactly this money; otherwise the money is to go back, even if there is no such order,
-	// whose Settled.Order then has nothing but its id. Repeating a notice changes nothing. Errors: ErrNotFound (a failure
-	// for an order that does not exist), *InvalidError (the ref is another payment's, or had another amount before).
+	// SettlePayment stores a provider's notice. An unknown ref becomes a new payment. A success pays the order
+	// (MovePay) if the order is unpaid and amount and currency match. Otherwise the payment is unmatched and its refund
+	// begins, even if the order does not exist; Settled.Order then has only an id. Repeating a notice changes nothing.
+	// Errors: ErrNotFound (a failure for an order that does not exist), *InvalidError (the ref belongs to another
+	// payment, or an earlier notice had another amount).
 	SettlePayment(ctx context.Context, provider string, n PaymentNotice, at time.Time) (Settled, error)
-	// BeginRefund makes MoveRefund, whatever m.Move is, after which the money of the order's payment is to go back; if none has come,
-	// MoveRefunded as well. What an earlier run of the request did is returned as it is now.
-	// Errors: ErrNotFound, ErrInvalidState.
+	// BeginRefund applies MoveRefund, whatever m.Move is, and makes the refund of the order's payment due. If the order
+	// has no successful payment, it applies MoveRefunded as well. If an earlier run of the request began the refund, it
+	// returns the order in its present state. Errors: ErrNotFound, ErrInvalidState.
 	BeginRefund(ctx context.Context, m OrderMove) (Order, error)
-	// DueRefunds returns at most limit payments whose money is to go back now, and puts off their next try by what
-	// wait says of the number of tries. Several callers share the work.
+	// DueRefunds returns at most limit payments whose refund is due, and delays the next try of each by wait(tries),
+	// where tries is the number of earlier tries. The delay is also a lease, so concurrent callers get different
+	// payments.
 	DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]Payment, error)
-	// FinishRefund notes that the money of a payment has gone back, and makes MoveRefunded if that was the last of its
-	// order's. The order is returned only then; its unit is back.
+	// FinishRefund marks a payment as refunded. If it was the last refund of its order, FinishRefund applies
+	// MoveRefunded, which returns the unit, and returns the order; otherwise it returns nil.
 	FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*Order, error)
-	// Payments shows the payments of the user's order, or of anybody's if userID is 0, the oldest first. Error: ErrNotFound
-	// (no such order of his).
+	// Payments returns the payments of an order, oldest first. A userID other than 0 must own the order. Error:
+	// ErrNotFound.
 	Payments(ctx context.Context, userID, orderID int64) ([]Payment, error)
 }

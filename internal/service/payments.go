@@ -11,51 +11,53 @@ import (
 )
 
 const (
-	// DefaultProvider is asked for the money if the buyer names none.
+	// DefaultProvider is the payment provider of a request that names none.
 	DefaultProvider = "sandbox"
 
-	// refundEvery is how often refunds are looked for of which nobody here told: another instance began them, or a try
-	// failed.
+	// refundEvery is the interval between searches for due refunds. It finds refunds that another instance began and
+	// those to retry.
 	refundEvery = time.Second
-	// refundBatch bounds the refunds that one look claims. They are asked for together.
+	// refundBatch bounds the refunds that one search claims. They run concurrently.
 	refundBatch = 16
-	// refundTimeout bounds one question to a provider. A claim lasts longer: nobody else asks meanwhile.
+	// refundTimeout bounds one refund request to a provider. It is shorter than refundWait, the lease of the refund.
 	refundTimeout = 5 * time.Second
-	// The pause before a refund is tried again doubles from the first to the last of these.
+	// The delay before a refund is retried doubles from refundWait up to maxRefundWait.
 	refundWait    = 10 * time.Second
 	maxRefundWait = 10 * time.Minute
 )
 
-// PaymentsConfig is what Payments needs.
+// PaymentsConfig configures Payments.
 type PaymentsConfig struct {
 	Store     PaymentStore
 	Providers map[string]PaymentProvider // by name
 	Returns   Returns
 	Now       func() time.Time
 	Log       *slog.Logger
-	Observe   func(provider, event string) // told of created, succeeded, failed, refunding, refunded, refund_failed; may be nil
+	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, refund_failed. It may
+	// be nil.
+	Observe func(provider, event string)
 }
 
-// Payments takes the money for orders and gives it back. It is safe for concurrent use, and so are several instances.
+// Payments takes the money for orders and refunds it. It is safe for concurrent use, and several instances may run.
 //
-// The order of things makes a crash harmless: a payment is stored before the provider hears of it, and the provider
-// knows it by our reference, so asking again is the same payment. A refund is stored before the provider is asked, and
-// asked until the provider has said yes. What a provider tells is stored in the transaction that moves the order.
+// A crash at any point loses no money. A payment is stored before it is created at the provider, under a reference that
+// makes a repeated creation the same payment. A refund is stored before it is requested from the provider, and
+// requested until it succeeds. A notice is stored in the transaction that moves the order.
 type Payments struct {
 	cfg  PaymentsConfig
-	kick chan struct{} // has an element if a refund was begun here
+	wake chan struct{} // holds an element if this process has begun a refund
 }
 
-// NewPayments makes the service.
+// NewPayments returns Payments. Run must be started to process refunds.
 func NewPayments(cfg PaymentsConfig) *Payments {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, string) {}
 	}
-	return &Payments{cfg: cfg, kick: make(chan struct{}, 1)}
+	return &Payments{cfg: cfg, wake: make(chan struct{}, 1)}
 }
 
-// Pay asks a provider (empty: DefaultProvider) for the money of the user's unpaid order. The order is paid when the
-// provider says so by its webhook. Paying again while that is not known is the same payment.
+// Pay begins a payment of the user's unpaid order at a provider; "" selects DefaultProvider. The order is paid when the
+// provider reports the success to Webhook. Until then, a repeated Pay returns the same payment.
 // Errors: ErrNotFound, ErrInvalidState, *InvalidError (provider), ErrUnavailable.
 func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider string) (Order, Payment, error) {
 	if provider == "" {
@@ -63,7 +65,7 @@ func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider stri
 	}
 	p, ok := s.cfg.Providers[provider]
 	if !ok {
-		return Order{}, Payment{}, Invalid("provider", "is not a payment provider of this shop")
+		return Order{}, Payment{}, Invalid("provider", "is not a configured payment provider")
 	}
 	at := Moment(s.cfg.Now())
 	order, payment, err := s.cfg.Store.BeginPayment(ctx, userID, Payment{
@@ -72,7 +74,7 @@ func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider stri
 	if err != nil {
 		return Order{}, Payment{}, s.cfg.Returns.notYet(ctx, userID, orderID, err)
 	}
-	if payment.Status != PaymentPending { // an earlier run of the request began it, and it has ended since
+	if payment.Status != PaymentPending { // begun by an earlier run of the request, and completed since
 		return order, payment, nil
 	}
 	if err := p.Create(ctx, payment); err != nil {
@@ -82,11 +84,11 @@ func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider stri
 	return order, payment, nil
 }
 
-// Webhook stores a provider's notice; repeating it changes nothing. Money that no order waits for is returned: the order
-// was cancelled or paid otherwise, the amount is another one, or the order does not exist (a failover of the database can
-// lose it).
-// Errors: ErrNotFound (no such provider, or a failure for no order), ErrUnauthenticated (signature), *InvalidError,
-// ErrUnavailable.
+// Webhook processes a provider's notice. Repeating a notice changes nothing. An unmatched payment is refunded: the
+// order was cancelled or paid by another payment, the amount differs, or the order does not exist (a failover of the
+// database can lose it).
+// Errors: ErrNotFound (unknown provider, or a failure for an unknown order), ErrUnauthenticated (signature),
+// *InvalidError, ErrUnavailable.
 func (s *Payments) Webhook(ctx context.Context, provider, signature string, body []byte) (Settled, error) {
 	p, ok := s.cfg.Providers[provider]
 	if !ok {
@@ -97,7 +99,7 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 		return Settled{}, err
 	}
 	if notice.Currency != "" && !isCurrency(notice.Currency) {
-		return Settled{}, Invalid("currency", "must be a currency of ISO 4217, such as CNY")
+		return Settled{}, Invalid("currency", "must be an ISO 4217 currency code, such as CNY")
 	}
 	settled, err := s.cfg.Store.SettlePayment(ctx, provider, notice, Moment(s.cfg.Now()))
 	if err != nil {
@@ -108,22 +110,22 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 		s.cfg.Observe(provider, settled.Payment.Status.String())
 	}
 	if settled.Payment.Status == PaymentRefunding {
-		s.hurry()
+		s.wakeRun()
 	}
 	if settled.Changed && settled.Payment.Status == PaymentRefunding {
-		s.cfg.Log.Warn("money came that no order waits for; it is returned", "provider", provider, "provider_ref", notice.Ref,
+		s.cfg.Log.Warn("unmatched payment; refunding it", "provider", provider, "provider_ref", notice.Ref,
 			"order_id", notice.OrderID, "order_status", settled.Order.Status.String(), "amount", settled.Payment.Amount, "currency", settled.Payment.Currency)
 	}
 	return settled, nil
 }
 
-// Refund gives a paid order back: the money goes back to the buyer, and then the unit on sale.
+// Refund begins the refund of the user's paid order. Its unit goes back on sale when the money has been returned.
 // Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
 func (s *Payments) Refund(ctx context.Context, userID, orderID int64) (Order, error) {
 	return s.beginRefund(ctx, OrderMove{OrderID: orderID, UserID: userID, By: Actor{ActorBuyer, userID}})
 }
 
-// RefundFor is Refund by an admin, of anybody's order. Errors: as Refund.
+// RefundFor is Refund of any order by an admin. Errors: those of Refund.
 func (s *Payments) RefundFor(ctx context.Context, admin, orderID int64) (Order, error) {
 	return s.beginRefund(ctx, OrderMove{OrderID: orderID, By: Actor{ActorAdmin, admin}})
 }
@@ -134,28 +136,29 @@ func (s *Payments) beginRefund(ctx context.Context, m OrderMove) (Order, error) 
 	if err != nil {
 		return Order{}, s.cfg.Returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
-	if o.Status == OrderRefunded { // nothing was paid: nobody need be asked
+	if o.Status == OrderRefunded { // nothing was paid, so no provider is involved
 		s.cfg.Returns.Back(ctx, o)
 	} else {
 		s.cfg.Returns.moved(o.ID)
-		s.hurry()
+		s.wakeRun()
 	}
 	return o, nil
 }
 
-// List shows the payments of the user's order, the oldest first. Errors: ErrNotFound, ErrUnavailable.
+// List returns the payments of the user's order, oldest first. Errors: ErrNotFound, ErrUnavailable.
 func (s *Payments) List(ctx context.Context, userID, orderID int64) ([]Payment, error) {
 	return s.cfg.Store.Payments(ctx, userID, orderID)
 }
 
-func (s *Payments) hurry() {
+// wakeRun makes Run search for due refunds at once.
+func (s *Payments) wakeRun() {
 	select {
-	case s.kick <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run returns money until ctx ends.
+// Run processes due refunds until ctx ends. It logs the first of several consecutive failures.
 func (s *Payments) Run(ctx context.Context) {
 	tick := time.NewTicker(refundEvery)
 	defer tick.Stop()
@@ -163,32 +166,32 @@ func (s *Payments) Run(ctx context.Context) {
 	for {
 		err := s.RefundDue(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
-			s.cfg.Log.Warn("cannot return money; trying again", "err", err)
+			s.cfg.Log.Warn("cannot refund payments; will retry", "err", err)
 		}
 		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.kick:
+		case <-s.wake:
 		}
 	}
 }
 
-// RefundDue returns the money that is to go back now. What fails is put off, and its first error returned when all
-// others were asked for.
+// RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the
+// first error after it has processed the other refunds.
 func (s *Payments) RefundDue(ctx context.Context) (failed error) {
 	for ctx.Err() == nil {
-		due, err := s.cfg.Store.DueRefunds(ctx, refundBatch, refundPause)
+		due, err := s.cfg.Store.DueRefunds(ctx, refundBatch, refundBackoff)
 		if err != nil {
 			return cmp.Or(failed, err)
 		}
 		errs := make([]error, len(due))
-		var asked sync.WaitGroup
+		var refunds sync.WaitGroup
 		for i, p := range due {
-			asked.Go(func() { errs[i] = s.refund(ctx, p) })
+			refunds.Go(func() { errs[i] = s.refund(ctx, p) })
 		}
-		asked.Wait()
+		refunds.Wait()
 		failed = cmp.Or(failed, cmp.Or(errs...))
 		if len(due) < refundBatch {
 			return failed
@@ -197,25 +200,27 @@ func (s *Payments) RefundDue(ctx context.Context) (failed error) {
 	return ctx.Err()
 }
 
-// refundPause is how long to wait before the next try. The first pause is also the lease of who is at it.
-func refundPause(tries int) time.Duration {
+// refundBackoff returns the delay until the next try after the given number of earlier tries. Until then the refund is
+// leased to this process.
+func refundBackoff(tries int) time.Duration {
 	return min(refundWait<<min(tries, 10), maxRefundWait)
 }
 
+// refund requests one refund from its provider and stores the success.
 func (s *Payments) refund(ctx context.Context, p Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
 	provider, ok := s.cfg.Providers[p.Provider]
 	if !ok {
-		return fmt.Errorf("payment %s: there is no provider %q to return its money", p.Ref, p.Provider)
+		return fmt.Errorf("refund of payment %s: provider %q is not configured", p.Ref, p.Provider)
 	}
 	if err := provider.Refund(ctx, p); err != nil {
 		s.cfg.Observe(p.Provider, "refund_failed")
-		return fmt.Errorf("refund of payment %s by %s: %w", p.Ref, p.Provider, err)
+		return fmt.Errorf("refund of payment %s by provider %s: %w", p.Ref, p.Provider, err)
 	}
 	order, err := s.cfg.Store.FinishRefund(ctx, p.ID, Moment(s.cfg.Now()))
 	if err != nil {
-		return fmt.Errorf("refund of payment %s, whose money is back: %w", p.Ref, err)
+		return fmt.Errorf("store the completed refund of payment %s: %w", p.Ref, err)
 	}
 	s.cfg.Observe(p.Provider, "refunded")
 	if order != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refundRows are the refunds of several instances, with the claims of the real store.
+// refundRows is a PaymentStore with refunds that several instances share. It leases them like the real store.
 type refundRows struct {
 	PaymentStore
 	mu   sync.Mutex
@@ -72,70 +72,71 @@ func (r *refundRows) open() (n int) {
 	return n
 }
 
-// slowBank answers no question in time while it is ill, and knows who asks what at once.
+// slowBank is a provider whose calls time out until it recovers. It records when each refund was first requested, and
+// concurrent requests for one refund.
 type slowBank struct {
 	PaymentProvider
-	mu     sync.Mutex
-	ill    bool
-	asking map[string]int
-	twice  []string // references that two asked for at the same time
-	asked  map[string]time.Duration
-	start  time.Time
+	mu      sync.Mutex
+	down    bool
+	running map[string]int           // running requests by payment reference
+	overlap []string                 // references with two requests at the same time
+	first   map[string]time.Duration // time of the first request since start
+	start   time.Time
 }
 
 func (b *slowBank) Refund(ctx context.Context, p Payment) error {
 	b.mu.Lock()
-	if b.asking[p.Ref]++; b.asking[p.Ref] > 1 {
-		b.twice = append(b.twice, p.Ref)
+	if b.running[p.Ref]++; b.running[p.Ref] > 1 {
+		b.overlap = append(b.overlap, p.Ref)
 	}
-	if _, ok := b.asked[p.Ref]; !ok {
-		b.asked[p.Ref] = time.Since(b.start)
+	if _, ok := b.first[p.Ref]; !ok {
+		b.first[p.Ref] = time.Since(b.start)
 	}
-	ill := b.ill
+	down := b.down
 	b.mu.Unlock()
-	if ill {
+	if down {
 		<-ctx.Done()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.asking[p.Ref]--
+	b.running[p.Ref]--
 	return ctx.Err()
 }
 
-// recover makes the bank well, and says when it was first asked for each payment, and for which by two at once.
-func (b *slowBank) recover() (asked map[string]time.Duration, twice []string) {
+// recover ends the outage and returns the records.
+func (b *slowBank) recover() (first map[string]time.Duration, overlap []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ill = false
-	return maps.Clone(b.asked), b.twice
+	b.down = false
+	return maps.Clone(b.first), b.overlap
 }
 
-func instanceOf(store PaymentStore, bank PaymentProvider, sales *Sales) *Payments {
+func newPayments(store PaymentStore, bank PaymentProvider, sales *Sales) *Payments {
 	return NewPayments(PaymentsConfig{
 		Store: store, Providers: map[string]PaymentProvider{"bank": bank}, Returns: Returns{Sales: sales},
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
-// TestRefundsOfASlowProvider: a provider who does not answer is asked by one instance at a time for one payment, holds
-// up nobody's first question for long, and once he is well again everybody has his money.
-func TestRefundsOfASlowProvider(t *testing.T) {
+// While a provider does not answer, each refund is requested by one instance at a time and for the first time within a
+// minute. After the outage, every refund completes.
+func TestRefundsCompleteAfterAnOutage(t *testing.T) {
 	sales := newSales(t, &loader{})
 	synctest.Test(t, func(t *testing.T) {
 		rows := newRefundRows(100)
-		bank := &slowBank{ill: true, asking: map[string]int{}, asked: map[string]time.Duration{}, start: time.Now()}
+		bank := &slowBank{down: true, running: map[string]int{}, first: map[string]time.Duration{}, start: time.Now()}
 		ctx, stop := context.WithCancel(t.Context())
 		var instances sync.WaitGroup
 		for range 2 {
-			instances.Go(func() { instanceOf(rows, bank, sales).Run(ctx) })
+			instances.Go(func() { newPayments(rows, bank, sales).Run(ctx) })
 		}
 		defer instances.Wait()
 		defer stop()
 		time.Sleep(10 * time.Minute)
-		asked, twice := bank.recover()
-		require.Empty(t, twice)
-		require.Len(t, asked, len(rows.rows))
-		for ref, after := range asked {
+		first, overlap := bank.recover()
+		require.Empty(t, overlap)
+		require.Len(t, first, len(rows.rows))
+		for ref, after := range first {
 			require.Less(t, after, time.Minute, ref)
 		}
 		require.Equal(t, 100, rows.open())
@@ -144,37 +145,35 @@ func TestRefundsOfASlowProvider(t *testing.T) {
 	})
 }
 
-// TestRefundsPassTheSick: one refund that fails for good does not hold up the others, however many there are.
-func TestRefundsPassTheSick(t *testing.T) {
+func TestFailingRefundsDoNotBlockOthers(t *testing.T) {
 	sales := newSales(t, &loader{})
 	synctest.Test(t, func(t *testing.T) {
 		rows := newRefundRows(1000)
 		for i := 0; i < 1000; i += 5 {
 			rows.rows[i].Provider = "gone"
 		}
-		bank := &slowBank{asking: map[string]int{}, asked: map[string]time.Duration{}}
-		require.ErrorContains(t, instanceOf(rows, bank, sales).RefundDue(t.Context()), "gone")
-		require.Equal(t, 200, rows.open(), "those without a provider")
+		bank := &slowBank{running: map[string]int{}, first: map[string]time.Duration{}}
+		require.ErrorContains(t, newPayments(rows, bank, sales).RefundDue(t.Context()), "gone")
+		require.Equal(t, 200, rows.open(), "refunds without a provider")
 	})
 }
 
-// TestRefundPause doubles, and ends in a steady pace.
-func TestRefundPause(t *testing.T) {
-	require.Greater(t, refundPause(0), refundTimeout, "the claim must outlast the question")
-	require.Equal(t, 20*time.Second, refundPause(1))
+func TestRefundBackoffDoublesUpToItsMaximum(t *testing.T) {
+	require.Greater(t, refundBackoff(0), refundTimeout, "the lease must outlast the request")
+	require.Equal(t, 20*time.Second, refundBackoff(1))
 	for _, tries := range []int{6, 7, 60, 64, 1 << 30} {
-		require.Equal(t, maxRefundWait, refundPause(tries))
+		require.Equal(t, maxRefundWait, refundBackoff(tries))
 	}
 }
 
-// deafQueue is a Redis that does not answer.
-type deafQueue struct {
+// hangingQueue is a Queue whose Redis does not answer.
+type hangingQueue struct {
 	Queue
 	mu    sync.Mutex
-	calls map[int64]error // what the context said at the beginning, by voucher
+	calls map[int64]error // the context's error at the start of a call, by voucher
 }
 
-func (q *deafQueue) Release(ctx context.Context, voucherID int64, _ ...Holder) error {
+func (q *hangingQueue) Release(ctx context.Context, voucherID int64, _ ...Holder) error {
 	q.mu.Lock()
 	q.calls[voucherID] = ctx.Err()
 	q.mu.Unlock()
@@ -182,7 +181,7 @@ func (q *deafQueue) Release(ctx context.Context, voucherID int64, _ ...Holder) e
 	return ctx.Err()
 }
 
-// dueOrders are due orders of as many vouchers.
+// dueOrders is a CloserStore with expired orders, each of another voucher.
 type dueOrders struct{ left int }
 
 func (d *dueOrders) CloseExpired(_ context.Context, limit int) ([]Order, error) {
@@ -195,48 +194,48 @@ func (d *dueOrders) CloseExpired(_ context.Context, limit int) ([]Order, error) 
 	return orders, nil
 }
 
-// TestReturnsDoNotWaitForRedis: the units of a thousand vouchers are back in the database; that the gate cannot be
-// told does not keep the closer from the next orders, and everybody else is told.
-func TestReturnsDoNotWaitForRedis(t *testing.T) {
-	var told []int64
-	sales := NewSales(SalesConfig{Loader: &loader{}, Changed: func(id int64) { told = append(told, id) }})
+// The units of 1,001 vouchers are back in the database. A Redis that does not answer delays neither the closer nor the
+// notification of the other instances.
+func TestCloserDoesNotWaitForRedis(t *testing.T) {
+	var changed []int64
+	sales := NewSales(SalesConfig{Loader: &loader{}, Changed: func(id int64) { changed = append(changed, id) }})
 	t.Cleanup(sales.Close)
 	synctest.Test(t, func(t *testing.T) {
 		start, due := time.Now(), &dueOrders{left: 2*closeBatch + 1}
-		closer := &Closer{Store: due, Returns: Returns{Sales: sales, Queue: &deafQueue{calls: map[int64]error{}}}, Log: slog.New(slog.DiscardHandler)}
+		closer := &Closer{Store: due, Returns: Returns{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}}, Log: slog.New(slog.DiscardHandler)}
 		n, err := closer.CloseDue(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2*closeBatch+1, n)
-		require.LessOrEqual(t, time.Since(start), 5*time.Second, "what is due is closed within 5 s")
-		require.Len(t, told, n)
+		require.LessOrEqual(t, time.Since(start), 5*time.Second, "expired orders are closed within 5 s")
+		require.Len(t, changed, n)
 	})
 }
 
-// TestReturnsOutliveTheRequest: the order is refunded, whether its buyer still listens or not.
+// The order is refunded even if its buyer has disconnected.
 func TestReturnsOutliveTheRequest(t *testing.T) {
 	sales := newSales(t, &loader{})
 	synctest.Test(t, func(t *testing.T) {
-		ctx, hangUp := context.WithCancel(t.Context())
-		hangUp()
-		q := &deafQueue{calls: map[int64]error{}}
+		ctx, disconnect := context.WithCancel(t.Context())
+		disconnect()
+		q := &hangingQueue{calls: map[int64]error{}}
 		Returns{Sales: sales, Queue: q}.Back(ctx, Order{VoucherID: 1}, Order{VoucherID: 1})
 		require.Equal(t, map[int64]error{1: nil}, q.calls)
 	})
 }
 
-// stockStore changes the stock, and lets the admin hang up while it does.
+// stockStore is a VoucherStore during whose ChangeStock the admin disconnects.
 type stockStore struct {
 	VoucherStore
-	hangUp func()
-	err    error
+	disconnect func()
+	err        error
 }
 
 func (s stockStore) ChangeStock(context.Context, StockChange) (Voucher, error) {
-	s.hangUp()
+	s.disconnect()
 	return Voucher{}, s.err
 }
 
-// stockQueue is a gate that must hear of every change.
+// stockQueue is a gate that refuses calls with an ended context.
 type stockQueue struct {
 	Queue
 	level int64
@@ -249,19 +248,20 @@ func (q *stockQueue) AddStock(ctx context.Context, _, delta int64) error {
 	return ctx.Err()
 }
 
-// TestStockChangeOutlivesTheRequest: what the database has decided the gate hears of, though the admin hung up.
+// The gate follows the decision of the database even if the admin has disconnected.
 func TestStockChangeOutlivesTheRequest(t *testing.T) {
 	for _, tc := range []struct {
 		delta, gate int64
 		err         error
 	}{
 		{5, 15, nil}, {-5, 5, nil}, {-5, 10, ErrInvalidState}, {-5, 10, ErrNotFound}, {5, 10, ErrInvalidState},
-		{5, 10, ErrUnavailable}, {-5, 5, ErrUnavailable}, // it may have happened: the gate is not above the database
+		// Possibly committed: the gate must not offer more than the database.
+		{5, 10, ErrUnavailable}, {-5, 5, ErrUnavailable},
 	} {
-		ctx, hangUp := context.WithCancel(t.Context())
+		ctx, disconnect := context.WithCancel(t.Context())
 		gate := &stockQueue{level: 10}
 		vouchers := NewVouchers(VouchersConfig{
-			Store: stockStore{hangUp: hangUp, err: tc.err}, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now,
+			Store: stockStore{disconnect: disconnect, err: tc.err}, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now,
 		})
 		_, err := vouchers.ChangeStock(ctx, 1, 1, tc.delta, "counted")
 		require.ErrorIs(t, err, tc.err)
@@ -269,7 +269,7 @@ func TestStockChangeOutlivesTheRequest(t *testing.T) {
 	}
 }
 
-// stockKeys keeps what is noted under the key of one request.
+// stockKeys is a KeyStore that keeps the recorded resource of one request.
 type stockKeys struct {
 	KeyStore
 	noted int64
@@ -280,13 +280,14 @@ func (k *stockKeys) NoteResources(_ context.Context, claims []*Claim) []error {
 	return []error{nil}
 }
 
-// onceStore changes the stock once for a key; answers get lost, before the commit or after it.
+// onceStore is a VoucherStore that changes the stock once per request. The answer of a change can be lost, before the
+// commit or after it.
 type onceStore struct {
 	VoucherStore
-	stock    int64
-	done     bool
-	lost     error // the answer of the next change, instead of the true one
-	happened bool  // although its answer is lost
+	stock     int64
+	done      bool
+	lost      error // the result of the next change, if not nil
+	committed bool  // the change whose answer is lost has committed
 }
 
 func (s *onceStore) Voucher(context.Context, int64) (Voucher, error) { return openSale(s.stock), nil }
@@ -296,7 +297,7 @@ func (s *onceStore) ChangeStock(_ context.Context, c StockChange) (Voucher, erro
 	switch s.lost = nil; {
 	case s.done:
 		return Voucher{}, &DoneBeforeError{ResourceID: c.VoucherID}
-	case err != nil && !s.happened:
+	case err != nil && !s.committed:
 		return Voucher{}, err
 	case s.stock+c.Delta < 0:
 		return Voucher{}, ErrInvalidState
@@ -305,13 +306,13 @@ func (s *onceStore) ChangeStock(_ context.Context, c StockChange) (Voucher, erro
 	return openSale(s.stock), err
 }
 
-// gateOf is a gate with so many units.
-type gateOf struct {
+// fakeStockGate is a gate that refuses to go below 0 units.
+type fakeStockGate struct {
 	Queue
 	units int64
 }
 
-func (q *gateOf) AddStock(_ context.Context, _, delta int64) error {
+func (q *fakeStockGate) AddStock(_ context.Context, _, delta int64) error {
 	if q.units+delta < 0 {
 		return ErrInvalidState
 	}
@@ -319,22 +320,22 @@ func (q *gateOf) AddStock(_ context.Context, _, delta int64) error {
 	return nil
 }
 
-// TestStockDecreaseRunsAgain: in the lane queue a decrease whose answer was lost takes its units from the gate once, and
-// the second run answers as the first one should have, though the gate has fewer units left than it takes.
-func TestStockDecreaseRunsAgain(t *testing.T) {
+// A repeated decrease whose first answer was lost removes its units from the gate once and returns the result of the
+// first run, even if the gate has fewer units left than the decrease.
+func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
-		happened bool
-		stock    int64 // in the database
-		first    error
-		second   error
-		left     int64 // in the gate, of 9, after both
+		committed bool
+		stock     int64 // in the database
+		first     error
+		second    error
+		left      int64 // in the gate, of 9, after both runs
 	}{
-		"the commit happened":   {happened: true, stock: 9, first: ErrUnavailable, left: 3},
-		"the commit was lost":   {stock: 9, first: ErrUnavailable, left: 3},
-		"the database has less": {stock: 5, happened: true, first: ErrInvalidState, second: ErrInvalidState, left: 9},
+		"the first run committed": {committed: true, stock: 9, first: ErrUnavailable, left: 3},
+		"the first run failed":    {stock: 9, first: ErrUnavailable, left: 3},
+		"the database has less":   {stock: 5, committed: true, first: ErrInvalidState, second: ErrInvalidState, left: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, gate, keys := &onceStore{stock: tc.stock, lost: ErrUnavailable, happened: tc.happened}, &gateOf{units: 9}, &stockKeys{}
+			db, gate, keys := &onceStore{stock: tc.stock, lost: ErrUnavailable, committed: tc.committed}, &fakeStockGate{units: 9}, &stockKeys{}
 			vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
 			run := func(again bool) (Voucher, error) {
 				c := &Claim{Again: again, ResourceID: keys.noted, store: keys}
@@ -352,20 +353,20 @@ func TestStockDecreaseRunsAgain(t *testing.T) {
 	}
 }
 
-// failingStore fails to close.
+// failingStore is a CloserStore that always fails.
 type failingStore struct{ err error }
 
 func (f failingStore) CloseExpired(context.Context, int) ([]Order, error) { return nil, f.err }
 
-// TestCloserGoesOn after errors, complains once of each row of them, and stops with its context.
-func TestCloserGoesOn(t *testing.T) {
+// The closer continues after errors, logs the first of several consecutive failures, and stops with its context.
+func TestCloserContinuesAfterErrors(t *testing.T) {
 	sales := newSales(t, &loader{})
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		closer := &Closer{
-			Store: failingStore{errors.New("the database is away")}, Returns: Returns{Sales: sales},
+			Store: failingStore{errors.New("the database is down")}, Returns: Returns{Sales: sales},
 			Log: slog.New(slog.NewTextHandler(&log, nil)),
 		}
 		go func() { closer.Run(ctx); close(done) }()
@@ -376,7 +377,7 @@ func TestCloserGoesOn(t *testing.T) {
 	})
 }
 
-func TestRedeemCodes(t *testing.T) {
+func TestRedeemCodesRoundTrip(t *testing.T) {
 	codes, others := NewRedeemCodes([]byte("one")), NewRedeemCodes([]byte("two"))
 	const id = 3368803458027454465
 	code := codes.Of(id)
@@ -399,7 +400,7 @@ func TestRedeemCodes(t *testing.T) {
 		_, ok := codes.Parse(wrong)
 		require.False(t, ok, "%.50q", wrong)
 	}
-	for i := range code { // no character can be changed
+	for i := range code { // a change of any character makes the code invalid
 		if code[i] == '-' {
 			continue
 		}
@@ -412,8 +413,9 @@ func TestRedeemCodes(t *testing.T) {
 	}
 }
 
-// TestMoves holds the table to what it must be: the words, and what the invariants need of it.
-func TestMoves(t *testing.T) {
+// The invariants require that no move starts from an inactive status and that a unit returns exactly when its order
+// becomes inactive.
+func TestMovesKeepTheInvariants(t *testing.T) {
 	var table []string
 	for _, m := range Moves() {
 		table = append(table, fmt.Sprintf("%s: %s -> %s", m.Name, m.From, m.To))
@@ -424,7 +426,7 @@ func TestMoves(t *testing.T) {
 	}, table)
 	at := time.Unix(1794398400, 0)
 	for _, m := range Moves() {
-		require.True(t, m.From.Active(), "%s: nothing leads out of an order that has ended", m.Name)
+		require.True(t, m.From.Active(), "%s: no move starts from an order that has ended", m.Name)
 		require.Equal(t, slices.Contains([]string{"cancel", "expire", "refunded"}, m.Name), m.ReturnsUnit(), m.Name)
 		o := Order{Status: m.From, Slot: 3}
 		m.Apply(&o, at)
@@ -434,7 +436,7 @@ func TestMoves(t *testing.T) {
 			OrderPaid: o.PaidAt, OrderRedeemed: o.RedeemedAt, OrderCancelled: o.CancelledAt, OrderRefunded: o.RefundedAt,
 		}
 		for status, stamp := range times {
-			require.Equal(t, status == m.To, stamp != nil, "%s: the time of %s", m.Name, status)
+			require.Equal(t, status == m.To, stamp != nil, "%s: the timestamp of %s", m.Name, status)
 		}
 	}
 	for status, final := range map[OrderStatus]bool{

@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// maxIDTries bounds how often a purchase takes a fresh id. A collision means that the counter was lost; after
-// Skip the next id is free, unless the counter is lost again in between.
+// maxIDTries bounds the order ids that are tried for a purchase. An id exists already only if Redis lost the counter.
+// After Skip the next id is free, unless the counter is lost again.
 const maxIDTries = 10
 
-// IDs hands out order ids.
+// IDs generates order ids. It is safe for concurrent use.
 type IDs interface {
-	// NextN returns n fresh ids, in one round trip.
+	// NextN returns n new ids, in one round trip.
 	NextN(ctx context.Context, n int) ([]int64, error)
-	// Skip moves the sequence past everything that may have been handed out before the counter was lost.
-	// taken is an id that turned out to exist.
+	// Skip advances the sequence past all ids that may have been issued before the counter was lost. taken is an id
+	// that exists already.
 	Skip(ctx context.Context, taken int64) error
 }
 
@@ -25,10 +25,11 @@ type placer struct {
 	orders OrderStore
 }
 
-// place answers each purchase as PlaceOrders does, except that an order whose id was taken gets a fresh one.
+// place returns the results of PlaceOrders, one per purchase. An order whose id exists already is tried again under a
+// new id.
 func (p placer) place(ctx context.Context, purchases []Purchase) []Placed {
 	results := make([]Placed, len(purchases))
-	open := make([]int, len(purchases)) // the purchases that have no answer yet
+	open := make([]int, len(purchases)) // indexes of the purchases without a result
 	for i := range open {
 		open[i] = i
 	}
@@ -43,7 +44,7 @@ func (p placer) place(ctx context.Context, purchases []Purchase) []Placed {
 	return results
 }
 
-// try places the open purchases and returns those whose id was taken.
+// try places the open purchases and returns those whose id exists already.
 func (p placer) try(ctx context.Context, purchases []Purchase, results []Placed, open []int) (again []int) {
 	ids, err := p.ids.NextN(ctx, len(open))
 	if err != nil {
@@ -60,7 +61,8 @@ func (p placer) try(ctx context.Context, purchases []Purchase, results []Placed,
 	for n, placed := range p.orders.PlaceOrders(ctx, orders) {
 		i := open[n]
 		results[i] = placed
-		// Before: a fresh id cannot have been stored before, so the counter gave one of the same buyer's earlier orders again.
+		// A new id cannot have been stored before. If it was, the counter repeated the id of an earlier order of the
+		// user.
 		if !placed.Before && !errors.Is(placed.Err, ErrIDTaken) {
 			continue
 		}

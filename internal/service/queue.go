@@ -1,18 +1,18 @@
 package service
 
-// Parcel is an entry of the queue: admissions of one voucher that were let in together.
+// Parcel is a stream entry: admissions of one voucher that were reserved together.
 type Parcel struct {
-	Entry string // of the stream, as Redis names it
-	// Tries is how often its admissions failed for no reason that is known to the sale; this time included, once it
-	// has ends.
+	Entry string // its id in the stream
+	// Tries counts the failed attempts to commit the admissions, refusals by the rules of the sale excluded. Once Ends
+	// is set, it includes the current attempt.
 	Tries      int64
 	Admissions []Admission // at least one
-	Ends       []End       // after the transaction: one for each admission
+	Ends       []End       // one per admission, set after the transaction
 }
 
-// End is how an admission ended. At most one field is set; none: its order is committed.
+// End is the result of an attempt to commit an admission. At most one field is set. If none is, the order is committed.
 type End struct {
-	Failed string // there will be no order: why, as an error code of the API
-	Dead   string // an operator must decide: why, in his words
-	Again  bool   // not at all yet: it goes back into the queue, in a parcel of its own
+	Failed string // no order was placed: the reason, as an error code of the API
+	Dead   string // the admission is dead-lettered: the reason, for an operator
+	Again  bool   // the admission is retried, in a stream entry of its own
 }

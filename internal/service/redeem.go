@@ -8,17 +8,18 @@ import (
 	"strings"
 )
 
-// RedeemCodes makes and reads the codes that buyers show to the merchant. A code is the order's id and a tag that
-// only the server can make, so nothing is stored, and nobody can show a code of an order that is not his by counting
-// on. That it is used once is the order's status.
+// RedeemCodes makes and parses the codes that buyers show to the merchant. A code contains the order id and a truncated
+// HMAC of it, so codes need no storage and cannot be guessed from other codes. The status of the order prevents a
+// second use. RedeemCodes is safe for concurrent use.
 type RedeemCodes struct{ key []byte }
 
-// NewRedeemCodes takes a secret that all instances share.
+// NewRedeemCodes derives the key of the codes from a secret that all instances share.
 func NewRedeemCodes(secret []byte) RedeemCodes {
 	return RedeemCodes{key: DeriveSecret(secret, "redeem codes")}
 }
 
-// DeriveSecret makes the secret for one purpose out of another: who learns one learns none of the others.
+// DeriveSecret derives the secret for one purpose from a master secret. A leaked one reveals neither the master secret
+// nor those for other purposes.
 func DeriveSecret(secret []byte, purpose string) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("seckill " + purpose))
@@ -27,11 +28,11 @@ func DeriveSecret(secret []byte, purpose string) []byte {
 
 const (
 	codeID    = 8 // bytes
-	codeTag   = 7 // bytes; 15 in all are 24 characters without padding
-	codeGroup = 4 // characters between two dashes
+	codeTag   = 7 // bytes; the 15 bytes encode to 24 characters without padding
+	codeGroup = 4 // characters between dashes
 )
 
-// crockford is Crockford's base 32, whose letters people do not take for one another.
+// crockford is Crockford's base 32, which leaves out letters that are easily confused.
 // https://www.crockford.com/base32.html
 var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
@@ -49,18 +50,19 @@ func (c RedeemCodes) Of(orderID int64) string {
 	return b.String()
 }
 
+// tag returns the truncated HMAC of an order id.
 func (c RedeemCodes) tag(id []byte) []byte {
 	mac := hmac.New(sha256.New, c.key)
 	mac.Write(id)
 	return mac.Sum(nil)[:codeTag]
 }
 
-// misread maps what people type for what they see.
-var misread = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1")
+// lookalikes removes separators and maps letters to the digits that they are mistaken for.
+var lookalikes = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1")
 
-// Parse returns the order of a code, however it is typed. false: it is no code of ours.
+// Parse returns the order id of a code. It ignores case, dashes and spaces. ok is false for an invalid code.
 func (c RedeemCodes) Parse(code string) (orderID int64, ok bool) {
-	text := misread.Replace(strings.ToUpper(strings.TrimSpace(code))) // a scanner ends a line
+	text := lookalikes.Replace(strings.ToUpper(strings.TrimSpace(code))) // a scanner appends a line break
 	raw, err := crockford.DecodeString(text)
 	if err != nil || len(raw) != codeID+codeTag || len(text) != crockford.EncodedLen(len(raw)) {
 		return 0, false
@@ -69,5 +71,5 @@ func (c RedeemCodes) Parse(code string) (orderID int64, ok bool) {
 	if !hmac.Equal(tag, c.tag(id)) {
 		return 0, false
 	}
-	return int64(binary.BigEndian.Uint64(id)), true //nolint:gosec // we made it of a positive one
+	return int64(binary.BigEndian.Uint64(id)), true //nolint:gosec // encoded from a positive id
 }

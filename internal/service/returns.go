@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// returnTimeout bounds the telling: a Redis that does not answer holds up neither the buyer nor the closer for long.
+// returnTimeout bounds the calls to the gate, so that a Redis that does not answer does not delay the buyer or the
+// closer for long.
 const returnTimeout = time.Second
 
-// Returns tells the rest of the system of orders that gave up their unit. Queue is nil outside the lane queue.
+// Returns propagates committed moves of orders: it returns units to the gate, invalidates snapshots, and publishes the
+// new status. It is safe for concurrent use.
 type Returns struct {
 	Sales *Sales
-	Queue Queue
-	Moved func(orderID int64) // tells everybody who watches the order, in all processes; may be nil
+	Queue Queue               // nil outside lane queue
+	Moved func(orderID int64) // publishes that the order has a new status, to all processes; may be nil
 }
 
-// moved tells that orders have another status.
+// moved publishes that the orders have a new status.
 func (r Returns) moved(orderIDs ...int64) {
 	if r.Moved == nil {
 		return
@@ -26,8 +28,9 @@ func (r Returns) moved(orderIDs ...int64) {
 	}
 }
 
-// Back is called when the moves of these orders are committed and stay so, whether or not somebody still waits. If the
-// gate does not hear of them, the audit will find out; the snapshots would see it within a second by themselves.
+// Back propagates that these orders have returned their units. It is called after the commit. The end of ctx does not
+// stop it. It takes at most about 1 s and reports no error: the reconciler corrects a gate that was not reached, and
+// snapshots expire within a second without an invalidation message.
 func (r Returns) Back(ctx context.Context, orders ...Order) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 	defer cancel()
@@ -44,7 +47,8 @@ func (r Returns) Back(ctx context.Context, orders ...Order) {
 	}
 }
 
-// notYet tells an order that does not exist from one that waits in the queue, with which nothing can be done yet.
+// notYet returns ErrInvalidState in place of ErrNotFound if the order is queued: its moves are possible after its
+// commit. It returns any other err unchanged.
 func (r Returns) notYet(ctx context.Context, userID, orderID int64, err error) error {
 	if !errors.Is(err, ErrNotFound) || r.Queue == nil {
 		return err

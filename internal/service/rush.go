@@ -6,59 +6,60 @@ import (
 	"time"
 )
 
-// ErrNoDemo says that something is only for servers on which nothing is at stake.
+// ErrNoDemo reports that an operation is available only in demo mode.
 var ErrNoDemo = errors.New("this server is not in demo mode (SECKILL_DEMO)")
 
-// The bounds of a rush that an admin may start.
+// The largest rush that an admin may start.
 const (
 	MaxRushBuyers = 5_000
 	MaxRushStock  = 10_000
 )
 
-// RushState says whether a rush is under way.
+// RushState is the state of a rush.
 type RushState string
 
 // The states of a rush.
 const (
-	RushIdle    RushState = "idle" // there was none
+	RushIdle    RushState = "idle" // no rush was started
 	RushRunning RushState = "running"
-	RushDone    RushState = "done"   // everybody was answered, and the verdicts are in
-	RushFailed  RushState = "failed" // it was stopped, or could not be brought to its end
+	RushDone    RushState = "done"   // all buyers have their final answer, and the verdicts are known
+	RushFailed  RushState = "failed" // it was stopped or could not be completed
 )
 
-// Rush is a crowd of made-up buyers, and what became of them.
+// Rush is the progress and the result of a load simulation.
 type Rush struct {
 	State     RushState
 	VoucherID int64
 	Buyers    int
 	Stock     int64
-	Answered  int // buyers who have their last answer
+	Answered  int // buyers with their final answer
 	Orders    int
 	Took      time.Duration
-	P50, P99  time.Duration  // of the buyers' last answers, when all are in
-	Outcomes  map[string]int // all answers by code, likewise
+	P50, P99  time.Duration  // latency of the final answers; set at the end
+	Outcomes  map[string]int // number of answers by code; set at the end
 	Verdicts  []Verdict
 	Detail    string // why it failed
 }
 
-// Verdict is a promise held against what buyers were told.
+// Verdict is the result of checking one invariant against the answers that the buyers received.
 type Verdict struct {
 	ID, Title string
 	OK        bool
 	Detail    string
 }
 
-// Rusher sends a crowd to a sale of its own. It is safe for concurrent use.
+// Rusher runs load simulations, one at a time. It is safe for concurrent use.
 type Rusher interface {
-	// Start makes the sale and sends the crowd. Errors: *InvalidError, ErrInvalidState (one is under way), ErrUnavailable.
+	// Start creates a sale and starts its buyers. Errors: *InvalidError, ErrInvalidState (a rush is running),
+	// ErrUnavailable.
 	Start(ctx context.Context, admin int64, buyers int, stock int64) (Rush, error)
-	// Last is the rush that was started last.
+	// Last returns the rush that was started last, finished or not.
 	Last() Rush
-	// Stop ends it, and waits for the end no longer than ctx.
+	// Stop ends the running rush and waits for its end, at most until ctx ends.
 	Stop(ctx context.Context)
 }
 
-// CheckRush refuses a rush that is too large for a demo. Error: *InvalidError.
+// CheckRush checks the size of a rush. Error: *InvalidError.
 func CheckRush(buyers int, stock int64) error {
 	var e InvalidError
 	if buyers < 1 || buyers > MaxRushBuyers {

@@ -7,51 +7,51 @@ import (
 	"time"
 )
 
-// MaxNamed is how many orders a finding names; of the others it tells how many they are.
+// MaxNamed is the largest number of orders that a finding lists; the others are only counted.
 const MaxNamed = 20
 
-// Named are orders of which only the first are named.
+// Named is a number of orders with a list of the first ones.
 type Named struct {
 	Count  int64
 	Orders []Holder // at most MaxNamed
 }
 
-// NewNamed counts the orders and names the first of them.
+// NewNamed counts the orders and lists the first MaxNamed.
 func NewNamed(hs []Holder) Named {
 	return Named{Count: int64(len(hs)), Orders: hs[:min(len(hs), MaxNamed)]}
 }
 
-// OverdueSince are the moments before which something should have happened.
+// OverdueSince are the times that decide which orders are overdue.
 type OverdueSince struct {
-	Expired   time.Time // orders that had to be paid before it should be closed
-	Refunding time.Time // orders whose refund began before it should be refunded
+	Expired   time.Time // unpaid orders that expired earlier should be closed
+	Refunding time.Time // refunds that began earlier should be done
 }
 
-// SaleFacts is what the database says about a sale, all of one moment.
+// SaleFacts is the state of a sale in the database, read in one snapshot.
 type SaleFacts struct {
 	VoucherID int64
-	Voucher   Voucher // without a Sale: the voucher is none that is sold in flash sales, or is not there at all
+	Voucher   Voucher // Sale is nil for a normal voucher and for one that does not exist
 	Additions int64   // sum of stock_changes
-	Active    int64   // orders that hold a unit
+	Active    int64   // active orders
 	Sum       int64   // of their ids modulo LevelDigits
 
-	TooMany bool     // there are more active orders than were asked for, and they were not read
-	Holders []Holder // the active orders, the oldest id first
-	Settled []int64  // those of the ids in flight that exist, active or not
+	TooMany bool     // the active orders exceed the limit of the query and were not read
+	Holders []Holder // the active orders, lowest id first
+	Settled []int64  // the queried ids of queued orders that exist, active or not
 
-	BadSlots  Named // orders whose slot does not fit their status
-	Returned  Named // the orders that gave their unit back, the newest first
-	Expired   Named // unpaid and past their time
-	Refunding Named // for too long
+	BadSlots  Named // orders whose slot does not match their status
+	Returned  Named // orders that returned their unit, newest first
+	Expired   Named // unpaid orders that should have been closed
+	Refunding Named // refunds that should be done
 }
 
-// OrderFact is an order that exists.
+// OrderFact is an existing order and whether it is active.
 type OrderFact struct {
 	Holder
 	Active bool
 }
 
-// Books are the accounts.
+// Books returns the ledger of the sale.
 func (f *SaleFacts) Books() Books {
 	b := Books{VoucherID: f.VoucherID, Additions: f.Additions, Active: f.Active, BadSlots: f.BadSlots.Count}
 	if s := f.Voucher.Sale; s != nil {
@@ -61,8 +61,8 @@ func (f *SaleFacts) Books() Books {
 	return b
 }
 
-// Check returns what is wrong with the books, and names orders: those that break the rule where it can be told, else
-// those among which the one must be.
+// Check returns the broken invariants with orders: those that break the invariant if they can be determined, otherwise
+// the likely ones.
 func (f *SaleFacts) Check() []Violation {
 	violations := f.Books().Check()
 	for i := range violations {
@@ -71,9 +71,10 @@ func (f *SaleFacts) Check() []Violation {
 	return violations
 }
 
+// name adds orders and a hint to a violation.
 func (f *SaleFacts) name(v *Violation) {
 	b := f.Books()
-	excess := b.Stock + b.Active - b.InitialStock - b.Additions // units that are there or held, and should not be
+	excess := b.Stock + b.Active - b.InitialStock - b.Additions // units left or held beyond the total
 	newest := func(n int64) []Holder {
 		hs := slices.Clone(f.Holders[max(0, len(f.Holders)-int(n)):])
 		slices.Reverse(hs)
@@ -81,11 +82,11 @@ func (f *SaleFacts) name(v *Violation) {
 	}
 	switch {
 	case v.rule == ruleOversold && f.Voucher.Sale == nil:
-		v.Detail += "; there is no such sale"
+		v.Detail += "; the sale does not exist"
 		v.Orders = NewNamed(f.Holders)
 		v.Orders.Count = f.Active
 	case v.rule == ruleOversold:
-		v.Detail += "; the newest are those beyond"
+		v.Detail += "; the newest orders are in excess"
 		v.Orders = NewNamed(newest(f.Active - b.InitialStock - b.Additions))
 	case v.rule == ruleOverLimit:
 		users := f.overLimit()
@@ -98,15 +99,15 @@ func (f *SaleFacts) name(v *Violation) {
 	case v.rule == ruleSlots:
 		v.Orders = f.BadSlots
 	case v.rule == ruleBalance && excess > 0:
-		v.Detail += "; an order took no unit, perhaps one of the newest, or a unit was added by nobody"
+		v.Detail += "; an order took no unit (possibly one of the newest), or units were added without a stock change"
 		v.Orders = NewNamed(newest(MaxNamed))
 	case v.rule == ruleBalance, v.rule == ruleUndersold:
-		v.Detail += "; an order did not give its unit back, perhaps one of these, or a unit was taken by nobody"
+		v.Detail += "; an order did not return its unit (possibly one of these), or units were removed without a stock change"
 		v.Orders = f.Returned
 	}
 }
 
-// overLimit are the users who hold more orders than the sale allows, each with his orders.
+// overLimit returns the active orders of each user with more than the sale allows, by ascending user id.
 func (f *SaleFacts) overLimit() [][]Holder {
 	if f.Voucher.Sale == nil {
 		return nil
@@ -132,7 +133,7 @@ func (f *SaleFacts) overLimit() [][]Holder {
 	return users
 }
 
-// userList names users and how many orders they hold.
+// userList describes users by the number of their orders.
 func userList(users [][]Holder) string {
 	var words []string
 	for _, u := range users[:min(len(users), MaxNamed)] {

@@ -16,102 +16,105 @@ import (
 )
 
 const (
-	// saleFresh is how long what was read about a sale is trusted as it is. Then it is read again in the background.
+	// saleFresh is the age from which a snapshot is read again in the background.
 	saleFresh = 300 * time.Millisecond
-	// saleStale is how long it is still given out meanwhile. It keeps, with room, the promise that a change (a unit
-	// that came back, another window) is seen by every process within a second, also if the message about it is lost.
+	// saleStale is the age from which callers wait for that read. With saleWait it keeps the guarantee that every
+	// process sees a change (a returned unit, another window) within a second, even if the message about it is lost.
 	saleStale = 700 * time.Millisecond
-	// saleWait is how long a buyer then waits for the database, before the old knowledge must do.
+	// saleWait bounds the wait of a buyer for the database. After it, the old snapshot is used.
 	saleWait = 250 * time.Millisecond
-	// saleKept is how long the old knowledge must do while the database cannot be read. It sheds load; it does not decide.
+	// saleKept is how long an old snapshot is used while the database cannot be read. Snapshots only shed load; the
+	// database decides.
 	saleKept = 10 * time.Minute
-	// maxSales bounds the snapshot: requests for made-up ids must not fill the memory.
+	// maxSales bounds the number of snapshots.
 	maxSales = 10_000
-	// saleLoadTimeout bounds the shared read of a sale, for which many buyers wait together.
+	// saleLoadTimeout bounds one read of a voucher, which its callers share.
 	saleLoadTimeout = 2 * time.Second
 )
 
 // SaleLoader reads vouchers from the database.
 type SaleLoader interface {
-	// Vouchers returns those of the vouchers that exist, in any order.
+	// Vouchers returns the vouchers that exist, in any order. Error: ErrUnavailable.
 	Vouchers(ctx context.Context, ids []int64) ([]Voucher, error)
-	// NewestVouchers returns at most so many vouchers, from the newest to the oldest.
+	// NewestVouchers returns at most the given number of vouchers, newest first. Error: ErrUnavailable.
 	NewestVouchers(ctx context.Context, most int) ([]Voucher, error)
 }
 
-// SalesConfig is what Sales needs.
+// SalesConfig configures Sales.
 type SalesConfig struct {
 	Loader SaleLoader
-	// Changed tells the other processes that a voucher is not what they read, which then call Forget. It must not
-	// block. A message that is lost costs less than a second. May be nil.
+	// Changed publishes that a voucher has changed. The other processes then call Forget. A lost message delays them by
+	// less than a second. Changed must not block. It may be nil.
 	Changed func(voucherID int64)
 }
 
-// Sales is this process's snapshot of the vouchers that buyers ask for: window, price, limit, and a hint that
-// nothing is left. It sheds load; whether a unit is really there is decided in the database.
+// Sales caches snapshots of vouchers in this process: window, price, limit, and whether the stock is zero. It sheds
+// load; the database decides whether a unit is left.
 //
-// It is safe for concurrent use. Concurrent readers of one voucher share one read, and the reads of different vouchers
-// share queries: ids that do not exist are not remembered, and still cost no query each.
+// Sales is safe for concurrent use. Concurrent readers of a voucher share one read, and reads of different vouchers
+// share queries. Ids that do not exist are not cached; requests for them share queries as well.
 type Sales struct {
-	cfg     SalesConfig
-	cache   *otter.Cache[int64, *sale]
-	load    otter.Loader[int64, *sale]
-	reads   *batch.Batcher[int64, saleRead]
-	catalog catalogSnapshot
-	looks   *rate.Limiter // of holders whose list is not up to date
+	cfg          SalesConfig
+	cache        *otter.Cache[int64, *sale]
+	load         otter.Loader[int64, *sale]
+	reads        *batch.Batcher[int64, saleRead]
+	catalog      catalogSnapshot
+	staleLookups *rate.Limiter // lookups of users missing from an outdated buyerList
 }
 
-// saleRead is what the database says of one voucher.
+// saleRead is the result of reading one voucher from the database.
 type saleRead struct {
 	voucher Voucher
 	err     error
 }
 
-// sale is what this process knows of one voucher.
+// sale is the cache entry of one voucher.
 type sale struct {
-	known   atomic.Pointer[knowledge]
-	holders holders
+	current atomic.Pointer[snapshot]
+	buyers  buyerList
 
 	mu      sync.Mutex
-	reading chan struct{} // closed when the read that is under way ends; nil: none is
-	changes int           // since the process began; a read that saw fewer is out of date
-	failing bool          // the last read failed or lasts too long: Get does not wait for the next one
-	err     error         // of the last read; nil if it found that the voucher is gone
+	reading chan struct{} // closed when the running read ends; nil if none runs
+	changes int           // counts changes; a read that began with a lower number is outdated
+	failing bool          // the last read failed, or the running one takes too long: Get does not wait for a read
+	err     error         // of the last read; nil if it found that the voucher does not exist
 }
 
-// knowledge does not change once it is made: it is handed out.
-type knowledge struct {
+// snapshot is a voucher as it was read. Callers share it, so it is never modified.
+type snapshot struct {
 	voucher Voucher
 	at      time.Time
 	gone    bool // the voucher does not exist any more
 }
 
-// NewSales makes an empty snapshot.
+// NewSales returns an empty cache. Close it after use.
 func NewSales(cfg SalesConfig) *Sales {
 	if cfg.Changed == nil {
 		cfg.Changed = func(int64) {}
 	}
-	s := &Sales{cfg: cfg, looks: rate.NewLimiter(looksPerSecond, looksPerSecond)}
-	s.reads = batch.New(batch.Config[int64, saleRead]{Run: s.readTogether, Fail: func(err error) saleRead { return saleRead{err: batchError(err)} }})
+	s := &Sales{cfg: cfg, staleLookups: rate.NewLimiter(staleLookupsPerSecond, staleLookupsPerSecond)}
+	fail := func(err error) saleRead { return saleRead{err: batchError(err)} }
+	s.reads = batch.New(batch.Config[int64, saleRead]{Run: s.readBatch, Fail: fail})
 	s.cache = otter.Must(&otter.Options[int64, *sale]{
 		MaximumSize: maxSales, ExpiryCalculator: otter.ExpiryAccessing[int64, *sale](saleKept),
 	})
 	s.load = otter.LoaderFunc[int64, *sale](func(ctx context.Context, id int64) (*sale, error) {
 		v, err := s.read(ctx, id)
 		if errors.Is(err, ErrNotFound) {
-			err = errors.Join(otter.ErrNotFound, err) // the form in which the cache expects it
+			err = errors.Join(otter.ErrNotFound, err) // the cache expects its own error
 		}
 		if err != nil {
 			return nil, err
 		}
 		first := &sale{}
-		first.known.Store(&knowledge{voucher: v, at: time.Now()})
+		first.current.Store(&snapshot{voucher: v, at: time.Now()})
 		return first, nil
 	})
 	return s
 }
 
-// read reads one voucher from the database. Its result is shared, so it does not end with the caller's context.
+// read reads one voucher from the database, together with concurrent reads. The result is shared, so the end of ctx
+// does not stop it.
 func (s *Sales) read(ctx context.Context, id int64) (Voucher, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleLoadTimeout)
 	defer cancel()
@@ -119,8 +122,8 @@ func (s *Sales) read(ctx context.Context, id int64) (Voucher, error) {
 	return r.voucher, r.err
 }
 
-// readTogether reads the vouchers that were asked for while the query before was under way.
-func (s *Sales) readTogether(ctx context.Context, ids []int64) []saleRead {
+// readBatch reads vouchers with one query. Ids may be repeated.
+func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 	unique := slices.Clone(ids)
 	slices.Sort(unique)
 	vouchers, err := s.cfg.Loader.Vouchers(ctx, slices.Compact(unique))
@@ -142,8 +145,8 @@ func (s *Sales) readTogether(ctx context.Context, ids []int64) []saleRead {
 	return reads
 }
 
-// Get returns the voucher as it was less than a second ago, or, while the database cannot be read, as it last was.
-// The result is shared: read only. Errors: ErrNotFound, ErrUnavailable.
+// Get returns the voucher as it was less than a second ago. While the database cannot be read, it returns the last
+// snapshot, at most 10 minutes old. The result is shared and must not be modified. Errors: ErrNotFound, ErrUnavailable.
 func (s *Sales) Get(ctx context.Context, id int64) (Voucher, error) {
 	e, err := s.cache.Get(ctx, id, s.load)
 	if errors.Is(err, otter.ErrNotFound) {
@@ -152,26 +155,26 @@ func (s *Sales) Get(ctx context.Context, id int64) (Voucher, error) {
 	if err != nil {
 		return Voucher{}, err
 	}
-	k := e.known.Load()
-	age := time.Since(k.at)
+	snap := e.current.Load()
+	age := time.Since(snap.at)
 	if age >= saleFresh {
 		read, failing := s.refresh(ctx, e, id)
 		if age >= saleStale && !failing {
-			k = e.await(ctx, read)
+			snap = e.await(ctx, read)
 		}
 	}
 	switch {
-	case k.gone:
+	case snap.gone:
 		return Voucher{}, ErrNotFound
-	case time.Since(k.at) > saleKept:
+	case time.Since(snap.at) > saleKept:
 		return Voucher{}, ErrUnavailable
 	}
-	return k.voucher, nil
+	return snap.voucher, nil
 }
 
-// Fresh returns the voucher as it was less than a second ago, and with every change that this process made before the
-// call. Where Get falls back on older knowledge, Fresh waits for the database or fails. The voucher is shared and
-// does not change; equal pointers mean equal vouchers. Errors: ErrNotFound, ErrUnavailable, ErrOverloaded.
+// Fresh returns the voucher as it was less than a second ago, with every change that this process made before the call.
+// Where Get falls back to an older snapshot, Fresh waits for the database or fails. The voucher is shared and must not
+// be modified; equal pointers mean equal vouchers. Errors: ErrNotFound, ErrUnavailable, ErrOverloaded.
 func (s *Sales) Fresh(ctx context.Context, id int64) (*Voucher, error) {
 	e, err := s.cache.Get(ctx, id, s.load)
 	if errors.Is(err, otter.ErrNotFound) {
@@ -180,11 +183,11 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*Voucher, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := e.known.Load()
-	// A read that is under way may have begun before a change. The one after it has not.
-	for round := 0; round < 2 && time.Since(k.at) >= saleFresh; round++ {
+	snap := e.current.Load()
+	// A running read may have begun before a change. The next one has not.
+	for round := 0; round < 2 && time.Since(snap.at) >= saleFresh; round++ {
 		read, _ := s.refresh(ctx, e, id)
-		if time.Since(k.at) < saleStale {
+		if time.Since(snap.at) < saleStale {
 			break
 		}
 		select {
@@ -195,12 +198,12 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*Voucher, error) {
 		if err := e.lastErr(); err != nil {
 			return nil, err
 		}
-		k = e.known.Load()
+		snap = e.current.Load()
 	}
-	if k.gone {
+	if snap.gone {
 		return nil, ErrNotFound
 	}
-	return &k.voucher, nil
+	return &snap.voucher, nil
 }
 
 func (e *sale) lastErr() error {
@@ -209,7 +212,7 @@ func (e *sale) lastErr() error {
 	return e.err
 }
 
-// refresh begins to read the sale again, unless somebody does already. read is closed when the reading ends.
+// refresh starts a read of the voucher unless one is running. The channel read is closed when it ends.
 func (s *Sales) refresh(ctx context.Context, e *sale, id int64) (read <-chan struct{}, failing bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,7 +223,8 @@ func (s *Sales) refresh(ctx context.Context, e *sale, id int64) (read <-chan str
 	return e.reading, e.failing
 }
 
-// reread replaces what is known. What was changed while the database was read must be read once more.
+// reread reads the voucher and replaces the snapshot. If the voucher was changed during the read, the new snapshot is
+// stale from the beginning.
 func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 	v, err := s.read(ctx, id)
 	e.mu.Lock()
@@ -234,20 +238,20 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 	case e.failing:
 		e.err = err
 	case err != nil:
-		e.known.Store(&knowledge{gone: true, at: at})
+		e.current.Store(&snapshot{gone: true, at: at})
 		s.cache.Invalidate(id)
 	default:
-		e.known.Store(&knowledge{voucher: v, at: at})
+		e.current.Store(&snapshot{voucher: v, at: at})
 		if v.Sale == nil || v.Sale.Stock > 0 {
-			e.holders.unitBack()
+			e.buyers.unitReturned()
 		}
 	}
 	close(e.reading)
 	e.reading = nil
 }
 
-// await waits a moment for a read to end and returns what is known then.
-func (e *sale) await(ctx context.Context, read <-chan struct{}) *knowledge {
+// await waits up to saleWait for a read and returns the snapshot that is current then.
+func (e *sale) await(ctx context.Context, read <-chan struct{}) *snapshot {
 	timer := time.NewTimer(saleWait)
 	defer timer.Stop()
 	select {
@@ -258,11 +262,11 @@ func (e *sale) await(ctx context.Context, read <-chan struct{}) *knowledge {
 		e.failing = e.reading != nil
 		e.mu.Unlock()
 	}
-	return e.known.Load()
+	return e.current.Load()
 }
 
-// MarkSoldOut notes that no unit is left, so that the next buyers need not ask. It does not make what is known any
-// younger: a unit that comes back is seen as soon as without it.
+// MarkSoldOut sets the stock of the snapshot to zero, so that further purchases are refused without the lane. The age
+// of the snapshot does not change, so a returned unit is seen as early as without MarkSoldOut.
 func (s *Sales) MarkSoldOut(id int64) {
 	e, ok := s.cache.GetIfPresent(id)
 	if !ok {
@@ -270,18 +274,18 @@ func (s *Sales) MarkSoldOut(id int64) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	old := e.known.Load()
+	old := e.current.Load()
 	if old.voucher.Sale == nil || old.voucher.Sale.Stock == 0 {
 		return
 	}
-	k := *old
-	k.voucher = *old.voucher.soldOut()
-	e.known.Store(&k)
-	e.changes++ // a read that is under way may have seen the last unit
+	sold := *old
+	sold.voucher = *old.voucher.soldOut()
+	e.current.Store(&sold)
+	e.changes++ // a running read may have seen the last unit
 	s.catalog.markSoldOut(id)
 }
 
-// soldOut returns a copy of the voucher with nothing left.
+// soldOut returns a copy of the voucher without stock.
 func (v *Voucher) soldOut() *Voucher {
 	sale := *v.Sale
 	sale.Stock = 0
@@ -290,14 +294,14 @@ func (v *Voucher) soldOut() *Voucher {
 	return &sold
 }
 
-// Change notes that the voucher was changed, or that a unit came back, here and in the other processes.
+// Change is called after the voucher was changed or a unit returned. It invalidates the snapshots of all processes.
 func (s *Sales) Change(id int64) {
 	s.Forget(id)
 	s.cfg.Changed(id)
 }
 
-// Forget distrusts what is known of a voucher: the next buyer has it read again. It is kept for the case that the
-// database cannot be read.
+// Forget invalidates the snapshot of a voucher in this process: the next caller waits for a new read. The snapshot is
+// kept for the case that the database cannot be read.
 func (s *Sales) Forget(id int64) {
 	e, ok := s.cache.GetIfPresent(id)
 	if !ok {
@@ -306,11 +310,11 @@ func (s *Sales) Forget(id int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.changes++
-	e.holders.unitBack()
-	old := *e.known.Load()
+	e.buyers.unitReturned()
+	old := *e.current.Load()
 	old.at = old.at.Add(-saleStale)
-	e.known.Store(&old)
+	e.current.Store(&old)
 }
 
-// Close stops the cache's housekeeping.
+// Close stops the background goroutines of the cache.
 func (s *Sales) Close() { s.cache.StopAllGoroutines() }

@@ -65,8 +65,8 @@ func TestSalesShareOneRead(t *testing.T) {
 	require.Less(t, l.reads.Load(), int64(50))
 }
 
-// TestSalesReaderHangsUp: the reader works for everybody who waits, so its own caller's end must not end it.
-func TestSalesReaderHangsUp(t *testing.T) {
+// The end of the context of the first caller does not stop the read, because other callers share it.
+func TestSalesReadSurvivesItsCaller(t *testing.T) {
 	l := &loader{load: func(ctx context.Context) (Voucher, error) { return openSale(5), ctx.Err() }}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newSales(t, l)
@@ -78,21 +78,21 @@ func TestSalesReaderHangsUp(t *testing.T) {
 func TestSalesSoldOutAndBack(t *testing.T) {
 	l := &loader{load: func(context.Context) (Voucher, error) { return openSale(5), nil }}
 	s := newSales(t, l)
-	s.MarkSoldOut(1) // unknown yet: nothing to mark
+	s.MarkSoldOut(1) // not cached yet: no effect
 	first, err := s.Get(t.Context(), 1)
 	require.NoError(t, err)
 	s.MarkSoldOut(1)
 	v, err := s.Get(t.Context(), 1)
 	require.NoError(t, err)
 	require.Zero(t, v.Sale.Stock)
-	require.Equal(t, int64(5), first.Sale.Stock, "what was handed out before does not change")
+	require.Equal(t, int64(5), first.Sale.Stock, "a voucher that was returned before does not change")
 	s.Forget(1)
 	v, err = s.Get(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, int64(5), v.Sale.Stock)
 }
 
-// TestSalesExpire: what another process changed is seen although nobody tells this one.
+// A change by another process is seen even without an invalidation message.
 func TestSalesExpire(t *testing.T) {
 	var stock atomic.Int64
 	s := newSales(t, &loader{load: func(context.Context) (Voucher, error) { return openSale(stock.Load()), nil }})
@@ -113,11 +113,11 @@ func TestSalesErrors(t *testing.T) {
 		require.ErrorIs(t, err, want)
 		_, err = s.Get(t.Context(), 1)
 		require.ErrorIs(t, err, want)
-		require.Equal(t, int64(2), l.reads.Load(), "errors are not kept")
+		require.Equal(t, int64(2), l.reads.Load(), "errors are not cached")
 	}
 }
 
-// TestSalesWithoutDatabase: what is known must do while the database fails, and while it does not answer at all.
+// The last snapshot is used while the database fails, and while it does not answer.
 func TestSalesWithoutDatabase(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
@@ -146,14 +146,14 @@ func TestSalesWithoutDatabase(t *testing.T) {
 			}
 			if name == "fails" {
 				_, err = s.Get(t.Context(), 2)
-				require.ErrorIs(t, err, ErrUnavailable, "nothing is known of another sale")
+				require.ErrorIs(t, err, ErrUnavailable, "a sale without a snapshot")
 			}
 		})
 	}
 }
 
-// TestSalesChangedWhileRead: a read that began before a change must not pass for knowledge of it.
-func TestSalesChangedWhileRead(t *testing.T) {
+// A read that began before a change does not count as a read after it.
+func TestSalesChangedDuringRead(t *testing.T) {
 	var stock atomic.Int64
 	stock.Store(1)
 	reading, release := make(chan struct{}), make(chan struct{})
@@ -183,8 +183,8 @@ func TestSalesChangedWhileRead(t *testing.T) {
 	require.Equal(t, int64(7), (<-got).Sale.Stock)
 }
 
-// TestSalesVoucherGone: a voucher that does not exist any more is not sold from memory.
-func TestSalesVoucherGone(t *testing.T) {
+// A deleted voucher is not sold from its last snapshot.
+func TestSalesDeletedVoucher(t *testing.T) {
 	var gone atomic.Bool
 	s := newSales(t, &loader{load: func(context.Context) (Voucher, error) {
 		if gone.Load() {
@@ -202,30 +202,30 @@ func TestSalesVoucherGone(t *testing.T) {
 	}
 }
 
-func TestSalesTellTheOthers(t *testing.T) {
-	var told []int64
-	s := NewSales(SalesConfig{Changed: func(id int64) { told = append(told, id) }})
+func TestSalesPublishesOwnChanges(t *testing.T) {
+	var published []int64
+	s := NewSales(SalesConfig{Changed: func(id int64) { published = append(published, id) }})
 	defer s.Close()
 	s.Forget(1)
 	s.Change(2)
-	require.Equal(t, []int64{2}, told, "what was heard from another process is not passed on")
+	require.Equal(t, []int64{2}, published, "a change by another process is not published again")
 }
 
-// soldOutOrders is a service whose snapshot says that nothing is left.
+// soldOutOrders returns a service whose snapshot shows no stock.
 func soldOutOrders(t *testing.T, st *store) *Orders {
 	return NewOrders(OrdersConfig{
 		Sales: newSales(t, &loader{load: func(context.Context) (Voucher, error) { return openSale(0), nil }}), Store: st,
-		Lane: laneFunc(func(context.Context, Purchase) (Order, error) { panic("nothing is left to place") }),
+		Lane: laneFunc(func(context.Context, Purchase) (Order, error) { panic("the lane was called") }),
 		Now:  func() time.Time { return testNow }, MaxInFlight: 1,
 	})
 }
 
-// TestSoldOutIsCheap: one list for the whole crowd, and a look into the store only for those who are on it.
-func TestSoldOutIsCheap(t *testing.T) {
-	lists, looks := 0, 0
+// A sold-out sale costs one read of the list of buyers, and one query per purchase of a user on the list.
+func TestSoldOutReadsStoreForBuyersOnly(t *testing.T) {
+	lists, queries := 0, 0
 	orders := soldOutOrders(t, &store{
 		users:  func() ([]int64, error) { lists++; return []int64{30, 10, 20, 10}, nil },
-		active: func() (int, int64, error) { looks++; return 1, 99, nil },
+		active: func() (int, int64, error) { queries++; return 1, 99, nil },
 	})
 	for user := range int64(100) {
 		_, err := orders.Place(t.Context(), user, 1, 0)
@@ -238,28 +238,28 @@ func TestSoldOutIsCheap(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, lists)
-	require.Equal(t, 3, looks)
+	require.Equal(t, 3, queries)
 }
 
-// TestSoldOutWithoutList: the store is asked of each buyer where the list is too long, and the shortage is what is
-// known where nobody can be asked.
+// If the list of buyers is too long, each purchase costs a query. If too many queries run or the store is unavailable,
+// the answer is ErrSoldOut.
 func TestSoldOutWithoutList(t *testing.T) {
-	looks := 0
+	queries := 0
 	orders := soldOutOrders(t, &store{
 		users:  func() ([]int64, error) { return nil, ErrTooMany },
-		active: func() (int, int64, error) { looks++; return 1, 99, nil },
+		active: func() (int, int64, error) { queries++; return 1, 99, nil },
 	})
 	var dup *DuplicateOrderError
 	for range 2 {
 		_, err := orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorAs(t, err, &dup)
 	}
-	require.Equal(t, 2, looks)
-	for range maxLooks {
-		orders.looks <- struct{}{}
+	require.Equal(t, 2, queries)
+	for range maxLookups {
+		orders.lookups <- struct{}{}
 	}
 	_, err := orders.Place(t.Context(), 7, 1, 0)
-	require.ErrorIs(t, err, ErrSoldOut, "too many ask at once")
+	require.ErrorIs(t, err, ErrSoldOut, "too many lookups are running")
 
 	orders = soldOutOrders(t, &store{
 		users:  func() ([]int64, error) { return nil, ErrUnavailable },
@@ -269,11 +269,12 @@ func TestSoldOutWithoutList(t *testing.T) {
 	require.ErrorIs(t, err, ErrSoldOut)
 }
 
-// holdersEnv runs a test in a bubble with its own time, beside a sale of 1,000 holders that is sold out.
-func holdersEnv(t *testing.T, test func(t *testing.T, orders *Orders, reads, looks *atomic.Int64)) {
+// testBuyers runs a test in a synctest bubble with a sold-out sale of 1,000 buyers. reads counts the reads of the list
+// of buyers, which take 1 s, and queries those for the orders of one user.
+func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, queries *atomic.Int64)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var reads, looks atomic.Int64
+		var reads, queries atomic.Int64
 		sales := NewSales(SalesConfig{Loader: &loader{load: func(context.Context) (Voucher, error) {
 			v := openSale(0)
 			v.Sale.BeginAt, v.Sale.EndAt = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -292,17 +293,17 @@ func holdersEnv(t *testing.T, test func(t *testing.T, orders *Orders, reads, loo
 					}
 					return users, nil
 				},
-				active: func() (int, int64, error) { looks.Add(1); return 1, 99, nil },
+				active: func() (int, int64, error) { queries.Add(1); return 1, 99, nil },
 			},
-		}), &reads, &looks)
+		}), &reads, &queries)
 	})
 }
 
-// TestReturnedUnitsDoNotReadTheHolders: a sale that is sold out, and from which ten orders a second are cancelled for
-// five minutes, reads the list of its holders a few times, one at a time, and answers without waiting for it.
-func TestReturnedUnitsDoNotReadTheHolders(t *testing.T) {
+// Ten cancellations per second for five minutes cause only a few reads of the list of buyers, one at a time, and
+// purchases do not wait for them.
+func TestReturnedUnitsCauseFewReadsOfBuyers(t *testing.T) {
 	t.Parallel()
-	holdersEnv(t, func(t *testing.T, orders *Orders, reads, looks *atomic.Int64) {
+	testBuyers(t, func(t *testing.T, orders *Orders, reads, queries *atomic.Int64) {
 		_, err := orders.Place(t.Context(), 5, 1, 0)
 		require.Error(t, err)
 		time.Sleep(2 * time.Second)
@@ -311,28 +312,28 @@ func TestReturnedUnitsDoNotReadTheHolders(t *testing.T) {
 			orders.cfg.Sales.Forget(1)
 			var dup *DuplicateOrderError
 			_, err := orders.Place(t.Context(), 7, 1, 0)
-			require.ErrorAs(t, err, &dup, "a holder is told so")
+			require.ErrorAs(t, err, &dup, "a user on the list")
 			for range 20 {
 				_, err = orders.Place(t.Context(), 5000, 1, 0)
-				require.Error(t, err) // a look finds an order here, and the list does not
+				require.Error(t, err) // sold out, or a duplicate order if a query was allowed
 			}
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
 		}
 		took := time.Since(start)
-		require.LessOrEqual(t, took, 301*time.Second, "nobody waits for the list")
+		require.LessOrEqual(t, took, 301*time.Second, "no purchase waits for the list")
 		require.LessOrEqual(t, reads.Load(), int64(8))
-		require.LessOrEqual(t, looks.Load(), 3002+looksPerSecond+int64(took.Seconds())*looksPerSecond)
+		require.LessOrEqual(t, queries.Load(), 3002+staleLookupsPerSecond+int64(took.Seconds())*staleLookupsPerSecond)
 	})
 }
 
-// TestHoldersAreKeptUpToDate: by purchases of this process at once, and by those of others with the next read; then "no"
-// costs no query.
-func TestHoldersAreKeptUpToDate(t *testing.T) {
+// A purchase of this process is on the list at once, and one of another process after the next read. Then users outside
+// the list are refused without a query.
+func TestBuyersAreKeptUpToDate(t *testing.T) {
 	t.Parallel()
-	holdersEnv(t, func(t *testing.T, orders *Orders, reads, looks *atomic.Int64) {
+	testBuyers(t, func(t *testing.T, orders *Orders, reads, queries *atomic.Int64) {
 		sales := orders.cfg.Sales
-		may := func(user int64) (may, sure bool) { return sales.mayHold(t.Context(), orders.cfg.Store, 1, user) }
+		may := func(user int64) (may, sure bool) { return sales.mayHaveOrder(t.Context(), orders.cfg.Store, 1, user) }
 		_, err := sales.Get(t.Context(), 1)
 		require.NoError(t, err)
 		got, sure := may(5000)
@@ -344,25 +345,27 @@ func TestHoldersAreKeptUpToDate(t *testing.T) {
 		require.True(t, got && sure)
 
 		sales.Forget(1)
-		sales.bought(1, 5000)
+		sales.addBuyer(1, 5000)
 		got, sure = may(5000)
-		require.True(t, got && sure, "who bought here is a holder at once")
+		require.True(t, got && sure, "a purchase of this process is on the list at once")
 		got, sure = may(6000)
-		require.True(t, got && !sure, "another process may have sold the unit to him")
+		require.True(t, got && !sure, "another process may have sold the returned unit to this user")
 		require.EqualValues(t, 1, reads.Load())
-		time.Sleep(holdersShare * time.Second)
+		time.Sleep(buyersReadShare * time.Second)
 		may(6000)
 		time.Sleep(2 * time.Second)
 		require.EqualValues(t, 2, reads.Load())
 		got, sure = may(6000)
 		require.True(t, !got && sure)
 		got, _ = may(5000)
-		require.False(t, got, "the list of the store replaces what was noted before")
-		require.Zero(t, looks.Load())
+		require.False(t, got, "the next read replaces the list")
+		require.Zero(t, queries.Load())
 
-		for user := range int64(maxBoughtSince + 1) {
-			sales.bought(1, user)
+		for user := range int64(maxNewBuyers + 1) {
+			sales.addBuyer(1, user)
 		}
-		require.False(t, (func() *sale { e, _ := sales.cache.GetIfPresent(1); return e })().holders.known, "a sale that goes on keeps no list")
+		entry, ok := sales.cache.GetIfPresent(1)
+		require.True(t, ok)
+		require.False(t, entry.buyers.loaded, "a sale that is not sold out any more has no list")
 	})
 }

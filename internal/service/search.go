@@ -8,34 +8,34 @@ import (
 	"slices"
 )
 
-// OrderSearch selects orders of all users, for an admin. Zero fields select nothing away.
+// OrderSearch selects orders of all users, for an admin. Zero fields match all orders.
 type OrderSearch struct {
 	ID        int64
 	VoucherID int64
 	UserID    int64
-	Phone     string // of the user, as a person types it
+	Phone     string // of the user, as typed
 	Status    OrderStatus
 	Page      Page
 }
 
-// FoundOrder is an order as an admin sees it.
+// FoundOrder is an order with the phone number of its user, for an admin.
 type FoundOrder struct {
 	Order
-	Phone string // of its user; empty if he is gone
+	Phone string // empty if the user does not exist any more
 }
 
-// OrderFinder finds orders of all users.
+// OrderFinder searches orders of all users. Errors: ErrUnavailable, besides those given below.
 type OrderFinder interface {
-	// FindOrders returns the newest orders of a search, whose Phone is not read. Those of one status and of any voucher
-	// and user come by the time until which they had to be paid, all others by their id.
+	// FindOrders returns a page of the orders that match f, newest first. f.Phone is ignored. A search by status alone
+	// is sorted by ExpiresAt, any other by id.
 	FindOrders(ctx context.Context, f OrderSearch) ([]Order, error)
-	// Phones returns the phones of users, by their ids.
+	// Phones returns the phone numbers of users, by user id.
 	Phones(ctx context.Context, userIDs []int64) (map[int64]string, error)
-	// UserIDByPhone finds a user. Error: ErrNotFound.
+	// UserIDByPhone returns the user with the phone number. Error: ErrNotFound.
 	UserIDByPhone(ctx context.Context, phone string) (int64, error)
 }
 
-// AdminMoves are the moves that an admin may make with an order in this status.
+// AdminMoves returns the names of the moves that an admin may make with an order in this status.
 func AdminMoves(s OrderStatus) []string {
 	names := []string{}
 	for _, m := range Moves() {
@@ -47,15 +47,15 @@ func AdminMoves(s OrderStatus) []string {
 	return names
 }
 
-// seededPhone is the number of a load-test user, which nobody can log in with.
+// seededPhone matches the phone numbers of load-test users. They are not valid for a login.
 var seededPhone = regexp.MustCompile(`^100[0-9]{8}$`)
 
-// Search shows orders of all users from the newest to the oldest. What waits in the queue, or failed there, is among
-// them if the search names its user: Redis keeps it by user. Errors: *InvalidError (phone), ErrUnavailable.
+// Search returns a page of the orders that match f, newest first. Queued and failed admissions are included only if f
+// selects a user, because Redis stores them by user. Errors: *InvalidError (the phone number), ErrUnavailable.
 func (s *Orders) Search(ctx context.Context, f OrderSearch) ([]FoundOrder, error) {
 	if f.Phone != "" {
 		var err error
-		if f, err = s.ofPhone(ctx, f); errors.Is(err, ErrNotFound) {
+		if f, err = s.resolvePhone(ctx, f); errors.Is(err, ErrNotFound) {
 			return nil, nil
 		}
 		if err != nil {
@@ -64,9 +64,9 @@ func (s *Orders) Search(ctx context.Context, f OrderSearch) ([]FoundOrder, error
 	}
 	var waiting []Order
 	if s.cfg.Queue != nil && f.UserID != 0 && (f.Status == 0 || !f.Status.Stored()) {
-		// Before the store is asked, as in List.
+		// Before the store is read, as in List.
 		var err error
-		if waiting, err = s.tickets(ctx, OrderFilter{UserID: f.UserID, Status: f.Status, Page: f.Page}); err != nil {
+		if waiting, err = s.unstoredOrders(ctx, OrderFilter{UserID: f.UserID, Status: f.Status, Page: f.Page}); err != nil {
 			return nil, err
 		}
 		waiting = slices.DeleteFunc(waiting, func(o Order) bool {
@@ -81,7 +81,7 @@ func (s *Orders) Search(ctx context.Context, f OrderSearch) ([]FoundOrder, error
 		}
 	}
 	if len(waiting) > 0 {
-		waiting, err := s.unstored(ctx, f.UserID, waiting)
+		waiting, err := s.dropStored(ctx, f.UserID, waiting)
 		if err != nil {
 			return nil, err
 		}
@@ -92,8 +92,9 @@ func (s *Orders) Search(ctx context.Context, f OrderSearch) ([]FoundOrder, error
 	return s.withPhones(ctx, orders)
 }
 
-// ofPhone makes a search by phone one by user. ErrNotFound: there is none.
-func (s *Orders) ofPhone(ctx context.Context, f OrderSearch) (OrderSearch, error) {
+// resolvePhone turns a search by phone number into one by user. Errors: ErrNotFound (no user matches), *InvalidError,
+// ErrUnavailable.
+func (s *Orders) resolvePhone(ctx context.Context, f OrderSearch) (OrderSearch, error) {
 	phone := f.Phone
 	if !seededPhone.MatchString(phone) {
 		var err error
@@ -112,6 +113,7 @@ func (s *Orders) ofPhone(ctx context.Context, f OrderSearch) (OrderSearch, error
 	return f, nil
 }
 
+// withPhones adds the phone numbers of the users.
 func (s *Orders) withPhones(ctx context.Context, orders []Order) ([]FoundOrder, error) {
 	if len(orders) == 0 {
 		return nil, nil
@@ -131,8 +133,8 @@ func (s *Orders) withPhones(ctx context.Context, orders []Order) ([]FoundOrder, 
 	return found, nil
 }
 
-// Find shows one order of anybody. One that is not in the database is found only if userID says whose it is, which is
-// else 0. Errors: ErrNotFound, ErrUnavailable.
+// Find returns an order of any user, without its redeem code. An order that is not in the database is found only if
+// userID is its user; otherwise userID may be 0. Errors: ErrNotFound, ErrUnavailable.
 func (s *Orders) Find(ctx context.Context, userID, id int64) (FoundOrder, error) {
 	o, err := s.cfg.Store.Order(ctx, userID, id)
 	if errors.Is(err, ErrNotFound) && userID != 0 {
@@ -141,7 +143,7 @@ func (s *Orders) Find(ctx context.Context, userID, id int64) (FoundOrder, error)
 	if err != nil {
 		return FoundOrder{}, err
 	}
-	o.RedeemCode = "" // it proves that somebody is the owner
+	o.RedeemCode = "" // only the owner may have it
 	found, err := s.withPhones(ctx, []Order{o})
 	if err != nil {
 		return FoundOrder{}, err

@@ -11,7 +11,7 @@ type Shop struct {
 	ID        int64
 	Name      string
 	TypeID    int64
-	Images    string // comma list of addresses
+	Images    string // comma-separated URLs
 	Area      string
 	Address   string
 	X, Y      float64 // longitude, latitude
@@ -27,11 +27,11 @@ type Shop struct {
 type ShopType struct {
 	ID   int64
 	Name string
-	Icon string // address below the front end's folder of images
+	Icon string // path below the front end's image folder
 }
 
-// ShopTypes are the kinds of shops in the order in which they are shown. They are those of the hm-dianping course, whose
-// pages bring an image for each.
+// ShopTypes returns the kinds of shops in display order. They are those of the hm-dianping course, whose pages contain
+// an image for each.
 func ShopTypes() []ShopType {
 	return []ShopType{
 		{1, "美食", "/types/ms.png"},
@@ -47,13 +47,13 @@ func ShopTypes() []ShopType {
 	}
 }
 
-// Place is a point on the earth.
-type Place struct{ X, Y float64 } // longitude, latitude, in degrees
+// Place is a point on the earth: longitude and latitude in degrees.
+type Place struct{ X, Y float64 }
 
-// earthRadius is that of a ball, in metres.
+// earthRadius is the mean radius in metres; the earth is treated as a sphere.
 const earthRadius = 6371e3
 
-// Distance is how far the shop is from a place, in metres along the ground (haversine).
+// Distance returns the great-circle distance from a place in metres (haversine formula).
 func (s *Shop) Distance(from Place) float64 {
 	const degree = math.Pi / 180
 	dx, dy := math.Sin((s.X-from.X)*degree/2), math.Sin((s.Y-from.Y)*degree/2)
@@ -61,7 +61,7 @@ func (s *Shop) Distance(from Place) float64 {
 	return 2 * earthRadius * math.Asin(math.Sqrt(math.Min(1, h)))
 }
 
-// ShopFilter selects shops of one type, the nearest first, or by id if nobody says near to what.
+// ShopFilter selects shops of one type: nearest first if Near is set, otherwise by id.
 type ShopFilter struct {
 	TypeID int64
 	Near   *Place
@@ -69,7 +69,7 @@ type ShopFilter struct {
 	Limit  int
 }
 
-// ShopStore shows shops. Errors: ErrNotFound, ErrUnavailable.
+// ShopStore reads shops. Errors: ErrNotFound, ErrUnavailable.
 type ShopStore interface {
 	Shop(ctx context.Context, id int64) (Shop, error)
 	ListShops(ctx context.Context, f ShopFilter) ([]Shop, error)

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Role says what a user may do.
+// Role is the set of permissions of a user.
 type Role string
 
-// The roles. An admin may do everything that a buyer may.
+// The roles. An admin has all permissions of a buyer.
 const (
 	RoleBuyer Role = "buyer"
 	RoleAdmin Role = "admin"
 )
 
-// User is a person who logs in with a phone number.
+// User is an account, identified by its phone number.
 type User struct {
 	ID        int64
 	Phone     string
@@ -30,8 +30,8 @@ var (
 	foreignPhone  = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`) // E.164
 )
 
-// ParsePhone checks a phone number and gives it its one form: 11 digits for mainland China (a +86 is dropped),
-// E.164 for the rest of the world. Error: *InvalidError.
+// ParsePhone validates a phone number and returns its canonical form: 11 digits for mainland China (without +86), E.164
+// for other countries. Error: *InvalidError.
 func ParsePhone(s string) (string, error) {
 	local, mainland := strings.CutPrefix(s, "+86")
 	if mainlandPhone.MatchString(local) {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/text/currency"
 )
 
-// VoucherType tells an ordinary voucher from one that is sold in a flash sale.
+// VoucherType distinguishes normal vouchers from those of a flash sale.
 type VoucherType int8
 
-// The voucher types, with the numbers they have in the database.
+// The voucher types, with their numbers in the database.
 const (
 	VoucherNormal  VoucherType = 0
 	VoucherSeckill VoucherType = 1
@@ -25,10 +25,10 @@ func (t VoucherType) String() string {
 	return "normal"
 }
 
-// VoucherStatus says whether the merchant offers the voucher.
+// VoucherStatus is the status that the merchant sets. Only a voucher with VoucherOn is offered.
 type VoucherStatus int8
 
-// The voucher statuses, with the numbers they have in the database.
+// The voucher statuses, with their numbers in the database.
 const (
 	VoucherOn      VoucherStatus = 1
 	VoucherOff     VoucherStatus = 2
@@ -47,7 +47,7 @@ func (s VoucherStatus) String() string {
 	return "unknown"
 }
 
-// SaleState is where a voucher stands at a moment.
+// SaleState is the state of a voucher at a point in time.
 type SaleState string
 
 // The states of a sale. A normal voucher is on_sale while it is on, and ended otherwise.
@@ -58,16 +58,17 @@ const (
 	StateEnded    SaleState = "ended"
 )
 
-// Voucher is what a shop sells. Money is in the smallest unit of its currency (cents). Times are UTC with milliseconds.
+// Voucher is an item that a shop sells. Amounts are in the smallest unit of the currency (cents). Times are in UTC with
+// millisecond precision.
 type Voucher struct {
 	ID          int64
 	ShopID      int64
 	Title       string
 	SubTitle    string
 	Rules       string
-	PayValue    int64  // what the buyer pays
-	ActualValue int64  // what the voucher is worth in the shop
-	Currency    string // of both, ISO 4217; it does not change
+	PayValue    int64  // price
+	ActualValue int64  // value in the shop
+	Currency    string // of both amounts, ISO 4217; immutable
 	Type        VoucherType
 	Status      VoucherStatus
 	CreatedAt   time.Time
@@ -81,10 +82,10 @@ type Sale struct {
 	Stock        int64 // units left
 	BeginAt      time.Time
 	EndAt        time.Time
-	LimitPerUser int // active orders a user may hold
+	LimitPerUser int // the most active orders of a user
 }
 
-// State says where the voucher stands at now.
+// State returns the state of the voucher at now.
 func (v *Voucher) State(now time.Time) SaleState {
 	switch {
 	case v.Status != VoucherOn:
@@ -101,7 +102,7 @@ func (v *Voucher) State(now time.Time) SaleState {
 	return StateOnSale
 }
 
-// Until returns the end of the time, from now on, in which the clock alone does not change the state.
+// Until returns the next time after now at which the clock alone changes the state, or the year 9999 if there is none.
 func (v *Voucher) Until(now time.Time) time.Time {
 	switch {
 	case v.Sale == nil:
@@ -113,24 +114,23 @@ func (v *Voucher) Until(now time.Time) time.Time {
 	return maxTime
 }
 
-// Bounds of a voucher's fields. Sums of money and stock stay far inside an int64.
+// Limits of the fields of a voucher. They keep sums of amounts and of stock far below the largest int64.
 const (
 	maxTitle   = 255
 	maxRules   = 1024
-	maxMoney   = 1_000_000_000_00 // a thousand million, in cents
-	MaxStock   = 1_000_000_000    // units of a sale
+	maxMoney   = 1_000_000_000_00 // cents: 1,000,000,000 units of the currency
+	MaxStock   = 1_000_000_000    // units per sale
 	maxPerUser = 100              // slot is a TINYINT
 )
 
-// The years that both databases can store and RFC 3339 can write. The SQLite driver reads numbers up to 10^12 as
-// seconds, not milliseconds, so times before September 2001 would come back wrong.
+// The times that both databases can store and RFC 3339 can express. The SQLite driver reads numbers up to 10^12 as
+// seconds instead of milliseconds, so it returns wrong times before September 2001.
 var (
 	minTime = time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC)
 	maxTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// VoucherFields are what an admin can set of a voucher, both when it is created and afterwards. Nil fields are not
-// given.
+// VoucherFields are the fields that an admin can set in a new voucher and change later. A nil field is absent.
 type VoucherFields struct {
 	ShopID       *int64
 	Title        *string
@@ -143,18 +143,18 @@ type VoucherFields struct {
 	LimitPerUser *int
 }
 
-// VoucherInput is what an admin gives to create a voucher. Stock, BeginAt and EndAt together make it a
-// seckill voucher; without all three it is a normal one. A window may have begun already.
+// VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three
+// it is a normal one. BeginAt may be in the past.
 type VoucherInput struct {
 	VoucherFields
 	Stock    *int64
-	Currency *string // ISO 4217; nil: DefaultCurrency
+	Currency *string // ISO 4217; nil selects DefaultCurrency
 }
 
-// DefaultCurrency is that of a voucher for which none is named.
+// DefaultCurrency is the currency of a voucher if the input names none.
 const DefaultCurrency = "CNY"
 
-// voucher checks the input and makes the voucher of it.
+// voucher validates the input and returns the voucher. The error is an *InvalidError that lists every invalid field.
 func (in VoucherInput) voucher(now time.Time) (Voucher, error) {
 	v := Voucher{Type: VoucherNormal, Status: VoucherOn, Currency: DefaultCurrency, CreatedAt: now, UpdatedAt: now}
 	var bad InvalidError
@@ -174,14 +174,14 @@ func (in VoucherInput) voucher(now time.Time) (Voucher, error) {
 	}
 	if in.Currency != nil {
 		if v.Currency = *in.Currency; !isCurrency(v.Currency) {
-			bad.add("currency", "must be a currency of ISO 4217, such as CNY")
+			bad.add("currency", "must be an ISO 4217 currency code, such as CNY")
 		}
 	}
 	in.apply(&v, &bad)
 	return v, bad.orNil()
 }
 
-// startSale makes v a seckill voucher.
+// startSale makes v a seckill voucher with the stock of the input.
 func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 	v.Type = VoucherSeckill
 	v.Sale = &Sale{LimitPerUser: 1}
@@ -201,14 +201,13 @@ func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 	}
 }
 
-// VoucherChange is what an admin changes of a voucher; nil fields stay as they are. Stock is not among them:
-// it is changed by a booked addition, never overwritten.
+// VoucherChange is a change of a voucher. Nil fields stay unchanged. The stock changes only by a StockChange.
 type VoucherChange struct {
 	VoucherFields
 	Status *VoucherStatus
 }
 
-// Apply checks the change against v and carries it out on it. On an error v is undefined.
+// Apply validates the change and applies it to v. After an error the contents of v are undefined. Error: *InvalidError.
 func (ch VoucherChange) Apply(v *Voucher) error {
 	var bad InvalidError
 	ch.apply(v, &bad)
@@ -218,7 +217,7 @@ func (ch VoucherChange) Apply(v *Voucher) error {
 	return bad.orNil()
 }
 
-// apply checks the fields that are given and sets them on v.
+// apply validates the present fields and sets them on v.
 func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
 	if f.ShopID != nil {
 		if v.ShopID = *f.ShopID; v.ShopID <= 0 {
@@ -233,13 +232,14 @@ func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
 	f.applyToSale(v.Sale, bad)
 }
 
+// applyToSale is apply for the fields of a sale. A normal voucher (s is nil) accepts none of them.
 func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	if s == nil {
 		for field, given := range map[string]bool{
 			"begin_at": f.BeginAt != nil, "end_at": f.EndAt != nil, "limit_per_user": f.LimitPerUser != nil,
 		} {
 			if given {
-				bad.add(field, "is not a field of a normal voucher")
+				bad.add(field, "is allowed only for a seckill voucher")
 			}
 		}
 		return
@@ -256,7 +256,7 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	}
 }
 
-// isCurrency says whether code is a currency of ISO 4217, in capitals.
+// isCurrency reports whether code is an ISO 4217 currency code in capitals.
 func isCurrency(code string) bool {
 	unit, err := currency.ParseISO(code)
 	return err == nil && unit.String() == code
@@ -274,7 +274,7 @@ func setText(dst, src *string, field string, least, most int, bad *InvalidError)
 	}
 }
 
-// unprintable says whether r is a control character other than a line break or a tab.
+// unprintable reports whether r is a control character other than a line break or a tab.
 func unprintable(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\t'
 }
@@ -294,9 +294,9 @@ func setTime(dst, src *time.Time, field string, bad *InvalidError) {
 	}
 	*dst = Moment(*src)
 	if src.Before(minTime) || src.After(maxTime) {
-		bad.add(field, "must be between the years 2002 and 9998")
+		bad.add(field, "must be in the years 2002 to 9998")
 	}
 }
 
-// Moment is t as the database keeps it: UTC, whole milliseconds.
+// Moment returns t as the database stores it: in UTC, truncated to milliseconds.
 func Moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

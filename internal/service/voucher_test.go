@@ -13,7 +13,7 @@ var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 func ptr[T any](v T) *T { return &v }
 
-// validSale is an input that is accepted; each case of the tests breaks one thing of it.
+// validSale returns a valid input. Each test case invalidates one field of it.
 func validSale() VoucherInput {
 	return VoucherInput{Stock: ptr(int64(10)), VoucherFields: VoucherFields{
 		ShopID: ptr(int64(1)), Title: ptr("t"), PayValue: ptr(int64(100)), ActualValue: ptr(int64(200)),
@@ -37,7 +37,7 @@ func TestVoucherInput(t *testing.T) {
 	require.Nil(t, v.Sale)
 }
 
-func TestVoucherInputIsRefused(t *testing.T) {
+func TestInvalidVoucherInputIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil func(*VoucherInput)
 		field string
@@ -52,7 +52,7 @@ func TestVoucherInputIsRefused(t *testing.T) {
 		"long rules":             {func(in *VoucherInput) { in.Rules = ptr(strings.Repeat("x", maxRules+1)) }, "rules"},
 		"no price":               {func(in *VoucherInput) { in.PayValue = nil }, "pay_value"},
 		"negative price":         {func(in *VoucherInput) { in.PayValue = ptr(int64(-1)) }, "pay_value"},
-		"huge worth":             {func(in *VoucherInput) { in.ActualValue = ptr(int64(maxMoney + 1)) }, "actual_value"},
+		"huge value":             {func(in *VoucherInput) { in.ActualValue = ptr(int64(maxMoney + 1)) }, "actual_value"},
 		"negative stock":         {func(in *VoucherInput) { in.Stock = ptr(int64(-1)) }, "stock"},
 		"huge stock":             {func(in *VoucherInput) { in.Stock = ptr(int64(MaxStock + 1)) }, "stock"},
 		"window without stock":   {func(in *VoucherInput) { in.Stock = nil }, "stock"},
@@ -62,9 +62,9 @@ func TestVoucherInputIsRefused(t *testing.T) {
 		"ends when it begins":    {func(in *VoucherInput) { in.EndAt = in.BeginAt }, "end_at"},
 		"begins in the year 1":   {func(in *VoucherInput) { in.BeginAt = ptr(time.Time{}.Add(time.Hour)) }, "begin_at"},
 		"ends in the year 12000": {func(in *VoucherInput) { in.EndAt = ptr(testNow.AddDate(10000, 0, 0)) }, "end_at"},
-		"limit of nobody":        {func(in *VoucherInput) { in.LimitPerUser = ptr(0) }, "limit_per_user"},
+		"limit 0":                {func(in *VoucherInput) { in.LimitPerUser = ptr(0) }, "limit_per_user"},
 		"limit above the column": {func(in *VoucherInput) { in.LimitPerUser = ptr(128) }, "limit_per_user"},
-		"limit without the rest": {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
+		"only a limit":           {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := validSale()
@@ -81,36 +81,36 @@ func TestVoucherInputIsRefused(t *testing.T) {
 	}
 }
 
-func TestVoucherInputNamesEveryWrongField(t *testing.T) {
+func TestInvalidVoucherInputListsEveryField(t *testing.T) {
 	_, err := VoucherInput{Stock: ptr(int64(-1))}.voucher(testNow)
 	var invalid *InvalidError
 	require.True(t, errors.As(err, &invalid))
 	require.Len(t, invalid.Fields, 7) // shop, title, two prices, begin, end, stock
 }
 
-func TestVoucherChangeOfANormalVoucher(t *testing.T) {
+func TestVoucherChangeOfNormalVoucher(t *testing.T) {
 	v := Voucher{ShopID: 1, Title: "t", Status: VoucherOn}
-	require.Error(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(testNow)}}.Apply(&v), "it has no window")
+	require.Error(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(testNow)}}.Apply(&v), "a normal voucher has no sale window")
 	require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Title: ptr("u")}, Status: ptr(VoucherOff)}.Apply(&v))
 	require.Equal(t, "u", v.Title)
 	require.Equal(t, VoucherOff, v.Status)
 }
 
-func TestState(t *testing.T) {
+func TestVoucherState(t *testing.T) {
 	sale := func(stock int64) *Sale { return &Sale{Stock: stock, BeginAt: testNow, EndAt: testNow.Add(time.Hour)} }
 	for name, tc := range map[string]struct {
 		v    Voucher
 		at   time.Duration
 		want SaleState
 	}{
-		"before":              {Voucher{Status: VoucherOn, Sale: sale(1)}, -1, StateUpcoming},
-		"at the first moment": {Voucher{Status: VoucherOn, Sale: sale(1)}, 0, StateOnSale},
-		"nothing left":        {Voucher{Status: VoucherOn, Sale: sale(0)}, 0, StateSoldOut},
-		"last moment":         {Voucher{Status: VoucherOn, Sale: sale(1)}, time.Hour - 1, StateOnSale},
-		"at the end":          {Voucher{Status: VoucherOn, Sale: sale(1)}, time.Hour, StateEnded},
-		"off":                 {Voucher{Status: VoucherOff, Sale: sale(1)}, 0, StateEnded},
-		"normal":              {Voucher{Status: VoucherOn}, 0, StateOnSale},
-		"normal, expired":     {Voucher{Status: VoucherExpired}, 0, StateEnded},
+		"before the start": {Voucher{Status: VoucherOn, Sale: sale(1)}, -1, StateUpcoming},
+		"at the start":     {Voucher{Status: VoucherOn, Sale: sale(1)}, 0, StateOnSale},
+		"nothing left":     {Voucher{Status: VoucherOn, Sale: sale(0)}, 0, StateSoldOut},
+		"before the end":   {Voucher{Status: VoucherOn, Sale: sale(1)}, time.Hour - 1, StateOnSale},
+		"at the end":       {Voucher{Status: VoucherOn, Sale: sale(1)}, time.Hour, StateEnded},
+		"off":              {Voucher{Status: VoucherOff, Sale: sale(1)}, 0, StateEnded},
+		"normal":           {Voucher{Status: VoucherOn}, 0, StateOnSale},
+		"normal, expired":  {Voucher{Status: VoucherExpired}, 0, StateEnded},
 	} {
 		require.Equal(t, tc.want, tc.v.State(testNow.Add(tc.at)), name)
 	}
@@ -132,7 +132,7 @@ func TestParsePhone(t *testing.T) {
 	}
 }
 
-func TestBooks(t *testing.T) {
+func TestBooksCheck(t *testing.T) {
 	good := Books{InitialStock: 10, Additions: 5, Stock: 11, Active: 4}
 	require.Empty(t, good.Check())
 	for want, spoil := range map[string]func(*Books){
@@ -152,8 +152,7 @@ func TestBooks(t *testing.T) {
 	}
 }
 
-// TestDemo has a sale in each state that a newcomer should see.
-func TestDemo(t *testing.T) {
+func TestDemoHasOneSalePerState(t *testing.T) {
 	shops, vouchers := Demo(testNow)
 	states := map[SaleState]int{}
 	for _, v := range vouchers {

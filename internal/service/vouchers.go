@@ -6,44 +6,44 @@ import (
 	"time"
 )
 
-// VoucherFilter selects vouchers for a list. Zero fields select nothing away, except that a list without a
-// Status shows only vouchers that are on.
+// VoucherFilter selects vouchers. A zero field matches every voucher, except that a zero Status matches only vouchers
+// that are on.
 type VoucherFilter struct {
 	ShopID int64
 	Status VoucherStatus
 	State  SaleState
 	Lasts  bool      // only normal vouchers and sales that have not ended
-	Now    time.Time // the moment that State and Lasts are about
+	Now    time.Time // the time at which State and Lasts apply
 	Page   Page
 }
 
-// Page is one step through a list that runs from the newest id to the oldest.
+// Page selects a part of a list that is sorted by descending id.
 type Page struct {
-	Before int64 // ids below this one; 0 starts at the newest
+	Before int64 // only ids below this one; 0 starts at the newest
 	Limit  int
 }
 
-// The size of a page.
+// The default and the largest Page.Limit.
 const (
 	DefaultPageSize = 20
 	MaxPageSize     = 100
 )
 
-// VoucherStore keeps vouchers. Its methods are transactions; errors are those of this package.
+// VoucherStore stores vouchers. Each method is one transaction. Its errors are those of this package.
 type VoucherStore interface {
 	// CreateVoucher stores the voucher and sets its id. Errors: *DoneBeforeError, ErrUnavailable.
 	CreateVoucher(ctx context.Context, v *Voucher, by Actor) error
-	// ChangeVoucher reads the voucher for update, lets change work on it, and writes the result. change says what it
-	// did, for the audit log.
+	// ChangeVoucher locks and reads the voucher, calls change, and stores the changed voucher, but not its stock. The
+	// detail goes to the audit log. An error of change rolls back and is returned.
 	ChangeVoucher(ctx context.Context, id int64, by Actor, change func(*Voucher) (detail string, err error)) (Voucher, error)
-	// ChangeStock adds units to a sale, or takes away units that nobody holds, and books it.
-	// Errors: ErrNotFound, ErrInvalidState (no sale, fewer units left), *DoneBeforeError, ErrUnavailable.
+	// ChangeStock adds units to a sale or removes units that are left, and records the change.
+	// Errors: ErrNotFound, ErrInvalidState (no sale, or not enough units left), *DoneBeforeError, ErrUnavailable.
 	ChangeStock(ctx context.Context, c StockChange) (Voucher, error)
 	Voucher(ctx context.Context, id int64) (Voucher, error)
 	ListVouchers(ctx context.Context, f VoucherFilter) ([]Voucher, error)
 }
 
-// StockChange is a number of units that come to a sale after it was published, or leave it.
+// StockChange adds units to a published sale, or removes them if Delta is negative.
 type StockChange struct {
 	VoucherID int64
 	Delta     int64
@@ -52,29 +52,29 @@ type StockChange struct {
 	At        time.Time
 }
 
-// VouchersConfig is what Vouchers needs.
+// VouchersConfig configures Vouchers.
 type VouchersConfig struct {
 	Store VoucherStore
-	Sales *Sales // is told about every change at once
-	Queue Queue  // nil outside the lane queue
+	Sales *Sales // its cached vouchers are invalidated after every change
+	Queue Queue  // nil except in lane queue
 	Now   func() time.Time
 }
 
-// Vouchers publishes and shows vouchers. It is safe for concurrent use.
+// Vouchers creates, changes and reads vouchers. It is safe for concurrent use.
 type Vouchers struct {
 	cfg  VouchersConfig
-	deep chan struct{} // one element per list that is being read from the database
+	deep chan struct{} // a semaphore: one element per list that is being read from the database
 }
 
-// maxDeep bounds the lists that are read from the database at once: those that the catalog does not reach.
+// maxDeep bounds the concurrent reads of lists that the catalog does not contain.
 const maxDeep = 2
 
-// NewVouchers makes the voucher service.
+// NewVouchers returns Vouchers.
 func NewVouchers(cfg VouchersConfig) *Vouchers {
 	return &Vouchers{cfg: cfg, deep: make(chan struct{}, maxDeep)}
 }
 
-// Create publishes a voucher. Errors: *InvalidError, ErrUnavailable.
+// Create validates and publishes a voucher. Errors: *InvalidError, ErrUnavailable.
 func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Voucher, error) {
 	v, err := in.voucher(Moment(s.cfg.Now()))
 	if err != nil {
@@ -91,9 +91,9 @@ func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Vo
 	return v, nil
 }
 
-// Change changes a voucher; this process follows at once, the others within a second.
-// The limit per user can be raised but not lowered: somebody may hold as many orders as it allowed.
-// Errors: *InvalidError, ErrInvalidState, ErrNotFound, ErrUnavailable.
+// Change changes a voucher. The change is visible at once in this process and within a second in the others. The limit
+// per user can be raised but not lowered, because a user may already have as many active orders as it allows.
+// Errors: *InvalidError, ErrInvalidState (a lower limit), ErrNotFound, ErrUnavailable.
 func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange) (Voucher, error) {
 	v, err := s.cfg.Store.ChangeVoucher(ctx, id, Actor{ActorAdmin, admin}, func(v *Voucher) (string, error) {
 		before := *v
@@ -114,18 +114,19 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange
 	return v, err
 }
 
-// changed makes what was changed of a voucher visible, here to whatever is read next.
+// changed invalidates the cached copies of a voucher, so that later reads in this process return the change.
 func (s *Vouchers) changed(id int64) {
 	s.cfg.Sales.Change(id)
 	s.cfg.Sales.catalog.forget()
 }
 
-// ChangeStock adds units to a sale, or takes away units that nobody holds or was promised; everybody follows within a
-// second. Errors: *InvalidError, ErrInvalidState (no sale, fewer units left), ErrNotFound, ErrUnavailable.
+// ChangeStock adds units to a sale, or removes units that neither an active order nor a reservation holds. The change
+// is visible everywhere within a second.
+// Errors: *InvalidError, ErrInvalidState (no sale, or not enough units left), ErrNotFound, ErrUnavailable.
 func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reason string) (Voucher, error) {
 	var bad InvalidError
 	if delta == 0 || delta < -MaxStock || delta > MaxStock {
-		bad.add("delta", "must be between -%d and %d, and not 0", MaxStock, MaxStock)
+		bad.add("delta", "must be between -%d and %d and not 0", MaxStock, MaxStock)
 	}
 	setText(new(string), &reason, "reason", 1, maxTitle, &bad)
 	if err := bad.orNil(); err != nil {
@@ -137,18 +138,18 @@ func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reas
 	return v, err
 }
 
-// changeStock makes a change once, also if its request is run again.
+// changeStock applies a change once, even if its request runs again.
 func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, error) {
-	v, err := s.changeStockOf(ctx, c)
+	v, err := s.changeGateAndStock(ctx, c)
 	if id, done := DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
 	return v, err
 }
 
-// changeStockOf keeps the gate below the database: what is taken away leaves the gate first, and what is added comes to it
-// last. Where a process dies in between, the audit makes them agree.
-func (s *Vouchers) changeStockOf(ctx context.Context, c StockChange) (Voucher, error) {
+// changeGateAndStock never lets the gate offer more units than the database has: it removes units from the gate first
+// and adds them to the gate last. If the process dies in between, reconciliation repairs the gate.
+func (s *Vouchers) changeGateAndStock(ctx context.Context, c StockChange) (Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
 	}
@@ -161,22 +162,23 @@ func (s *Vouchers) changeStockOf(ctx context.Context, c StockChange) (Voucher, e
 	refused := errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
 	switch {
 	case err == nil && c.Delta > 0:
-		ctx, cancel := decided(ctx)
+		ctx, cancel := detached(ctx)
 		defer cancel()
-		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta)
+		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta) // after an error, reconciliation adds the units
 	case refused && c.Delta < 0:
 		s.returnToGate(ctx, c)
 	}
 	return v, err
 }
 
-// decided returns a context for what must follow from a decision even if its caller hung up.
-func decided(ctx context.Context) (context.Context, context.CancelFunc) {
+// detached returns a context for a step that must follow a commit even if the caller has disconnected. It is limited
+// to returnTimeout.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 }
 
-// takeFromGate takes the units of a decrease out of the gate. A request with a key notes that, so that another run of it
-// does not take them again: they are gone from the gate, whatever became of the earlier run's commit.
+// takeFromGate removes the units of a decrease from the gate. A keyed request records this in its claim, so a later run
+// of the request does not remove them again; they stay removed whether or not the earlier run has committed.
 func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
 	claim := ClaimOf(ctx)
 	if claim != nil && claim.Again && claim.ResourceID == c.VoucherID {
@@ -186,37 +188,38 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
 		return err
 	}
 	err := claim.Note(ctx, c.VoucherID, c.At)
-	if errors.Is(err, ErrOrderInProgress) { // the run that has the key now takes its own
-		ctx, cancel := decided(ctx)
+	if errors.Is(err, ErrOrderInProgress) { // another run has taken over the key and removes the units itself
+		ctx, cancel := detached(ctx)
 		defer cancel()
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
 	}
 	return err
 }
 
-// returnToGate undoes takeFromGate. The note goes first: without it another run takes too much, which the audit returns;
-// with it, it would take nothing.
+// returnToGate undoes takeFromGate. It first clears the record in the claim: otherwise a later run would remove no
+// units and the gate could offer too many. If the process dies in between, a later run removes the units twice, and
+// reconciliation returns them.
 func (s *Vouchers) returnToGate(ctx context.Context, c StockChange) {
-	ctx, cancel := decided(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	if claim := ClaimOf(ctx); claim != nil && claim.Note(ctx, 0, c.At) != nil {
-		return // the audit returns the units
+		return // reconciliation returns the units
 	}
 	_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
 }
 
-// Get returns one voucher, as Sales.Fresh does: the result is shared.
+// Get returns a voucher as Sales.Fresh does. The result is shared and must not be modified.
 func (s *Vouchers) Get(ctx context.Context, id int64) (*Voucher, error) {
 	return s.cfg.Sales.Fresh(ctx, id)
 }
 
-// Catalog returns the newest vouchers, as Sales.Catalog does: the result is shared.
+// Catalog returns the newest vouchers as Sales.Catalog does. The result is shared and must not be modified.
 func (s *Vouchers) Catalog(ctx context.Context) (*Catalog, error) {
 	return s.cfg.Sales.Catalog(ctx)
 }
 
-// Older reads a list that the catalog does not reach (Catalog.List) from the database; more than maxDeep at once are
-// refused. Errors: ErrOverloaded, ErrUnavailable.
+// Older reads a list that the catalog does not contain (Catalog.List) from the database. At most maxDeep such reads run
+// at a time. Errors: ErrOverloaded (maxDeep reads are running), ErrUnavailable.
 func (s *Vouchers) Older(ctx context.Context, f VoucherFilter, now time.Time) ([]*Voucher, error) {
 	select {
 	case s.deep <- struct{}{}:

@@ -11,48 +11,48 @@ import (
 	"seckill/internal/service"
 )
 
-// bank is a payment provider: it knows what money has come and what has gone back. Two of them share the accounts, under
-// their own names.
+// bank is the payment provider. It records which money was received and returned. Two provider names share its
+// accounts.
 type bank struct {
 	mu       sync.Mutex
-	accounts []*account // in the order in which they were opened
-	notices  []*notice  // what it has to say, or has said
+	accounts []*account // in creation order
+	notices  []*notice  // sent and unsent
 	w        *world
 
-	createFate string // of every payment that is begun
-	refundFate map[string]string
-	refunds    []refundCall // since the step began
+	createFault  string // for every payment that is begun
+	refundFaults map[string]string
+	refunds      []refundCall // of the current step
 }
 
-// account is a payment as the bank knows it.
+// account is a payment as the bank records it.
 type account struct {
 	provider, ref string
 	order, amount int64
-	taken         bool // the money has come
-	returned      bool // it has gone back
+	taken         bool // the money was received
+	returned      bool // the money was returned
 }
 
-// notice is a call of the webhook. It may be made any number of times.
+// notice is a call of the webhook. It may be delivered any number of times.
 type notice struct {
 	service.PaymentNotice
-	provider string
-	heard    atomic.Bool // it was answered
+	provider  string
+	delivered atomic.Bool // a delivery was acknowledged
 }
 
-// refundCall is what the bank was asked and what it answered.
+// refundCall is one refund request and its result.
 type refundCall struct {
-	ref string
-	yes bool // the answer arrived, and it was yes
+	ref       string
+	confirmed bool // the caller received a confirmation
 }
 
-// What becomes of a question to the bank.
+// Faults of calls to the bank.
 const (
-	refuses    = "refuses"
-	losesReply = "does it, and its answer is lost"
+	bankRefuses    = "refuses"
+	bankLosesReply = "reply lost"
 )
 
-// errBank is all that a caller sees of it.
-var errBank = errors.New("the bank is silent")
+// errBank is the error that callers receive from a failing bank.
+var errBank = errors.New("bank_unavailable")
 
 func (b *bank) find(ref string) *account {
 	i := slices.IndexFunc(b.accounts, func(a *account) bool { return a.ref == ref })
@@ -62,7 +62,7 @@ func (b *bank) find(ref string) *account {
 	return b.accounts[i]
 }
 
-// branch is the bank under one of its names. It implements service.PaymentProvider.
+// branch is the bank under one of its provider names. It implements service.PaymentProvider.
 type branch struct {
 	*bank
 	name string
@@ -71,13 +71,13 @@ type branch struct {
 func (b branch) Create(_ context.Context, p service.Payment) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.w.dead.Load() || b.createFate == refuses {
+	if b.w.crashed.Load() || b.createFault == bankRefuses {
 		return errBank
 	}
 	if b.find(p.Ref) == nil {
 		b.accounts = append(b.accounts, &account{provider: b.name, ref: p.Ref, order: p.OrderID, amount: p.Amount})
 	}
-	if b.createFate == losesReply {
+	if b.createFault == bankLosesReply {
 		return errBank
 	}
 	return nil
@@ -86,26 +86,26 @@ func (b branch) Create(_ context.Context, p service.Payment) error {
 func (b branch) Refund(_ context.Context, p service.Payment) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.w.dead.Load() {
+	if b.w.crashed.Load() {
 		return errBank
 	}
-	fate := b.refundFate[p.Ref]
-	b.refunds = append(b.refunds, refundCall{p.Ref, fate == ""})
-	if fate == refuses {
+	fault := b.refundFaults[p.Ref]
+	b.refunds = append(b.refunds, refundCall{p.Ref, fault == ""})
+	if fault == bankRefuses {
 		return errBank
 	}
 	a := b.find(p.Ref)
 	if a == nil || a.provider != b.name || !a.taken {
-		return errors.New("the bank has no such money")
+		return errors.New("the bank received no such payment")
 	}
-	a.returned = true // however often it is asked
-	if fate == losesReply {
+	a.returned = true // idempotent
+	if fault == bankLosesReply {
 		return errBank
 	}
 	return nil
 }
 
-// Notice takes the word "signed" for a signature.
+// Notice accepts "signed" as a valid signature.
 func (branch) Notice(signature string, body []byte) (service.PaymentNotice, error) {
 	if signature != "signed" {
 		return service.PaymentNotice{}, service.ErrUnauthenticated

@@ -19,21 +19,21 @@ import (
 	"seckill/internal/testenv"
 )
 
-// faultRuns bounds the runs in which a planted fault must be found.
+// faultRuns limits the runs in which a planted fault must be found.
 const faultRuns = 60
 
-// planted are wrong parts, in the place of the product's.
-type planted struct {
-	lane   string // in which the fault is looked for; empty: batch
+// plantedFault replaces parts of the product with defective ones.
+type plantedFault struct {
+	lane   string // the lane under test; empty means batch
 	store  func(w *world, s lifeStore) lifeStore
 	queue  func(w *world, q service.Queue) service.Queue
 	commit func(next queue.CommitFunc) queue.CommitFunc
 }
 
-// TestLifeFindsFaults: a model that never fails shows nothing. Each of these faults must be found, on SQLite.
+// TestLifeFindsFaults requires that the simulation finds each of the planted faults, on SQLite.
 func TestLifeFindsFaults(t *testing.T) {
 	setRapid(t, "checks", faultRuns)
-	setRapid(t, "steps", 2*lifeSteps) // rather than more ends of runs
+	setRapid(t, "steps", 2*lifeSteps) // longer runs instead of more conclusions
 	setRapid(t, "nofailfile", true)
 	setRapid(t, "shrinktime", "0s")
 	s := stack{
@@ -41,28 +41,28 @@ func TestLifeFindsFaults(t *testing.T) {
 		open: emptySQLite(t),
 	}
 	t.Cleanup(func() { _ = s.rdb.Close() })
-	for _, name := range slices.Sorted(maps.Keys(lifeFaults)) {
+	for _, name := range slices.Sorted(maps.Keys(plantedFaults)) {
 		t.Run(name, func(t *testing.T) {
-			p, d, runs := lifeFaults[name], &diary{seen: map[string]int{}}, 0
+			p, d, runs := plantedFaults[name], &summary{counts: map[string]int{}}, 0
 			if p.lane == "" {
 				p.lane = "batch"
 			}
 			var failed bool
 			inBubble(t, func(t *testing.T) {
 				failed = failsUnder(t, func(rt *rapid.T) {
-					if d.failure == "" { // else it is found, and rapid need not do it again
+					if d.failure == "" { // after a failure the remaining runs are skipped
 						runs++
-						live(rt, s, p.lane, p, d)
+						runOnce(rt, s, p.lane, p, d)
 					}
 				})
 			})
 			require.True(t, failed && d.failure != "", "not found in %d runs", runs)
-			t.Logf("found in run %d, after %d steps: %s", runs, d.seen["step"], firstWords(d.failure))
+			t.Logf("found in run %d, after %d steps: %s", runs, d.counts["step"], firstWords(d.failure))
 		})
 	}
 }
 
-// failsUnder says whether rapid finds a failure. It has a goroutine of its own to end.
+// failsUnder reports whether rapid finds a failure. It runs rapid in its own goroutine, which FailNow ends.
 func failsUnder(t *testing.T, prop func(*rapid.T)) bool {
 	r := &recorder{TB: t}
 	ended := make(chan struct{})
@@ -74,7 +74,7 @@ func failsUnder(t *testing.T, prop func(*rapid.T)) bool {
 	return r.failed
 }
 
-// recorder takes the failures that a test is expected to have.
+// recorder records the failures of a test that is expected to fail.
 type recorder struct {
 	testing.TB
 	failed bool
@@ -93,14 +93,14 @@ func (r *recorder) FailNow() {
 	runtime.Goexit()
 }
 
-// firstWords is the message of a failure without its trace.
+// firstWords returns the message of a failure without its trace.
 func firstWords(failure string) string {
-	failure, _, _ = strings.Cut(failure, "\nThe story")
+	failure, _, _ = strings.Cut(failure, "\nHistory:")
 	_, failure, _ = strings.Cut(failure, "Error:")
 	return strings.Join(strings.Fields(failure[:min(len(failure), 600)]), " ")
 }
 
-// sql changes the database behind everybody's back.
+// sql changes the database without the services.
 func (w *world) sql(query string, args ...any) {
 	if _, err := w.db.Exec(query, args...); err != nil {
 		panic(fmt.Sprintf("%s: %v", query, err))
@@ -111,7 +111,7 @@ func (w *world) returnUnits(voucher int64, n int) {
 	w.sql("UPDATE seckill_vouchers SET stock = stock + ? WHERE voucher_id = ?", n, voucher)
 }
 
-// The wrong parts, by what is wrong with them. Each does one thing otherwise than the store.
+// Defective parts. Each replaces one operation of the store.
 type (
 	faultyMove   func(s lifeStore, m service.OrderMove) (service.Order, error)
 	faultyClose  func(s lifeStore) ([]service.Order, error)
@@ -221,16 +221,16 @@ func (f faultyStore) Vouchers(c context.Context, ids []int64) (found []service.V
 }
 
 // inStore plants a fault in the database.
-func inStore(make func(w *world) faultyStore) planted {
-	return planted{store: func(w *world, s lifeStore) lifeStore {
+func inStore(make func(w *world) faultyStore) plantedFault {
+	return plantedFault{store: func(w *world, s lifeStore) lifeStore {
 		f := make(w)
 		f.lifeStore = s
 		return f
 	}}
 }
 
-// moved plants a fault in what follows from one move.
-func moved(name string, then func(w *world, o service.Order)) planted {
+// afterMove plants a fault that follows one status transition.
+func afterMove(name string, then func(w *world, o service.Order)) plantedFault {
 	return inStore(func(w *world) faultyStore {
 		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
 			o, err := s.MoveOrder(ctx, m)
@@ -242,13 +242,13 @@ func moved(name string, then func(w *world, o service.Order)) planted {
 	})
 }
 
-// in is the same fault, looked for in another lane.
-func (p planted) in(lane string) planted {
+// in returns the same fault for another lane.
+func (p plantedFault) in(lane string) plantedFault {
 	p.lane = lane
 	return p
 }
 
-// faultyQueue is a gate that does one thing otherwise.
+// faultyQueue is a gate with defective operations.
 type faultyQueue struct {
 	service.Queue
 	release func(q service.Queue, voucherID int64, held []service.Holder) error
@@ -269,8 +269,8 @@ func (f faultyQueue) AddStock(c context.Context, voucherID, delta int64) error {
 	return f.add(f.Queue, voucherID, delta)
 }
 
-func inQueue(f faultyQueue) planted {
-	return planted{lane: "queue", queue: func(_ *world, q service.Queue) service.Queue {
+func inQueue(f faultyQueue) plantedFault {
+	return plantedFault{lane: "queue", queue: func(_ *world, q service.Queue) service.Queue {
 		f.Queue = q
 		return f
 	}}

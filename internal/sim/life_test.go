@@ -23,91 +23,91 @@ import (
 	"seckill/internal/testenv"
 )
 
-// lifeChecks is how many runs TestLife makes of each lane on each stack. -rapid.checks or RAPID_CHECKS makes more.
+// lifeChecks is the number of runs of TestLife per lane and stack. -rapid.checks or RAPID_CHECKS overrides it.
 const lifeChecks = 5
 
-// lifeSteps is how many steps a run has on average, its end aside.
+// lifeSteps is the average number of steps per run, without the steps of conclude.
 const lifeSteps = 60
 
-// life is the whole life of orders, from the click to the refund: two servers with the real services, lanes, gate and
-// workers on a real database, a bank that moves money, and people who buy, pay, cancel, redeem and change sales.
-// Servers die, replies and messages get lost, notices come late, twice or in another order.
+// life is one simulated history of orders, from the click to the refund: two servers with the real services, lanes,
+// gate and workers on a real database, a payment provider, and buyers and admins that purchase, pay, cancel, redeem and
+// change sales. Servers crash, replies and messages are lost, payment notices arrive late, twice or out of order.
 //
-// Beside it runs a model: the books, which say what every table must hold. A step has an effect on them, and after every
-// step they are compared with all of the database. Steps that run at once must have had the effect of some order of
-// them. The clock is that of a bubble and moves only when somebody waits.
+// A model holds the expected content of every table. Each step updates the model, and after every step the model is
+// compared with the whole database. Concurrent steps must have had the effect of some sequential order of them. The
+// clock is that of a synctest bubble and advances only while all goroutines wait.
 type life struct {
 	*world
-	books books
+	model model
 
-	// What the model must know of the lane queue.
-	promises map[int64]*promise
-	gateOff  map[int64]bool // vouchers whose gate was not told everything, until it is built again
-	lateWork lateWork
+	// Model state of lane queue.
+	reservations map[int64]*reservation
+	gateStale    map[int64]bool // vouchers whose gate may have missed a change, until it is rebuilt
+	delayedWork  delayedWork
 
-	due   map[int64]bool // orders whose time to pay is over, if they are unpaid
-	locks map[int64]bool // users whose lock was left by a server that died
-	now   *picture       // what the last step left, if nobody has checked it yet
+	due    map[int64]bool // orders past their payment deadline, if they are still unpaid
+	locks  map[int64]bool // users whose lock was left behind by a crashed server
+	latest *snapshot      // the database after the last step, until check has compared it
 
 	queries map[string]*sql.Stmt
 
-	t     *rapid.T
-	diary *diary
-	story []string // of this run
+	t       *rapid.T
+	summary *summary
+	history []string // of this run
 }
 
-// diary is about all runs of a test.
-type diary struct {
-	seen    map[string]int // what happened how often
-	failure string         // why the first run failed that did, and its story
+// summary collects the results of all runs of a test.
+type summary struct {
+	counts  map[string]int // occurrences of every event
+	failure string         // message and history of the first failed run
 }
 
-// Errorf and FailNow make a life a require.TestingT. The first failure is kept with its story: what was done at once
-// may end otherwise when rapid repeats it.
+// Errorf and FailNow make a life a require.TestingT. Errorf keeps the first failure with its history, because
+// concurrent actions may end differently when rapid repeats the run.
 func (l *life) Errorf(format string, args ...any) {
 	l.t.Errorf(format, args...)
-	if l.diary.failure == "" {
-		l.diary.failure = fmt.Sprintf(format, args...) + "\nThe story so far:\n" + strings.Join(l.story, "\n")
+	if l.summary.failure == "" {
+		l.summary.failure = fmt.Sprintf(format, args...) + "\nHistory:\n" + strings.Join(l.history, "\n")
 	}
 }
 
 // FailNow ends the run.
 func (l *life) FailNow() { l.t.FailNow() }
 
-// did notes what was done and what came of it.
-func (l *life) did(format string, args ...any) {
-	l.story = append(l.story, fmt.Sprintf(format, args...))
+// record appends a line to the history of the run.
+func (l *life) record(format string, args ...any) {
+	l.history = append(l.history, fmt.Sprintf(format, args...))
 }
 
-// TestLife plays the life of orders in every lane, on SQLite with miniredis and on MariaDB with Redis. -rapid.seed
+// TestLife simulates order histories in every lane, on SQLite with miniredis and on MariaDB with Redis. -rapid.seed
 // repeats a run.
 func TestLife(t *testing.T) {
 	setRapid(t, "seed", rand.Uint64())
 	setRapid(t, "checks", lifeChecks)
 	setRapid(t, "steps", lifeSteps)
 	setRapid(t, "nofailfile", true) // the seed is enough
-	setRapid(t, "shrinktime", "1h") // on the clock of the bubble: some hundred runs
+	setRapid(t, "shrinktime", "1h") // bubble time: some hundred runs
 	for _, lane := range []string{"lock", "batch", "queue"} {
 		t.Run(lane, func(t *testing.T) {
 			eachStack(t, func(t *testing.T, s stack) {
 				t.Logf("-rapid.seed=%s", flag.Lookup("rapid.seed").Value)
-				d := &diary{seen: map[string]int{}}
-				t.Cleanup(func() { t.Logf("what happened: %s\n%s", counted(d.seen), d.failure) })
+				d := &summary{counts: map[string]int{}}
+				t.Cleanup(func() { t.Logf("events: %s\n%s", counted(d.counts), d.failure) })
 				inBubble(t, func(t *testing.T) {
-					rapid.Check(noDeadline{t}, func(rt *rapid.T) { live(rt, s, lane, planted{}, d) })
+					rapid.Check(noDeadline{t}, func(rt *rapid.T) { runOnce(rt, s, lane, plantedFault{}, d) })
 				})
 			})
 		})
 	}
 }
 
-// live is one run.
-func live(t *rapid.T, s stack, lane string, p planted, d *diary) {
+// runOnce is one run.
+func runOnce(t *rapid.T, s stack, lane string, p plantedFault, d *summary) {
 	l := &life{
-		promises: map[int64]*promise{}, gateOff: map[int64]bool{}, lateWork: lateWork{held: map[int64]bool{}},
-		due: map[int64]bool{}, locks: map[int64]bool{}, queries: map[string]*sql.Stmt{}, t: t, diary: d,
+		reservations: map[int64]*reservation{}, gateStale: map[int64]bool{}, delayedWork: delayedWork{held: map[int64]bool{}},
+		due: map[int64]bool{}, locks: map[int64]bool{}, queries: map[string]*sql.Stmt{}, t: t, summary: d,
 	}
-	vouchers := drawVouchers(t) // first: if rapid ends the run here, nothing is open
+	vouchers := drawVouchers(t) // first: if rapid ends the run here, nothing is left open
 	l.world = newWorld(t, s, lane, p)
 	defer l.close()
 	l.open(t, vouchers)
@@ -116,17 +116,17 @@ func live(t *rapid.T, s stack, lane string, p planted, d *diary) {
 		"": func(*rapid.T) { l.check() },
 		"step": func(t *rapid.T) {
 			what := sim.Next(t, steps)
-			l.did("%s", what)
+			l.record("%s", what)
 			steps[what].Do(t)
 		},
 	})
 	l.conclude(t)
 }
 
-// stack is a database and a Redis.
+// stack is a database and a Redis server.
 type stack struct {
 	rdb  *redis.Client
-	open func(t *rapid.T) *repo.Store // with the schema and nothing in it
+	open func(t *rapid.T) *repo.Store // returns an empty database with the schema
 }
 
 // eachStack runs a test on the embedded default and on real servers.
@@ -140,14 +140,14 @@ func eachStack(t *testing.T, fn func(t *testing.T, s stack)) {
 	})
 }
 
-// emptySQLite copies an empty database for every run.
+// emptySQLite returns a function that opens a fresh copy of an empty database.
 func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
 	template, file := filepath.Join(t.TempDir(), "template"), filepath.Join(t.TempDir(), "db")
 	store, err := repo.OpenSQLite(template)
 	require.NoError(t, err)
 	_, err = store.MigrateUp(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, store.Close()) // brings the log into the file
+	require.NoError(t, store.Close()) // merges the write-ahead log into the file
 	data, err := os.ReadFile(template)
 	require.NoError(t, err)
 	return func(t *rapid.T) *repo.Store {
@@ -161,7 +161,7 @@ func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
 	}
 }
 
-// emptyMariaDB empties one database before every run: making one takes longer.
+// emptyMariaDB returns a function that empties one database and opens it. Creating a database takes longer.
 func emptyMariaDB(t *testing.T) func(*rapid.T) *repo.Store {
 	dsn := testenv.MySQLDSN(t)
 	store, err := repo.OpenMySQL(dsn)
@@ -180,7 +180,8 @@ func emptyMariaDB(t *testing.T) func(*rapid.T) *repo.Store {
 	}
 }
 
-// inBubble runs a test on a clock of its own, which begins now: databases do not reach back to where it begins else.
+// inBubble runs a test in a synctest bubble whose clock is set to the current time. The databases do not accept the
+// bubble's initial time.
 func inBubble(t *testing.T, fn func(t *testing.T)) {
 	now := time.Now()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +190,7 @@ func inBubble(t *testing.T, fn func(t *testing.T)) {
 	})
 }
 
-// setRapid changes a default of rapid for this test. What the command line or the environment says stays.
+// setRapid changes a default of rapid for one test. A value from the command line or the environment takes precedence.
 func setRapid(t *testing.T, name string, value any) {
 	t.Helper()
 	_, given := os.LookupEnv("RAPID_" + strings.ToUpper(name))
@@ -203,18 +204,18 @@ func setRapid(t *testing.T, name string, value any) {
 	t.Cleanup(func() { _ = f.Set(before) })
 }
 
-// noDeadline hides from rapid the deadline of a test, for which nobody may ask where time stands still.
+// noDeadline hides the deadline of the test from rapid: testing.T.Deadline must not be called in a bubble.
 type noDeadline struct{ testing.TB }
 
 func counted(seen map[string]int) string {
-	words := make([]string, 0, len(seen))
+	errorCodes := make([]string, 0, len(seen))
 	for _, what := range slices.Sorted(maps.Keys(seen)) {
-		words = append(words, fmt.Sprintf("%s %d", what, seen[what]))
+		errorCodes = append(errorCodes, fmt.Sprintf("%s %d", what, seen[what]))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(errorCodes, ", ")
 }
 
-// once draws true once in n times.
-func once(t *rapid.T, label string, n int) bool {
+// oneIn draws true with probability 1/n.
+func oneIn(t *rapid.T, label string, n int) bool {
 	return sim.Evenly(t, label, append(make([]bool, n-1), true)...)
 }

@@ -8,27 +8,27 @@ import (
 	"seckill/internal/service"
 )
 
-// books are the tables of the database, as far as the model looks at them: what they hold, or what they must hold.
-type books struct {
+// model holds the contents of the tables, expected or read from the database.
+type model struct {
 	vouchers map[int64]voucher
 	orders   map[int64]order
-	payments map[string]payment // by their references
-	audit    map[entry]int
+	payments map[string]payment // by reference
+	audit    map[auditEntry]int
 }
 
 type voucher struct {
 	initial, stock, price int64
-	added, changes        int64 // the sum and the number of stock_changes
+	added, changes        int64 // sum and number of stock_changes
 	limit                 int
 	on                    bool
-	window                string // open, ended or upcoming
+	window                string // "open", "ended" or "upcoming"
 }
 
 type order struct {
-	user, voucher, amount             int64
-	status                            service.OrderStatus
-	slot                              bool
-	paid, redeemed, cancelled, repaid bool // has a time when it was
+	user, voucher, amount               int64
+	status                              service.OrderStatus
+	slot                                bool
+	paid, redeemed, cancelled, refunded bool // the timestamp is set
 }
 
 type payment struct {
@@ -38,19 +38,19 @@ type payment struct {
 	status   service.PaymentStatus
 }
 
-// entry is a line of the audit log.
-type entry struct {
+// auditEntry is a row of the audit log.
+type auditEntry struct {
 	voucher, order int64
 	action         string
 	by             service.Actor
 }
 
-func newBooks() books {
-	return books{vouchers: map[int64]voucher{}, orders: map[int64]order{}, payments: map[string]payment{}, audit: map[entry]int{}}
+func newModel() model {
+	return model{vouchers: map[int64]voucher{}, orders: map[int64]order{}, payments: map[string]payment{}, audit: map[auditEntry]int{}}
 }
 
-func (b books) clone() books {
-	return books{maps.Clone(b.vouchers), maps.Clone(b.orders), maps.Clone(b.payments), maps.Clone(b.audit)}
+func (m model) clone() model {
+	return model{maps.Clone(m.vouchers), maps.Clone(m.orders), maps.Clone(m.payments), maps.Clone(m.audit)}
 }
 
 var (
@@ -61,10 +61,10 @@ var (
 
 func buyer(user int64) service.Actor { return service.Actor{Kind: service.ActorBuyer, ID: user} }
 
-// held counts the active orders of a user.
-func (b books) held(user, voucher int64) int {
+// held counts the active orders of a user for a voucher.
+func (m model) held(user, voucher int64) int {
 	n := 0
-	for _, o := range b.orders {
+	for _, o := range m.orders {
 		if o.user == user && o.voucher == voucher && o.status.Active() {
 			n++
 		}
@@ -73,8 +73,8 @@ func (b books) held(user, voucher int64) int {
 }
 
 // active counts the active orders of a voucher.
-func (b books) active(voucher int64) (n int64) {
-	for _, o := range b.orders {
+func (m model) active(voucher int64) (n int64) {
+	for _, o := range m.orders {
 		if o.voucher == voucher && o.status.Active() {
 			n++
 		}
@@ -82,11 +82,12 @@ func (b books) active(voucher int64) (n int64) {
 	return n
 }
 
-// The effects of steps. Each makes its entries, or returns the word for why it is refused and changes nothing.
+// The effects of actions follow. Each applies its changes and audit entries, or returns the code of its refusal and
+// changes nothing.
 
-// move is any move of an order. It is written out here, and not taken from the table that it tests.
-func (b books) move(id int64, action string, by service.Actor) string {
-	o := b.orders[id]
+// move applies a status transition. The rules are written out here instead of taken from the table under test.
+func (m model) move(id int64, action string, by service.Actor) string {
+	o := m.orders[id]
 	pending, paid := o.status == service.OrderPendingPayment, o.status == service.OrderPaid
 	switch {
 	case action == "pay" && pending:
@@ -98,63 +99,63 @@ func (b books) move(id int64, action string, by service.Actor) string {
 	case action == "refund" && paid:
 		o.status = service.OrderRefunding
 	case action == "refunded" && o.status == service.OrderRefunding:
-		o.status, o.repaid = service.OrderRefunded, true
+		o.status, o.refunded = service.OrderRefunded, true
 	default:
 		return "invalid_state"
 	}
-	if o.cancelled || o.repaid {
+	if o.cancelled || o.refunded {
 		o.slot = false
-		v := b.vouchers[o.voucher]
+		v := m.vouchers[o.voucher]
 		v.stock++
-		b.vouchers[o.voucher] = v
+		m.vouchers[o.voucher] = v
 	}
-	b.orders[id] = o
-	b.note(o.voucher, id, action, by)
+	m.orders[id] = o
+	m.addAudit(o.voucher, id, action, by)
 	return "ok"
 }
 
-func (b books) note(voucher, order int64, action string, by service.Actor) {
-	b.audit[entry{voucher, order, action, by}]++
+func (m model) addAudit(voucher, order int64, action string, by service.Actor) {
+	m.audit[auditEntry{voucher, order, action, by}]++
 }
 
-// owned says whether the order is there and the user's.
-func (b books) owned(user, id int64) bool {
-	o, ok := b.orders[id]
+// owned reports whether the order exists and belongs to the user.
+func (m model) owned(user, id int64) bool {
+	o, ok := m.orders[id]
 	return ok && o.user == user
 }
 
-// place is an order that was stored.
-func (b books) place(id int64, o order) {
-	b.orders[id] = o
-	v := b.vouchers[o.voucher]
+// place stores a new order and takes its unit.
+func (m model) place(id int64, o order) {
+	m.orders[id] = o
+	v := m.vouchers[o.voucher]
 	v.stock--
-	b.vouchers[o.voucher] = v
+	m.vouchers[o.voucher] = v
 }
 
-// pay begins a payment, or finds the one that was begun. A new one has the reference that is found in now.
-func (b books) pay(id int64, provider string, now *picture) (ref, word string) {
-	if b.orders[id].status != service.OrderPendingPayment {
+// pay begins a payment or returns the pending one. The reference of a new payment is read from the database in now.
+func (m model) pay(id int64, provider string, now *snapshot) (ref, code string) {
+	if m.orders[id].status != service.OrderPendingPayment {
 		return "", "invalid_state"
 	}
-	for ref, p := range b.payments {
+	for ref, p := range m.payments {
 		if p.order == id && p.provider == provider && p.status == service.PaymentPending {
 			return ref, "ok"
 		}
 	}
 	ref = "missing"
 	for r, p := range now.payments {
-		if _, known := b.payments[r]; !known && p.order == id && p.provider == provider && strings.HasPrefix(r, "pay_") {
+		if _, known := m.payments[r]; !known && p.order == id && p.provider == provider && strings.HasPrefix(r, "pay_") {
 			ref = r
 		}
 	}
-	b.payments[ref] = payment{order: id, provider: provider, amount: b.orders[id].amount, status: service.PaymentPending}
+	m.payments[ref] = payment{order: id, provider: provider, amount: m.orders[id].amount, status: service.PaymentPending}
 	return ref, "ok"
 }
 
-// settle is a notice of a payment.
-func (b books) settle(name string, n service.PaymentNotice) string {
-	o := b.orders[n.OrderID] // which may be missing
-	p, known := b.payments[n.Ref]
+// settle applies a payment notice.
+func (m model) settle(name string, n service.PaymentNotice) string {
+	o := m.orders[n.OrderID] // zero if the order does not exist
+	p, known := m.payments[n.Ref]
 	switch {
 	case !known:
 		p = payment{order: n.OrderID, provider: name, amount: o.amount, status: service.PaymentPending}
@@ -173,71 +174,71 @@ func (b books) settle(name string, n service.PaymentNotice) string {
 		p.status = service.PaymentFailed
 	case open && o.status == service.OrderPendingPayment && n.Amount == o.amount:
 		p.status = service.PaymentSucceeded
-		b.move(n.OrderID, "pay", provider)
+		m.move(n.OrderID, "pay", provider)
 	case open:
 		p.status = service.PaymentRefunding
-		b.note(o.voucher, n.OrderID, "return_money", provider)
+		m.addAudit(o.voucher, n.OrderID, "return_money", provider)
 	}
-	b.payments[n.Ref] = p
-	return "ok " + p.status.String() + " " + b.orders[n.OrderID].status.String()
+	m.payments[n.Ref] = p
+	return "ok " + p.status.String() + " " + m.orders[n.OrderID].status.String()
 }
 
-// refund is a buyer who wants his money back.
-func (b books) refund(user, id int64) string {
-	if word := b.move(id, "refund", buyer(user)); word != "ok" {
-		return word
+// refund applies a buyer's refund request.
+func (m model) refund(user, id int64) string {
+	if code := m.move(id, "refund", buyer(user)); code != "ok" {
+		return code
 	}
-	for ref, p := range b.payments {
+	for ref, p := range m.payments {
 		if p.order == id && p.status == service.PaymentSucceeded {
 			p.status = service.PaymentRefunding
-			b.payments[ref] = p
+			m.payments[ref] = p
 			return "ok"
 		}
 	}
-	return b.move(id, "refunded", system)
+	return m.move(id, "refunded", system)
 }
 
-// returned is money that has gone back.
-func (b books) returned(ref string) {
-	p := b.payments[ref]
+// finishRefund applies the provider's confirmation that money was returned.
+func (m model) finishRefund(ref string) {
+	p := m.payments[ref]
 	if p.status != service.PaymentRefunding {
 		return
 	}
 	p.status = service.PaymentRefunded
-	b.payments[ref] = p
-	o, open := b.orders[p.order], false
-	for _, other := range b.payments {
+	m.payments[ref] = p
+	o, open := m.orders[p.order], false
+	for _, other := range m.payments {
 		kept := other.status == service.PaymentSucceeded || other.status == service.PaymentRefunding
 		open = open || other.order == p.order && kept
 	}
 	if o.status == service.OrderRefunding && !open {
-		b.move(p.order, "refunded", provider)
+		m.move(p.order, "refunded", provider)
 		return
 	}
-	b.note(o.voucher, p.order, "money_returned", provider)
+	m.addAudit(o.voucher, p.order, "money_returned", provider)
 }
 
-// stock adds units or takes them away.
-func (b books) stock(id, delta int64) string {
-	v := b.vouchers[id]
+// stock adds or removes units.
+func (m model) stock(id, delta int64) string {
+	v := m.vouchers[id]
 	if v.stock+delta < 0 {
 		return "invalid_state"
 	}
 	v.stock, v.added, v.changes = v.stock+delta, v.added+delta, v.changes+1
-	b.vouchers[id] = v
-	b.note(id, 0, "change_stock", admin)
+	m.vouchers[id] = v
+	m.addAudit(id, 0, "change_stock", admin)
 	return "ok"
 }
 
-// change is anything else that an admin changes of a voucher.
-func (b books) change(id int64, change func(*voucher)) string {
-	v := b.vouchers[id]
+// change applies any other change of a voucher by an admin.
+func (m model) change(id int64, change func(*voucher)) string {
+	v := m.vouchers[id]
 	limit := v.limit
 	if change(&v); v.limit < limit {
 		return "invalid_state"
 	}
-	b.vouchers[id] = v
-	b.note(id, 0, "change_voucher", admin)
+	m.vouchers[id] = v
+	m.addAudit(id, 0, "change_voucher", admin)
 	return "ok"
 }
 

@@ -11,15 +11,15 @@ import (
 	"seckill/internal/service"
 )
 
-// lifeFaults are the planted faults, by what is wrong.
-var lifeFaults = map[string]planted{
-	"a cancelled order returns its unit twice": moved("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
-	"a cancelled order keeps its unit":         moved("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, -1) }),
-	"a cancelled order keeps its slot": moved("cancel", func(w *world, o service.Order) {
+// plantedFaults are the planted faults by description.
+var plantedFaults = map[string]plantedFault{
+	"a cancelled order returns its unit twice": afterMove("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
+	"a cancelled order keeps its unit":         afterMove("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, -1) }),
+	"a cancelled order keeps its slot": afterMove("cancel", func(w *world, o service.Order) {
 		w.sql("UPDATE OR IGNORE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
 	}),
-	"a redeemed order returns its unit": moved("redeem", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
-	"a move is not in the audit log": moved("redeem", func(w *world, o service.Order) {
+	"a redeemed order returns its unit": afterMove("redeem", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
+	"a transition is missing in the audit log": afterMove("redeem", func(w *world, o service.Order) {
 		w.sql("DELETE FROM audit_log WHERE order_id = ? AND action = 'redeem'", o.ID)
 	}),
 	"a paid order can be cancelled": inStore(func(w *world) faultyStore {
@@ -38,7 +38,7 @@ var lifeFaults = map[string]planted{
 			return s.MoveOrder(ctx, m)
 		}}
 	}),
-	"a stranger can cancel": inStore(func(*world) faultyStore {
+	"another user can cancel": inStore(func(*world) faultyStore {
 		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
 			m.UserID = 0
 			return s.MoveOrder(ctx, m)
@@ -53,22 +53,22 @@ var lifeFaults = map[string]planted{
 			return closed, err
 		}}
 	}),
-	"the closer closes what is paid": inStore(func(w *world) faultyStore {
+	"the closer closes paid orders": inStore(func(w *world) faultyStore {
 		return faultyStore{close: func(s lifeStore) ([]service.Order, error) {
 			w.sql("UPDATE voucher_orders SET status = 1 WHERE status = 2 AND expires_at <= ?", time.Now())
 			return s.CloseExpired(ctx, 500)
 		}}
 	}),
-	"the closer closes what is not due": inStore(func(w *world) faultyStore {
+	"the closer closes orders before they are due": inStore(func(w *world) faultyStore {
 		return faultyStore{close: func(s lifeStore) ([]service.Order, error) {
 			w.sql("UPDATE voucher_orders SET expires_at = ?", longAgo)
 			return s.CloseExpired(ctx, 500)
 		}}
 	}),
-	"the closer leaves one out": inStore(func(*world) faultyStore {
+	"the closer skips an order": inStore(func(*world) faultyStore {
 		return faultyStore{close: func(s lifeStore) ([]service.Order, error) { return s.CloseExpired(ctx, 1) }}
 	}),
-	"an order is refunded before its money is back": inStore(func(w *world) faultyStore {
+	"an order is refunded before its money is returned": inStore(func(w *world) faultyStore {
 		return faultyStore{refund: func(s lifeStore, m service.OrderMove) (service.Order, error) {
 			o, err := s.BeginRefund(ctx, m)
 			if id := w.number("SELECT COALESCE(MAX(id), 0) FROM payments WHERE order_id = ? AND status = 4", m.OrderID); err == nil && id != 0 {
@@ -97,7 +97,7 @@ var lifeFaults = map[string]planted{
 			return s.DueRefunds(ctx, limit, func(int) time.Duration { return -time.Hour })
 		}}
 	}),
-	"late money is kept": inStore(func(w *world) faultyStore {
+	"a late payment is kept": inStore(func(w *world) faultyStore {
 		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if settled.Changed && settled.Payment.Status == service.PaymentRefunding {
@@ -106,7 +106,7 @@ var lifeFaults = map[string]planted{
 			return settled, err
 		}}
 	}),
-	"a notice that comes twice pays twice": inStore(func(w *world) faultyStore {
+	"a repeated notice pays twice": inStore(func(w *world) faultyStore {
 		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if err == nil && !settled.Changed && n.Succeeded {
@@ -116,19 +116,19 @@ var lifeFaults = map[string]planted{
 			return settled, err
 		}}
 	}),
-	"any amount will do": inStore(func(w *world) faultyStore {
+	"any amount is accepted": inStore(func(w *world) faultyStore {
 		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
 			n.Amount = w.number("SELECT COALESCE(MAX(amount), 0) FROM voucher_orders WHERE id = ?", n.OrderID)
 			return s.SettlePayment(ctx, name, n, at)
 		}}
 	}),
-	"another order's payment will do": inStore(func(w *world) faultyStore {
+	"a payment of another order is accepted": inStore(func(w *world) faultyStore {
 		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
 			w.sql("UPDATE payments SET order_id = ? WHERE provider_ref = ?", n.OrderID, n.Ref)
 			return s.SettlePayment(ctx, name, n, at)
 		}}
 	}),
-	"a failure that comes late undoes a payment": inStore(func(w *world) faultyStore {
+	"a late failure notice undoes a payment": inStore(func(w *world) faultyStore {
 		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if err == nil && !n.Succeeded {
@@ -143,14 +143,14 @@ var lifeFaults = map[string]planted{
 			return s.BeginPayment(ctx, userID, p)
 		}}
 	}),
-	"a change of stock is not booked": inStore(func(w *world) faultyStore {
+	"a stock change is not recorded": inStore(func(w *world) faultyStore {
 		return faultyStore{stock: func(s lifeStore, c service.StockChange) (service.Voucher, error) {
 			v, err := s.ChangeStock(ctx, c)
 			w.sql("DELETE FROM stock_changes")
 			return v, err
 		}}
 	}),
-	"stock is set and not changed": inStore(func(w *world) faultyStore {
+	"stock is reset instead of changed": inStore(func(w *world) faultyStore {
 		return faultyStore{change: func(
 			s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error),
 		) (service.Voucher, error) {
@@ -159,7 +159,7 @@ var lifeFaults = map[string]planted{
 			return v, err
 		}}
 	}),
-	"a new price is that of old orders": inStore(func(w *world) faultyStore {
+	"a new price changes existing orders": inStore(func(w *world) faultyStore {
 		return faultyStore{change: func(
 			s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error),
 		) (service.Voucher, error) {
@@ -168,18 +168,18 @@ var lifeFaults = map[string]planted{
 			return v, err
 		}}
 	}),
-	"a server never reads a sale again": inStore(func(*world) faultyStore {
-		var known sync.Map // voucher id -> service.Voucher
+	"a server never refreshes a snapshot": inStore(func(*world) faultyStore {
+		var cached sync.Map // voucher id -> service.Voucher
 		return faultyStore{read: func(s lifeStore, id int64) (service.Voucher, error) {
-			if v, ok := known.Load(id); ok {
+			if v, ok := cached.Load(id); ok {
 				return v.(service.Voucher), nil
 			}
 			v, err := s.Voucher(ctx, id)
-			known.Store(id, v)
+			cached.Store(id, v)
 			return v, err
 		}}
 	}),
-	"a user may have one order more": inStore(func(w *world) faultyStore {
+	"a user can exceed the limit by one order": inStore(func(w *world) faultyStore {
 		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
 			for i := range orders {
 				orders[i].Limit++
@@ -187,7 +187,7 @@ var lifeFaults = map[string]planted{
 			return s.PlaceOrders(ctx, orders)
 		}}
 	}),
-	"an answer comes without a commit": inStore(func(w *world) faultyStore {
+	"an order is answered without a commit": inStore(func(w *world) faultyStore {
 		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
 			placed := s.PlaceOrders(ctx, orders)
 			for _, p := range placed {
@@ -199,7 +199,7 @@ var lifeFaults = map[string]planted{
 			return placed
 		}}
 	}).in("lock"),
-	"an order costs no unit": inStore(func(w *world) faultyStore {
+	"an order takes no unit": inStore(func(w *world) faultyStore {
 		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
 			placed := s.PlaceOrders(ctx, orders)
 			for _, p := range placed {
@@ -210,13 +210,13 @@ var lifeFaults = map[string]planted{
 			return placed
 		}}
 	}).in("queue"),
-	"the gate is raised above the database": inQueue(faultyQueue{add: func(q service.Queue, voucherID, delta int64) error {
+	"the gate gets more units than the database": inQueue(faultyQueue{add: func(q service.Queue, voucherID, delta int64) error {
 		return errors.Join(q.AddStock(ctx, voucherID, delta), q.AddStock(ctx, voucherID, max(delta, 0)))
 	}}),
-	"the gate is not told of what goes": inQueue(faultyQueue{add: func(q service.Queue, voucherID, delta int64) error {
+	"the gate misses removed units": inQueue(faultyQueue{add: func(q service.Queue, voucherID, delta int64) error {
 		return q.AddStock(ctx, voucherID, max(delta, 0))
 	}}),
-	"the gate does not hear of orders that end": inQueue(faultyQueue{release: func(service.Queue, int64, []service.Holder) error { return nil }}),
+	"the gate misses ended orders": inQueue(faultyQueue{release: func(service.Queue, int64, []service.Holder) error { return nil }}),
 	"the gate frees the buyer's other order": inQueue(faultyQueue{release: func(q service.Queue, voucherID int64, held []service.Holder) error {
 		for i := range held {
 			if _, newest, err := q.ActiveOrders(ctx, held[i].UserID, voucherID); err == nil && newest != 0 {
@@ -225,19 +225,19 @@ var lifeFaults = map[string]planted{
 		}
 		return q.Release(ctx, voucherID, held...)
 	}}),
-	"workers settle what they did not commit": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
+	"workers settle uncommitted orders": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
 		return func(c context.Context, as []service.Admission) []error {
 			return append(next(c, as[1:]), nil)
 		}
 	}},
-	"workers fail what they committed": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
+	"workers fail committed orders": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
 		return func(c context.Context, as []service.Admission) []error {
 			errs := next(c, as)
 			errs[0] = service.ErrSoldOut
 			return errs
 		}
 	}},
-	"workers answer in another order": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
+	"workers return results in the wrong order": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
 		return func(c context.Context, as []service.Admission) []error {
 			slices.Reverse(as)
 			for i := range as {
@@ -252,7 +252,7 @@ func statusOf(w *world, order int64) service.OrderStatus {
 	return service.OrderStatus(w.number("SELECT COALESCE(MAX(status), 0) FROM voucher_orders WHERE id = ?", order))
 }
 
-// number is the answer of a query.
+// number returns the result of a query.
 func (w *world) number(query string, args ...any) (n int64) {
 	if err := w.db.QueryRow(query, args...).Scan(&n); err != nil {
 		panic(err)

@@ -19,163 +19,164 @@ import (
 	"seckill/internal/sim"
 )
 
-// promise is an admission that a buyer was told of, or may have been.
-type promise struct {
+// reservation is an admission that was, or may have been, confirmed to a buyer.
+type reservation struct {
 	service.Admission
-	standing standing
+	state state
 }
 
-// standing is where a promise is.
-type standing string
+// state is the progress of a reservation.
+type state string
 
 const (
-	waiting   standing = "queued"
-	committed standing = "committed"
-	failed    standing = "failed"
-	lost      standing = "lost" // with everything else in Redis
+	stateQueued    state = "queued"
+	stateCommitted state = "committed"
+	stateFailed    state = "failed"
+	stateLost      state = "lost" // with all other data in Redis
 )
 
-// gates reads how many units the gates have to give, before a click. One that is cold will be built.
+// gates returns the free units of each gate before a purchase. For a cold gate it returns the units that loading it
+// will give.
 func (l *life) gates() map[int64]int64 {
 	if l.lane != "queue" {
 		return nil
 	}
-	now, units := &picture{books: l.books, queue: l.queued()}, map[int64]int64{}
-	for id := range l.books.vouchers {
+	now, units := &snapshot{model: l.model, queue: l.queued()}, map[int64]int64{}
+	for id := range l.model.vouchers {
 		level, err := l.gate.Level(l.ctx, id)
 		if units[id] = level.Stock; errors.Is(err, service.ErrGateCold) {
-			delete(l.gateOff, id)
+			delete(l.gateStale, id)
 			units[id], _, _ = now.gate(id)
 		}
 	}
 	return units
 }
 
-// admitted takes over the new admissions, and takes their units out of units.
-func (l *life) admitted(at *shop, bs []*click, units map[int64]int64) {
-	for _, a := range l.now.queue {
-		if l.promises[a.OrderID] != nil {
+// applyAdmissions adds the new admissions to the model and takes their units out of units.
+func (l *life) applyAdmissions(at *server, clicks []*click, units map[int64]int64) {
+	for _, a := range l.latest.queue {
+		if l.reservations[a.OrderID] != nil {
 			continue
 		}
 		clicked := func(b *click) bool {
-			heard := b.answer == "ok" && b.order == a.OrderID || b.answer == "unavailable" && l.gateFate == mute
-			return heard && b.user == a.UserID && b.voucher == a.VoucherID
+			answered := b.answer == "ok" && b.order == a.OrderID || b.answer == "unavailable" && l.gateFault == gateLosesReply
+			return answered && b.user == a.UserID && b.voucher == a.VoucherID
 		}
-		require.True(l, slices.ContainsFunc(bs, clicked), "nobody was told of admission %+v", a)
-		require.Positive(l, units[a.VoucherID], "a unit in the gate for admission %d", a.OrderID)
+		require.True(l, slices.ContainsFunc(clicks, clicked), "no buyer received admission %+v", a)
+		require.Positive(l, units[a.VoucherID], "units in the gate for admission %d", a.OrderID)
 		units[a.VoucherID]--
-		v := l.books.vouchers[a.VoucherID]
-		require.True(l, a.Amount == v.price || !at.sure(a.VoucherID), "admission %d: its amount is %d, the price %d", a.OrderID, a.Amount, v.price)
-		if !l.gateOff[a.VoucherID] {
-			require.Less(l, len(l.ordersOf(l.books, a.UserID, a.VoucherID)), v.limit, "what user %d held before", a.UserID)
+		v := l.model.vouchers[a.VoucherID]
+		require.True(l, a.Amount == v.price || !at.fresh(a.VoucherID), "admission %d: its amount is %d, the price %d", a.OrderID, a.Amount, v.price)
+		if !l.gateStale[a.VoucherID] {
+			require.Less(l, len(l.ordersOf(l.model, a.UserID, a.VoucherID)), v.limit, "active orders of user %d before", a.UserID)
 		}
-		l.promises[a.OrderID] = &promise{a, waiting}
+		l.reservations[a.OrderID] = &reservation{a, stateQueued}
 	}
-	for _, b := range bs {
+	for _, b := range clicks {
 		if b.answer == "ok" {
-			require.Contains(l, l.promises, b.order, "what was answered is in the queue")
-			require.Equal(l, b.user, l.promises[b.order].UserID)
+			require.Contains(l, l.reservations, b.order, "an answered reservation is in the queue")
+			require.Equal(l, b.user, l.reservations[b.order].UserID)
 		}
 	}
 }
 
-// follow finds out where a promise is.
-func (l *life) follow(p *promise, now *picture) {
+// track updates the state of a reservation.
+func (l *life) track(p *reservation, now *snapshot) {
 	_, stored := now.orders[p.OrderID]
 	here := func(a service.Admission) bool { return a.OrderID == p.OrderID }
-	was := p.standing
+	was := p.state
 	switch {
 	case stored:
-		p.standing = committed
+		p.state = stateCommitted
 	case slices.ContainsFunc(now.queue, here):
-		require.Equal(l, waiting, p.standing, "order %d is in the queue again", p.OrderID)
-	case p.standing == waiting:
+		require.Equal(l, stateQueued, p.state, "order %d is in the queue again", p.OrderID)
+	case p.state == stateQueued:
 		ticket, err := l.gate.Ticket(l.ctx, p.UserID, p.OrderID)
-		require.NoError(l, err, "nothing is known of order %d, which was promised", p.OrderID)
-		require.NotEmpty(l, ticket.Failed, "the ticket of order %d says that it is queued", p.OrderID)
+		require.NoError(l, err, "no ticket of order %d", p.OrderID)
+		require.NotEmpty(l, ticket.Failed, "the ticket of order %d is queued without a stream entry", p.OrderID)
 		require.NotEqual(l, service.ReasonInternal, ticket.Failed, "order %d", p.OrderID)
-		p.standing = failed
-		l.diary.seen["failed: "+ticket.Failed]++
+		p.state = stateFailed
+		l.summary.counts["failed: "+ticket.Failed]++
 	}
-	require.False(l, was == committed && p.standing != committed, "order %d was committed and is %s", p.OrderID, p.standing)
+	require.False(l, was == stateCommitted && p.state != stateCommitted, "order %d was committed and is %s", p.OrderID, p.state)
 }
 
-// lateWork is what workers have in hand who were held up: what they do with it comes late.
-type lateWork struct {
+// delayedWork is the work of workers that stopped between two operations and continues later.
+type delayedWork struct {
 	commits [][]service.Admission
 	settles [][]service.Parcel
-	held    map[int64]bool // the orders of commits
+	held    map[int64]bool // order ids of commits
 	workers int
 }
 
-// What becomes of a worker. He reads entries, commits them, and settles them.
+// Faults of a worker, which reads entries, commits their admissions and settles them.
 const (
-	survives    = "survives"
-	diesEarly   = "dies before he commits"
-	diesHalfway = "dies after he committed some"
-	diesLate    = "dies before he settles"
-	commitsLate = "commits late"
-	settlesLate = "settles late"
-	hearsLate   = "settles, hears nothing, and settles again"
+	completes         = "completes"
+	crashBeforeCommit = "crashes before the commit"
+	crashMidCommit    = "crashes after committing a part"
+	crashBeforeSettle = "crashes before settling"
+	delayCommit       = "commits late"
+	delaySettle       = "settles late"
+	loseSettleReply   = "loses the reply of settling and repeats it"
 )
 
-// work is a worker with one batch: the real one, between a gate and a database at which he may die.
+// work runs a real worker for one batch, with faults between it and the gate and database.
 func (l *life) work(t *rapid.T) {
-	l.workOnce(sim.Evenly(t, "worker", survives, survives, survives, survives,
-		diesEarly, diesHalfway, diesLate, commitsLate, settlesLate, hearsLate))
+	l.workOnce(sim.Evenly(t, "worker", completes, completes, completes, completes,
+		crashBeforeCommit, crashMidCommit, crashBeforeSettle, delayCommit, delaySettle, loseSettleReply))
 }
 
-func (l *life) workOnce(fate string) {
-	l.diary.seen["worker "+fate]++
-	l.did("  a worker %s", fate)
+func (l *life) workOnce(fault string) {
+	l.summary.counts["worker "+fault]++
+	l.record("  a worker %s", fault)
 	ctx, stop := context.WithCancel(l.ctx)
 	defer stop()
-	l.lateWork.workers++
-	w := &worker{life: l, fate: fate, stop: stop}
+	l.delayedWork.workers++
+	w := &worker{life: l, fault: fault, stop: stop}
 	workers := queue.New(queue.Config{
-		Redis: l.rdb, Streams: []string{l.stream}, Group: admission.Group, Consumer: "worker " + strconv.Itoa(l.lateWork.workers),
+		Redis: l.rdb, Streams: []string{l.stream}, Group: admission.Group, Consumer: "worker " + strconv.Itoa(l.delayedWork.workers),
 		Gate: w, Commit: w.commit, ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond,
-		// Whatever is pending may be claimed: how long a worker was away is up to the steps.
+		// Every pending entry may be claimed at once; the steps decide how long a worker stays away.
 		MinIdle: time.Nanosecond, ClaimEvery: time.Hour, ShutdownTimeout: time.Millisecond,
 		Observe: func(queue.Batch) { stop() }, Log: silent,
 	})
 	require.NoError(l, workers.Run(ctx))
-	l.worked()
+	l.applyCommits()
 }
 
-// worked takes over the orders that workers stored.
-func (l *life) worked() {
-	l.now = l.look()
-	next := l.books.clone()
-	for id, o := range l.now.orders {
+// applyCommits adds the orders that workers stored to the model.
+func (l *life) applyCommits() {
+	l.latest = l.readSnapshot()
+	next := l.model.clone()
+	for id, o := range l.latest.orders {
 		if _, known := next.orders[id]; known {
 			continue
 		}
-		p := l.promises[id]
+		p := l.reservations[id]
 		require.NotNil(l, p, "order %d was never admitted: %+v", id, o)
-		require.True(l, p.standing == waiting || l.lateWork.held[id], "order %d is %s and yet stored", id, p.standing)
+		require.True(l, p.state == stateQueued || l.delayedWork.held[id], "order %d is %s but stored", id, p.state)
 		require.Equal(l, order{user: p.UserID, voucher: p.VoucherID, amount: p.Amount, status: service.OrderPendingPayment, slot: true}, o)
-		if p.standing != waiting {
-			l.gateOff[p.VoucherID] = true // it had given the unit back, or knows nothing of it
+		if p.state != stateQueued {
+			l.gateStale[p.VoucherID] = true // the gate has returned the unit or lost the reservation
 		}
-		l.place(next, false, id, o)
+		l.applyOrder(next, false, id, o)
 	}
-	l.books = next
-	l.calm()
+	l.model = next
+	l.clearFaults()
 }
 
-// worker stands between the workers and the rest of the world.
+// worker injects faults into the calls of a queue worker.
 type worker struct {
 	*life
-	fate string
-	stop context.CancelFunc
-	dead bool
+	fault   string
+	stop    context.CancelFunc
+	crashed bool
 }
 
-func (w *worker) die() error {
-	w.dead = true
+func (w *worker) crash() error {
+	w.crashed = true
 	w.stop()
-	return errHarm
+	return errInjected
 }
 
 func (w *worker) committer() *service.Committer {
@@ -183,27 +184,27 @@ func (w *worker) committer() *service.Committer {
 }
 
 func (w *worker) commit(ctx context.Context, as []service.Admission) []error {
-	harmed := slices.Repeat([]error{errHarm}, len(as))
+	failures := slices.Repeat([]error{errInjected}, len(as))
 	switch {
-	case w.dead:
-		return harmed
-	case w.fate == diesEarly:
-		_ = w.die()
-		return harmed
-	case w.fate == commitsLate:
-		_ = w.die()
-		w.lateWork.commits = append(w.lateWork.commits, as)
+	case w.crashed:
+		return failures
+	case w.fault == crashBeforeCommit:
+		_ = w.crash()
+		return failures
+	case w.fault == delayCommit:
+		_ = w.crash()
+		w.delayedWork.commits = append(w.delayedWork.commits, as)
 		for _, a := range as {
-			w.lateWork.held[a.OrderID] = true
+			w.delayedWork.held[a.OrderID] = true
 		}
-		return harmed
-	case w.fate == diesHalfway:
+		return failures
+	case w.fault == crashMidCommit:
 		_ = w.committer().Commit(ctx, as[:(len(as)+1)/2])
-		_ = w.die()
-		return harmed
+		_ = w.crash()
+		return failures
 	}
-	if w.plants.commit != nil {
-		return w.plants.commit(w.committer().Commit)(ctx, as)
+	if w.planted.commit != nil {
+		return w.planted.commit(w.committer().Commit)(ctx, as)
 	}
 	return w.committer().Commit(ctx, as)
 }
@@ -216,50 +217,50 @@ func (w *worker) Parse(stream, entry string, fields map[string]any) (service.Par
 // Settle implements queue.Settler.
 func (w *worker) Settle(ctx context.Context, done []service.Parcel) error {
 	switch {
-	case w.dead:
-		return errHarm
-	case w.fate == diesLate:
-		return w.die()
-	case w.fate == settlesLate:
-		w.lateWork.settles = append(w.lateWork.settles, done)
-		return w.die()
-	case w.fate == hearsLate:
-		w.fate = survives
-		return errors.Join(errHarm, w.gate.Settle(ctx, done))
+	case w.crashed:
+		return errInjected
+	case w.fault == crashBeforeSettle:
+		return w.crash()
+	case w.fault == delaySettle:
+		w.delayedWork.settles = append(w.delayedWork.settles, done)
+		return w.crash()
+	case w.fault == loseSettleReply:
+		w.fault = completes
+		return errors.Join(errInjected, w.gate.Settle(ctx, done))
 	}
 	return w.gate.Settle(ctx, done)
 }
 
-// Bury implements queue.Settler. Nobody but the gate writes into the stream.
+// Bury implements queue.Settler. Every entry in the stream is valid, so it must not be called.
 func (w *worker) Bury(_ context.Context, _, entry, reason string, _ int64) error {
 	panic("entry " + entry + " cannot be read: " + reason)
 }
 
-// commitLate is a worker who was held up for as long as others pleased, goes on, and dies.
+// commitLate commits the delayed batch of a stopped worker, which then crashes.
 func (l *life) commitLate(t *rapid.T) {
-	late := l.lateWork.commits[0]
-	l.lateWork.commits = l.lateWork.commits[1:]
+	late := l.delayedWork.commits[0]
+	l.delayedWork.commits = l.delayedWork.commits[1:]
 	_ = (&worker{life: l}).committer().Commit(l.ctx, late)
-	l.worked()
+	l.applyCommits()
 }
 
-// settleLate: what he settles as failed may be an order by now, which the gate then forgets.
+// settleLate settles a delayed batch. An admission settled as failed may be an order by now, which the gate then drops.
 func (l *life) settleLate(t *rapid.T) {
-	late := l.lateWork.settles[0]
-	l.lateWork.settles = l.lateWork.settles[1:]
+	late := l.delayedWork.settles[0]
+	l.delayedWork.settles = l.delayedWork.settles[1:]
 	for _, p := range late {
 		for i, end := range p.Ends {
-			if _, stored := l.books.orders[p.Admissions[i].OrderID]; stored && end.Failed != "" {
-				l.gateOff[p.Admissions[i].VoucherID] = true
+			if _, stored := l.model.orders[p.Admissions[i].OrderID]; stored && end.Failed != "" {
+				l.gateStale[p.Admissions[i].VoucherID] = true
 			}
 		}
 	}
 	require.NoError(l, l.gate.Settle(l.ctx, late))
 }
 
-// audit is what a server does in the background, for as long as it takes to see a difference twice. Its clock is so late
-// that no order is too young.
-func (l *life) audit(at *shop) {
+// reconcile runs the background reconciliation long enough to see a difference twice. Its clock is one day ahead, so no
+// order is too young.
+func (l *life) reconcile(at *server) {
 	ctx, cancel := context.WithTimeout(l.ctx, 11*time.Second)
 	defer cancel()
 	reconcile.New(reconcile.Config{
@@ -268,7 +269,7 @@ func (l *life) audit(at *shop) {
 	}).Run(ctx)
 }
 
-// rebuilds reads in the log of an audit which gates it rebuilt.
+// rebuilds reads from the log of a reconciliation which gates were rebuilt.
 type rebuilds struct {
 	slog.Handler
 	life *life
@@ -279,8 +280,8 @@ func (rebuilds) Enabled(context.Context, slog.Level) bool { return true }
 func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
 	record.Attrs(func(a slog.Attr) bool {
 		if a.Key == "voucher" {
-			r.life.diary.seen["gate rebuilt"]++
-			delete(r.life.gateOff, a.Value.Int64())
+			r.life.summary.counts["gate rebuilt"]++
+			delete(r.life.gateStale, a.Value.Int64())
 		}
 		return true
 	})

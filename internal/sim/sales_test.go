@@ -9,58 +9,58 @@ import (
 )
 
 func (l *life) changeStock(t *rapid.T) {
-	at, id, delta := l.anyShop(t), l.anyVoucher(t), sim.Evenly[int64](t, "delta", -3, -2, -1, -1, 1, 2, 3)
-	l.drawFate(t, 1)
-	l.drawGateFate(t)
-	l.drawNews(t)
-	untold := l.gateFate != ""
-	if struck := l.perform(l.adds(at, id, delta)); l.lane == "queue" && delta < 0 && (struck || untold) {
-		l.gateMissed(id)
+	at, id, delta := l.anyServer(t), l.anyVoucher(t), sim.Evenly[int64](t, "delta", -3, -2, -1, -1, 1, 2, 3)
+	l.drawFault(t, 1)
+	l.drawGateFault(t)
+	l.drawLostInvalidation(t)
+	untold := l.gateFault != ""
+	if injected := l.perform(l.addStock(at, id, delta)); l.lane == "queue" && delta < 0 && (injected || untold) {
+		l.checkRemoval(id)
 	}
 }
 
-// adds is an admin who adds units to a sale, or takes some away.
-func (l *life) adds(at *shop, id, delta int64) deed {
-	short := false // it refuses what it does not have; one that is cold does not know
+// addStock adds units to a sale or removes units.
+func (l *life) addStock(at *server, id, delta int64) action {
+	short := false // the gate refuses to remove more units than are free; a cold gate does not refuse
 	if l.lane == "queue" && delta < 0 {
 		level, err := l.gate.Level(l.ctx, id)
 		short = err == nil && level.Stock+delta < 0
 	}
-	return deed{name: "change stock by " + number(delta), at: at, do: func() string {
+	return action{name: "change stock by " + number(delta), at: at, do: func() string {
 		_, err := at.vouchers.ChangeStock(l.ctx, adminID, id, delta, "a reason")
-		return word(err)
-	}, effect: func(b books, _ *picture) string {
+		return errorCode(err)
+	}, effect: func(m model, _ *snapshot) string {
 		switch {
-		case short && l.gateFate != deaf:
+		case short && l.gateFault != gateLosesRequest:
 			return "invalid_state"
-		case delta < 0 && l.gateFate != "": // the gate is asked first
+		case delta < 0 && l.gateFault != "": // a removal calls the gate first
 			return "unavailable"
 		}
-		return b.stock(id, delta)
+		return m.stock(id, delta)
 	}}
 }
 
-// gateMissed: what was to be taken away has left the gate, and perhaps not the database.
-func (l *life) gateMissed(id int64) {
+// checkRemoval accounts for units that have left the gate but perhaps not the database.
+func (l *life) checkRemoval(id int64) {
 	level, err := l.gate.Level(l.ctx, id)
 	if err != nil {
 		return
 	}
-	stock, _, _ := l.now.gate(id)
+	stock, _, _ := l.latest.gate(id)
 	require.LessOrEqual(l, level.Stock-stock, int64(0), "units that the gate of voucher %d has too many", id)
 	if level.Stock < stock {
-		l.gateOff[id] = true
+		l.gateStale[id] = true
 	}
 }
 
-// changeSale is an admin who changes something else of a sale.
+// changeSale changes another property of a sale.
 func (l *life) changeSale(t *rapid.T) {
 	id := l.anyVoucher(t)
-	v := l.books.vouchers[id]
+	v := l.model.vouchers[id]
 	var ch service.VoucherChange
 	var change func(*voucher)
 	what := sim.Evenly(t, "what", "on", "window", "price", "price", "limit", "limit")
-	if closedWord(v) != "" { // not for long
+	if closedCode(v) != "" { // a closed sale opens again soon
 		what = map[bool]string{true: "window", false: "on"}[v.on]
 	}
 	switch what {
@@ -84,14 +84,14 @@ func (l *life) changeSale(t *rapid.T) {
 		limit := sim.Evenly(t, "limit", 1, 2, 3)
 		ch.LimitPerUser, change = &limit, func(v *voucher) { v.limit = limit }
 	}
-	l.drawFate(t, 1)
-	l.drawNews(t)
-	l.perform(l.changes(l.anyShop(t), id, ch, change))
+	l.drawFault(t, 1)
+	l.drawLostInvalidation(t)
+	l.perform(l.changeVoucher(l.anyServer(t), id, ch, change))
 }
 
-func (l *life) changes(at *shop, id int64, ch service.VoucherChange, change func(*voucher)) deed {
-	return deed{name: "change a sale", at: at, do: func() string {
+func (l *life) changeVoucher(at *server, id int64, ch service.VoucherChange, change func(*voucher)) action {
+	return action{name: "change a sale", at: at, do: func() string {
 		_, err := at.vouchers.Change(l.ctx, adminID, id, ch)
-		return word(err)
-	}, effect: func(b books, _ *picture) string { return b.change(id, change) }}
+		return errorCode(err)
+	}, effect: func(m model, _ *snapshot) string { return m.change(id, change) }}
 }

@@ -1,5 +1,6 @@
-// Package sim simulates the life of orders: its tests walk randomly through everything that can happen to them, on the real
-// packages, and compare every table with a model. Its steps are shared with the simulation of package queue.
+// Package sim simulates the order life cycle. Its tests perform random steps on the real packages, with crashes and
+// lost replies, and compare every table with a model after each step. The simulation of package queue uses the same
+// steps.
 package sim
 
 import (
@@ -25,7 +26,7 @@ func NewStep(weight int, can func() bool, do func(*rapid.T)) Step {
 // Next draws the name of a step that is possible now.
 func Next(t *rapid.T, steps map[string]Step) (name string) {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(steps)) { // sorted, so that a seed repeats its walk
+	for _, name := range slices.Sorted(maps.Keys(steps)) { // sorted, so a seed repeats its walk
 		if step := steps[name]; step.can == nil || step.can() {
 			names = append(names, slices.Repeat([]string{name}, step.weight)...)
 		}

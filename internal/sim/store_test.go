@@ -8,7 +8,7 @@ import (
 	"seckill/internal/service"
 )
 
-// lifeStore is all that the services want of the database.
+// lifeStore is the part of the store that the services use.
 type lifeStore interface {
 	service.GateStore
 	service.PaymentStore
@@ -17,13 +17,13 @@ type lifeStore interface {
 	service.SaleLoader
 }
 
-// shopStore is the database as the servers reach it: every transaction may meet its fate.
-type shopStore struct {
+// serverStore is the store as the servers call it, with a fault injected into one transaction.
+type serverStore struct {
 	lifeStore
 	w *world
 }
 
-func (s shopStore) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
+func (s serverStore) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
 	var placed []service.Placed
 	err := s.w.transact(func() error {
 		placed = s.lifeStore.PlaceOrders(ctx, orders)
@@ -35,29 +35,29 @@ func (s shopStore) PlaceOrders(ctx context.Context, orders []service.NewOrder) [
 	return placed
 }
 
-func (s shopStore) MoveOrder(ctx context.Context, m service.OrderMove) (o service.Order, err error) {
+func (s serverStore) MoveOrder(ctx context.Context, m service.OrderMove) (o service.Order, err error) {
 	err = s.w.transact(func() error { o, err = s.lifeStore.MoveOrder(ctx, m); return err })
 	return o, err
 }
 
-func (s shopStore) BeginPayment(ctx context.Context, userID int64, p service.Payment) (o service.Order, began service.Payment, err error) {
+func (s serverStore) BeginPayment(ctx context.Context, userID int64, p service.Payment) (o service.Order, began service.Payment, err error) {
 	err = s.w.transact(func() error { o, began, err = s.lifeStore.BeginPayment(ctx, userID, p); return err })
 	return o, began, err
 }
 
-func (s shopStore) SettlePayment(
+func (s serverStore) SettlePayment(
 	ctx context.Context, provider string, n service.PaymentNotice, at time.Time,
 ) (settled service.Settled, err error) {
 	err = s.w.transact(func() error { settled, err = s.lifeStore.SettlePayment(ctx, provider, n, at); return err })
 	return settled, err
 }
 
-func (s shopStore) BeginRefund(ctx context.Context, m service.OrderMove) (o service.Order, err error) {
+func (s serverStore) BeginRefund(ctx context.Context, m service.OrderMove) (o service.Order, err error) {
 	err = s.w.transact(func() error { o, err = s.lifeStore.BeginRefund(ctx, m); return err })
 	return o, err
 }
 
-func (s shopStore) DueRefunds(ctx context.Context, limit int, wait func(int) time.Duration) (due []service.Payment, err error) {
+func (s serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) time.Duration) (due []service.Payment, err error) {
 	err = s.w.transact(func() error { due, err = s.lifeStore.DueRefunds(ctx, limit, wait); return err })
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s shopStore) DueRefunds(ctx context.Context, limit int, wait func(int) tim
 	return due, nil
 }
 
-func (s shopStore) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (o *service.Order, err error) {
+func (s serverStore) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (o *service.Order, err error) {
 	err = s.w.transact(func() error { o, err = s.lifeStore.FinishRefund(ctx, paymentID, at); return err })
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s shopStore) FinishRefund(ctx context.Context, paymentID int64, at time.Ti
 	return o, nil
 }
 
-func (s shopStore) CloseExpired(ctx context.Context, limit int) (closed []service.Order, err error) {
+func (s serverStore) CloseExpired(ctx context.Context, limit int) (closed []service.Order, err error) {
 	err = s.w.transact(func() error { closed, err = s.lifeStore.CloseExpired(ctx, limit); return err })
 	if err != nil {
 		return nil, err
@@ -81,14 +81,14 @@ func (s shopStore) CloseExpired(ctx context.Context, limit int) (closed []servic
 	return closed, nil
 }
 
-func (s shopStore) ChangeVoucher(
+func (s serverStore) ChangeVoucher(
 	ctx context.Context, id int64, by service.Actor, change func(*service.Voucher) (string, error),
 ) (v service.Voucher, err error) {
 	err = s.w.transact(func() error { v, err = s.lifeStore.ChangeVoucher(ctx, id, by, change); return err })
 	return v, err
 }
 
-func (s shopStore) ChangeStock(ctx context.Context, c service.StockChange) (v service.Voucher, err error) {
+func (s serverStore) ChangeStock(ctx context.Context, c service.StockChange) (v service.Voucher, err error) {
 	err = s.w.transact(func() error { v, err = s.lifeStore.ChangeStock(ctx, c); return err })
 	return v, err
 }

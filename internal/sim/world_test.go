@@ -22,32 +22,32 @@ import (
 	"seckill/internal/service"
 )
 
-// world is what is real, and what may go wrong with it.
+// world holds the real components and the faults that are injected into them.
 type world struct {
-	ctx    context.Context
-	lane   string
-	plants planted
-	real   *repo.Store
-	db     *sql.DB // the same database, for the model and for time that passes
-	store  lifeStore
-	rdb    *redis.Client
-	gate   *admission.Gate
-	ids    *idgen.Generator
-	bank   *bank
-	shops  [2]*shop
-	stream string
+	ctx     context.Context
+	lane    string
+	planted plantedFault
+	real    *repo.Store
+	db      *sql.DB // the write pool of real, to read tables and change timestamps
+	store   lifeStore
+	rdb     *redis.Client
+	gate    *admission.Gate
+	ids     *idgen.Generator
+	bank    *bank
+	servers [2]*server
+	stream  string
 
-	// What goes wrong in the step that is being done.
-	fate     fate
-	calls    atomic.Int64 // transactions of this step
-	hit      atomic.Bool  // fate has struck
-	dead     atomic.Bool  // the server is dead: it does nothing more
-	gateFate string       // of every call that changes the gate
-	noNews   bool         // the other server does not hear of changes
+	// Faults of the current step.
+	fault            fault
+	calls            atomic.Int64 // transactions of this step
+	injected         atomic.Bool  // the fault was injected
+	crashed          atomic.Bool  // the server has crashed and makes no more calls
+	gateFault        string       // of every script that changes the gate
+	lostInvalidation bool         // the other server misses invalidation messages
 }
 
-// shop is a server: what it has in memory, and what it offers. All of it is gone when the server dies.
-type shop struct {
+// server is one instance: its caches and its services. A crash discards all of it.
+type server struct {
 	name     string
 	sales    *service.Sales
 	lane     *service.QueueLane // nil in the other lanes
@@ -55,75 +55,76 @@ type shop struct {
 	payments *service.Payments
 	closer   *service.Closer
 	vouchers *service.Vouchers
-	// doubt says until when what it knows of a voucher may be old: it was not told of a change.
-	doubt sync.Map // voucher id -> time.Time
+	// staleUntil holds, for vouchers with a lost invalidation message, the time until which the cached snapshot may be
+	// stale.
+	staleUntil sync.Map // voucher id -> time.Time
 }
 
-// GoString is how rapid shows it.
-func (s *shop) GoString() string { return s.name }
+// GoString is the form in which rapid prints a server.
+func (s *server) GoString() string { return s.name }
 
-// fate is what happens to a transaction.
-type fate struct {
-	at  int64 // which one of the step, from 1; 0: none
-	how string
+// fault is an injected failure of one transaction.
+type fault struct {
+	at   int64 // number of the transaction within the step, from 1; 0 means no fault
+	kind string
 }
 
 const (
-	notDone    = "nothing is done, and the caller hears that the database is away"
-	noReply    = "it is committed, and the caller hears that the database is away"
-	diesBefore = "the server dies before it"
-	diesAfter  = "the server dies right after it"
+	lostRequest = "request lost: not executed, unavailable"
+	lostReply   = "reply lost: committed, unavailable"
+	crashBefore = "server crashes before the commit"
+	crashAfter  = "server crashes after the commit"
 )
 
-// What happens to the calls of the gate in a step.
+// Faults of gate scripts.
 const (
-	deaf = "it does not hear"
-	mute = "it does as it is told, and is not heard"
+	gateLosesRequest = "gate request lost"
+	gateLosesReply   = "gate reply lost"
 )
 
-// errHarm is all that the product sees of it.
-var errHarm = errors.Join(service.ErrUnavailable, errors.New("made by the test"))
+// errInjected is the error that the services receive for an injected fault.
+var errInjected = errors.Join(service.ErrUnavailable, errors.New("injected fault"))
 
-// done says whether the transaction that fate struck was committed.
-func (f fate) done() bool { return f.how == noReply || f.how == diesAfter }
+// done reports whether the failed transaction was committed.
+func (f fault) done() bool { return f.kind == lostReply || f.kind == crashAfter }
 
-// dies says whether the server dies of it.
-func (f fate) dies() bool { return f.how == diesBefore || f.how == diesAfter }
+// crashes reports whether the server crashes.
+func (f fault) crashes() bool { return f.kind == crashBefore || f.kind == crashAfter }
 
-// transact stands between the product and a transaction.
+// transact executes a transaction of a server and injects the fault of the step.
 func (w *world) transact(do func() error) error {
-	if w.dead.Load() {
-		return errHarm
+	if w.crashed.Load() {
+		return errInjected
 	}
-	if w.calls.Add(1) != w.fate.at {
+	if w.calls.Add(1) != w.fault.at {
 		return do()
 	}
-	w.hit.Store(true)
-	w.dead.Store(w.fate.dies())
-	if w.fate.done() {
+	w.injected.Store(true)
+	w.crashed.Store(w.fault.crashes())
+	if w.fault.done() {
 		_ = do()
 	}
-	return errHarm
+	return errInjected
 }
 
-// tell stands between the product and a script that changes the gate.
-func (w *world) tell(do func() error) error {
-	if w.dead.Load() || w.gateFate == deaf {
-		return errHarm
+// callGate executes a script that changes the gate and injects the gate fault of the step.
+func (w *world) callGate(do func() error) error {
+	if w.crashed.Load() || w.gateFault == gateLosesRequest {
+		return errInjected
 	}
-	if err := do(); err != nil || w.gateFate == "" {
+	if err := do(); err != nil || w.gateFault == "" {
 		return err
 	}
-	return errHarm
+	return errInjected
 }
 
-// calm is after a step: nothing goes wrong any more.
-func (w *world) calm() {
-	w.fate, w.gateFate, w.noNews = fate{}, "", false
-	w.bank.createFate, w.bank.refundFate, w.bank.refunds = "", nil, nil
+// clearFaults removes all faults after a step.
+func (w *world) clearFaults() {
+	w.fault, w.gateFault, w.lostInvalidation = fault{}, "", false
+	w.bank.createFault, w.bank.refundFaults, w.bank.refunds = "", nil, nil
 	w.calls.Store(0)
-	w.hit.Store(false)
-	w.dead.Store(false)
+	w.injected.Store(false)
+	w.crashed.Store(false)
 }
 
 const (
@@ -131,24 +132,24 @@ const (
 	payTimeout = 15 * time.Minute
 )
 
-func newWorld(t *rapid.T, s stack, lane string, p planted) *world {
+func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 	w := &world{
-		ctx: context.Background(), lane: lane, plants: p, real: s.open(t), rdb: another(s.rdb), stream: admission.Streams()[firstVoucher],
+		ctx: context.Background(), lane: lane, planted: p, real: s.open(t), rdb: bubbleClient(s.rdb), stream: admission.Streams()[firstVoucher],
 	}
 	w.db = w.real.Pools()["write"]
 	require.NoError(t, w.rdb.FlushDB(w.ctx).Err())
 	var err error
 	w.ids, err = idgen.New(w.rdb, "order")
 	require.NoError(t, err)
-	w.gate = admission.New(admission.Config{Redis: w.rdb, Instance: "life", Log: silent})
+	w.gate = admission.New(admission.Config{Redis: w.rdb, Instance: "sim", Log: silent})
 	w.bank = &bank{w: w}
 	var store lifeStore = w.real
 	if p.store != nil {
 		store = p.store(w, store)
 	}
-	w.store = shopStore{store, w}
-	for i := range w.shops {
-		w.shops[i] = &shop{name: "server " + strconv.Itoa(i+1)}
+	w.store = serverStore{store, w}
+	for i := range w.servers {
+		w.servers[i] = &server{name: "server " + strconv.Itoa(i+1)}
 		w.start(i)
 	}
 	return w
@@ -156,9 +157,9 @@ func newWorld(t *rapid.T, s stack, lane string, p planted) *world {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// another makes a client of the same database that belongs to the bubble and its clock. How long a real reply takes must
-// not decide a test: the deadlines of the product, which would count in real time on the network, stay in the bubble.
-func another(rdb *redis.Client) *redis.Client {
+// bubbleClient returns a client of the same Redis database that belongs to the bubble and its clock. The timeouts are
+// long because they would count real network time: the latency of a real reply must not decide a test.
+func bubbleClient(rdb *redis.Client) *redis.Client {
 	o := rdb.Options()
 	return redis.NewClient(&redis.Options{
 		Addr: o.Addr, DB: o.DB, MaxRetries: o.MaxRetries,
@@ -167,13 +168,13 @@ func another(rdb *redis.Client) *redis.Client {
 	})
 }
 
-// start starts a server, in the place of one that died if there was one.
+// start starts a server, in place of the crashed one if there was one.
 func (w *world) start(i int) {
-	s := w.shops[i]
+	s := w.servers[i]
 	if s.sales != nil {
 		s.sales.Close()
 	}
-	s.sales = service.NewSales(service.SalesConfig{Loader: w.store, Changed: func(id int64) { w.news(w.shops[1-i], id) }})
+	s.sales = service.NewSales(service.SalesConfig{Loader: w.store, Changed: func(id int64) { w.invalidate(w.servers[1-i], id) }})
 	cfg := service.OrdersConfig{
 		Store: w.store, Sales: s.sales, Now: time.Now, PayTimeout: payTimeout, MaxInFlight: 100, Codes: redeemCodes,
 	}
@@ -183,12 +184,12 @@ func (w *world) start(i int) {
 	case "batch":
 		cfg.Lane = service.NewBatchLane(w.ids, w.store, nil)
 	case "queue":
-		s.lane = service.NewQueueLane(shopGate{laneGate{w.gate}, w}, w.ids, w.store, nil)
+		s.lane = service.NewQueueLane(serverGate{laneGate{w.gate}, w}, w.ids, w.store, nil)
 		var q service.Queue = w.gate
-		if w.plants.queue != nil {
-			q = w.plants.queue(w, q)
+		if w.planted.queue != nil {
+			q = w.planted.queue(w, q)
 		}
-		cfg.Lane, cfg.Queue = s.lane, shopQueue{q, w}
+		cfg.Lane, cfg.Queue = s.lane, serverQueue{q, w}
 	}
 	returns := service.Returns{Sales: s.sales, Queue: cfg.Queue}
 	s.orders = service.NewOrders(cfg)
@@ -202,35 +203,37 @@ func (w *world) start(i int) {
 
 var redeemCodes = service.NewRedeemCodes([]byte("a secret of this test"))
 
-// news brings a message to the other server, or loses it. A dead server sends none.
-func (w *world) news(to *shop, voucherID int64) {
-	if w.noNews || w.dead.Load() {
-		to.doubts(voucherID)
+// invalidate delivers an invalidation message to the other server or drops it. A crashed server sends none.
+func (w *world) invalidate(to *server, voucherID int64) {
+	if w.lostInvalidation || w.crashed.Load() {
+		to.markStale(voucherID)
 		return
 	}
 	to.sales.Forget(voucherID)
 }
 
-// knowsAgain is how long a server may believe what is not so any more.
-const knowsAgain = time.Second
+// maxStaleness is the time for which a server may use a stale snapshot.
+const maxStaleness = time.Second
 
-func (s *shop) doubts(voucherID int64) { s.doubt.Store(voucherID, time.Now().Add(knowsAgain)) }
+func (s *server) markStale(voucherID int64) {
+	s.staleUntil.Store(voucherID, time.Now().Add(maxStaleness))
+}
 
-// sure says whether what the server knows of a voucher must be the truth.
-func (s *shop) sure(voucherID int64) bool {
-	until, doubted := s.doubt.Load(voucherID)
-	return !doubted || !time.Now().Before(until.(time.Time))
+// fresh reports whether the cached snapshot of a voucher must be current.
+func (s *server) fresh(voucherID int64) bool {
+	until, stale := s.staleUntil.Load(voucherID)
+	return !stale || !time.Now().Before(until.(time.Time))
 }
 
 func (w *world) close() {
-	for _, s := range w.shops {
+	for _, s := range w.servers {
 		s.sales.Close()
 	}
 	_ = w.real.Close()
 	_ = w.rdb.Close()
 }
 
-// userLocks are the locks of package lock in the form that the service wants.
+// userLocks adapts package lock to service.UserLocks.
 type userLocks struct{ rdb *redis.Client }
 
 func userLock(userID int64) string { return "order:" + strconv.FormatInt(userID, 10) }
@@ -246,7 +249,7 @@ func (l userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Cont
 	return err
 }
 
-// laneGate is the gate in the form that the lane wants.
+// laneGate adapts admission.Gate to service.Gate.
 type laneGate struct{ *admission.Gate }
 
 func (g laneGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
@@ -256,14 +259,14 @@ func (g laneGate) Level(ctx context.Context, voucherID int64) (service.GateLevel
 	return l, err
 }
 
-// shopGate is the gate as a lane of a server reaches it.
-type shopGate struct {
+// serverGate is the gate as the lane of a server calls it, with injected faults.
+type serverGate struct {
 	service.Gate
 	w *world
 }
 
-func (g shopGate) Reserve(ctx context.Context, voucherID int64, win service.Window, as []service.Admission) (errs []error, err error) {
-	err = g.w.tell(func() error {
+func (g serverGate) Reserve(ctx context.Context, voucherID int64, win service.Window, as []service.Admission) (errs []error, err error) {
+	err = g.w.callGate(func() error {
 		errs, err = g.Gate.Reserve(ctx, voucherID, win, as)
 		return err
 	})
@@ -273,16 +276,16 @@ func (g shopGate) Reserve(ctx context.Context, voucherID int64, win service.Wind
 	return errs, err
 }
 
-// shopQueue is the gate as the services of a server reach it.
-type shopQueue struct {
+// serverQueue is the gate as the services of a server call it, with injected faults.
+type serverQueue struct {
 	service.Queue
 	w *world
 }
 
-func (q shopQueue) Release(ctx context.Context, voucherID int64, held ...service.Holder) error {
-	return q.w.tell(func() error { return q.Queue.Release(ctx, voucherID, held...) })
+func (q serverQueue) Release(ctx context.Context, voucherID int64, held ...service.Holder) error {
+	return q.w.callGate(func() error { return q.Queue.Release(ctx, voucherID, held...) })
 }
 
-func (q shopQueue) AddStock(ctx context.Context, voucherID, delta int64) error {
-	return q.w.tell(func() error { return q.Queue.AddStock(ctx, voucherID, delta) })
+func (q serverQueue) AddStock(ctx context.Context, voucherID, delta int64) error {
+	return q.w.callGate(func() error { return q.Queue.AddStock(ctx, voucherID, delta) })
 }

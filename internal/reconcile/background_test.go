@@ -3,39 +3,40 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"seckill/internal/service"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/service"
 )
 
-// rounds drives the background loop without its clock.
+// rounds runs rounds of the background loop without its ticker.
 type rounds struct {
-	*world
-	r       *Reconciler
-	watches map[int64]*watch
+	*fakeSale
+	r      *Reconciler
+	states map[int64]*voucherState
 }
 
 func newRounds(t *testing.T) *rounds {
-	w := newWorld(t)
-	return &rounds{world: w, r: w.reconciler(), watches: map[int64]*watch{}}
+	w := newFakeSale(t)
+	return &rounds{fakeSale: w, r: w.reconciler(), states: map[int64]*voucherState{}}
 }
 
 func (l *rounds) round() Round {
 	l.t.Helper()
-	round, err := l.r.round(l.t.Context(), l.watches)
+	round, err := l.r.round(l.t.Context(), l.states)
 	require.NoError(l.t, err)
 	require.True(l.t, round.OK)
 	return round
 }
 
-// TestRunRepairsEachDamage in its second round, and counts it.
-func TestRunRepairsEachDamage(t *testing.T) {
+// TestSecondRoundRepairsEachFault covers every fault of gateDamage.
+func TestSecondRoundRepairsEachFault(t *testing.T) {
 	for name, d := range gateDamage {
 		t.Run(name, func(t *testing.T) {
 			l := newRounds(t)
-			d.damage(l.world)
+			d.damage(l.fakeSale)
 			require.Empty(t, l.round().Findings)
 			require.Zero(t, l.loads)
 			round := l.round()
@@ -48,18 +49,19 @@ func TestRunRepairsEachDamage(t *testing.T) {
 	}
 }
 
-// TestRunGlances: between two looks numbers are compared, and whoever is quiet and differs is looked at.
-func TestRunGlances(t *testing.T) {
+// TestCounterDifferenceTriggersSnapshot: between two snapshots only counters are compared. A difference that orders in
+// progress may explain is ignored.
+func TestCounterDifferenceTriggersSnapshot(t *testing.T) {
 	l := newRounds(t)
 	l.view.Queue = nil
 	l.build()
 	l.round()
-	looks := l.looks
+	snapshots := l.snapshots
 	l.round()
-	require.Equal(t, looks, l.looks, "all is well")
+	require.Equal(t, snapshots, l.snapshots, "a snapshot although the counters agree")
 
 	for name, tc := range map[string]struct {
-		seen   bool
+		taken  bool
 		damage func()
 	}{
 		"units":             {true, func() { l.view.Level.Stock++ }},
@@ -76,95 +78,94 @@ func TestRunGlances(t *testing.T) {
 	} {
 		l.build()
 		l.busy = false
-		l.watches[worldVoucher].nextGlance = time.Time{}
+		l.states[testVoucher].nextPoll = time.Time{}
 		tc.damage()
-		looks := l.looks
+		snapshots := l.snapshots
 		l.round()
-		require.Equal(t, tc.seen, l.looks > looks, name)
-		l.watches[worldVoucher].doubts = nil
+		require.Equal(t, tc.taken, l.snapshots > snapshots, name)
+		l.states[testVoucher].suspect = nil
 	}
 }
 
-// TestRunLooksOnceAMinute also where all numbers are right.
-func TestRunLooksOnceAMinute(t *testing.T) {
+// TestSnapshotOnceAMinute finds wrong orders in a gate whose counters are right.
+func TestSnapshotOnceAMinute(t *testing.T) {
 	l := newRounds(t)
 	l.round()
 	l.view.Buyers[0], l.view.Buyers[1] = held(500, 9), held(501, 9)
 	l.round()
-	require.Equal(t, 1, l.looks)
-	w := l.watches[worldVoucher]
-	require.WithinDuration(t, time.Now().Add(lookEvery), w.nextLook, 10*time.Second)
-	w.nextLook = time.Time{}
+	require.Equal(t, 1, l.snapshots)
+	w := l.states[testVoucher]
+	require.WithinDuration(t, time.Now().Add(snapshotInterval), w.nextSnapshot, 10*time.Second)
+	w.nextSnapshot = time.Time{}
 	l.round()
 	require.Equal(t, map[Kind]int{KindPhantom: 1, KindBuyerMissing: 1}, l.round().Repaired)
 }
 
-// TestRunRests after a repair that did not help, and goes on telling.
-func TestRunRests(t *testing.T) {
+// TestRebuildsBackOffWhenIneffective: the finding is still reported in every round.
+func TestRebuildsBackOffWhenIneffective(t *testing.T) {
 	l := newRounds(t)
-	l.loadIsBad = true
+	l.loadHasNoEffect = true
 	l.view.Level.Stock++
 	for range 5 {
 		l.round()
 	}
 	require.Equal(t, 1, l.loads)
 	require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Findings)
-	w := l.watches[worldVoucher]
-	require.Equal(t, rebuildPause, w.rebuildPause)
+	w := l.states[testVoucher]
+	require.Equal(t, minRebuildBackoff, w.rebuildBackoff)
 	w.nextRebuild = time.Time{}
 	l.round()
 	require.Equal(t, 2, l.loads)
-	require.Equal(t, 2*rebuildPause, w.rebuildPause)
-	l.loadIsBad, w.nextRebuild = false, time.Time{}
+	require.Equal(t, 2*minRebuildBackoff, w.rebuildBackoff)
+	l.loadHasNoEffect, w.nextRebuild = false, time.Time{}
 	require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired)
-	require.Zero(t, w.rebuildPause)
+	require.Zero(t, w.rebuildBackoff)
 }
 
-// TestRunTellsOfTheBooks in every round, and forgets sales that nobody sells.
-func TestRunTellsOfTheBooks(t *testing.T) {
+// TestInvariantFindingsAreReportedInEveryRound, until the sale is no longer in use.
+func TestInvariantFindingsAreReportedInEveryRound(t *testing.T) {
 	l := newRounds(t)
 	l.facts.BadSlots = service.NewNamed([]service.Holder{held(103, 1103)})
 	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings)
-	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings, "it is there still, though nobody looked")
+	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings, "a round without a snapshot")
 	l.sales = nil
 	require.Empty(t, l.round().Findings)
-	require.Empty(t, l.watches)
-	for _, sales := range [][]int64{nil, {worldVoucher}} {
-		l.sales, l.watches = sales, map[int64]*watch{}
-		l.listFails, l.storeFails = sales == nil, errors.New("down")
-		round, err := l.r.round(t.Context(), l.watches)
+	require.Empty(t, l.states)
+	for _, sales := range [][]int64{nil, {testVoucher}} {
+		l.sales, l.states = sales, map[int64]*voucherState{}
+		l.listFails, l.storeErr = sales == nil, errors.New("down")
+		round, err := l.r.round(t.Context(), l.states)
 		require.Error(t, err)
 		require.False(t, round.OK)
 	}
 }
 
-// TestRunIsNotOKWhileBlind: after numbers that could not be read, no round succeeds until they are, although it is not
-// time to read them yet.
-func TestRunIsNotOKWhileBlind(t *testing.T) {
+// TestRoundFailsUntilNextSuccessfulRead, even if no read is due.
+func TestRoundFailsUntilNextSuccessfulRead(t *testing.T) {
 	l := newRounds(t)
 	l.round()
-	l.storeFails = errors.New("down")
-	w := l.watches[worldVoucher]
+	l.storeErr = errors.New("down")
+	w := l.states[testVoucher]
 	for range 3 {
-		round, err := l.r.round(t.Context(), l.watches)
+		round, err := l.r.round(t.Context(), l.states)
 		require.Error(t, err)
 		require.False(t, round.OK)
-		w.nextGlance = time.Now().Add(time.Hour)
+		w.nextPoll = time.Now().Add(time.Hour)
 	}
-	l.storeFails, w.nextGlance = nil, time.Time{}
+	l.storeErr, w.nextPoll = nil, time.Time{}
 	l.round()
 }
 
-// TestRun goes on until its context ends.
-func TestRun(t *testing.T) {
-	w := newWorld(t)
+// TestRunContinuesAfterErrors, and returns when its context ends.
+func TestRunContinuesAfterErrors(t *testing.T) {
+	w := newFakeSale(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	rounds := 0
 	r := w.reconciler(func(c *Config) {
 		c.Every = time.Millisecond
 		c.Observe = func(round Round) {
 			require.Equal(t, testNow, round.At)
-			w.storeFails = errors.New("down") // of what comes next
+			w.storeErr = errors.New("down") // from the next round on
 			if rounds++; rounds == 3 {
 				require.False(t, round.OK)
 				cancel()

@@ -10,16 +10,16 @@ import (
 	"seckill/internal/service"
 )
 
-// picture is everything after a step, as it is.
-type picture struct {
-	books
-	slots map[int64]int64 // of active orders
+// snapshot is the content of the database and the stream after a step.
+type snapshot struct {
+	model
+	slots map[int64]int64 // by id of active order
 	queue []service.Admission
 }
 
-// look reads all of the database, and the queue.
-func (l *life) look() *picture {
-	now := &picture{books: newBooks(), slots: map[int64]int64{}}
+// readSnapshot reads all tables and the stream.
+func (l *life) readSnapshot() *snapshot {
+	now := &snapshot{model: newModel(), slots: map[int64]int64{}}
 	l.read(`SELECT v.id, s.initial_stock, s.stock, v.pay_value, s.limit_per_user, v.status, s.begin_at, s.end_at
 		FROM vouchers v JOIN seckill_vouchers s ON s.voucher_id = v.id`, func(scan func(...any) error) error {
 		var id int64
@@ -44,7 +44,7 @@ func (l *life) look() *picture {
 		var id int64
 		var o order
 		var slot sql.NullInt64
-		err := scan(&id, &o.user, &o.voucher, &o.amount, &o.status, &slot, &o.paid, &o.redeemed, &o.cancelled, &o.repaid)
+		err := scan(&id, &o.user, &o.voucher, &o.amount, &o.status, &slot, &o.paid, &o.redeemed, &o.cancelled, &o.refunded)
 		if o.slot = slot.Valid; o.slot {
 			now.slots[id] = slot.Int64
 		}
@@ -60,7 +60,7 @@ func (l *life) look() *picture {
 	})
 	l.read(`SELECT voucher_id, COALESCE(order_id, 0), action, actor, actor_id, COUNT(*) FROM audit_log
 		GROUP BY voucher_id, order_id, action, actor, actor_id`, func(scan func(...any) error) error {
-		var e entry
+		var e auditEntry
 		var n int
 		err := scan(&e.voucher, &e.order, &e.action, &e.by.Kind, &e.by.ID, &n)
 		now.audit[e] = n
@@ -72,7 +72,7 @@ func (l *life) look() *picture {
 	return now
 }
 
-// read runs a query, which is prepared once in a run: half of the time goes there else.
+// read runs a query. Statements are prepared once per run, which halves the run time.
 func (l *life) read(query string, row func(scan func(...any) error) error) {
 	stmt := l.queries[query]
 	if stmt == nil {
@@ -90,7 +90,7 @@ func (l *life) read(query string, row func(scan func(...any) error) error) {
 	require.NoError(l, rows.Err())
 }
 
-// queued are the admissions in the stream.
+// queued returns the admissions in the stream.
 func (l *life) queued() []service.Admission {
 	entries, err := l.rdb.XRange(l.ctx, l.stream, "-", "+").Result()
 	require.NoError(l, err)
@@ -103,31 +103,31 @@ func (l *life) queued() []service.Admission {
 	return queue
 }
 
-// check is what must hold after every step: the database is what the books say, and what the books say is right.
+// check compares the database with the model and verifies the invariants. It runs after every step.
 func (l *life) check() {
-	now := l.now
-	if l.now = nil; now == nil {
-		now = l.look()
+	now := l.latest
+	if l.latest = nil; now == nil {
+		now = l.readSnapshot()
 	}
-	l.diary.seen["step"]++
-	require.Equal(l, l.books.vouchers, now.vouchers, "sales")
-	require.Equal(l, l.books.orders, now.orders, "orders")
-	require.Equal(l, l.books.payments, now.payments, "payments")
-	require.Equal(l, l.books.audit, now.audit, "audit log")
+	l.summary.counts["step"]++
+	require.Equal(l, l.model.vouchers, now.vouchers, "vouchers")
+	require.Equal(l, l.model.orders, now.orders, "orders")
+	require.Equal(l, l.model.payments, now.payments, "payments")
+	require.Equal(l, l.model.audit, now.audit, "audit log")
 	l.checkUnits(now)
 	l.checkMoney(now)
 	if l.lane == "queue" {
-		for _, p := range l.promises {
-			l.follow(p, now)
+		for _, p := range l.reservations {
+			l.track(p, now)
 		}
-		for id := range l.books.vouchers {
+		for id := range l.model.vouchers {
 			l.checkGate(id, now)
 		}
 	}
 }
 
-// checkUnits: I1, I2 and I3 of the design.
-func (l *life) checkUnits(now *picture) {
+// checkUnits verifies invariants I1, I2 and I3.
+func (l *life) checkUnits(now *snapshot) {
 	type seat struct{ user, voucher, slot int64 }
 	taken := map[seat]int64{}
 	for id, o := range now.orders {
@@ -136,32 +136,32 @@ func (l *life) checkUnits(now *picture) {
 			continue
 		}
 		s := seat{o.user, o.voucher, now.slots[id]}
-		require.Zero(l, taken[s], "orders %d and %d have one slot", id, taken[s])
+		require.Zero(l, taken[s], "orders %d and %d have the same slot", id, taken[s])
 		taken[s] = id
 		require.True(l, s.slot >= 1 && s.slot <= int64(now.vouchers[o.voucher].limit), "slot %d of order %d", s.slot, id)
 	}
 	for id, v := range now.vouchers {
 		require.GreaterOrEqual(l, v.stock, int64(0))
-		require.Equal(l, v.initial+v.added, v.stock+now.active(id), "voucher %d: units in all, and units left + active orders", id)
+		require.Equal(l, v.initial+v.added, v.stock+now.active(id), "voucher %d: total units = units left + active orders", id)
 	}
 }
 
-// checkMoney holds the payments against what the bank knows.
-func (l *life) checkMoney(now *picture) {
-	kept := map[int64]int{} // payments by which orders are paid
+// checkMoney compares the payments with the accounts of the bank.
+func (l *life) checkMoney(now *snapshot) {
+	kept := map[int64]int{} // successful payments by order
 	for ref, p := range now.payments {
 		a := l.bank.find(ref)
 		taken, returned := a != nil && a.taken, a != nil && a.returned
 		switch p.status {
 		case service.PaymentPending, service.PaymentFailed:
-			require.False(l, returned, "payment %s is %s and its money went back", ref, p.status)
+			require.False(l, returned, "payment %s is %s but its money was returned", ref, p.status)
 		case service.PaymentSucceeded:
 			kept[p.order]++
-			require.True(l, taken && !returned, "payment %s succeeded: money came %t, went back %t", ref, taken, returned)
+			require.True(l, taken && !returned, "payment %s succeeded: money received %t, returned %t", ref, taken, returned)
 		case service.PaymentRefunding:
-			require.True(l, taken, "payment %s goes back, but never came", ref)
+			require.True(l, taken, "payment %s is refunding, but its money was never received", ref)
 		case service.PaymentRefunded:
-			require.True(l, taken && returned, "payment %s is refunded: money came %t, went back %t", ref, taken, returned)
+			require.True(l, taken && returned, "payment %s is refunded: money received %t, returned %t", ref, taken, returned)
 		}
 	}
 	for id, o := range now.orders {
@@ -173,15 +173,15 @@ func (l *life) checkMoney(now *picture) {
 	}
 }
 
-// checkGate compares the gate with database and stream, unless it was not told everything.
-func (l *life) checkGate(id int64, now *picture) {
+// checkGate compares the gate with database and stream, unless the gate may have missed a change.
+func (l *life) checkGate(id int64, now *snapshot) {
 	level, err := l.gate.Level(l.ctx, id)
 	if errors.Is(err, service.ErrGateCold) {
-		delete(l.gateOff, id) // who loads it will see everything
+		delete(l.gateStale, id) // the next load reads the current state
 		return
 	}
 	require.NoError(l, err)
-	if l.gateOff[id] {
+	if l.gateStale[id] {
 		return
 	}
 	stock, held, queued := now.gate(id)
@@ -190,8 +190,8 @@ func (l *life) checkGate(id int64, now *picture) {
 	require.Equal(l, queued, level.Queued, "voucher %d: admissions in the gate", id)
 }
 
-// gate is what the gate of a voucher must hold.
-func (now *picture) gate(id int64) (stock, held, queued int64) {
+// gate returns the values that the gate of a voucher must hold.
+func (now *snapshot) gate(id int64) (stock, held, queued int64) {
 	stock, held = now.vouchers[id].stock, now.active(id)
 	for _, a := range now.queue {
 		if a.VoucherID != id {

@@ -1,0 +1,162 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// snapshotInterval is the time between two snapshots of a voucher whose counters agree. The gate can hold wrong
+	// orders although all of its counters are right.
+	snapshotInterval = time.Minute
+	// snapshotTimeFactor and pollTimeFactor bound the cost of large sales: after a snapshot or a poll of the counters,
+	// the next one waits for at least this multiple of its duration.
+	snapshotTimeFactor = 100
+	pollTimeFactor     = 20
+	// readTimeout bounds one snapshot or poll. The snapshot of a sale of 1,000,000 orders takes some seconds.
+	readTimeout = 2 * time.Minute
+	// rebuildTimeout bounds the wait for a rebuild. The rebuild itself continues.
+	rebuildTimeout = 5 * time.Minute
+	// minRebuildBackoff is the pause after a rebuild that did not help. It doubles up to maxRebuildBackoff.
+	minRebuildBackoff = time.Minute
+	maxRebuildBackoff = time.Hour
+)
+
+// Round is the result of one round of Run.
+type Round struct {
+	At       time.Time
+	Findings map[Kind]int // the number of vouchers with an unrepaired finding
+	Repaired map[Kind]int // the number of vouchers with a finding that this round repaired
+	OK       bool         // the last read and repair of every voucher succeeded
+}
+
+// voucherState is what Run remembers of a voucher between rounds.
+type voucherState struct {
+	suspect  *snapshot // the last snapshot if it contained a difference, else nil
+	findings []Finding // unrepaired
+	failed   error     // of the last read or repair
+
+	nextPoll, nextSnapshot, nextRebuild time.Time // not before
+	rebuildBackoff                      time.Duration
+}
+
+// Run reconciles the vouchers that this process sells and the newest other sales until ctx ends. In each round it
+// compares counters. If they differ, and once a minute in any case, it takes a snapshot. It repairs the differences
+// that two snapshots in a row contain. Several processes may run it at the same time.
+func (r *Reconciler) Run(ctx context.Context) {
+	tick := time.NewTicker(r.cfg.Every)
+	defer tick.Stop()
+	states := map[int64]*voucherState{}
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		round, err := r.round(ctx, states)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !failing {
+			r.cfg.Log.Warn("cannot reconcile", "err", err)
+		}
+		failing = err != nil
+		r.cfg.Observe(round)
+	}
+}
+
+// round checks every voucher once. It continues after an error and returns all errors joined.
+func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) (Round, error) {
+	round := Round{At: r.cfg.Now(), Findings: map[Kind]int{}, Repaired: map[Kind]int{}}
+	ids, _, err := r.recent(ctx)
+	if err != nil {
+		return round, err
+	}
+	current := make(map[int64]bool, len(ids))
+	var errs []error
+	for _, id := range ids {
+		current[id] = true
+		state := states[id]
+		if state == nil {
+			state = &voucherState{}
+			states[id] = state
+		}
+		findings, err := r.check(ctx, id, state)
+		errs = append(errs, err)
+		for _, f := range findings {
+			if f.Repaired {
+				round.Repaired[f.Kind]++
+			}
+		}
+		for _, f := range state.findings {
+			round.Findings[f.Kind]++
+		}
+	}
+	for id := range states {
+		if !current[id] {
+			delete(states, id)
+		}
+	}
+	err = errors.Join(errs...)
+	round.OK = err == nil
+	return round, err
+}
+
+// check polls one voucher or takes a snapshot of it, if either is due. It returns the findings of this call, repaired
+// or not, and stores the unrepaired ones in state. If nothing is due it returns the error of the last check.
+func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (found []Finding, err error) {
+	start := time.Now()
+	snapshotDue := state.suspect != nil || !start.Before(state.nextSnapshot)
+	if !snapshotDue && (!r.cfg.Queue || r.cfg.Gate == nil || start.Before(state.nextPoll)) {
+		return nil, state.failed
+	}
+	defer func() { state.failed = err }()
+	if !snapshotDue {
+		differ, err := r.countersDiffer(ctx, id)
+		state.nextPoll = time.Now().Add(pollTimeFactor * time.Since(start))
+		if err != nil || !differ {
+			return nil, err
+		}
+	}
+	s, err := r.takeSnapshot(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	state.nextSnapshot = time.Now().Add(max(snapshotInterval, snapshotTimeFactor*time.Since(start)))
+	var findings []Finding
+	if state.suspect != nil && s.suspect() {
+		findings = r.corroborate(state.suspect, s)
+	}
+	if state.suspect = nil; s.suspect() {
+		state.suspect = s
+	}
+	if len(findings) > 0 && !time.Now().Before(state.nextRebuild) {
+		if err := r.repair(ctx, s, findings); err != nil {
+			return nil, err
+		}
+		state.recordRepair(findings)
+	}
+	findings = append(findings, r.definite(s)...)
+	state.findings = state.findings[:0]
+	for _, f := range findings {
+		if !f.Repaired {
+			state.findings = append(state.findings, f)
+		}
+	}
+	return findings, nil
+}
+
+// recordRepair sets the time of the next rebuild. After one that did not help it is delayed, because a rebuild of a
+// gate that admits no buyers keeps them waiting.
+func (s *voucherState) recordRepair(findings []Finding) {
+	for _, f := range findings {
+		if !f.Repaired {
+			s.rebuildBackoff = min(max(minRebuildBackoff, 2*s.rebuildBackoff), maxRebuildBackoff)
+			s.nextRebuild = time.Now().Add(s.rebuildBackoff)
+			return
+		}
+	}
+	s.suspect, s.rebuildBackoff, s.nextRebuild = nil, 0, time.Time{}
+}

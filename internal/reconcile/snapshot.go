@@ -1,0 +1,237 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"seckill/internal/service"
+)
+
+const (
+	// snapshotTries and snapshotRetryFor bound the repetitions of a snapshot during which the gate changed.
+	snapshotTries    = 5
+	snapshotRetryFor = 300 * time.Millisecond
+)
+
+// snapshot is what Redis and the database held at about the same time, and the differences between them. Every slice of
+// orders is sorted by order id.
+type snapshot struct {
+	at    time.Time // by Config.Now, before the first read
+	gate  service.GateView
+	facts service.SaleFacts
+
+	serving bool // the sale is open and a server runs in lane queue: buyers depend on the gate
+	exact   bool // the gate did not change during the reads, and no order was left out
+
+	total int64 // drift of units and orders together; valid even if the snapshot is not exact
+	drift drift // of each counter; zero unless the snapshot is exact
+	// The drift of the held counter lies between these two, even if the snapshot is not exact.
+	heldMin, heldMax int64
+
+	cold        bool             // the gate is not loaded although it should be
+	unknown     []service.Holder // active or queued orders that the gate does not have, of any age
+	extra       []service.Holder // orders in the gate that are neither active nor queued, of any age
+	missing     []service.Holder // the unknown orders older than MinAge
+	phantom     []service.Holder // the extra orders older than MinAge that do not exist in the database
+	notReleased []service.Holder // the extra orders older than MinAge that are cancelled or refunded
+	stray       []service.Holder // tickets older than MinAge without a stream entry
+	ticketless  []service.Holder // stream entries older than MinAge without a ticket
+}
+
+// drift is the value of each counter of the gate minus its expected value.
+type drift struct{ stock, held, sum, queued int64 }
+
+// suspect reports whether the snapshot contains a difference that a second snapshot must corroborate.
+func (s *snapshot) suspect() bool {
+	return s.cold || s.broken() || s.total != 0 || s.drift != drift{} ||
+		len(s.missing)+len(s.phantom)+len(s.notReleased)+len(s.stray)+len(s.ticketless) > 0
+}
+
+func (s *snapshot) broken() bool { return s.serving && (s.gate.Broken || s.gate.Unreadable > 0) }
+
+// hasCounters reports whether the counters of the gate were read.
+func (s *snapshot) hasCounters() bool { return s.serving && !s.gate.Cold && !s.gate.Broken }
+
+func (s *snapshot) busy() bool { return s.hasCounters() && !s.exact }
+
+// takeSnapshot reads everything about a voucher, and repeats the reads for a short time while the gate changes.
+func (r *Reconciler) takeSnapshot(ctx context.Context, voucherID int64) (*snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	start := time.Now()
+	for try := 1; ; try++ {
+		s, err := r.readSnapshot(ctx, voucherID)
+		if err != nil || !s.busy() || try == snapshotTries || time.Since(start) > snapshotRetryFor {
+			return s, err
+		}
+	}
+}
+
+func (r *Reconciler) readSnapshot(ctx context.Context, voucherID int64) (_ *snapshot, err error) {
+	s := &snapshot{at: r.cfg.Now()}
+	if r.cfg.Gate != nil {
+		if s.gate, err = r.cfg.Gate.Inspect(ctx, voucherID, maxCompared); err != nil {
+			return nil, err
+		}
+	}
+	inFlight := make([]int64, len(s.gate.Queue))
+	for i, q := range s.gate.Queue {
+		inFlight[i] = q.OrderID
+	}
+	since := service.OverdueSince{Expired: s.at.Add(-unpaidAfter), Refunding: s.at.Add(-refundingAfter)}
+	s.facts, err = r.cfg.Store.SaleFacts(ctx, voucherID, inFlight, maxCompared, since)
+	if err != nil || r.cfg.Gate == nil || !r.cfg.Queue {
+		return s, err
+	}
+	if state := s.facts.Voucher.State(s.at); s.facts.Voucher.Sale != nil {
+		s.serving = state == service.StateOnSale || state == service.StateSoldOut
+	}
+	queued := s.queuedOrders()
+	if s.hasCounters() {
+		if err := r.compareCounters(ctx, s, queued); err != nil {
+			return nil, err
+		}
+		if err := r.compareBuyers(ctx, s, queued); err != nil {
+			return nil, err
+		}
+	}
+	s.cold = s.serving && s.gate.Cold && !s.gate.Loading &&
+		(s.gate.Leftovers || s.facts.Active > 0 || len(s.gate.Queue)+len(s.gate.Tickets) > 0)
+	r.compareTickets(s)
+	return s, nil
+}
+
+// queuedOrders returns the admissions in the stream that are not in the database, each order id once, as a load of the
+// gate counts them.
+func (s *snapshot) queuedOrders() []service.Holder {
+	seen := make(map[int64]bool, len(s.facts.Settled)+len(s.gate.Queue))
+	for _, id := range s.facts.Settled {
+		seen[id] = true
+	}
+	var queued []service.Holder
+	for _, q := range s.gate.Queue {
+		if !seen[q.OrderID] {
+			seen[q.OrderID] = true
+			queued = append(queued, q.Holder)
+		}
+	}
+	return queued
+}
+
+// compareCounters computes the drift of the gate's counters.
+func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []service.Holder) error {
+	after, err := r.cfg.Gate.Level(ctx, s.facts.VoucherID)
+	if err != nil && !errors.Is(err, service.ErrGateCold) && !errors.Is(err, service.ErrGateBroken) {
+		return err
+	}
+	before, stock := s.gate.Level, s.facts.Voucher.Sale.Stock
+	held, sum := s.facts.Active+int64(len(queued)), s.facts.Sum
+	for _, h := range queued {
+		sum += h.OrderID % service.LevelDigits
+	}
+	s.exact = err == nil && after.Version == before.Version && !s.gate.TooMany && !s.facts.TooMany
+	s.total = before.Stock + before.Held - stock - s.facts.Active
+	if s.exact {
+		s.drift = drift{
+			stock:  before.Stock - stock + int64(len(queued)),
+			held:   before.Held - held,
+			sum:    before.Sum - sum,
+			queued: before.Queued - int64(len(s.gate.Queue)),
+		}
+	}
+	s.heldMin, s.heldMax = min(before.Held, after.Held)-held, max(before.Held, after.Held)-held
+	return nil
+}
+
+// compareBuyers compares the orders in the gate with the active and queued ones.
+func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []service.Holder) error {
+	if s.gate.TooMany || s.facts.TooMany {
+		return nil
+	}
+	have := sorted(s.gate.Buyers)
+	want := sorted(append(queued, s.facts.Holders...))
+	s.unknown, s.extra = subtract(want, have), subtract(have, want)
+	s.missing = r.old(s, s.unknown)
+	extra := r.old(s, s.extra)
+	if len(extra) == 0 {
+		return nil
+	}
+	ids := make([]int64, len(extra))
+	for i, h := range extra {
+		ids[i] = h.OrderID
+	}
+	facts, err := r.cfg.Store.OrderFacts(ctx, s.facts.VoucherID, slices.Compact(ids))
+	if err != nil {
+		return err
+	}
+	active := map[service.Holder]bool{} // has a key for every order that exists
+	for _, f := range facts {
+		active[f.Holder] = f.Active
+	}
+	for _, h := range extra {
+		isActive, exists := active[h]
+		switch {
+		case !exists:
+			s.phantom = append(s.phantom, h)
+		case !isActive:
+			s.notReleased = append(s.notReleased, h)
+		} // an active one was committed after SaleFacts
+	}
+	return nil
+}
+
+// compareTickets compares the tickets with the stream entries.
+func (r *Reconciler) compareTickets(s *snapshot) {
+	queue := make([]service.Holder, len(s.gate.Queue))
+	for i, q := range s.gate.Queue {
+		queue[i] = q.Holder
+	}
+	queue, tickets := sorted(queue), sorted(s.gate.Tickets)
+	s.stray = r.old(s, subtract(tickets, queue))
+	s.ticketless = r.old(s, subtract(queue, tickets))
+}
+
+// old returns the orders that were MinAge old when the snapshot began, by the time in their ids.
+func (r *Reconciler) old(s *snapshot, hs []service.Holder) []service.Holder {
+	until := s.at.Add(-r.cfg.MinAge)
+	return slices.DeleteFunc(slices.Clone(hs), func(h service.Holder) bool { return !r.cfg.OrderTime(h.OrderID).Before(until) })
+}
+
+// compareHolders compares by order id, then by user.
+func compareHolders(a, b service.Holder) int {
+	return cmp.Or(cmp.Compare(a.OrderID, b.OrderID), cmp.Compare(a.UserID, b.UserID))
+}
+
+// sorted sorts hs in place and removes duplicates.
+func sorted(hs []service.Holder) []service.Holder {
+	slices.SortFunc(hs, compareHolders)
+	return slices.Compact(hs)
+}
+
+// split returns the elements of a that are in b, and those that are not. Both slices must be sorted.
+func split(a, b []service.Holder) (in, out []service.Holder) {
+	for _, h := range a {
+		for len(b) > 0 && compareHolders(b[0], h) < 0 {
+			b = b[1:]
+		}
+		if len(b) > 0 && b[0] == h {
+			in = append(in, h)
+		} else {
+			out = append(out, h)
+		}
+	}
+	return in, out
+}
+
+func subtract(a, b []service.Holder) []service.Holder {
+	_, out := split(a, b)
+	return out
+}
+
+func intersect(a, b []service.Holder) []service.Holder {
+	in, _ := split(a, b)
+	return in
+}
