@@ -1,7 +1,7 @@
-// Command seckill is the flash-sale backend: one binary that serves, migrates, seeds, verifies, reconciles, examines what
-// it runs on, rushes and tends dead letters.
+// Command seckill is a flash-sale backend. One binary contains the server and the commands to migrate the schema, seed
+// users, verify the invariants, reconcile, check the environment, simulate load and handle dead letters.
 //
-// Without flags it needs nothing but itself: SQLite in ./data and a Redis inside the process.
+// Without flags it runs on an embedded database (SQLite in ./data) and an embedded Redis.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // SECKILL_TIMEZONE, even on systems without time zones
+	_ "time/tzdata" // for SECKILL_TIMEZONE on systems without a time zone database
 
 	"seckill/internal/app"
 	"seckill/internal/cli"
@@ -17,7 +17,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal kills
+	context.AfterFunc(ctx, stop) // restores the default: a second signal kills the process
 	code := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, app.Tuning{})
 	stop()
 	os.Exit(code)

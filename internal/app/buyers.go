@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"seckill/internal/auth"
 	"seckill/internal/repo"
 	"seckill/internal/service"
-	"time"
 )
 
-// OpenForSeeding opens the database, brings its schema up to date, and makes the signer that the server uses.
+// OpenForSeeding opens the database, brings its schema up to date, and returns it with the signer of access tokens. The
+// caller closes the store.
 func OpenForSeeding(e *Env) (*repo.Store, *auth.Tokens, error) {
 	signer, err := NewSigner(e.Config)
 	if err != nil {
@@ -20,7 +22,7 @@ func OpenForSeeding(e *Env) (*repo.Store, *auth.Tokens, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := Await(e, "the database", store.Ping); err != nil {
+	if err := WaitFor(e, "the database", store.Ping); err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
 	if err := PrepareDatabase(e, store); err != nil {
@@ -29,7 +31,7 @@ func OpenForSeeding(e *Env) (*repo.Store, *auth.Tokens, error) {
 	return store, signer, nil
 }
 
-// newSigner makes tokens with the secret of the server that is configured here.
+// NewSigner returns a signer with the same secret as a server of this configuration.
 func NewSigner(cfg Config) (*auth.Tokens, error) {
 	secret, err := SigningSecret(cfg)
 	if err != nil {
@@ -38,13 +40,14 @@ func NewSigner(cfg Config) (*auth.Tokens, error) {
 	return auth.NewTokens(secret, time.Now)
 }
 
-// buyer is a seeded user with a token.
+// Buyer is a seeded user with an access token.
 type Buyer struct {
 	ID    int64
 	Token string
 }
 
-// seedTokens makes n users with a session and a token each.
+// SeedBuyers stores n users, each with a session, and signs an access token for each. Sessions and tokens are valid for
+// auth.SeedTTL.
 func SeedBuyers(ctx context.Context, store *repo.Store, tokens *auth.Tokens, n int) ([]Buyer, error) {
 	now := service.Moment(time.Now())
 	ids, err := store.SeedUsers(ctx, n, now, now.Add(auth.SeedTTL))

@@ -16,40 +16,40 @@ import (
 	"seckill/internal/service"
 )
 
-// Config is everything that can be set, each by a flag and by one environment variable. Empty lists and empty
-// strings mean "not set".
+// Config is the configuration. Each field is set by a flag or by an environment variable. Empty lists and empty strings
+// mean "not set".
 type Config struct {
-	Addr          string         `env:"SECKILL_ADDR" default:":8080" placeholder:"ADDR" help:"Where to listen (${default})."`
+	Addr          string         `env:"SECKILL_ADDR" default:":8080" placeholder:"ADDR" help:"Address of the public port (${default})."`
 	MySQLDSN      string         `name:"mysql-dsn" env:"SECKILL_MYSQL_DSN" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6+: user:password@tcp(host:3306)/seckill. Empty: SQLite in the data directory."`
-	DataDir       string         `env:"SECKILL_DATA_DIR" default:"./data" placeholder:"DIR" help:"Where the embedded database and secrets are kept (${default})."`
-	RedisAddrs    []string       `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+ (host:port); several are a cluster. Empty: a Redis inside the process."`
+	DataDir       string         `env:"SECKILL_DATA_DIR" default:"./data" placeholder:"DIR" help:"Directory of the embedded database and the secrets (${default})."`
+	RedisAddrs    []string       `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+ (host:port); several addresses mean a cluster. Empty: an embedded Redis inside the process."`
 	RedisPassword string         `env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
-	LockNodes     []string       `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Independent Redis servers for the user lock (Redlock, an odd number). Empty: the one Redis."`
-	OrderLane     string         `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"How orders reach the database: ${enum} (${default})."`
-	QueueBacklog  int            `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: users whose orders may wait in each of the 16 streams for the database; more are refused (${default})."`
-	JWTSecret     string         `env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Signs the tokens, at least 32 bytes. Required with MySQL; else generated into the data directory."`
-	AdminPhones   []string       `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Users with these phone numbers are admins. In the demo: 13800000000."`
-	Demo          *bool          `env:"SECKILL_DEMO" negatable:"" help:"Login codes in the answer's header, sample shops and vouchers. Default: only on the embedded database."`
-	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Limits per address and per user, and the wait between login codes: ${enum} (${default}). Off for load tests only."`
-	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed. Empty: nobody's."`
-	Timezone      string         `env:"SECKILL_TIMEZONE" default:"Asia/Shanghai" placeholder:"ZONE" help:"Zone of the times without one that the hm-dianping pages read and write (${default})."`
-	PayTimeout    time.Duration  `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"How long an order may stay unpaid (${default})."`
-	PaymentSecret string         `env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Signs the notices of payment providers. Empty: derived from the secret of the tokens."`
-	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"What the sandbox for payments does wrong: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: nothing."`
-	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: none."`
+	LockNodes     []string       `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Independent Redis servers for the user lock (Redlock, an odd number). Empty: the main Redis."`
+	OrderLane     string         `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"Order mode, how orders reach the database: ${enum} (${default})."`
+	QueueBacklog  int            `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: maximum number of users with waiting orders in each of the 16 streams; further purchases are refused (${default})."`
+	JWTSecret     string         `env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Key that signs access tokens, at least 32 bytes. Required with MySQL; otherwise generated in the data directory."`
+	AdminPhones   []string       `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Phone numbers of the admins. Default in demo mode: 13800000000."`
+	Demo          *bool          `env:"SECKILL_DEMO" negatable:"" help:"Demo mode: login codes in a response header, sample shops and vouchers. Default: on with the embedded database, off otherwise."`
+	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Rate limits per address and per user, and the pause between login codes: ${enum} (${default}). Off is for load tests."`
+	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted. Empty: none."`
+	Timezone      string         `env:"SECKILL_TIMEZONE" default:"Asia/Shanghai" placeholder:"ZONE" help:"Time zone of the hm-dianping pages, whose times have none (${default})."`
+	PayTimeout    time.Duration  `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"Time after which an unpaid order is closed (${default})."`
+	PaymentSecret string         `env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Key that signs payment notices. Empty: derived from SECKILL_JWT_SECRET."`
+	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"Faults of the payment sandbox: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: none."`
+	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
 	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
 }
 
-// demoAdmin is the admin of a demo for which none was configured.
+// DemoAdmin is the phone number of the admin in demo mode if none is configured.
 const DemoAdmin = "13800000000"
 
-// Embedded says whether the database is the one in the data directory.
+// Embedded reports whether the database is SQLite in the data directory.
 func (c Config) Embedded() bool { return c.MySQLDSN == "" }
 
-// EmbeddedRedis says whether Redis runs inside the process.
+// EmbeddedRedis reports whether Redis runs inside the process.
 func (c Config) EmbeddedRedis() bool { return len(c.RedisAddrs) == 0 }
 
-// IsDemo says whether the demo mode is on.
+// IsDemo reports whether demo mode is on.
 func (c Config) IsDemo() bool {
 	if c.Demo == nil {
 		return c.Embedded()
@@ -57,15 +57,16 @@ func (c Config) IsDemo() bool {
 	return *c.Demo
 }
 
-// Finish checks the configuration, with one message per broken rule, and fills in what follows from the rest.
+// Finish validates the configuration and returns it with empty list elements removed, phone numbers normalized and the
+// demo's admin filled in. Its error has one line per broken rule.
 func (c Config) Finish() (Config, error) {
 	for _, l := range []*[]string{&c.RedisAddrs, &c.LockNodes, &c.AdminPhones, &c.Proxies} {
 		*l = withoutEmpty(*l)
 	}
-	var bad []error
+	var problems []error
 	rule := func(ok bool, format string, args ...any) {
 		if !ok {
-			bad = append(bad, fmt.Errorf("  "+format, args...))
+			problems = append(problems, fmt.Errorf("  "+format, args...))
 		}
 	}
 	rule(isAddr(c.Addr), "SECKILL_ADDR: %q is not host:port", c.Addr)
@@ -80,13 +81,13 @@ func (c Config) Finish() (Config, error) {
 		rule(isNetwork(p), "SECKILL_TRUSTED_PROXIES: %q is neither an address nor a CIDR", p)
 	}
 	rule(c.JWTSecret == "" || len(c.JWTSecret) >= auth.MinSecret,
-		"SECKILL_JWT_SECRET has %d bytes, it needs at least %d", len(c.JWTSecret), auth.MinSecret)
+		"SECKILL_JWT_SECRET has %d bytes; at least %d are required", len(c.JWTSecret), auth.MinSecret)
 	rule(len(c.LockNodes) == 0 || len(c.LockNodes)%2 == 1,
-		"SECKILL_LOCK_NODES: %d nodes; an even number survives no more failures than one less", len(c.LockNodes))
+		"SECKILL_LOCK_NODES: %d nodes; the number must be odd, because an even number tolerates no more failures than one node less", len(c.LockNodes))
 	rule(len(slices.Compact(slices.Sorted(slices.Values(c.LockNodes)))) == len(c.LockNodes),
-		"SECKILL_LOCK_NODES: a node is named twice, so no lock could ever be had")
+		"SECKILL_LOCK_NODES: a node is listed twice, so no lock could be acquired")
 	_, err := time.LoadLocation(c.Timezone)
-	rule(err == nil, "SECKILL_TIMEZONE: %q is not the name of a time zone, such as Asia/Shanghai", c.Timezone)
+	rule(err == nil, "SECKILL_TIMEZONE: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
 	rule(c.PayTimeout >= time.Second, "SECKILL_PAY_TIMEOUT: %s is shorter than a second", c.PayTimeout)
 	rule(c.QueueBacklog >= 1, "SECKILL_QUEUE_BACKLOG: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "SECKILL_DATA_DIR is empty")
@@ -98,7 +99,7 @@ func (c Config) Finish() (Config, error) {
 	if c.IsDemo() && len(c.AdminPhones) == 0 {
 		c.AdminPhones = []string{DemoAdmin}
 	}
-	return c, errors.Join(bad...)
+	return c, errors.Join(problems...)
 }
 
 func withoutEmpty(list []string) []string {

@@ -1,8 +1,8 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,10 +15,10 @@ import (
 	"seckill/internal/repo"
 )
 
-// startPatience is how long the program waits at its start for a database or a Redis that is not there yet.
-const startPatience = 30 * time.Second
+// startTimeout is how long the program waits at its start for a database or a Redis that is not reachable yet.
+const startTimeout = 30 * time.Second
 
-// openStore opens the configured database; it does not wait for it.
+// OpenStore opens the configured database without connecting to MySQL. The caller closes it.
 func OpenStore(cfg Config) (*repo.Store, error) {
 	if !cfg.Embedded() {
 		return repo.OpenMySQL(cfg.MySQLDSN)
@@ -27,7 +27,7 @@ func OpenStore(cfg Config) (*repo.Store, error) {
 		return nil, err
 	}
 	file := filepath.Join(cfg.DataDir, DatabaseFile)
-	// It holds phone numbers and sessions. SQLite gives its other files the mode of this one.
+	// The file holds phone numbers and sessions. SQLite creates its other files with the mode of this one.
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
@@ -38,19 +38,19 @@ func OpenStore(cfg Config) (*repo.Store, error) {
 	return repo.OpenSQLite(file)
 }
 
-// clusterReload is how often the map of a cluster's slots is read again. A master that died answers no MOVED, so this
-// bounds how long commands still go to it after a replica took over.
+// clusterReload is the interval at which a cluster's slot map is read again. It bounds how long commands are sent to a
+// dead master, which answers no MOVED, after its replica has taken over.
 const clusterReload = time.Second
 
-// openRedis makes a client for one server or, with several addresses, for a cluster. The client executes no command
-// twice: one whose reply was lost may have been executed, so its error is returned.
+// OpenRedis returns a client for one server or, with several addresses, for a cluster. It does not connect. The client
+// never repeats a command: one whose reply was lost may have been executed, so the error is returned.
 func OpenRedis(password string, addrs ...string) redis.UniversalClient {
 	opts := &redis.UniversalOptions{
 		Addrs: addrs, Password: password,
 		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		DialTimeout: time.Second, ReadTimeout: 1500 * time.Millisecond, WriteTimeout: time.Second, PoolTimeout: 2 * time.Second,
 		PoolSize: 128, MinIdleConns: 4,
-		DisableIdentity:          true, // no CLIENT SETINFO: Redis 6.2 and the embedded one do not know it
+		DisableIdentity:          true, // no CLIENT SETINFO: Redis 6.2 and the embedded Redis lack it
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if len(addrs) == 1 {
@@ -58,17 +58,18 @@ func OpenRedis(password string, addrs ...string) redis.UniversalClient {
 	}
 	cluster := opts.Cluster()
 	cluster.ClusterStateReloadInterval = clusterReload
-	cluster.DisableRoutingPolicies = true // they do not know wrapped commands; pingRedis reaches every master without them
+	cluster.DisableRoutingPolicies = true // they do not support wrapped commands; PingRedis reaches every master without them
 	rdb := redis.NewClusterClient(cluster)
 	rdb.AddHook(noRetries{})
 	return rdb
 }
 
-// noRetries marks every command of a cluster client, pipelined or not. MaxRetries is for the nodes' clients; the
-// cluster's own loop, which must stay for MOVED and ASK, repeats commands after EOF and timeouts unless they are marked.
+// noRetries marks every command of a cluster client, pipelined or not, as not repeatable. MaxRetries applies to the
+// clients of the nodes only. The cluster client's own loop is needed for MOVED and ASK, and repeats unmarked commands
+// after EOF and timeouts.
 type noRetries struct{}
 
-// noRetry is a command that may not be repeated.
+// noRetry is a command that must not be repeated.
 type noRetry struct{ redis.Cmder }
 
 // NoRetry implements redis.Cmder.
@@ -93,7 +94,7 @@ func (noRetries) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// pingRedis returns nil if the server answers, or every master of a cluster.
+// PingRedis returns nil if the server, or every master of a cluster, answers.
 func PingRedis(ctx context.Context, rdb redis.UniversalClient) error {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
@@ -101,8 +102,8 @@ func PingRedis(ctx context.Context, rdb redis.UniversalClient) error {
 	return rdb.Ping(ctx).Err()
 }
 
-// sharedRedis connects beside the servers that are configured here to the Redis that they share; nil if it is
-// embedded in one that does not run. It does not wait for it.
+// SharedRedis returns a client for the Redis of the servers with this configuration, without connecting. It returns nil
+// if that Redis is embedded and no server runs. The caller closes the client.
 func SharedRedis(cfg Config) (redis.UniversalClient, error) {
 	if !cfg.EmbeddedRedis() {
 		return OpenRedis(cfg.RedisPassword, cfg.RedisAddrs...), nil
@@ -114,7 +115,7 @@ func SharedRedis(cfg Config) (redis.UniversalClient, error) {
 	return OpenRedis(info.Password, info.Addr), nil
 }
 
-// lockNodes are the servers that hold the user lock.
+// LockNodes returns a client per lock node, or rdb if none are configured.
 func LockNodes(cfg Config, rdb redis.UniversalClient) []redis.UniversalClient {
 	if len(cfg.LockNodes) == 0 {
 		return []redis.UniversalClient{rdb}
@@ -126,13 +127,11 @@ func LockNodes(cfg Config, rdb redis.UniversalClient) []redis.UniversalClient {
 	return nodes
 }
 
-// await asks until ping succeeds, and says what it waits for. It gives up after startPatience.
-func Await(e *Env, what string, ping func(context.Context) error) error {
-	patience := startPatience
-	if e.Tuning.StartTimeout > 0 {
-		patience = e.Tuning.StartTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(e.Ctx, patience, errors.New("gave up waiting"))
+// WaitFor calls ping every 500 ms until it succeeds. It returns an error after startTimeout, or after
+// Tuning.StartTimeout if set.
+func WaitFor(e *Env, what string, ping func(context.Context) error) error {
+	timeout := cmp.Or(e.Tuning.StartTimeout, startTimeout)
+	ctx, cancel := context.WithTimeoutCause(e.Ctx, timeout, fmt.Errorf("waited for %s", timeout))
 	defer cancel()
 	for first := true; ; first = false {
 		err := ping(ctx)
@@ -140,11 +139,11 @@ func Await(e *Env, what string, ping func(context.Context) error) error {
 			return nil
 		}
 		if first {
-			e.Log.Warn("waiting for "+what, "at_most", patience, "err", err)
+			e.Log.Warn("waiting for "+what, "timeout", timeout, "err", err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not there (%w): %w", what, context.Cause(ctx), err)
+			return fmt.Errorf("%s does not answer (%w): %w", what, context.Cause(ctx), err)
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
@@ -155,8 +154,8 @@ func (q quietRedis) Printf(ctx context.Context, format string, v ...any) {
 	q.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
 }
 
-// LogRedis sends the log of go-redis, one line per broken connection, to log at the debug level. Errors that matter are
-// returned to callers and reported there.
+// LogRedis sends the messages of go-redis, one per broken connection, to log at level debug. Relevant errors are
+// returned by the commands and reported by their callers.
 func LogRedis(log *slog.Logger) { redis.SetLogger(quietRedis{log}) }
 
 type quietRedis struct{ log *slog.Logger }

@@ -27,47 +27,47 @@ const (
 	RedisInfoFile = "redis.json"
 )
 
-// embeddedTick is how often the embedded Redis is told that time passed: it does not notice by itself.
+// embeddedTick is the interval at which the clock of the embedded Redis is advanced. It has no clock of its own.
 const embeddedTick = 100 * time.Millisecond
 
-// embeddedRedis is a Redis inside this process. It forgets everything when the process ends.
+// embeddedRedis is a Redis inside this process. Its data is lost when the process ends.
 type embeddedRedis struct {
 	server *miniredis.Miniredis
 	lock   *flock.Flock
-	info   string // path of redisInfoFile
+	info   string // path of RedisInfoFile
 	stop   chan struct{}
 	ticker sync.WaitGroup
 }
 
-// redisInfo tells the other commands where the embedded Redis of a running server listens.
-type redisInfo struct {
+// RedisInfo is the content of RedisInfoFile, from which other commands find the embedded Redis of a running server.
+type RedisInfo struct {
 	Addr     string `json:"addr"`
 	Password string `json:"password"`
 }
 
-// startEmbeddedRedis starts it on a private port of the loopback interface, with a password that only those who
-// can read the data directory know. A second server on the same data directory is refused: each would have a
-// Redis of its own, and neither would see the other's locks.
-func startEmbeddedRedis(dir string) (*embeddedRedis, redisInfo, error) {
+// startEmbeddedRedis starts an embedded Redis on a random port of the loopback interface. Its password is readable only
+// by users with access to the data directory. A second server on the same data directory gets an error: each would have
+// a Redis of its own, without the other's locks.
+func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 	lock := flock.New(filepath.Join(dir, RedisLockFile))
-	// A moment of patience: verify takes the lock to see whether a server runs.
+	// Retry for a second: other commands take the lock briefly to find out whether a server runs.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	ok, err := lock.TryLockContext(ctx, 20*time.Millisecond)
 	if err != nil && ctx.Err() == nil {
-		return nil, redisInfo{}, fmt.Errorf("lock the data directory: %w", err)
+		return nil, RedisInfo{}, fmt.Errorf("lock the data directory: %w", err)
 	}
 	if !ok {
-		return nil, redisInfo{}, fmt.Errorf("another server uses the data directory %s; set SECKILL_DATA_DIR, "+
+		return nil, RedisInfo{}, fmt.Errorf("another server uses the data directory %s; set SECKILL_DATA_DIR, "+
 			"or SECKILL_REDIS_ADDRS so that both share one Redis", dir)
 	}
-	info := redisInfo{Password: rand.Text()}
+	info := RedisInfo{Password: rand.Text()}
 	e := &embeddedRedis{
 		server: miniredis.NewMiniRedis(), lock: lock, info: filepath.Join(dir, RedisInfoFile), stop: make(chan struct{}),
 	}
 	e.server.RequireAuth(info.Password)
 	if err := e.server.StartAddr("127.0.0.1:0"); err != nil {
-		return nil, redisInfo{}, errors.Join(fmt.Errorf("start the embedded Redis: %w", err), lock.Unlock())
+		return nil, RedisInfo{}, errors.Join(fmt.Errorf("start the embedded Redis: %w", err), lock.Unlock())
 	}
 	info.Addr = e.server.Addr()
 	e.ticker.Go(e.tick)
@@ -77,12 +77,12 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, redisInfo, error) {
 	}
 	if err != nil {
 		e.close()
-		return nil, redisInfo{}, fmt.Errorf("start the embedded Redis: %w", err)
+		return nil, RedisInfo{}, fmt.Errorf("start the embedded Redis: %w", err)
 	}
 	return e, info, nil
 }
 
-// tick lets keys expire as time passes.
+// tick advances the clock, which expires keys.
 func (e *embeddedRedis) tick() {
 	t := time.NewTicker(embeddedTick)
 	defer t.Stop()
@@ -102,40 +102,41 @@ func (e *embeddedRedis) close() {
 	close(e.stop)
 	e.ticker.Wait()
 	e.server.Close()
-	_ = os.Remove(e.info) // a file that stays points at a closed port
-	_ = e.lock.Unlock()   // ends with the process anyway
+	_ = os.Remove(e.info) // a leftover file names a closed port
+	_ = e.lock.Unlock()   // the lock ends with the process anyway
 }
 
-// runningRedis finds the embedded Redis of a server that runs on this data directory; nil if none runs.
-func RunningRedis(dir string) (*redisInfo, error) {
+// RunningRedis returns the embedded Redis of the server that runs on this data directory, or nil if none runs.
+func RunningRedis(dir string) (*RedisInfo, error) {
 	lock := flock.New(filepath.Join(dir, RedisLockFile))
 	free, err := lock.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("look for a running server: %w", err)
+		return nil, fmt.Errorf("check for a running server: %w", err)
 	}
 	if free {
 		return nil, lock.Unlock()
 	}
 	text, err := os.ReadFile(filepath.Join(dir, RedisInfoFile))
 	if err != nil {
-		return nil, fmt.Errorf("find the running server's Redis: %w", err)
+		return nil, fmt.Errorf("read the address of the running server's Redis: %w", err)
 	}
-	var info redisInfo
+	var info RedisInfo
 	if err := json.Unmarshal(text, &info); err != nil {
-		return nil, fmt.Errorf("find the running server's Redis: %w", err)
+		return nil, fmt.Errorf("read the address of the running server's Redis: %w", err)
 	}
 	return &info, nil
 }
 
-// makeDataDir makes the directory for the owner's eyes only: it holds the signing secret.
+// makeDataDir creates the data directory, readable only by its owner because it holds the signing secret.
 func makeDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the data directory (SECKILL_DATA_DIR): %w", err)
+		return fmt.Errorf("create the data directory (SECKILL_DATA_DIR): %w", err)
 	}
 	return nil
 }
 
-// signingSecret returns the configured secret, or the one in the data directory, which the first caller makes.
+// SigningSecret returns the configured secret, or the one in the data directory, which it creates if it is missing.
+// With MySQL a configured secret is required.
 func SigningSecret(cfg Config) ([]byte, error) {
 	if cfg.JWTSecret != "" {
 		return []byte(cfg.JWTSecret), nil
@@ -151,7 +152,7 @@ func SigningSecret(cfg Config) ([]byte, error) {
 	if secret, err := ReadSecret(path); !errors.Is(err, fs.ErrNotExist) {
 		return secret, err
 	}
-	// Link makes the file appear at once and whole, or not at all if somebody else was first.
+	// Link publishes the complete file at once, or fails if another process has created one.
 	tmp, err := os.CreateTemp(cfg.DataDir, SecretFile+"-*")
 	if err != nil {
 		return nil, fmt.Errorf("signing secret: %w", err)
@@ -167,6 +168,7 @@ func SigningSecret(cfg Config) ([]byte, error) {
 	return ReadSecret(path)
 }
 
+// ReadSecret reads a secret file. Its error wraps fs.ErrNotExist if there is none.
 func ReadSecret(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -174,7 +176,7 @@ func ReadSecret(path string) ([]byte, error) {
 	}
 	secret := []byte(strings.TrimSpace(string(text)))
 	if len(secret) < auth.MinSecret {
-		return nil, fmt.Errorf("signing secret: %s holds %d bytes, it needs at least %d", path, len(secret), auth.MinSecret)
+		return nil, fmt.Errorf("signing secret: %s has %d bytes; at least %d are required", path, len(secret), auth.MinSecret)
 	}
 	return secret, nil
 }

@@ -12,17 +12,17 @@ import (
 	"seckill/internal/service"
 )
 
-// orderLock is the name of a user's lock, up to the user's id.
-const OrderLock = "order:"
+// OrderLockPrefix is the name of a user's lock up to the user id.
+const OrderLockPrefix = "order:"
 
 // userLocks adapts package lock to service.UserLocks.
 type userLocks struct{ locks *lock.RedLocks }
 
-// lockNodeTimeout bounds one command on one lock node. It leaves the database its share of a buyer's 5 s.
+// lockNodeTimeout bounds one command on one lock node, so that time for the database remains of the 5 s for a purchase.
 const lockNodeTimeout = 1500 * time.Millisecond
 
-// lockLease is how long a user's presses get order_in_progress after the server that held the lock was killed. A purchase
-// lasts at most 3 s, and the watchdog renews the lock of one that needs more.
+// lockLease is the time after which a lock expires if its server was killed. Until then the user's purchases fail with
+// order_in_progress. A purchase takes at most 3 s; the watchdog renews the lock of a longer one.
 const lockLease = 10 * time.Second
 
 func newUserLocks(nodes []redis.UniversalClient, observe func(lock.Event)) (*userLocks, error) {
@@ -33,9 +33,9 @@ func newUserLocks(nodes []redis.UniversalClient, observe func(lock.Event)) (*use
 
 // TryDo implements service.UserLocks.
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
-	err := lock.TryDo(ctx, l.locks.Lock(OrderLock+strconv.FormatInt(userID, 10)), fn)
+	err := lock.TryDo(ctx, l.locks.Lock(OrderLockPrefix+strconv.FormatInt(userID, 10)), fn)
 	if errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) && ctx.Err() == nil {
-		return service.ErrOrderInProgress // any other error is the trouble of the nodes
+		return service.ErrOrderInProgress // any other error is a failure of the lock nodes
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"seckill/internal/repo"
 )
 
-// metrics are what the wiring measures; the HTTP layer registers its own.
+// metrics are the collectors of this package. Package handler registers its own.
 type metrics struct {
 	registry *prometheus.Registry
 	orders   *prometheus.HistogramVec
@@ -44,7 +44,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 			Buckets:     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"outcome"}),
 		locks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "seckill_lock_events_total", Help: "What happened to locks (acquired, not_acquired, released, lost, failed, ...), by their kind.",
+			Name: "seckill_lock_events_total", Help: "Events of locks (acquired, not_acquired, released, lost, failed, ...), by kind of lock.",
 		}, []string{"lock", "event"}),
 	}
 	lockBuckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
@@ -55,18 +55,18 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 		Name: "seckill_lock_hold_seconds", Help: "Time from acquiring a lock to its release or loss.", Buckets: lockBuckets,
 	}, []string{"lock"})
 	m.batches = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "seckill_batch_size", Help: "Purchases that were decided together (lanes batch and queue).",
+		Name: "seckill_batch_size", Help: "Purchases per batch (lanes batch and queue).",
 		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 	})
 	m.settled = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_queue_settled_total", Help: "Admissions that the workers of this process settled, by outcome (ok, sold_out, ..., dead_letter).",
+		Name: "seckill_queue_settled_total", Help: "Admissions settled by the workers of this process, by outcome (ok, sold_out, ..., dead_letter).",
 	}, []string{"outcome"})
-	m.settled.WithLabelValues("ok") // the others come with their first admission
+	m.settled.WithLabelValues("ok") // the other outcomes appear with their first admission
 	m.expired = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "seckill_orders_closed_total", Help: "Orders that this process closed because they were not paid in time.",
+		Name: "seckill_orders_closed_total", Help: "Orders closed by this process because they were not paid in time.",
 	})
 	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_payments_total", Help: "What happened to payments (created, succeeded, failed, refunding, refunded, refund_failed), by provider.",
+		Name: "seckill_payments_total", Help: "Events of payments (created, succeeded, failed, refunding, refunded, refund_failed), by provider.",
 	}, []string{"provider", "event"})
 	m.keys = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
@@ -84,12 +84,12 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	return m
 }
 
-// order is a service.OrderObserver.
+// order records the outcome of a purchase. It is a service.OrderObserver.
 func (m *metrics) order(err error, took time.Duration) {
 	m.orders.WithLabelValues(handler.Outcome(err)).Observe(took.Seconds())
 }
 
-// lockEvent is an observer of package lock.
+// lockEvent records an event of package lock.
 func (m *metrics) lockEvent(e lock.Event) {
 	m.locks.WithLabelValues(e.Lock, string(e.Kind)).Inc()
 	switch e.Kind {
@@ -101,16 +101,16 @@ func (m *metrics) lockEvent(e lock.Event) {
 	}
 }
 
-// keyed is told how each request with an idempotency key went.
+// keyed records the outcome of a request with an Idempotency-Key.
 func (m *metrics) keyed(outcome string) { m.keys.WithLabelValues(outcome).Inc() }
 
-// batch is told the size of every batch.
+// batch records the size of a batch.
 func (m *metrics) batch(size int) { m.batches.Observe(float64(size)) }
 
-// closed is told how many orders were closed together.
+// closed records n orders that were closed together.
 func (m *metrics) closed(n int) { m.expired.Add(float64(n)) }
 
-// payment is told of every event of a payment.
+// payment records an event of a payment.
 func (m *metrics) payment(provider, event string) { m.payments.WithLabelValues(provider, event).Inc() }
 
 // opsHandler serves metrics and profiles, for the private port.
@@ -125,14 +125,15 @@ func (m *metrics) opsHandler() http.Handler {
 	return mux
 }
 
-// backlog shows what is due and not done: all instances have the same, since it is the database's.
+// backlog exports the overdue work in the database: orders to close and refunds to make. It is the same on every
+// server.
 type backlog struct{ store *repo.Store }
 
 var (
-	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Unpaid orders whose time is over and that are not closed yet.", nil, nil)
-	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "How long the oldest of them has waited to be closed.", nil, nil)
-	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments whose money is to go back and has not yet.", nil, nil)
-	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest of them has waited.", nil, nil)
+	backlogOrders  = prometheus.NewDesc("seckill_orders_due", "Expired unpaid orders that are not closed yet.", nil, nil)
+	backlogOverdue = prometheus.NewDesc("seckill_orders_oldest_due_seconds", "Time since the oldest expired unpaid order was due to be closed.", nil, nil)
+	backlogRefunds = prometheus.NewDesc("seckill_refunds_open", "Payments with a refund that is not completed.", nil, nil)
+	backlogOldest  = prometheus.NewDesc("seckill_refunds_oldest_seconds", "How long the oldest open refund has waited.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -142,7 +143,7 @@ func (backlog) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. While the database does not answer there is nothing to show.
+// Collect implements prometheus.Collector. It exports nothing while the database does not answer.
 func (b backlog) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -156,11 +157,12 @@ func (b backlog) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(backlogOldest, prometheus.GaugeValue, due.OldestRefund.Seconds())
 }
 
-// redisPool shows how long commands wait for a connection.
+// redisPool exports the pool statistics of go-redis. The redisprometheus collector of go-redis lacks the number and the
+// duration of waits, which the alerts and the dashboard need.
 type redisPool struct{ rdb redis.UniversalClient }
 
 var (
-	redisConns = prometheus.NewDesc("seckill_redis_pool_connections", "Connections to Redis, idle or in all.", []string{"state"}, nil)
+	redisConns = prometheus.NewDesc("seckill_redis_pool_connections", "Connections to Redis: idle and total.", []string{"state"}, nil)
 	redisWaits = prometheus.NewDesc("seckill_redis_pool_waits_total", "Commands that waited for a connection, by outcome.", []string{"outcome"}, nil)
 	redisWait  = prometheus.NewDesc("seckill_redis_pool_wait_seconds_total", "Time that commands waited for a connection.", nil, nil)
 )
@@ -183,24 +185,24 @@ func (p redisPool) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(redisWait, counter, time.Duration(s.WaitDurationNs).Seconds())
 }
 
-// newReconcileMetrics makes what Prometheus is told of the reconciler.
+// newReconcileMetrics creates the collectors of the reconciler.
 func (m *metrics) newReconcileMetrics() {
 	m.findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "seckill_reconcile_findings", Help: "Vouchers in use of which database, gate and queue do not fit together, by the kind of finding; see docs/reconcile.md.",
+		Name: "seckill_reconcile_findings", Help: "Vouchers in use with a difference between database, gate and queue, by kind of finding; see docs/reconcile.md.",
 	}, []string{"kind"})
 	m.repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_reconcile_repairs_total", Help: "Findings that the background repaired by rebuilding a gate beside the one at work.",
+		Name: "seckill_reconcile_repairs_total", Help: "Findings repaired in the background by rebuilding a gate.",
 	}, []string{"kind"})
 	m.reconciles = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "When the background last could compare everything.",
+		Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "Time of the last background reconciliation that could compare everything.",
 	})
-	for _, kind := range reconcile.Kinds() { // a first event would else bring a counter into being at 1
+	for _, kind := range reconcile.Kinds() { // otherwise a counter first appears with the value 1, and rate() misses its first event
 		m.findings.WithLabelValues(string(kind))
 		m.repairs.WithLabelValues(string(kind))
 	}
 }
 
-// reconciled is told of every round of the reconciler.
+// reconciled records a round of the reconciler.
 func (m *metrics) reconciled(r reconcile.Round) {
 	for _, kind := range reconcile.Kinds() {
 		m.findings.WithLabelValues(string(kind)).Set(float64(r.Findings[kind]))

@@ -16,11 +16,12 @@ import (
 	"seckill/internal/service"
 )
 
-// gate is package admission's Gate in the form that the service wants.
+// Gate adapts admission.Gate to the interfaces of package service.
 type Gate struct{ *admission.Gate }
 
+// NewGate returns a gate with a unique instance name. backlog limits the users with queued orders per shard.
 func NewGate(rdb redis.UniversalClient, backlog int, log *slog.Logger) Gate {
-	host, _ := os.Hostname() // a name for people; the random part makes it unique
+	host, _ := os.Hostname() // for readability; the random part makes the name unique
 	instance := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
 	return Gate{admission.New(admission.Config{Redis: rdb, Instance: instance, MaxBacklog: backlog, Log: log})}
 }
@@ -31,11 +32,11 @@ func (g Gate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(o
 // DeadLetters implements service.DeadLetterStore.
 func (g Gate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
 	found, err := g.Gate.DeadLetters(ctx, before, limit)
-	letters := make([]service.DeadLetter, len(found))
+	deadLetters := make([]service.DeadLetter, len(found))
 	for i, l := range found {
-		letters[i] = service.DeadLetter(l)
+		deadLetters[i] = service.DeadLetter(l)
 	}
-	return letters, err
+	return deadLetters, err
 }
 
 // DeadLetter implements service.DeadLetterStore.
@@ -44,38 +45,46 @@ func (g Gate) DeadLetter(ctx context.Context, id string) (service.DeadLetter, er
 	return service.DeadLetter(l), err
 }
 
-// newWorkers makes the workers that turn the gate's admissions into orders. They tell moved which ones have ended.
+// newWorkers returns the workers that commit queued orders. They call moved with the id of each order that is settled.
 func newWorkers(
-	e *Env, g Gate, rdb redis.UniversalClient, commit queue.CommitFunc, m *metrics, c *console, moved func(orderID int64),
+	e *Env, rdb redis.UniversalClient, gate Gate, commit queue.CommitFunc, m *metrics, stats *saleStats, moved func(orderID int64),
 ) *queue.Workers {
 	if e.Tuning.Commit != nil {
 		commit = e.Tuning.Commit(commit)
 	}
+	settled := func(p service.Parcel) {
+		stats.settled(p)
+		for i, end := range p.Ends {
+			if !end.Again {
+				moved(p.Admissions[i].OrderID)
+			}
+		}
+	}
 	return queue.New(queue.Config{
 		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
-		Group: admission.Group, Consumer: g.Instance(), Gate: g, Commit: c.commit(commit), Observe: m.workerBatch,
-		Settled: c.settled(moved), Log: e.Log,
+		Group: admission.Group, Consumer: gate.Instance(), Gate: gate, Commit: stats.commit(commit), Observe: m.workerBatch,
+		Settled: settled, Log: e.Log,
 		MinIdle: e.Tuning.MinIdle, ClaimEvery: e.Tuning.ClaimEvery,
 	})
 }
 
-// readLag asks how far the workers are behind, beside them.
+// ReadLag returns how far the workers are behind. It runs no workers.
 func ReadLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
 	return queue.New(queue.Config{
 		Redis: rdb, Streams: admission.Streams(), Tickets: admission.QueuedTickets(), DeadStreams: admission.DeadStreams(),
 	}).Lag(ctx)
 }
 
-// warnOfBacklog says so if orders wait that nobody in this lane will confirm.
-func warnOfBacklog(ctx context.Context, w *queue.Workers, lane string, log *slog.Logger) {
+// warnOfQueuedOrders logs a warning if orders wait in the queue, which servers in lane do not confirm.
+func warnOfQueuedOrders(ctx context.Context, w *queue.Workers, lane string, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if lag, err := w.Lag(ctx); err == nil && lag.Unsettled > 0 {
-		log.Warn("orders wait in the queue, which only servers in the lane queue confirm", "orders", lag.Unsettled, "lane", lane)
+		log.Warn("orders wait in the queue; only servers in lane queue confirm them", "orders", lag.Unsettled, "lane", lane)
 	}
 }
 
-// workerBatch is told of every batch of the workers.
+// workerBatch records a batch of the workers.
 func (m *metrics) workerBatch(b queue.Batch) {
 	m.settled.WithLabelValues("ok").Add(float64(b.Committed))
 	for reason, n := range b.Failed {
@@ -84,13 +93,13 @@ func (m *metrics) workerBatch(b queue.Batch) {
 	m.settled.WithLabelValues("dead_letter").Add(float64(b.DeadLettered))
 }
 
-// queueLag shows how far the workers are behind.
+// queueLag exports how far the workers are behind.
 type queueLag struct{ workers *queue.Workers }
 
 var (
-	queueUnsettled = prometheus.NewDesc("seckill_queue_unsettled", "Admissions in the queue that are not settled; of a user with several, one.", nil, nil)
+	queueUnsettled = prometheus.NewDesc("seckill_queue_unsettled", "Users with unsettled admissions in the queue.", nil, nil)
 	queueOldest    = prometheus.NewDesc("seckill_queue_oldest_seconds", "Age of the oldest entry in the queue.", nil, nil)
-	queueDead      = prometheus.NewDesc("seckill_queue_dead_letters", "Dead letters that wait for an operator.", nil, nil)
+	queueDead      = prometheus.NewDesc("seckill_queue_dead_letters", "Dead letters to be replayed or discarded by an operator.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -100,7 +109,7 @@ func (queueLag) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. While Redis does not answer there is nothing to show.
+// Collect implements prometheus.Collector. It exports nothing while Redis does not answer.
 func (q queueLag) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

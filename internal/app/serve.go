@@ -24,11 +24,12 @@ import (
 	"seckill/internal/service"
 )
 
-// maxInFlight bounds the purchases that one process works on; the next ones are answered ErrOverloaded. It is far above
-// what the database can serve within a buyer's patience.
+// maxInFlight bounds the purchases in progress per process; further ones fail with service.ErrOverloaded. It is far
+// more than the database can process within the timeout of a purchase.
 const maxInFlight = 32768
 
-// Time-outs of the public port. An answer takes at most 5 s, so a writer that needs longer is not reading.
+// Timeouts of the public port. The server computes an answer within 5 s; writeTimeout ends connections of clients that
+// do not read it.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -38,37 +39,37 @@ const (
 	shutdownTimeout   = 20 * time.Second
 )
 
-// migratePatience bounds the schema changes at the start, and the wait for another process that makes them.
-const migratePatience = 10 * time.Minute
+// migrateTimeout bounds the schema changes at the start, including the wait for another process that makes them.
+const migrateTimeout = 10 * time.Minute
 
-// gcPercent lets the heap grow to four times what is in use before it is collected. Little is in use, most garbage
-// dies with its request, and collecting at twice takes a tenth of the processor in a rush. GOGC overrides it.
+// gcPercent lets the heap grow to four times the live data before a collection. The live data is small and most garbage
+// dies with its request; the default of 100 spends a tenth of the CPU on collections under load. GOGC overrides it.
 const gcPercent = 300
 
-// env is what every command works with.
+// Env is the environment of a command.
 type Env struct {
 	Ctx    context.Context
 	Config Config
-	Out    io.Writer // the command's result
+	Out    io.Writer // receives the result
 	Log    *slog.Logger
 	Tuning Tuning
 }
 
-// tuning replaces parts of the wiring, for tests that break them on purpose. The zero value replaces nothing.
+// Tuning replaces parts of the wiring in tests. The zero value replaces nothing; a zero duration selects the default.
 type Tuning struct {
 	Locks service.UserLocks
 	Now   func() time.Time
 	Keys  func(service.KeyStore) service.KeyStore // wraps the store of idempotency keys
 
-	StartTimeout time.Duration // how long the start waits for the database and Redis
+	StartTimeout time.Duration // of WaitFor
 
 	Commit     func(queue.CommitFunc) queue.CommitFunc // wraps the commit of the queue's workers
-	MinIdle    time.Duration                           // of the workers
-	ClaimEvery time.Duration                           // of the workers
+	MinIdle    time.Duration                           // as in queue.Config
+	ClaimEvery time.Duration                           // as in queue.Config
 
-	MinAge         time.Duration // of the orders that the reconciler misses
-	Every          time.Duration // between its rounds in the background
-	Pause          time.Duration // between the two snapshots of one report
+	MinAge         time.Duration // age from which the reconciler reports an order
+	Every          time.Duration // interval of the background reconciliation
+	Pause          time.Duration // between the two snapshots of the reconcile command
 	GateDiffersFor time.Duration // how long a gate must differ before verify reports it
 }
 
@@ -87,8 +88,8 @@ func Serve(e *Env) error {
 		return err
 	}
 	defer func() {
-		if err := store.Close(); err != nil { // every order that was answered is committed: nothing is lost
-			e.Log.Warn("closing the database connections", "err", err)
+		if err := store.Close(); err != nil { // nothing is lost: every confirmed order is committed
+			e.Log.Warn("cannot close the database connections", "err", err)
 		}
 	}()
 	rdb, closeRedis, err := serverRedis(cfg)
@@ -97,26 +98,26 @@ func Serve(e *Env) error {
 	}
 	defer closeRedis()
 	nodes := LockNodes(cfg, rdb)
-	if err := Await(e, "the database", store.Ping); err != nil {
+	if err := WaitFor(e, "the database", store.Ping); err != nil {
 		return err
 	}
-	if err := Await(e, "Redis", func(ctx context.Context) error { return PingRedis(ctx, rdb) }); err != nil {
+	if err := WaitFor(e, "Redis", func(ctx context.Context) error { return PingRedis(ctx, rdb) }); err != nil {
 		return err
 	}
-	if err := Await(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }); err != nil {
+	if err := WaitFor(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }); err != nil {
 		return err
 	}
 	if err := PrepareDatabase(e, store); err != nil {
 		return err
 	}
-	s, err := newServer(e, parts{store: store, rdb: rdb, lockNodes: nodes, secret: secret})
+	s, err := newServer(e, backends{store: store, rdb: rdb, lockNodes: nodes, secret: secret})
 	if err != nil {
 		return err
 	}
 	return s.run(e.Ctx, e.Out)
 }
 
-// serverRedis connects to the configured Redis or starts the embedded one.
+// serverRedis returns a client for the configured Redis, or starts the embedded one. The returned function closes both.
 func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	if !cfg.EmbeddedRedis() {
 		rdb := OpenRedis(cfg.RedisPassword, cfg.RedisAddrs...)
@@ -133,9 +134,9 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
 
-// prepareDatabase brings the schema up to date and, in the demo, fills an empty database.
+// PrepareDatabase brings the schema up to date and, in demo mode, fills an empty database with sample data.
 func PrepareDatabase(e *Env, store *repo.Store) error {
-	ctx, cancel := context.WithTimeout(e.Ctx, migratePatience)
+	ctx, cancel := context.WithTimeout(e.Ctx, migrateTimeout)
 	defer cancel()
 	applied, err := store.MigrateUp(ctx)
 	if err != nil {
@@ -155,34 +156,35 @@ func PrepareDatabase(e *Env, store *repo.Store) error {
 	return err
 }
 
-// server is the program while it serves.
+// server is a wired server.
 type server struct {
 	cfg     Config
 	log     *slog.Logger
-	handler http.Handler
-	ops     http.Handler
+	public  http.Handler
+	ops     http.Handler // of the private port
 	sales   *service.Sales
 	sandbox *payment.Sandbox
-	// subscribers end before the server waits for its requests: theirs last.
-	subscribers *salestats.Subscribers
-	console     *console
-	// background is what runs beside the requests, until the last of them is answered.
+	// Closing the subscribers ends the event streams, which would otherwise last until shutdownTimeout.
+	orderSubscribers *salestats.Subscribers
+	saleSubscribers  *salestats.Subscribers
+	rushes           *rushRunner // nil outside demo mode
+	// background tasks run until the last request is answered.
 	background []func(context.Context)
 }
 
-// checks are the conditions of /readyz.
-func checks(cfg Config, p parts) map[string]handler.Check {
+// readyChecks returns the checks of /readyz.
+func readyChecks(cfg Config, b backends) map[string]handler.Check {
 	checks := map[string]handler.Check{
-		"database": p.store.Ping,
-		"redis":    func(ctx context.Context) error { return PingRedis(ctx, p.rdb) },
+		"database": b.store.Ping,
+		"redis":    func(ctx context.Context) error { return PingRedis(ctx, b.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
-		checks["lock nodes"] = func(ctx context.Context) error { return quorum(ctx, p.lockNodes) }
+		checks["lock nodes"] = func(ctx context.Context) error { return quorum(ctx, b.lockNodes) }
 	}
 	return checks
 }
 
-// quorum asks whether more than half of the nodes answer, which is what a Redlock needs.
+// quorum returns nil if more than half of the nodes answer, as Redlock requires.
 func quorum(ctx context.Context, nodes []redis.UniversalClient) error {
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
@@ -202,7 +204,7 @@ func quorum(ctx context.Context, nodes []redis.UniversalClient) error {
 	return nil
 }
 
-// run listens until ctx ends, then finishes the requests that it has begun.
+// run serves until ctx ends. It then completes the requests in progress, for up to shutdownTimeout.
 func (s *server) run(ctx context.Context, out io.Writer) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Addr)
 	if err != nil {
@@ -222,7 +224,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	}()
 
 	public := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: s.public, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 2)
@@ -237,42 +239,47 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 			return errors.Join(fmt.Errorf("listen (SECKILL_OPS_ADDR): %w", err), listener.Close())
 		}
 		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readHeaderTimeout}
-		defer func() { _ = ops.Close() }() // after the public port: the last requests are still counted
+		defer func() { _ = ops.Close() }() // after the public port, so that the last requests are counted
 		wg.Go(func() { serve(ops, l) })
 		s.log.Info("metrics and profiles", "addr", l.Addr().String())
 	}
 	wg.Go(func() { serve(public, listener) })
-	s.console.listen(urlOf(listener.Addr()))
+	if s.rushes != nil {
+		s.rushes.setURL(urlOf(listener.Addr()))
+	}
 	s.greet(out, listener.Addr())
 
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		s.log.Info("shutting down: finishing the requests that have begun")
+		s.log.Info("shutting down: completing the requests in progress")
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	s.subscribers.Close()
-	s.console.close(deadline)
+	s.orderSubscribers.Close()
+	s.saleSubscribers.Close()
+	if s.rushes != nil {
+		s.rushes.close(deadline)
+	}
 	return errors.Join(err, public.Shutdown(deadline))
 }
 
-// greet tells a person where the server is and how to get in.
+// greet prints the URLs of the server and, in demo mode, the first steps. Scripts parse the first line.
 func (s *server) greet(out io.Writer, addr net.Addr) {
 	url := urlOf(addr)
-	database, rds := "MySQL", "Redis "+strings.Join(s.cfg.RedisAddrs, ",")
+	database, redisName := "MySQL", "Redis "+strings.Join(s.cfg.RedisAddrs, ",")
 	if s.cfg.Embedded() {
 		database = "SQLite in " + s.cfg.DataDir
 	}
 	if s.cfg.EmbeddedRedis() {
-		rds = "embedded Redis"
+		redisName = "embedded Redis"
 	}
-	fmt.Fprintf(out, "seckill listens on %s (%s, %s, lane %s)\n", url, database, rds, s.cfg.OrderLane)
+	fmt.Fprintf(out, "seckill listens on %s (%s, %s, lane %s)\n", url, database, redisName, s.cfg.OrderLane)
 	fmt.Fprintf(out, "  shop %[1]s/   console %[1]s/console   API %[1]s/docs\n", url)
 	if !s.cfg.IsDemo() {
 		return
 	}
-	fmt.Fprintf(out, `Demo: any mobile number logs in, %s is an admin. The pages fill in the login code; other clients read it in the header X-Demo-Code:
+	fmt.Fprintf(out, `Demo mode: any mobile number can log in; %s is an admin. The pages fill in the login code; other clients find it in the X-Demo-Code header:
   curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
   curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
   curl -s  %s/api/v1/vouchers
@@ -280,15 +287,15 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
 `, strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
 }
 
-// urlOf is where this machine reaches a listener.
+// urlOf returns the URL of a listener for clients on this machine.
 func urlOf(addr net.Addr) string {
 	return "http://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(addr.String())
 }
 
-// logSender writes login codes to the log, for want of a contract with somebody who sends text messages.
+// logSender writes login codes to the log. It stands in for a text message service.
 type logSender struct{ log *slog.Logger }
 
-// SendCode implements service.CodeSender.
+// SendCode implements auth.CodeSender.
 func (s logSender) SendCode(_ context.Context, phone, code string) error {
 	s.log.Info("login code", "phone", phone, "code", code)
 	return nil

@@ -8,32 +8,33 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
-	"seckill/internal/app"
 	"slices"
 
 	"github.com/alecthomas/kong"
+
+	"seckill/internal/app"
 )
 
-// cli is the command line. Configuration comes first, so that flags and environment are the same everywhere.
+// cli is the command line. All commands share the flags and variables of the configuration.
 type cli struct {
 	app.Config
 
-	Serve       serveCmd       `cmd:"" default:"1" help:"Serve the API (the default)."`
-	Migrate     migrateCmd     `cmd:"" help:"Change or show the database schema."`
-	Seed        seedCmd        `cmd:"" help:"Make users for a load test and write their access tokens."`
-	Verify      verifyCmd      `cmd:"" help:"Check the invariants against database and Redis; exits 1 on a violation, 2 when it could not check."`
-	Doctor      doctorCmd      `cmd:"" help:"Check configuration, database, Redis and machine before a sale, and say what to change; exits 1 if something fails, 2 when something did not answer."`
-	Reconcile   reconcileCmd   `cmd:"" help:"Compare the database with the gate, the buyers, the queue and the dead letters; exits 1 if something is left to do, 2 when it could not check."`
-	DeadLetters deadLettersCmd `cmd:"" help:"Look at the admissions that the lane queue could not make orders, and decide about them."`
-	Rush        rushCmd        `cmd:"" help:"Create a sale on a running server and send buyers to it."`
+	Serve       serveCmd       `cmd:"" default:"1" help:"Run the server (default command)."`
+	Migrate     migrateCmd     `cmd:"" help:"Migrate the database schema, or show its migrations."`
+	Seed        seedCmd        `cmd:"" help:"Create users for a load test and write their access tokens to a file."`
+	Verify      verifyCmd      `cmd:"" help:"Check the invariants in database and Redis. Exit code 1: a violation; 2: the check was not possible."`
+	Doctor      doctorCmd      `cmd:"" help:"Check configuration, database, Redis and machine before a sale, and print what to change. Exit code 1: a check failed; 2: a server did not answer."`
+	Reconcile   reconcileCmd   `cmd:"" help:"Compare the database with the gate, its buyers, the queue and the dead letters. Exit code 1: differences are left; 2: the comparison was not possible."`
+	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or discard dead letters: queued orders that could not be stored."`
+	Rush        rushCmd        `cmd:"" help:"Load simulation: create a sale on a running server, send buyers to it and check the invariants."`
 }
 
-// failureCode is the exit code for whatever stops a command. For verify, 1 means that an invariant is broken, for
-// reconcile that something is left to do, for doctor that a check failed, and nothing else may.
+// failureCode returns the exit code for an error without a code of its own. For verify, reconcile and doctor it is
+// ExitUnchecked, because their exit code 1 means that the check ran and found something.
 func failureCode(command *kong.Context, err error) int {
-	var bad *kong.ParseError
-	if errors.As(err, &bad) {
-		command = bad.Context
+	var parseErr *kong.ParseError
+	if errors.As(err, &parseErr) {
+		command = parseErr.Context
 	}
 	if command != nil && slices.Contains([]string{"verify", "reconcile", "doctor"}, command.Command()) {
 		return ExitUnchecked
@@ -41,18 +42,19 @@ func failureCode(command *kong.Context, err error) int {
 	return 1
 }
 
-// forgetEmptySettings makes an empty variable the same as one that is not set: compose files pass them on empty.
-func forgetEmptySettings() {
+// unsetEmptyVariables unsets empty environment variables, so that they select the default: compose files pass unset
+// variables as empty ones.
+func unsetEmptyVariables() {
 	fields := reflect.TypeFor[app.Config]()
 	for i := range fields.NumField() {
 		name := fields.Field(i).Tag.Get("env")
 		if value, set := os.LookupEnv(name); set && value == "" {
-			_ = os.Unsetenv(name) // cannot fail for a name that is set
+			_ = os.Unsetenv(name) // does not fail for a set variable
 		}
 	}
 }
 
-// exitError ends the program with a code of its own.
+// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error
@@ -62,11 +64,11 @@ func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
 // Run runs the command line and returns the exit code. Tests replace parts of the program by t; its zero value replaces
-// nothing.
+// nothing. Run must not be called concurrently, because it changes the environment and go-redis's logger.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tuning) int {
 	var c cli
-	forgetEmptySettings()
-	exit := -1 // kong's --help asks to exit
+	unsetEmptyVariables()
+	exit := -1 // set by kong's --help
 	parser, err := kong.New(&c,
 		kong.Name("seckill"), kong.Description("A flash-sale backend that cannot oversell."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = max(exit, code) }),
@@ -80,15 +82,15 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	if exit >= 0 {
 		return exit
 	}
-	failed := failureCode(command, err)
+	failure := failureCode(command, err)
 	if err != nil {
 		fmt.Fprintln(stderr, "seckill:", err, "\nTry: seckill --help")
-		return failed
+		return failure
 	}
 	cfg, err := c.Finish()
 	if err != nil {
-		fmt.Fprintf(stderr, "seckill: the configuration is not usable:\n%v\n", err)
-		return failed
+		fmt.Fprintf(stderr, "seckill: invalid configuration:\n%v\n", err)
+		return failure
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	app.LogRedis(log)
@@ -101,5 +103,5 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	if errors.As(err, &withCode) {
 		return withCode.code
 	}
-	return failed
+	return failure
 }

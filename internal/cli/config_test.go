@@ -4,39 +4,40 @@ import (
 	"bytes"
 	"context"
 	"reflect"
-	"seckill/internal/app"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
 )
 
-// TestBadConfiguration starts the program with values that it must refuse, each with a message that names the rule.
-func TestBadConfiguration(t *testing.T) {
+// TestInvalidConfigurationIsRefused checks that each invalid value is refused with a message that names the setting.
+func TestInvalidConfigurationIsRefused(t *testing.T) {
 	mysql := "--mysql-dsn=root@tcp(127.0.0.1:1)/seckill"
 	for name, tc := range map[string]struct {
 		args []string
 		want []string
 	}{
-		"address":            {[]string{"--addr", "nonsense"}, []string{"SECKILL_ADDR"}},
-		"port":               {[]string{"--addr", ":99999"}, []string{"SECKILL_ADDR"}},
-		"ops address":        {[]string{"--ops-addr", "9090"}, []string{"SECKILL_OPS_ADDR"}},
-		"redis address":      {[]string{"--redis-addrs", "localhost"}, []string{"SECKILL_REDIS_ADDRS"}},
-		"lock node":          {[]string{"--lock-nodes", "a:1,b"}, []string{"SECKILL_LOCK_NODES", `"b"`}},
-		"node twice":         {[]string{"--lock-nodes", "a:1,b:1,a:1"}, []string{"SECKILL_LOCK_NODES", "twice"}},
-		"even nodes":         {[]string{"--lock-nodes", "a:1,b:1"}, []string{"SECKILL_LOCK_NODES", "even"}},
-		"short secret":       {[]string{"--jwt-secret", "short"}, []string{"SECKILL_JWT_SECRET", "32"}},
-		"no secret":          {[]string{mysql}, []string{"SECKILL_JWT_SECRET is required"}},
-		"lane":               {[]string{"--order-lane", "fast"}, []string{"order-lane"}},
-		"rate limit":         {[]string{"--rate-limit", "maybe"}, []string{"rate-limit"}},
-		"proxies":            {[]string{"--trusted-proxies", "10.0.0.0/33"}, []string{"SECKILL_TRUSTED_PROXIES"}},
-		"admin phone":        {[]string{"--admin-phones", "12"}, []string{"SECKILL_ADMIN_PHONES"}},
-		"pay timeout":        {[]string{"--pay-timeout", "0s"}, []string{"SECKILL_PAY_TIMEOUT"}},
-		"time zone":          {[]string{"--timezone", "Asia/Atlantis"}, []string{"SECKILL_TIMEZONE", `"Asia/Atlantis"`}},
-		"duration":           {[]string{"--pay-timeout", "soon"}, []string{"pay-timeout"}},
-		"several at once":    {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"SECKILL_ADDR", "SECKILL_OPS_ADDR"}},
-		"unknown flag":       {[]string{"--stock", "5"}, []string{"unknown flag"}},
-		"DSN without a name": {[]string{"--mysql-dsn=root@tcp(127.0.0.1:1)/", "--jwt-secret=" + strings.Repeat("s", 32)}, []string{"name of the database"}},
+		"address":                {[]string{"--addr", "nonsense"}, []string{"SECKILL_ADDR"}},
+		"port":                   {[]string{"--addr", ":99999"}, []string{"SECKILL_ADDR"}},
+		"ops address":            {[]string{"--ops-addr", "9090"}, []string{"SECKILL_OPS_ADDR"}},
+		"redis address":          {[]string{"--redis-addrs", "localhost"}, []string{"SECKILL_REDIS_ADDRS"}},
+		"lock node":              {[]string{"--lock-nodes", "a:1,b"}, []string{"SECKILL_LOCK_NODES", `"b"`}},
+		"node twice":             {[]string{"--lock-nodes", "a:1,b:1,a:1"}, []string{"SECKILL_LOCK_NODES", "twice"}},
+		"even nodes":             {[]string{"--lock-nodes", "a:1,b:1"}, []string{"SECKILL_LOCK_NODES", "even"}},
+		"short secret":           {[]string{"--jwt-secret", "short"}, []string{"SECKILL_JWT_SECRET", "32"}},
+		"no secret":              {[]string{mysql}, []string{"SECKILL_JWT_SECRET is required"}},
+		"lane":                   {[]string{"--order-lane", "fast"}, []string{"order-lane"}},
+		"rate limit":             {[]string{"--rate-limit", "maybe"}, []string{"rate-limit"}},
+		"proxies":                {[]string{"--trusted-proxies", "10.0.0.0/33"}, []string{"SECKILL_TRUSTED_PROXIES"}},
+		"admin phone":            {[]string{"--admin-phones", "12"}, []string{"SECKILL_ADMIN_PHONES"}},
+		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"SECKILL_PAY_TIMEOUT"}},
+		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"SECKILL_TIMEZONE", `"Asia/Atlantis"`}},
+		"duration":               {[]string{"--pay-timeout", "soon"}, []string{"pay-timeout"}},
+		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"SECKILL_ADDR", "SECKILL_OPS_ADDR"}},
+		"unknown flag":           {[]string{"--stock", "5"}, []string{"unknown flag"}},
+		"DSN without a database": {[]string{"--mysql-dsn=root@tcp(127.0.0.1:1)/", "--jwt-secret=" + strings.Repeat("s", 32)}, []string{"name of the database"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -50,8 +51,7 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// TestHelpNamesEverySetting holds the promise that --help documents the configuration.
-func TestHelpNamesEverySetting(t *testing.T) {
+func TestHelpListsEverySetting(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, Run(context.Background(), []string{"--help"}, &stdout, &stderr, app.Tuning{}))
 	fields := reflect.TypeFor[app.Config]()
@@ -63,7 +63,7 @@ func TestHelpNamesEverySetting(t *testing.T) {
 	}
 }
 
-func TestEmptyListsAreNotSet(t *testing.T) {
+func TestEmptyListElementsAreRemoved(t *testing.T) {
 	cfg, err := app.Config{
 		Addr: ":8080", DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1, RedisAddrs: []string{" "}, AdminPhones: []string{"", " +8613800000001 "},
 	}.Finish()
@@ -72,7 +72,7 @@ func TestEmptyListsAreNotSet(t *testing.T) {
 	require.Equal(t, []string{"13800000001"}, cfg.AdminPhones)
 }
 
-func TestDemoFollowsTheDatabase(t *testing.T) {
+func TestDemoModeDefaultsToEmbeddedDatabase(t *testing.T) {
 	yes, no := true, false
 	require.True(t, app.Config{}.IsDemo())
 	require.False(t, app.Config{MySQLDSN: "x"}.IsDemo())
@@ -80,12 +80,12 @@ func TestDemoFollowsTheDatabase(t *testing.T) {
 	require.False(t, app.Config{Demo: &no}.IsDemo())
 	cfg, err := app.Config{Addr: ":1", DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1, Demo: &no}.Finish()
 	require.NoError(t, err)
-	require.Empty(t, cfg.AdminPhones, "nobody is an admin by default outside the demo")
+	require.Empty(t, cfg.AdminPhones, "outside demo mode there is no default admin")
 	require.NotContains(t, strings.Join(cfg.AdminPhones, ","), app.DemoAdmin)
 }
 
-// TestVerifyDoesNotCryWolf: exit code 1 is for broken invariants, whatever else goes wrong.
-func TestVerifyDoesNotCryWolf(t *testing.T) {
+// TestVerifyReportsOnlyViolationsWithCode1 checks that verify exits with ExitUnchecked for any other failure.
+func TestVerifyReportsOnlyViolationsWithCode1(t *testing.T) {
 	for _, args := range [][]string{{"verify", "--bogus"}, {"verify", "--addr", "x"}, {"verify", "--data-dir", t.TempDir()}} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, ExitUnchecked, Run(context.Background(), args, &stdout, &stderr, app.Tuning{}), stderr.String())

@@ -12,37 +12,37 @@ import (
 	"seckill/internal/service"
 )
 
-// letterTimeout bounds what one command does with the dead letters. Loading a gate is the longest of it.
-const letterTimeout = 30 * time.Second
+// deadLetterTimeout bounds one command. Most of it may be spent on loading a gate.
+const deadLetterTimeout = 30 * time.Second
 
-// maxLetters is how many letters one page has at most.
-const maxLetters = 500
+// maxDeadLetters bounds --limit.
+const maxDeadLetters = 500
 
-// deadLettersCmd is for operators who have a shell and no admin's token. It does what the admin's routes do.
+// deadLettersCmd offers the dead-letter routes of the API to operators without an admin's token.
 type deadLettersCmd struct {
-	List    listLettersCmd   `cmd:"" help:"Show dead letters, the newest first."`
-	Replay  replayLetterCmd  `cmd:"" help:"Send a dead letter back into the queue, under the same order id."`
-	Discard discardLetterCmd `cmd:"" help:"Delete a dead letter for good. Its unit was given back when it was buried."`
+	List    listDeadLettersCmd   `cmd:"" help:"List dead letters, newest first."`
+	Replay  replayDeadLetterCmd  `cmd:"" help:"Put a dead letter back into the queue with the same order id."`
+	Discard discardDeadLetterCmd `cmd:"" help:"Delete a dead letter permanently. Its unit was returned when it was dead-lettered."`
 }
 
-type listLettersCmd struct {
-	Limit int `default:"50" help:"How many, at most 500 (${default})."`
+type listDeadLettersCmd struct {
+	Limit int `default:"50" help:"Number of dead letters, at most 500 (${default})."`
 }
 
-// Run prints a row per letter.
-func (l listLettersCmd) Run(e *app.Env) error {
-	if l.Limit < 1 || l.Limit > maxLetters {
-		return fmt.Errorf("--limit must be between 1 and %d", maxLetters)
+// Run prints a row per dead letter.
+func (l listDeadLettersCmd) Run(e *app.Env) error {
+	if l.Limit < 1 || l.Limit > maxDeadLetters {
+		return fmt.Errorf("--limit must be between 1 and %d", maxDeadLetters)
 	}
-	return withLetters(e, func(ctx context.Context, letters *service.DeadLetters) error {
-		found, err := letters.List(ctx, "", l.Limit)
+	return withDeadLetters(e, func(ctx context.Context, deadLetters *service.DeadLetters) error {
+		found, err := deadLetters.List(ctx, "", l.Limit)
 		if err != nil {
 			return fmt.Errorf("list the dead letters: %w", err)
 		}
 		w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "id\tburied at\torder\tuser\tvoucher\ttries\treason")
+		fmt.Fprintln(w, "id\tdead-lettered at\torder\tuser\tvoucher\ttries\treason")
 		for _, d := range found {
-			order, user, voucher := "-", "-", "-" // of one that cannot be read
+			order, user, voucher := "-", "-", "-" // if the entry is malformed
 			if a := d.Admission; a != nil {
 				order, user, voucher = decimal(a.OrderID), decimal(a.UserID), decimal(a.VoucherID)
 			}
@@ -52,59 +52,59 @@ func (l listLettersCmd) Run(e *app.Env) error {
 	})
 }
 
-type replayLetterCmd struct {
-	ID string `arg:"" help:"As list shows it."`
+type replayDeadLetterCmd struct {
+	ID string `arg:"" help:"Id from the output of list."`
 }
 
-// Run replays one letter.
-func (r replayLetterCmd) Run(e *app.Env) error {
-	return withLetters(e, func(ctx context.Context, letters *service.DeadLetters) error {
-		a, err := letters.Replay(ctx, r.ID)
+// Run replays one dead letter.
+func (r replayDeadLetterCmd) Run(e *app.Env) error {
+	return withDeadLetters(e, func(ctx context.Context, deadLetters *service.DeadLetters) error {
+		a, err := deadLetters.Replay(ctx, r.ID)
 		if err != nil {
 			return fmt.Errorf("replay dead letter %s: %w", r.ID, explain(err))
 		}
-		fmt.Fprintf(e.Out, "order %d of user %d is in the queue again\n", a.OrderID, a.UserID)
+		fmt.Fprintf(e.Out, "order %d of user %d is back in the queue\n", a.OrderID, a.UserID)
 		return nil
 	})
 }
 
-type discardLetterCmd struct {
-	ID string `arg:"" help:"As list shows it."`
+type discardDeadLetterCmd struct {
+	ID string `arg:"" help:"Id from the output of list."`
 }
 
-// Run deletes one letter.
-func (d discardLetterCmd) Run(e *app.Env) error {
-	return withLetters(e, func(ctx context.Context, letters *service.DeadLetters) error {
-		if err := letters.Discard(ctx, d.ID); err != nil {
+// Run deletes one dead letter.
+func (d discardDeadLetterCmd) Run(e *app.Env) error {
+	return withDeadLetters(e, func(ctx context.Context, deadLetters *service.DeadLetters) error {
+		if err := deadLetters.Discard(ctx, d.ID); err != nil {
 			return fmt.Errorf("discard dead letter %s: %w", d.ID, explain(err))
 		}
-		fmt.Fprintf(e.Out, "dead letter %s is deleted\n", d.ID)
+		fmt.Fprintf(e.Out, "dead letter %s deleted\n", d.ID)
 		return nil
 	})
 }
 
-// explain says what an operator can make of an error.
+// explain adds to an error what it means for the operator.
 func explain(err error) error {
 	var duplicate *service.DuplicateOrderError
 	switch {
 	case errors.Is(err, service.ErrNotFound):
-		return fmt.Errorf("%w: replayed or discarded already, or never there", err)
+		return fmt.Errorf("%w: it was replayed or discarded already, or never existed", err)
 	case errors.Is(err, service.ErrInvalidState):
 		return fmt.Errorf("%w: it can only be discarded", err)
 	case errors.Is(err, service.ErrSoldOut), errors.As(err, &duplicate):
-		return fmt.Errorf("%w; the letter stays", err)
+		return fmt.Errorf("%w; the dead letter is kept", err)
 	}
 	return err
 }
 
-// withLetters opens the Redis and the database of the servers that are configured here.
-func withLetters(e *app.Env, do func(context.Context, *service.DeadLetters) error) (err error) {
+// withDeadLetters calls do with the dead letters of the servers with this configuration.
+func withDeadLetters(e *app.Env, do func(context.Context, *service.DeadLetters) error) (err error) {
 	rdb, err := app.SharedRedis(e.Config)
 	if err != nil {
 		return err
 	}
 	if rdb == nil {
-		return fmt.Errorf("no server runs on the data directory %s: its embedded Redis, and the dead letters in it, ended with it", e.Config.DataDir)
+		return fmt.Errorf("no server runs on the data directory %s; the dead letters of its embedded Redis were lost when it stopped", e.Config.DataDir)
 	}
 	defer func() { err = errors.Join(err, rdb.Close()) }()
 	store, err := app.OpenStore(e.Config)
@@ -112,7 +112,7 @@ func withLetters(e *app.Env, do func(context.Context, *service.DeadLetters) erro
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	ctx, cancel := context.WithTimeout(e.Ctx, letterTimeout)
+	ctx, cancel := context.WithTimeout(e.Ctx, deadLetterTimeout)
 	defer cancel()
 	return do(ctx, &service.DeadLetters{Store: app.NewGate(rdb, e.Config.QueueBacklog, e.Log), Reader: store.GateState})
 }

@@ -23,23 +23,23 @@ import (
 	"seckill/migrations"
 )
 
-// discoverPatience bounds the question for the masters of a cluster, before the checks begin.
-const discoverPatience = 2 * time.Second
+// discoverTimeout bounds the search for the masters of a cluster before the checks.
+const discoverTimeout = 2 * time.Second
 
-// pubSubConns is how many connections to a Redis a server holds beside its pool, generously.
+// pubSubConns is an upper bound of the connections to one Redis that a server holds outside its pool.
 const pubSubConns = 8
 
-// doctorCmd looks at what serve would run on. It changes nothing.
+// doctorCmd checks what serve would run on. It changes nothing.
 type doctorCmd struct {
 	JSON      bool `name:"json" help:"Print JSON instead of a table."`
-	Strict    bool `help:"Exit 1 on warnings, too."`
-	Instances int  `default:"1" placeholder:"N" help:"How many servers will run: their connections are added up (${default})."`
+	Strict    bool `help:"Exit with code 1 on warnings as well."`
+	Instances int  `default:"1" placeholder:"N" help:"Number of servers, to add up their connections (${default})."`
 }
 
-// Run prints a row per check, with what to change under those that are not in order.
+// Run prints a row per check, followed by the change if one is needed.
 func (d doctorCmd) Run(e *app.Env) error {
 	if d.Instances < 1 {
-		return &exitError{ExitUnchecked, fmt.Errorf("--instances must be at least 1, not %d", d.Instances)}
+		return &exitError{ExitUnchecked, fmt.Errorf("--instances must be at least 1, got %d", d.Instances)}
 	}
 	x := newExamination(e, d.Instances)
 	defer x.close()
@@ -56,14 +56,14 @@ func (d doctorCmd) Run(e *app.Env) error {
 	return report.verdict(d.Strict)
 }
 
-// examination is what the checks look at. Opening it asks nobody but the disk.
+// examination holds what the checks read. Opening it accesses the disk, but no server.
 type examination struct {
 	env       *app.Env
 	instances int
-	store     *repo.Store // nil with an error in storeErr
+	store     *repo.Store // nil if storeErr is set
 	storeErr  error
-	clients   map[string]*redis.Client // by address, of Redis and lock nodes
-	shared    redis.UniversalClient    // what the program would use; nil with an error, or if none runs
+	clients   map[string]*redis.Client // of Redis and lock nodes, by address
+	shared    redis.UniversalClient    // of the servers; nil if sharedErr is set or no server runs
 	sharedErr error
 }
 
@@ -71,7 +71,7 @@ func newExamination(e *app.Env, instances int) *examination {
 	x := &examination{env: e, instances: instances, clients: map[string]*redis.Client{}}
 	x.store, x.storeErr = existingStore(e)
 	if e.Config.EmbeddedRedis() {
-		// Looking for a running server would make the file.
+		// Without the file no server runs, and SharedRedis would create it.
 		if _, err := os.Stat(filepath.Join(e.Config.DataDir, app.RedisLockFile)); err != nil {
 			return x
 		}
@@ -80,11 +80,11 @@ func newExamination(e *app.Env, instances int) *examination {
 	return x
 }
 
-// client connects to one server as the program does.
+// client returns a client with the same options as the server's.
 func (x *examination) client(addr string) *redis.Client {
 	c, known := x.clients[addr]
 	if !known {
-		c = app.OpenRedis(x.env.Config.RedisPassword, addr).(*redis.Client) // one address makes no cluster
+		c = app.OpenRedis(x.env.Config.RedisPassword, addr).(*redis.Client) // not a cluster: one address
 		x.clients[addr] = c
 	}
 	return c
@@ -102,7 +102,7 @@ func (x *examination) close() {
 	}
 }
 
-// groups are all checks of this configuration.
+// groups returns all checks that apply to the configuration.
 func (x *examination) groups(ctx context.Context) []doctor.Group {
 	return slices.Concat(
 		[]doctor.Group{newConfigFacts(x.env.Config).group()}, []doctor.Group{doctor.ThisMachine().Group()},
@@ -145,7 +145,7 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 		for i, addr := range addrs {
 			seeds[i] = x.client(addr)
 		}
-		ctx, cancel := context.WithTimeout(ctx, discoverPatience)
+		ctx, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
 		for _, master := range doctor.Masters(ctx, seeds) {
 			if !slices.Contains(addrs, master) {
@@ -182,26 +182,26 @@ func (x *examination) lockNodeGroups() []doctor.Group {
 	return append(groups, doctor.LockNodes(nodes))
 }
 
-// reachEmbedded asks the Redis inside a running server. Nothing about it can be set.
+// reachEmbedded checks the Redis inside a running server. It has no settings to check.
 func (x *examination) reachEmbedded(ctx context.Context) doctor.Result {
-	const cure = "stop the server and start it again; if nothing of it runs, delete " + app.RedisInfoFile
+	const cure = "restart the server; if no server runs, delete " + app.RedisInfoFile
 	switch {
 	case x.sharedErr != nil:
 		return doctor.Unanswered(x.sharedErr, cure)
 	case x.shared == nil:
-		return doctor.Result{Status: doctor.Skipped, Found: "Redis is inside the server, and none runs"}
+		return doctor.Result{Status: doctor.Skipped, Found: "Redis is embedded in the server, and no server runs"}
 	}
 	if err := x.shared.Ping(ctx).Err(); err != nil {
 		return doctor.Unanswered(err, cure)
 	}
-	return doctor.Good("it answers, inside the running server")
+	return doctor.Good("the embedded Redis of the running server answers")
 }
 
-// knownMigrations are the versions of a dialect's folder.
+// knownMigrations returns the versions of the migrations for a dialect.
 func knownMigrations(dialect string) []int64 {
 	files, err := fs.Glob(migrations.FS, dialect+"/*.sql")
 	if err != nil {
-		return nil // the pattern is ours
+		return nil // impossible: the pattern is constant
 	}
 	var versions []int64
 	for _, f := range files {
@@ -213,26 +213,26 @@ func knownMigrations(dialect string) []int64 {
 	return versions
 }
 
-// secretsOf are the words of a configuration that must not be printed.
+// secretsOf returns the secrets in a configuration, which must not be printed.
 func secretsOf(cfg app.Config) []string {
 	secrets := []string{cfg.RedisPassword, cfg.JWTSecret, cfg.PaymentSecret}
 	if dsn, err := mysql.ParseDSN(cfg.MySQLDSN); err == nil {
 		secrets = append(secrets, dsn.Passwd)
 	}
-	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < 4 }) // "a" is in every word
+	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < 4 }) // shorter ones would mask parts of ordinary words
 }
 
-// doctorReport is what all checks found.
+// doctorReport holds the results of all checks.
 type doctorReport struct {
 	Findings []doctor.Finding `json:"findings"`
 	OK       int              `json:"ok"`
 	Warnings int              `json:"warnings"`
 	Failed   int              `json:"failed"`
 	Skipped  int              `json:"skipped"`
-	Unasked  int              `json:"unasked"` // of those that failed
+	Unasked  int              `json:"unasked"` // failed because a server did not answer
 }
 
-// newDoctorReport counts, and takes out the secrets that an error of a driver or a server may have brought along.
+// newDoctorReport counts the results and masks secrets in error texts of drivers and servers.
 func newDoctorReport(findings []doctor.Finding, secrets []string) doctorReport {
 	r := doctorReport{Findings: findings}
 	for i, f := range r.Findings {
@@ -272,15 +272,15 @@ func (r doctorReport) print(out io.Writer) error {
 	return err
 }
 
-// verdict is the exit code with its reason.
+// verdict returns an error with the exit code, or nil for code 0.
 func (r doctorReport) verdict(strict bool) error {
 	switch {
 	case r.Unasked > 0:
-		return &exitError{ExitUnchecked, fmt.Errorf("%d checks had no answer, %d failed in all; docs/doctor.md explains each", r.Unasked, r.Failed)}
+		return &exitError{ExitUnchecked, fmt.Errorf("%d checks got no answer, %d failed in total; docs/doctor.md explains each check", r.Unasked, r.Failed)}
 	case r.Failed > 0:
-		return &exitError{ExitViolation, fmt.Errorf("%d checks failed; docs/doctor.md explains each", r.Failed)}
+		return &exitError{ExitViolation, fmt.Errorf("%d checks failed; docs/doctor.md explains each check", r.Failed)}
 	case strict && r.Warnings > 0:
-		return &exitError{ExitViolation, fmt.Errorf("%d warnings, and --strict; docs/doctor.md explains each", r.Warnings)}
+		return &exitError{ExitViolation, fmt.Errorf("%d warnings, which --strict counts as failures; docs/doctor.md explains each check", r.Warnings)}
 	}
 	return nil
 }

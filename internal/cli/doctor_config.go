@@ -23,14 +23,13 @@ import (
 	"seckill/internal/payment"
 )
 
-// configFacts are a configuration, which finish found usable, and what it stands on.
+// configFacts is a configuration validated by Config.Finish, with the facts about this machine that its checks need.
 type configFacts struct {
 	app.Config
-	secret    []byte // that signs the tokens; nil: the first start makes one
+	secret    []byte // signs access tokens; nil: the first start creates one
 	secretErr error
-	container bool // this process runs in one
-	// addresses are those of this machine, lookup asks its resolver.
-	addresses []netip.Addr
+	container bool         // this process runs in a container
+	addresses []netip.Addr // of this machine; empty if unknown
 	lookup    func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
@@ -40,7 +39,7 @@ func newConfigFacts(cfg app.Config) configFacts {
 	}}
 	f.secret, f.secretErr = []byte(cfg.JWTSecret), nil
 	if cfg.JWTSecret == "" && !cfg.Embedded() {
-		_, f.secretErr = app.SigningSecret(cfg) // says that it is required; makes nothing
+		_, f.secretErr = app.SigningSecret(cfg) // returns the error for a missing secret; creates nothing
 	} else if cfg.JWTSecret == "" {
 		f.secret, f.secretErr = app.ReadSecret(filepath.Join(cfg.DataDir, app.SecretFile))
 	}
@@ -50,7 +49,7 @@ func newConfigFacts(cfg app.Config) configFacts {
 		}
 	}
 	f.container = f.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-	addrs, _ := net.InterfaceAddrs() // none: no address is known to be ours, and none is complained of
+	addrs, _ := net.InterfaceAddrs() // without them checkAddr warns about any address but loopback
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			f.addresses = append(f.addresses, p.Addr())
@@ -59,8 +58,8 @@ func newConfigFacts(cfg app.Config) configFacts {
 	return f
 }
 
-// real says that this is not for playing: others' money and orders are in the database.
-func (f configFacts) real() bool { return !f.Embedded() }
+// production reports whether to expect real orders: the database is not the embedded one.
+func (f configFacts) production() bool { return !f.Embedded() }
 
 func (f configFacts) group() doctor.Group {
 	var g doctor.Group
@@ -86,38 +85,38 @@ func (f configFacts) group() doctor.Group {
 	return g
 }
 
-// leastEntropy of a secret, in bits by its letters. That measure tells less than there is: a short text never shows all
-// letters equally often, so that openssl rand -hex 16, which has 128 bits, shows about 116, and the worst
-// of 200,000 showed 90.
-const leastEntropy = 80
+// minEntropy is the minimum of entropy(secret), in bits. The estimate is low for short texts, in which the letters are
+// unevenly frequent by chance: the output of openssl rand -hex 16 has 128 bits and an estimate of about 116. The lowest
+// of 200,000 samples was 90.
+const minEntropy = 80
 
-// phrase is a text of words as people write them; of leastWords, thrown with dice, nobody guesses it.
+// phrase matches words separated by spaces or punctuation. A phrase of minWords random words is strong enough.
 var phrase = regexp.MustCompile(`^[A-Za-z]?[a-z]*([ ._-]+[A-Za-z]?[a-z]*)+$`)
 
-const leastWords = 10
+const minWords = 10
 
-// examples are words that random secrets practically never hold and those of people, documents and tests do.
+// examples are words that appear in invented and example secrets, and practically never in random ones.
 var examples = []string{"secret", "password", "passwd", "changeme", "change-me", "example", "seckill", "123456", "abcdef", "qwerty"}
 
-// weakness says why a secret can be guessed; empty if it looks random.
+// weakness returns why a secret can be guessed, or "" if it looks random.
 func weakness(secret string) string {
 	lower := strings.ToLower(secret)
 	for _, word := range examples {
 		if strings.Contains(lower, word) {
-			return fmt.Sprintf("it holds the word %q, as examples do", word)
+			return fmt.Sprintf("it contains the word %q", word)
 		}
 	}
-	if words := len(strings.FieldsFunc(secret, func(r rune) bool { return !unicode.IsLetter(r) })); phrase.MatchString(secret) && words < leastWords {
+	if words := len(strings.FieldsFunc(secret, func(r rune) bool { return !unicode.IsLetter(r) })); phrase.MatchString(secret) && words < minWords {
 		return fmt.Sprintf("it is a phrase of %d words", words)
 	}
-	if bits := entropy(secret); bits < leastEntropy {
-		return fmt.Sprintf("it has about %.0f bits of entropy by its letters, at least %d are needed", bits, leastEntropy)
+	if bits := entropy(secret); bits < minEntropy {
+		return fmt.Sprintf("it has about %.0f bits of entropy by its letters; at least %d are required", bits, minEntropy)
 	}
 	return ""
 }
 
-// entropy is that of independent letters with the frequencies of the text. Of a text that repeats itself, its beginning
-// is all there is to guess.
+// entropy estimates the entropy of a text, in bits, as that of independent letters with the frequencies in the text. Of
+// a text that repeats a prefix, only the prefix counts.
 func entropy(text string) float64 {
 	for period := 1; period < len(text); period++ {
 		if strings.HasPrefix(text, text[period:]) {
@@ -138,18 +137,18 @@ func entropy(text string) float64 {
 	return bits
 }
 
-// makeRandom makes one that is good, after the name of its setting.
-const makeRandom = "=$(openssl rand -hex 32), the same on every server"
+// generateHex follows the name of a setting in the change that a check proposes.
+const generateHex = "=$(openssl rand -hex 32), the same on every server"
 
 func (f configFacts) checkSecret(context.Context) doctor.Result {
 	switch {
 	case errors.Is(f.secretErr, fs.ErrNotExist):
-		return doctor.Good("the first start makes one in %s", f.DataDir)
+		return doctor.Good("the first start creates one in %s", f.DataDir)
 	case f.secretErr != nil:
-		return doctor.Heard(doctor.Fail, "SECKILL_JWT_SECRET"+makeRandom, "", f.secretErr)
+		return doctor.Heard(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "", f.secretErr)
 	}
 	if why := weakness(string(f.secret)); why != "" {
-		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+makeRandom, "the secret can be guessed, and with it everybody's token be made: %s", why)
+		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
 	}
 	return doctor.Good("%d bytes that look random", len(f.secret))
 }
@@ -157,55 +156,56 @@ func (f configFacts) checkSecret(context.Context) doctor.Result {
 func (f configFacts) checkPaymentSecret(context.Context) doctor.Result {
 	switch why := weakness(f.PaymentSecret); {
 	case f.PaymentSecret == "":
-		return doctor.Good("derived from the secret of the tokens")
+		return doctor.Good("derived from the token secret")
 	case f.PaymentSecret == string(f.secret):
-		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+makeRandom, "it is the secret of the tokens: whoever signs payments can log in as anybody")
+		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "it equals the token secret: a payment provider could forge any user's token")
 	case why != "":
-		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+makeRandom, "the secret can be guessed, and with it payments be forged: %s", why)
+		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "the secret can be guessed, which allows forging payments: %s", why)
 	}
 	return doctor.Good("%d bytes that look random", len(f.PaymentSecret))
 }
 
-// leastPassword is what a password of the database should have; the server slows guessing down.
-const leastPassword = 8
+// minPassword is the minimum length of the database password, in bytes. It is shorter than that of secrets, because the
+// database slows down guessing.
+const minPassword = 8
 
 func (f configFacts) checkDatabasePassword(context.Context) doctor.Result {
 	if f.Embedded() {
-		return doctor.Good("none is needed: the database is a file")
+		return doctor.Good("not needed: the database is a file")
 	}
 	dsn, err := mysql.ParseDSN(f.MySQLDSN)
 	switch {
 	case err != nil:
-		return doctor.Result{Status: doctor.Skipped, Found: "SECKILL_MYSQL_DSN cannot be read: see database.reachable"}
+		return doctor.Result{Status: doctor.Skipped, Found: "SECKILL_MYSQL_DSN is malformed: see database.reachable"}
 	case dsn.Net == "unix":
-		return doctor.Good("a socket of this machine")
+		return doctor.Good("not needed: a socket of this machine")
 	}
 	lower := strings.ToLower(dsn.Passwd)
 	known := slices.ContainsFunc(examples, func(word string) bool { return strings.Contains(lower, word) })
-	if len(dsn.Passwd) < leastPassword || known || dsn.Passwd == dsn.User {
+	if len(dsn.Passwd) < minPassword || known || dsn.Passwd == dsn.User {
 		return doctor.Bad(doctor.Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
-			"the password in SECKILL_MYSQL_DSN is none, short, the user's name, or that of an example")
+			"the password in SECKILL_MYSQL_DSN is missing, short, the user's name or an example")
 	}
-	return doctor.Good("%d bytes, of no example", len(dsn.Passwd))
+	return doctor.Good("%d bytes, not an example", len(dsn.Passwd))
 }
 
 func (f configFacts) checkDemo(context.Context) doctor.Result {
 	switch {
-	case f.IsDemo() && f.real():
-		return doctor.Bad(doctor.Fail, "SECKILL_DEMO=false", "the demo is on with a real database: everybody is handed everybody's login code")
+	case f.IsDemo() && f.production():
+		return doctor.Bad(doctor.Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
 	case f.IsDemo():
-		return doctor.Bad(doctor.Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "the demo is on: anybody who reaches the port may log in as anybody")
+		return doctor.Bad(doctor.Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
 	}
-	return doctor.Good("off; login codes go to the log, until a service.CodeSender is there")
+	return doctor.Good("off; login codes are written to the log until an auth.CodeSender is supplied")
 }
 
 func (f configFacts) checkAdmins(context.Context) doctor.Result {
 	if len(f.AdminPhones) == 0 {
-		return doctor.Bad(doctor.Warn, "SECKILL_ADMIN_PHONES=<your number>", "nobody is an admin: no sale can be published or changed")
+		return doctor.Bad(doctor.Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
 	}
 	for _, phone := range f.AdminPhones {
 		if phone == app.DemoAdmin && !f.IsDemo() {
-			return doctor.Bad(doctor.Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the demo's admin, a number that somebody else owns", app.DemoAdmin)
+			return doctor.Bad(doctor.Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", app.DemoAdmin)
 		}
 	}
 	return doctor.Good("admins: %d", len(f.AdminPhones))
@@ -216,16 +216,16 @@ func (f configFacts) checkRateLimit(context.Context) doctor.Result {
 		return doctor.Good("on")
 	}
 	status := doctor.Fail
-	if !f.real() {
+	if !f.production() {
 		status = doctor.Warn
 	}
-	return doctor.Bad(status, "SECKILL_RATE_LIMIT=on", "off: login codes can be ordered and requests sent without end")
+	return doctor.Bad(status, "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
 }
 
-// Networks that are wider than this hold more than proxies. Docker makes /16.
+// Minimum prefix lengths of trusted networks. Wider networks contain more than proxies. Docker's networks are /16.
 const (
-	widestV4 = 16
-	widestV6 = 64
+	minPrefixV4 = 16
+	minPrefixV6 = 64
 )
 
 func (f configFacts) checkProxies(context.Context) doctor.Result {
@@ -235,28 +235,28 @@ func (f configFacts) checkProxies(context.Context) doctor.Result {
 		if err != nil {
 			continue // a single address
 		}
-		widest := widestV6
+		minPrefix := minPrefixV6
 		if network.Addr().Is4() {
-			widest = widestV4
+			minPrefix = minPrefixV4
 		}
 		switch {
 		case network.Bits() == 0:
 			return doctor.Bad(doctor.Fail, "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>",
-				"%s is everybody: each buyer sets his own address, and no limit by address holds", p)
-		case network.Bits() < widest && !network.Addr().IsLoopback():
+				"%s contains every client: buyers choose their own address, and limits per address have no effect", p)
+		case network.Bits() < minPrefix && !network.Addr().IsLoopback():
 			wide = append(wide, p)
 		}
 	}
-	host, _, _ := net.SplitHostPort(f.Addr) // finish has looked
+	host, _, _ := net.SplitHostPort(f.Addr) // valid: checked by Finish
 	switch {
 	case len(wide) > 0:
 		return doctor.Bad(doctor.Warn, "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>",
-			"%s: every machine in it sets the address that limits and the log see", strings.Join(wide, ", "))
+			"%s: every machine in this network can choose the client address used by limits and log", strings.Join(wide, ", "))
 	case len(f.Proxies) == 0 && f.container && !isLoopbackHost(host):
-		return doctor.Bad(doctor.Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>, or leave it if nothing is in front",
-			"none, in a container: if a proxy is in front, all buyers have its address and share one limit")
+		return doctor.Bad(doctor.Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
+			"none, in a container: behind a proxy all buyers have the proxy's address and share one limit")
 	case len(f.Proxies) == 0:
-		return doctor.Good("none: if a proxy is in front, name it, or all buyers share one limit")
+		return doctor.Good("none: behind a proxy all buyers would share one limit")
 	}
 	return doctor.Good("%s", strings.Join(f.Proxies, ", "))
 }
@@ -266,9 +266,9 @@ func isLoopbackHost(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// checkAddr asks whether the server could listen, without listening: one may run.
+// checkAddr checks whether the server could listen on its address. It does not listen, because a server may be running.
 func (f configFacts) checkAddr(ctx context.Context) doctor.Result {
-	host, _, _ := net.SplitHostPort(f.Addr) // finish has looked
+	host, _, _ := net.SplitHostPort(f.Addr) // valid: checked by Finish
 	if host == "" {
 		return doctor.Good("%s, on all addresses", f.Addr)
 	}
@@ -286,59 +286,59 @@ func (f configFacts) checkAddr(ctx context.Context) doctor.Result {
 			}
 		}
 	}
-	return doctor.Bad(doctor.Warn, "SECKILL_ADDR=:8080", "%s is no address of this machine: a server could not listen here", f.Addr)
+	return doctor.Bad(doctor.Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", f.Addr)
 }
 
 func (f configFacts) checkOpsAddr(context.Context) doctor.Result {
-	host, _, _ := net.SplitHostPort(f.OpsAddr) // finish has looked
+	host, _, _ := net.SplitHostPort(f.OpsAddr) // valid: checked by Finish
 	ip, err := netip.ParseAddr(host)
 	switch {
 	case f.OpsAddr == "":
-		return doctor.Good("no metrics, no profiles")
+		return doctor.Good("no private port: neither metrics nor profiles")
 	case isLoopbackHost(host), err == nil && ip.IsPrivate():
 		return doctor.Good("%s", f.OpsAddr)
 	}
-	return doctor.Bad(doctor.Warn, "SECKILL_OPS_ADDR=127.0.0.1:9090, or a firewall before it",
-		"%s may be reached from outside: profiles (pprof) show memory, and take the processor", f.OpsAddr)
+	return doctor.Bad(doctor.Warn, "SECKILL_OPS_ADDR=127.0.0.1:9090, or a firewall",
+		"%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", f.OpsAddr)
 }
 
-// Sane times to pay in.
+// Bounds of a reasonable SECKILL_PAY_TIMEOUT.
 const (
-	payTimeoutLeast = time.Minute
-	payTimeoutMost  = 2 * time.Hour
+	minPayTimeout = time.Minute
+	maxPayTimeout = 2 * time.Hour
 )
 
 func (f configFacts) checkPayTimeout(context.Context) doctor.Result {
 	switch {
-	case f.PayTimeout < payTimeoutLeast:
-		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: buyers who pay are too late, and their money goes back", f.PayTimeout)
-	case f.PayTimeout > payTimeoutMost:
-		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: units of buyers who never pay come back after the crowd has gone", f.PayTimeout)
+	case f.PayTimeout < minPayTimeout:
+		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", f.PayTimeout)
+	case f.PayTimeout > maxPayTimeout:
+		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", f.PayTimeout)
 	}
 	return doctor.Good("%s", f.PayTimeout)
 }
 
 func (f configFacts) checkSandbox(context.Context) doctor.Result {
 	if f.Sandbox == (payment.Faults{}) {
-		return doctor.Good("no faults; the sandbox moves no money, until a service.PaymentProvider is there")
+		return doctor.Good("no faults; the sandbox moves no money until a service.PaymentProvider is supplied")
 	}
 	status := doctor.Fail
-	if !f.real() {
+	if !f.production() {
 		status = doctor.Warn
 	}
-	return doctor.Bad(status, "unset SECKILL_SANDBOX", "payments are told to be late, doubled, lost or failing")
+	return doctor.Bad(status, "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
 }
 
 func (f configFacts) checkLane(context.Context) doctor.Result {
 	switch {
 	case f.OrderLane == "queue" && f.EmbeddedRedis():
 		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
-			"queue on the Redis inside the process: a restart forgets the orders that wait, whose buyers were answered 202")
-	case f.real() && f.EmbeddedRedis():
-		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS=host:6379", "a real database, but a Redis inside the process: a second server would not see its locks and messages")
+			"lane queue with the embedded Redis: a restart loses the queued orders, which were answered 202")
+	case f.production() && f.EmbeddedRedis():
+		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
 	case f.OrderLane != "lock" && len(f.LockNodes) > 0:
 		return doctor.Bad(doctor.Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
-			"the lane %s takes no user locks, but its server does not start while the lock nodes are away", f.OrderLane)
+			"lane %s uses no user locks, but its servers do not start while the lock nodes are down", f.OrderLane)
 	}
 	return doctor.Good("%s", f.OrderLane)
 }

@@ -27,8 +27,8 @@ import (
 	"seckill/internal/service"
 )
 
-// TestDoctorOfManyOrders: books that take too long are no sign of a database that hangs.
-func TestDoctorOfManyOrders(t *testing.T) {
+// TestDoctorSkipsSlowTotals checks that a timeout of the totals is not reported as a database that hangs.
+func TestDoctorSkipsSlowTotals(t *testing.T) {
 	t.Parallel()
 	store, err := repo.OpenSQLite(filepath.Join(t.TempDir(), app.DatabaseFile))
 	require.NoError(t, err)
@@ -36,17 +36,17 @@ func TestDoctorOfManyOrders(t *testing.T) {
 	s := newSalesDoctor(&examination{store: store})
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	r := s.checkBooks(late)
+	r := s.checkTotals(late)
 	require.Equal(t, doctor.Skipped, r.Status, r.Found)
 	require.False(t, r.Unasked)
-	require.Contains(t, r.Found, "too many orders for 30s")
+	require.Contains(t, r.Found, "too many orders to check within 30s")
 	require.Contains(t, r.Change, "seckill verify")
-	r = s.checkBooks(t.Context()) // there are no tables
+	r = s.checkTotals(t.Context()) // the tables do not exist
 	require.Equal(t, doctor.Fail, r.Status, r.Found)
 	require.True(t, r.Unasked)
 }
 
-func TestDoctorOfWindows(t *testing.T) {
+func TestDoctorChecksSaleWindows(t *testing.T) {
 	t.Parallel()
 	begin := time.Now().Add(time.Hour)
 	sale := func(edit func(*service.Voucher)) service.Voucher {
@@ -58,12 +58,12 @@ func TestDoctorOfWindows(t *testing.T) {
 		edit func(*service.Voucher)
 		want doctor.Status
 	}{
-		"1 sales begin":         {func(*service.Voucher) {}, doctor.OK},
-		"ends before it begins": {func(v *service.Voucher) { v.Sale.EndAt = begin }, doctor.Fail},
-		"allows nobody":         {func(v *service.Voucher) { v.Sale.LimitPerUser = 0 }, doctor.Fail},
-		"is off the shelf":      {func(v *service.Voucher) { v.Status = service.VoucherOff }, doctor.Warn},
-		"has no units":          {func(v *service.Voucher) { v.Sale.Stock = 0 }, doctor.Warn},
-		"lasts 10m0s":           {func(v *service.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, doctor.Warn},
+		"1 sales have a valid window": {func(*service.Voucher) {}, doctor.OK},
+		"ends before it begins":       {func(v *service.Voucher) { v.Sale.EndAt = begin }, doctor.Fail},
+		"allows no orders":            {func(v *service.Voucher) { v.Sale.LimitPerUser = 0 }, doctor.Fail},
+		"is not published":            {func(v *service.Voucher) { v.Status = service.VoucherOff }, doctor.Warn},
+		"has no units":                {func(v *service.Voucher) { v.Sale.Stock = 0 }, doctor.Warn},
+		"lasts 10m0s":                 {func(v *service.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, doctor.Warn},
 	} {
 		r := windowsResult([]service.Voucher{sale(tc.edit)}, 15*time.Minute)
 		require.Equal(t, tc.want, r.Status, r.Found)
@@ -73,7 +73,7 @@ func TestDoctorOfWindows(t *testing.T) {
 	require.Contains(t, windowsResult([]service.Voucher{off, off, off, off, off}, time.Minute).Found, "and 2 more")
 }
 
-func TestDoctorOfConfiguration(t *testing.T) {
+func TestDoctorChecksConfiguration(t *testing.T) {
 	t.Parallel()
 	const dsn = "seckill:hunter2hunter2@tcp(127.0.0.1:1)/seckill"
 	yes, no := true, false
@@ -85,46 +85,46 @@ func TestDoctorOfConfiguration(t *testing.T) {
 			"jwt_secret": doctor.OK, "payment_secret": doctor.OK, "database_password": doctor.OK, "demo": doctor.OK, "admins": doctor.OK, "rate_limit": doctor.OK,
 			"proxies": doctor.OK, "addr": doctor.OK, "ops_addr": doctor.OK, "pay_timeout": doctor.OK, "sandbox": doctor.OK, "lane": doctor.OK,
 		}},
-		"example secret":       {func(f *configFacts) { f.secret = []byte(testSecret) }, map[string]doctor.Status{"jwt_secret": doctor.Fail}},
-		"no secret":            {func(f *configFacts) { f.secret, f.secretErr = nil, errors.New("required") }, map[string]doctor.Status{"jwt_secret": doctor.Fail}},
-		"secret to be made":    {func(f *configFacts) { f.secret, f.secretErr = nil, fs.ErrNotExist }, map[string]doctor.Status{"jwt_secret": doctor.OK}},
-		"payments like tokens": {func(f *configFacts) { f.PaymentSecret = goodSecret }, map[string]doctor.Status{"payment_secret": doctor.Fail}},
-		"payments guessed":     {func(f *configFacts) { f.PaymentSecret = "shop" }, map[string]doctor.Status{"payment_secret": doctor.Fail}},
-		"payments of its own":  {func(f *configFacts) { f.PaymentSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd" }, map[string]doctor.Status{"payment_secret": doctor.OK}},
-		"no password":          {func(f *configFacts) { f.MySQLDSN = "seckill@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
-		"example password":     {func(f *configFacts) { f.MySQLDSN = "u:my-Password@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
-		"short password":       {func(f *configFacts) { f.MySQLDSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
-		"user as password":     {func(f *configFacts) { f.MySQLDSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
-		"socket":               {func(f *configFacts) { f.MySQLDSN = "root@unix(/run/mysqld.sock)/seckill" }, map[string]doctor.Status{"database_password": doctor.OK}},
-		"no DSN":               {func(f *configFacts) { f.MySQLDSN = "tcp" }, map[string]doctor.Status{"database_password": doctor.Skipped}},
-		"demo":                 {func(f *configFacts) { f.Demo = &yes }, map[string]doctor.Status{"demo": doctor.Fail}},
-		"demo, embedded":       {func(f *configFacts) { f.Demo, f.MySQLDSN = &yes, "" }, map[string]doctor.Status{"demo": doctor.Warn}},
-		"no admin":             {func(f *configFacts) { f.AdminPhones = nil }, map[string]doctor.Status{"admins": doctor.Warn}},
-		"the demo's admin":     {func(f *configFacts) { f.AdminPhones = []string{app.DemoAdmin} }, map[string]doctor.Status{"admins": doctor.Fail}},
-		"admin of a demo":      {func(f *configFacts) { f.AdminPhones, f.Demo = []string{app.DemoAdmin}, &yes }, map[string]doctor.Status{"admins": doctor.OK}},
-		"no limits":            {func(f *configFacts) { f.RateLimit = "off" }, map[string]doctor.Status{"rate_limit": doctor.Fail}},
-		"no limits, embedded":  {func(f *configFacts) { f.RateLimit, f.MySQLDSN = "off", "" }, map[string]doctor.Status{"rate_limit": doctor.Warn}},
-		"all are proxies":      {func(f *configFacts) { f.Proxies = []string{"10.0.0.1", "0.0.0.0/0"} }, map[string]doctor.Status{"proxies": doctor.Fail}},
-		"all of IPv6":          {func(f *configFacts) { f.Proxies = []string{"::/0"} }, map[string]doctor.Status{"proxies": doctor.Fail}},
-		"wide":                 {func(f *configFacts) { f.Proxies = []string{"10.0.0.0/8"} }, map[string]doctor.Status{"proxies": doctor.Warn}},
-		"wide IPv6":            {func(f *configFacts) { f.Proxies = []string{"fd00::/8"} }, map[string]doctor.Status{"proxies": doctor.Warn}},
-		"own network":          {func(f *configFacts) { f.Proxies = []string{"172.18.0.0/16", "127.0.0.0/8", "::1"} }, map[string]doctor.Status{"proxies": doctor.OK}},
-		"container":            {func(f *configFacts) { f.container = true }, map[string]doctor.Status{"proxies": doctor.Warn}},
-		"container, loopback":  {func(f *configFacts) { f.container, f.Addr = true, "127.0.0.1:80" }, map[string]doctor.Status{"proxies": doctor.OK, "addr": doctor.OK}},
-		"address of ours":      {func(f *configFacts) { f.Addr = "ours:80" }, map[string]doctor.Status{"addr": doctor.OK}},
-		"address of another":   {func(f *configFacts) { f.Addr = "other:80" }, map[string]doctor.Status{"addr": doctor.Warn}},
-		"address of nobody":    {func(f *configFacts) { f.Addr = "nobody:80" }, map[string]doctor.Status{"addr": doctor.Fail}},
-		"profiles for all":     {func(f *configFacts) { f.OpsAddr = ":9090" }, map[string]doctor.Status{"ops_addr": doctor.Warn}},
-		"profiles, public":     {func(f *configFacts) { f.OpsAddr = "203.0.113.5:9090" }, map[string]doctor.Status{"ops_addr": doctor.Warn}},
-		"profiles, private":    {func(f *configFacts) { f.OpsAddr = "10.1.2.3:9090" }, map[string]doctor.Status{"ops_addr": doctor.OK}},
-		"hardly time to pay":   {func(f *configFacts) { f.PayTimeout = 59 * time.Second }, map[string]doctor.Status{"pay_timeout": doctor.Warn}},
-		"a day to pay":         {func(f *configFacts) { f.PayTimeout = 24 * time.Hour }, map[string]doctor.Status{"pay_timeout": doctor.Warn}},
-		"faults":               {func(f *configFacts) { f.Sandbox = payment.Faults{Lose: 1} }, map[string]doctor.Status{"sandbox": doctor.Fail}},
-		"faults, embedded":     {func(f *configFacts) { f.Sandbox, f.MySQLDSN = payment.Faults{Fail: true}, "" }, map[string]doctor.Status{"sandbox": doctor.Warn}},
-		"queue that forgets":   {func(f *configFacts) { f.OrderLane, f.RedisAddrs, f.MySQLDSN = "queue", nil, "" }, map[string]doctor.Status{"lane": doctor.Warn}},
-		"half embedded":        {func(f *configFacts) { f.RedisAddrs = nil }, map[string]doctor.Status{"lane": doctor.Warn}},
-		"unused lock nodes":    {func(f *configFacts) { f.OrderLane, f.LockNodes = "batch", []string{"a:1"} }, map[string]doctor.Status{"lane": doctor.Warn}},
-		"all embedded":         {func(f *configFacts) { f.RedisAddrs, f.MySQLDSN = nil, "" }, map[string]doctor.Status{"lane": doctor.OK, "database_password": doctor.OK}},
+		"example secret":                {func(f *configFacts) { f.secret = []byte(testSecret) }, map[string]doctor.Status{"jwt_secret": doctor.Fail}},
+		"no secret":                     {func(f *configFacts) { f.secret, f.secretErr = nil, errors.New("required") }, map[string]doctor.Status{"jwt_secret": doctor.Fail}},
+		"no secret yet":                 {func(f *configFacts) { f.secret, f.secretErr = nil, fs.ErrNotExist }, map[string]doctor.Status{"jwt_secret": doctor.OK}},
+		"payment secret = token secret": {func(f *configFacts) { f.PaymentSecret = goodSecret }, map[string]doctor.Status{"payment_secret": doctor.Fail}},
+		"weak payment secret":           {func(f *configFacts) { f.PaymentSecret = "shop" }, map[string]doctor.Status{"payment_secret": doctor.Fail}},
+		"own payment secret":            {func(f *configFacts) { f.PaymentSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd" }, map[string]doctor.Status{"payment_secret": doctor.OK}},
+		"no password":                   {func(f *configFacts) { f.MySQLDSN = "seckill@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
+		"example password":              {func(f *configFacts) { f.MySQLDSN = "u:my-Password@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
+		"short password":                {func(f *configFacts) { f.MySQLDSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
+		"user as password":              {func(f *configFacts) { f.MySQLDSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, map[string]doctor.Status{"database_password": doctor.Warn}},
+		"socket":                        {func(f *configFacts) { f.MySQLDSN = "root@unix(/run/mysqld.sock)/seckill" }, map[string]doctor.Status{"database_password": doctor.OK}},
+		"no DSN":                        {func(f *configFacts) { f.MySQLDSN = "tcp" }, map[string]doctor.Status{"database_password": doctor.Skipped}},
+		"demo":                          {func(f *configFacts) { f.Demo = &yes }, map[string]doctor.Status{"demo": doctor.Fail}},
+		"demo, embedded":                {func(f *configFacts) { f.Demo, f.MySQLDSN = &yes, "" }, map[string]doctor.Status{"demo": doctor.Warn}},
+		"no admin":                      {func(f *configFacts) { f.AdminPhones = nil }, map[string]doctor.Status{"admins": doctor.Warn}},
+		"demo admin":                    {func(f *configFacts) { f.AdminPhones = []string{app.DemoAdmin} }, map[string]doctor.Status{"admins": doctor.Fail}},
+		"demo admin in demo mode":       {func(f *configFacts) { f.AdminPhones, f.Demo = []string{app.DemoAdmin}, &yes }, map[string]doctor.Status{"admins": doctor.OK}},
+		"no rate limit":                 {func(f *configFacts) { f.RateLimit = "off" }, map[string]doctor.Status{"rate_limit": doctor.Fail}},
+		"no rate limit, embedded":       {func(f *configFacts) { f.RateLimit, f.MySQLDSN = "off", "" }, map[string]doctor.Status{"rate_limit": doctor.Warn}},
+		"all addresses trusted":         {func(f *configFacts) { f.Proxies = []string{"10.0.0.1", "0.0.0.0/0"} }, map[string]doctor.Status{"proxies": doctor.Fail}},
+		"all IPv6 trusted":              {func(f *configFacts) { f.Proxies = []string{"::/0"} }, map[string]doctor.Status{"proxies": doctor.Fail}},
+		"wide network":                  {func(f *configFacts) { f.Proxies = []string{"10.0.0.0/8"} }, map[string]doctor.Status{"proxies": doctor.Warn}},
+		"wide IPv6 network":             {func(f *configFacts) { f.Proxies = []string{"fd00::/8"} }, map[string]doctor.Status{"proxies": doctor.Warn}},
+		"narrow networks":               {func(f *configFacts) { f.Proxies = []string{"172.18.0.0/16", "127.0.0.0/8", "::1"} }, map[string]doctor.Status{"proxies": doctor.OK}},
+		"container":                     {func(f *configFacts) { f.container = true }, map[string]doctor.Status{"proxies": doctor.Warn}},
+		"container, loopback":           {func(f *configFacts) { f.container, f.Addr = true, "127.0.0.1:80" }, map[string]doctor.Status{"proxies": doctor.OK, "addr": doctor.OK}},
+		"own address":                   {func(f *configFacts) { f.Addr = "ours:80" }, map[string]doctor.Status{"addr": doctor.OK}},
+		"foreign address":               {func(f *configFacts) { f.Addr = "other:80" }, map[string]doctor.Status{"addr": doctor.Warn}},
+		"unknown host":                  {func(f *configFacts) { f.Addr = "unknown:80" }, map[string]doctor.Status{"addr": doctor.Fail}},
+		"ops on all addresses":          {func(f *configFacts) { f.OpsAddr = ":9090" }, map[string]doctor.Status{"ops_addr": doctor.Warn}},
+		"ops on public address":         {func(f *configFacts) { f.OpsAddr = "203.0.113.5:9090" }, map[string]doctor.Status{"ops_addr": doctor.Warn}},
+		"ops on private address":        {func(f *configFacts) { f.OpsAddr = "10.1.2.3:9090" }, map[string]doctor.Status{"ops_addr": doctor.OK}},
+		"short pay timeout":             {func(f *configFacts) { f.PayTimeout = 59 * time.Second }, map[string]doctor.Status{"pay_timeout": doctor.Warn}},
+		"long pay timeout":              {func(f *configFacts) { f.PayTimeout = 24 * time.Hour }, map[string]doctor.Status{"pay_timeout": doctor.Warn}},
+		"faults":                        {func(f *configFacts) { f.Sandbox = payment.Faults{Lose: 1} }, map[string]doctor.Status{"sandbox": doctor.Fail}},
+		"faults, embedded":              {func(f *configFacts) { f.Sandbox, f.MySQLDSN = payment.Faults{Fail: true}, "" }, map[string]doctor.Status{"sandbox": doctor.Warn}},
+		"queue on embedded Redis":       {func(f *configFacts) { f.OrderLane, f.RedisAddrs, f.MySQLDSN = "queue", nil, "" }, map[string]doctor.Status{"lane": doctor.Warn}},
+		"embedded Redis only":           {func(f *configFacts) { f.RedisAddrs = nil }, map[string]doctor.Status{"lane": doctor.Warn}},
+		"unused lock nodes":             {func(f *configFacts) { f.OrderLane, f.LockNodes = "batch", []string{"a:1"} }, map[string]doctor.Status{"lane": doctor.Warn}},
+		"all embedded":                  {func(f *configFacts) { f.RedisAddrs, f.MySQLDSN = nil, "" }, map[string]doctor.Status{"lane": doctor.OK, "database_password": doctor.OK}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +153,7 @@ func TestDoctorOfConfiguration(t *testing.T) {
 	}
 }
 
-func TestWeakness(t *testing.T) {
+func TestWeaknessFindsGuessableSecrets(t *testing.T) {
 	t.Parallel()
 	for _, weak := range []string{
 		testSecret, "change-me-change-me-change-me-change", strings.Repeat("a", 64), strings.Repeat("deadbeef", 8),
@@ -168,8 +168,8 @@ func TestWeakness(t *testing.T) {
 	}
 }
 
-// TestRandomSecretsAreStrong: whatever a good generator makes of 32 letters and more is believed. The seed is fixed: one
-// secret in 100,000 holds a word such as abcdef by chance.
+// TestRandomSecretsAreStrong checks that random secrets of 32 characters and more pass. The seed is fixed, because one
+// random secret in 100,000 contains a word such as abcdef.
 func TestRandomSecretsAreStrong(t *testing.T) {
 	t.Parallel()
 	random := rand.NewChaCha8([32]byte{1})
@@ -197,9 +197,9 @@ func TestRandomSecretsAreStrong(t *testing.T) {
 	}
 }
 
-// TestSecretsAreTakenOut of whatever a driver may say, and of nothing that we say: a password that is one of our words
-// would be told by the gaps.
-func TestSecretsAreTakenOut(t *testing.T) {
+// TestDoctorMasksSecrets checks that secrets are masked in the texts of drivers and servers only. Masking them in the
+// program's own texts would reveal a password that is one of their words.
+func TestDoctorMasksSecrets(t *testing.T) {
 	t.Parallel()
 	secrets := secretsOf(app.Config{MySQLDSN: "u:dsnpassword@tcp(h:1)/d", RedisPassword: "redispassword", JWTSecret: "tokensecret", PaymentSecret: "paymentsecret"})
 	require.Len(t, secrets, 4)
@@ -214,13 +214,13 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	}
 	require.Contains(t, out.String(), "the server said ***")
 
-	ours := doctor.Bad(doctor.Warn, "set redis", "redis is old")
-	report := newDoctorReport([]doctor.Finding{{Result: ours}}, []string{"redis"})
-	require.Equal(t, ours, report.Findings[0].Result)
+	own := doctor.Bad(doctor.Warn, "set redis", "redis is old")
+	report := newDoctorReport([]doctor.Finding{{Result: own}}, []string{"redis"})
+	require.Equal(t, own, report.Findings[0].Result)
 }
 
-// TestDoctorIsDocumented holds docs/doctor.md against the checks, in both directions.
-func TestDoctorIsDocumented(t *testing.T) {
+// TestDoctorChecksAreDocumented compares the checks with docs/doctor.md, in both directions.
+func TestDoctorChecksAreDocumented(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, cfg := range []app.Config{

@@ -10,17 +10,17 @@ import (
 )
 
 type migrateCmd struct {
-	Action string `arg:"" enum:"up,down,status" help:"up applies what is missing, down takes the newest back, status lists."`
+	Action string `arg:"" enum:"up,down,status" help:"up applies pending migrations, down rolls back the newest one, status lists all."`
 }
 
-// Run changes or shows the schema.
+// Run applies, rolls back or lists migrations.
 func (m migrateCmd) Run(e *app.Env) (err error) {
 	store, err := app.OpenStore(e.Config)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := app.Await(e, "the database", store.Ping); err != nil {
+	if err := app.WaitFor(e, "the database", store.Ping); err != nil {
 		return err
 	}
 	switch m.Action {
@@ -44,14 +44,14 @@ func (migrateCmd) up(e *app.Env, store *repo.Store) error {
 }
 
 func (migrateCmd) down(e *app.Env, store *repo.Store) error {
-	undone, err := store.MigrateDown(e.Ctx)
+	rolledBack, err := store.MigrateDown(e.Ctx)
 	switch {
 	case err != nil:
 		return err
-	case undone == nil:
-		fmt.Fprintln(e.Out, "nothing to take back")
+	case rolledBack == nil:
+		fmt.Fprintln(e.Out, "nothing to roll back")
 	default:
-		fmt.Fprintln(e.Out, "took back", undone.Name)
+		fmt.Fprintln(e.Out, "rolled back", rolledBack.Name)
 	}
 	return nil
 }

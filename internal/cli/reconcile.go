@@ -20,18 +20,15 @@ import (
 )
 
 const (
-	// reconcilePause is between the two looks of the command, which has more time than a request.
-	reconcilePause = 3 * time.Second
-	// reconcilePage is how many vouchers the command looks at before it looks at them again.
-	reconcilePage = 50
-	// tableOrders is how many orders the table names.
-	tableOrders = 3
+	reconcilePause = 3 * time.Second // between two snapshots; longer than that of a request
+	reconcilePage  = 50              // vouchers per snapshot
+	tableOrders    = 3               // orders listed per finding
 )
 
-// reconcileCmd is for operators who have a shell and no admin's token. It does what the admin's routes do, for all sales.
+// reconcileCmd offers the reconciliation routes of the API to operators without an admin's token, for all sales.
 type reconcileCmd struct {
-	Apply   bool  `help:"Repair what can be repaired, which is the gate, and look again."`
-	Voucher int64 `placeholder:"ID" help:"Look at this voucher only."`
+	Apply   bool  `help:"Repair the gates, and compare again."`
+	Voucher int64 `placeholder:"ID" help:"Compare only this voucher."`
 }
 
 // Run prints a row per finding.
@@ -64,7 +61,8 @@ func (r reconcileCmd) Run(e *app.Env) (err error) {
 	return printReports(e.Out, reports)
 }
 
-// connect makes a reconciler beside the servers that are configured here.
+// connect returns a reconciler for the Redis of the servers with this configuration, and a function that closes it. If
+// that Redis is embedded and no server runs, only the database is checked.
 func (r reconcileCmd) connect(e *app.Env, store *repo.Store) (*reconcile.Reconciler, func(), error) {
 	cfg := reconcile.Config{Now: time.Now, Pause: cmp.Or(e.Tuning.Pause, reconcilePause)}
 	rdb, err := app.SharedRedis(e.Config)
@@ -72,11 +70,11 @@ func (r reconcileCmd) connect(e *app.Env, store *repo.Store) (*reconcile.Reconci
 		return nil, nil, err
 	}
 	if rdb == nil {
-		fmt.Fprintln(e.Out, "Redis: the embedded server is not running and holds nothing")
+		fmt.Fprintln(e.Out, "Redis: the embedded server is not running and has no data")
 		return app.NewReconciler(e, nil, store, cfg), func() {}, nil
 	}
 	g := app.NewGate(rdb, e.Config.QueueBacklog, e.Log)
-	served, err := (&gateChecker{rdb: rdb}).served(e.Ctx)
+	served, err := queueServerRuns(e.Ctx, rdb)
 	if err != nil {
 		return nil, nil, errors.Join(err, rdb.Close())
 	}
@@ -84,7 +82,7 @@ func (r reconcileCmd) connect(e *app.Env, store *repo.Store) (*reconcile.Reconci
 	return app.NewReconciler(e, g, store, cfg), func() { g.Close(); _ = rdb.Close() }, nil
 }
 
-// allVouchers are those that have a sale, and those that have orders and should have one.
+// allVouchers returns the vouchers that have a sale, and those that have orders but no sale.
 func allVouchers(ctx context.Context, store *repo.Store) ([]int64, error) {
 	ids, _, err := store.Sales(ctx, time.Time{}, math.MaxInt32)
 	if err != nil {
@@ -94,8 +92,8 @@ func allVouchers(ctx context.Context, store *repo.Store) ([]int64, error) {
 	return append(ids, orphans...), err
 }
 
-// existingStore opens the database, which the caller closes. An embedded one that is not there is an error: opening
-// would make it.
+// existingStore opens the database, which the caller closes. It returns an error if the embedded database does not
+// exist, which OpenStore would create.
 func existingStore(e *app.Env) (*repo.Store, error) {
 	if e.Config.Embedded() {
 		if _, err := os.Stat(filepath.Join(e.Config.DataDir, app.DatabaseFile)); err != nil {
@@ -105,7 +103,7 @@ func existingStore(e *app.Env) (*repo.Store, error) {
 	return app.OpenStore(e.Config)
 }
 
-// printReports writes the table, and says by its error what is left.
+// printReports prints the table. It returns an exitError if findings are left.
 func printReports(out io.Writer, reports []reconcile.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	left, repaired, busy := 0, 0, 0
@@ -126,11 +124,11 @@ func printReports(out io.Writer, reports []reconcile.Report) error {
 		return err
 	}
 	if busy > 0 {
-		fmt.Fprintf(out, "%d gates change too fast for all their counters to be compared\n", busy)
+		fmt.Fprintf(out, "%d gates change too fast to compare all their counters\n", busy)
 	}
 	fmt.Fprintf(out, "%d sales reconciled: %d findings repaired, %d left\n", len(reports), repaired, left)
 	if left > 0 {
-		return &exitError{ExitViolation, fmt.Errorf("%d findings are left; docs/reconcile.md says what each means", left)}
+		return &exitError{ExitViolation, fmt.Errorf("%d findings are left; docs/reconcile.md explains each", left)}
 	}
 	return nil
 }
@@ -149,10 +147,10 @@ func state(f reconcile.Finding) string {
 	case f.Repairable:
 		return "--apply repairs it"
 	}
-	return "for you"
+	return "manual"
 }
 
-// orderList names the first of so many orders.
+// orderList lists the first tableOrders of count orders.
 func orderList(orders []service.Holder, count int64) string {
 	if len(orders) == 0 {
 		return ""

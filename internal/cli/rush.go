@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,15 +22,15 @@ import (
 )
 
 type rushCmd struct {
-	URL        string `default:"http://127.0.0.1:8080" help:"The server."`
-	Buyers     int    `default:"1000" help:"How many buyers."`
-	Stock      int64  `default:"100" help:"Units of the sale."`
-	Parallel   int    `default:"256" help:"Buyers at once."`
-	Tokens     string `placeholder:"FILE" help:"Buyers' tokens as seed writes them. Default: users are seeded if the server's database is configured here, else logged in through its demo mode."`
-	AdminToken string `placeholder:"TOKEN" help:"Access token of an admin, who creates the sale. Default: as for the buyers."`
+	URL        string `default:"http://127.0.0.1:8080" help:"URL of the server (${default})."`
+	Buyers     int    `default:"1000" help:"Number of buyers (${default})."`
+	Stock      int64  `default:"100" help:"Units of the sale (${default})."`
+	Parallel   int    `default:"256" help:"Buyers with a request in progress (${default})."`
+	Tokens     string `placeholder:"FILE" help:"Buyers' tokens, as written by seed. Default: users are seeded if the configuration is that of the server, otherwise logged in through its demo mode."`
+	AdminToken string `placeholder:"TOKEN" help:"Access token of the admin that creates the sale. Default: as for the buyers."`
 }
 
-// Run creates the sale, sends the crowd and judges the outcome.
+// Run creates the sale, runs the buyers and checks the invariants.
 func (r rushCmd) Run(e *app.Env) error {
 	if r.Buyers < 1 || r.Buyers > 1_000_000 || r.Stock < 0 || r.Parallel < 1 || r.Parallel > 10_000 {
 		return errors.New("--buyers must be between 1 and 1000000, --stock not negative, --parallel between 1 and 10000")
@@ -47,7 +48,7 @@ func (r rushCmd) Run(e *app.Env) error {
 	if err != nil {
 		return fmt.Errorf("create the sale: %w", err)
 	}
-	fmt.Fprintf(e.Out, "sale %s: %d units, %d buyers, %d at once\n", sale.ID, r.Stock, len(tokens), r.Parallel)
+	fmt.Fprintf(e.Out, "sale %s: %d units, %d buyers, %d in parallel\n", sale.ID, r.Stock, len(tokens), r.Parallel)
 	crowd := &rush.Crowd{
 		Clients: []*rush.Client{client}, VoucherID: sale.ID, Stock: r.Stock, Tokens: tokens, Parallel: r.Parallel,
 		Progress: func(done, orders int) { fmt.Fprintf(e.Out, "  %d answered, %d orders\n", done, orders) },
@@ -56,14 +57,14 @@ func (r rushCmd) Run(e *app.Env) error {
 	printReport(e.Out, report)
 	verdicts, err := crowd.Check(e.Ctx, report)
 	if err != nil {
-		return &exitError{2, err}
+		return &exitError{ExitUnchecked, err}
 	}
 	return printVerdicts(e.Out, verdicts)
 }
 
 func printReport(out io.Writer, r *rush.Report) {
 	orders, last := r.Orders()
-	fmt.Fprintf(out, "%d durable orders in %.2fs, %.0f a second; everybody answered in %.2fs\n",
+	fmt.Fprintf(out, "%d durable orders in %.2fs, %.0f a second; all buyers answered in %.2fs\n",
 		orders, last.Seconds(), float64(orders)/max(last.Seconds(), 1e-3), r.Elapsed.Seconds())
 	fmt.Fprint(out, "latency")
 	for _, p := range []int{50, 90, 95, 99, 100} {
@@ -100,8 +101,9 @@ func printVerdicts(out io.Writer, verdicts []rush.Verdict) error {
 	return nil
 }
 
-// credentials finds an admin and the buyers by the first way that works: what the flags name, the server's own
-// database if it is configured here, the demo mode of the server.
+// credentials returns access tokens of an admin and of the buyers from the first source that works: the flags, users
+// seeded in the server's database if this configuration is that of the server, or logins through the server's demo
+// mode.
 func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tokens []string, err error) {
 	admin = r.AdminToken
 	if r.Tokens != "" {
@@ -111,12 +113,13 @@ func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tok
 	}
 	if admin == "" || tokens == nil {
 		seededAdmin, seeded, err := r.seed(e, client)
-		switch {
-		case err != nil:
-			e.Log.Debug("the buyers are not seeded from here", "err", err)
-		default:
-			return orElse(admin, seededAdmin), orElseList(tokens, seeded), nil
+		if err == nil {
+			if tokens == nil {
+				tokens = seeded
+			}
+			return cmp.Or(admin, seededAdmin), tokens, nil
 		}
+		e.Log.Debug("cannot seed the buyers", "err", err)
 	}
 	if admin == "" {
 		phone := app.DemoAdmin
@@ -124,43 +127,43 @@ func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tok
 			phone = e.Config.AdminPhones[0]
 		}
 		if admin, err = client.Login(e.Ctx, phone); err != nil {
-			return "", nil, fmt.Errorf("log in as admin %s (or give --admin-token): %w", phone, err)
+			return "", nil, fmt.Errorf("log in as admin %s (alternative: --admin-token): %w", phone, err)
 		}
 	}
 	if tokens == nil {
-		fmt.Fprintf(e.Out, "logging %d buyers in; a server with SECKILL_RATE_LIMIT=on lets in one a second (--tokens is quicker)\n", r.Buyers)
+		fmt.Fprintf(e.Out, "logging in %d buyers; with SECKILL_RATE_LIMIT=on a server allows one login a second (--tokens is faster)\n", r.Buyers)
 		if tokens, err = r.logins(e.Ctx, client); err != nil {
-			return "", nil, fmt.Errorf("log the buyers in (or give --tokens): %w", err)
+			return "", nil, fmt.Errorf("log in the buyers (alternative: --tokens): %w", err)
 		}
 	}
 	return admin, tokens, nil
 }
 
-// errNotOurs says that the configuration here is not that of the server.
-var errNotOurs = errors.New("the server does not accept tokens signed with the secret that is configured here")
+// errOtherServer reports that this configuration is not that of the server.
+var errOtherServer = errors.New("the server does not accept tokens that are signed with the configured secret")
 
-// seed makes the buyers straight in the server's database, and an admin's token with its secret, under the same
-// rule as the seed command. Nothing is written before the server has accepted a token signed here.
+// seed stores the buyers in the server's database and signs an admin's token with the server's secret. As for the seed
+// command, demo mode is required. Nothing is written before the server has accepted a token signed with the secret.
 func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []string, err error) {
 	if !e.Config.IsDemo() {
 		return "", nil, errNoSeeding
 	}
 	if e.Config.JWTSecret == "" {
 		if _, err := os.Stat(filepath.Join(e.Config.DataDir, app.SecretFile)); err != nil {
-			return "", nil, err // do not make a data directory for a server that lives elsewhere
+			return "", nil, err // the server is elsewhere: create no data directory
 		}
 	}
 	signer, err := app.NewSigner(e.Config)
 	if err != nil {
 		return "", nil, err
 	}
-	// Whoever has the secret is an admin. The session need not exist: only its end is recorded.
+	// The session need not be stored: servers check only whether it was revoked.
 	admin, err = signer.Access(auth.Identity{UserID: 1, SessionID: auth.NewSessionID(), Role: service.RoleAdmin}, auth.AccessTTL)
 	if err != nil {
 		return "", nil, err
 	}
 	if !client.Accepts(e.Ctx, admin) {
-		return "", nil, errNotOurs
+		return "", nil, errOtherServer
 	}
 	store, err := app.OpenStore(e.Config)
 	if err != nil {
@@ -175,12 +178,12 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 		tokens = append(tokens, b.Token)
 	}
 	if !client.Knows(e.Ctx, tokens[0]) {
-		return "", nil, errNotOurs // the same secret, but another database
+		return "", nil, errOtherServer // same secret, other database
 	}
 	return admin, tokens, nil
 }
 
-// logins logs buyers in through the demo mode, as fast as the server lets this address.
+// logins logs in the buyers through the server's demo mode, as fast as its rate limit per address allows.
 func (r rushCmd) logins(ctx context.Context, client *rush.Client) ([]string, error) {
 	tokens := make([]string, r.Buyers)
 	group, ctx := errgroup.WithContext(ctx)
@@ -195,7 +198,7 @@ func (r rushCmd) logins(ctx context.Context, client *rush.Client) ([]string, err
 	return tokens, group.Wait()
 }
 
-// readTokens reads up to n lines of user_id,access_token.
+// readTokens reads n lines of user_id,access_token. Fewer lines are an error.
 func readTokens(path string, n int) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -218,18 +221,4 @@ func readTokens(path string, n int) ([]string, error) {
 		return nil, fmt.Errorf("tokens file: %d tokens for %d buyers", len(tokens), n)
 	}
 	return tokens, nil
-}
-
-func orElse(s, fallback string) string {
-	if s != "" {
-		return s
-	}
-	return fallback
-}
-
-func orElseList(s, fallback []string) []string {
-	if s != nil {
-		return s
-	}
-	return fallback
 }

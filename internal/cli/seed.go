@@ -11,19 +11,19 @@ import (
 	"seckill/internal/auth"
 )
 
-// errNoSeeding keeps long-lived tokens out of systems that are not for playing.
-var errNoSeeding = errors.New("seeding makes tokens that work for 24 h; outside the demo (SECKILL_DEMO) it needs seed --force")
+// errNoSeeding prevents long-lived tokens on production systems.
+var errNoSeeding = errors.New("seeding creates tokens that are valid for 24 h; outside demo mode (SECKILL_DEMO) it requires seed --force")
 
-// maxSeedUsers is how many numbers the phones of load-test users have room for, generously rounded down.
+// maxSeedUsers stays below the number of phone numbers reserved for load tests.
 const maxSeedUsers = 10_000_000
 
 type seedCmd struct {
-	Users  int    `default:"1000" help:"How many users."`
-	Tokens string `required:"" placeholder:"FILE" help:"Where to write lines of user_id,access_token (- for the standard output)."`
-	Force  bool   `help:"Make tokens that work for 24 h although this is not a demo."`
+	Users  int    `default:"1000" help:"Number of users (${default})."`
+	Tokens string `required:"" placeholder:"FILE" help:"Output file for lines of user_id,access_token (- for standard output)."`
+	Force  bool   `help:"Create tokens that are valid for 24 h even outside demo mode."`
 }
 
-// Run makes the users, also beside a running server.
+// Run creates the users. A server may be running.
 func (s seedCmd) Run(e *app.Env) (err error) {
 	if s.Users < 1 || s.Users > maxSeedUsers {
 		return fmt.Errorf("--users must be between 1 and %d", maxSeedUsers)
@@ -47,13 +47,13 @@ func (s seedCmd) Run(e *app.Env) (err error) {
 	if err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
-	if err := f.Chmod(0o600); err != nil { // also when the file was there before
+	if err := f.Chmod(0o600); err != nil { // even if the file existed before
 		return errors.Join(fmt.Errorf("tokens file: %w", err), f.Close())
 	}
 	if err := errors.Join(writeTokens(f, buyers), f.Close()); err != nil {
 		return fmt.Errorf("tokens file: %w", err)
 	}
-	fmt.Fprintf(e.Out, "%d users, their tokens in %s work for %s\n", len(buyers), s.Tokens, auth.SeedTTL)
+	fmt.Fprintf(e.Out, "%d users created; their tokens in %s are valid for %s\n", len(buyers), s.Tokens, auth.SeedTTL)
 	return nil
 }
 

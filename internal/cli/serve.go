@@ -4,5 +4,5 @@ import "seckill/internal/app"
 
 type serveCmd struct{}
 
-// Run serves until the context ends.
+// Run runs the server until the context ends.
 func (serveCmd) Run(e *app.Env) error { return app.Serve(e) }

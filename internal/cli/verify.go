@@ -19,27 +19,27 @@ import (
 
 type verifyCmd struct{}
 
-// Exit codes of verify.
+// Exit codes of verify, reconcile and doctor.
 const (
-	ExitViolation = 1
-	ExitUnchecked = 2
+	ExitViolation = 1 // the check found something
+	ExitUnchecked = 2 // the check was not possible
 )
 
-// Run checks the invariants of a live or resting system and prints a row per sale.
+// Run checks the invariants and prints a row per sale. Servers may be running.
 func (verifyCmd) Run(e *app.Env) (err error) {
-	store, books, err := readBooks(e)
+	store, totals, err := readTotals(e)
 	if err != nil {
 		return &exitError{ExitUnchecked, fmt.Errorf("could not check the database: %w", err)}
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	r := report{broken: map[int64]map[string]bool{}}
-	for _, b := range books {
-		for _, v := range named(e.Ctx, store, b) {
+	for _, b := range totals {
+		for _, v := range violations(e.Ctx, store, b) {
 			r.violation(b.VoucherID, v.Invariant, v.Detail+orderList(v.Orders.Orders, v.Orders.Count))
 		}
 	}
-	redisErr := checkRedis(e, store, books, &r)
-	if err := r.print(e.Out, books); err != nil {
+	redisErr := checkRedis(e, store, totals, &r)
+	if err := r.print(e.Out, totals); err != nil {
 		return err
 	}
 	if redisErr != nil {
@@ -48,16 +48,16 @@ func (verifyCmd) Run(e *app.Env) (err error) {
 	if len(r.violations) > 0 {
 		return &exitError{ExitViolation, fmt.Errorf("%d violations:\n  %s", len(r.violations), strings.Join(r.violations, "\n  "))}
 	}
-	fmt.Fprintf(e.Out, "%d sales checked: every invariant holds\n", len(books))
+	fmt.Fprintf(e.Out, "%d sales checked: all invariants hold\n", len(totals))
 	return nil
 }
 
-// report is what verify has found.
+// report collects the results of verify.
 type report struct {
 	violations []string
-	broken     map[int64]map[string]bool // invariants, by voucher
-	gates      map[int64]gateView        // of vouchers whose gate is loaded
-	lines      []string                  // about Redis
+	broken     map[int64]map[string]bool // invariants by voucher
+	gates      map[int64]gateDiff        // of vouchers with a loaded gate
+	notes      []string                  // printed below the table
 }
 
 func (r *report) violation(voucherID int64, invariant, detail string) {
@@ -69,14 +69,14 @@ func (r *report) violation(voucherID int64, invariant, detail string) {
 }
 
 func (r *report) note(format string, args ...any) {
-	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// print writes the table and what there is to say about Redis.
-func (r *report) print(out io.Writer, books []service.Books) error {
+// print writes the table and the notes.
+func (r *report) print(out io.Writer, totals []service.Books) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "voucher\tunits\tadded\tleft\tactive orders\tin the gate\tqueued\tI1\tI2\tI3\tI5\t")
-	for _, b := range books {
+	fmt.Fprintln(w, "voucher\tunits\tadded\tleft\tactive orders\tleft in gate\tqueued\tI1\tI2\tI3\tI5\t")
+	for _, b := range totals {
 		units, queued := "-", "-"
 		if g, loaded := r.gates[b.VoucherID]; loaded {
 			units, queued = decimal(g.level.Stock), decimal(g.level.Queued)
@@ -90,46 +90,47 @@ func (r *report) print(out io.Writer, books []service.Books) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, line := range r.lines {
+	for _, line := range r.notes {
 		fmt.Fprintln(out, line)
 	}
 	return nil
 }
 
-// maxNamedOrders is how many active orders are read to name those that break the books of a sale.
-const maxNamedOrders = 2_000_000
+// maxOrdersRead bounds the active orders that are read to find those that break an invariant.
+const maxOrdersRead = 2_000_000
 
-// named returns what is wrong with the books, with the orders if they can be told.
-func named(ctx context.Context, store *repo.Store, b service.Books) []service.Violation {
-	violations := b.Check()
-	if len(violations) == 0 {
+// violations returns the broken invariants of a sale, with the orders that break them if these can be determined.
+func violations(ctx context.Context, store *repo.Store, totals service.Books) []service.Violation {
+	found := totals.Check()
+	if len(found) == 0 {
 		return nil
 	}
-	facts, err := store.SaleFacts(ctx, b.VoucherID, nil, maxNamedOrders, service.OverdueSince{})
+	facts, err := store.SaleFacts(ctx, totals.VoucherID, nil, maxOrdersRead, service.OverdueSince{})
 	if err != nil {
-		return violations
+		return found
 	}
-	if again := facts.Check(); len(again) >= len(violations) {
-		return again
+	if withOrders := facts.Check(); len(withOrders) >= len(found) {
+		return withOrders
 	}
-	return violations
+	return found
 }
 
-// readBooks opens the database, which the caller closes, and reads its accounts.
-func readBooks(e *app.Env) (*repo.Store, []service.Books, error) {
+// readTotals opens the database, which the caller closes, and reads the totals of all sales.
+func readTotals(e *app.Env) (*repo.Store, []service.Books, error) {
 	store, err := existingStore(e)
 	if err != nil {
 		return nil, nil, err
 	}
-	books, err := store.Books(e.Ctx)
+	totals, err := store.Books(e.Ctx)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	return store, books, nil
+	return store, totals, nil
 }
 
-// checkRedis looks for what Redis keeps from buyers: by a user's lock without an expiry, or by a gate that is off.
-func checkRedis(e *app.Env, store *repo.Store, books []service.Books, r *report) error {
+// checkRedis reports what keeps buyers from units (I5): user locks without an expiry, and gates that differ from the
+// database.
+func checkRedis(e *app.Env, store *repo.Store, totals []service.Books, r *report) error {
 	rdb, err := app.SharedRedis(e.Config)
 	if err != nil {
 		return err
@@ -137,25 +138,26 @@ func checkRedis(e *app.Env, store *repo.Store, books []service.Books, r *report)
 	if rdb != nil {
 		defer rdb.Close()
 	} else {
-		r.note("Redis: the embedded server is not running and holds nothing")
+		r.note("Redis: the embedded server is not running and has no data")
 	}
 	if err := checkLocks(e, rdb, r); err != nil || rdb == nil {
 		return err
 	}
-	return checkGates(e, rdb, store, books, r)
+	return checkGates(e, rdb, store, totals, r)
 }
 
-// checkLocks finds user locks without an expiry, on the lock nodes or in rdb, which is nil if no embedded server runs.
+// checkLocks reports user locks without an expiry, on the lock nodes or in rdb. rdb is nil if the embedded Redis is not
+// running.
 func checkLocks(e *app.Env, rdb redis.UniversalClient, r *report) error {
 	if rdb == nil && len(e.Config.LockNodes) == 0 {
 		return nil
 	}
 	var (
-		mu          sync.Mutex // the masters of a cluster are asked at the same time
+		mu          sync.Mutex // the masters of a cluster are scanned concurrently
 		held, stuck int
 	)
 	check := func(ctx context.Context, node redis.UniversalClient) error {
-		keys := node.Scan(ctx, 0, lock.RedLockKey(app.OrderLock+"*"), 1000).Iterator()
+		keys := node.Scan(ctx, 0, lock.RedLockKey(app.OrderLockPrefix+"*"), 1000).Iterator()
 		for keys.Next(ctx) {
 			ttl, err := node.TTL(ctx, keys.Val()).Result()
 			if err != nil {
@@ -163,9 +165,9 @@ func checkLocks(e *app.Env, rdb redis.UniversalClient, r *report) error {
 			}
 			mu.Lock()
 			held++
-			if ttl == -1 { // go-redis passes Redis's "no expiry" on as -1 ns
+			if ttl == -1 { // -1 ns is go-redis's value for "no expiry"
 				stuck++
-				r.violations = append(r.violations, "Redis: I5: "+keys.Val()+" has no expiry, its user can never buy again")
+				r.violations = append(r.violations, "Redis: I5: "+keys.Val()+" has no expiry, so its user cannot buy any more")
 			}
 			mu.Unlock()
 		}

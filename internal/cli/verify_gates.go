@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,31 +20,31 @@ import (
 )
 
 const (
-	// gateLasting is for how long a gate must differ from the database before verify believes it: longer than the
-	// server takes to see it twice and rebuild it.
-	gateLasting = 20 * time.Second
-	// gateEvery is how often verify looks meanwhile.
-	gateEvery = 500 * time.Millisecond
-	// gateLooks is how often it tries to see gate and database at one moment before it takes the sale for busy.
-	gateLooks = 10
+	// gateDiffersFor is how long a gate must differ from the database before verify reports it. It is longer than a
+	// server takes to detect the difference twice and rebuild the gate.
+	gateDiffersFor = 20 * time.Second
+	// gatePollInterval is the pause between two comparisons meanwhile.
+	gatePollInterval = 500 * time.Millisecond
+	// maxGateReads bounds the attempts to read gate and database without a change of the gate in between.
+	maxGateReads = 10
 )
 
-// gateView is the gate of a voucher beside the database.
-type gateView struct {
-	level service.GateLevel
-	wrong []string // what of I5 does not hold, if it lasts
-	odd   []string // what else differs; it costs no buyer anything, since the database decides
-	busy  bool     // it changed too fast to be compared
+// gateDiff is the difference between the gate of a voucher and the database.
+type gateDiff struct {
+	level    service.GateLevel
+	blocking []string // differences that keep units from buyers; they violate I5 if they last
+	harmless []string // other differences: buyers lose nothing, because the database decides
+	busy     bool     // the gate changed too fast to be compared
 }
 
-func (v gateView) fits() bool { return len(v.wrong) == 0 && len(v.odd) == 0 && !v.busy }
+func (d gateDiff) matches() bool { return len(d.blocking) == 0 && len(d.harmless) == 0 && !d.busy }
 
-// String says what differs.
-func (v gateView) String() string {
-	if v.busy {
+// String describes the differences.
+func (d gateDiff) String() string {
+	if d.busy {
 		return "the gate changes too fast to be compared"
 	}
-	return strings.Join(append(v.wrong, v.odd...), "; ")
+	return strings.Join(slices.Concat(d.blocking, d.harmless), "; ")
 }
 
 // gateChecker compares gates with the database.
@@ -52,50 +54,48 @@ type gateChecker struct {
 	store *repo.Store
 }
 
-// checkGates compares the gate of every sale with the database. Differences are common while admissions and
-// cancellations are under way, and heal by themselves: it looks again until they are gone, or until there is nothing
-// left to wait for.
+// checkGates compares the gate of every sale with the database. Admissions and cancellations in progress cause
+// differences that disappear by themselves, so checkGates repeats the comparison; see settle.
 //
-// What remains is a violation only if buyers meet it: while a server in the lane queue runs, which should have
-// repaired it, and before the sale has ended. Without such a server nobody asks the gate, and the next one will repair
-// it.
-func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, books []service.Books, r *report) error {
+// A remaining difference is a violation only if it affects buyers: a server in lane queue is running, which should have
+// repaired it, and the sale has not ended. Without such a server the gate is not used, and the next server repairs it.
+func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals []service.Books, r *report) error {
 	c := gateChecker{rdb: rdb, gate: app.NewGate(rdb, e.Config.QueueBacklog, e.Log), store: store}
 	lag, err := app.ReadLag(e.Ctx, rdb)
 	if err != nil {
 		return err
 	}
-	r.gates = map[int64]gateView{}
-	served, err := c.settle(e, books, r.gates)
+	r.gates = map[int64]gateDiff{}
+	served, err := c.settle(e, totals, r.gates)
 	if err != nil {
 		return err
 	}
-	r.note("queue: %d orders wait, %d dead letters, %s", lag.Unsettled, lag.Dead,
-		map[bool]string{true: "a server confirms", false: "no server in the lane queue runs"}[served])
-	for _, b := range books {
-		v, loaded := r.gates[b.VoucherID]
-		if !loaded || v.fits() {
+	r.note("queue: %d orders waiting, %d dead letters, %s", lag.Unsettled, lag.Dead,
+		map[bool]string{true: "a server in lane queue is running", false: "no server in lane queue is running"}[served])
+	for _, b := range totals {
+		d, loaded := r.gates[b.VoucherID]
+		if !loaded || d.matches() {
 			continue
 		}
 		ended, err := c.ended(e.Ctx, b.VoucherID)
 		if err != nil {
 			return err
 		}
-		if len(v.wrong) > 0 && served && !ended {
-			r.violation(b.VoucherID, "I5", v.String()+c.names(e, b.VoucherID))
+		if len(d.blocking) > 0 && served && !ended {
+			r.violation(b.VoucherID, "I5", d.String()+c.orders(e, b.VoucherID))
 			continue
 		}
-		r.note("note: voucher %d: %s%s", b.VoucherID, v, harmless(v, ended, served))
+		r.note("note: voucher %d: %s%s", b.VoucherID, d, toleratedBecause(d, ended, served))
 	}
 	return nil
 }
 
-// names tells the orders that the gate holds and that hold no unit, if they can be told.
-func (c *gateChecker) names(e *app.Env, voucherID int64) string {
+// orders lists the orders that the gate counts although they hold no unit, or returns "" if they cannot be determined.
+func (c *gateChecker) orders(e *app.Env, voucherID int64) string {
 	reconciler := app.NewReconciler(e, c.gate, c.store, reconcile.Config{Queue: true, Now: time.Now})
 	reports, err := reconciler.ReconcileAll(e.Ctx, []int64{voucherID}, false)
 	if err != nil {
-		return "" // which orders it is about is a courtesy
+		return "" // the list is optional
 	}
 	var orders string
 	for _, f := range reports[0].Findings {
@@ -106,126 +106,124 @@ func (c *gateChecker) names(e *app.Env, voucherID int64) string {
 	return orders
 }
 
-// harmless says why a difference is no violation.
-func harmless(v gateView, ended, served bool) string {
+// toleratedBecause returns why blocking differences are not a violation, or "" if there are none.
+func toleratedBecause(d gateDiff, ended, served bool) string {
 	switch {
-	case len(v.wrong) == 0:
+	case len(d.blocking) == 0:
 		return ""
 	case ended:
 		return ": the sale has ended"
 	case !served:
-		return ": the next server in the lane queue will rebuild the gate"
+		return ": the next server in lane queue rebuilds the gate"
 	}
 	return ""
 }
 
-// settle fills views with the gates that are loaded, and returns when all of them fit, when nobody is there who would
-// repair them, or after gateLasting. It says whether a server in the lane queue runs.
-func (c *gateChecker) settle(e *app.Env, books []service.Books, views map[int64]gateView) (served bool, err error) {
-	lasting := gateLasting
-	if e.Tuning.GateDiffersFor > 0 {
-		lasting = e.Tuning.GateDiffersFor
-	}
-	deadline := time.Now().Add(lasting)
-	for look := books; ; {
-		var again []service.Books
-		for _, b := range look {
-			v, err := c.view(e.Ctx, b.VoucherID)
+// settle stores the differences of the loaded gates in diffs. It compares gates that differ again until they match, no
+// server in lane queue is running that would repair them, or gateDiffersFor has passed. It reports whether such a
+// server is running.
+func (c *gateChecker) settle(e *app.Env, sales []service.Books, diffs map[int64]gateDiff) (served bool, err error) {
+	deadline := time.Now().Add(cmp.Or(e.Tuning.GateDiffersFor, gateDiffersFor))
+	for {
+		var differing []service.Books
+		for _, b := range sales {
+			d, err := c.compare(e.Ctx, b.VoucherID)
 			switch {
 			case errors.Is(err, service.ErrGateCold), errors.Is(err, service.ErrNotFound): // no gate, or no sale
-				delete(views, b.VoucherID)
+				delete(diffs, b.VoucherID)
 				continue
 			case err != nil:
 				return false, err
 			}
-			views[b.VoucherID] = v
-			if !v.fits() {
-				again = append(again, b)
+			diffs[b.VoucherID] = d
+			if !d.matches() {
+				differing = append(differing, b)
 			}
 		}
-		served, err = c.served(e.Ctx)
-		if err != nil || len(again) == 0 || !served || time.Now().After(deadline) {
+		served, err = queueServerRuns(e.Ctx, c.rdb)
+		if err != nil || len(differing) == 0 || !served || time.Now().After(deadline) {
 			return served, err
 		}
-		look = again
+		sales = differing
 		select {
 		case <-e.Ctx.Done():
 			return served, e.Ctx.Err()
-		case <-time.After(gateEvery):
+		case <-time.After(gatePollInterval):
 		}
 	}
 }
 
-// view compares one gate. Errors: service.ErrGateCold, ErrNotFound, ErrUnavailable.
-func (c *gateChecker) view(ctx context.Context, voucherID int64) (gateView, error) {
-	for range gateLooks {
+// compare compares one gate with the database. Errors: service.ErrGateCold, ErrGateBroken, ErrNotFound, ErrUnavailable.
+func (c *gateChecker) compare(ctx context.Context, voucherID int64) (gateDiff, error) {
+	for range maxGateReads {
 		before, err := c.gate.Level(ctx, voucherID)
 		if err != nil {
-			return gateView{}, err
+			return gateDiff{}, err
 		}
 		sale, err := c.store.SaleLevel(ctx, voucherID)
 		if err != nil {
-			return gateView{}, err
+			return gateDiff{}, err
 		}
 		after, err := c.gate.Level(ctx, voucherID)
 		if err != nil {
-			return gateView{}, err
+			return gateDiff{}, err
 		}
 		if after.Version == before.Version {
 			return compareGate(after, sale), nil
 		}
 	}
-	return gateView{busy: true}, nil
+	return gateDiff{busy: true}, nil
 }
 
-// compareGate holds a gate against the units left and the active orders of the database. The gate has counted queued
-// admissions, of which nobody knows here how many are committed: they explain a difference of up to as many.
-func compareGate(g service.GateLevel, sale reconcile.SaleLevel) gateView {
-	v := gateView{level: g}
+// compareGate compares a gate with the units left and the active orders in the database. The gate includes queued
+// admissions, of which an unknown part is committed already, so they explain a difference of up to their number.
+func compareGate(g service.GateLevel, sale reconcile.SaleLevel) gateDiff {
+	d := gateDiff{level: g}
 	queued := g.Queued
 	if g.Backlog == 0 {
-		queued = 0 // what is counted as queued and is in no stream will never be settled
+		queued = 0 // the stream is empty, so these admissions will never be settled
 	}
 	if n := sale.Stock - queued - g.Stock; n > 0 {
-		v.wrong = append(v.wrong, fmt.Sprintf("%d units that nobody holds are not offered by the gate", n))
+		d.blocking = append(d.blocking, fmt.Sprintf("the gate is missing %d free units", n))
 	}
 	if n := g.Held - sale.Active - queued; n > 0 {
-		v.wrong = append(v.wrong, fmt.Sprintf("the gate counts %d orders that do not exist", n))
+		d.blocking = append(d.blocking, fmt.Sprintf("the gate counts %d orders that do not exist", n))
 	}
 	if g.Held == sale.Active && queued == 0 && g.Sum != sale.Sum {
-		v.wrong = append(v.wrong, "the gate counts other orders than there are")
+		d.blocking = append(d.blocking, "the gate counts other orders than the active ones")
 	}
 	if n := g.Stock - sale.Stock; n > 0 {
-		v.odd = append(v.odd, fmt.Sprintf("the gate offers %d units that are not there", n))
+		d.harmless = append(d.harmless, fmt.Sprintf("the gate offers %d units that do not exist", n))
 	}
 	if n := sale.Active - g.Held; n > 0 {
-		v.odd = append(v.odd, fmt.Sprintf("the gate does not know %d orders", n))
+		d.harmless = append(d.harmless, fmt.Sprintf("the gate is missing %d active orders", n))
 	}
-	return v
+	return d
 }
 
-// served says whether a server in the lane queue runs: it listens for the outcomes of its buyers. How long a worker
-// was silent says nothing, since Redis 6.2, 7.0 and the embedded one do not count reads that find nothing.
-func (c *gateChecker) served(ctx context.Context) (bool, error) {
-	var listeners atomic.Int64 // the masters of a cluster are asked at the same time
-	ask := func(ctx context.Context, rdb redis.UniversalClient) error {
+// queueServerRuns reports whether a server in lane queue is running, which subscribes to the outcomes of its buyers.
+// The idle time of the stream's consumers is no evidence: in Redis 6.2, 7.0 and the embedded Redis a read without a
+// result does not reset it.
+func queueServerRuns(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
+	var subscribed atomic.Int64 // the masters of a cluster are queried concurrently
+	count := func(ctx context.Context, rdb redis.UniversalClient) error {
 		channels, err := rdb.PubSubChannels(ctx, admission.OutcomeChannels).Result()
-		listeners.Add(int64(len(channels)))
+		subscribed.Add(int64(len(channels)))
 		return err
 	}
 	var err error
-	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return ask(ctx, node) })
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return count(ctx, node) })
 	} else {
-		err = ask(ctx, c.rdb)
+		err = count(ctx, rdb)
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for servers in the lane queue: %w", err)
+		return false, fmt.Errorf("check for servers in lane queue: %w", err)
 	}
-	return listeners.Load() > 0, nil
+	return subscribed.Load() > 0, nil
 }
 
-// ended says whether nobody can buy the voucher any more.
+// ended reports whether the sale of the voucher has ended.
 func (c *gateChecker) ended(ctx context.Context, voucherID int64) (bool, error) {
 	v, err := c.store.Voucher(ctx, voucherID)
 	if err != nil {

@@ -76,8 +76,8 @@ func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 func TestStartFailsWithoutDependencies(t *testing.T) {
 	nowhere := freeAddr(t)
 	for name, tc := range map[string]struct{ env, want string }{
-		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database is not there"},
-		"redis":    {"SECKILL_REDIS_ADDRS=" + nowhere, "Redis is not there"},
+		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database does not answer"},
+		"redis":    {"SECKILL_REDIS_ADDRS=" + nowhere, "Redis does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,10 +199,10 @@ func TestMigrateUpAndDown(t *testing.T) {
 		for range migrations {
 			code, out = s.run(t, "migrate", "down")
 			require.Zero(t, code, out)
-			require.Contains(t, out, "took back")
+			require.Contains(t, out, "rolled back")
 		}
 		_, out = s.run(t, "migrate", "down")
-		require.Contains(t, out, "nothing to take back")
+		require.Contains(t, out, "nothing to roll back")
 		_, out = s.run(t, "migrate", "status")
 		require.Equal(t, migrations, strings.Count(out, "pending"))
 		code, out = s.run(t, "migrate", "up")
@@ -408,7 +408,7 @@ func TestLockNodesNeedMajority(t *testing.T) {
 	require.Contains(t, body503(t, p.url+"/readyz"), "lock nodes")
 	code, out := s.run(t, "serve", "--addr", "127.0.0.1:0")
 	require.Equal(t, 1, code)
-	require.Contains(t, out, "a majority of the lock nodes is not there")
+	require.Contains(t, out, "a majority of the lock nodes does not answer")
 }
 
 // TestDataFilesArePrivate: the data directory contains phone numbers, sessions and the signing secret.

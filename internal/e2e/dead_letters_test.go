@@ -74,7 +74,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 		requireProblem(t, http.StatusConflict, "sold_out", p.send(t, http.MethodPost, "/api/v1/admin/dead-letters/"+deadLetter+"/replay", admin))
 		code, out = s.run(t, "dead-letters", "replay", deadLetter)
 		require.Equal(t, 1, code)
-		require.Contains(t, out, "sold out; the letter stays")
+		require.Contains(t, out, "sold out; the dead letter is kept")
 		requireSettled(t, s)
 		held, err := p.Orders(t.Context(), other)
 		require.NoError(t, err)

@@ -208,7 +208,7 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 			contains              string
 		}{
 			{"UPDATE seckill_vouchers SET stock = stock + 1", "UPDATE seckill_vouchers SET stock = stock - 1", "sales.books", doctor.Fail, "I3"},
-			{"UPDATE seckill_vouchers SET limit_per_user = 0", "UPDATE seckill_vouchers SET limit_per_user = 1", "sales.windows", doctor.Fail, "allows nobody"},
+			{"UPDATE seckill_vouchers SET limit_per_user = 0", "UPDATE seckill_vouchers SET limit_per_user = 1", "sales.windows", doctor.Fail, "allows no orders"},
 			{"UPDATE seckill_vouchers SET end_at = begin_at", "", "sales.windows", doctor.Fail, "ends before it begins"},
 		} {
 			where := " WHERE voucher_id = " + upcoming
@@ -227,14 +227,14 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 		stock := s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+upcoming)
 		require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock, 0).Err())
 		require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
-		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "1 of 1 gates are loaded and right")
+		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "1 of 1 gates are loaded and match")
 		require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock-3, 0).Err())
 		f := s.diagnose(t, 1)["sales.gates"]
 		require.Equal(t, doctor.Warn, f.Status, f.Found)
-		require.Contains(t, f.Found, "3 units that nobody holds are not offered")
+		require.Contains(t, f.Found, "the gate is missing 3 free units")
 		require.NoError(t, rdb.Del(t.Context(), prefix+"meta").Err())
 		require.NoError(t, rdb.Set(t.Context(), prefix+"meta", "no hash", 0).Err())
-		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "somebody else's")
+		require.Contains(t, s.diagnose(t, 1)["sales.gates"].Found, "the keys of its gate hold other data")
 		require.NoError(t, rdb.Del(t.Context(), prefix+"meta", prefix+"stock").Err())
 
 		// A migration is removed from the list of applied ones.

@@ -346,7 +346,7 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 			require.Contains(t, out, name)
 			code, out = s.run(t, "reconcile", "--apply")
 			require.Equal(t, exitViolation, code, out)
-			require.Regexp(t, finding("I1").String()+".*for you.*"+name, out)
+			require.Regexp(t, finding("I1").String()+".*manual.*"+name, out)
 			require.Equal(t, rows, s.count(t, "SELECT COUNT(*) FROM voucher_orders"))
 			s.exec(t, "DELETE FROM voucher_orders WHERE id = "+extra)
 
@@ -356,7 +356,7 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 			require.Contains(t, out, "order "+second.ID+" of user "+second.UserID)
 			code, out = s.run(t, "reconcile", "--apply")
 			require.Equal(t, exitViolation, code, out)
-			require.Regexp(t, finding("I3").String()+".*for you.*order "+second.ID, out)
+			require.Regexp(t, finding("I3").String()+".*manual.*order "+second.ID, out)
 			require.EqualValues(t, 1, s.count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale))
 			s.exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
 			_, out = s.run(t, "reconcile", "--apply") // the gate had followed the database

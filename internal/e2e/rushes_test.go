@@ -58,7 +58,7 @@ func TestAdminRush(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status)
 		stopped := p.waitForRush(t, admin)
 		require.Equal(t, "failed", stopped["state"])
-		require.Equal(t, "it was stopped", stopped["detail"])
+		require.Equal(t, "the rush was stopped", stopped["detail"])
 		require.Equal(t, http.StatusNoContent, p.send(t, http.MethodDelete, path, admin).status, "stopping without a rush succeeds")
 
 		require.Equal(t, http.StatusAccepted, p.sendBody(t, http.MethodPost, path, admin, `{"buyers":5000,"stock":10000}`).status)

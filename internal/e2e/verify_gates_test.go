@@ -39,14 +39,14 @@ func TestVerifyReportsUndersell(t *testing.T) {
 		loseUnit(t, rdb, sale)
 		code, out := s.run(t, "verify")
 		require.Zero(t, code, "the server repairs it while verify waits: %s", out)
-		require.Contains(t, out, "0 orders wait, 0 dead letters, a server confirms")
+		require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
 		require.Contains(t, p.log.String(), "the gate differs from the database and is rebuilt")
 
 		loseUnit(t, rdb, sale)
 		brief := s.with(envLasting + "=1s") // shorter than a repair
 		code, out = brief.run(t, "verify")
 		require.Equal(t, exitViolation, code, out)
-		require.Contains(t, out, "voucher "+sale+": I5: 1 units that nobody holds are not offered by the gate")
+		require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free units")
 		s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
 		code, out = brief.run(t, "verify")
 		require.Zero(t, code, out)
@@ -66,7 +66,7 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	require.NoError(t, err)
 	code, out := s.run(t, "verify")
 	require.Zero(t, code, out)
-	require.Contains(t, out, "no server in the lane queue runs")
+	require.Contains(t, out, "no server in lane queue is running")
 	require.Contains(t, out, "note: voucher "+sale)
 
 	// With a subscriber that looks like a server, the same gate is a violation.
@@ -89,11 +89,11 @@ func TestVerifyWithQueuedOrders(t *testing.T) {
 		}
 		code, out := s.run(t, "verify")
 		require.Zero(t, code, out)
-		require.Contains(t, out, "3 orders wait, 0 dead letters")
+		require.Contains(t, out, "3 orders waiting, 0 dead letters")
 		release()
 		requireSettled(t, s)
 		code, out = s.run(t, "verify")
 		require.Zero(t, code, out)
-		require.Contains(t, out, "0 orders wait")
+		require.Contains(t, out, "0 orders waiting")
 	})
 }

@@ -13,28 +13,28 @@ import (
 	"seckill/internal/testenv"
 )
 
-// TestNewsReachTheOthers, also after Redis was away for a while.
-func TestNewsReachTheOthers(t *testing.T) {
+// TestInvalidationBusReconnects checks that every server receives an id, before and after an outage of Redis.
+func TestInvalidationBusReconnects(t *testing.T) {
 	m := testenv.StartMiniredis(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	heard := make(chan int64, 1000)
-	var senders []*news
+	received := make(chan int64, 1000)
+	var buses []*invalidationBus
 	for range 2 {
 		rdb := OpenRedis("", m.Addr())
-		n := newNews(rdb, slog.New(slog.DiscardHandler), VouchersChannel)
-		senders = append(senders, n)
-		wg.Go(func() { n.publish(ctx) })
-		wg.Go(func() { n.receive(ctx, func(id int64) { heard <- id }) })
+		b := newInvalidationBus(rdb, slog.New(slog.DiscardHandler), VouchersChannel)
+		buses = append(buses, b)
+		wg.Go(func() { b.send(ctx) })
+		wg.Go(func() { b.receive(ctx, func(id int64) { received <- id }) })
 		t.Cleanup(func() { _ = rdb.Close() })
 	}
-	// Both hear it; until both listen, and after an outage, it is said again.
-	requireHeard := func(id int64) {
+	// The id is published repeatedly, because a message is lost until both servers are subscribed.
+	requireReceived := func(id int64) {
 		times := 0
 		require.Eventually(t, func() bool {
-			senders[0].changed(id)
+			buses[0].publish(id)
 			select {
-			case got := <-heard:
+			case got := <-received:
 				if got == id {
 					times++
 				}
@@ -43,16 +43,16 @@ func TestNewsReachTheOthers(t *testing.T) {
 			return times >= 2
 		}, time.Minute, 10*time.Millisecond)
 	}
-	requireHeard(7)
+	requireReceived(7)
 	m.Close()
-	senders[0].changed(8) // lost, and no harm done
+	buses[0].publish(8) // lost
 	require.NoError(t, m.Restart())
-	requireHeard(9)
+	requireReceived(9)
 
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
 	defer rdb.Close()
 	require.NoError(t, rdb.Publish(ctx, VouchersChannel, "no id,,-").Err())
-	requireHeard(10)
+	requireReceived(10)
 	cancel()
 	wg.Wait()
 }

@@ -1,0 +1,244 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"seckill/internal/auth"
+	"seckill/internal/repo"
+	"seckill/internal/rush"
+	"seckill/internal/service"
+)
+
+const (
+	rushTimeout  = 3 * time.Minute // of one rush, including the checks at its end
+	rushParallel = 256             // simulated buyers with a request in progress
+	rushWindow   = time.Hour       // duration of the rush's sale
+)
+
+// rushRunner runs load simulations against this server over HTTP, one at a time. It implements service.Rusher.
+//
+// The rate limits need no exception for it. Orders are limited per user, and a simulated buyer stays below that limit.
+// Logins are limited per address, and the runner needs none: it signs the tokens itself, as the seed command does.
+type rushRunner struct {
+	store    *repo.Store
+	tokens   *auth.Tokens
+	vouchers *service.Vouchers
+
+	mu     sync.Mutex
+	url    string // of this server; empty before it listens and during shutdown
+	last   service.Rush
+	begun  time.Time
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the last rush has ended
+}
+
+var _ service.Rusher = (*rushRunner)(nil)
+
+var (
+	errRushStopped = errors.New("the rush was stopped")
+	errRushTimeout = fmt.Errorf("the rush took longer than %s", rushTimeout)
+	errShutdown    = errors.New("the server is shutting down")
+)
+
+func newRushRunner(store *repo.Store, tokens *auth.Tokens, vouchers *service.Vouchers) *rushRunner {
+	return &rushRunner{store: store, tokens: tokens, vouchers: vouchers, last: service.Rush{State: service.RushIdle}}
+}
+
+// setURL sets the address of this server. While it is empty, Start returns service.ErrUnavailable.
+func (r *rushRunner) setURL(url string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.url = url
+}
+
+// close refuses further rushes and cancels a running one. It waits for its end, but not longer than ctx.
+func (r *rushRunner) close(ctx context.Context) {
+	r.setURL("")
+	r.stop(ctx, errShutdown)
+}
+
+// Start implements service.Rusher. The sale is created in the name of the admin. The rush continues after ctx ends.
+func (r *rushRunner) Start(ctx context.Context, admin int64, buyers int, stock int64) (service.Rush, error) {
+	running, cancel, err := r.begin(ctx, buyers, stock)
+	if err != nil {
+		return service.Rush{}, err
+	}
+	id, err := r.createSale(ctx, admin, stock)
+	if err != nil {
+		r.finish(func(last *service.Rush) { *last = service.Rush{State: service.RushIdle} })
+		cancel(nil)
+		return service.Rush{}, err
+	}
+	r.update(func(last *service.Rush) { last.VoucherID = id })
+	started := r.Last()
+	go func() {
+		defer cancel(nil)
+		err := r.run(running, id, buyers, stock)
+		r.finish(func(last *service.Rush) {
+			last.State, last.Took = service.RushDone, time.Since(r.begun)
+			if err != nil {
+				last.State, last.Detail = service.RushFailed, err.Error()
+			}
+		})
+	}()
+	return started, nil
+}
+
+// begin marks a rush as running and returns its context. Errors: service.ErrUnavailable if the server is not listening,
+// ErrInvalidState if a rush is running.
+func (r *rushRunner) begin(ctx context.Context, buyers int, stock int64) (context.Context, context.CancelCauseFunc, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.url == "":
+		return nil, nil, service.ErrUnavailable
+	case r.last.State == service.RushRunning:
+		return nil, nil, service.ErrInvalidState
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	r.last = service.Rush{State: service.RushRunning, Buyers: buyers, Stock: stock}
+	r.begun, r.cancel, r.done = time.Now(), cancel, make(chan struct{})
+	return ctx, cancel, nil
+}
+
+// update changes the state that Last returns.
+func (r *rushRunner) update(change func(*service.Rush)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.last)
+}
+
+// finish is update for the final state, and releases the callers of stop.
+func (r *rushRunner) finish(change func(*service.Rush)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.last)
+	close(r.done) // under the lock: begin replaces r.done
+}
+
+// createSale publishes the sale of the rush and returns the voucher's id.
+func (r *rushRunner) createSale(ctx context.Context, admin, stock int64) (int64, error) {
+	now := time.Now().UTC()
+	shop, pay, actual, begin, end := int64(1), int64(100), int64(200), now.Add(-time.Minute), now.Add(rushWindow)
+	title := "Rush of " + now.Format(time.DateTime)
+	v, err := r.vouchers.Create(ctx, admin, service.VoucherInput{
+		VoucherFields: service.VoucherFields{
+			ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &actual, BeginAt: &begin, EndAt: &end,
+		},
+		Stock: &stock,
+	})
+	return v.ID, err
+}
+
+// run seeds the buyers, sends their purchases and stores the verdicts.
+func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock int64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, rushTimeout, errRushTimeout)
+	defer cancel()
+	seeded, err := SeedBuyers(ctx, r.store, r.tokens, buyers)
+	if err != nil {
+		return causeOr(ctx, fmt.Errorf("seed the buyers: %w", err))
+	}
+	parallel := min(buyers, rushParallel)
+	r.mu.Lock()
+	client, err := rush.NewClient(r.url, parallel)
+	r.mu.Unlock()
+	if err != nil {
+		return causeOr(ctx, err)
+	}
+	defer client.Close()
+	crowd := &rush.Crowd{
+		Clients: []*rush.Client{client}, VoucherID: fmt.Sprint(voucherID), Stock: stock, Parallel: parallel, Progress: r.progress,
+	}
+	for _, b := range seeded {
+		crowd.Tokens = append(crowd.Tokens, b.Token)
+	}
+	report := crowd.Run(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	orders, _ := report.Orders()
+	r.update(func(last *service.Rush) {
+		last.Answered, last.Orders, last.Outcomes = len(report.Answers), orders, maps.Clone(report.Codes)
+		last.P50, last.P99 = report.Percentile(50), report.Percentile(99)
+	})
+	verdicts, err := crowd.Check(ctx, report)
+	if err != nil {
+		return causeOr(ctx, err)
+	}
+	count, err := r.store.CountSale(ctx, voucherID)
+	if err != nil {
+		return causeOr(ctx, err)
+	}
+	r.update(func(last *service.Rush) {
+		for _, v := range verdicts {
+			verdict := service.Verdict{ID: v.ID, Title: v.Title, OK: v.Holds, Detail: v.Detail}
+			last.Verdicts = append(last.Verdicts, withTotals(verdict, count.Books))
+		}
+	})
+	return nil
+}
+
+// withTotals replaces the verdict on I1 or I3 by that of the database: the sale is public, so other users may have
+// bought units that the simulated buyers cannot see.
+func withTotals(v service.Verdict, b service.Books) service.Verdict {
+	for _, p := range b.Invariants() {
+		if p.ID == v.ID && (p.ID == "I1" || p.ID == "I3") {
+			v.OK, v.Detail = *p.OK, p.Detail
+		}
+	}
+	return v
+}
+
+// causeOr returns the cause of ctx's end, which explains every error after it, or err if ctx has not ended.
+func causeOr(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (r *rushRunner) progress(answered, orders int) {
+	r.update(func(last *service.Rush) { last.Answered, last.Orders = answered, orders })
+}
+
+// Last implements service.Rusher.
+func (r *rushRunner) Last() service.Rush {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.last
+	last.Verdicts = slices.Clone(last.Verdicts)
+	if last.State == service.RushRunning {
+		last.Took = time.Since(r.begun)
+	}
+	return last
+}
+
+// Stop implements service.Rusher.
+func (r *rushRunner) Stop(ctx context.Context) { r.stop(ctx, errRushStopped) }
+
+// stop cancels a running rush and waits for its end, but not longer than ctx.
+func (r *rushRunner) stop(ctx context.Context, cause error) {
+	if done := r.cancelRunning(cause); done != nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// cancelRunning cancels a running rush and returns the channel that its end closes, or nil if none is running.
+func (r *rushRunner) cancelRunning(cause error) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last.State != service.RushRunning {
+		return nil
+	}
+	r.cancel(cause)
+	return r.done
+}
