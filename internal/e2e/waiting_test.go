@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"seckill/internal/app"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"seckill/internal/app"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
-	"seckill/internal/salestats"
 	"time"
+
+	"seckill/internal/salestats"
 
 	"github.com/gin-gonic/gin"
 )
