@@ -73,7 +73,7 @@ func drain(b *testing.B, g *Gate, stream string) {
 		Group: Group, Consumer: "a", Streams: []string{stream, ">"}, Count: 1000, Block: -1,
 	}).Result()
 	require.NoError(b, err)
-	var done []service.Parcel
+	var done []service.StreamEntry
 	for _, e := range read[0].Messages {
 		p, err := g.Parse(stream, e.ID, e.Values)
 		require.NoError(b, err)

@@ -15,7 +15,7 @@ import (
 )
 
 // deadLetterAll settles all admissions of an entry as dead letters.
-func deadLetterAll(t *testing.T, g *Gate, p service.Parcel) {
+func deadLetterAll(t *testing.T, g *Gate, p service.StreamEntry) {
 	t.Helper()
 	p.Tries = 5
 	settle(t, g, p, slices.Repeat([]service.End{{Dead: "poison"}}, len(p.Admissions))...)

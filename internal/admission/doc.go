@@ -39,6 +39,6 @@
 // # Outcomes
 //
 // Each instance with waiting buyers subscribes to its own channel ([Gate.Run]), on which [Gate.Settle] publishes
-// outcomes. Messages may be lost, so a waiting buyer also polls the ticket ([Expectation.Wait]). All waiting buyers
+// outcomes. Messages may be lost, so a waiting buyer also polls the ticket ([OutcomeWaiter.Wait]). All waiting buyers
 // share these reads.
 package admission

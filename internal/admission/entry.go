@@ -126,21 +126,21 @@ var errForeignRows = errors.New("admission: the entry has rows of several vouche
 
 // Parse parses an entry of one of the Streams. It returns an error if a row is malformed or does not belong into this
 // stream; the gate writes no such entry.
-func (g *Gate) Parse(stream, entry string, fields map[string]any) (service.Parcel, error) {
+func (g *Gate) Parse(stream, entry string, fields map[string]any) (service.StreamEntry, error) {
 	text, _ := fields["rows"].(string)
 	as, err := parseRows(text)
 	if err != nil {
-		return service.Parcel{}, err
+		return service.StreamEntry{}, err
 	}
 	voucher := as[0].VoucherID
 	if shardOf(voucher).stream() != stream ||
 		slices.ContainsFunc(as, func(a service.Admission) bool { return a.VoucherID != voucher }) {
-		return service.Parcel{}, errForeignRows
+		return service.StreamEntry{}, errForeignRows
 	}
-	p := service.Parcel{Entry: entry, Admissions: as}
+	p := service.StreamEntry{Entry: entry, Admissions: as}
 	if tries, ok := fields["tries"].(string); ok {
 		if p.Tries, err = strconv.ParseInt(tries, 10, 64); err != nil {
-			return service.Parcel{}, fmt.Errorf("admission: tries: %w", err)
+			return service.StreamEntry{}, fmt.Errorf("admission: tries: %w", err)
 		}
 	}
 	return p, nil

@@ -38,7 +38,7 @@ type Gate struct {
 	cfg Config
 
 	mu      sync.Mutex
-	waiting map[int64][]*Expectation // by order id
+	waiting map[int64][]*OutcomeWaiter // by order id
 	loads   map[loadKey]*backgroundLoad
 	tickets *ticketReader
 
@@ -57,7 +57,7 @@ func New(cfg Config) *Gate {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	g := &Gate{cfg: cfg, waiting: map[int64][]*Expectation{}, loads: map[loadKey]*backgroundLoad{}}
+	g := &Gate{cfg: cfg, waiting: map[int64][]*OutcomeWaiter{}, loads: map[loadKey]*backgroundLoad{}}
 	g.tickets = &ticketReader{gate: g}
 	g.working, g.stop = context.WithCancel(context.Background())
 	return g

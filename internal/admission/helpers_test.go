@@ -182,12 +182,12 @@ func reserveApart(t *testing.T, g *Gate, as ...service.Admission) {
 }
 
 // queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed.
-func queue(t *testing.T, g *Gate, voucherID int64) []service.Parcel {
+func queue(t *testing.T, g *Gate, voucherID int64) []service.StreamEntry {
 	t.Helper()
 	stream := shardOf(voucherID).stream()
 	entries, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
 	require.NoError(t, err)
-	var all []service.Parcel
+	var all []service.StreamEntry
 	for _, e := range entries {
 		p, err := g.Parse(stream, e.ID, e.Values)
 		require.NoError(t, err)
@@ -210,12 +210,12 @@ func queued(t *testing.T, g *Gate, voucherID int64) []service.Admission {
 }
 
 // settle settles an entry with the given ends, or with those that it has.
-func settle(t *testing.T, g *Gate, p service.Parcel, ends ...service.End) {
+func settle(t *testing.T, g *Gate, p service.StreamEntry, ends ...service.End) {
 	t.Helper()
 	if ends != nil {
 		p.Ends = ends
 	}
-	require.NoError(t, g.Settle(t.Context(), []service.Parcel{p}))
+	require.NoError(t, g.Settle(t.Context(), []service.StreamEntry{p}))
 }
 
 // requireTickets compares the queued tickets of a voucher's shard with the stream: they must have the same rows.

@@ -14,7 +14,7 @@ import (
 // scanCount is the page size for hashes. A page blocks Redis while it is read.
 const scanCount = 1000
 
-// Holders implements service.HolderStore. It includes buyers with queued admissions. The result is not a snapshot.
+// Holders implements service.BuyerStore. It includes buyers with queued admissions. The result is not a snapshot.
 func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	k := keysOf(voucherID)
 	var loaded, count *redis.IntCmd
@@ -42,7 +42,7 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 	return users, nil
 }
 
-// ActiveOrders implements service.HolderStore. It includes queued admissions.
+// ActiveOrders implements service.BuyerStore. It includes queued admissions.
 func (g *Gate) ActiveOrders(ctx context.Context, userID, voucherID int64) (count int, newest int64, err error) {
 	held, err := g.cfg.Redis.HGet(ctx, keysOf(voucherID).buyers, strconv.FormatInt(userID, 10)).Result()
 	switch {

@@ -19,7 +19,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 	type world struct {
 		g  *Gate
 		db *database
-		q  []service.Parcel
+		q  []service.StreamEntry
 	}
 	ctx := context.Background()
 	release := func(w world, user, order int64) error {
@@ -75,7 +75,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 			return w.g.Settle(ctx, w.q)
 		},
 	}
-	admit := func(w world) service.Parcel {
+	admit := func(w world) service.StreamEntry {
 		require.Equal(t, []error{nil}, reserve(t, w.g, admission(7, 70)))
 		q := queue(t, w.g, voucher)
 		return q[len(q)-1]
@@ -89,7 +89,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 		"buyer is admitted and rejected": func(w world) error {
 			p := admit(w)
 			p.Ends[0] = failed
-			return w.g.Settle(ctx, []service.Parcel{p})
+			return w.g.Settle(ctx, []service.StreamEntry{p})
 		},
 		"new admission is committed": func(w world) error {
 			w.db.commit(admit(w).Admissions[0])
@@ -98,17 +98,17 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 		"new admission is committed and settled": func(w world) error {
 			p := admit(w)
 			w.db.commit(p.Admissions[0])
-			return w.g.Settle(ctx, []service.Parcel{p})
+			return w.g.Settle(ctx, []service.StreamEntry{p})
 		},
 		"new admission is committed and canceled": func(w world) error {
 			p := admit(w)
 			w.db.commit(p.Admissions[0])
-			return errors.Join(release(w, 70, 7), w.g.Settle(ctx, []service.Parcel{p}))
+			return errors.Join(release(w, 70, 7), w.g.Settle(ctx, []service.StreamEntry{p}))
 		},
 		"new admission is retried and committed": func(w world) error {
 			p := admit(w)
 			p.Ends[0].Again = true
-			err := w.g.Settle(ctx, []service.Parcel{p})
+			err := w.g.Settle(ctx, []service.StreamEntry{p})
 			q := queue(t, w.g, voucher)
 			w.db.commit(p.Admissions[0])
 			return errors.Join(err, w.g.Settle(ctx, q[len(q)-1:]))

@@ -67,7 +67,7 @@ func requireExact(t *testing.T, g *Gate, db *database) {
 
 // cold returns a cold gate. Its database has order 1 of user 10. Its stream has admissions 2 to 4 of users 20, 30 and
 // 40 in an entry each, and 5 and 6 of users 50 and 60 in one entry.
-func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.Parcel) {
+func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.StreamEntry) {
 	t.Helper()
 	g, db := withStock(t, rdb, 10)
 	reserve(t, g, admission(1, 10))

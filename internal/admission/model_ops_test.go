@@ -103,7 +103,7 @@ func (m *model) readQueue() {
 }
 
 // pick removes a few random entries from m.queue.
-func (m *model) pick() []service.Parcel {
+func (m *model) pick() []service.StreamEntry {
 	m.rnd.Shuffle(len(m.queue), func(i, j int) { m.queue[i], m.queue[j] = m.queue[j], m.queue[i] })
 	n := min(len(m.queue), 1+m.rnd.IntN(4))
 	picked := slices.Clone(m.queue[:n])
@@ -151,7 +151,7 @@ func (m *model) deadLetter(int64) {
 }
 
 // end settles entries in the model and, once or twice, in Redis.
-func (m *model) end(done []service.Parcel) {
+func (m *model) end(done []service.StreamEntry) {
 	for n := range done {
 		p := &done[n]
 		p.Tries++
@@ -187,7 +187,7 @@ func (m *model) endOne(gate *modelGate, a service.Admission, end service.End) {
 }
 
 // requireRetried checks that each retried admission is alone in its entry, which has the number of tries.
-func (m *model) requireRetried(done []service.Parcel) {
+func (m *model) requireRetried(done []service.StreamEntry) {
 	want, got := map[int64]int64{}, map[int64]int64{}
 	for _, p := range done {
 		for i, a := range p.Admissions {
@@ -213,13 +213,13 @@ func (m *model) settleAgain(int64) {
 	}
 	a := m.past[m.rnd.IntN(len(m.past))]
 	ends := []service.End{{}, {Failed: "sold_out"}, {Dead: "poison"}, {Again: true}}
-	late := service.Parcel{Entry: "1-1", Admissions: []service.Admission{a}, Ends: []service.End{ends[m.rnd.IntN(4)]}}
-	require.NoError(m.t, m.g.Settle(m.t.Context(), []service.Parcel{late}))
+	late := service.StreamEntry{Entry: "1-1", Admissions: []service.Admission{a}, Ends: []service.End{ends[m.rnd.IntN(4)]}}
+	require.NoError(m.t, m.g.Settle(m.t.Context(), []service.StreamEntry{late}))
 }
 
 // cut deletes entries of a voucher, and loads its gate again, which removes their tickets.
 func (m *model) cut(v int64) {
-	var rest []service.Parcel
+	var rest []service.StreamEntry
 	for _, p := range m.queue {
 		if p.Admissions[0].VoucherID != v || m.rnd.IntN(2) == 0 {
 			rest = append(rest, p)

@@ -25,7 +25,7 @@ type model struct {
 	db  *database
 
 	gates    map[int64]*modelGate // of the vouchers; nil: cold
-	queue    []service.Parcel
+	queue    []service.StreamEntry
 	letters  map[int64]service.Admission // by order id
 	tickets  map[int64]map[int64]string  // user -> order -> failed
 	versions map[int64]int64

@@ -23,8 +23,8 @@ const (
 	outcomeBuffer = 1000
 )
 
-// Expectation is a subscription to the outcome of one admission.
-type Expectation struct {
+// OutcomeWaiter is a subscription to the outcome of one admission.
+type OutcomeWaiter struct {
 	gate    *Gate
 	orderID int64
 	outcome chan service.Outcome // buffers one
@@ -32,8 +32,8 @@ type Expectation struct {
 
 // Expect subscribes to the outcome of an admission of this instance. Call it before Reserve: an outcome that is
 // published earlier is missed. The caller must Close the subscription.
-func (g *Gate) Expect(orderID int64) *Expectation {
-	e := &Expectation{gate: g, orderID: orderID, outcome: make(chan service.Outcome, 1)}
+func (g *Gate) Expect(orderID int64) *OutcomeWaiter {
+	e := &OutcomeWaiter{gate: g, orderID: orderID, outcome: make(chan service.Outcome, 1)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting[orderID] = append(g.waiting[orderID], e)
@@ -41,10 +41,10 @@ func (g *Gate) Expect(orderID int64) *Expectation {
 }
 
 // Close ends the subscription. It may be called more than once.
-func (e *Expectation) Close() {
+func (e *OutcomeWaiter) Close() {
 	e.gate.mu.Lock()
 	defer e.gate.mu.Unlock()
-	rest := slices.DeleteFunc(e.gate.waiting[e.orderID], func(other *Expectation) bool { return other == e })
+	rest := slices.DeleteFunc(e.gate.waiting[e.orderID], func(other *OutcomeWaiter) bool { return other == e })
 	if len(rest) == 0 {
 		delete(e.gate.waiting, e.orderID)
 		return
@@ -54,7 +54,7 @@ func (e *Expectation) Close() {
 
 // Wait returns the outcome as soon as a message delivers it or check finds it. Because messages may be lost, it calls
 // check once a second, more often at first. It ignores errors of check. It returns the error of ctx when ctx ends.
-func (e *Expectation) Wait(
+func (e *OutcomeWaiter) Wait(
 	ctx context.Context, check func(context.Context) (o service.Outcome, known bool, err error),
 ) (service.Outcome, error) {
 	pause := recheck
@@ -124,7 +124,7 @@ func (g *Gate) deliver(message string) {
 
 // publish sends the outcomes to the instances with waiting buyers, one message per instance: "order" or "order:reason",
 // separated by spaces. It does not return errors: Wait copes with lost messages.
-func (g *Gate) publish(ctx context.Context, done []service.Parcel) {
+func (g *Gate) publish(ctx context.Context, done []service.StreamEntry) {
 	messages := map[string][]string{}
 	for _, p := range done {
 		for i, end := range p.Ends {

@@ -44,7 +44,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 		db.stock[voucher] = 5
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
 		as := []service.Admission{admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13), admission(5, 14)}
-		var waiting [6]*Expectation
+		var waiting [6]*OutcomeWaiter
 		for i := range as {
 			as[i].ReplyTo = g.Instance()
 			waiting[i] = g.Expect(as[i].OrderID)
@@ -154,7 +154,7 @@ func TestRunReconnects(t *testing.T) {
 	e := g.Expect(1)
 	defer e.Close()
 	require.Eventually(t, func() bool {
-		g.publish(t.Context(), []service.Parcel{{
+		g.publish(t.Context(), []service.StreamEntry{{
 			Admissions: []service.Admission{{OrderID: 1, ReplyTo: g.Instance()}}, Ends: make([]service.End, 1),
 		}})
 		return len(e.outcome) == 1

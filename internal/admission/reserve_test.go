@@ -112,7 +112,7 @@ func TestParseRejectsMalformedEntries(t *testing.T) {
 	want := service.Admission{
 		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, Currency: "CNY", At: time.UnixMilli(1000).UTC(),
 	}
-	require.Equal(t, service.Parcel{Entry: "1-1", Tries: 3, Admissions: []service.Admission{want}}, p)
+	require.Equal(t, service.StreamEntry{Entry: "1-1", Tries: 3, Admissions: []service.Admission{want}}, p)
 	p, err = g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000 here"}) // written by an earlier release
 	require.NoError(t, err)
 	want.ReplyTo = "here"

@@ -29,8 +29,8 @@ var (
 //
 // Settle is idempotent; call it again after an error (service.ErrUnavailable). The entries of one voucher should have a
 // few hundred admissions at most, because a script blocks Redis while it runs.
-func (g *Gate) Settle(ctx context.Context, done []service.Parcel) error {
-	vouchers := make(map[int64][]service.Parcel, 1)
+func (g *Gate) Settle(ctx context.Context, done []service.StreamEntry) error {
+	vouchers := make(map[int64][]service.StreamEntry, 1)
 	for _, p := range done {
 		id := p.Admissions[0].VoucherID
 		vouchers[id] = append(vouchers[id], p)
@@ -46,7 +46,7 @@ func (g *Gate) Settle(ctx context.Context, done []service.Parcel) error {
 }
 
 // settleArgs passes numbers by pointer: converting each value to an interface would allocate.
-func settleArgs(voucherID int64, entries []service.Parcel) (keys []string, args []any) {
+func settleArgs(voucherID int64, entries []service.StreamEntry) (keys []string, args []any) {
 	rows := 0
 	for i := range entries {
 		rows += len(entries[i].Admissions)

@@ -51,7 +51,7 @@ func (s *storm) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var done []service.Parcel
+	var done []service.StreamEntry
 	for _, e := range entries {
 		p, err := s.g.Parse(stream, e.ID, e.Values)
 		if err != nil {

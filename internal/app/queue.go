@@ -27,7 +27,7 @@ func NewGate(rdb redis.UniversalClient, backlog int, log *slog.Logger) Gate {
 }
 
 // Expect implements service.Gate.
-func (g Gate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
+func (g Gate) Expect(orderID int64) service.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 // DeadLetters implements service.DeadLetterStore.
 func (g Gate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
@@ -52,7 +52,7 @@ func newWorkers(
 	if e.Tuning.Commit != nil {
 		commit = e.Tuning.Commit(commit)
 	}
-	settled := func(p service.Parcel) {
+	settled := func(p service.StreamEntry) {
 		stats.settled(p)
 		for i, end := range p.Ends {
 			if !end.Again {

@@ -186,7 +186,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 
 // withTotals replaces the verdict on I1 or I3 by that of the database: the sale is public, so other users may have
 // bought units that the simulated buyers cannot see.
-func withTotals(v service.Verdict, b service.Books) service.Verdict {
+func withTotals(v service.Verdict, b service.SaleTotals) service.Verdict {
 	for _, p := range b.Invariants() {
 		if p.ID == v.ID && (p.ID == "I1" || p.ID == "I3") {
 			v.OK, v.Detail = *p.OK, p.Detail

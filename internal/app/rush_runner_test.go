@@ -30,7 +30,7 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 // that a real difference does.
 func TestRushVerdictsUseDatabaseTotals(t *testing.T) {
 	clients := service.Verdict{ID: "I3", Title: "Conservation", Detail: "39 sold + 0 left = 39"}
-	totals := service.Books{InitialStock: 40, Active: 40}
+	totals := service.SaleTotals{InitialStock: 40, Active: 40}
 	require.Equal(t, service.Verdict{ID: "I3", Title: "Conservation", OK: true, Detail: "0 left + 40 active = 40"}, withTotals(clients, totals))
 	totals.Active = 39
 	require.False(t, withTotals(clients, totals).OK)

@@ -89,7 +89,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Queue: cfg.OrderLane == "queue", InUse: lane.inUse, Now: now, Observe: m.reconciled,
 	})
 
-	returns := service.Returns{Sales: sales, Queue: lane.queue, Moved: movedOrders.publish}
+	returns := service.UnitReleaser{Sales: sales, Queue: lane.queue, Moved: movedOrders.publish}
 	closer := &service.Closer{Store: b.store, Returns: returns, Log: log, Closed: m.closed}
 	sandbox := payment.NewSandbox(payment.SandboxConfig{
 		Secret: paymentSecret(cfg, b.secret), Now: now, Log: log, Faults: cfg.Sandbox,
@@ -140,9 +140,9 @@ func newServer(e *Env, b backends) (*server, error) {
 // lane is the configured order mode with what it needs beside the requests.
 type lane struct {
 	orders     service.Lane
-	queue      service.Queue           // nil unless the lane is queue
-	background []func(context.Context) // run while the server does
-	inUse      func() []int64          // vouchers whose gates this server used recently; nil unless the lane is queue
+	queue      service.ReservationStore // nil unless the lane is queue
+	background []func(context.Context)  // run while the server does
+	inUse      func() []int64           // vouchers whose gates this server used recently; nil unless the lane is queue
 }
 
 // newLane returns the configured lane.

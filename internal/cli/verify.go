@@ -73,7 +73,7 @@ func (r *report) note(format string, args ...any) {
 }
 
 // print writes the table and the notes.
-func (r *report) print(out io.Writer, totals []service.Books) error {
+func (r *report) print(out io.Writer, totals []service.SaleTotals) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "voucher\tunits\tadded\tleft\tactive orders\tleft in gate\tqueued\tI1\tI2\tI3\tI5\t")
 	for _, b := range totals {
@@ -100,7 +100,7 @@ func (r *report) print(out io.Writer, totals []service.Books) error {
 const maxOrdersRead = 2_000_000
 
 // violations returns the broken invariants of a sale, with the orders that break them if these can be determined.
-func violations(ctx context.Context, store *repo.Store, totals service.Books) []service.Violation {
+func violations(ctx context.Context, store *repo.Store, totals service.SaleTotals) []service.Violation {
 	found := totals.Check()
 	if len(found) == 0 {
 		return nil
@@ -116,7 +116,7 @@ func violations(ctx context.Context, store *repo.Store, totals service.Books) []
 }
 
 // readTotals opens the database, which the caller closes, and reads the totals of all sales.
-func readTotals(e *app.Env) (*repo.Store, []service.Books, error) {
+func readTotals(e *app.Env) (*repo.Store, []service.SaleTotals, error) {
 	store, err := existingStore(e)
 	if err != nil {
 		return nil, nil, err
@@ -130,7 +130,7 @@ func readTotals(e *app.Env) (*repo.Store, []service.Books, error) {
 
 // checkRedis reports what keeps buyers from units (I5): user locks without an expiry, and gates that differ from the
 // database.
-func checkRedis(e *app.Env, store *repo.Store, totals []service.Books, r *report) error {
+func checkRedis(e *app.Env, store *repo.Store, totals []service.SaleTotals, r *report) error {
 	rdb, err := app.SharedRedis(e.Config)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ type gateChecker struct {
 //
 // A remaining difference is a violation only if it affects buyers: a server in lane queue is running, which should have
 // repaired it, and the sale has not ended. Without such a server the gate is not used, and the next server repairs it.
-func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals []service.Books, r *report) error {
+func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals []service.SaleTotals, r *report) error {
 	c := gateChecker{rdb: rdb, gate: app.NewGate(rdb, e.Config.QueueBacklog, e.Log), store: store}
 	lag, err := app.ReadLag(e.Ctx, rdb)
 	if err != nil {
@@ -122,10 +122,10 @@ func toleratedBecause(d gateDiff, ended, served bool) string {
 // settle stores the differences of the loaded gates in diffs. It compares gates that differ again until they match, no
 // server in lane queue is running that would repair them, or gateDiffersFor has passed. It reports whether such a
 // server is running.
-func (c *gateChecker) settle(e *app.Env, sales []service.Books, diffs map[int64]gateDiff) (served bool, err error) {
+func (c *gateChecker) settle(e *app.Env, sales []service.SaleTotals, diffs map[int64]gateDiff) (served bool, err error) {
 	deadline := time.Now().Add(cmp.Or(e.Tuning.GateDiffersFor, gateDiffersFor))
 	for {
-		var differing []service.Books
+		var differing []service.SaleTotals
 		for _, b := range sales {
 			d, err := c.compare(e.Ctx, b.VoucherID)
 			switch {

@@ -57,7 +57,7 @@ type env struct {
 	payments        *service.Payments
 	subscribers     *salestats.Subscribers
 	saleSubscribers *salestats.Subscribers
-	returns         service.Returns
+	returns         service.UnitReleaser
 	logs            *logBuffer
 
 	revoked *auth.Revocations
@@ -68,16 +68,16 @@ type env struct {
 
 // setup is the part of the wiring that a test can change. In the zero value limits, demo mode and faults are off.
 type setup struct {
-	store       *repo.Store                                      // nil: a new one
-	limits      bool                                             // cooldown and daily number of codes
-	rateLimit   bool                                             // requests per caller
-	demo        bool                                             // X-Demo-Code
-	maxInFlight int                                              // concurrent purchases
-	lane        func(service.Lane) service.Lane                  // wraps the lock lane
-	queue       func(*faultyStore) (service.Lane, service.Queue) // lane queue instead of it
-	ids         *ids                                             // nil: new ones
-	ready       map[string]handler.Check                         // of /readyz
-	change      func(*handler.Config)                            // called last
+	store       *repo.Store                                                 // nil: a new one
+	limits      bool                                                        // cooldown and daily number of codes
+	rateLimit   bool                                                        // requests per caller
+	demo        bool                                                        // X-Demo-Code
+	maxInFlight int                                                         // concurrent purchases
+	lane        func(service.Lane) service.Lane                             // wraps the lock lane
+	queue       func(*faultyStore) (service.Lane, service.ReservationStore) // lane queue instead of it
+	ids         *ids                                                        // nil: new ones
+	ready       map[string]handler.Check                                    // of /readyz
+	change      func(*handler.Config)                                       // called last
 	sender      func(auth.CodeSender) auth.CodeSender
 }
 
@@ -179,12 +179,12 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.lane != nil {
 		lane = s.lane(lane)
 	}
-	var queue service.Queue
+	var queue service.ReservationStore
 	if s.queue != nil {
 		lane, queue = s.queue(e.db)
 	}
 	e.bank, e.subscribers = newBank(e.clock.now), salestats.NewSubscribers()
-	e.returns = service.Returns{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
+	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
 	e.payments = service.NewPayments(service.PaymentsConfig{
 		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
 		Returns: e.returns, Now: e.clock.now, Log: log,
@@ -222,7 +222,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 }
 
 // newMonitor starts the monitor of the live statistics.
-func (e *env) newMonitor(store *repo.Store, queue service.Queue) (*salestats.Aggregator, *salestats.Monitor) {
+func (e *env) newMonitor(store *repo.Store, queue service.ReservationStore) (*salestats.Aggregator, *salestats.Monitor) {
 	queued := queue != nil
 	e.saleSubscribers = salestats.NewSubscribers()
 	aggregator, lane := salestats.NewAggregator("test", !queued), "lock"

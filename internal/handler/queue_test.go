@@ -30,7 +30,7 @@ type queueEnv struct {
 // testGate adapts the gate to the interfaces of service, as package app does.
 type testGate struct{ *admission.Gate }
 
-func (g testGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
+func (g testGate) Expect(orderID int64) service.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 func (g testGate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
 	found, err := g.Gate.DeadLetters(ctx, before, limit)
@@ -57,7 +57,7 @@ func newQueueEnv(t *testing.T, db database) *queueEnv {
 	var store *faultyStore
 	q.env = newEnv(t, db, func(s *setup) {
 		s.ids = ids
-		s.queue = func(faulty *faultyStore) (service.Lane, service.Queue) {
+		s.queue = func(faulty *faultyStore) (service.Lane, service.ReservationStore) {
 			store = faulty
 			return service.NewQueueLane(gate, ids, faulty, nil), gate
 		}
@@ -80,9 +80,9 @@ func (q *queueEnv) state(ctx context.Context, voucherID int64, inFlight []int64)
 }
 
 // waiting returns the entries of all streams.
-func (q *queueEnv) waiting() []service.Parcel {
+func (q *queueEnv) waiting() []service.StreamEntry {
 	q.t.Helper()
-	var all []service.Parcel
+	var all []service.StreamEntry
 	for _, stream := range admission.Streams() {
 		messages, err := q.rdb.XRange(context.Background(), stream, "-", "+").Result()
 		require.NoError(q.t, err)
@@ -109,7 +109,7 @@ func (q *queueEnv) workOne() {
 	q.commit(q.waiting()[0])
 }
 
-func (q *queueEnv) commit(p service.Parcel) {
+func (q *queueEnv) commit(p service.StreamEntry) {
 	q.t.Helper()
 	errs := q.committer.Commit(context.Background(), p.Admissions)
 	require.Equal(q.t, make([]error, len(errs)), errs)
@@ -126,10 +126,10 @@ func (q *queueEnv) deadLetter(reason string) {
 }
 
 // settle settles all reservations of an entry with the same outcome.
-func (q *queueEnv) settle(p service.Parcel, end service.End) {
+func (q *queueEnv) settle(p service.StreamEntry, end service.End) {
 	q.t.Helper()
 	p.Ends = slices.Repeat([]service.End{end}, len(p.Admissions))
-	require.NoError(q.t, q.gate.Settle(context.Background(), []service.Parcel{p}))
+	require.NoError(q.t, q.gate.Settle(context.Background(), []service.StreamEntry{p}))
 }
 
 type queuedView struct {

@@ -24,7 +24,7 @@ func readerOf(r *rig, consumer string) *reader {
 func entriesOf(r *rig) []entry {
 	var entries []entry
 	for _, p := range r.pending() {
-		entries = append(entries, entry{Parcel: service.Parcel{Entry: p.ID}})
+		entries = append(entries, entry{StreamEntry: service.StreamEntry{Entry: p.ID}})
 	}
 	return entries
 }
@@ -41,7 +41,7 @@ func TestClaimCountsDeliveries(t *testing.T) {
 			require.Len(t, entries, 3)
 			for i, e := range entries {
 				require.Equal(t, entry{
-					Parcel: service.Parcel{Entry: messages[i].ID}, fields: messages[i].Values, deliveries: tries,
+					StreamEntry: service.StreamEntry{Entry: messages[i].ID}, fields: messages[i].Values, deliveries: tries,
 				}, e)
 			}
 		}

@@ -67,14 +67,14 @@ func countWithin(entries []entry, most int) int {
 // delivered too often, and leaves retried admissions pending until they are claimed.
 func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry {
 	todo := make([]entry, 0, len(entries))
-	var dead []service.Parcel
+	var dead []service.StreamEntry
 	for _, e := range entries {
 		p, err := r.w.cfg.Gate.Parse(r.stream, e.Entry, e.fields)
 		if err != nil {
 			r.deadLetter(ctx, e, err, b)
 			continue
 		}
-		e.Parcel = p
+		e.StreamEntry = p
 		switch {
 		case e.deliveries > maxDeliveries:
 			p.Tries = e.deliveries
@@ -98,13 +98,13 @@ func (r *reader) commitEntries(ctx context.Context, entries []entry, b *Batch) (
 		as = append(as, entries[i].Admissions...)
 	}
 	errs := r.commit(ctx, as)
-	done := make([]service.Parcel, 0, len(entries))
+	done := make([]service.StreamEntry, 0, len(entries))
 	for _, e := range entries {
 		n := len(e.Admissions)
 		if err := firstTemporary(errs[:n]); err != nil {
 			again, unavailable = append(again, e), err
 		} else {
-			done = append(done, r.withEnds(ctx, e.Parcel, errs[:n]))
+			done = append(done, r.withEnds(ctx, e.StreamEntry, errs[:n]))
 		}
 		errs = errs[n:]
 	}
@@ -113,7 +113,7 @@ func (r *reader) commitEntries(ctx context.Context, entries []entry, b *Batch) (
 }
 
 // settle settles entries in the gate. It retries until ctx ends; then the entries stay pending.
-func (r *reader) settle(ctx context.Context, done []service.Parcel, b *Batch) {
+func (r *reader) settle(ctx context.Context, done []service.StreamEntry, b *Batch) {
 	if len(done) == 0 {
 		return
 	}
@@ -128,7 +128,7 @@ func (r *reader) settle(ctx context.Context, done []service.Parcel, b *Batch) {
 }
 
 // count adds the outcomes of a settled entry to b.
-func (r *reader) count(ctx context.Context, p service.Parcel, b *Batch) {
+func (r *reader) count(ctx context.Context, p service.StreamEntry, b *Batch) {
 	r.w.cfg.Settled(p)
 	for i, end := range p.Ends {
 		switch {

@@ -14,7 +14,7 @@ import (
 const maxReason = 500
 
 // withEnds returns the entry with its tries incremented and its Ends set from the results of Commit.
-func (r *reader) withEnds(ctx context.Context, p service.Parcel, errs []error) service.Parcel {
+func (r *reader) withEnds(ctx context.Context, p service.StreamEntry, errs []error) service.StreamEntry {
 	p.Tries++
 	p.Ends = make([]service.End, len(errs))
 	for i, err := range errs {

@@ -92,7 +92,7 @@ func TestTakeoverOfCommittedEntries(t *testing.T) {
 		called := make(chan struct{}, 100)
 		cfg := r.config("a", r.commit)
 		cfg.ShutdownTimeout = time.Millisecond
-		cfg.Gate = gateWithSettle{r.gate, func(context.Context, []service.Parcel) error {
+		cfg.Gate = gateWithSettle{r.gate, func(context.Context, []service.StreamEntry) error {
 			called <- struct{}{}
 			return errors.New("network unreachable")
 		}}
@@ -117,7 +117,7 @@ func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 		var tries atomic.Int64
 		cfg := r.config("a", r.commit)
 		cfg.MinIdle = time.Hour // no entry is delivered again: the same call is retried
-		cfg.Gate = gateWithSettle{r.gate, func(ctx context.Context, done []service.Parcel) error {
+		cfg.Gate = gateWithSettle{r.gate, func(ctx context.Context, done []service.StreamEntry) error {
 			if tries.Add(1) < 3 {
 				return service.ErrUnavailable
 			}

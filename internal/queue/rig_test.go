@@ -213,9 +213,9 @@ func (r *rig) deadLetters() []admission.DeadLetter {
 // gateWithSettle is a gate whose Settle a test replaces.
 type gateWithSettle struct {
 	*admission.Gate
-	settle func(ctx context.Context, done []service.Parcel) error
+	settle func(ctx context.Context, done []service.StreamEntry) error
 }
 
-func (g gateWithSettle) Settle(ctx context.Context, done []service.Parcel) error {
+func (g gateWithSettle) Settle(ctx context.Context, done []service.StreamEntry) error {
 	return g.settle(ctx, done)
 }

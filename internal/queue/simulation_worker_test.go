@@ -23,8 +23,8 @@ type simWorker struct {
 
 	hand    []entry // read, and not handled yet
 	claimed bool
-	owed    [][]service.Parcel // committed, and not settled because the worker was suspended
-	settled [][]service.Parcel
+	owed    [][]service.StreamEntry // committed, and not settled because the worker was suspended
+	settled [][]service.StreamEntry
 
 	fate fate
 	stop context.CancelFunc
@@ -132,12 +132,12 @@ func (w *simWorker) commit(ctx context.Context, as []service.Admission) []error 
 }
 
 // Parse implements Settler.
-func (w *simWorker) Parse(stream, entry string, fields map[string]any) (service.Parcel, error) {
+func (w *simWorker) Parse(stream, entry string, fields map[string]any) (service.StreamEntry, error) {
 	return w.sim.back.Parse(stream, entry, fields)
 }
 
 // Settle implements Settler.
-func (w *simWorker) Settle(ctx context.Context, done []service.Parcel) error {
+func (w *simWorker) Settle(ctx context.Context, done []service.StreamEntry) error {
 	switch {
 	case w.dead:
 		return errHarm
@@ -156,7 +156,7 @@ func (w *simWorker) Settle(ctx context.Context, done []service.Parcel) error {
 	return w.reply()
 }
 
-func (w *simWorker) settleNow(ctx context.Context, done []service.Parcel) error {
+func (w *simWorker) settleNow(ctx context.Context, done []service.StreamEntry) error {
 	for _, p := range done {
 		for i, end := range p.Ends {
 			switch {

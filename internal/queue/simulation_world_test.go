@@ -50,7 +50,7 @@ type simVoucher struct {
 // laneGate adapts the gate to service.Gate.
 type laneGate struct{ *admission.Gate }
 
-func (g laneGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
+func (g laneGate) Expect(orderID int64) service.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 // deadLetterStore adapts the gate to service.DeadLetterStore.
 type deadLetterStore struct{ *admission.Gate }
@@ -185,10 +185,10 @@ func (w *world) orders(t *rapid.T) map[int64]dbOrder {
 }
 
 // entries returns the entries of the stream, oldest first.
-func (w *world) entries(t *rapid.T) []service.Parcel {
+func (w *world) entries(t *rapid.T) []service.StreamEntry {
 	entries, err := w.rdb.XRange(w.ctx, w.stream, "-", "+").Result()
 	require.NoError(t, err)
-	queue := make([]service.Parcel, len(entries))
+	queue := make([]service.StreamEntry, len(entries))
 	for i, e := range entries {
 		queue[i], err = w.back.Parse(w.stream, e.ID, e.Values)
 		require.NoError(t, err)

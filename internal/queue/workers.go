@@ -14,9 +14,9 @@ import (
 // Settler is the gate that fills the streams.
 type Settler interface {
 	// Parse parses an entry of a stream.
-	Parse(stream, entry string, fields map[string]any) (service.Parcel, error)
+	Parse(stream, entry string, fields map[string]any) (service.StreamEntry, error)
 	// Settle ends the admissions of entries after their transaction, and removes the entries from the stream.
-	Settle(ctx context.Context, done []service.Parcel) error
+	Settle(ctx context.Context, done []service.StreamEntry) error
 	// Bury moves an entry that cannot be parsed to the dead letters.
 	Bury(ctx context.Context, stream, entry, reason string, tries int64) error
 }
@@ -49,9 +49,9 @@ type Config struct {
 	ConsumerIdle    time.Duration // idle time after which a consumer is deleted; default 1 h
 	ShutdownTimeout time.Duration // how long Run continues unfinished batches after its ctx ended; default 5 s
 
-	Observe func(Batch)          // called after every batch; must be fast and safe for concurrent use; optional
-	Settled func(service.Parcel) // called after every settled entry; must be fast and safe for concurrent use; optional
-	Log     *slog.Logger         // default: slog.Default()
+	Observe func(Batch)               // called after every batch; must be fast and safe for concurrent use; optional
+	Settled func(service.StreamEntry) // called after every settled entry; must be fast and safe for concurrent use; optional
+	Log     *slog.Logger              // default: slog.Default()
 }
 
 // Batch is the outcome of entries that were delivered together. Its numbers count admissions, unless noted.
@@ -87,7 +87,7 @@ func New(cfg Config) *Workers {
 		cfg.Observe = func(Batch) {}
 	}
 	if cfg.Settled == nil {
-		cfg.Settled = func(service.Parcel) {}
+		cfg.Settled = func(service.StreamEntry) {}
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

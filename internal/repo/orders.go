@@ -42,7 +42,7 @@ func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int,
 	return found.Count, found.Newest, s.translate(err)
 }
 
-// Holders implements service.HolderStore.
+// Holders implements service.BuyerStore.
 func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	var users []int64
 	err := s.readPool.WithContext(ctx).Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).

@@ -324,7 +324,7 @@ func TestBooksReportOrdersWithoutSale(t *testing.T) {
 		require.NoError(t, s.writePool.Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
 		totals, err := s.Books(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []service.Books{{VoucherID: v.ID, Active: 1}}, totals)
+		require.Equal(t, []service.SaleTotals{{VoucherID: v.ID, Active: 1}}, totals)
 		require.NotEmpty(t, totals[0].Check())
 	})
 }

@@ -57,7 +57,7 @@ func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.Sal
 }
 
 func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.SaleCount, err error) {
-	c = salestats.SaleCount{Books: service.Books{VoucherID: voucherID}, ByStatus: map[service.OrderStatus]int64{}}
+	c = salestats.SaleCount{Books: service.SaleTotals{VoucherID: voucherID}, ByStatus: map[service.OrderStatus]int64{}}
 	var limit int
 	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user FROM seckill_vouchers WHERE voucher_id = ?", voucherID).
 		Scan(&c.Books.InitialStock, &c.Books.Stock, &limit)

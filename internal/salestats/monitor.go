@@ -39,7 +39,7 @@ const (
 
 // SaleCount is the result of a count of all orders of a sale, at one moment.
 type SaleCount struct {
-	Books    service.Books
+	Books    service.SaleTotals
 	ByStatus map[service.OrderStatus]int64
 }
 

@@ -30,8 +30,8 @@ const (
 	staleLookupsPerSecond = 100
 )
 
-// HolderStore finds the buyers with an active order. It is safe for concurrent use.
-type HolderStore interface {
+// BuyerStore finds the buyers with an active order. It is safe for concurrent use.
+type BuyerStore interface {
 	// Holders returns the users with an active order of the voucher, in no order and possibly repeated. Errors:
 	// ErrTooMany (more than most), ErrUnavailable.
 	Holders(ctx context.Context, voucherID int64, most int) ([]int64, error)
@@ -66,7 +66,7 @@ type buyerList struct {
 // mayHaveOrder reports whether the user may have an active order of the voucher. sure means that this is known: the
 // user is on the list, or an up-to-date list does not have the user. mayHaveOrder waits up to 300 ms for the first
 // list.
-func (s *Sales) mayHaveOrder(ctx context.Context, store HolderStore, voucherID, userID int64) (may, sure bool) {
+func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, userID int64) (may, sure bool) {
 	e, ok := s.cache.GetIfPresent(voucherID)
 	if !ok {
 		return true, false
@@ -85,7 +85,7 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store HolderStore, voucherID, 
 // find searches the list, and starts a read if one is due. Without a list it returns true and false, and the channel
 // that is closed at the end of the running read, if any.
 func (l *buyerList) find(
-	ctx context.Context, store HolderStore, voucherID, userID int64,
+	ctx context.Context, store BuyerStore, voucherID, userID int64,
 ) (may, sure bool, reading <-chan struct{}) {
 	l.mu.Lock()
 	now := time.Now()
@@ -120,7 +120,7 @@ func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
 }
 
 // read replaces the list. If the read fails, the old list stays.
-func (l *buyerList) read(ctx context.Context, store HolderStore, voucherID int64, began time.Time) {
+func (l *buyerList) read(ctx context.Context, store BuyerStore, voucherID int64, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, buyersTimeout)
 	defer cancel()
 	users, err := store.Holders(ctx, voucherID, maxBuyers)

@@ -27,7 +27,7 @@ type CloserStore interface {
 // and share the work.
 type Closer struct {
 	Store   CloserStore
-	Returns Returns
+	Returns UnitReleaser
 	Log     *slog.Logger
 	Closed  func(n int) // receives the number of orders that a transaction closed; may be nil
 }

@@ -2,8 +2,8 @@ package service
 
 import "fmt"
 
-// Books are the ledger of one sale in the database, read in one snapshot.
-type Books struct {
+// SaleTotals are the totals of one sale in the database, read in one snapshot.
+type SaleTotals struct {
 	VoucherID    int64
 	InitialStock int64
 	Additions    int64 // sum of stock_changes
@@ -35,7 +35,7 @@ const (
 
 // Check returns the broken invariants: I1 no oversell, I2 one order per user, I3 conservation, I5 no undersell (every
 // unit without an active order can be bought).
-func (b Books) Check() []Violation {
+func (b SaleTotals) Check() []Violation {
 	var out []Violation
 	report := func(r rule, format string, args ...any) {
 		invariant := [...]string{"I1", "I2", "I2", "I3", "I5"}[r]
@@ -68,7 +68,7 @@ type Invariant struct {
 }
 
 // Invariants returns the result of every invariant that the sale totals can prove, with the numbers.
-func (b Books) Invariants() []Invariant {
+func (b SaleTotals) Invariants() []Invariant {
 	total := b.InitialStock + b.Additions
 	list := []Invariant{
 		{ID: "I1", Title: "No oversell", Detail: fmt.Sprintf("%d active of %d", b.Active, total)},

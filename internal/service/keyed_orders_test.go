@@ -260,7 +260,7 @@ func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 
 // ticketQueue is a Queue with tickets of one user.
 type ticketQueue struct {
-	Queue
+	ReservationStore
 	store
 	tickets []Ticket
 }

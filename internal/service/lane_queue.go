@@ -31,11 +31,11 @@ type Gate interface {
 	Instance() string
 	// Expect subscribes to the outcome of an admission. It must be called before Reserve. The caller must close the
 	// subscription.
-	Expect(orderID int64) Expectation
+	Expect(orderID int64) OutcomeWaiter
 }
 
-// Expectation is a subscription to the outcome of an admission.
-type Expectation interface {
+// OutcomeWaiter is a subscription to the outcome of an admission.
+type OutcomeWaiter interface {
 	// Wait returns the outcome as soon as a message delivers it or check finds it. Messages may be lost, so Wait calls
 	// check from time to time. It returns the error of ctx when ctx ends.
 	Wait(ctx context.Context, check func(context.Context) (o Outcome, known bool, err error)) (Outcome, error)
@@ -68,8 +68,8 @@ type QueueLane struct {
 // reservation is the result of one purchase at the gate.
 type reservation struct {
 	order    Order
-	replayed bool        // an earlier request with the same key placed the order
-	outcome  Expectation // nil if the buyer does not wait for it
+	replayed bool          // an earlier request with the same key placed the order
+	outcome  OutcomeWaiter // nil if the buyer does not wait for it
 	err      error
 }
 

@@ -26,7 +26,7 @@ func (g *fakeGate) Reserve(_ context.Context, _ int64, _ Window, as []Admission)
 func (g *fakeGate) Load(context.Context, int64, GateReader) error        { g.loads++; return nil }
 func (g *fakeGate) Ticket(context.Context, int64, int64) (Ticket, error) { return g.ticket() }
 func (g *fakeGate) Instance() string                                     { return "me" }
-func (g *fakeGate) Expect(id int64) Expectation {
+func (g *fakeGate) Expect(id int64) OutcomeWaiter {
 	g.expected = append(g.expected, id)
 	return expectation{g}
 }

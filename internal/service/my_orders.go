@@ -59,8 +59,8 @@ func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (Orde
 	return o, err
 }
 
-func (s *Orders) returns() Returns {
-	return Returns{Sales: s.cfg.Sales, Queue: s.cfg.Queue, Moved: s.cfg.Moved}
+func (s *Orders) returns() UnitReleaser {
+	return UnitReleaser{Sales: s.cfg.Sales, Queue: s.cfg.Queue, Moved: s.cfg.Moved}
 }
 
 // RedeemCode marks the paid order with the given redeem code as used.

@@ -24,7 +24,7 @@ type movingStore struct {
 }
 
 type movingQueue struct {
-	Queue
+	ReservationStore
 	*moving
 }
 
@@ -97,7 +97,7 @@ func TestListTickets(t *testing.T) {
 
 // waitingQueue has tickets of the queued orders 50 and 20 and of the failed orders 40 and 30. Order 30 is nevertheless
 // in waitingStore, which counts its queries.
-type waitingQueue struct{ Queue }
+type waitingQueue struct{ ReservationStore }
 
 type waitingStore struct {
 	OrderStore
@@ -139,7 +139,7 @@ func (s *failingOrderStore) Order(context.Context, int64, int64) (Order, error) 
 }
 
 // queueWithTickets is a Queue with a ticket of every order.
-type queueWithTickets struct{ Queue }
+type queueWithTickets struct{ ReservationStore }
 
 func (queueWithTickets) Ticket(_ context.Context, userID, orderID int64) (Ticket, error) {
 	return Ticket{Admission: Admission{OrderID: orderID, UserID: userID}}, nil

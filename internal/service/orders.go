@@ -39,7 +39,7 @@ type OrderStore interface {
 	Order(ctx context.Context, userID, id int64) (Order, error)
 	// StoredOrders returns the ids that are orders of the user. Error: ErrUnavailable.
 	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
-	HolderStore
+	BuyerStore
 	OrderFinder
 	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
 	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
@@ -109,9 +109,9 @@ type OrdersConfig struct {
 	Sales       *Sales
 	Lane        Lane
 	Now         func() time.Time
-	PayTimeout  time.Duration // how long an order may remain unpaid
-	MaxInFlight int           // the most concurrent purchases in this process; further ones fail with ErrOverloaded
-	Queue       Queue         // the reservations of lane queue; nil in the other lanes
+	PayTimeout  time.Duration    // how long an order may remain unpaid
+	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
+	Queue       ReservationStore // the reservations of lane queue; nil in the other lanes
 	Codes       RedeemCodes
 	Moved       func(orderID int64) // see Returns
 	Observe     OrderObserver       // may be nil
@@ -129,10 +129,10 @@ type Orders struct {
 	lookups  chan struct{}      // a semaphore: one element per lookup of a user's earlier orders
 }
 
-// Queue gives access to the reservations of lane queue: admissions that are not orders in the database, or not yet. It
+// ReservationStore gives access to the reservations of lane queue: admissions that are not orders in the database, or not yet. It
 // is safe for concurrent use.
-type Queue interface {
-	HolderStore
+type ReservationStore interface {
+	BuyerStore
 	// Ticket returns an admission of the user. Errors: ErrNotFound, ErrUnavailable.
 	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
 	// Tickets returns all admissions of the user, newest first. Error: ErrUnavailable.
@@ -285,7 +285,7 @@ func checkOpen(v *Voucher, now time.Time) error {
 // same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
 // the user may have an active order.
 func (s *Orders) placeSoldOut(ctx context.Context, p *Purchase, v *Voucher) (o Order, replayed bool, err error) {
-	var store HolderStore = s.cfg.Store
+	var store BuyerStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
 	}
@@ -309,7 +309,7 @@ func (s *Orders) placeSoldOut(ctx context.Context, p *Purchase, v *Voucher) (o O
 // placeSoldOutUnsure is placeSoldOut for a user with a possible but unknown order. If too many lookups are running or
 // they fail, it returns ErrSoldOut.
 func (s *Orders) placeSoldOutUnsure(
-	ctx context.Context, store HolderStore, p *Purchase, v *Voucher,
+	ctx context.Context, store BuyerStore, p *Purchase, v *Voucher,
 ) (o Order, replayed bool, err error) {
 	if !s.startLookup(0) {
 		return Order{}, false, ErrSoldOut
@@ -420,7 +420,7 @@ func (s *Orders) findByKey(ctx context.Context, p *Purchase) (Order, error) {
 
 // checkLimit returns *DuplicateOrderError if the user has as many active orders as the sale allows, and the error of
 // the store if it cannot be read.
-func (s *Orders) checkLimit(ctx context.Context, store HolderStore, p *Purchase, v *Voucher) error {
+func (s *Orders) checkLimit(ctx context.Context, store BuyerStore, p *Purchase, v *Voucher) error {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)

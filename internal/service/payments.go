@@ -30,7 +30,7 @@ const (
 type PaymentsConfig struct {
 	Store     PaymentStore
 	Providers map[string]PaymentProvider // by name
-	Returns   Returns
+	Returns   UnitReleaser
 	Now       func() time.Time
 	Log       *slog.Logger
 	// Observe receives the events of payments: created, succeeded, failed, refunding, refunded, refund_failed. It may

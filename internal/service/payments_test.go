@@ -113,7 +113,7 @@ func (b *slowBank) recover() (first map[string]time.Duration, overlap []string) 
 
 func newPayments(store PaymentStore, bank PaymentProvider, sales *Sales) *Payments {
 	return NewPayments(PaymentsConfig{
-		Store: store, Providers: map[string]PaymentProvider{"bank": bank}, Returns: Returns{Sales: sales},
+		Store: store, Providers: map[string]PaymentProvider{"bank": bank}, Returns: UnitReleaser{Sales: sales},
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -168,7 +168,7 @@ func TestRefundBackoffDoublesUpToItsMaximum(t *testing.T) {
 
 // hangingQueue is a Queue whose Redis does not answer.
 type hangingQueue struct {
-	Queue
+	ReservationStore
 	mu    sync.Mutex
 	calls map[int64]error // the context's error at the start of a call, by voucher
 }
@@ -202,7 +202,7 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 	t.Cleanup(sales.Close)
 	synctest.Test(t, func(t *testing.T) {
 		start, due := time.Now(), &dueOrders{left: 2*closeBatch + 1}
-		closer := &Closer{Store: due, Returns: Returns{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}}, Log: slog.New(slog.DiscardHandler)}
+		closer := &Closer{Store: due, Returns: UnitReleaser{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}}, Log: slog.New(slog.DiscardHandler)}
 		n, err := closer.CloseDue(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2*closeBatch+1, n)
@@ -218,7 +218,7 @@ func TestReturnsOutliveTheRequest(t *testing.T) {
 		ctx, disconnect := context.WithCancel(t.Context())
 		disconnect()
 		q := &hangingQueue{calls: map[int64]error{}}
-		Returns{Sales: sales, Queue: q}.Back(ctx, Order{VoucherID: 1}, Order{VoucherID: 1})
+		UnitReleaser{Sales: sales, Queue: q}.Back(ctx, Order{VoucherID: 1}, Order{VoucherID: 1})
 		require.Equal(t, map[int64]error{1: nil}, q.calls)
 	})
 }
@@ -237,7 +237,7 @@ func (s stockStore) ChangeStock(context.Context, StockChange) (Voucher, error) {
 
 // stockQueue is a gate that refuses calls with an ended context.
 type stockQueue struct {
-	Queue
+	ReservationStore
 	level int64
 }
 
@@ -308,7 +308,7 @@ func (s *onceStore) ChangeStock(_ context.Context, c StockChange) (Voucher, erro
 
 // fakeStockGate is a gate that refuses to go below 0 units.
 type fakeStockGate struct {
-	Queue
+	ReservationStore
 	units int64
 }
 
@@ -366,7 +366,7 @@ func TestCloserContinuesAfterErrors(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		closer := &Closer{
-			Store: failingStore{errors.New("the database is down")}, Returns: Returns{Sales: sales},
+			Store: failingStore{errors.New("the database is down")}, Returns: UnitReleaser{Sales: sales},
 			Log: slog.New(slog.NewTextHandler(&log, nil)),
 		}
 		go func() { closer.Run(ctx); close(done) }()

@@ -1,7 +1,7 @@
 package service
 
-// Parcel is a stream entry: admissions of one voucher that were reserved together.
-type Parcel struct {
+// StreamEntry is an entry of the queue: admissions of one voucher that were reserved together.
+type StreamEntry struct {
 	Entry string // its id in the stream
 	// Tries counts the failed attempts to commit the admissions, refusals by the rules of the sale excluded. Once Ends
 	// is set, it includes the current attempt.

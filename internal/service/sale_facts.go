@@ -52,8 +52,8 @@ type OrderFact struct {
 }
 
 // Books returns the ledger of the sale.
-func (f *SaleFacts) Books() Books {
-	b := Books{VoucherID: f.VoucherID, Additions: f.Additions, Active: f.Active, BadSlots: f.BadSlots.Count}
+func (f *SaleFacts) Books() SaleTotals {
+	b := SaleTotals{VoucherID: f.VoucherID, Additions: f.Additions, Active: f.Active, BadSlots: f.BadSlots.Count}
 	if s := f.Voucher.Sale; s != nil {
 		b.InitialStock, b.Stock = s.InitialStock, s.Stock
 		b.OverLimit = int64(len(f.overLimit()))

@@ -133,14 +133,14 @@ func TestParsePhone(t *testing.T) {
 }
 
 func TestBooksCheck(t *testing.T) {
-	good := Books{InitialStock: 10, Additions: 5, Stock: 11, Active: 4}
+	good := SaleTotals{InitialStock: 10, Additions: 5, Stock: 11, Active: 4}
 	require.Empty(t, good.Check())
-	for want, spoil := range map[string]func(*Books){
-		"I1 I3": func(b *Books) { b.Active = 16 },
-		"I2":    func(b *Books) { b.OverLimit = 1 },
-		"I2 ":   func(b *Books) { b.BadSlots = 1 },
-		"I3":    func(b *Books) { b.Stock = 12 },
-		"I3 I5": func(b *Books) { b.Stock = 10 },
+	for want, spoil := range map[string]func(*SaleTotals){
+		"I1 I3": func(b *SaleTotals) { b.Active = 16 },
+		"I2":    func(b *SaleTotals) { b.OverLimit = 1 },
+		"I2 ":   func(b *SaleTotals) { b.BadSlots = 1 },
+		"I3":    func(b *SaleTotals) { b.Stock = 12 },
+		"I3 I5": func(b *SaleTotals) { b.Stock = 10 },
 	} {
 		b := good
 		spoil(&b)

@@ -55,8 +55,8 @@ type StockChange struct {
 // VouchersConfig configures Vouchers.
 type VouchersConfig struct {
 	Store VoucherStore
-	Sales *Sales // its cached vouchers are invalidated after every change
-	Queue Queue  // nil except in lane queue
+	Sales *Sales           // its cached vouchers are invalidated after every change
+	Queue ReservationStore // nil except in lane queue
 	Now   func() time.Time
 }
 

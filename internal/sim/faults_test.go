@@ -26,7 +26,7 @@ const faultRuns = 60
 type plantedFault struct {
 	lane   string // the lane under test; empty means batch
 	store  func(w *world, s lifeStore) lifeStore
-	queue  func(w *world, q service.Queue) service.Queue
+	queue  func(w *world, q service.ReservationStore) service.ReservationStore
 	commit func(next queue.CommitFunc) queue.CommitFunc
 }
 
@@ -250,28 +250,28 @@ func (p plantedFault) in(lane string) plantedFault {
 
 // faultyQueue is a gate with defective operations.
 type faultyQueue struct {
-	service.Queue
-	release func(q service.Queue, voucherID int64, held []service.Holder) error
-	add     func(q service.Queue, voucherID, delta int64) error
+	service.ReservationStore
+	release func(q service.ReservationStore, voucherID int64, held []service.Holder) error
+	add     func(q service.ReservationStore, voucherID, delta int64) error
 }
 
 func (f faultyQueue) Release(c context.Context, voucherID int64, held ...service.Holder) error {
 	if f.release == nil {
-		return f.Queue.Release(c, voucherID, held...)
+		return f.ReservationStore.Release(c, voucherID, held...)
 	}
-	return f.release(f.Queue, voucherID, held)
+	return f.release(f.ReservationStore, voucherID, held)
 }
 
 func (f faultyQueue) AddStock(c context.Context, voucherID, delta int64) error {
 	if f.add == nil {
-		return f.Queue.AddStock(c, voucherID, delta)
+		return f.ReservationStore.AddStock(c, voucherID, delta)
 	}
-	return f.add(f.Queue, voucherID, delta)
+	return f.add(f.ReservationStore, voucherID, delta)
 }
 
 func inQueue(f faultyQueue) plantedFault {
-	return plantedFault{lane: "queue", queue: func(_ *world, q service.Queue) service.Queue {
-		f.Queue = q
+	return plantedFault{lane: "queue", queue: func(_ *world, q service.ReservationStore) service.ReservationStore {
+		f.ReservationStore = q
 		return f
 	}}
 }

@@ -210,14 +210,14 @@ var plantedFaults = map[string]plantedFault{
 			return placed
 		}}
 	}).in("queue"),
-	"the gate gets more units than the database": inQueue(faultyQueue{add: func(q service.Queue, voucherID, delta int64) error {
+	"the gate gets more units than the database": inQueue(faultyQueue{add: func(q service.ReservationStore, voucherID, delta int64) error {
 		return errors.Join(q.AddStock(ctx, voucherID, delta), q.AddStock(ctx, voucherID, max(delta, 0)))
 	}}),
-	"the gate misses removed units": inQueue(faultyQueue{add: func(q service.Queue, voucherID, delta int64) error {
+	"the gate misses removed units": inQueue(faultyQueue{add: func(q service.ReservationStore, voucherID, delta int64) error {
 		return q.AddStock(ctx, voucherID, max(delta, 0))
 	}}),
-	"the gate misses ended orders": inQueue(faultyQueue{release: func(service.Queue, int64, []service.Holder) error { return nil }}),
-	"the gate frees the buyer's other order": inQueue(faultyQueue{release: func(q service.Queue, voucherID int64, held []service.Holder) error {
+	"the gate misses ended orders": inQueue(faultyQueue{release: func(service.ReservationStore, int64, []service.Holder) error { return nil }}),
+	"the gate frees the buyer's other order": inQueue(faultyQueue{release: func(q service.ReservationStore, voucherID int64, held []service.Holder) error {
 		for i := range held {
 			if _, newest, err := q.ActiveOrders(ctx, held[i].UserID, voucherID); err == nil && newest != 0 {
 				held[i].OrderID = newest

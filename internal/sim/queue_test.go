@@ -104,7 +104,7 @@ func (l *life) track(p *reservation, now *snapshot) {
 // delayedWork is the work of workers that stopped between two operations and continues later.
 type delayedWork struct {
 	commits [][]service.Admission
-	settles [][]service.Parcel
+	settles [][]service.StreamEntry
 	held    map[int64]bool // order ids of commits
 	workers int
 }
@@ -210,12 +210,12 @@ func (w *worker) commit(ctx context.Context, as []service.Admission) []error {
 }
 
 // Parse implements queue.Settler.
-func (w *worker) Parse(stream, entry string, fields map[string]any) (service.Parcel, error) {
+func (w *worker) Parse(stream, entry string, fields map[string]any) (service.StreamEntry, error) {
 	return w.gate.Parse(stream, entry, fields)
 }
 
 // Settle implements queue.Settler.
-func (w *worker) Settle(ctx context.Context, done []service.Parcel) error {
+func (w *worker) Settle(ctx context.Context, done []service.StreamEntry) error {
 	switch {
 	case w.crashed:
 		return errInjected

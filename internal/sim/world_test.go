@@ -185,13 +185,13 @@ func (w *world) start(i int) {
 		cfg.Lane = service.NewBatchLane(w.ids, w.store, nil)
 	case "queue":
 		s.lane = service.NewQueueLane(serverGate{laneGate{w.gate}, w}, w.ids, w.store, nil)
-		var q service.Queue = w.gate
+		var q service.ReservationStore = w.gate
 		if w.planted.queue != nil {
 			q = w.planted.queue(w, q)
 		}
 		cfg.Lane, cfg.Queue = s.lane, serverQueue{q, w}
 	}
-	returns := service.Returns{Sales: s.sales, Queue: cfg.Queue}
+	returns := service.UnitReleaser{Sales: s.sales, Queue: cfg.Queue}
 	s.orders = service.NewOrders(cfg)
 	s.closer = &service.Closer{Store: w.store, Returns: returns, Log: silent}
 	s.vouchers = service.NewVouchers(service.VouchersConfig{Store: w.store, Sales: s.sales, Queue: cfg.Queue, Now: time.Now})
@@ -252,7 +252,7 @@ func (l userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Cont
 // laneGate adapts admission.Gate to service.Gate.
 type laneGate struct{ *admission.Gate }
 
-func (g laneGate) Expect(orderID int64) service.Expectation { return g.Gate.Expect(orderID) }
+func (g laneGate) Expect(orderID int64) service.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 func (g laneGate) Level(ctx context.Context, voucherID int64) (service.GateLevel, error) {
 	l, err := g.Gate.Level(ctx, voucherID)
@@ -278,14 +278,14 @@ func (g serverGate) Reserve(ctx context.Context, voucherID int64, win service.Wi
 
 // serverQueue is the gate as the services of a server call it, with injected faults.
 type serverQueue struct {
-	service.Queue
+	service.ReservationStore
 	w *world
 }
 
 func (q serverQueue) Release(ctx context.Context, voucherID int64, held ...service.Holder) error {
-	return q.w.callGate(func() error { return q.Queue.Release(ctx, voucherID, held...) })
+	return q.w.callGate(func() error { return q.ReservationStore.Release(ctx, voucherID, held...) })
 }
 
 func (q serverQueue) AddStock(ctx context.Context, voucherID, delta int64) error {
-	return q.w.callGate(func() error { return q.Queue.AddStock(ctx, voucherID, delta) })
+	return q.w.callGate(func() error { return q.ReservationStore.AddStock(ctx, voucherID, delta) })
 }

@@ -10,16 +10,16 @@ import (
 // closer for long.
 const returnTimeout = time.Second
 
-// Returns propagates committed moves of orders: it returns units to the gate, invalidates snapshots, and publishes the
+// UnitReleaser propagates committed moves of orders: it returns units to the gate, invalidates snapshots, and publishes the
 // new status. It is safe for concurrent use.
-type Returns struct {
+type UnitReleaser struct {
 	Sales *Sales
-	Queue Queue               // nil outside lane queue
+	Queue ReservationStore    // nil outside lane queue
 	Moved func(orderID int64) // publishes that the order has a new status, to all processes; may be nil
 }
 
 // moved publishes that the orders have a new status.
-func (r Returns) moved(orderIDs ...int64) {
+func (r UnitReleaser) moved(orderIDs ...int64) {
 	if r.Moved == nil {
 		return
 	}
@@ -31,7 +31,7 @@ func (r Returns) moved(orderIDs ...int64) {
 // Back propagates that these orders have returned their units. It is called after the commit. The end of ctx does not
 // stop it. It takes at most about 1 s and reports no error: the reconciler corrects a gate that was not reached, and
 // snapshots expire within a second without an invalidation message.
-func (r Returns) Back(ctx context.Context, orders ...Order) {
+func (r UnitReleaser) Back(ctx context.Context, orders ...Order) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 	defer cancel()
 	byVoucher := map[int64][]Holder{}
@@ -49,7 +49,7 @@ func (r Returns) Back(ctx context.Context, orders ...Order) {
 
 // notYet returns ErrInvalidState in place of ErrNotFound if the order is queued: its moves are possible after its
 // commit. It returns any other err unchanged.
-func (r Returns) notYet(ctx context.Context, userID, orderID int64, err error) error {
+func (r UnitReleaser) notYet(ctx context.Context, userID, orderID int64, err error) error {
 	if !errors.Is(err, ErrNotFound) || r.Queue == nil {
 		return err
 	}
