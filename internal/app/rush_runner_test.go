@@ -22,7 +22,7 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	expire()
 	r.close(deadline)
 	require.ErrorIs(t, context.Cause(running), errShutdown)
-	_, err = r.Start(t.Context(), 1, 1, 1)
+	_, err = r.Start(t.Context(), nil, 1, 1, 1)
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 }
 

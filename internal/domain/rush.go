@@ -52,7 +52,7 @@ type Verdict struct {
 type Rusher interface {
 	// Start creates a sale and starts its buyers. Errors: *InvalidError, ErrInvalidState (a rush is running),
 	// ErrUnavailable.
-	Start(ctx context.Context, admin int64, buyers int, stock int64) (Rush, error)
+	Start(ctx context.Context, claim *Claim, admin int64, buyers int, stock int64) (Rush, error)
 	// Last returns the rush that was started last, finished or not.
 	Last() Rush
 	// Stop ends the running rush and waits for its end, at most until ctx ends.

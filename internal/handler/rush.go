@@ -65,7 +65,7 @@ func (h *rushHandler) requireDemo(*gin.Context) error {
 	return nil
 }
 
-func (h *rushHandler) start(c *gin.Context) error {
+func (h *rushHandler) start(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		Buyers int   `json:"buyers"`
 		Stock  int64 `json:"stock"`
@@ -76,7 +76,7 @@ func (h *rushHandler) start(c *gin.Context) error {
 	if err := domain.CheckRush(in.Buyers, in.Stock); err != nil {
 		return err
 	}
-	r, err := h.rush.Start(c.Request.Context(), caller(c).UserID, in.Buyers, in.Stock)
+	r, err := h.rush.Start(c.Request.Context(), claim, caller(c).UserID, in.Buyers, in.Stock)
 	if err != nil {
 		return err
 	}

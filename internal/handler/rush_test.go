@@ -18,7 +18,7 @@ type fakeRusher struct {
 	started int
 }
 
-func (r *fakeRusher) Start(_ context.Context, _ int64, buyers int, stock int64) (domain.Rush, error) {
+func (r *fakeRusher) Start(_ context.Context, _ *domain.Claim, _ int64, buyers int, stock int64) (domain.Rush, error) {
 	if r.last.State == domain.RushRunning {
 		return domain.Rush{}, domain.ErrInvalidState
 	}

@@ -194,7 +194,7 @@ func BenchmarkCloseExpired(b *testing.B) {
 						ShopID: 1, Title: "b", Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
 						Sale: &domain.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
 					}
-					require.NoError(b, s.CreateVoucher(b.Context(), &v, admin))
+					require.NoError(b, s.CreateVoucher(b.Context(), nil, &v, admin))
 					sales[i] = v.ID
 				}
 				placeOverdue(b, s, 1, b.N, sales...)

@@ -148,10 +148,10 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 
 	evil := newSale(t, s, 1, 1)
 	evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "
-	require.Error(t, s.CreateVoucher(t.Context(), &evil, admin), "rejected as invalid UTF-8 and not executed as SQL")
+	require.Error(t, s.CreateVoucher(t.Context(), nil, &evil, admin), "rejected as invalid UTF-8 and not executed as SQL")
 	evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
 	evil.ID = 0
-	require.NoError(t, s.CreateVoucher(t.Context(), &evil, admin))
+	require.NoError(t, s.CreateVoucher(t.Context(), nil, &evil, admin))
 	stored, err := s.Voucher(t.Context(), evil.ID)
 	require.NoError(t, err)
 	require.Equal(t, evil, stored)

@@ -9,7 +9,6 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 // An order stores the key of its own request; all other requests store theirs in idempotency_keys. A key belongs to one
@@ -78,7 +77,7 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool,
 // refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read takes no locks, so an order
 // in a slow transaction delays no leases. It misses an order that is not committed yet and whose transaction checked
 // idempotency_keys just before this lease was stored; then both requests take effect, each once.
-func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
+func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, states []domain.KeyState) error {
 	var users []int64
 	var keys [][]byte
 	for i, c := range claims {
@@ -92,7 +91,7 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 	}
 	var rows []orderRow
 	err := s.writePool.WithContext(ctx).Select("user_id", "idem_key").
-		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-service.KeyLife)).Find(&rows).Error
+		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-domain.KeyLife)).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -105,8 +104,8 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
 			continue
 		}
-		states[i] = service.KeyState{Err: domain.ErrIdempotencyMismatch}
-		err := whereKeys(s.writePool.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+		states[i] = domain.KeyState{Err: domain.ErrIdempotencyMismatch}
+		err := whereKeys(s.writePool.WithContext(ctx), []*domain.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
@@ -62,9 +61,9 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 			requireReplay("after the sale has sold out")
 			requireTotals(t, s, v.ID, 0, 0)
 
-			// After service.KeyLife the key is as good as new.
+			// After domain.KeyLife the key is as good as new.
 			late := keyedOrder(at+9, user, other.ID, limit, "k", "b")
-			late.CreatedAt = now.Add(service.KeyLife)
+			late.CreatedAt = now.Add(domain.KeyLife)
 			require.Equal(t, []string{fmt.Sprint("order ", at+9)}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{late})))
 		}
 	})

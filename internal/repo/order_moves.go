@@ -15,7 +15,7 @@ import (
 // MoveOrder implements service.OrderStore.
 func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	var row orderRow
-	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, m.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err

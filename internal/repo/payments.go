@@ -10,15 +10,16 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 // BeginPayment implements domain.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
 // return the payment that the first has stored.
-func (s *Store) BeginPayment(ctx context.Context, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
+func (s *Store) BeginPayment(
+	ctx context.Context, claim *domain.Claim, userID int64, p domain.Payment,
+) (domain.Order, domain.Payment, error) {
 	var order orderRow
 	var row paymentRow
-	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
@@ -40,7 +41,7 @@ func (s *Store) BeginPayment(ctx context.Context, userID int64, p domain.Payment
 	err = s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return tx.Where("provider_ref = ?", row.ProviderRef).Take(&paymentRow{}).Error
 	})
-	if id, done := service.DoneBefore(err); done {
+	if id, done := domain.DoneBefore(err); done {
 		order, row = orderRow{}, paymentRow{}
 		if err = s.writePool.WithContext(ctx).Take(&row, id).Error; err == nil {
 			err = s.writePool.WithContext(ctx).Take(&order, row.OrderID).Error
@@ -174,7 +175,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 	var order orderRow
 	orderID, at := refund.OrderID, refund.At
 	refund.Move = domain.MoveRefund
-	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, refund.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
@@ -195,7 +196,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 		return orderID, s.setPayment(tx, &paid, domain.PaymentRefunding, at)
 	})
 	err = s.resolveUnknownCommit(ctx, err, s.moveLogged(refund))
-	if _, done := service.DoneBefore(err); done {
+	if _, done := domain.DoneBefore(err); done {
 		order = orderRow{}
 		err = s.translate(s.writePool.WithContext(ctx).Take(&order, orderID).Error)
 	}

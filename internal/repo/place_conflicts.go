@@ -8,7 +8,6 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 // resolveConflicts determines after the insert which rows were stored, and answers the others. The usual reason for a
@@ -133,7 +132,7 @@ func (of userOrders) has(id int64) bool {
 	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
 }
 
-// withKeyOf returns the order that was placed under the Idempotency-Key of o within service.KeyLife, preferably by the
+// withKeyOf returns the order that was placed under the Idempotency-Key of o within domain.KeyLife, preferably by the
 // same request. It returns nil if there is none.
 func (of userOrders) withKeyOf(o *orderRow) (found *orderRow) {
 	if o.IdemKey == nil {
@@ -141,7 +140,7 @@ func (of userOrders) withKeyOf(o *orderRow) (found *orderRow) {
 	}
 	for i := range of {
 		r := &of[i]
-		if !bytes.Equal(r.IdemKey, o.IdemKey) || o.CreatedAt.Sub(r.CreatedAt) >= service.KeyLife {
+		if !bytes.Equal(r.IdemKey, o.IdemKey) || o.CreatedAt.Sub(r.CreatedAt) >= domain.KeyLife {
 			continue
 		}
 		if found = r; bytes.Equal(r.IdemRequest, o.IdemRequest) {

@@ -52,7 +52,7 @@ func place(t *testing.T, s *Store, o domain.Order) {
 
 // begin begins the payment of an order.
 func begin(ctx context.Context, s *Store, o domain.Order, ref string) (domain.Payment, error) {
-	_, p, err := s.BeginPayment(ctx, o.UserID, domain.Payment{
+	_, p, err := s.BeginPayment(ctx, nil, o.UserID, domain.Payment{
 		OrderID: o.ID, Provider: "bank", Ref: ref, Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
 	})
 	return p, err

@@ -50,7 +50,7 @@ func newSale(t *testing.T, s *Store, stock int64, limit int) domain.Voucher {
 			InitialStock: stock, Stock: stock, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour), LimitPerUser: limit,
 		},
 	}
-	require.NoError(t, s.CreateVoucher(t.Context(), &v, admin))
+	require.NoError(t, s.CreateVoucher(t.Context(), nil, &v, admin))
 	return v
 }
 

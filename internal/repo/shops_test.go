@@ -60,7 +60,7 @@ func TestListVouchersWithoutEndedSales(t *testing.T) {
 		normal := domain.Voucher{
 			ShopID: 1, Title: "n", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
 		}
-		require.NoError(t, s.CreateVoucher(t.Context(), &normal, admin))
+		require.NoError(t, s.CreateVoucher(t.Context(), nil, &normal, admin))
 		sale := newSale(t, s, 5, 1)
 		list := func(at time.Time, lasts bool) (ids []int64) {
 			found, err := s.ListVouchers(t.Context(), domain.VoucherFilter{Lasts: lasts, Now: at, Page: domain.Page{Limit: 9}})
