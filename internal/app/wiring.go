@@ -202,8 +202,7 @@ func newIdempotency(e *Env, store service.KeyStore, m *metrics) *service.Idempot
 		store = e.Tuning.Keys(store)
 	}
 	return service.NewIdempotency(service.IdempotencyConfig{
-		Store: store, Observe: m.keyed,
-		Failed: func(err error) { e.Log.Warn("cannot delete expired idempotency keys", "err", err) },
+		Store: store, Observe: m.keyed, Log: e.Log,
 	})
 }
 
