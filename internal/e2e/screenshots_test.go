@@ -105,7 +105,7 @@ func takeConsoleScreenshots(t *testing.T) {
 	p := s.serve(t, "").shop(t)
 	sale, crowd := p.publish(t, offer{Title: "Dinner for two", SubTitle: "Riverside Hot Pot", PayValue: 9900, ActualValue: 19800, Stock: 900}), s.tokens(t, 1500)
 	v := visit(t, startBrowser(t), p.url, "en-GB")
-	v.do(chromedp.EmulateViewport(1120, 940))
+	v.do(chromedp.EmulateViewport(1120, 820))
 	v.enter("/console/sales/"+sale, adminPhones[0])
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 	for i, token := range crowd {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"seckill/internal/domain"
-
 	"golang.org/x/sync/singleflight"
+
+	"seckill/internal/domain"
 )
 
 // placeTimeout bounds one purchase or one cancellation. Buyers have an answer within 5 s even if a dependency hangs.
