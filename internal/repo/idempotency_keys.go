@@ -14,44 +14,27 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 )
 
 // maxAnswerBytes bounds the answer bodies in one statement. A server accepts at least 16 MiB, and escaping may double
 // them.
 const maxAnswerBytes = 2 << 20
 
-// keyDialect is the SQL for idempotency keys that differs between the databases. Leases and lifetimes use the database's
-// clock, so the clocks of the instances need not agree.
-type keyDialect struct {
-	now string // the current time
-	// forcePrimary follows the table's name and forces a lookup by the primary key, whatever the statistics suggest.
-	forcePrimary string
-	inMillis     string // the time %d milliseconds from now
-	// skipExisting ends an INSERT that leaves existing rows unchanged.
-	skipExisting string
-	// storeAnswer ends an INSERT of answers. It stores an answer in the existing row if the row still belongs to
-	// the same lease and has no answer.
-	storeAnswer string
-	// rowsPerAnswer is the number of rows that the driver reports for one stored answer.
-	rowsPerAnswer int64
+// storeAnswer ends an INSERT of answers. It stores an answer in the existing row if the row still belongs to the same lease
+// and has no answer.
+type storeAnswer struct {
+	sql  string
+	rows int64 // the number of rows that the driver reports for one stored answer
 }
 
 // MySQL assigns from left to right, and later assignments see the earlier ones. Therefore status comes last.
 const mysqlStoreAnswer = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
 
-var mysqlKeys = keyDialect{
-	now: "NOW(3)", inMillis: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", forcePrimary: " FORCE INDEX (PRIMARY)",
-	skipExisting:  " ON DUPLICATE KEY UPDATE user_id = user_id",
-	storeAnswer:   " ON DUPLICATE KEY UPDATE " + assign(mysqlStoreAnswer, "locked_until", "expires_at", "location", "content_type", "body", "status"),
-	rowsPerAnswer: 2,
-}
-
-var sqliteKeys = keyDialect{
-	now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", inMillis: "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
-	skipExisting: " ON CONFLICT DO NOTHING",
-	storeAnswer: " ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "expires_at", "location", "content_type", "body", "status") +
-		" WHERE claim = excluded.claim AND status = 0",
-	rowsPerAnswer: 1,
+var storeAnswers = map[string]storeAnswer{
+	"mysql": {" ON DUPLICATE KEY UPDATE " + assign(mysqlStoreAnswer, "locked_until", "expires_at", "location", "content_type", "body", "status"), 2},
+	"sqlite": {" ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "expires_at", "location", "content_type", "body", "status") +
+		" WHERE claim = excluded.claim AND status = 0", 1},
 }
 
 // assign returns one assignment per column; %[1]s in value is the name of the column.
@@ -103,10 +86,10 @@ func whereKeys(db *gorm.DB, claims []*domain.Claim) *gorm.DB {
 
 // readKeyRows reads the rows of the claimed keys.
 func (s *Store) readKeyRows(db *gorm.DB, claims []*domain.Claim) (map[keyID]*keyRow, error) {
-	k := s.dialect.keys
+	k := s.db.Syntax()
 	var rows []keyRow
 	err := whereKeys(db, claims).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
-		"content_type, body, locked_until > " + k.now + " AS locked, expires_at <= " + k.now + " AS expired").Find(&rows).Error
+		"content_type, body, locked_until > " + k.Now + " AS locked, expires_at <= " + k.Now + " AS expired").Find(&rows).Error
 	found := make(map[keyID]*keyRow, len(rows))
 	for i := range rows {
 		found[keyID{rows[i].UserID, string(rows[i].IdemKey)}] = &rows[i]
@@ -118,7 +101,7 @@ func (s *Store) readKeyRows(db *gorm.DB, claims []*domain.Claim) (map[keyID]*key
 // if it skipped some. A row identifies its lease by the token of the claim, so the call can be repeated.
 func (s *Store) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
 	states, sorted := make([]domain.KeyState, len(claims)), sortedClaims(claims)
-	err := s.retryUnavailable(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
+	err := s.db.RetryUnavailable(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
 	if err != nil {
 		for i := range states {
 			states[i] = domain.KeyState{Err: err}
@@ -132,16 +115,6 @@ func sortedClaims(claims []*domain.Claim) []*domain.Claim {
 	return slices.SortedFunc(slices.Values(claims), func(a, b *domain.Claim) int {
 		return cmp.Or(cmp.Compare(a.UserID, b.UserID), strings.Compare(a.Key, b.Key))
 	})
-}
-
-// retryUnavailable repeats an idempotent fn if the database is unavailable for a moment, up to maxOutages times in all.
-func (s *Store) retryUnavailable(ctx context.Context, fn func() error) error {
-	for try := 1; ; try++ {
-		err := s.retry(ctx, fn)
-		if !errors.Is(err, domain.ErrUnavailable) || try == maxOutages || !pause(ctx, outagePause) {
-			return err
-		}
-	}
 }
 
 func (s *Store) claimKeys(ctx context.Context, claims, sorted []*domain.Claim, states []domain.KeyState) error {
@@ -167,7 +140,7 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*domain.Claim, s
 		}
 		return s.refuseKeysOfOrders(ctx, claims, states)
 	}
-	rows, err := s.readKeyRows(s.writePool.WithContext(ctx), sorted)
+	rows, err := s.readKeyRows(s.db.Writer(ctx), sorted)
 	if err != nil {
 		return err
 	}
@@ -194,7 +167,7 @@ func (s *Store) usersAtKeyLimit(ctx context.Context, claims []*domain.Claim) (fu
 	for _, c := range claims {
 		users = append(users, c.UserID)
 	}
-	err = s.writePool.WithContext(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.dialect.keys.now, users).
+	err = s.db.Writer(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.db.Syntax().Now, users).
 		Group("user_id").Having("COUNT(*) >= ?", domain.MaxKeys).Pluck("user_id", &full).Error
 	return full, err
 }
@@ -202,7 +175,7 @@ func (s *Store) usersAtKeyLimit(ctx context.Context, claims []*domain.Claim) (fu
 // claimWithinLimits claims the keys of a batch in which the users in full have reached domain.MaxKeys. These users can
 // lease only keys that exist already.
 func (s *Store) claimWithinLimits(ctx context.Context, claims []*domain.Claim, full []int64, states []domain.KeyState) error {
-	rows, err := s.readKeyRows(s.writePool.WithContext(ctx), claims)
+	rows, err := s.readKeyRows(s.db.Writer(ctx), claims)
 	if err != nil {
 		return err
 	}
@@ -233,19 +206,19 @@ func (s *Store) claimWithinLimits(ctx context.Context, claims []*domain.Claim, f
 
 // insertKeys inserts the rows that do not exist yet and returns their number.
 func (s *Store) insertKeys(ctx context.Context, claims []*domain.Claim) (int64, error) {
-	k := s.dialect.keys
-	row := "(?,?,?,?,1,0,0,'','',NULL," + fmt.Sprintf(k.inMillis, domain.KeyLease.Milliseconds()) + "," + k.now + "," +
-		fmt.Sprintf(k.inMillis, domain.KeyLife.Milliseconds()) + ")"
+	k := s.db.Syntax()
+	row := "(?,?,?,?,1,0,0,'','',NULL," + fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()) + "," + k.Now + "," +
+		fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds()) + ")"
 	args := make([]any, 0, 4*len(claims))
 	for _, c := range claims {
 		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token)
 	}
-	return s.execStatement(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.skipExisting, args)
+	return s.execStatement(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.SkipExisting, args)
 }
 
 // execStatement runs one statement outside a transaction and returns the number of changed rows.
 func (s *Store) execStatement(ctx context.Context, query string, args []any) (int64, error) {
-	res, err := s.writePool.Statement.ConnPool.ExecContext(ctx, query, args...)
+	res, err := s.db.Writer(ctx).Statement.ConnPool.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -281,24 +254,24 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 // they were read. It returns the rows of all claims as they are then. The resource that an earlier run noted stays; that
 // run can no longer write.
 func (s *Store) takeOver(ctx context.Context, all, free []*domain.Claim, seen map[keyID]*keyRow) (rows map[keyID]*keyRow, err error) {
-	k := s.dialect.keys
-	lease := gorm.Expr(fmt.Sprintf(k.inMillis, domain.KeyLease.Milliseconds()))
-	err = s.runTx(ctx, func(tx *gorm.DB) error {
+	k := s.db.Syntax()
+	lease := gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()))
+	err = s.db.RunTx(ctx, func(tx *gorm.DB) error {
 		for _, c := range free {
 			row := seen[keyID{c.UserID, c.Key}]
 			mine := whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Where("claim = ?", row.Claim)
 			change := map[string]any{"claim": c.Token, "locked_until": lease}
 			if row.Expired {
-				mine = mine.Where("expires_at <= " + k.now)
+				mine = mine.Where("expires_at <= " + k.Now)
 				for column, value := range map[string]any{
 					"fingerprint": c.Fingerprint[:], "runs": 1, "done": false, "resource_id": nil, "resource_at": nil, "status": 0,
-					"location": "", "content_type": "", "body": nil, "created_at": gorm.Expr(k.now),
-					"expires_at": gorm.Expr(fmt.Sprintf(k.inMillis, domain.KeyLife.Milliseconds())),
+					"location": "", "content_type": "", "body": nil, "created_at": gorm.Expr(k.Now),
+					"expires_at": gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds())),
 				} {
 					change[column] = value
 				}
 			} else {
-				mine = mine.Where("status = 0 AND locked_until <= " + k.now)
+				mine = mine.Where("status = 0 AND locked_until <= " + k.Now)
 				change["runs"] = gorm.Expr("runs + 1")
 			}
 			if err := mine.Updates(change).Error; err != nil {
@@ -334,7 +307,7 @@ func (s *Store) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []
 		}
 		some := order[:n]
 		order = order[n:]
-		if err := s.retryUnavailable(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
+		if err := s.db.RetryUnavailable(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
 			for _, i := range some {
 				errs[i] = err
 			}
@@ -344,7 +317,7 @@ func (s *Store) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []
 }
 
 func (s *Store) keepAnswers(ctx context.Context, answers []domain.KeptAnswer, some []int, errs []error) error {
-	k := s.dialect.keys
+	k := s.db.Syntax()
 	var rows []string
 	args := make([]any, 0, 8*len(some))
 	claims := make([]*domain.Claim, 0, len(some))
@@ -358,14 +331,15 @@ func (s *Store) keepAnswers(ctx context.Context, answers []domain.KeptAnswer, so
 		if a.Status >= http.StatusBadRequest {
 			life = domain.KeyLifeOfError
 		}
-		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,"+k.now+","+k.now+","+fmt.Sprintf(k.inMillis, life.Milliseconds())+")")
+		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,"+k.Now+","+k.Now+","+fmt.Sprintf(k.InMillis, life.Milliseconds())+")")
 		claims = append(claims, c)
 	}
-	changed, err := s.execStatement(ctx, keyColumns+strings.Join(rows, ",")+k.storeAnswer, args)
-	if err != nil || changed == k.rowsPerAnswer*int64(len(some)) {
+	end := storeAnswers[s.Dialect()]
+	changed, err := s.execStatement(ctx, keyColumns+strings.Join(rows, ",")+end.sql, args)
+	if err != nil || changed == end.rows*int64(len(some)) {
 		return err
 	}
-	stored, err := s.readKeyRows(s.writePool.WithContext(ctx), claims)
+	stored, err := s.readKeyRows(s.db.Writer(ctx), claims)
 	if err != nil {
 		return err
 	}
@@ -379,8 +353,8 @@ func (s *Store) keepAnswers(ctx context.Context, answers []domain.KeptAnswer, so
 
 // NoteResource implements service.ResourceNoter. The time distinguishes a noted resource from the result of an effect.
 func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error {
-	return s.retryUnavailable(ctx, func() error {
-		return s.runTx(ctx, func(tx *gorm.DB) error {
+	return s.db.RetryUnavailable(ctx, func() error {
+		return s.db.RunTx(ctx, func(tx *gorm.DB) error {
 			if _, err := lockLease(tx, c); err != nil {
 				return err
 			}
@@ -393,7 +367,7 @@ func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at 
 // Error: errLeaseLost.
 func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
 	var row keyRow
-	err := whereKeys(tx.Clauses(forUpdate), []*domain.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
+	err := whereKeys(tx.Clauses(sqldb.ForUpdate), []*domain.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && row.Claim != c.Token {
 		return row, errLeaseLost
 	}
@@ -412,12 +386,12 @@ func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
 // As in write, fn may run several times. A request must pass its claim to writeOnce at most once.
 func (s *Store) writeOnce(ctx context.Context, c *domain.Claim, fn func(tx *gorm.DB) (resourceID int64, err error)) error {
 	if c == nil {
-		return s.write(ctx, func(tx *gorm.DB) error {
+		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			_, err := fn(tx)
 			return err
 		})
 	}
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		row, err := lockLease(tx, c)
 		if err != nil {
 			return err
@@ -431,7 +405,7 @@ func (s *Store) writeOnce(ctx context.Context, c *domain.Claim, fn func(tx *gorm
 		}
 		return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
 	})
-	return s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
+	return s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return whereKeys(tx, []*domain.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
 	})
 }
@@ -439,17 +413,17 @@ func (s *Store) writeOnce(ctx context.Context, c *domain.Claim, fn func(tx *gorm
 // PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks, and deletes them in
 // the order of sortedClaims, so that several processes may wait for each other but do not deadlock.
 func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
-	expired := "expires_at <= " + s.dialect.keys.now
+	expired := "expires_at <= " + s.db.Syntax().Now
 	var rows []keyRow
-	err := s.readPool.WithContext(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(purgeBatch).Find(&rows).Error
+	err := s.db.Reader(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(sqldb.PurgeBatch).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
-		return 0, s.translate(err)
+		return 0, s.db.Translate(err)
 	}
 	claims := make([]*domain.Claim, len(rows))
 	for i, r := range rows {
 		claims[i] = &domain.Claim{KeyedRequest: domain.KeyedRequest{UserID: r.UserID, Key: string(r.IdemKey)}}
 	}
-	err = s.write(ctx, func(tx *gorm.DB) error {
+	err = s.db.Write(ctx, func(tx *gorm.DB) error {
 		// Check the time again: a key may have been used anew since it was read.
 		return tx.Where(whereKeys(tx.Session(&gorm.Session{NewDB: true}), sortedClaims(claims))).Where(expired).Delete(&keyRow{}).Error
 	})

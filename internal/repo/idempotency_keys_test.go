@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 )
 
 var lastToken int64
@@ -40,14 +41,14 @@ func (s *Store) keepAnswer(t *testing.T, c *domain.Claim, a domain.Answer) error
 // endLease moves the end of the lease of a key into the past.
 func (s *Store) endLease(t *testing.T, key string) {
 	t.Helper()
-	require.NoError(t, s.writePool.Exec("UPDATE idempotency_keys SET locked_until = ? WHERE idem_key = ?", now.Add(-time.Hour).AddDate(-1, 0, 0), []byte(key)).Error)
+	require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET locked_until = ? WHERE idem_key = ?", now.Add(-time.Hour).AddDate(-1, 0, 0), []byte(key)).Error)
 }
 
 // endLifetime sets the end of the lifetime of a key to d ago.
 func (s *Store) endLifetime(t *testing.T, key string, d time.Duration) {
 	t.Helper()
-	update := "UPDATE idempotency_keys SET expires_at = " + fmt.Sprintf(s.dialect.keys.inMillis, -d.Milliseconds()) + " WHERE idem_key = ?"
-	require.NoError(t, s.writePool.Exec(update, []byte(key)).Error)
+	update := "UPDATE idempotency_keys SET expires_at = " + fmt.Sprintf(s.db.Syntax().InMillis, -d.Milliseconds()) + " WHERE idem_key = ?"
+	require.NoError(t, s.db.Writer(t.Context()).Exec(update, []byte(key)).Error)
 }
 
 var created = domain.Answer{Status: http.StatusCreated, Location: "/here", ContentType: "text/x", Body: []byte("\x00 '\"\\ 秒")}
@@ -117,7 +118,7 @@ func TestTakeoverStopsEarlierRun(t *testing.T) {
 // vouchersTitled returns the ids of the vouchers with a title.
 func vouchersTitled(t *testing.T, s *Store, title string) (ids []int64) {
 	t.Helper()
-	require.NoError(t, s.readPool.Model(&voucherRow{}).Where("title = ?", title).Pluck("id", &ids).Error)
+	require.NoError(t, s.db.Reader(t.Context()).Model(&voucherRow{}).Where("title = ?", title).Pluck("id", &ids).Error)
 	return ids
 }
 
@@ -194,11 +195,10 @@ func requireBlocked(t *testing.T, s *Store, table string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		if s.Dialect() == "sqlite" { // there is one write connection
-			db, err := s.writePool.DB()
-			return err == nil && db.Stats().WaitCount > 0
+			return s.Pools()["write"].Stats().WaitCount > 0
 		}
 		var waiting int64
-		err := s.readPool.Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
+		err := s.db.Reader(t.Context()).Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
 			"AND info NOT LIKE '%processlist%' AND state <> ''", "%"+table+"%").Scan(&waiting).Error
 		return err == nil && waiting > 0
 	}, time.Minute, 5*time.Millisecond)
@@ -239,7 +239,7 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 			require.Equal(t, 1, n, "%v", id)
 		}
 		var rows int64
-		require.NoError(t, s.readPool.Model(&keyRow{}).Count(&rows).Error)
+		require.NoError(t, s.db.Reader(t.Context()).Model(&keyRow{}).Count(&rows).Error)
 		require.Len(t, held, int(rows), "every key is leased")
 	})
 }
@@ -282,17 +282,17 @@ func TestClaimKeysAnswersEachClaim(t *testing.T) {
 	})
 }
 
-// Concurrent purges delete only expired keys, at most purgeBatch at a time.
+// Concurrent purges delete only expired keys, at most sqldb.PurgeBatch at a time.
 func TestPurgeKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		var claims []*domain.Claim
-		for i := range 2*purgeBatch + 10 {
+		for i := range 2*sqldb.PurgeBatch + 10 {
 			claims = append(claims, newClaim(1, fmt.Sprint(i), ""))
 		}
 		for _, st := range s.ClaimKeys(t.Context(), claims) {
 			require.NoError(t, st.Err)
 		}
-		require.NoError(t, s.writePool.Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.dialect.keys.inMillis, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.db.Syntax().InMillis, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
@@ -301,7 +301,7 @@ func TestPurgeKeys(t *testing.T) {
 					if err != nil {
 						t.Errorf("purge: %v", err)
 					}
-					if n > purgeBatch {
+					if n > sqldb.PurgeBatch {
 						t.Errorf("one purge deleted %d rows", n)
 					}
 					if err != nil || n == 0 {
@@ -312,7 +312,7 @@ func TestPurgeKeys(t *testing.T) {
 		}
 		wg.Wait()
 		var left []keyRow
-		require.NoError(t, s.readPool.Select("idem_key").Find(&left).Error)
+		require.NoError(t, s.db.Reader(t.Context()).Select("idem_key").Find(&left).Error)
 		require.Len(t, left, 1)
 		require.Equal(t, "7", string(left[0].IdemKey))
 	})
@@ -365,11 +365,11 @@ func TestMaxKeysPerUser(t *testing.T) {
 		require.ErrorIs(t, states[3].Err, domain.ErrIdempotencyMismatch)
 		require.ErrorAs(t, states[4].Err, &limited)
 
-		soon := fmt.Sprintf(s.dialect.keys.inMillis, (domain.KeyLifeOfError + time.Minute).Milliseconds())
+		soon := fmt.Sprintf(s.db.Syntax().InMillis, (domain.KeyLifeOfError + time.Minute).Milliseconds())
 		var expiring int64
-		require.NoError(t, s.readPool.Model(&keyRow{}).Where("user_id = 1 AND expires_at < "+soon).Count(&expiring).Error)
+		require.NoError(t, s.db.Reader(t.Context()).Model(&keyRow{}).Where("user_id = 1 AND expires_at < "+soon).Count(&expiring).Error)
 		require.EqualValues(t, domain.MaxKeys/50, expiring, "the errors")
-		require.NoError(t, s.writePool.Exec("UPDATE idempotency_keys SET expires_at = created_at WHERE expires_at < "+soon).Error)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = created_at WHERE expires_at < "+soon).Error)
 		require.NoError(t, s.claimKey(t, newClaim(1, "more", "a")).Err)
 	})
 }

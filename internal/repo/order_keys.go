@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 )
 
 // An order stores the key of its own request; all other requests store theirs in idempotency_keys. A key belongs to one
@@ -23,14 +24,14 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 			key: p.Key, limit: math.MaxInt, result: &domain.Placed{Err: domain.ErrNotFound},
 		}
 	}
-	db := s.readPool.WithContext(ctx)
+	db := s.db.Reader(ctx)
 	known := knownOrders{}
 	if err := s.addKeyedOrders(db, rows, nil, known); err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	elsewhere, err := s.keysElsewhere(db, rows)
 	if err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	found := make([]domain.Placed, len(rows))
 	for i, p := range rows {
@@ -48,22 +49,22 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 // user and key: with two IN lists MariaDB would look up every combination.
 func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
 	prints := make(map[keyID][]byte, len(of))
-	q := &statement{}
-	q.add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.dialect.keys.forcePrimary + " WHERE (")
+	q := &sqldb.Statement{}
+	q.Add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.db.Syntax().ForceIndex(sqldb.PrimaryKey) + " WHERE (")
 	for _, p := range of {
 		if p.key != nil && p.key.Name != "" {
 			if len(prints) > 0 {
-				q.add(" OR ")
+				q.Add(" OR ")
 			}
-			q.add("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
+			q.Add("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
 			prints[keyID{p.row.UserID, p.key.Name}] = p.row.IdemRequest
 		}
 	}
 	if len(prints) == 0 {
 		return nil, nil
 	}
-	q.add(") AND expires_at > " + s.dialect.keys.now)
-	rows, err := queryRows[keyRow](tx, q)
+	q.Add(") AND expires_at > " + s.db.Syntax().Now)
+	rows, err := sqldb.QueryRows[keyRow](tx, q)
 	used := make(map[keyID]bool, len(rows))
 	for _, r := range rows {
 		id := keyID{r.UserID, string(r.IdemKey)}
@@ -90,7 +91,7 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, 
 		return nil
 	}
 	var rows []orderRow
-	err := s.writePool.WithContext(ctx).Select("user_id", "idem_key").
+	err := s.db.Writer(ctx).Select("user_id", "idem_key").
 		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-domain.KeyLife)).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return err
@@ -105,7 +106,7 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, 
 			continue
 		}
 		states[i] = domain.KeyState{Err: domain.ErrIdempotencyMismatch}
-		err := whereKeys(s.writePool.WithContext(ctx), []*domain.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+		err := whereKeys(s.db.Writer(ctx), []*domain.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
 		if err != nil {
 			return err
 		}

@@ -187,7 +187,7 @@ func raceToEnd(t *testing.T, s *Store, o domain.Order, ref string, turn int) end
 
 func allPayments(t *testing.T, s *Store) (rows []paymentRow) {
 	t.Helper()
-	require.NoError(t, s.writePool.Order("id").Find(&rows).Error)
+	require.NoError(t, s.db.Writer(t.Context()).Order("id").Find(&rows).Error)
 	return rows
 }
 

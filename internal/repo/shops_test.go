@@ -27,7 +27,7 @@ func TestListShops(t *testing.T) {
 		}
 		for i := range shops {
 			row := newShopRow(&shops[i])
-			require.NoError(t, s.writePool.Create(&row).Error)
+			require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 			shops[i].ID = row.ID
 		}
 		list := func(f domain.ShopFilter) (names []string) {
