@@ -161,7 +161,7 @@ func (s *mysqlServer) checkVersion(context.Context) Result {
 }
 
 func (s *mysqlServer) checkSchema(ctx context.Context) Result {
-	return checkSchema(ctx, s.Pool, mysqlTables, s.Migrations, mysqlFix)
+	return checkSchema(ctx, s.Pool, "mysql", s.Migrations, mysqlFix)
 }
 
 // checkChecks checks the CHECK constraint on the stock, the last guard against overselling.

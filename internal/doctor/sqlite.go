@@ -57,7 +57,7 @@ func (s *SQLite) fix(error) string {
 }
 
 func (s *SQLite) checkSchema(ctx context.Context) Result {
-	return checkSchema(ctx, s.Pool, sqliteTables, s.Migrations, s.fix)
+	return checkSchema(ctx, s.Pool, "sqlite", s.Migrations, s.fix)
 }
 
 // synchronousFull is the lowest level at which a commit is on disk when it returns.

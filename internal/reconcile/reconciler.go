@@ -296,37 +296,17 @@ func kindsOf(findings []Finding) []Kind {
 	return kinds
 }
 
-// countersDiffer compares counters only, which is cheap, and reports whether a snapshot is needed. It reports false for
-// a cold gate, which the next buyer loads.
+// countersDiffer compares counters only, and reports whether a snapshot is needed. It reports false for a cold gate,
+// which the next buyer loads.
 func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	before, err := r.cfg.Gate.Level(ctx, voucherID)
+	c, err := compare(ctx, r.cfg.Gate, r.cfg.Store, voucherID, 1)
 	switch {
 	case errors.Is(err, domain.ErrGateCold):
 		return false, nil
 	case errors.Is(err, domain.ErrGateBroken):
 		return true, nil
-	case err != nil:
-		return false, err
 	}
-	sale, err := r.cfg.Store.SaleLevel(ctx, voucherID)
-	if err != nil {
-		return false, err
-	}
-	after, err := r.cfg.Gate.Level(ctx, voucherID)
-	if errors.Is(err, domain.ErrGateCold) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if before.Stock+before.Held != sale.Stock+sale.Active ||
-		before.Users > before.Held || before.Held > before.Users*int64(sale.Limit) {
-		return true, nil
-	}
-	if after.Version != before.Version || before.Queued > 0 && before.Backlog > 0 {
-		return false, nil // orders in progress explain any other difference
-	}
-	return after.Stock != sale.Stock || after.Held != sale.Active || after.Sum != sale.Sum || after.Queued > 0, nil
+	return c.total != 0 || c.users || c.drift != drift{}, err
 }
