@@ -138,7 +138,7 @@ type SaleStats struct {
 	Queue     *QueueLag // nil: there is no queue, or Redis does not answer
 
 	Orders     map[domain.OrderStatus]int64
-	Invariants []domain.Invariant
+	Invariants []domain.Verdict
 	CheckedAt  time.Time // when the orders were counted; zero: not yet
 
 	Totals  Second
