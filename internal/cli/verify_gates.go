@@ -55,15 +55,22 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 		if !loaded || d.Matches() {
 			continue
 		}
-		ended, err := c.ended(e.Ctx, b.VoucherID)
+		v, err := store.Voucher(e.Ctx, b.VoucherID)
 		if err != nil {
 			return err
 		}
-		if d.Blocks() && served && !ended {
+		tolerated := "" // because
+		switch {
+		case !d.Blocks():
+		case v.State(time.Now()) == domain.StateEnded:
+			tolerated = ": the sale has ended"
+		case !served:
+			tolerated = ": the next server in lane queue rebuilds the gate"
+		default:
 			r.violation(b.VoucherID, "I5", d.String()+c.orders(e, b.VoucherID))
 			continue
 		}
-		r.note("note: voucher %d: %s%s", b.VoucherID, d, toleratedBecause(d, ended, served))
+		r.note("note: voucher %d: %s%s", b.VoucherID, d, tolerated)
 	}
 	return nil
 }
@@ -82,19 +89,6 @@ func (c *gateChecker) orders(e *app.Env, voucherID int64) string {
 		}
 	}
 	return orders
-}
-
-// toleratedBecause returns why blocking differences are not a violation, or "" if there are none.
-func toleratedBecause(d reconcile.Comparison, ended, served bool) string {
-	switch {
-	case !d.Blocks():
-		return ""
-	case ended:
-		return ": the sale has ended"
-	case !served:
-		return ": the next server in lane queue rebuilds the gate"
-	}
-	return ""
 }
 
 // settle stores the differences of the loaded gates in diffs. It compares gates that differ again until they match, no
@@ -151,13 +145,4 @@ func queueServerRuns(ctx context.Context, rdb redis.UniversalClient) (bool, erro
 		return false, fmt.Errorf("check for servers in lane queue: %w", err)
 	}
 	return subscribed.Load() > 0, nil
-}
-
-// ended reports whether the sale of the voucher has ended.
-func (c *gateChecker) ended(ctx context.Context, voucherID int64) (bool, error) {
-	v, err := c.store.Voucher(ctx, voucherID)
-	if err != nil {
-		return false, err
-	}
-	return v.State(time.Now()) == domain.StateEnded, nil
 }

@@ -44,37 +44,34 @@ type Config struct {
 
 // Group returns the checks. It reads facts about this machine.
 func (c Config) Group() Group {
-	c.lookup = net.DefaultResolver.LookupNetIP
-	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
-		if _, err := os.Stat(mark); err == nil {
-			c.container = true
+	if c.lookup == nil { // in tests it is set
+		c.lookup = net.DefaultResolver.LookupNetIP
+		for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+			_, err := os.Stat(mark)
+			c.container = c.container || err == nil
+		}
+		c.container = c.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+		addrs, _ := net.InterfaceAddrs() // without them checkAddr warns about any address but loopback
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				c.addresses = append(c.addresses, p.Addr())
+			}
 		}
 	}
-	c.container = c.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-	addrs, _ := net.InterfaceAddrs() // without them checkAddr warns about any address but loopback
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			c.addresses = append(c.addresses, p.Addr())
-		}
-	}
-	return c.group()
-}
-
-func (c Config) group() Group {
-	return Group{Checks: bind(c, []rule[Config]{
-		{"config.jwt_secret", Config.checkSecret},
-		{"config.payment_secret", Config.checkPaymentSecret},
-		{"config.database_password", Config.checkDatabasePassword},
-		{"config.demo", Config.checkDemo},
-		{"config.admins", Config.checkAdmins},
-		{"config.rate_limit", Config.checkRateLimit},
-		{"config.proxies", Config.checkProxies},
-		{"config.addr", Config.checkAddr},
-		{"config.ops_addr", Config.checkOpsAddr},
-		{"config.pay_timeout", Config.checkPayTimeout},
-		{"config.sandbox", Config.checkSandbox},
-		{"config.lane", Config.checkLane},
-	})}
+	return Group{Checks: []Check{
+		{Name: "config.jwt_secret", Run: c.checkSecret},
+		{Name: "config.payment_secret", Run: c.checkPaymentSecret},
+		{Name: "config.database_password", Run: c.checkDatabasePassword},
+		{Name: "config.demo", Run: c.checkDemo},
+		{Name: "config.admins", Run: c.checkAdmins},
+		{Name: "config.rate_limit", Run: c.checkRateLimit},
+		{Name: "config.proxies", Run: c.checkProxies},
+		{Name: "config.addr", Run: c.checkAddr},
+		{Name: "config.ops_addr", Run: c.checkOpsAddr},
+		{Name: "config.pay_timeout", Run: c.checkPayTimeout},
+		{Name: "config.sandbox", Run: c.checkSandbox},
+		{Name: "config.lane", Run: c.checkLane},
+	}}
 }
 
 // production reports whether to expect real orders: the database is not the embedded one.

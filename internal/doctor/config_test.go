@@ -89,7 +89,7 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 			}
 			tc.edit(&f)
 			found := map[string]Finding{}
-			for _, finding := range Run(t.Context(), []Group{f.group()}) {
+			for _, finding := range Run(t.Context(), []Group{f.Group()}) {
 				found[finding.Check] = finding
 				require.Equal(t, finding.Status == Warn || finding.Status == Fail, finding.Change != "", finding.Check)
 				require.NotContains(t, finding.Found+finding.Change, goodSecret)

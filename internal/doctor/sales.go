@@ -22,6 +22,8 @@ const (
 	comparePause   = 500 * time.Millisecond
 )
 
+var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see redis.reachable"}
+
 // SalesStore is the database as the checks of sales use it.
 type SalesStore interface {
 	reconcile.Store
@@ -111,14 +113,10 @@ func (s *Sales) checkSchema(ctx context.Context) Result {
 	return Good("no migration is pending")
 }
 
+// checkWindows reports sales that cannot sell any unit, or may end with unsold units.
 func (s *Sales) checkWindows(context.Context) Result {
-	return windowsResult(s.upcoming, s.PayTimeout)
-}
-
-// windowsResult reports sales that cannot sell any unit, or may end with unsold units.
-func windowsResult(sales []domain.Voucher, payTimeout time.Duration) Result {
 	var failures, warnings []string
-	for _, v := range sales {
+	for _, v := range s.upcoming {
 		var failure, warning string
 		switch lasts := v.Sale.EndAt.Sub(v.Sale.BeginAt); {
 		case lasts <= 0:
@@ -129,8 +127,8 @@ func windowsResult(sales []domain.Voucher, payTimeout time.Duration) Result {
 			warning = "is not published"
 		case v.Sale.Stock < 1:
 			warning = "has no units"
-		case lasts <= payTimeout:
-			warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, payTimeout)
+		case lasts <= s.PayTimeout:
+			warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, s.PayTimeout)
 		}
 		if failure != "" {
 			failures = append(failures, fmt.Sprintf("voucher %d %s", v.ID, failure))
@@ -146,7 +144,7 @@ func windowsResult(sales []domain.Voucher, payTimeout time.Duration) Result {
 	case len(warnings) > 0:
 		return Bad(Warn, change, "%s", shorten(warnings))
 	}
-	return Good("%d sales have a valid window and units", len(sales))
+	return Good("%d sales have a valid window and units", len(s.upcoming))
 }
 
 // shorten joins the first maxListed elements and the number of the others.
@@ -179,21 +177,13 @@ func (s *Sales) checkTotals(ctx context.Context) Result {
 	return Good("the totals of %d sales are consistent", len(totals))
 }
 
-// gatesSkipped returns why the gates cannot be checked, or "" if they can.
-func (s *Sales) gatesSkipped() string {
-	switch {
-	case s.Lane != "queue":
-		return "lane " + s.Lane + " uses no gate"
-	case s.Redis == nil:
-		return "Redis is unreachable: see redis.reachable"
-	}
-	return ""
-}
-
 // checkGates checks that each gate is loaded and matches the database, or can be loaded by the first buyer.
 func (s *Sales) checkGates(ctx context.Context) Result {
-	if why := s.gatesSkipped(); why != "" {
-		return Result{Status: Skipped, Found: why}
+	switch {
+	case s.Lane != "queue":
+		return Result{Status: Skipped, Found: "lane " + s.Lane + " uses no gate"}
+	case s.Redis == nil:
+		return redisUnreachable
 	}
 	loaded := 0
 	var wrong []string
@@ -241,12 +231,12 @@ func (s *Sales) compareGate(ctx context.Context, voucherID int64) (diff reconcil
 // checkQueue reports dead letters, and queued orders that no server confirms.
 func (s *Sales) checkQueue(ctx context.Context) Result {
 	if s.Redis == nil {
-		return Result{Status: Skipped, Found: "Redis is unreachable: see redis.reachable"}
+		return redisUnreachable
 	}
 	waiting, dead, err := s.Redis.Backlog(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil && s.Redis.Ping(ctx) != nil:
-		return Result{Status: Skipped, Found: "Redis is unreachable: see redis.reachable"}
+		return redisUnreachable
 	case err != nil:
 		return Unanswered(err, "see redis.reachable")
 	case dead > 0:

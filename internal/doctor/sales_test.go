@@ -50,10 +50,11 @@ func TestDoctorChecksSaleWindows(t *testing.T) {
 		"has no units":                {func(v *domain.Voucher) { v.Sale.Stock = 0 }, Warn},
 		"lasts 10m0s":                 {func(v *domain.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, Warn},
 	} {
-		r := windowsResult([]domain.Voucher{sale(tc.edit)}, 15*time.Minute)
+		r := (&Sales{upcoming: []domain.Voucher{sale(tc.edit)}, PayTimeout: 15 * time.Minute}).checkWindows(t.Context())
 		require.Equal(t, tc.want, r.Status, r.Found)
 		require.Contains(t, r.Found, found)
 	}
 	off := sale(func(v *domain.Voucher) { v.Status = domain.VoucherOff })
-	require.Contains(t, windowsResult([]domain.Voucher{off, off, off, off, off}, time.Minute).Found, "and 2 more")
+	many := &Sales{upcoming: []domain.Voucher{off, off, off, off, off}, PayTimeout: time.Minute}
+	require.Contains(t, many.checkWindows(t.Context()).Found, "and 2 more")
 }

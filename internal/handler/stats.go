@@ -31,7 +31,7 @@ type statsOut struct {
 	Stock      statsStock       `json:"stock"`
 	Orders     map[string]int64 `json:"orders"`
 	Queue      *statsQueue      `json:"queue"`
-	Invariants []verdictOut `json:"invariants"`
+	Invariants []verdictOut     `json:"invariants"`
 	CheckedAt  *time.Time       `json:"checked_at"`
 	Totals     statsTotals      `json:"totals"`
 	Seconds    []statsSecond    `json:"seconds"`
