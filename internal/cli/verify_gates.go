@@ -13,6 +13,7 @@ import (
 	"seckill/internal/admission"
 	"seckill/internal/app"
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 )
@@ -117,10 +118,8 @@ func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[in
 			return served, err
 		}
 		sales = differing
-		select {
-		case <-e.Ctx.Done():
-			return served, e.Ctx.Err()
-		case <-time.After(gatePollInterval):
+		if err := loop.Sleep(e.Ctx, gatePollInterval); err != nil {
+			return served, err
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 	"seckill/internal/reconcile"
 )
 
@@ -219,10 +220,8 @@ func (s *Sales) compareGate(ctx context.Context, voucherID int64) (diff reconcil
 		if err != nil || diff.Matches() {
 			return diff, false, err
 		}
-		select {
-		case <-ctx.Done():
-			return diff, false, ctx.Err()
-		case <-time.After(comparePause):
+		if err := loop.Sleep(ctx, comparePause); err != nil {
+			return diff, false, err
 		}
 	}
 	return diff, false, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 // Gate is the admission gate as the reconciler uses it.
@@ -204,8 +205,8 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 		first[i], suspect = s, suspect || s.suspect()
 	}
 	if suspect {
-		if err := pause(ctx, r.cfg.Pause); err != nil {
-			return nil, err
+		if err := loop.Sleep(ctx, r.cfg.Pause); err != nil {
+			return nil, fmt.Errorf("%w: reconcile: %w", domain.ErrUnavailable, err)
 		}
 	}
 	reports := make([]Report, len(ids))
@@ -216,18 +217,6 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 		}
 	}
 	return reports, nil
-}
-
-// pause sleeps for d. It returns ErrUnavailable if ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: reconcile: %w", domain.ErrUnavailable, ctx.Err())
-	}
 }
 
 // report takes a second snapshot if the first one contains a difference, and repairs with apply.
