@@ -67,6 +67,13 @@ var explanations = []explanation{
 		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。",
 	},
 	{
+		domain.ErrEntryRequired, "需要入场凭证",
+		"The sale admits only purchases with a valid entry pass (`entry.mode` is `pass`), and the header `X-Entry-Pass` has none: the pass is missing or forged, it belongs to another user or another sale, or it has expired or was revoked. Nothing was changed.",
+		"Call `POST /api/v1/vouchers/{id}/entry` once and repeat the purchase with the new pass and the same `Idempotency-Key`. If the repetition is refused, too, show the reason instead of repeating it in a loop.",
+		"该秒杀只接受带有效入场凭证的购买请求（`entry.mode` 为 `pass`），而请求头 `X-Entry-Pass` 里没有：凭证缺失或系伪造，属于其他用户或其他秒杀，已过期或已被作废。没有产生任何变更。",
+		"调用一次 `POST /api/v1/vouchers/{id}/entry`，用新凭证和同一个 `Idempotency-Key` 重发购买请求。如果仍被拒绝，显示原因，不要循环重试。",
+	},
+	{
 		domain.ErrNotFound, "不存在",
 		"The object does not exist or belongs to another user: both cases return the same answer. Routes and methods that the API does not have return it, too.",
 		"Do not repeat the request. Report that the object does not exist, and return to the list. For an order that was accepted with 202, 404 means that it was lost before it was stored: its unit is for sale again.",
