@@ -136,6 +136,30 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 	})
 }
 
+// A buyer sends one key for two vouchers at once, through two processes. One order is placed.
+func TestConcurrentUsesOfKeyPlaceOneOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const users = 50
+		vouchers := [2]domain.Voucher{newSale(t, s, users, 1), newSale(t, s, users, 1)}
+		for user := range int64(users) {
+			var placed [2]domain.Placed
+			var wg sync.WaitGroup
+			for i, v := range vouchers {
+				wg.Go(func() {
+					o := keyedOrder(v.ID*100_000+user, 1+user, v.ID, 1, "k", fmt.Sprint(i))
+					placed[i] = s.PlaceOrders(context.Background(), []domain.NewOrder{o})[0]
+				})
+			}
+			wg.Wait()
+			if placed[0].Err == nil {
+				placed[0], placed[1] = placed[1], placed[0]
+			}
+			require.ErrorIs(t, placed[0].Err, domain.ErrIdempotencyMismatch)
+			require.NoError(t, placed[1].Err)
+		}
+	})
+}
+
 // A buyer sends a refused key and, in the same batch, a request without a key. The other rows of the batch are not
 // affected.
 func TestKeyUsedByAnotherRouteInOneBatch(t *testing.T) {

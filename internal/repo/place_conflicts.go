@@ -14,11 +14,10 @@ import (
 // resolveConflicts determines after the insert which rows were stored, and answers the others. The usual reason for a
 // skipped row is a repeated click. It costs two reads, and the transaction continues.
 //
-// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: a cancelled order has
-// no slot, so no index refuses its repetition. The comparison must follow the insert. Two runs of one request want the
-// same slot, so the later run waits at the index until the earlier one is committed and visible. If a user may have
-// several active orders, both runs may have found different free slots; then reading with FOR UPDATE makes one wait for
-// the other.
+// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: the index does not refuse
+// the key on another voucher, in another slot, or after a cancellation, which frees the slot. The comparison must follow
+// the insert and lock the orders that it reads. Then one of two concurrent transactions with the same key waits for the
+// other, or loses a deadlock and runs again, and finds its order.
 func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 	inserted, missing := b.inserts, []*pendingInsert(nil)
 	if count < int64(len(b.inserts)) {
@@ -79,7 +78,10 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 	if err := b.store.addActiveOrders(tx, missing, inserted, others); err != nil {
 		return nil, err
 	}
-	if err := b.store.addKeyedOrders(tx, toCheck, inserted, others); err != nil {
+	if err := b.store.addKeyedOrders(tx, missing, nil, others); err != nil {
+		return nil, err
+	}
+	if err := b.store.addKeyedOrders(tx, inserted, inserted, others); err != nil {
 		return nil, err
 	}
 	elsewhere, err := b.store.keysElsewhere(tx, toCheck)
@@ -196,11 +198,13 @@ func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known 
 	return known.read(tx, q)
 }
 
-// addKeyedOrders adds to known the orders that were placed under the keys of the rows, except the rows in except.
+// addKeyedOrders adds to known the orders that were placed under the keys of the rows, except the rows in except, which
+// this transaction has inserted. With such rows it locks what it reads: another transaction may have inserted the same
+// key at the same time. Without them it takes no locks.
 func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
 	q := &statement{}
 	q.add("SELECT * FROM voucher_orders" + s.dialect.forceKeyIndex + " WHERE (")
-	keys, several := 0, false
+	keys := 0
 	for _, p := range of {
 		if p.key == nil {
 			continue
@@ -209,14 +213,14 @@ func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known k
 			q.add(" OR ")
 		}
 		q.add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
-		keys, several = keys+1, several || p.limit > 1
+		keys++
 	}
 	if keys == 0 {
 		return nil
 	}
 	q.add(")")
 	q.except(except)
-	if len(except) > 0 && several {
+	if len(except) > 0 {
 		q.add(s.dialect.forUpdate)
 	}
 	return known.read(tx, q)
