@@ -170,13 +170,17 @@ func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) e
 			return err
 		}
 		return &domain.DuplicateOrderError{OrderID: newest}
+	case domain.ReasonMismatch:
+		return domain.ErrIdempotencyMismatch
 	}
 	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", domain.ErrUnavailable, reason)
 }
 
 // admit reserves units for a batch under new order ids, with one call of the gate. Purchases with a key are searched in
-// the store first; the gate then searches the reservations. If the store cannot be read, only the gate is searched. At
-// worst it admits a repeated purchase again, and the worker's transaction refuses that order.
+// the store first; the gate then searches the reservations of the voucher's shard. If the store cannot be read, only the
+// gate is searched. At worst the gate admits a second purchase under the key, and the worker's transaction refuses one of
+// the two orders. This happens while an order of another shard is queued under the key: a search of all shards would cost
+// every purchase 16 commands.
 func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.Purchase) []reservation {
 	results := make([]reservation, len(purchases))
 	open := make([]int, len(purchases))

@@ -108,7 +108,10 @@ func TestQueueReturnsOutcome(t *testing.T) {
 		}},
 		"sold out":  {outcome: domain.Outcome{Failed: domain.ReasonSoldOut}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrSoldOut) }},
 		"duplicate": {outcome: domain.Outcome{Failed: domain.ReasonDuplicate}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorAs(t, err, &dup) }},
-		"internal":  {outcome: domain.Outcome{Failed: "internal"}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrUnavailable) }},
+		"other key": {outcome: domain.Outcome{Failed: domain.ReasonMismatch}, check: func(t *testing.T, _ domain.Order, err error) {
+			require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
+		}},
+		"internal": {outcome: domain.Outcome{Failed: "internal"}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrUnavailable) }},
 		"not in time": {err: context.DeadlineExceeded, check: func(t *testing.T, o domain.Order, err error) {
 			require.NoError(t, err)
 			require.Equal(t, domain.OrderQueued, o.Status)
