@@ -179,21 +179,21 @@ func freeSlot(held userOrders) int {
 }
 
 // addActiveOrders adds to known the active orders of the rows' users in the rows' sales, except the rows in except. The
-// query names its index, because MariaDB otherwise sometimes scans a table that has just grown.
+// query lists pairs of user and voucher: with two IN lists MariaDB would look up every combination. It names its index,
+// because MariaDB otherwise sometimes scans a table that has just grown.
 func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
 	if len(of) == 0 {
 		return nil
 	}
-	users, vouchers := make([]any, len(of)), []any(nil)
-	for i, p := range of {
-		users[i] = p.row.UserID
-		if !slices.Contains(vouchers, any(p.row.VoucherID)) {
-			vouchers = append(vouchers, p.row.VoucherID)
-		}
-	}
 	q := &statement{}
-	q.add("SELECT * FROM voucher_orders" + s.dialect.forceUserIndex + " WHERE slot IS NOT NULL AND user_id").in(users)
-	q.add(" AND voucher_id").in(vouchers)
+	q.add("SELECT * FROM voucher_orders" + s.dialect.forceUserIndex + " WHERE slot IS NOT NULL AND (")
+	for i, p := range of {
+		if i > 0 {
+			q.add(" OR ")
+		}
+		q.add("user_id = ? AND voucher_id = ?", p.row.UserID, p.row.VoucherID)
+	}
+	q.add(")")
 	q.except(except)
 	return known.read(tx, q)
 }
