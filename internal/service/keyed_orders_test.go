@@ -143,6 +143,30 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 	}
 }
 
+// Another process sells a returned unit, and the message about it is lost. The buyer's repeated request finds its order
+// in time.
+func TestReplayAfterLostMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		buyers := []int64{1, 2}
+		orders := newOrders(t, openSale(0), 1, nil)
+		orders.cfg.Store = &orderKeyStore{
+			store: store{users: func() ([]int64, error) { return buyers, nil }}, found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true},
+		}
+		_, err := orders.Place(t.Context(), 7, 1, 0) // reads the list
+		require.ErrorIs(t, err, domain.ErrSoldOut)
+		buyers = append(buyers, 3)
+		time.Sleep(buyersMaxAge)
+		_, err = orders.Place(t.Context(), 7, 1, 0)
+		require.ErrorIs(t, err, domain.ErrSoldOut)
+		synctest.Wait()
+		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, domain.NewRequestKey("k", [32]byte{1}))
+		require.NoError(t, err)
+		require.True(t, replayed)
+		require.EqualValues(t, 5, o.ID)
+		orders.cfg.Sales.Close()
+	})
+}
+
 // A repeated request whose order is still queued returns that order even if the sale is sold out or has ended.
 func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 	key := domain.NewRequestKey("k", [32]byte{1})
