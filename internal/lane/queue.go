@@ -31,7 +31,7 @@ type Gate interface {
 	// Instance returns the value of Admission.ReplyTo with which this process receives the outcome.
 	Instance() string
 	// Expect subscribes to the outcome of an admission. It must be called before Reserve. The caller must close the
-	// subscription.
+	// subscription; a second Close has no effect.
 	Expect(orderID int64) OutcomeWaiter
 }
 
@@ -210,7 +210,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.P
 		}
 		if p.Wait > 0 {
 			as[n].ReplyTo = l.gate.Instance()
-			results[i].outcome = l.gate.Expect(ids[n])
+			results[i].outcome = l.expect(ids[n], p.Deadline)
 		}
 	}
 	errs, err := l.reserve(ctx, voucherID, purchases[len(purchases)-1].Window, as)
@@ -243,8 +243,16 @@ func (l *Queue) setRefusal(r *reservation, p *domain.Purchase, err error) {
 	}
 	r.replayed, r.order.ID = true, earlier.OrderID
 	if p.Wait > 0 {
-		r.outcome = l.gate.Expect(earlier.OrderID)
+		r.outcome = l.expect(earlier.OrderID, p.Deadline)
 	}
+}
+
+// expect subscribes to the outcome of an order until the deadline of its purchase. Place has returned by then, even if
+// it left before the batch and will not close the subscription.
+func (l *Queue) expect(orderID int64, until time.Time) OutcomeWaiter {
+	w := l.gate.Expect(orderID)
+	time.AfterFunc(time.Until(until), w.Close)
+	return w
 }
 
 // replayStored sets the results of open purchases with the key of a stored order, and returns the other open purchases.

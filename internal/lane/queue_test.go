@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"seckill/internal/domain"
@@ -187,4 +188,19 @@ func TestQueueRefusals(t *testing.T) {
 	_, _, err = l.Place(t.Context(), queuePurchase(time.Second))
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 	require.Equal(t, 2, g.closed)
+}
+
+// A buyer leaves at the deadline, before the gate has answered. The subscription is closed nevertheless.
+func TestQueueClosesSubscriptionOfLateBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) { time.Sleep(2 * time.Second); return admitAll(as) }}
+		p := queuePurchase(time.Second)
+		p.Deadline = time.Now().Add(time.Second)
+		_, _, err := NewQueue(g, &ids{}, &gateStore{}, nil).Place(t.Context(), p)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Len(t, g.expected, 1)
+		require.Equal(t, 1, g.closed)
+	})
 }
