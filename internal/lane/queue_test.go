@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,5 +203,57 @@ func TestQueueClosesSubscriptionOfLateBatch(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, g.expected, 1)
 		require.Equal(t, 1, g.closed)
+	})
+}
+
+// loadingGate is a gate of which only one voucher is loaded. The loads of the others do not end.
+type loadingGate struct {
+	fakeGate
+	loaded int64
+}
+
+func (g *loadingGate) Reserve(_ context.Context, voucherID int64, _ domain.Window, as []domain.Admission) ([]error, error) {
+	if voucherID != g.loaded {
+		return nil, domain.ErrGateCold
+	}
+	return admitAll(as)
+}
+
+func (g *loadingGate) Load(ctx context.Context, _ int64, _ domain.GateReader) error {
+	<-ctx.Done()
+	return domain.ErrUnavailable
+}
+
+// sharedIDs is ids for concurrent batches.
+type sharedIDs struct {
+	mu sync.Mutex
+	ids
+}
+
+func (s *sharedIDs) NextN(ctx context.Context, n int) ([]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids.NextN(ctx, n)
+}
+
+// A purchase does not wait for the loads of other vouchers.
+func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewQueue(&loadingGate{loaded: 1}, &sharedIDs{}, &gateStore{}, nil)
+		var loading sync.WaitGroup
+		for voucher := range int64(20) {
+			p := queuePurchase(0)
+			p.VoucherID = 100 + voucher
+			loading.Go(func() {
+				_, _, err := l.Place(t.Context(), p)
+				require.ErrorIs(t, err, domain.ErrUnavailable)
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		_, _, err := l.Place(t.Context(), queuePurchase(0))
+		require.NoError(t, err)
+		require.Zero(t, time.Since(start))
+		loading.Wait()
 	})
 }
