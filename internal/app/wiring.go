@@ -39,7 +39,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	zone, err := time.LoadLocation(cfg.Timezone)
 	if err != nil {
-		return nil, fmt.Errorf("SECKILL_TIMEZONE: %w", err)
+		return nil, fmt.Errorf("--timezone: %w", err)
 	}
 	m := newMetrics(cfg.OrderLane, b.store, b.rdb)
 	ids, err := idgen.New(b.rdb, "order", idgen.WithClock(now), idgen.WithGuard())
@@ -202,8 +202,7 @@ func newIdempotency(e *Env, store service.KeyStore, m *metrics) *service.Idempot
 		store = e.Tuning.Keys(store)
 	}
 	return service.NewIdempotency(service.IdempotencyConfig{
-		Store: store, Observe: m.keyed,
-		Failed: func(err error) { e.Log.Warn("cannot delete expired idempotency keys", "err", err) },
+		Store: store, Observe: m.keyed, Log: e.Log,
 	})
 }
 

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // fakeGate is a Gate. A test sets the functions that it needs.

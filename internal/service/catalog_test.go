@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // voucherDB is a database of vouchers that counts its reads.

@@ -3,12 +3,14 @@ package service
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"seckill/internal/batch"
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 const (
@@ -42,8 +44,7 @@ type IdempotencyConfig struct {
 	// "unavailable" or "lost" (the run outlived its lease). It may be nil, must be safe for concurrent use, and must
 	// not block.
 	Observe func(outcome string)
-	// Failed receives the error of a failed purge. It may be nil.
-	Failed func(error)
+	Log     *slog.Logger // of failed purges
 }
 
 // Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run
@@ -72,9 +73,6 @@ type keyedRun struct {
 func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string) {}
-	}
-	if cfg.Failed == nil {
-		cfg.Failed = func(error) {}
 	}
 	i := &Idempotency{cfg: cfg, running: map[KeyedRequest]*keyedRun{}}
 	i.claims = batch.New(batch.Config[*Claim, KeyState]{Run: cfg.Store.ClaimKeys, Fail: func(err error) KeyState { return KeyState{Err: domain.BatchError(err)} }})
@@ -209,18 +207,7 @@ func (i *Idempotency) saveAnswer(ctx context.Context, c *Claim, a Answer) error 
 // Run purges keys whose lifetime is over, once a minute until ctx ends. It deletes small batches, so that requests do
 // not wait for its locks. Several instances may run it.
 func (i *Idempotency) Run(ctx context.Context) {
-	tick := time.NewTicker(purgeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := i.purge(ctx); err != nil && ctx.Err() == nil {
-			i.cfg.Failed(err)
-		}
-	}
+	loop.Task{Name: "delete expired idempotency keys", Every: purgeEvery, Log: i.cfg.Log, Run: i.purge}.Loop(ctx)
 }
 
 // purge deletes batches until no key is left to delete.
@@ -230,10 +217,8 @@ func (i *Idempotency) purge(ctx context.Context) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(purgePause):
+		if err := loop.Sleep(ctx, purgePause); err != nil {
+			return err
 		}
 	}
 }

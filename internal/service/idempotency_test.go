@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // memKeys is a KeyStore in memory with injected faults.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"seckill/internal/domain"
-
 	"golang.org/x/sync/singleflight"
+
+	"seckill/internal/domain"
 )
 
 // placeTimeout bounds one purchase or one cancellation. Buyers have an answer within 5 s even if a dependency hangs.
@@ -56,7 +56,7 @@ type OrdersConfig struct {
 	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
 	Queue       ReservationStore // the reservations of lane queue; nil in the other lanes
 	Codes       domain.RedeemCodes
-	Moved       func(orderID int64) // see Returns
+	Moved       func(orderID int64) // see UnitReleaser
 	Observe     OrderObserver       // may be nil
 	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or
 	// "unavailable". It may be nil. It must be fast and safe for concurrent use.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 const (
@@ -160,24 +161,9 @@ func (s *Payments) wakeRun() {
 	}
 }
 
-// Run processes due refunds until ctx ends. It logs the first of several consecutive failures.
+// Run processes due refunds until ctx ends.
 func (s *Payments) Run(ctx context.Context) {
-	tick := time.NewTicker(refundEvery)
-	defer tick.Stop()
-	failing := false
-	for {
-		err := s.RefundDue(ctx)
-		if err != nil && ctx.Err() == nil && !failing {
-			s.cfg.Log.Warn("cannot refund payments; will retry", "err", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-s.wake:
-		}
-	}
+	loop.Task{Name: "refund payments", Every: refundEvery, Wake: s.wake, Log: s.cfg.Log, Run: s.RefundDue}.Loop(ctx)
 }
 
 // RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the

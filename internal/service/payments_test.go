@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // refundRows is a PaymentStore with refunds that several instances share. It leases them like the real store.
