@@ -101,6 +101,22 @@ func TestKeyUsedByAnotherRoute(t *testing.T) {
 	})
 }
 
+// A request under the key of an order whose transaction is still open is refused after the commit.
+func TestLeaseWaitsForOrderWithItsKey(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		o := keyedOrder(1, 10, v.ID, 1, "k", "order")
+		o.CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
+		leased := make(chan service.KeyState, 1)
+		o.Fence = &losingContext{Context: t.Context(), after: 1, lose: func() { // at the end of the transaction
+			go func() { leased <- s.claimKey(t, newClaim(10, "k", "cancel")) }()
+			requireBlocked(t, s, "idem_key")
+		}}
+		require.Equal(t, []string{"order 1"}, keyedOutcomes(s.PlaceOrders(t.Context(), []domain.NewOrder{o})))
+		require.ErrorIs(t, (<-leased).Err, domain.ErrIdempotencyMismatch)
+	})
+}
+
 // Several workers send one request at once, while the buyer cancels orders. One order is placed.
 func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
