@@ -101,6 +101,24 @@ func TestReplayAfterSaleEnded(t *testing.T) {
 	}
 }
 
+// An order is replayed until its key expires, even if the end of the sale is moved to the past meanwhile. Later no order
+// is searched.
+func TestReplayAfterEndIsMovedBack(t *testing.T) {
+	v := openSale(1)
+	v.UpdatedAt = testNow
+	v.Sale.BeginAt, v.Sale.EndAt = testNow.Add(-9*KeyLife), testNow.Add(-2*KeyLife)
+	orders := newOrders(t, v, 1, nil)
+	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}}
+	key, now := domain.NewRequestKey("k", [32]byte{1}), testNow.Add(KeyLife-time.Second)
+	orders.cfg.Now = func() time.Time { return now }
+	_, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+	require.NoError(t, err)
+	require.True(t, replayed)
+	now = testNow.Add(KeyLife)
+	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+	require.ErrorIs(t, err, domain.ErrSaleEnded)
+}
+
 // A purchase with a key that reaches neither the lane nor the list of buyers is decided by its key and the orders in the
 // store: that of a recent buyer, and one of a sold-out sale without a list.
 func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
