@@ -43,11 +43,13 @@ const (
 	// it cannot be told from the first of many.
 	gatherFrom = 8
 	gatherFor  = 800 * time.Microsecond
-	// runTimeout bounds one run of a batch, startTimeout the time until the batch of a call starts. Their sum is below
-	// the 4 s that a request may take.
-	runTimeout   = 2 * time.Second
-	startTimeout = 1800 * time.Millisecond
+	// runTimeout bounds one run of a batch.
+	runTimeout = 2 * time.Second
 )
+
+// StartTimeout bounds the time until the batch of a call starts. With the time of the run it is below the 4 s that a
+// request may take.
+const StartTimeout = 1800 * time.Millisecond
 
 // Config configures a Batcher.
 type Config[T, R any] struct {
@@ -249,11 +251,11 @@ func (b *Batcher[T, R]) take(key int64, q *queue[T, R]) (batch []*call[T, R], qu
 	return batch, queues
 }
 
-// dequeue moves waiting calls into the batch up to its limit. Calls that have waited longer than startTimeout fail
+// dequeue moves waiting calls into the batch up to its limit. Calls that have waited longer than StartTimeout fail
 // instead: their result could arrive after the caller has gone.
 func (b *Batcher[T, R]) dequeue(q *queue[T, R], batch []*call[T, R]) []*call[T, R] {
 	late := 0
-	for late < len(q.waiting) && time.Since(q.waiting[late].since) > startTimeout {
+	for late < len(q.waiting) && time.Since(q.waiting[late].since) > StartTimeout {
 		q.waiting[late].finish(b.cfg.Fail(ErrTimeout))
 		late++
 	}
