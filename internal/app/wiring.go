@@ -110,7 +110,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	api := handler.Config{
 		Auth: users, Orders: orders, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
-		DeadLetters: &service.DeadLetters{Store: gate, Reader: b.store.GateState}, Reconciler: reconciler,
+		DeadLetters: &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,

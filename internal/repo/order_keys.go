@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
+	"seckill/internal/repo/sqldb"
 )
 
 // An order stores the key of its own request; all other requests store theirs in idempotency_keys. A key belongs to one
@@ -24,14 +24,14 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 			key: p.Key, limit: math.MaxInt, result: &domain.Placed{Err: domain.ErrNotFound},
 		}
 	}
-	db := s.readPool.WithContext(ctx)
+	db := s.db.Reader(ctx)
 	known := knownOrders{}
 	if err := s.addKeyedOrders(db, rows, nil, known); err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	elsewhere, err := s.keysElsewhere(db, rows)
 	if err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	found := make([]domain.Placed, len(rows))
 	for i, p := range rows {
@@ -49,22 +49,22 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 // user and key: with two IN lists MariaDB would look up every combination.
 func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
 	prints := make(map[keyID][]byte, len(of))
-	q := &statement{}
-	q.add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.dialect.keys.forcePrimary + " WHERE (")
+	q := &sqldb.Statement{}
+	q.Add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.db.Syntax().ForceIndex(sqldb.PrimaryKey) + " WHERE (")
 	for _, p := range of {
 		if p.key != nil && p.key.Name != "" {
 			if len(prints) > 0 {
-				q.add(" OR ")
+				q.Add(" OR ")
 			}
-			q.add("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
+			q.Add("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
 			prints[keyID{p.row.UserID, p.key.Name}] = p.row.IdemRequest
 		}
 	}
 	if len(prints) == 0 {
 		return nil, nil
 	}
-	q.add(") AND expires_at > " + s.dialect.keys.now)
-	rows, err := queryRows[keyRow](tx, q)
+	q.Add(") AND expires_at > " + s.db.Syntax().Now)
+	rows, err := sqldb.QueryRows[keyRow](tx, q)
 	used := make(map[keyID]bool, len(rows))
 	for _, r := range rows {
 		id := keyID{r.UserID, string(r.IdemKey)}
@@ -78,25 +78,26 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool,
 // refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read locks the orders with these
 // keys, so it waits for a transaction that is placing one. That transaction has either found the new lease and places no
 // order, or its order is found here.
-func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
-	q := &statement{}
-	q.add("SELECT user_id, idem_key FROM voucher_orders"+s.dialect.forceKeyIndex+" WHERE created_at > ? AND (", time.Now().UTC().Add(-service.KeyLife))
+func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, states []domain.KeyState) error {
+	q := &sqldb.Statement{}
+	q.Add("SELECT user_id, idem_key FROM voucher_orders"+s.db.Syntax().ForceIndex("idx_user_idem_key")+" WHERE created_at > ? AND (",
+		time.Now().UTC().Add(-domain.KeyLife))
 	keys := 0
 	for i, c := range claims {
 		if states[i].Err == nil && states[i].Answer == nil {
 			if keys > 0 {
-				q.add(" OR ")
+				q.Add(" OR ")
 			}
 			hash := domain.KeyHash(c.Key)
-			q.add("user_id = ? AND idem_key = ?", c.UserID, hash[:])
+			q.Add("user_id = ? AND idem_key = ?", c.UserID, hash[:])
 			keys++
 		}
 	}
 	if keys == 0 {
 		return nil
 	}
-	q.add(")" + s.dialect.forUpdate)
-	rows, err := queryRows[orderRow](s.writePool.WithContext(ctx), q)
+	q.Add(")" + s.db.Syntax().ForUpdate)
+	rows, err := sqldb.QueryRows[orderRow](s.db.Writer(ctx), q)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -109,8 +110,8 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
 			continue
 		}
-		states[i] = service.KeyState{Err: domain.ErrIdempotencyMismatch}
-		err := whereKeys(s.writePool.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+		states[i] = domain.KeyState{Err: domain.ErrIdempotencyMismatch}
+		err := whereKeys(s.db.Writer(ctx), []*domain.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
@@ -60,13 +59,13 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 			_, err := cancel(ctx, s, user, at, now)
 			require.NoError(t, err)
 			requireReplay("after it was cancelled")
-			require.NoError(t, s.writePool.Exec("UPDATE seckill_vouchers SET initial_stock = initial_stock - stock, stock = 0 WHERE voucher_id = ?", v.ID).Error)
+			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE seckill_vouchers SET initial_stock = initial_stock - stock, stock = 0 WHERE voucher_id = ?", v.ID).Error)
 			requireReplay("after the sale has sold out")
 			requireTotals(t, s, v.ID, 0, 0)
 
-			// After service.KeyLife the key is as good as new.
+			// After domain.KeyLife the key is as good as new.
 			late := keyedOrder(at+9, user, other.ID, limit, "k", "b")
-			late.CreatedAt = now.Add(service.KeyLife)
+			late.CreatedAt = now.Add(domain.KeyLife)
 			require.Equal(t, []string{fmt.Sprint("order ", at+9)}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{late})))
 		}
 	})
@@ -107,7 +106,7 @@ func TestLeaseWaitsForOrderWithItsKey(t *testing.T) {
 		v := newSale(t, s, 10, 1)
 		o := keyedOrder(1, 10, v.ID, 1, "k", "order")
 		o.CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
-		leased := make(chan service.KeyState, 1)
+		leased := make(chan domain.KeyState, 1)
 		o.Fence = &losingContext{Context: t.Context(), after: 1, lose: func() { // at the end of the transaction
 			go func() { leased <- s.claimKey(t, newClaim(10, "k", "cancel")) }()
 			requireBlocked(t, s, "idem_key")
@@ -142,7 +141,7 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 			wg.Wait()
 			var doubled []int64
 			hash := domain.KeyHash("k")
-			require.NoError(t, s.readPool.Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
+			require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
 				v.ID, hash[:]).Scan(&doubled).Error)
 			require.Empty(t, doubled)
 			totals, err := s.Books(t.Context())
@@ -210,10 +209,10 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, s.claimKey(t, newClaim(1, "payment", "pay")).Runs)
-	require.NoError(t, s.writePool.Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
+	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
 		"content_type, locked_until, created_at, expires_at) SELECT seq, 'payment', fingerprint, seq, runs, done, status, location, "+
 		"content_type, locked_until, created_at, expires_at FROM idempotency_keys, seq_2_to_20000 WHERE user_id = 1").Error)
-	require.NoError(t, s.writePool.Exec("ANALYZE TABLE idempotency_keys").Error)
+	require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE idempotency_keys").Error)
 	require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
 		used, err := s.keysElsewhere(tx, rows)
 		require.NoError(t, err)
@@ -231,9 +230,9 @@ func TestActiveOrdersLooksUpPairs(t *testing.T) {
 	for i := range rows {
 		rows[i] = &pendingInsert{row: orderRow{UserID: int64(i + 1), VoucherID: int64(1 + i%vouchers)}}
 	}
-	require.NoError(t, s.writePool.Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, "+
+	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, "+
 		"updated_at) SELECT seq + 1, 1 + seq MOD 1000, 1 + FLOOR(seq / 1000), 1, 1, 1, NOW(3), NOW(3), NOW(3) FROM seq_0_to_19999").Error)
-	require.NoError(t, s.writePool.Exec("ANALYZE TABLE voucher_orders").Error)
+	require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE voucher_orders").Error)
 	require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
 		known := knownOrders{}
 		require.NoError(t, s.addActiveOrders(tx, rows, nil, known))
@@ -244,7 +243,7 @@ func TestActiveOrdersLooksUpPairs(t *testing.T) {
 // rowReads returns how many rows and index entries the server reads during fn.
 func (s *Store) rowReads(t *testing.T, fn func(tx *gorm.DB)) (n int) {
 	t.Helper()
-	require.NoError(t, s.writePool.Transaction(func(tx *gorm.DB) error {
+	require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {
 		count := func() (n int) {
 			require.NoError(t, tx.Raw("SELECT CAST(SUM(variable_value) AS SIGNED) FROM information_schema.session_status "+
 				"WHERE variable_name IN ('Handler_read_key', 'Handler_read_next', 'Handler_read_rnd_next')").Scan(&n).Error)

@@ -106,15 +106,15 @@ func TestReplayAfterSaleEnded(t *testing.T) {
 func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	v := openSale(1)
 	v.UpdatedAt = testNow
-	v.Sale.BeginAt, v.Sale.EndAt = testNow.Add(-9*KeyLife), testNow.Add(-2*KeyLife)
+	v.Sale.BeginAt, v.Sale.EndAt = testNow.Add(-9*domain.KeyLife), testNow.Add(-2*domain.KeyLife)
 	orders := newOrders(t, v, 1, nil)
 	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}}
-	key, now := domain.NewRequestKey("k", [32]byte{1}), testNow.Add(KeyLife-time.Second)
+	key, now := domain.NewRequestKey("k", [32]byte{1}), testNow.Add(domain.KeyLife-time.Second)
 	orders.cfg.Now = func() time.Time { return now }
 	_, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
 	require.NoError(t, err)
 	require.True(t, replayed)
-	now = testNow.Add(KeyLife)
+	now = testNow.Add(domain.KeyLife)
 	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key)
 	require.ErrorIs(t, err, domain.ErrSaleEnded)
 }
