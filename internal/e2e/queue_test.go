@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,7 +109,7 @@ func TestQueuedOrder(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s, release := holdWorkers(t, s.in("queue"))
 		p := s.serve(t, "")
-		sale, tokens := p.sale(t, 10), s.tokens(t, 3)
+		sale, tokens := p.sale(t, 10), s.tokens(t, 4)
 		id := requireQueued(t, p.click(t, tokens[0], sale))
 		path := "/api/v1/orders/" + id
 
@@ -127,11 +128,25 @@ func TestQueuedOrder(t *testing.T) {
 		requireProblem(t, http.StatusConflict, "duplicate_order", again)
 		require.Equal(t, id, again.body["order_id"])
 		timedOut := requireQueued(t, p.click(t, tokens[1], sale, "Prefer", "wait=1")) // the wait times out
+		other := p.sale(t, 10)                                                        // in another shard, which does not have the key
+		twice := []string{
+			requireQueued(t, p.click(t, tokens[3], sale, "Idempotency-Key", "k")),
+			requireQueued(t, p.click(t, tokens[3], other, "Idempotency-Key", "k")),
+		}
 		s.verify(t)
 
 		release()
 		requireOrdered(t, p, tokens[0], id)
 		requireOrdered(t, p, tokens[1], timedOut)
+		var ends [2]string
+		eventually(t, "one of the two orders is confirmed, and the other one has failed", func() bool {
+			for i, id := range twice {
+				o, _ := p.Order(t.Context(), tokens[3], id)
+				ends[i] = o.Status + o.Reason
+			}
+			slices.Sort(ends[:])
+			return ends == [2]string{"failedidempotency_mismatch", "pending_payment"}
+		})
 		require.Equal(t, []string{id}, waiting(t, p, tokens[0], "pending_payment"))
 		require.Empty(t, waiting(t, p, tokens[0], "queued"))
 

@@ -178,7 +178,7 @@ func (s *Orders) place(ctx context.Context, p domain.Purchase) (o domain.Order, 
 	if err := checkOpen(&v, p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
 		mayRepeat := p.Key != nil && !errors.Is(err, domain.ErrSaleNotStarted)
-		if mayRepeat && (v.Sale == nil || p.At.Before(v.Sale.EndAt.Add(domain.KeyLife))) {
+		if mayRepeat && (v.Sale == nil || p.At.Before(lastPurchase(&v).Add(domain.KeyLife))) {
 			return s.replayOr(ctx, &p, err)
 		}
 		return domain.Order{}, false, err
@@ -208,6 +208,15 @@ func (s *Orders) place(ctx context.Context, p domain.Purchase) (o domain.Order, 
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
 	return o, replayed, err
+}
+
+// lastPurchase returns the time after which no order of an ended sale was placed: its end, or the change that moved the
+// end to the past.
+func lastPurchase(v *domain.Voucher) time.Time {
+	if v.UpdatedAt.After(v.Sale.EndAt) {
+		return v.UpdatedAt
+	}
+	return v.Sale.EndAt
 }
 
 // checkOpen returns the reason why v is not on sale at now, or nil. It does not check the stock.
