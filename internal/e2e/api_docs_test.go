@@ -108,6 +108,7 @@ func problemOf(t *testing.T, p *shop, path string) problemView {
 
 // TestProblemTypesResolve requests the page of every problem type in the API document.
 func TestProblemTypesResolve(t *testing.T) {
+	t.Parallel()
 	p := embeddedStack(t).serve(t, "").shop(t)
 	base, err := url.Parse(p.url + "/api/v1/vouchers")
 	require.NoError(t, err)

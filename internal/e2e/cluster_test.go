@@ -44,6 +44,7 @@ func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *te
 
 // TestRushOnCluster runs four sales at once on two servers. The keys of the sales are in different slots.
 func TestRushOnCluster(t *testing.T) {
+	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, _ *testenv.RedisCluster) {
 		servers := []*process{s.serve(t, ""), s.serve(t, "")}
 		tokens := s.tokens(t, 400)
@@ -67,6 +68,7 @@ func TestRushOnCluster(t *testing.T) {
 
 // TestClusterNodeKilledInMidRush kills each node with its slots in turn and restarts it without data.
 func TestClusterNodeKilledInMidRush(t *testing.T) {
+	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
 		p := s.serve(t, "")
 		c := crowd(p.sale(t, 2000), 2000, s.tokens(t, 3000), p)

@@ -105,6 +105,7 @@ func holdWorkers(t *testing.T, s *stack) (held *stack, release func()) {
 
 // TestQueuedOrder follows an order through the API before and after its commit.
 func TestQueuedOrder(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s, release := holdWorkers(t, s.in("queue"))
 		p := s.serve(t, "")
@@ -148,6 +149,7 @@ func TestQueuedOrder(t *testing.T) {
 // TestQueueAdmitsWithoutDatabase admits buyers while the database is down, up to the backlog limit. Every admitted
 // buyer gets an order.
 func TestQueueAdmitsWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	const room, buyers = 50, 80
 	s := realStack(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
 	p := s.serve(t, "")
@@ -194,6 +196,7 @@ func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 // TestWorkerKilledAroundCommit kills a worker's process with SIGKILL before, during and after the commit of a batch. A
 // second server takes over.
 func TestWorkerKilledAroundCommit(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"before", "amid", "after"} {
 		t.Run(point, func(t *testing.T) {
 			each(t, true, func(t *testing.T, s *stack) {
@@ -240,6 +243,7 @@ func requireSettled(t *testing.T, s *stack) {
 // TestMissedCancelReturnsUnit: a cancelled unit is on sale again although the gate missed the release, because the
 // cancelling server uses another lane or because Redis was unavailable.
 func TestMissedCancelReturnsUnit(t *testing.T) {
+	t.Parallel()
 	rebuy := func(t *testing.T, s *stack, p *process, cancel func(sale, token, id string)) {
 		t.Helper()
 		sale, tokens := p.sale(t, 1), s.tokens(t, 2)
