@@ -26,20 +26,38 @@ import (
 // pageTimeout bounds each step of a browser test. It is long because the tests run in parallel.
 const pageTimeout = 90 * time.Second
 
-// startBrowser starts a Chromium that is stopped at the end of the test.
+// chromium is the browser that all tests share. Visitors are isolated by their profiles.
+var chromium struct {
+	sync.Once
+	ctx  context.Context
+	stop func()
+	err  error
+}
+
+// startBrowser returns the shared Chromium and starts it on first use.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(testenv.Chromium(t)),
-		chromedp.NoSandbox, // required for root in containers; it loads only pages of the test
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-	)
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	browser, closeBrowser := chromedp.NewContext(allocator)
-	t.Cleanup(closeBrowser)
-	require.NoError(t, chromedp.Do(browser))
-	return browser
+	path := testenv.Chromium(t)
+	chromium.Do(func() {
+		options := append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath(path),
+			chromedp.NoSandbox, // required for root in containers; it loads only pages of the test
+			chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		)
+		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+		browser, closeBrowser := chromedp.NewContext(allocator)
+		chromium.ctx, chromium.stop = browser, func() { closeBrowser(); stop() }
+		chromium.err = chromedp.Do(browser)
+	})
+	require.NoError(t, chromium.err)
+	return chromium.ctx
+}
+
+// stopBrowser stops the shared Chromium after all tests.
+func stopBrowser() {
+	if chromium.stop != nil {
+		chromium.stop()
+	}
 }
 
 // visitor is a user with a separate browser profile: visitors share no cookies and no storage.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"seckill/internal/app"
 	"seckill/internal/rush"
@@ -27,7 +28,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envRunMain) != "" {
 		os.Exit(runBroken())
 	}
-	testenv.Main(m)
+	testenv.Main(m, func() error {
+		stopBrowser()
+		return goleak.Find()
+	})
 }
 
 // stack is the environment of the servers of one test: their configuration, database and Redis.

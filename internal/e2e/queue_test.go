@@ -199,6 +199,7 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"before", "amid", "after"} {
 		t.Run(point, func(t *testing.T) {
+			t.Parallel()
 			each(t, true, func(t *testing.T, s *stack) {
 				s, addr := s.in("queue"), freeAddr(t)
 				doomed := s.with(envKill+"="+point).serve(t, addr)
@@ -260,6 +261,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		s.verify(t)
 	}
 	t.Run("another lane", func(t *testing.T) {
+		t.Parallel()
 		each(t, true, func(t *testing.T, s *stack) {
 			p, lockLane := s.in("queue").serve(t, ""), s.in("lock").serve(t, "")
 			rebuy(t, s, p, func(_, token, id string) {
@@ -269,6 +271,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		})
 	})
 	t.Run("Redis killed", func(t *testing.T) {
+		t.Parallel()
 		each(t, true, func(t *testing.T, s *stack) {
 			p := s.in("queue").serve(t, "")
 			rebuy(t, s, p, func(_, token, id string) {
@@ -281,6 +284,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		})
 	})
 	t.Run("Redis frozen", func(t *testing.T) {
+		t.Parallel()
 		s := realStack(t)
 		p := s.in("queue").serve(t, "")
 		rebuy(t, s, p, func(_, token, id string) {
