@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -28,7 +28,7 @@ func BenchmarkOrder(b *testing.B) {
 			stream := shardOf(voucher).stream()
 			require.NoError(b, rdb.XGroupCreateMkStream(b.Context(), stream, Group, "0").Err())
 			w := onSale()
-			as := make([]service.Admission, 200)
+			as := make([]domain.Admission, 200)
 			before := 0.0
 			if name == "redis" {
 				before = processorTime(b, rdb)
@@ -73,11 +73,11 @@ func drain(b *testing.B, g *Gate, stream string) {
 		Group: Group, Consumer: "a", Streams: []string{stream, ">"}, Count: 1000, Block: -1,
 	}).Result()
 	require.NoError(b, err)
-	var done []service.StreamEntry
+	var done []domain.StreamEntry
 	for _, e := range read[0].Messages {
 		p, err := g.Parse(stream, e.ID, e.Values)
 		require.NoError(b, err)
-		p.Ends = make([]service.End, len(p.Admissions))
+		p.Ends = make([]domain.End, len(p.Admissions))
 		done = append(done, p)
 	}
 	require.NoError(b, g.Settle(b.Context(), done))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 //go:embed lua/replay.lua
@@ -25,10 +25,10 @@ const maxDeadLetters = 500
 
 // DeadLetter is an admission whose processing was given up, or a stream entry that could not be parsed.
 type DeadLetter struct {
-	ID        string             // "<shard>-<ms>-<seq>"
-	Admission *service.Admission // nil if the entry could not be parsed; then it cannot be replayed
-	Fields    map[string]string  // of the admission, or the unchanged fields of an unparsable entry
-	Entry     string             // its id in the stream
+	ID        string            // "<shard>-<ms>-<seq>"
+	Admission *domain.Admission // nil if the entry could not be parsed; then it cannot be replayed
+	Fields    map[string]string // of the admission, or the unchanged fields of an unparsable entry
+	Entry     string            // its id in the stream
 	Reason    string
 	Tries     int64
 	BuriedAt  time.Time
@@ -49,24 +49,24 @@ func (id deadLetterID) compare(other deadLetterID) int {
 	return cmp.Or(cmp.Compare(id.ms, other.ms), cmp.Compare(id.seq, other.seq), cmp.Compare(id.shard, other.shard))
 }
 
-// parseDeadLetterID parses the output of String. It returns service.ErrNotFound for any other text.
+// parseDeadLetterID parses the output of String. It returns domain.ErrNotFound for any other text.
 func parseDeadLetterID(text string) (deadLetterID, error) {
 	parts := strings.Split(text, "-")
 	if len(parts) != 3 {
-		return deadLetterID{}, service.ErrNotFound
+		return deadLetterID{}, domain.ErrNotFound
 	}
 	s, err := strconv.ParseUint(parts[0], 10, 8)
 	ms, errMs := strconv.ParseUint(parts[1], 10, 64)
 	seq, errSeq := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil || errMs != nil || errSeq != nil || s >= shards {
-		return deadLetterID{}, service.ErrNotFound
+		return deadLetterID{}, domain.ErrNotFound
 	}
 	return deadLetterID{shard: shard(s), ms: ms, seq: seq}, nil
 }
 
 // DeadLetters returns a page of at most limit (1 to 500) dead letters of all shards, newest first. before is empty for
 // the first page, and the id of the previous page's last dead letter for any other.
-// Errors: service.ErrNotFound (before is not an id), ErrUnavailable.
+// Errors: domain.ErrNotFound (before is not an id), ErrUnavailable.
 func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]DeadLetter, error) {
 	limit = min(max(limit, 1), maxDeadLetters)
 	var end *deadLetterID
@@ -90,7 +90,7 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]Dea
 	return mergeDeadLetters(cmds, limit)
 }
 
-// DeadLetter returns one dead letter. Errors: service.ErrNotFound, ErrUnavailable.
+// DeadLetter returns one dead letter. Errors: domain.ErrNotFound, ErrUnavailable.
 func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
 	at, err := parseDeadLetterID(id)
 	if err != nil {
@@ -101,7 +101,7 @@ func (g *Gate) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
 		return DeadLetter{}, unavailable(err, "read dead letter %s", id)
 	}
 	if len(found) == 0 {
-		return DeadLetter{}, service.ErrNotFound
+		return DeadLetter{}, domain.ErrNotFound
 	}
 	return newDeadLetter(at, found[0]), nil
 }
@@ -172,7 +172,7 @@ func stringValues(values map[string]any) map[string]string {
 }
 
 // admissionFields returns an admission as named fields, for operators.
-func admissionFields(a *service.Admission) map[string]string {
+func admissionFields(a *domain.Admission) map[string]string {
 	m := map[string]string{}
 	for name, n := range map[string]int64{
 		"order": a.OrderID, "user": a.UserID, "voucher": a.VoucherID, "limit": int64(a.Limit), "amount": a.Amount,
@@ -186,32 +186,32 @@ func admissionFields(a *service.Admission) map[string]string {
 // Replay admits a dead letter again, under the same order id, and queues it. It checks the limit and the stock, but not
 // the sale window, in which the purchase was made.
 //
-// Errors: service.ErrNotFound, ErrInvalidState (it cannot be parsed), ErrGateCold (the returned admission has the
+// Errors: domain.ErrNotFound, ErrInvalidState (it cannot be parsed), ErrGateCold (the returned admission has the
 // voucher to Load), ErrSoldOut, *DuplicateOrderError, ErrUnavailable. After ErrUnavailable the dead letter may or may
 // not have been replayed; ErrNotFound from a repeated call means that it was. After any other error it is unchanged.
-func (g *Gate) Replay(ctx context.Context, id string) (service.Admission, error) {
+func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) {
 	at, err := parseDeadLetterID(id)
 	if err != nil {
-		return service.Admission{}, err
+		return domain.Admission{}, err
 	}
 	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.dead(), at.entry(), at.entry(), 1).Result()
 	if err != nil {
-		return service.Admission{}, unavailable(err, "read dead letter %s", id)
+		return domain.Admission{}, unavailable(err, "read dead letter %s", id)
 	}
 	if len(found) == 0 {
-		return service.Admission{}, service.ErrNotFound
+		return domain.Admission{}, domain.ErrNotFound
 	}
 	row, _ := found[0].Values["row"].(string)
 	a, err := parseRow(row)
 	if err != nil || shardOf(a.VoucherID) != at.shard {
-		return service.Admission{}, fmt.Errorf("%w: the dead letter cannot be parsed", service.ErrInvalidState)
+		return domain.Admission{}, fmt.Errorf("%w: the dead letter cannot be parsed", domain.ErrInvalidState)
 	}
 	a.ReplyTo = "" // no buyer waits for the outcome any more
 	a.Place = 0    // it is queued last
 	return a, g.replay(ctx, at, a)
 }
 
-func (g *Gate) replay(ctx context.Context, id deadLetterID, a service.Admission) error {
+func (g *Gate) replay(ctx context.Context, id deadLetterID, a domain.Admission) error {
 	answer, err := g.run(ctx, replayScript, keysOf(a.VoucherID).list(id.shard.failed(a.UserID)), id.entry(),
 		a.OrderID, a.UserID, a.Limit, rowOf(&a)).Text()
 	if err != nil {
@@ -219,15 +219,15 @@ func (g *Gate) replay(ctx context.Context, id deadLetterID, a service.Admission)
 	}
 	switch answer {
 	case "gone":
-		return service.ErrNotFound
+		return domain.ErrNotFound
 	case "cold":
-		return service.ErrGateCold
+		return domain.ErrGateCold
 	default:
 		return refusal(answer)
 	}
 }
 
-// Discard deletes a dead letter. Errors: service.ErrNotFound, ErrUnavailable.
+// Discard deletes a dead letter. Errors: domain.ErrNotFound, ErrUnavailable.
 func (g *Gate) Discard(ctx context.Context, id string) error {
 	at, err := parseDeadLetterID(id)
 	if err != nil {
@@ -238,7 +238,7 @@ func (g *Gate) Discard(ctx context.Context, id string) error {
 		return unavailable(err, "discard dead letter %s", id)
 	}
 	if n == 0 {
-		return service.ErrNotFound
+		return domain.ErrNotFound
 	}
 	return nil
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
 // deadLetterAll settles all admissions of an entry as dead letters.
-func deadLetterAll(t *testing.T, g *Gate, p service.StreamEntry) {
+func deadLetterAll(t *testing.T, g *Gate, p domain.StreamEntry) {
 	t.Helper()
 	p.Tries = 5
-	settle(t, g, p, slices.Repeat([]service.End{{Dead: "poison"}}, len(p.Admissions))...)
+	settle(t, g, p, slices.Repeat([]domain.End{{Dead: "poison"}}, len(p.Admissions))...)
 }
 
 func deadLetters(t *testing.T, g *Gate) []DeadLetter {
@@ -78,7 +78,7 @@ func TestBuryKeepsFieldsOfUnparsableEntry(t *testing.T) {
 		require.Nil(t, all[1].Admission)
 		require.Equal(t, map[string]string{"order": "seven"}, all[1].Fields)
 		_, err := g.Replay(t.Context(), all[1].ID)
-		require.ErrorIs(t, err, service.ErrInvalidState)
+		require.ErrorIs(t, err, domain.ErrInvalidState)
 		require.NoError(t, g.Discard(t.Context(), all[1].ID))
 		require.Error(t, g.Bury(t.Context(), "another", junk, "junk", 1))
 	})
@@ -93,7 +93,7 @@ func TestReplayQueuesAdmissionAgain(t *testing.T) {
 		meta := keysOf(voucher).meta
 		require.NoError(t, rdb.HSet(t.Context(), meta, "line", "many").Err())
 		_, err := g.Replay(t.Context(), id)
-		require.ErrorIs(t, err, service.ErrUnavailable)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.NoError(t, rdb.HSet(t.Context(), meta, "line", "1").Err())
 		requireLevel(t, g, Level{Stock: 1})
 		require.Empty(t, buyers(t, g, voucher), "a failed replay changes nothing")
@@ -106,11 +106,11 @@ func TestReplayQueuesAdmissionAgain(t *testing.T) {
 			require.Len(t, deadLetters(t, g), 1)
 		}
 		reserve(t, g, admission(2, 11))
-		refused(service.ErrSoldOut)
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 2, UserID: 11}))
+		refused(domain.ErrSoldOut)
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 2, UserID: 11}))
 		reserve(t, g, admission(3, 10))
-		refused(&service.DuplicateOrderError{OrderID: 3})
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 3, UserID: 10}))
+		refused(&domain.DuplicateOrderError{OrderID: 3})
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 3, UserID: 10}))
 
 		a, err := g.Replay(t.Context(), id)
 		require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestReplayQueuesAdmissionAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, ticket.Failed)
 		_, err = g.Replay(t.Context(), id)
-		require.ErrorIs(t, err, service.ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
 
@@ -136,7 +136,7 @@ func TestReplayIntoColdGateFails(t *testing.T) {
 		deadLetterAll(t, g, queue(t, g, voucher)[0])
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		a, err := g.Replay(t.Context(), deadLetters(t, g)[0].ID)
-		require.ErrorIs(t, err, service.ErrGateCold)
+		require.ErrorIs(t, err, domain.ErrGateCold)
 		require.Equal(t, voucher, a.VoucherID, "the result has the voucher to load")
 		require.Len(t, deadLetters(t, g), 1)
 	})
@@ -182,10 +182,10 @@ func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
 		g := newGate(rdb)
 		for _, id := range []string{"x", "1-2", "16-1-1", "-1-1-1", "1-x-1", "1-1-x", "1-1-1-1", "7-1-1"} {
 			_, err := g.Replay(t.Context(), id)
-			require.ErrorIs(t, err, service.ErrNotFound, id)
-			require.ErrorIs(t, g.Discard(t.Context(), id), service.ErrNotFound, id)
+			require.ErrorIs(t, err, domain.ErrNotFound, id)
+			require.ErrorIs(t, g.Discard(t.Context(), id), domain.ErrNotFound, id)
 		}
 		_, err := g.DeadLetters(t.Context(), "x", 1)
-		require.ErrorIs(t, err, service.ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }

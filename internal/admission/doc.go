@@ -31,7 +31,7 @@
 //
 // # Cold and loaded
 //
-// Redis may lose all data at any moment. A gate without its stock key is cold: it decides nothing (service.ErrGateCold)
+// Redis may lose all data at any moment. A gate without its stock key is cold: it decides nothing (domain.ErrGateCold)
 // until [Gate.Load] has rebuilt it from the database. [Gate.Load] explains why the result is exact. [Gate.Rebuild]
 // replaces a gate that differs from the database while the old one goes on admitting buyers. Redis must not evict keys
 // (maxmemory-policy noeviction).

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // The row of an admission is the same text in a stream entry, a ticket and a dead letter: order, user, voucher, limit,
@@ -21,7 +21,7 @@ import (
 const rowSeparator = "\n"
 
 // appendRow appends the row of an admission. It omits the queue position if that is 0: then a script assigns it.
-func appendRow(b []byte, a *service.Admission) []byte {
+func appendRow(b []byte, a *domain.Admission) []byte {
 	for _, n := range [...]int64{a.OrderID, a.UserID, a.VoucherID, int64(a.Limit), a.Amount, a.At.UnixMilli()} {
 		b = strconv.AppendInt(b, n, 10)
 		b = append(b, ' ')
@@ -41,10 +41,10 @@ func appendRow(b []byte, a *service.Admission) []byte {
 	return strconv.AppendInt(b, a.Place, 10)
 }
 
-func rowOf(a *service.Admission) string { return string(appendRow(nil, a)) }
+func rowOf(a *domain.Admission) string { return string(appendRow(nil, a)) }
 
 // rowsOf formats many rows with a few allocations: the rows share one string.
-func rowsOf(as []service.Admission) []string {
+func rowsOf(as []domain.Admission) []string {
 	const typicalRow = 64 // bytes
 	text, ends := make([]byte, 0, typicalRow*len(as)), make([]int, len(as))
 	for i := range as {
@@ -59,46 +59,46 @@ func rowsOf(as []service.Admission) []string {
 	return rows
 }
 
-func parseRow(row string) (service.Admission, error) {
+func parseRow(row string) (domain.Admission, error) {
 	var numbers [6]int64
 	rest := row
 	for i := range numbers {
 		word, after, _ := strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
-			return service.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
+			return domain.Admission{}, fmt.Errorf("admission: row %q: %w", row, err)
 		}
 		numbers[i], rest = n, after
 	}
 	currency, replyTo, found := strings.Cut(rest, " ")
 	if !found { // an earlier release wrote no currency
-		currency, replyTo = service.DefaultCurrency, rest
+		currency, replyTo = domain.DefaultCurrency, rest
 	}
 	replyTo, number, found := strings.Cut(replyTo, " ")
 	place := int64(0)
 	if found { // an earlier release wrote no queue position
 		var err error
 		if place, err = strconv.ParseInt(number, 10, 64); err != nil {
-			return service.Admission{}, fmt.Errorf("admission: row %q: queue position: %w", row, err)
+			return domain.Admission{}, fmt.Errorf("admission: row %q: queue position: %w", row, err)
 		}
 	}
 	replyTo, keyText, found := strings.Cut(replyTo, "#")
-	var key *service.RequestKey
+	var key *domain.RequestKey
 	if found {
 		var err error
 		if key, err = parseKey(keyText); err != nil {
-			return service.Admission{}, fmt.Errorf("admission: row %q: request key: %w", row, err)
+			return domain.Admission{}, fmt.Errorf("admission: row %q: request key: %w", row, err)
 		}
 	}
-	return service.Admission{
+	return domain.Admission{
 		Key: key, OrderID: numbers[0], UserID: numbers[1], VoucherID: numbers[2], Limit: int(numbers[3]), Amount: numbers[4],
 		Currency: currency, At: time.UnixMilli(numbers[5]).UTC(), ReplyTo: replyTo, Place: place,
 	}, nil
 }
 
-func parseKey(text string) (*service.RequestKey, error) {
+func parseKey(text string) (*domain.RequestKey, error) {
 	const half = 22
-	var k service.RequestKey
+	var k domain.RequestKey
 	if len(text) != 2*half {
 		return nil, fmt.Errorf("%d characters instead of %d", len(text), 2*half)
 	}
@@ -110,8 +110,8 @@ func parseKey(text string) (*service.RequestKey, error) {
 	return &k, nil
 }
 
-func parseRows(text string) ([]service.Admission, error) {
-	as := make([]service.Admission, 0, 1+strings.Count(text, rowSeparator))
+func parseRows(text string) ([]domain.Admission, error) {
+	as := make([]domain.Admission, 0, 1+strings.Count(text, rowSeparator))
 	for row := range strings.SplitSeq(text, rowSeparator) {
 		a, err := parseRow(row)
 		if err != nil {
@@ -126,21 +126,21 @@ var errForeignRows = errors.New("admission: the entry has rows of several vouche
 
 // Parse parses an entry of one of the Streams. It returns an error if a row is malformed or does not belong into this
 // stream; the gate writes no such entry.
-func (g *Gate) Parse(stream, entry string, fields map[string]any) (service.StreamEntry, error) {
+func (g *Gate) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
 	text, _ := fields["rows"].(string)
 	as, err := parseRows(text)
 	if err != nil {
-		return service.StreamEntry{}, err
+		return domain.StreamEntry{}, err
 	}
 	voucher := as[0].VoucherID
 	if shardOf(voucher).stream() != stream ||
-		slices.ContainsFunc(as, func(a service.Admission) bool { return a.VoucherID != voucher }) {
-		return service.StreamEntry{}, errForeignRows
+		slices.ContainsFunc(as, func(a domain.Admission) bool { return a.VoucherID != voucher }) {
+		return domain.StreamEntry{}, errForeignRows
 	}
-	p := service.StreamEntry{Entry: entry, Admissions: as}
+	p := domain.StreamEntry{Entry: entry, Admissions: as}
 	if tries, ok := fields["tries"].(string); ok {
 		if p.Tries, err = strconv.ParseInt(tries, 10, 64); err != nil {
-			return service.StreamEntry{}, fmt.Errorf("admission: tries: %w", err)
+			return domain.StreamEntry{}, fmt.Errorf("admission: tries: %w", err)
 		}
 	}
 	return p, nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // maxRows bounds the rows of one script call, which blocks Redis while it runs.
@@ -33,7 +33,7 @@ type Config struct {
 }
 
 // Gate admits buyers to the queue. It is safe for concurrent use. Any number of gates, in any number of processes,
-// share the data in Redis. Errors of Redis are wrapped in service.ErrUnavailable.
+// share the data in Redis. Errors of Redis are wrapped in domain.ErrUnavailable.
 type Gate struct {
 	cfg Config
 
@@ -93,9 +93,9 @@ var commonSource string
 // script prepends common.lua to the source of a script.
 func script(source string) *redis.Script { return redis.NewScript(commonSource + source) }
 
-// unavailable wraps an error of Redis in service.ErrUnavailable.
+// unavailable wraps an error of Redis in domain.ErrUnavailable.
 func unavailable(err error, format string, args ...any) error {
-	return fmt.Errorf("%w: gate: %s: %w", service.ErrUnavailable, fmt.Sprintf(format, args...), err)
+	return fmt.Errorf("%w: gate: %s: %w", domain.ErrUnavailable, fmt.Sprintf(format, args...), err)
 }
 
 // run executes a script.

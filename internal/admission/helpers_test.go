@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -34,21 +34,21 @@ func newGate(rdb redis.UniversalClient) *Gate {
 }
 
 // onSale returns a sale window that is open now.
-func onSale() service.Window {
-	return service.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
+func onSale() domain.Window {
+	return domain.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
 }
 
 // noon is the time of the tests' admissions.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func admission(order, user int64) service.Admission {
-	return service.Admission{
+func admission(order, user int64) domain.Admission {
+	return domain.Admission{
 		OrderID: order, UserID: user, VoucherID: voucher, Amount: 100, Currency: "CNY", Limit: 1, At: noon, ReplyTo: "here",
 	}
 }
 
 // at returns an admission with the queue position that the gate assigned.
-func at(place int64, a service.Admission) service.Admission {
+func at(place int64, a domain.Admission) domain.Admission {
 	a.Place = place
 	return a
 }
@@ -68,12 +68,12 @@ func newDatabase() *database {
 	return &database{stock: map[int64]int64{}, orders: map[int64]dbOrder{}}
 }
 
-// read is a service.GateReader.
-func (d *database) read(_ context.Context, voucherID int64, inFlight []int64) (service.GateState, error) {
-	state := service.GateState{Stock: d.stock[voucherID]}
+// read is a domain.GateReader.
+func (d *database) read(_ context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
+	state := domain.GateState{Stock: d.stock[voucherID]}
 	for id, o := range d.orders {
 		if o.voucher == voucherID && o.active {
-			state.Holders = append(state.Holders, service.Holder{OrderID: id, UserID: o.user})
+			state.Holders = append(state.Holders, domain.Holder{OrderID: id, UserID: o.user})
 		}
 		if slices.Contains(inFlight, id) {
 			state.Settled = append(state.Settled, id)
@@ -83,7 +83,7 @@ func (d *database) read(_ context.Context, voucherID int64, inFlight []int64) (s
 }
 
 // commit stores an order if a unit is left and the user is within the limit. Otherwise it returns the error code.
-func (d *database) commit(a service.Admission) (failed string) {
+func (d *database) commit(a domain.Admission) (failed string) {
 	if _, ok := d.orders[a.OrderID]; ok {
 		return ""
 	}
@@ -126,7 +126,7 @@ func withStock(t *testing.T, rdb redis.UniversalClient, units int64) (*Gate, *da
 }
 
 // reserve returns the result of each admission.
-func reserve(t *testing.T, g *Gate, as ...service.Admission) []error {
+func reserve(t *testing.T, g *Gate, as ...domain.Admission) []error {
 	t.Helper()
 	results, err := g.Reserve(t.Context(), as[0].VoucherID, onSale(), as)
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func sumOf(t require.TestingT, table map[string]string) (sum int64) {
 		for order := range strings.SplitSeq(list, ",") {
 			id, err := strconv.ParseInt(order, 10, 64)
 			require.NoError(t, err)
-			sum += id % service.LevelDigits
+			sum += id % domain.LevelDigits
 		}
 	}
 	return sum
@@ -166,7 +166,7 @@ func sumOf(t require.TestingT, table map[string]string) (sum int64) {
 
 // listOf formats orders as in the table of buyers.
 func listOf(orders []int64) string {
-	hs := make([]service.Holder, len(orders))
+	hs := make([]domain.Holder, len(orders))
 	for i, id := range orders {
 		hs[i].OrderID = id
 	}
@@ -174,7 +174,7 @@ func listOf(orders []int64) string {
 }
 
 // reserveApart queues each admission in an entry of its own.
-func reserveApart(t *testing.T, g *Gate, as ...service.Admission) {
+func reserveApart(t *testing.T, g *Gate, as ...domain.Admission) {
 	t.Helper()
 	for _, a := range as {
 		require.Equal(t, []error{nil}, reserve(t, g, a))
@@ -182,17 +182,17 @@ func reserveApart(t *testing.T, g *Gate, as ...service.Admission) {
 }
 
 // queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed.
-func queue(t *testing.T, g *Gate, voucherID int64) []service.StreamEntry {
+func queue(t *testing.T, g *Gate, voucherID int64) []domain.StreamEntry {
 	t.Helper()
 	stream := shardOf(voucherID).stream()
 	entries, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
 	require.NoError(t, err)
-	var all []service.StreamEntry
+	var all []domain.StreamEntry
 	for _, e := range entries {
 		p, err := g.Parse(stream, e.ID, e.Values)
 		require.NoError(t, err)
 		if p.Admissions[0].VoucherID == voucherID {
-			p.Ends = make([]service.End, len(p.Admissions))
+			p.Ends = make([]domain.End, len(p.Admissions))
 			all = append(all, p)
 		}
 	}
@@ -200,9 +200,9 @@ func queue(t *testing.T, g *Gate, voucherID int64) []service.StreamEntry {
 }
 
 // queued returns a voucher's admissions in the stream.
-func queued(t *testing.T, g *Gate, voucherID int64) []service.Admission {
+func queued(t *testing.T, g *Gate, voucherID int64) []domain.Admission {
 	t.Helper()
-	var all []service.Admission
+	var all []domain.Admission
 	for _, p := range queue(t, g, voucherID) {
 		all = append(all, p.Admissions...)
 	}
@@ -210,12 +210,12 @@ func queued(t *testing.T, g *Gate, voucherID int64) []service.Admission {
 }
 
 // settle settles an entry with the given ends, or with those that it has.
-func settle(t *testing.T, g *Gate, p service.StreamEntry, ends ...service.End) {
+func settle(t *testing.T, g *Gate, p domain.StreamEntry, ends ...domain.End) {
 	t.Helper()
 	if ends != nil {
 		p.Ends = ends
 	}
-	require.NoError(t, g.Settle(t.Context(), []service.StreamEntry{p}))
+	require.NoError(t, g.Settle(t.Context(), []domain.StreamEntry{p}))
 }
 
 // requireTickets compares the queued tickets of a voucher's shard with the stream: they must have the same rows.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -26,7 +27,7 @@ func (g *Gate) Holders(ctx context.Context, voucherID int64, most int) ([]int64,
 	case err != nil:
 		return nil, unavailable(err, "count the buyers of voucher %d", voucherID)
 	case loaded.Val() == 0:
-		return nil, service.ErrGateCold
+		return nil, domain.ErrGateCold
 	case count.Val() > int64(most):
 		return nil, service.ErrTooMany
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // inspectDeadLetters is the number of dead letters of a shard that Inspect reads, newest first.
@@ -19,8 +19,8 @@ const inspectDeadLetters = 1000
 // the level, the buyers, the tickets and the stream, in this order. An admission that is in all of them from begin to
 // end is found in all of them. If there are more than most buyers, it returns their number only.
 //
-// Broken keys and a cold gate are reported in the view, and are not errors. Error: service.ErrUnavailable.
-func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (service.GateView, error) {
+// Broken keys and a cold gate are reported in the view, and are not errors. Error: domain.ErrUnavailable.
+func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (domain.GateView, error) {
 	i := &inspection{gate: g, voucherID: voucherID, keys: keysOf(voucherID)}
 	for _, read := range []func(context.Context) error{
 		i.readLevel, func(ctx context.Context) error { return i.readBuyers(ctx, most) }, i.readTickets, i.readStream, i.readDeadLetters,
@@ -30,7 +30,7 @@ func (g *Gate) Inspect(ctx context.Context, voucherID int64, most int) (service.
 		case redis.HasErrorPrefix(err, "WRONGTYPE"):
 			i.view.Broken = true
 		case err != nil:
-			return service.GateView{}, unavailable(err, "inspect voucher %d", voucherID)
+			return domain.GateView{}, unavailable(err, "inspect voucher %d", voucherID)
 		}
 	}
 	return i.view, nil
@@ -41,16 +41,16 @@ type inspection struct {
 	gate      *Gate
 	voucherID int64
 	keys      gateKeys
-	view      service.GateView
+	view      domain.GateView
 }
 
 func (i *inspection) readLevel(ctx context.Context) (err error) {
 	i.view.Level, err = i.gate.Level(ctx, i.voucherID)
 	switch {
-	case errors.Is(err, service.ErrGateBroken):
+	case errors.Is(err, domain.ErrGateBroken):
 		i.view.Broken = true
 		return nil
-	case !errors.Is(err, service.ErrGateCold):
+	case !errors.Is(err, domain.ErrGateCold):
 		return err
 	}
 	i.view.Cold = true
@@ -81,7 +81,7 @@ func (i *inspection) readBuyers(ctx context.Context, most int) error {
 				i.view.Unreadable++
 				continue
 			}
-			i.view.Buyers = append(i.view.Buyers, service.Holder{OrderID: orderID, UserID: userID})
+			i.view.Buyers = append(i.view.Buyers, domain.Holder{OrderID: orderID, UserID: userID})
 		}
 	})
 }
@@ -90,7 +90,7 @@ func (i *inspection) readTickets(ctx context.Context) error {
 	return i.gate.scan(ctx, i.keys.shard.queued(), func(_, rows string) {
 		for row := range strings.SplitSeq(rows, rowSeparator) {
 			if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {
-				i.view.Tickets = append(i.view.Tickets, service.Holder{OrderID: a.OrderID, UserID: a.UserID})
+				i.view.Tickets = append(i.view.Tickets, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 			}
 		}
 	})
@@ -103,8 +103,8 @@ func (i *inspection) readStream(ctx context.Context) error {
 			return
 		}
 		for _, a := range p.Admissions {
-			i.view.Queue = append(i.view.Queue, service.Queued{
-				Holder: service.Holder{OrderID: a.OrderID, UserID: a.UserID}, Since: entryTime(entry.ID),
+			i.view.Queue = append(i.view.Queue, domain.Queued{
+				Holder: domain.Holder{OrderID: a.OrderID, UserID: a.UserID}, Since: entryTime(entry.ID),
 			})
 		}
 	})
@@ -116,7 +116,7 @@ func (i *inspection) readDeadLetters(ctx context.Context) error {
 	for _, m := range found {
 		row, _ := m.Values["row"].(string)
 		if a, err := parseRow(row); err == nil && a.VoucherID == i.voucherID {
-			i.view.Letters = append(i.view.Letters, service.Holder{OrderID: a.OrderID, UserID: a.UserID})
+			i.view.Letters = append(i.view.Letters, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 		}
 	}
 	return err

@@ -8,19 +8,19 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
-func inspect(t *testing.T, g *Gate, voucherID int64) service.GateView {
+func inspect(t *testing.T, g *Gate, voucherID int64) domain.GateView {
 	t.Helper()
 	view, err := g.Inspect(t.Context(), voucherID, 1000)
 	require.NoError(t, err)
 	return view
 }
 
-// held returns a service.Holder.
-func held(order, user int64) service.Holder { return service.Holder{OrderID: order, UserID: user} }
+// held returns a domain.Holder.
+func held(order, user int64) domain.Holder { return domain.Holder{OrderID: order, UserID: user} }
 
 // Inspect returns the buyers, the queue and the dead letters of one voucher, and nothing of another voucher in its
 // shard.
@@ -30,7 +30,7 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 		reserveApart(t, g, admission(1, 10), admission(2, 20), admission(3, 30))
 		db.commit(admission(1, 10))
 		settle(t, g, queue(t, g, voucher)[0])
-		settle(t, g, queue(t, g, voucher)[0], service.End{Dead: "poison"})
+		settle(t, g, queue(t, g, voucher)[0], domain.End{Dead: "poison"})
 		db.stock[neighbour] = 5
 		require.NoError(t, g.Load(t.Context(), neighbour, db.read))
 		other := admission(4, 10)
@@ -39,12 +39,12 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 
 		view := inspect(t, g, voucher)
 		require.Equal(t, level(t, g, voucher), view.Level)
-		require.ElementsMatch(t, []service.Holder{held(1, 10), held(3, 30)}, view.Buyers)
-		require.Equal(t, []service.Holder{held(3, 30)}, view.Tickets)
+		require.ElementsMatch(t, []domain.Holder{held(1, 10), held(3, 30)}, view.Buyers)
+		require.Equal(t, []domain.Holder{held(3, 30)}, view.Tickets)
 		require.Len(t, view.Queue, 1)
 		require.Equal(t, held(3, 30), view.Queue[0].Holder)
 		require.WithinDuration(t, time.Now(), view.Queue[0].Since, time.Minute)
-		require.Equal(t, []service.Holder{held(2, 20)}, view.Letters)
+		require.Equal(t, []domain.Holder{held(2, 20)}, view.Letters)
 
 		view, err := g.Inspect(t.Context(), voucher, 1)
 		require.NoError(t, err)
@@ -57,8 +57,8 @@ func TestInspectReadsAllPages(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 2500
 		g, _ := withStock(t, rdb, n)
-		as := make([]service.Admission, n)
-		want := make([]service.Holder, n)
+		as := make([]domain.Admission, n)
+		want := make([]domain.Holder, n)
 		for i := range as {
 			as[i] = admission(int64(i+1), int64(i+1))
 			want[i] = held(int64(i+1), int64(i+1))
@@ -79,7 +79,7 @@ func TestInspectColdGate(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 10)
 		reserve(t, g, admission(1, 10))
-		require.Equal(t, service.GateView{Cold: true}, inspect(t, g, stranger))
+		require.Equal(t, domain.GateView{Cold: true}, inspect(t, g, stranger))
 
 		require.NoError(t, rdb.Del(t.Context(), keysOf(voucher).stock).Err())
 		view := inspect(t, g, voucher)
@@ -88,7 +88,7 @@ func TestInspectColdGate(t *testing.T) {
 		require.False(t, view.Loading)
 		require.Len(t, view.Queue, 1)
 
-		require.NoError(t, g.Load(t.Context(), stranger, func(ctx context.Context, v int64, inFlight []int64) (service.GateState, error) {
+		require.NoError(t, g.Load(t.Context(), stranger, func(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
 			view := inspect(t, g, stranger)
 			require.True(t, view.Cold)
 			require.True(t, view.Loading)
@@ -113,7 +113,7 @@ func TestInspectReportsBrokenKeys(t *testing.T) {
 			require.NoError(t, breakIt())
 			require.True(t, inspect(t, g, voucher).Broken, name)
 			_, err := g.Level(t.Context(), voucher)
-			require.ErrorIs(t, err, service.ErrGateBroken, name)
+			require.ErrorIs(t, err, domain.ErrGateBroken, name)
 			require.NoError(t, g.Unload(t.Context(), voucher))
 			require.NoError(t, g.Load(t.Context(), voucher, db.read))
 			require.False(t, inspect(t, g, voucher).Broken, name)
@@ -122,7 +122,7 @@ func TestInspectReportsBrokenKeys(t *testing.T) {
 		require.NoError(t, rdb.HSet(t.Context(), k.buyers, "77", "junk,1", "junk", "2").Err())
 		view := inspect(t, g, voucher)
 		require.Equal(t, 2, view.Unreadable)
-		require.Equal(t, []service.Holder{held(1, 77)}, view.Buyers)
+		require.Equal(t, []domain.Holder{held(1, 77)}, view.Buyers)
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // shards is the number of hash slots that vouchers are spread over, and of streams. It must never change: the names of
@@ -40,7 +40,7 @@ func (s shard) failed(userID int64) string {
 
 // requestKey is the key of a string: the order that was placed under a user's request key, and the request's hash. It
 // expires after 10 s.
-func (s shard) requestKey(userID int64, k *service.RequestKey) string {
+func (s shard) requestKey(userID int64, k *domain.RequestKey) string {
 	return s.prefix() + "key:" + strconv.FormatInt(userID, 10) + ":" + base64.RawURLEncoding.EncodeToString(k.Hash[:])
 }
 

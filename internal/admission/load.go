@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -63,7 +63,7 @@ var errStale = errors.New("admission: the load is stale")
 // the others wait for that process.
 //
 // The load runs in the background, once per process and voucher, for at most 5 minutes. The end of ctx ends only the
-// caller's wait; a later call joins the running load. Errors: those of read, and service.ErrUnavailable.
+// caller's wait; a later call joins the running load. Errors: those of read, and domain.ErrUnavailable.
 //
 // The result is exact although orders keep changing during the load:
 //
@@ -89,15 +89,15 @@ var errStale = errors.New("admission: the load is stale")
 //
 // Every event that would make the result wrong (data loss in Redis, expiry of the lease, AddStock, Unload) also removes
 // the token, without which neither the mark nor the finish succeeds.
-func (g *Gate) Load(ctx context.Context, voucherID int64, read service.GateReader) error {
+func (g *Gate) Load(ctx context.Context, voucherID int64, read domain.GateReader) error {
 	return g.joinLoad(ctx, loadKey{voucherID, ""}, read)
 }
 
 // Rebuild replaces the loaded gate of a voucher by a new one. The old one admits buyers until then. Rebuild does
 // nothing if the loaded gate is not the one that was built at built (GateLevel.Built): another process has already
 // replaced it. A cold gate is loaded. Like Load, it works in the background, and ctx bounds only the wait. Errors:
-// those of read, and service.ErrUnavailable.
-func (g *Gate) Rebuild(ctx context.Context, voucherID, built int64, read service.GateReader) error {
+// those of read, and domain.ErrUnavailable.
+func (g *Gate) Rebuild(ctx context.Context, voucherID, built int64, read domain.GateReader) error {
 	return g.joinLoad(ctx, loadKey{voucherID, strconv.FormatInt(built, 10)}, read)
 }
 
@@ -114,7 +114,7 @@ type backgroundLoad struct {
 }
 
 // joinLoad waits for the load with a key. It starts it if this process is not running it.
-func (g *Gate) joinLoad(ctx context.Context, key loadKey, read service.GateReader) error {
+func (g *Gate) joinLoad(ctx context.Context, key loadKey, read domain.GateReader) error {
 	g.mu.Lock()
 	r := g.loads[key]
 	if r == nil {
@@ -144,7 +144,7 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, read service.GateReade
 }
 
 // load loads a gate. It starts over when the load becomes stale.
-func (g *Gate) load(ctx context.Context, key loadKey, read service.GateReader) error {
+func (g *Gate) load(ctx context.Context, key loadKey, read domain.GateReader) error {
 	for {
 		l := newLoad(g, key, read)
 		state, err := l.take(ctx)
@@ -173,11 +173,11 @@ type load struct {
 	keys      gateKeys
 	token     string
 	built     string // when the gate to be replaced was built; empty: load a cold gate only
-	read      service.GateReader
+	read      domain.GateReader
 }
 
 // newLoad returns an attempt with a new token, which begins with the time in milliseconds.
-func newLoad(g *Gate, key loadKey, read service.GateReader) *load {
+func newLoad(g *Gate, key loadKey, read domain.GateReader) *load {
 	token := strconv.FormatInt(time.Now().UnixMilli(), 10) + "-" + rand.Text()
 	return &load{gate: g, voucherID: key.voucherID, keys: keysOf(key.voucherID), token: token, built: key.built, read: read}
 }

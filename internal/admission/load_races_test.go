@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -19,12 +19,12 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 	type world struct {
 		g  *Gate
 		db *database
-		q  []service.StreamEntry
+		q  []domain.StreamEntry
 	}
 	ctx := context.Background()
 	release := func(w world, user, order int64) error {
 		w.db.cancel(order)
-		return w.g.Release(ctx, voucher, service.Holder{OrderID: order, UserID: user})
+		return w.g.Release(ctx, voucher, domain.Holder{OrderID: order, UserID: user})
 	}
 	commit := func(w world, i int) {
 		for n, a := range w.q[i].Admissions {
@@ -75,7 +75,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 			return w.g.Settle(ctx, w.q)
 		},
 	}
-	admit := func(w world) service.StreamEntry {
+	admit := func(w world) domain.StreamEntry {
 		require.Equal(t, []error{nil}, reserve(t, w.g, admission(7, 70)))
 		q := queue(t, w.g, voucher)
 		return q[len(q)-1]
@@ -89,7 +89,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 		"buyer is admitted and rejected": func(w world) error {
 			p := admit(w)
 			p.Ends[0] = failed
-			return w.g.Settle(ctx, []service.StreamEntry{p})
+			return w.g.Settle(ctx, []domain.StreamEntry{p})
 		},
 		"new admission is committed": func(w world) error {
 			w.db.commit(admit(w).Admissions[0])
@@ -98,17 +98,17 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 		"new admission is committed and settled": func(w world) error {
 			p := admit(w)
 			w.db.commit(p.Admissions[0])
-			return w.g.Settle(ctx, []service.StreamEntry{p})
+			return w.g.Settle(ctx, []domain.StreamEntry{p})
 		},
 		"new admission is committed and canceled": func(w world) error {
 			p := admit(w)
 			w.db.commit(p.Admissions[0])
-			return errors.Join(release(w, 70, 7), w.g.Settle(ctx, []service.StreamEntry{p}))
+			return errors.Join(release(w, 70, 7), w.g.Settle(ctx, []domain.StreamEntry{p}))
 		},
 		"new admission is retried and committed": func(w world) error {
 			p := admit(w)
 			p.Ends[0].Again = true
-			err := w.g.Settle(ctx, []service.StreamEntry{p})
+			err := w.g.Settle(ctx, []domain.StreamEntry{p})
 			q := queue(t, w.g, voucher)
 			w.db.commit(p.Admissions[0])
 			return errors.Join(err, w.g.Settle(ctx, q[len(q)-1:]))
@@ -200,13 +200,13 @@ func TestLoadIsExactWithChangesBeforeMark(t *testing.T) {
 		q[1].Ends[0] = failed
 		require.NoError(t, g.Settle(t.Context(), q[1:2])) // after it
 		db.cancel(1)
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 10}))
 		_, err = l.mark(t.Context(), found, last)
 		require.NoError(t, err)
 		require.Len(t, found, 2)
 
 		db.cancel(2)
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 2, UserID: 20}))
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 2, UserID: 20}))
 		snapshot, err := db.read(t.Context(), voucher, found.orderIDs())
 		require.NoError(t, err)
 		table := newTable(found, snapshot)
@@ -227,7 +227,7 @@ func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
 		require.NoError(t, err)
 		found, last, err := l.readStream(t.Context())
 		require.NoError(t, err)
-		settle(t, g, q[3], service.End{Again: true}, failed)
+		settle(t, g, q[3], domain.End{Again: true}, failed)
 		_, err = l.mark(t.Context(), found, last)
 		require.NoError(t, err)
 		require.Equal(t, []int64{2, 3, 4, 5}, found.orderIDs())

@@ -8,14 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // streamPage is the page size for streams. A page blocks Redis while it is read.
 const streamPage = 100
 
 // queuedEntries maps the entries of a voucher in the stream to their admissions.
-type queuedEntries map[string][]service.Admission
+type queuedEntries map[string][]domain.Admission
 
 func (queue queuedEntries) orderIDs() []int64 {
 	var ids []int64

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -29,7 +29,7 @@ type table struct {
 	sum     int64
 	held    int64
 	users   int64
-	holders []service.Holder // sorted by user and order id: ids grow with time, so a user's newest order comes last
+	holders []domain.Holder // sorted by user and order id: ids grow with time, so a user's newest order comes last
 }
 
 // rebuild does steps 2 to 6 of Load.
@@ -56,7 +56,7 @@ func (l *load) rebuild(ctx context.Context) (*table, error) {
 }
 
 // newTable computes the gate from the stream and the database. It takes over state.Holders.
-func newTable(queue queuedEntries, state service.GateState) *table {
+func newTable(queue queuedEntries, state domain.GateState) *table {
 	t := &table{stock: state.Stock, holders: state.Holders}
 	known := make(map[int64]bool, len(state.Settled))
 	for _, id := range state.Settled {
@@ -67,17 +67,17 @@ func newTable(queue queuedEntries, state service.GateState) *table {
 		for i := range as {
 			if a := &as[i]; !known[a.OrderID] {
 				known[a.OrderID] = true
-				t.holders = append(t.holders, service.Holder{OrderID: a.OrderID, UserID: a.UserID})
+				t.holders = append(t.holders, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 				t.stock--
 			}
 		}
 	}
-	slices.SortFunc(t.holders, func(a, b service.Holder) int {
+	slices.SortFunc(t.holders, func(a, b domain.Holder) int {
 		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.OrderID, b.OrderID))
 	})
 	t.held = int64(len(t.holders))
 	for i := range t.holders {
-		t.sum += t.holders[i].OrderID % service.LevelDigits
+		t.sum += t.holders[i].OrderID % domain.LevelDigits
 		if i == 0 || t.holders[i].UserID != t.holders[i-1].UserID {
 			t.users++
 		}
@@ -104,7 +104,7 @@ func (t *table) pages(yield func([]any) bool) {
 }
 
 // joinIDs returns the orders of one user in the format of the scripts.
-func joinIDs(hs []service.Holder) string {
+func joinIDs(hs []domain.Holder) string {
 	text := strconv.AppendInt(make([]byte, 0, 20), hs[0].OrderID, 10)
 	for _, h := range hs[1:] {
 		text = strconv.AppendInt(append(text, ','), h.OrderID, 10)

@@ -14,15 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
 // during returns a reader of db that calls before and after, if not nil, around its first snapshot. reads counts its
 // calls.
-func during(db *database, before, after func()) (read service.GateReader, reads *atomic.Int64) {
+func during(db *database, before, after func()) (read domain.GateReader, reads *atomic.Int64) {
 	reads = &atomic.Int64{}
-	return func(ctx context.Context, v int64, inFlight []int64) (service.GateState, error) {
+	return func(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
 		first := reads.Add(1) == 1
 		if first && before != nil {
 			before()
@@ -67,7 +67,7 @@ func requireExact(t *testing.T, g *Gate, db *database) {
 
 // cold returns a cold gate. Its database has order 1 of user 10. Its stream has admissions 2 to 4 of users 20, 30 and
 // 40 in an entry each, and 5 and 6 of users 50 and 60 in one entry.
-func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []service.StreamEntry) {
+func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []domain.StreamEntry) {
 	t.Helper()
 	g, db := withStock(t, rdb, 10)
 	reserve(t, g, admission(1, 10))
@@ -135,14 +135,14 @@ func TestLoadOfEmptySale(t *testing.T) {
 		g, db := withStock(t, rdb, 0)
 		requireExact(t, g, db)
 		requireKeys(t, rdb, keysOf(voucher).stock, keysOf(voucher).meta)
-		require.Equal(t, []error{service.ErrSoldOut}, reserve(t, g, admission(1, 10)))
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(1, 10)))
 	})
 }
 
 func TestLoadReadsAllPages(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5000)
-		as := make([]service.Admission, 2500)
+		as := make([]domain.Admission, 2500)
 		for i := range as {
 			as[i] = admission(int64(i+1), int64(i+1))
 			if i%2 == 0 {
@@ -213,7 +213,7 @@ func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
 		read, reads := during(db, nil, func() {
 			db.cancel(1)
-			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
+			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 10}))
 			_, err := old.mark(t.Context(), nil, "")
 			require.ErrorIs(t, err, errStale)
 			old.drop(t.Context())
@@ -236,7 +236,7 @@ func TestLoadFailsAfterTableExpired(t *testing.T) {
 		table := newTable(nil, state)
 		require.ErrorIs(t, l.finish(t.Context(), table), errStale)
 		_, err = g.Level(t.Context(), voucher)
-		require.ErrorIs(t, err, service.ErrGateCold)
+		require.ErrorIs(t, err, domain.ErrGateCold)
 	})
 }
 
@@ -254,7 +254,7 @@ func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 		go func() { first <- g.Load(hasty, voucher, read) }()
 		<-reading
 		giveUp()
-		require.ErrorIs(t, <-first, service.ErrUnavailable, "a caller stops waiting when its context ends")
+		require.ErrorIs(t, <-first, domain.ErrUnavailable, "a caller stops waiting when its context ends")
 		other := newGate(rdb) // of another process
 		for i := range 10 {
 			loaders.Go(func() error { return []*Gate{g, other}[i%2].Load(t.Context(), voucher, read) })
@@ -268,10 +268,10 @@ func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 func TestFailedLoadReleasesLease(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := newGate(rdb), newDatabase()
-		gone := func(context.Context, int64, []int64) (service.GateState, error) {
-			return service.GateState{}, service.ErrNotFound
+		gone := func(context.Context, int64, []int64) (domain.GateState, error) {
+			return domain.GateState{}, domain.ErrNotFound
 		}
-		require.ErrorIs(t, g.Load(t.Context(), voucher, gone), service.ErrNotFound)
+		require.ErrorIs(t, g.Load(t.Context(), voucher, gone), domain.ErrNotFound)
 		requireKeys(t, rdb)
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
 	})
@@ -304,18 +304,18 @@ func TestCloseCancelsLoads(t *testing.T) {
 		g, reading := newGate(rdb), make(chan struct{})
 		loaded := make(chan error, 1)
 		go func() {
-			loaded <- g.Load(t.Context(), voucher, func(ctx context.Context, _ int64, _ []int64) (service.GateState, error) {
+			loaded <- g.Load(t.Context(), voucher, func(ctx context.Context, _ int64, _ []int64) (domain.GateState, error) {
 				close(reading)
 				<-ctx.Done()
-				return service.GateState{}, ctx.Err()
+				return domain.GateState{}, ctx.Err()
 			})
 		}()
 		<-reading
 		g.Close()
 		require.ErrorIs(t, <-loaded, context.Canceled)
 		requireKeys(t, rdb)
-		require.ErrorIs(t, g.Load(t.Context(), voucher, nil), service.ErrUnavailable)
+		require.ErrorIs(t, g.Load(t.Context(), voucher, nil), domain.ErrUnavailable)
 		_, err := g.Ticket(t.Context(), 1, 1)
-		require.ErrorIs(t, err, service.ErrUnavailable)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 	})
 }

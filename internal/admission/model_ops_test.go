@@ -5,14 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 func (m *model) reserve(v int64) {
-	as := make([]service.Admission, 1+m.rnd.IntN(4))
+	as := make([]domain.Admission, 1+m.rnd.IntN(4))
 	for i := range as {
 		m.nextID++
-		as[i] = service.Admission{
+		as[i] = domain.Admission{
 			OrderID: m.nextID, UserID: 1 + m.rnd.Int64N(6), VoucherID: v, Amount: m.rnd.Int64N(1000),
 			Currency: []string{"CNY", "EUR"}[m.rnd.IntN(2)], Limit: 1 + m.rnd.IntN(2), At: noon, ReplyTo: "here",
 		}
@@ -25,7 +25,7 @@ func (m *model) reserve(v int64) {
 	results, err := m.g.Reserve(m.t.Context(), v, onSale(), as)
 	gate := m.gates[v]
 	if gate == nil {
-		require.ErrorIs(m.t, err, service.ErrGateCold)
+		require.ErrorIs(m.t, err, domain.ErrGateCold)
 		return
 	}
 	require.NoError(m.t, err)
@@ -48,22 +48,22 @@ func (m *model) everSettled(order int64) bool {
 }
 
 // decide models reserve.lua for one row.
-func (gate *modelGate) decide(a service.Admission, m *model) error {
+func (gate *modelGate) decide(a domain.Admission, m *model) error {
 	held := gate.buyers[a.UserID]
 	switch {
 	case slices.Contains(held, a.OrderID):
 		return nil
 	case len(held) >= a.Limit:
-		return &service.DuplicateOrderError{OrderID: held[len(held)-1]}
+		return &domain.DuplicateOrderError{OrderID: held[len(held)-1]}
 	case gate.stock <= 0:
-		return service.ErrSoldOut
+		return domain.ErrSoldOut
 	}
 	gate.take(a)
 	m.ticket(a, "")
 	return nil
 }
 
-func (gate *modelGate) take(a service.Admission) {
+func (gate *modelGate) take(a domain.Admission) {
 	gate.stock--
 	gate.buyers[a.UserID] = append(gate.buyers[a.UserID], a.OrderID)
 	gate.changed = true
@@ -87,7 +87,7 @@ func (gate *modelGate) release(user, order int64) {
 	gate.changed = true
 }
 
-func (m *model) ticket(a service.Admission, failed string) {
+func (m *model) ticket(a domain.Admission, failed string) {
 	if m.tickets[a.UserID] == nil {
 		m.tickets[a.UserID] = map[int64]string{}
 	}
@@ -103,7 +103,7 @@ func (m *model) readQueue() {
 }
 
 // pick removes a few random entries from m.queue.
-func (m *model) pick() []service.StreamEntry {
+func (m *model) pick() []domain.StreamEntry {
 	m.rnd.Shuffle(len(m.queue), func(i, j int) { m.queue[i], m.queue[j] = m.queue[j], m.queue[i] })
 	n := min(len(m.queue), 1+m.rnd.IntN(4))
 	picked := slices.Clone(m.queue[:n])
@@ -151,7 +151,7 @@ func (m *model) deadLetter(int64) {
 }
 
 // end settles entries in the model and, once or twice, in Redis.
-func (m *model) end(done []service.StreamEntry) {
+func (m *model) end(done []domain.StreamEntry) {
 	for n := range done {
 		p := &done[n]
 		p.Tries++
@@ -171,7 +171,7 @@ func (m *model) end(done []service.StreamEntry) {
 	m.readQueue()
 }
 
-func (m *model) endOne(gate *modelGate, a service.Admission, end service.End) {
+func (m *model) endOne(gate *modelGate, a domain.Admission, end domain.End) {
 	switch {
 	case end.Again: // it keeps its ticket and unit
 	case end.Dead != "":
@@ -187,7 +187,7 @@ func (m *model) endOne(gate *modelGate, a service.Admission, end service.End) {
 }
 
 // requireRetried checks that each retried admission is alone in its entry, which has the number of tries.
-func (m *model) requireRetried(done []service.StreamEntry) {
+func (m *model) requireRetried(done []domain.StreamEntry) {
 	want, got := map[int64]int64{}, map[int64]int64{}
 	for _, p := range done {
 		for i, a := range p.Admissions {
@@ -212,14 +212,14 @@ func (m *model) settleAgain(int64) {
 		return
 	}
 	a := m.past[m.rnd.IntN(len(m.past))]
-	ends := []service.End{{}, {Failed: "sold_out"}, {Dead: "poison"}, {Again: true}}
-	late := service.StreamEntry{Entry: "1-1", Admissions: []service.Admission{a}, Ends: []service.End{ends[m.rnd.IntN(4)]}}
-	require.NoError(m.t, m.g.Settle(m.t.Context(), []service.StreamEntry{late}))
+	ends := []domain.End{{}, {Failed: "sold_out"}, {Dead: "poison"}, {Again: true}}
+	late := domain.StreamEntry{Entry: "1-1", Admissions: []domain.Admission{a}, Ends: []domain.End{ends[m.rnd.IntN(4)]}}
+	require.NoError(m.t, m.g.Settle(m.t.Context(), []domain.StreamEntry{late}))
 }
 
 // cut deletes entries of a voucher, and loads its gate again, which removes their tickets.
 func (m *model) cut(v int64) {
-	var rest []service.StreamEntry
+	var rest []domain.StreamEntry
 	for _, p := range m.queue {
 		if p.Admissions[0].VoucherID != v || m.rnd.IntN(2) == 0 {
 			rest = append(rest, p)
@@ -244,14 +244,14 @@ func (m *model) cancel(v int64) {
 		m.db.cancel(id)
 		m.gates[v].release(o.user, id)
 		for range 1 + m.rnd.IntN(2) {
-			require.NoError(m.t, m.g.Release(m.t.Context(), v, service.Holder{OrderID: id, UserID: o.user}))
+			require.NoError(m.t, m.g.Release(m.t.Context(), v, domain.Holder{OrderID: id, UserID: o.user}))
 		}
 		return
 	}
 }
 
 func (m *model) releaseUnknown(v int64) {
-	require.NoError(m.t, m.g.Release(m.t.Context(), v, service.Holder{OrderID: 12345, UserID: 1 + m.rnd.Int64N(6)}))
+	require.NoError(m.t, m.g.Release(m.t.Context(), v, domain.Holder{OrderID: 12345, UserID: 1 + m.rnd.Int64N(6)}))
 }
 
 func (m *model) load(v int64) {
@@ -319,7 +319,7 @@ func (m *model) addStock(v int64) {
 		require.NoError(m.t, err)
 	case delta < 0 && gate.stock+delta < 0:
 		// Admissions in flight hold units that the database does not have any more.
-		require.ErrorIs(m.t, err, service.ErrInvalidState)
+		require.ErrorIs(m.t, err, domain.ErrInvalidState)
 		m.unload(v)
 		m.load(v)
 	default:
@@ -330,12 +330,12 @@ func (m *model) addStock(v int64) {
 }
 
 // anyDeadLetter returns the id of a random dead letter and its admission.
-func (m *model) anyDeadLetter() (string, service.Admission) {
+func (m *model) anyDeadLetter() (string, domain.Admission) {
 	letters, err := m.g.DeadLetters(m.t.Context(), "", 500)
 	require.NoError(m.t, err)
 	require.Len(m.t, letters, len(m.letters))
 	if len(letters) == 0 {
-		return "", service.Admission{}
+		return "", domain.Admission{}
 	}
 	l := letters[m.rnd.IntN(len(letters))]
 	require.Equal(m.t, m.letters[l.Admission.OrderID], *l.Admission)
@@ -350,7 +350,7 @@ func (m *model) replay(int64) {
 	_, err := m.g.Replay(m.t.Context(), id)
 	gate := m.gates[a.VoucherID]
 	if gate == nil {
-		require.ErrorIs(m.t, err, service.ErrGateCold)
+		require.ErrorIs(m.t, err, domain.ErrGateCold)
 		return
 	}
 	if want := gate.decide(a, m); want != nil {
@@ -367,7 +367,7 @@ func (m *model) replay(int64) {
 func (m *model) discard(int64) {
 	if id, a := m.anyDeadLetter(); id != "" {
 		require.NoError(m.t, m.g.Discard(m.t.Context(), id))
-		require.ErrorIs(m.t, m.g.Discard(m.t.Context(), id), service.ErrNotFound)
+		require.ErrorIs(m.t, m.g.Discard(m.t.Context(), id), domain.ErrNotFound)
 		delete(m.letters, a.OrderID)
 	}
 }

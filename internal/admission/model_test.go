@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -25,11 +25,11 @@ type model struct {
 	db  *database
 
 	gates    map[int64]*modelGate // of the vouchers; nil: cold
-	queue    []service.StreamEntry
-	letters  map[int64]service.Admission // by order id
-	tickets  map[int64]map[int64]string  // user -> order -> failed
+	queue    []domain.StreamEntry
+	letters  map[int64]domain.Admission // by order id
+	tickets  map[int64]map[int64]string // user -> order -> failed
 	versions map[int64]int64
-	past     []service.Admission // all that were passed to Reserve
+	past     []domain.Admission // all that were passed to Reserve
 	nextID   int64
 }
 
@@ -60,7 +60,7 @@ func TestGateMatchesModel(t *testing.T) {
 func newModel(t *testing.T, rdb *redis.Client, seed uint64) *model {
 	m := &model{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 1)), rdb: rdb, g: newGate(rdb), db: newDatabase(),
-		gates: map[int64]*modelGate{}, letters: map[int64]service.Admission{},
+		gates: map[int64]*modelGate{}, letters: map[int64]domain.Admission{},
 		tickets: map[int64]map[int64]string{}, versions: map[int64]int64{}, nextID: 1 << 60,
 	}
 	for _, v := range modelVouchers {
@@ -110,7 +110,7 @@ func (m *model) step() string {
 // check compares the level, the queue, the buyers and a user's tickets with the model.
 func (m *model) check(after string) {
 	backlog := map[shard]int64{}
-	waiting := map[int64][]service.Admission{}
+	waiting := map[int64][]domain.Admission{}
 	for _, p := range m.queue {
 		v := p.Admissions[0].VoucherID
 		backlog[shardOf(v)]++
@@ -122,7 +122,7 @@ func (m *model) check(after string) {
 		gate := m.gates[v]
 		got, err := m.g.Level(m.t.Context(), v)
 		if gate == nil {
-			require.ErrorIs(m.t, err, service.ErrGateCold, after)
+			require.ErrorIs(m.t, err, domain.ErrGateCold, after)
 			continue
 		}
 		require.NoError(m.t, err, after)
@@ -173,7 +173,7 @@ func (m *model) checkTickets(after string) {
 		want = map[int64]string{}
 	}
 	require.Equal(m.t, want, failed, after)
-	if _, err := m.g.Ticket(m.t.Context(), user, 1); !errors.Is(err, service.ErrNotFound) {
+	if _, err := m.g.Ticket(m.t.Context(), user, 1); !errors.Is(err, domain.ErrNotFound) {
 		require.Fail(m.t, "an unknown order has a ticket", after)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -27,13 +27,13 @@ const (
 type OutcomeWaiter struct {
 	gate    *Gate
 	orderID int64
-	outcome chan service.Outcome // buffers one
+	outcome chan domain.Outcome // buffers one
 }
 
 // Expect subscribes to the outcome of an admission of this instance. Call it before Reserve: an outcome that is
 // published earlier is missed. The caller must Close the subscription.
 func (g *Gate) Expect(orderID int64) *OutcomeWaiter {
-	e := &OutcomeWaiter{gate: g, orderID: orderID, outcome: make(chan service.Outcome, 1)}
+	e := &OutcomeWaiter{gate: g, orderID: orderID, outcome: make(chan domain.Outcome, 1)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting[orderID] = append(g.waiting[orderID], e)
@@ -55,8 +55,8 @@ func (e *OutcomeWaiter) Close() {
 // Wait returns the outcome as soon as a message delivers it or check finds it. Because messages may be lost, it calls
 // check once a second, more often at first. It ignores errors of check. It returns the error of ctx when ctx ends.
 func (e *OutcomeWaiter) Wait(
-	ctx context.Context, check func(context.Context) (o service.Outcome, known bool, err error),
-) (service.Outcome, error) {
+	ctx context.Context, check func(context.Context) (o domain.Outcome, known bool, err error),
+) (domain.Outcome, error) {
 	pause := recheck
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -69,7 +69,7 @@ func (e *OutcomeWaiter) Wait(
 			case o := <-e.outcome: // both are ready: prefer the outcome
 				return o, nil
 			default:
-				return service.Outcome{}, ctx.Err()
+				return domain.Outcome{}, ctx.Err()
 			}
 		case <-timer.C:
 			if o, known, err := check(ctx); err == nil && known {
@@ -115,7 +115,7 @@ func (g *Gate) deliver(message string) {
 		}
 		for _, e := range g.waiting[id] {
 			select {
-			case e.outcome <- service.Outcome{OrderID: id, Failed: failed}:
+			case e.outcome <- domain.Outcome{OrderID: id, Failed: failed}:
 			default: // it has an outcome already
 			}
 		}
@@ -124,7 +124,7 @@ func (g *Gate) deliver(message string) {
 
 // publish sends the outcomes to the instances with waiting buyers, one message per instance: "order" or "order:reason",
 // separated by spaces. It does not return errors: Wait copes with lost messages.
-func (g *Gate) publish(ctx context.Context, done []service.StreamEntry) {
+func (g *Gate) publish(ctx context.Context, done []domain.StreamEntry) {
 	messages := map[string][]string{}
 	for _, p := range done {
 		for i, end := range p.Ends {
@@ -148,11 +148,11 @@ func (g *Gate) publish(ctx context.Context, done []service.StreamEntry) {
 }
 
 // outcomeText formats one outcome for publish.
-func outcomeText(orderID int64, end service.End) string {
+func outcomeText(orderID int64, end domain.End) string {
 	word := strconv.FormatInt(orderID, 10)
 	switch {
 	case end.Dead != "":
-		return word + ":" + service.ReasonInternal
+		return word + ":" + domain.ReasonInternal
 	case end.Failed != "":
 		return word + ":" + end.Failed
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
 // never is a check that does not find the outcome.
-func never(context.Context) (service.Outcome, bool, error) { return service.Outcome{}, false, nil }
+func never(context.Context) (domain.Outcome, bool, error) { return domain.Outcome{}, false, nil }
 
 // listening runs a gate of an instance named after the test, and waits until it is subscribed. Redis channels are not
 // separated by database number.
@@ -43,7 +43,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 		g, db := listening(t, rdb), newDatabase()
 		db.stock[voucher] = 5
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
-		as := []service.Admission{admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13), admission(5, 14)}
+		as := []domain.Admission{admission(1, 10), admission(2, 11), admission(3, 12), admission(4, 13), admission(5, 14)}
 		var waiting [6]*OutcomeWaiter
 		for i := range as {
 			as[i].ReplyTo = g.Instance()
@@ -55,8 +55,8 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 		as[2].ReplyTo = "elsewhere"
 		reserve(t, g, as...)
 		settle(t, g, queue(t, g, voucher)[0],
-			service.End{}, failed, service.End{}, service.End{Dead: "poison"}, service.End{Again: true})
-		wants := map[int]service.Outcome{
+			domain.End{}, failed, domain.End{}, domain.End{Dead: "poison"}, domain.End{Again: true})
+		wants := map[int]domain.Outcome{
 			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 5: {OrderID: 1},
 		}
 		for i, want := range wants {
@@ -80,17 +80,17 @@ func TestWaitPollsWithoutMessages(t *testing.T) {
 	e := g.Expect(1)
 	defer e.Close()
 	checks := 0
-	o, err := e.Wait(t.Context(), func(context.Context) (service.Outcome, bool, error) {
+	o, err := e.Wait(t.Context(), func(context.Context) (domain.Outcome, bool, error) {
 		switch checks++; checks {
 		case 1:
-			return service.Outcome{}, false, nil
+			return domain.Outcome{}, false, nil
 		case 2:
-			return service.Outcome{}, true, errors.New("database unavailable")
+			return domain.Outcome{}, true, errors.New("database unavailable")
 		}
-		return service.Outcome{OrderID: 1, Failed: "sold_out"}, true, nil
+		return domain.Outcome{OrderID: 1, Failed: "sold_out"}, true, nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, service.Outcome{OrderID: 1, Failed: "sold_out"}, o)
+	require.Equal(t, domain.Outcome{OrderID: 1, Failed: "sold_out"}, o)
 	require.Equal(t, 3, checks)
 }
 
@@ -113,7 +113,7 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 		g.deliver("1")
 		o, err := e.Wait(ctx, never)
 		require.NoError(t, err)
-		require.Equal(t, service.Outcome{OrderID: 1}, o)
+		require.Equal(t, domain.Outcome{OrderID: 1}, o)
 	}
 }
 
@@ -154,8 +154,8 @@ func TestRunReconnects(t *testing.T) {
 	e := g.Expect(1)
 	defer e.Close()
 	require.Eventually(t, func() bool {
-		g.publish(t.Context(), []service.StreamEntry{{
-			Admissions: []service.Admission{{OrderID: 1, ReplyTo: g.Instance()}}, Ends: make([]service.End, 1),
+		g.publish(t.Context(), []domain.StreamEntry{{
+			Admissions: []domain.Admission{{OrderID: 1, ReplyTo: g.Instance()}}, Ends: make([]domain.End, 1),
 		}})
 		return len(e.outcome) == 1
 	}, 30*time.Second, 10*time.Millisecond)
@@ -196,7 +196,7 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 	const n = 5000
 	g, _ := withStock(t, rdb, n)
 	for first := int64(1); first <= n; first += maxRows {
-		as := make([]service.Admission, maxRows)
+		as := make([]domain.Admission, maxRows)
 		for i := range as {
 			as[i] = admission(first+int64(i), first+int64(i))
 		}
@@ -213,13 +213,13 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 		buyers.Go(func() {
 			e := g.Expect(id + 1)
 			defer e.Close()
-			_, err := e.Wait(ctx, func(ctx context.Context) (service.Outcome, bool, error) {
+			_, err := e.Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
 				checks.Add(1)
 				ticket, err := g.Ticket(ctx, id+1, id+1)
 				if err == nil && (ticket.OrderID != id+1 || ticket.Ahead == nil) {
 					wrong.Add(1)
 				}
-				return service.Outcome{}, false, err
+				return domain.Outcome{}, false, err
 			})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				wrong.Add(1)
@@ -259,6 +259,6 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "sold_out", ticket.Failed)
 		_, err = other.Ticket(t.Context(), 11, 2)
-		require.ErrorIs(t, err, service.ErrNotFound, "another user's")
+		require.ErrorIs(t, err, domain.ErrNotFound, "another user's")
 	})
 }

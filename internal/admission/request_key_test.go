@@ -10,16 +10,16 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
 // keyed returns an admission with a request key, for a user with a limit of 3. what is the content of the request.
-func keyed(order, user int64, key, what string) service.Admission {
+func keyed(order, user int64, key, what string) domain.Admission {
 	a := admission(order, user)
 	var fingerprint [32]byte
 	copy(fingerprint[:], what)
-	a.Limit, a.Key = 3, service.NewRequestKey(key, fingerprint)
+	a.Limit, a.Key = 3, domain.NewRequestKey(key, fingerprint)
 	return a
 }
 
@@ -28,7 +28,7 @@ func keyed(order, user int64, key, what string) service.Admission {
 func TestReserveRecognizesRepeatedRequest(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 10)
-		first, again, mismatch := keyed(1, 10, "k", "a"), &service.RepeatedError{OrderID: 1}, service.ErrIdempotencyMismatch
+		first, again, mismatch := keyed(1, 10, "k", "a"), &domain.RepeatedError{OrderID: 1}, domain.ErrIdempotencyMismatch
 		require.Equal(t, []error{nil, again, nil, mismatch, nil}, reserve(t, g,
 			first, keyed(2, 10, "k", "a"), keyed(3, 10, "l", "a"), keyed(4, 10, "k", "b"), keyed(5, 11, "k", "b")))
 		require.Equal(t, []error{nil, again, nil}, reserve(t, g, first, keyed(6, 10, "k", "a"), admission(7, 12)))
@@ -60,8 +60,8 @@ func TestConcurrentRepeatedRequestsAdmitOne(t *testing.T) {
 		for gate := range int64(gates) {
 			wg.Go(func() {
 				for user := range int64(users) {
-					errs, err := g.Reserve(context.Background(), voucher, service.Window{End: noon.Add(100 * 365 * 24 * time.Hour)},
-						[]service.Admission{keyed(1+gate*1000+user, 1+user, "k", "a")})
+					errs, err := g.Reserve(context.Background(), voucher, domain.Window{End: noon.Add(100 * 365 * 24 * time.Hour)},
+						[]domain.Admission{keyed(1+gate*1000+user, 1+user, "k", "a")})
 					if err != nil {
 						t.Error(err)
 					} else if errs[0] == nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 //go:embed lua/reserve.lua
@@ -25,32 +25,32 @@ var reserveScript = script(reserveSource)
 // refusals maps the fixed answers of reserve.lua and replay.lua to errors.
 var refusals = map[string]error{
 	"ok":          nil,
-	"not_started": service.ErrSaleNotStarted,
-	"ended":       service.ErrSaleEnded,
-	"sold_out":    service.ErrSoldOut,
-	"overloaded":  service.ErrOverloaded,
-	"mismatch":    service.ErrIdempotencyMismatch,
+	"not_started": domain.ErrSaleNotStarted,
+	"ended":       domain.ErrSaleEnded,
+	"sold_out":    domain.ErrSoldOut,
+	"overloaded":  domain.ErrOverloaded,
+	"mismatch":    domain.ErrIdempotencyMismatch,
 }
 
 // Reserve decides about purchases of one voucher in their order. results[i] is nil if as[i] was admitted. Otherwise it
-// is service.ErrSoldOut, *service.DuplicateOrderError (with the newest order that the user holds),
-// *service.RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded or ErrOverloaded (the backlog is
+// is domain.ErrSoldOut, *domain.DuplicateOrderError (with the newest order that the user holds),
+// *domain.RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded or ErrOverloaded (the backlog is
 // full). All admissions must be of voucherID, with a limit of at least 1 and no queue position (Place).
 //
 // An order id that its user holds already is admitted again without any change, so a call may be repeated. Reserve
 // itself repeats it after a lost reply until ctx ends. It runs one script per 500 admissions.
 //
-// If it returns an error, there are no results: service.ErrGateCold (call Load, then Reserve again with the same order
-// ids) or service.ErrUnavailable.
+// If it returns an error, there are no results: domain.ErrGateCold (call Load, then Reserve again with the same order
+// ids) or domain.ErrUnavailable.
 func (g *Gate) Reserve(
-	ctx context.Context, voucherID int64, w service.Window, as []service.Admission,
+	ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission,
 ) ([]error, error) {
 	results := make([]error, len(as))
 	rest := results
 	for buyers := range slices.Chunk(as, maxRows) {
 		refused, err := g.reserve(ctx, reserveKeys(voucherID, buyers), g.reserveArgs(w, buyers))
 		if errors.Is(err, redis.Nil) {
-			return nil, service.ErrGateCold
+			return nil, domain.ErrGateCold
 		}
 		if err == nil {
 			err = applyRefusals(refused, rest)
@@ -65,17 +65,17 @@ func (g *Gate) Reserve(
 }
 
 // admittedOrders returns the orders of the admissions whose result is nil.
-func admittedOrders(as []service.Admission, results []error) []service.Holder {
-	hs := make([]service.Holder, 0, len(as))
+func admittedOrders(as []domain.Admission, results []error) []domain.Holder {
+	hs := make([]domain.Holder, 0, len(as))
 	for i := range as {
 		if results[i] == nil {
-			hs = append(hs, service.Holder{OrderID: as[i].OrderID, UserID: as[i].UserID})
+			hs = append(hs, domain.Holder{OrderID: as[i].OrderID, UserID: as[i].UserID})
 		}
 	}
 	return hs
 }
 
-func reserveKeys(voucherID int64, buyers []service.Admission) []string {
+func reserveKeys(voucherID int64, buyers []domain.Admission) []string {
 	k := keysOf(voucherID)
 	keys := k.list()
 	for i := range buyers {
@@ -87,7 +87,7 @@ func reserveKeys(voucherID int64, buyers []service.Admission) []string {
 }
 
 // reserveArgs passes numbers by pointer: converting each value to an interface would allocate.
-func (g *Gate) reserveArgs(w service.Window, buyers []service.Admission) []any {
+func (g *Gate) reserveArgs(w domain.Window, buyers []domain.Admission) []any {
 	rows := rowsOf(buyers)
 	args := make([]any, 0, 3+4*len(buyers))
 	args = append(args, w.Begin.UnixMilli(), w.End.UnixMilli(), g.cfg.MaxBacklog)
@@ -150,7 +150,7 @@ func refusal(answer string) error {
 		if err != nil {
 			return err
 		}
-		return &service.RepeatedError{OrderID: id}
+		return &domain.RepeatedError{OrderID: id}
 	}
 	return duplicateError(answer)
 }
@@ -161,7 +161,7 @@ func duplicateError(order string) error {
 	if err != nil {
 		return err
 	}
-	return &service.DuplicateOrderError{OrderID: id}
+	return &domain.DuplicateOrderError{OrderID: id}
 }
 
 // sleep waits for d. It returns the cause of ctx if that ends first.

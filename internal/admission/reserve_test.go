@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -20,15 +20,15 @@ func TestReserveRespectsStockAndLimit(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 2)
 		results := reserve(t, g, admission(1, 10), admission(2, 10), admission(3, 11), admission(4, 12))
-		require.Equal(t, []error{nil, &service.DuplicateOrderError{OrderID: 1}, nil, service.ErrSoldOut}, results)
+		require.Equal(t, []error{nil, &domain.DuplicateOrderError{OrderID: 1}, nil, domain.ErrSoldOut}, results)
 		requireLevel(t, g, Level{Stock: 0, Held: 2, Queued: 2, Backlog: 1})
 		require.Equal(t, map[string]string{"10": "1", "11": "3"}, buyers(t, g, voucher))
-		require.Equal(t, []service.Admission{at(1, admission(1, 10)), at(2, admission(3, 11))}, queue(t, g, voucher)[0].Admissions)
+		require.Equal(t, []domain.Admission{at(1, admission(1, 10)), at(2, admission(3, 11))}, queue(t, g, voucher)[0].Admissions)
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
 		want, first := at(1, admission(1, 10)), int64(0)
 		want.ReplyTo = ""
-		require.Equal(t, service.Ticket{Admission: want, Ahead: &first}, ticket)
+		require.Equal(t, domain.Ticket{Admission: want, Ahead: &first}, ticket)
 		requireTickets(t, g, voucher)
 	})
 }
@@ -53,7 +53,7 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 		require.Equal(t, map[string]any{"rows": first + "\n" + second}, fields("seckill:{s7}:orders", 0))
 		p := queue(t, g, voucher)[0]
 		p.Tries = 2
-		settle(t, g, p, service.End{Again: true}, service.End{Dead: "poison"})
+		settle(t, g, p, domain.End{Again: true}, domain.End{Dead: "poison"})
 		require.Equal(t, map[string]any{"rows": first, "tries": "2"}, fields("seckill:{s7}:orders", 0))
 		require.Equal(t, map[string]any{
 			"dead_entry": p.Entry, "dead_reason": "poison", "dead_tries": "2", "row": second,
@@ -68,7 +68,7 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 func TestReserveSplitsEntriesAt64Rows(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 1000)
-		as := make([]service.Admission, 130)
+		as := make([]domain.Admission, 130)
 		for i := range as {
 			as[i] = admission(int64(i+1), int64(i+1))
 		}
@@ -109,18 +109,18 @@ func TestParseRejectsMalformedEntries(t *testing.T) {
 	}
 	p, err := g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000", "tries": "3"})
 	require.NoError(t, err)
-	want := service.Admission{
+	want := domain.Admission{
 		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, Currency: "CNY", At: time.UnixMilli(1000).UTC(),
 	}
-	require.Equal(t, service.StreamEntry{Entry: "1-1", Tries: 3, Admissions: []service.Admission{want}}, p)
+	require.Equal(t, domain.StreamEntry{Entry: "1-1", Tries: 3, Admissions: []domain.Admission{want}}, p)
 	p, err = g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000 here"}) // written by an earlier release
 	require.NoError(t, err)
 	want.ReplyTo = "here"
-	require.Equal(t, []service.Admission{want}, p.Admissions)
+	require.Equal(t, []domain.Admission{want}, p.Admissions)
 	p, err = g.Parse(stream, "1-1", map[string]any{"rows": "1 -10 7 1 100 1000 EUR here"})
 	require.NoError(t, err)
 	want.Currency = "EUR"
-	require.Equal(t, []service.Admission{want}, p.Admissions)
+	require.Equal(t, []domain.Admission{want}, p.Admissions)
 }
 
 func TestReserveIsIdempotentByOrder(t *testing.T) {
@@ -145,10 +145,10 @@ func TestIDsAbove53BitsStayDistinct(t *testing.T) {
 		const order, user = int64(1)<<62 + 1, int64(1)<<53 + 1
 		g, _ := withStock(t, rdb, 5)
 		require.Equal(t, []error{nil}, reserve(t, g, admission(order, user)))
-		require.Equal(t, []error{&service.DuplicateOrderError{OrderID: order}}, reserve(t, g, admission(order+1, user)))
+		require.Equal(t, []error{&domain.DuplicateOrderError{OrderID: order}}, reserve(t, g, admission(order+1, user)))
 		require.Equal(t, []error{nil}, reserve(t, g, admission(order+1, user-1)))
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: order + 1, UserID: user})) // another user's
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: order, UserID: user}))
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: order + 1, UserID: user})) // another user's
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: order, UserID: user}))
 		require.Equal(t, map[string]string{strconv.FormatInt(user-1, 10): strconv.FormatInt(order+1, 10)},
 			buyers(t, g, voucher))
 	})
@@ -157,15 +157,15 @@ func TestIDsAbove53BitsStayDistinct(t *testing.T) {
 func TestDuplicateNamesNewestOrder(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
-		rows := []service.Admission{admission(1, 10), admission(2, 10), admission(3, 10), admission(4, 10)}
+		rows := []domain.Admission{admission(1, 10), admission(2, 10), admission(3, 10), admission(4, 10)}
 		for i := range rows {
 			rows[i].Limit = 3
 		}
-		require.Equal(t, []error{nil, nil, nil, &service.DuplicateOrderError{OrderID: 3}}, reserve(t, g, rows...))
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 3, UserID: 10}))
+		require.Equal(t, []error{nil, nil, nil, &domain.DuplicateOrderError{OrderID: 3}}, reserve(t, g, rows...))
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 3, UserID: 10}))
 		require.Equal(t, map[string]string{"10": "1,2"}, buyers(t, g, voucher))
 		one := admission(5, 10)
-		require.Equal(t, []error{&service.DuplicateOrderError{OrderID: 2}}, reserve(t, g, one))
+		require.Equal(t, []error{&domain.DuplicateOrderError{OrderID: 2}}, reserve(t, g, one))
 	})
 }
 
@@ -173,11 +173,11 @@ func TestReserveOutsideWindowIsRefused(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		now := time.Now()
-		for want, w := range map[error]service.Window{
-			service.ErrSaleNotStarted: {Begin: now.Add(time.Hour), End: now.Add(2 * time.Hour)},
-			service.ErrSaleEnded:      {Begin: now.Add(-2 * time.Hour), End: now.Add(-time.Hour)},
+		for want, w := range map[error]domain.Window{
+			domain.ErrSaleNotStarted: {Begin: now.Add(time.Hour), End: now.Add(2 * time.Hour)},
+			domain.ErrSaleEnded:      {Begin: now.Add(-2 * time.Hour), End: now.Add(-time.Hour)},
 		} {
-			results, err := g.Reserve(t.Context(), voucher, w, []service.Admission{admission(1, 10), admission(2, 11)})
+			results, err := g.Reserve(t.Context(), voucher, w, []domain.Admission{admission(1, 10), admission(2, 11)})
 			require.NoError(t, err)
 			require.Equal(t, []error{want, want}, results)
 		}
@@ -193,14 +193,14 @@ func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	g, _ := withStock(t, rdb, 5)
 	at := func(begin, end time.Duration) error {
-		w := service.Window{Begin: noon.Add(begin), End: noon.Add(end)}
-		results, err := g.Reserve(t.Context(), voucher, w, []service.Admission{admission(1, 10)})
+		w := domain.Window{Begin: noon.Add(begin), End: noon.Add(end)}
+		results, err := g.Reserve(t.Context(), voucher, w, []domain.Admission{admission(1, 10)})
 		require.NoError(t, err)
 		return results[0]
 	}
 	require.NoError(t, at(0, time.Millisecond))
-	require.ErrorIs(t, at(time.Millisecond, time.Hour), service.ErrSaleNotStarted)
-	require.ErrorIs(t, at(-time.Hour, 0), service.ErrSaleEnded)
+	require.ErrorIs(t, at(time.Millisecond, time.Hour), domain.ErrSaleNotStarted)
+	require.ErrorIs(t, at(-time.Hour, 0), domain.ErrSaleEnded)
 }
 
 func TestBacklogLimitsUsersOfShard(t *testing.T) {
@@ -210,22 +210,22 @@ func TestBacklogLimitsUsersOfShard(t *testing.T) {
 		db.stock[neighbour], db.stock[stranger] = 9, 9
 		require.NoError(t, g.Load(t.Context(), neighbour, db.read))
 		require.NoError(t, g.Load(t.Context(), stranger, db.read))
-		of := func(voucherID int64, a service.Admission) service.Admission {
+		of := func(voucherID int64, a domain.Admission) domain.Admission {
 			a.VoucherID = voucherID
 			return a
 		}
 		require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-		require.Equal(t, []error{nil, service.ErrOverloaded},
+		require.Equal(t, []error{nil, domain.ErrOverloaded},
 			reserve(t, g, of(neighbour, admission(2, 10)), of(neighbour, admission(3, 11))))
 		require.Equal(t, []error{nil}, reserve(t, g, of(stranger, admission(4, 10))))
 		// User 10 has two tickets and counts once. The buyers of one call count one by one.
-		require.Equal(t, []error{nil, service.ErrOverloaded}, reserve(t, g, admission(8, 12), admission(9, 13)))
+		require.Equal(t, []error{nil, domain.ErrOverloaded}, reserve(t, g, admission(8, 12), admission(9, 13)))
 		// With a full backlog, buyers with an active order still get DuplicateOrderError, and a sold-out sale
 		// ErrSoldOut.
-		require.Equal(t, []error{&service.DuplicateOrderError{OrderID: 1}, service.ErrOverloaded},
+		require.Equal(t, []error{&domain.DuplicateOrderError{OrderID: 1}, domain.ErrOverloaded},
 			reserve(t, g, admission(5, 10), admission(6, 11)))
 		require.NoError(t, g.AddStock(t.Context(), voucher, -1))
-		require.Equal(t, []error{service.ErrSoldOut}, reserve(t, g, admission(7, 11)))
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(7, 11)))
 		require.NoError(t, g.AddStock(t.Context(), voucher, 1))
 		for _, p := range queue(t, g, voucher) {
 			settle(t, g, p)
@@ -237,7 +237,7 @@ func TestBacklogLimitsUsersOfShard(t *testing.T) {
 func TestReserveSplitsLargeCalls(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 1200)
-		as := make([]service.Admission, 1300)
+		as := make([]domain.Admission, 1300)
 		for i := range as {
 			as[i] = admission(int64(i+1), int64(i+1))
 		}
@@ -246,7 +246,7 @@ func TestReserveSplitsLargeCalls(t *testing.T) {
 			if i < 1200 {
 				require.NoError(t, err, i)
 			} else {
-				require.ErrorIs(t, err, service.ErrSoldOut, i)
+				require.ErrorIs(t, err, domain.ErrSoldOut, i)
 			}
 		}
 		requireLevel(t, g, Level{Held: 1200, Queued: 1200, Backlog: 20})
@@ -259,11 +259,11 @@ func TestReserveSplitsLargeCalls(t *testing.T) {
 func TestColdGateDecidesNothing(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
-		_, err := g.Reserve(t.Context(), voucher, onSale(), []service.Admission{admission(1, 10)})
-		require.ErrorIs(t, err, service.ErrGateCold)
+		_, err := g.Reserve(t.Context(), voucher, onSale(), []domain.Admission{admission(1, 10)})
+		require.ErrorIs(t, err, domain.ErrGateCold)
 		_, err = g.Level(t.Context(), voucher)
-		require.ErrorIs(t, err, service.ErrGateCold)
-		require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
+		require.ErrorIs(t, err, domain.ErrGateCold)
+		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 10}))
 		require.NoError(t, g.AddStock(t.Context(), voucher, 5))
 		requireKeys(t, rdb)
 	})
@@ -292,7 +292,7 @@ func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 		}
 		return total
 	}
-	as := make([]service.Admission, 200)
+	as := make([]domain.Admission, 200)
 	for i := range as {
 		as[i] = admission(int64(i+1), int64(i+1))
 	}
@@ -341,8 +341,8 @@ func TestReserveRepeatsAfterLostReply(t *testing.T) {
 		l.lose.Store(1 << 40)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err := g.Reserve(ctx, voucher, onSale(), []service.Admission{admission(3, 12)})
-		require.ErrorIs(t, err, service.ErrUnavailable)
+		_, err := g.Reserve(ctx, voucher, onSale(), []domain.Admission{admission(3, 12)})
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 	})
 }
 
@@ -351,6 +351,6 @@ func TestReserveFailsAtOnceWithoutRedis(t *testing.T) {
 	server := testenv.StartRedis(t)
 	g, _ := withStock(t, server.Client(t), 5)
 	server.Kill()
-	_, err := g.Reserve(t.Context(), voucher, onSale(), []service.Admission{admission(1, 10)})
-	require.ErrorIs(t, err, service.ErrUnavailable)
+	_, err := g.Reserve(t.Context(), voucher, onSale(), []domain.Admission{admission(1, 10)})
+	require.ErrorIs(t, err, domain.ErrUnavailable)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	_ "embed" // the scripts
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 var (
@@ -18,7 +18,7 @@ var (
 )
 
 // Settle ends the admissions of stream entries after their transaction. It runs one script per voucher, which removes
-// the entries from the stream. What else happens depends on the service.End of each admission:
+// the entries from the stream. What else happens depends on the domain.End of each admission:
 //
 //	committed (the zero End)  the ticket is deleted
 //	rejected (Failed)         the unit is returned; the ticket becomes a failed ticket with the reason
@@ -27,10 +27,10 @@ var (
 //
 // Then Settle publishes the outcomes, except for retries, to the instances with waiting buyers.
 //
-// Settle is idempotent; call it again after an error (service.ErrUnavailable). The entries of one voucher should have a
+// Settle is idempotent; call it again after an error (domain.ErrUnavailable). The entries of one voucher should have a
 // few hundred admissions at most, because a script blocks Redis while it runs.
-func (g *Gate) Settle(ctx context.Context, done []service.StreamEntry) error {
-	vouchers := make(map[int64][]service.StreamEntry, 1)
+func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
+	vouchers := make(map[int64][]domain.StreamEntry, 1)
 	for _, p := range done {
 		id := p.Admissions[0].VoucherID
 		vouchers[id] = append(vouchers[id], p)
@@ -46,7 +46,7 @@ func (g *Gate) Settle(ctx context.Context, done []service.StreamEntry) error {
 }
 
 // settleArgs passes numbers by pointer: converting each value to an interface would allocate.
-func settleArgs(voucherID int64, entries []service.StreamEntry) (keys []string, args []any) {
+func settleArgs(voucherID int64, entries []domain.StreamEntry) (keys []string, args []any) {
 	rows := 0
 	for i := range entries {
 		rows += len(entries[i].Admissions)
@@ -76,7 +76,7 @@ func settleArgs(voucherID int64, entries []service.StreamEntry) (keys []string, 
 }
 
 // Bury moves an unparsable entry of one of the Streams to the dead letters, with its fields unchanged. It releases no
-// unit, because the entry does not say which one. Bury is idempotent. Error: service.ErrUnavailable.
+// unit, because the entry does not say which one. Bury is idempotent. Error: domain.ErrUnavailable.
 func (g *Gate) Bury(ctx context.Context, stream, entry, reason string, tries int64) error {
 	s, err := shardOfStream(stream)
 	if err != nil {

@@ -8,36 +8,36 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
 // failed is the End of a rejected admission.
-var failed = service.End{Failed: "sold_out"}
+var failed = domain.End{Failed: "sold_out"}
 
 func TestSettleIsIdempotent(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10), admission(2, 11))
 		done := queue(t, g, voucher)[0]
-		settle(t, g, done, service.End{}, failed)
+		settle(t, g, done, domain.End{}, failed)
 		requireLevel(t, g, Level{Stock: 4, Held: 1})
 		require.Equal(t, map[string]string{"10": "1"}, buyers(t, g, voucher))
 		_, err := g.Ticket(t.Context(), 10, 1)
-		require.ErrorIs(t, err, service.ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 		ticket, err := g.Ticket(t.Context(), 11, 2)
 		require.NoError(t, err)
 		require.Equal(t, "sold_out", ticket.Failed)
 		require.WithinDuration(t, time.Now(), ticket.FailedAt, time.Minute)
 		require.Equal(t, noon, ticket.At)
 		_, err = g.Ticket(t.Context(), 10, 2)
-		require.ErrorIs(t, err, service.ErrNotFound, "another user's")
+		require.ErrorIs(t, err, domain.ErrNotFound, "another user's")
 		ttl, err := rdb.TTL(t.Context(), shardOf(voucher).failed(11)).Result()
 		require.NoError(t, err)
 		require.InDelta(t, 24*time.Hour, ttl, float64(time.Minute))
 
 		before := level(t, g, voucher)
-		settle(t, g, done, service.End{}, failed)
+		settle(t, g, done, domain.End{}, failed)
 		require.Equal(t, before, level(t, g, voucher))
 	})
 }
@@ -55,7 +55,7 @@ func TestSettleHandlesEveryEnd(t *testing.T) {
 		p := queue(t, g, voucher)[0]
 		p.Tries = 3
 		for range 2 {
-			settle(t, g, p, service.End{}, failed, service.End{Again: true}, service.End{Dead: "poison"})
+			settle(t, g, p, domain.End{}, failed, domain.End{Again: true}, domain.End{Dead: "poison"})
 			requireLevel(t, g, Level{Stock: 7, Held: 2, Queued: 1, Backlog: 2})
 			require.Equal(t, map[string]string{"10": "1", "12": "3"}, buyers(t, g, voucher))
 			requireTickets(t, g, voucher)
@@ -63,7 +63,7 @@ func TestSettleHandlesEveryEnd(t *testing.T) {
 		again := queue(t, g, voucher)
 		require.Len(t, again, 1)
 		require.EqualValues(t, 3, again[0].Tries)
-		require.Equal(t, []service.Admission{at(3, admission(3, 12))}, again[0].Admissions)
+		require.Equal(t, []domain.Admission{at(3, admission(3, 12))}, again[0].Admissions)
 		require.Len(t, deadLetters(t, g), 1)
 		for user, want := range map[int64]string{10: "", 11: "sold_out", 12: "", 13: "internal"} {
 			tickets, err := g.Tickets(t.Context(), user)
@@ -81,7 +81,7 @@ func TestSettleHandlesEveryEnd(t *testing.T) {
 func TestSettleRemovesOnlyItsTicket(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 9)
-		as := []service.Admission{admission(11, 10), admission(1, 10), admission(111, 10), admission(1, 1)}
+		as := []domain.Admission{admission(11, 10), admission(1, 10), admission(111, 10), admission(1, 1)}
 		for i := range as {
 			as[i].Limit = 3
 		}
@@ -128,7 +128,7 @@ func TestLateSettleDoesNotAffectReplay(t *testing.T) {
 		require.NoError(t, err)
 		_, err = g.Replay(t.Context(), letters[0].ID)
 		require.NoError(t, err)
-		for _, end := range []service.End{{}, failed, {Again: true}, {Dead: "again"}} {
+		for _, end := range []domain.End{{}, failed, {Again: true}, {Dead: "again"}} {
 			settle(t, g, late, end)
 		}
 		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
@@ -144,7 +144,7 @@ func TestSettleWithColdGate(t *testing.T) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10), admission(2, 11))
 		require.NoError(t, g.Unload(t.Context(), voucher))
-		settle(t, g, queue(t, g, voucher)[0], service.End{}, failed)
+		settle(t, g, queue(t, g, voucher)[0], domain.End{}, failed)
 		require.Empty(t, queue(t, g, voucher))
 		requireKeys(t, rdb, shardOf(voucher).stream(), shardOf(voucher).failed(11))
 	})
@@ -155,15 +155,15 @@ func TestReleaseReturnsUnitOnce(t *testing.T) {
 		g, _ := withStock(t, rdb, 5)
 		reserve(t, g, admission(1, 10))
 		for range 3 {
-			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 10}))
-			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: 1, UserID: 11}))
+			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 10}))
+			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 11}))
 		}
 		requireLevel(t, g, Level{Stock: 5, Queued: 1, Backlog: 1})
 		require.Empty(t, buyers(t, g, voucher))
 		// An id that is a part of the held id releases nothing.
 		reserve(t, g, admission(2123, 12))
 		for _, id := range []int64{2, 3, 12, 21, 23, 212, 123} {
-			require.NoError(t, g.Release(t.Context(), voucher, service.Holder{OrderID: id, UserID: 12}))
+			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: id, UserID: 12}))
 		}
 		require.Equal(t, map[string]string{"12": "2123"}, buyers(t, g, voucher))
 		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 2, Backlog: 2})
@@ -178,7 +178,7 @@ func TestAddStockRefusesNegativeStock(t *testing.T) {
 		require.NoError(t, g.AddStock(t.Context(), voucher, 3))
 		require.NoError(t, g.AddStock(t.Context(), voucher, -8))
 		requireLevel(t, g, Level{})
-		require.ErrorIs(t, g.AddStock(t.Context(), voucher, -1), service.ErrInvalidState)
+		require.ErrorIs(t, g.AddStock(t.Context(), voucher, -1), domain.ErrInvalidState)
 		requireLevel(t, g, Level{})
 	})
 }
@@ -193,14 +193,14 @@ func TestNegativeStockRecovers(t *testing.T) {
 		require.NoError(t, g.Unload(t.Context(), voucher))
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
 		requireLevel(t, g, Level{Stock: -2, Held: 3, Queued: 3, Backlog: 1})
-		require.Equal(t, []error{service.ErrSoldOut}, reserve(t, g, admission(4, 13)))
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(4, 13)))
 		p := queue(t, g, voucher)[0]
 		for i, a := range p.Admissions {
 			p.Ends[i].Failed = db.commit(a)
 		}
 		settle(t, g, p)
 		requireLevel(t, g, Level{Stock: 0, Held: 1})
-		require.Equal(t, []error{service.ErrSoldOut}, reserve(t, g, admission(5, 13)))
+		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, 13)))
 	})
 }
 
@@ -217,7 +217,7 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 			require.NoError(t, err)
 			all, err := g.Tickets(t.Context(), user)
 			require.NoError(t, err)
-			require.Equal(t, []service.Ticket{ticket}, all)
+			require.Equal(t, []domain.Ticket{ticket}, all)
 			return ticket.Ahead
 		}
 		for gone, p := range queue(t, g, voucher) {
@@ -240,7 +240,7 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 		reserve(t, g, admission(13, 13))
 		require.EqualValues(t, 2, *ahead(13))
 		fail := queue(t, g, voucher)[1]
-		settle(t, g, fail, service.End{Failed: "sold_out"})
+		settle(t, g, fail, domain.End{Failed: "sold_out"})
 		require.Nil(t, ahead(13), "a failed ticket has no position")
 	})
 }
@@ -265,7 +265,7 @@ func TestTicketsOfAllShards(t *testing.T) {
 			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())
 			_, err = g.Ticket(t.Context(), 10, order)
 			require.Error(t, err)
-			require.False(t, errors.Is(err, service.ErrNotFound))
+			require.False(t, errors.Is(err, domain.ErrNotFound))
 			_, err = g.Tickets(t.Context(), 10)
 			require.Error(t, err)
 			require.NoError(t, rdb.Del(t.Context(), key).Err())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 var (
@@ -23,9 +23,9 @@ var (
 )
 
 // Level is the state of a voucher's gate at one moment.
-type Level = service.GateLevel
+type Level = domain.GateLevel
 
-// Level reads the counters of a voucher's gate in one transaction. Errors: service.ErrGateCold, ErrGateBroken (a key
+// Level reads the counters of a voucher's gate in one transaction. Errors: domain.ErrGateCold, ErrGateBroken (a key
 // has the wrong type or is not a number), ErrUnavailable.
 func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	k := keysOf(voucherID)
@@ -41,9 +41,9 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	})
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return Level{}, fmt.Errorf("%w: voucher %d: %w", service.ErrGateBroken, voucherID, err)
+		return Level{}, fmt.Errorf("%w: voucher %d: %w", domain.ErrGateBroken, voucherID, err)
 	case errors.Is(stock.Err(), redis.Nil):
-		return Level{}, service.ErrGateCold
+		return Level{}, domain.ErrGateCold
 	}
 	if err != nil {
 		return Level{}, unavailable(err, "read the level of voucher %d", voucherID)
@@ -57,11 +57,11 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		Line    int64 `redis:"line"` // unused; Scan fails if it is not a number
 	}{}
 	if err := meta.Scan(&counters); err != nil {
-		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", service.ErrGateBroken, voucherID, err)
+		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
 	}
 	units, err := stock.Int64()
 	if err != nil {
-		return Level{}, fmt.Errorf("%w: stock of voucher %d: %w", service.ErrGateBroken, voucherID, err)
+		return Level{}, fmt.Errorf("%w: stock of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
 	}
 	return Level{
 		Stock: units, Held: counters.Held, Sum: counters.Sum, Queued: counters.Queued, Version: counters.Version,
@@ -71,7 +71,7 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 
 // Unload makes the gate of a voucher cold: it admits no buyer until it is loaded. Use it for a broken gate, and Rebuild
 // for any other. A running load starts over. Tickets and the stream stay. Unload is idempotent. Error:
-// service.ErrUnavailable.
+// domain.ErrUnavailable.
 func (g *Gate) Unload(ctx context.Context, voucherID int64) error {
 	k := keysOf(voucherID)
 	// One command keeps the keys consistent with each other.
@@ -83,8 +83,8 @@ func (g *Gate) Unload(ctx context.Context, voucherID int64) error {
 
 // Release returns the units of orders that have ended in the database, and removes the orders from their buyers. Each
 // order is released at most once, even if the call is repeated. On a cold gate Release does nothing: the next load
-// reads from the database that they have ended. Error: service.ErrUnavailable.
-func (g *Gate) Release(ctx context.Context, voucherID int64, held ...service.Holder) error {
+// reads from the database that they have ended. Error: domain.ErrUnavailable.
+func (g *Gate) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
 	for some := range slices.Chunk(held, maxRows) {
 		args := make([]any, 0, 2*len(some))
 		for _, h := range some {
@@ -98,10 +98,10 @@ func (g *Gate) Release(ctx context.Context, voucherID int64, held ...service.Hol
 }
 
 // AddStock applies a change of the stock that is committed in the database; delta may be negative. A cold gate does not
-// change, and a running load starts over. Errors: service.ErrInvalidState (fewer than -delta units are left to admit,
+// change, and a running load starts over. Errors: domain.ErrInvalidState (fewer than -delta units are left to admit,
 // and nothing changed), ErrUnavailable.
 //
-// AddStock is not idempotent. After service.ErrUnavailable the change may or may not have been applied, and if a load
+// AddStock is not idempotent. After domain.ErrUnavailable the change may or may not have been applied, and if a load
 // began and ended between the commit and this call, it is applied twice. The gate is then off by delta until Rebuild.
 // This breaks no guarantee, and the audit detects it.
 func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
@@ -111,7 +111,7 @@ func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
 	}
 	if answer == "short" {
 		return fmt.Errorf("%w: the gate of voucher %d has fewer than %d units left",
-			service.ErrInvalidState, voucherID, -delta)
+			domain.ErrInvalidState, voucherID, -delta)
 	}
 	return nil
 }

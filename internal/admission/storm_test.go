@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -23,7 +23,7 @@ type storm struct {
 	db *database
 }
 
-func (s *storm) read(ctx context.Context, v int64, inFlight []int64) (service.GateState, error) {
+func (s *storm) read(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.db.read(ctx, v, inFlight)
@@ -31,10 +31,10 @@ func (s *storm) read(ctx context.Context, v int64, inFlight []int64) (service.Ga
 
 // buy reserves two orders of random users. It loads the gate whenever it is cold.
 func (s *storm) buy(ctx context.Context, order int64) error {
-	as := []service.Admission{admission(order, 1+rand.Int64N(50)), admission(order+1, 1+rand.Int64N(50))}
+	as := []domain.Admission{admission(order, 1+rand.Int64N(50)), admission(order+1, 1+rand.Int64N(50))}
 	for {
 		_, err := s.g.Reserve(ctx, voucher, onSale(), as)
-		if !errors.Is(err, service.ErrGateCold) {
+		if !errors.Is(err, domain.ErrGateCold) {
 			return err
 		}
 		if err := s.g.Load(ctx, voucher, s.read); err != nil {
@@ -51,13 +51,13 @@ func (s *storm) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var done []service.StreamEntry
+	var done []domain.StreamEntry
 	for _, e := range entries {
 		p, err := s.g.Parse(stream, e.ID, e.Values)
 		if err != nil {
 			return err
 		}
-		p.Ends = make([]service.End, len(p.Admissions))
+		p.Ends = make([]domain.End, len(p.Admissions))
 		for i, a := range p.Admissions {
 			if p.Ends[i].Again = p.Tries < 2 && rand.IntN(8) == 0; p.Ends[i].Again {
 				continue
@@ -90,7 +90,7 @@ func (s *storm) cancel(ctx context.Context) error {
 	}
 	s.db.cancel(order)
 	s.mu.Unlock()
-	return s.g.Release(ctx, voucher, service.Holder{OrderID: order, UserID: user})
+	return s.g.Release(ctx, voucher, domain.Holder{OrderID: order, UserID: user})
 }
 
 // rebuild replaces the gate, unless it is cold.

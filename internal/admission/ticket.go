@@ -11,14 +11,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // Ticket returns an admission of the user that is not an order in the database: it is queued, or it failed in the last
 // 24 hours. Concurrent callers share reads. The first call for an order that another process admitted searches all
-// shards. Errors: service.ErrNotFound (even if another user has the order), ErrUnavailable.
-func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (service.Ticket, error) {
-	return g.tickets.get(ctx, service.Holder{OrderID: orderID, UserID: userID})
+// shards. Errors: domain.ErrNotFound (even if another user has the order), ErrUnavailable.
+func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error) {
+	return g.tickets.get(ctx, domain.Holder{OrderID: orderID, UserID: userID})
 }
 
 // first returns the value of an HMGET of one field, or the empty string.
@@ -28,8 +28,8 @@ func first(cmd *redis.SliceCmd) string {
 }
 
 // Tickets returns all admissions of the user that are not orders in the database, the highest order id first.
-// Error: service.ErrUnavailable.
-func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, error) {
+// Error: domain.ErrUnavailable.
+func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error) {
 	user := strconv.FormatInt(userID, 10)
 	var queued [shards]*redis.SliceCmd
 	var failed [shards]*redis.MapStringStringCmd
@@ -42,7 +42,7 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, err
 	if err != nil {
 		return nil, unavailable(err, "read the tickets of user %d", userID)
 	}
-	var tickets []service.Ticket
+	var tickets []domain.Ticket
 	for s := range shards {
 		waiting, err := queuedTickets(first(queued[s]))
 		if err != nil {
@@ -60,15 +60,15 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]service.Ticket, err
 		}
 	}
 	// An id can repeat after Redis lost its counter. The queued ticket then hides the failed one.
-	slices.SortStableFunc(tickets, func(a, b service.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
-	tickets = slices.CompactFunc(tickets, func(a, b service.Ticket) bool { return a.OrderID == b.OrderID })
+	slices.SortStableFunc(tickets, func(a, b domain.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
+	tickets = slices.CompactFunc(tickets, func(a, b domain.Ticket) bool { return a.OrderID == b.OrderID })
 	g.fillAhead(ctx, tickets)
 	return tickets, nil
 }
 
 // fillAhead sets Ahead of the queued tickets. A voucher's queue is first in, first out, so the admissions still in it
 // have the last positions that were assigned. If Redis fails, Ahead stays unset: the tickets are useful without it.
-func (g *Gate) fillAhead(ctx context.Context, tickets []service.Ticket) {
+func (g *Gate) fillAhead(ctx context.Context, tickets []domain.Ticket) {
 	lines := make(map[int64]*redis.SliceCmd, 1) // by voucher
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range tickets {
@@ -92,7 +92,7 @@ func readLine(ctx context.Context, p redis.Pipeliner, voucherID int64) *redis.Sl
 }
 
 // setAhead sets Ahead of a queued ticket, unless the gate is cold. counters is the reply to readLine.
-func setAhead(t *service.Ticket, counters *redis.SliceCmd) {
+func setAhead(t *domain.Ticket, counters *redis.SliceCmd) {
 	line := struct {
 		Last   int64 `redis:"line"`
 		Queued int64 `redis:"queued"`
@@ -107,7 +107,7 @@ func setAhead(t *service.Ticket, counters *redis.SliceCmd) {
 }
 
 // queuedTickets parses the rows of a user.
-func queuedTickets(rows string) ([]service.Ticket, error) {
+func queuedTickets(rows string) ([]domain.Ticket, error) {
 	if rows == "" {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func queuedTickets(rows string) ([]service.Ticket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
-	tickets := make([]service.Ticket, len(as))
+	tickets := make([]domain.Ticket, len(as))
 	for i, a := range as {
 		a.ReplyTo = "" // internal: where the outcome is published
 		tickets[i].Admission = a
@@ -124,17 +124,17 @@ func queuedTickets(rows string) ([]service.Ticket, error) {
 }
 
 // failedTicket parses a failed ticket as settle.lua writes it: reason, time in ms and row.
-func failedTicket(text string) (service.Ticket, error) {
+func failedTicket(text string) (domain.Ticket, error) {
 	reason, rest, _ := strings.Cut(text, " ")
 	ms, row, _ := strings.Cut(rest, " ")
 	at, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil {
-		return service.Ticket{}, fmt.Errorf("ticket %q: %w", text, err)
+		return domain.Ticket{}, fmt.Errorf("ticket %q: %w", text, err)
 	}
 	a, err := parseRow(row)
 	if err != nil {
-		return service.Ticket{}, fmt.Errorf("ticket: %w", err)
+		return domain.Ticket{}, fmt.Errorf("ticket: %w", err)
 	}
 	a.ReplyTo = ""
-	return service.Ticket{Admission: a, Failed: reason, FailedAt: time.UnixMilli(at).UTC()}, nil
+	return domain.Ticket{Admission: a, Failed: reason, FailedAt: time.UnixMilli(at).UTC()}, nil
 }

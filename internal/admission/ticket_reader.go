@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -31,31 +31,31 @@ type ticketReader struct {
 
 	mu      sync.Mutex
 	waiting []*ticketRequest
-	reading bool                     // serve runs
-	young   map[service.Holder]int64 // order and user -> voucher
-	old     map[service.Holder]int64 // the previous generation of young
+	reading bool                    // serve runs
+	young   map[domain.Holder]int64 // order and user -> voucher
+	old     map[domain.Holder]int64 // the previous generation of young
 }
 
 // ticketRequest is a caller's request for a ticket.
 type ticketRequest struct {
-	service.Holder
+	domain.Holder
 	voucherID int64 // 0: unknown
 	done      chan struct{}
-	ticket    service.Ticket
+	ticket    domain.Ticket
 	err       error
 }
 
 // get returns the ticket of an order.
-func (t *ticketReader) get(ctx context.Context, h service.Holder) (service.Ticket, error) {
+func (t *ticketReader) get(ctx context.Context, h domain.Holder) (domain.Ticket, error) {
 	r := &ticketRequest{Holder: h, done: make(chan struct{})}
 	if !t.enqueue(r) {
-		return service.Ticket{}, unavailable(redis.ErrClosed, "read ticket %d", h.OrderID)
+		return domain.Ticket{}, unavailable(redis.ErrClosed, "read ticket %d", h.OrderID)
 	}
 	select {
 	case <-r.done:
 		return r.ticket, r.err
 	case <-ctx.Done():
-		return service.Ticket{}, unavailable(ctx.Err(), "read ticket %d", h.OrderID)
+		return domain.Ticket{}, unavailable(ctx.Err(), "read ticket %d", h.OrderID)
 	}
 }
 
@@ -73,7 +73,7 @@ func (t *ticketReader) enqueue(r *ticketRequest) bool {
 }
 
 // cachedVoucher returns the voucher of an order, or 0. The caller holds t.mu.
-func (t *ticketReader) cachedVoucher(h service.Holder) int64 {
+func (t *ticketReader) cachedVoucher(h domain.Holder) int64 {
 	if voucherID, ok := t.young[h]; ok {
 		return voucherID
 	}
@@ -81,12 +81,12 @@ func (t *ticketReader) cachedVoucher(h service.Holder) int64 {
 }
 
 // remember caches the voucher of orders. When the cache is full, it drops the older generation.
-func (t *ticketReader) remember(voucherID int64, hs ...service.Holder) {
+func (t *ticketReader) remember(voucherID int64, hs ...domain.Holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, h := range hs {
 		if t.young == nil || len(t.young) >= maxHints {
-			t.young, t.old = make(map[service.Holder]int64), t.young
+			t.young, t.old = make(map[domain.Holder]int64), t.young
 		}
 		t.young[h] = voucherID
 	}
@@ -125,7 +125,7 @@ func (t *ticketReader) read(requests []*ticketRequest) {
 	}
 	if err != nil {
 		for _, r := range requests {
-			r.ticket, r.err = service.Ticket{}, unavailable(err, "read ticket %d", r.OrderID)
+			r.ticket, r.err = domain.Ticket{}, unavailable(err, "read ticket %d", r.OrderID)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (r *ticketRequest) find(rows string) {
 		r.err = err
 		return
 	}
-	if i := slices.IndexFunc(tickets, func(t service.Ticket) bool { return t.OrderID == r.OrderID }); i >= 0 {
+	if i := slices.IndexFunc(tickets, func(t domain.Ticket) bool { return t.OrderID == r.OrderID }); i >= 0 {
 		r.ticket = tickets[i]
 	}
 }
@@ -205,7 +205,7 @@ func (r *ticketRequest) find(rows string) {
 // fillAhead sets Ahead of the tickets that were found, and caches their vouchers. lines has the replies to readLine for
 // the vouchers that were known before.
 func (t *ticketReader) fillAhead(ctx context.Context, requests []*ticketRequest, lines map[int64]*redis.SliceCmd) {
-	var found []service.Ticket
+	var found []domain.Ticket
 	for _, r := range requests {
 		switch {
 		case r.ticket.OrderID == 0:
@@ -227,7 +227,7 @@ func (t *ticketReader) fillAhead(ctx context.Context, requests []*ticketRequest,
 	}
 }
 
-// readFailed completes requests for failed admissions, or sets service.ErrNotFound.
+// readFailed completes requests for failed admissions, or sets domain.ErrNotFound.
 func (t *ticketReader) readFailed(ctx context.Context, requests []*ticketRequest) error {
 	if len(requests) == 0 {
 		return nil
@@ -245,7 +245,7 @@ func (t *ticketReader) readFailed(ctx context.Context, requests []*ticketRequest
 		return err
 	}
 	for i, r := range requests {
-		r.err = service.ErrNotFound
+		r.err = domain.ErrNotFound
 		for _, cmd := range cmds[i] {
 			if text := first(cmd); text != "" {
 				r.ticket, r.err = failedTicket(text)

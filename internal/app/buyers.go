@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/repo"
-	"seckill/internal/service"
 )
 
 // OpenForSeeding opens the database, brings its schema up to date, and returns it with the signer of access tokens. The
@@ -49,7 +49,7 @@ type Buyer struct {
 // SeedBuyers stores n users, each with a session, and signs an access token for each. Sessions and tokens are valid for
 // auth.SeedTTL.
 func SeedBuyers(ctx context.Context, store *repo.Store, tokens *auth.Tokens, n int) ([]Buyer, error) {
-	now := service.Moment(time.Now())
+	now := domain.Moment(time.Now())
 	ids, err := store.SeedUsers(ctx, n, now, now.Add(auth.SeedTTL))
 	if err != nil {
 		return nil, err

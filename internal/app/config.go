@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/payment"
-	"seckill/internal/service"
 )
 
 // Config is the configuration. Each field is set by a flag or by an environment variable. Empty lists and empty strings
@@ -92,7 +92,7 @@ func (c Config) Finish() (Config, error) {
 	rule(c.QueueBacklog >= 1, "SECKILL_QUEUE_BACKLOG: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "SECKILL_DATA_DIR is empty")
 	for i, p := range c.AdminPhones {
-		phone, err := service.ParsePhone(p)
+		phone, err := domain.ParsePhone(p)
 		rule(err == nil, "SECKILL_ADMIN_PHONES: %q is not a phone number", p)
 		c.AdminPhones[i] = phone
 	}

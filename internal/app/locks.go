@@ -8,14 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/domain"
 	"seckill/internal/lock"
-	"seckill/internal/service"
 )
 
 // OrderLockPrefix is the name of a user's lock up to the user id.
 const OrderLockPrefix = "order:"
 
-// userLocks adapts package lock to service.UserLocks.
+// userLocks adapts package lock to lane.UserLocks.
 type userLocks struct{ locks *lock.RedLocks }
 
 // lockNodeTimeout bounds one command on one lock node, so that time for the database remains of the 5 s for a purchase.
@@ -31,11 +31,11 @@ func newUserLocks(nodes []redis.UniversalClient, observe func(lock.Event)) (*use
 	return &userLocks{locks: locks}, err
 }
 
-// TryDo implements service.UserLocks.
+// TryDo implements lane.UserLocks.
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
 	err := lock.TryDo(ctx, l.locks.Lock(OrderLockPrefix+strconv.FormatInt(userID, 10)), fn)
 	if errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) && ctx.Err() == nil {
-		return service.ErrOrderInProgress // any other error is a failure of the lock nodes
+		return domain.ErrOrderInProgress // any other error is a failure of the lock nodes
 	}
 	return err
 }

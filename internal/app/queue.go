@@ -12,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/admission"
+	"seckill/internal/domain"
+	"seckill/internal/lane"
 	"seckill/internal/queue"
 	"seckill/internal/service"
 )
@@ -26,8 +28,8 @@ func NewGate(rdb redis.UniversalClient, backlog int, log *slog.Logger) Gate {
 	return Gate{admission.New(admission.Config{Redis: rdb, Instance: instance, MaxBacklog: backlog, Log: log})}
 }
 
-// Expect implements service.Gate.
-func (g Gate) Expect(orderID int64) service.OutcomeWaiter { return g.Gate.Expect(orderID) }
+// Expect implements lane.Gate.
+func (g Gate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 // DeadLetters implements service.DeadLetterStore.
 func (g Gate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
@@ -52,7 +54,7 @@ func newWorkers(
 	if e.Tuning.Commit != nil {
 		commit = e.Tuning.Commit(commit)
 	}
-	settled := func(p service.StreamEntry) {
+	settled := func(p domain.StreamEntry) {
 		stats.settled(p)
 		for i, end := range p.Ends {
 			if !end.Again {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/repo"
 	"seckill/internal/rush"
 	"seckill/internal/service"
@@ -21,7 +22,7 @@ const (
 	rushWindow   = time.Hour       // duration of the rush's sale
 )
 
-// rushRunner runs load simulations against this server over HTTP, one at a time. It implements service.Rusher.
+// rushRunner runs load simulations against this server over HTTP, one at a time. It implements domain.Rusher.
 //
 // The rate limits need no exception for it. Orders are limited per user, and a simulated buyer stays below that limit.
 // Logins are limited per address, and the runner needs none: it signs the tokens itself, as the seed command does.
@@ -32,13 +33,13 @@ type rushRunner struct {
 
 	mu     sync.Mutex
 	url    string // of this server; empty before it listens and during shutdown
-	last   service.Rush
+	last   domain.Rush
 	begun  time.Time
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the last rush has ended
 }
 
-var _ service.Rusher = (*rushRunner)(nil)
+var _ domain.Rusher = (*rushRunner)(nil)
 
 var (
 	errRushStopped = errors.New("the rush was stopped")
@@ -47,10 +48,10 @@ var (
 )
 
 func newRushRunner(store *repo.Store, tokens *auth.Tokens, vouchers *service.Vouchers) *rushRunner {
-	return &rushRunner{store: store, tokens: tokens, vouchers: vouchers, last: service.Rush{State: service.RushIdle}}
+	return &rushRunner{store: store, tokens: tokens, vouchers: vouchers, last: domain.Rush{State: domain.RushIdle}}
 }
 
-// setURL sets the address of this server. While it is empty, Start returns service.ErrUnavailable.
+// setURL sets the address of this server. While it is empty, Start returns domain.ErrUnavailable.
 func (r *rushRunner) setURL(url string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,59 +64,59 @@ func (r *rushRunner) close(ctx context.Context) {
 	r.stop(ctx, errShutdown)
 }
 
-// Start implements service.Rusher. The sale is created in the name of the admin. The rush continues after ctx ends.
-func (r *rushRunner) Start(ctx context.Context, admin int64, buyers int, stock int64) (service.Rush, error) {
+// Start implements domain.Rusher. The sale is created in the name of the admin. The rush continues after ctx ends.
+func (r *rushRunner) Start(ctx context.Context, admin int64, buyers int, stock int64) (domain.Rush, error) {
 	running, cancel, err := r.begin(ctx, buyers, stock)
 	if err != nil {
-		return service.Rush{}, err
+		return domain.Rush{}, err
 	}
 	id, err := r.createSale(ctx, admin, stock)
 	if err != nil {
-		r.finish(func(last *service.Rush) { *last = service.Rush{State: service.RushIdle} })
+		r.finish(func(last *domain.Rush) { *last = domain.Rush{State: domain.RushIdle} })
 		cancel(nil)
-		return service.Rush{}, err
+		return domain.Rush{}, err
 	}
-	r.update(func(last *service.Rush) { last.VoucherID = id })
+	r.update(func(last *domain.Rush) { last.VoucherID = id })
 	started := r.Last()
 	go func() {
 		defer cancel(nil)
 		err := r.run(running, id, buyers, stock)
-		r.finish(func(last *service.Rush) {
-			last.State, last.Took = service.RushDone, time.Since(r.begun)
+		r.finish(func(last *domain.Rush) {
+			last.State, last.Took = domain.RushDone, time.Since(r.begun)
 			if err != nil {
-				last.State, last.Detail = service.RushFailed, err.Error()
+				last.State, last.Detail = domain.RushFailed, err.Error()
 			}
 		})
 	}()
 	return started, nil
 }
 
-// begin marks a rush as running and returns its context. Errors: service.ErrUnavailable if the server is not listening,
+// begin marks a rush as running and returns its context. Errors: domain.ErrUnavailable if the server is not listening,
 // ErrInvalidState if a rush is running.
 func (r *rushRunner) begin(ctx context.Context, buyers int, stock int64) (context.Context, context.CancelCauseFunc, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.url == "":
-		return nil, nil, service.ErrUnavailable
-	case r.last.State == service.RushRunning:
-		return nil, nil, service.ErrInvalidState
+		return nil, nil, domain.ErrUnavailable
+	case r.last.State == domain.RushRunning:
+		return nil, nil, domain.ErrInvalidState
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	r.last = service.Rush{State: service.RushRunning, Buyers: buyers, Stock: stock}
+	r.last = domain.Rush{State: domain.RushRunning, Buyers: buyers, Stock: stock}
 	r.begun, r.cancel, r.done = time.Now(), cancel, make(chan struct{})
 	return ctx, cancel, nil
 }
 
 // update changes the state that Last returns.
-func (r *rushRunner) update(change func(*service.Rush)) {
+func (r *rushRunner) update(change func(*domain.Rush)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.last)
 }
 
 // finish is update for the final state, and releases the callers of stop.
-func (r *rushRunner) finish(change func(*service.Rush)) {
+func (r *rushRunner) finish(change func(*domain.Rush)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.last)
@@ -127,8 +128,8 @@ func (r *rushRunner) createSale(ctx context.Context, admin, stock int64) (int64,
 	now := time.Now().UTC()
 	shop, pay, actual, begin, end := int64(1), int64(100), int64(200), now.Add(-time.Minute), now.Add(rushWindow)
 	title := "Rush of " + now.Format(time.DateTime)
-	v, err := r.vouchers.Create(ctx, admin, service.VoucherInput{
-		VoucherFields: service.VoucherFields{
+	v, err := r.vouchers.Create(ctx, admin, domain.VoucherInput{
+		VoucherFields: domain.VoucherFields{
 			ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &actual, BeginAt: &begin, EndAt: &end,
 		},
 		Stock: &stock,
@@ -163,7 +164,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 		return cause
 	}
 	orders, _ := report.Orders()
-	r.update(func(last *service.Rush) {
+	r.update(func(last *domain.Rush) {
 		last.Answered, last.Orders, last.Outcomes = len(report.Answers), orders, maps.Clone(report.Codes)
 		last.P50, last.P99 = report.Percentile(50), report.Percentile(99)
 	})
@@ -175,9 +176,9 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 	if err != nil {
 		return causeOr(ctx, err)
 	}
-	r.update(func(last *service.Rush) {
+	r.update(func(last *domain.Rush) {
 		for _, v := range verdicts {
-			verdict := service.Verdict{ID: v.ID, Title: v.Title, OK: v.Holds, Detail: v.Detail}
+			verdict := domain.Verdict{ID: v.ID, Title: v.Title, OK: v.Holds, Detail: v.Detail}
 			last.Verdicts = append(last.Verdicts, withTotals(verdict, count.Books))
 		}
 	})
@@ -186,7 +187,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 
 // withTotals replaces the verdict on I1 or I3 by that of the database: the sale is public, so other users may have
 // bought units that the simulated buyers cannot see.
-func withTotals(v service.Verdict, b service.SaleTotals) service.Verdict {
+func withTotals(v domain.Verdict, b domain.SaleTotals) domain.Verdict {
 	for _, p := range b.Invariants() {
 		if p.ID == v.ID && (p.ID == "I1" || p.ID == "I3") {
 			v.OK, v.Detail = *p.OK, p.Detail
@@ -204,22 +205,22 @@ func causeOr(ctx context.Context, err error) error {
 }
 
 func (r *rushRunner) progress(answered, orders int) {
-	r.update(func(last *service.Rush) { last.Answered, last.Orders = answered, orders })
+	r.update(func(last *domain.Rush) { last.Answered, last.Orders = answered, orders })
 }
 
-// Last implements service.Rusher.
-func (r *rushRunner) Last() service.Rush {
+// Last implements domain.Rusher.
+func (r *rushRunner) Last() domain.Rush {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.last
 	last.Verdicts = slices.Clone(last.Verdicts)
-	if last.State == service.RushRunning {
+	if last.State == domain.RushRunning {
 		last.Took = time.Since(r.begun)
 	}
 	return last
 }
 
-// Stop implements service.Rusher.
+// Stop implements domain.Rusher.
 func (r *rushRunner) Stop(ctx context.Context) { r.stop(ctx, errRushStopped) }
 
 // stop cancels a running rush and waits for its end, but not longer than ctx.
@@ -236,7 +237,7 @@ func (r *rushRunner) stop(ctx context.Context, cause error) {
 func (r *rushRunner) cancelRunning(cause error) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last.State != service.RushRunning {
+	if r.last.State != domain.RushRunning {
 		return nil
 	}
 	r.cancel(cause)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // TestShutdownDoesNotWaitForStuckRush checks that close cancels a rush and returns at its deadline, even if the rush
@@ -23,15 +23,15 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	r.close(deadline)
 	require.ErrorIs(t, context.Cause(running), errShutdown)
 	_, err = r.Start(t.Context(), 1, 1, 1)
-	require.ErrorIs(t, err, service.ErrUnavailable)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
 }
 
 // TestRushVerdictsUseDatabaseTotals checks that purchases by other users in the rush's sale break no invariant, and
 // that a real difference does.
 func TestRushVerdictsUseDatabaseTotals(t *testing.T) {
-	clients := service.Verdict{ID: "I3", Title: "Conservation", Detail: "39 sold + 0 left = 39"}
-	totals := service.SaleTotals{InitialStock: 40, Active: 40}
-	require.Equal(t, service.Verdict{ID: "I3", Title: "Conservation", OK: true, Detail: "0 left + 40 active = 40"}, withTotals(clients, totals))
+	clients := domain.Verdict{ID: "I3", Title: "Conservation", Detail: "39 sold + 0 left = 39"}
+	totals := domain.SaleTotals{InitialStock: 40, Active: 40}
+	require.Equal(t, domain.Verdict{ID: "I3", Title: "Conservation", OK: true, Detail: "0 left + 40 active = 40"}, withTotals(clients, totals))
 	totals.Active = 39
 	require.False(t, withTotals(clients, totals).OK)
 	clients.ID = "I4" // concerns answers, which the database does not have

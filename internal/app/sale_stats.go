@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/domain"
 	"seckill/internal/queue"
 	"seckill/internal/salestats"
-	"seckill/internal/service"
 )
 
 // statsChannel carries the sale statistics of each server.
@@ -78,13 +78,13 @@ func (s *saleStats) receive(ctx context.Context) {
 }
 
 // batch counts the orders that one batch of lane batch or lock stored.
-func (s *saleStats) batch(purchases []service.Purchase, placed []service.Placed) {
+func (s *saleStats) batch(purchases []domain.Purchase, placed []domain.Placed) {
 	s.transaction(len(purchases), func(i int) (int64, error) { return purchases[i].VoucherID, placed[i].Err })
 }
 
 // commit wraps the commit of the queue's workers and counts the orders that it stores.
 func (s *saleStats) commit(commit queue.CommitFunc) queue.CommitFunc {
-	return func(ctx context.Context, as []service.Admission) []error {
+	return func(ctx context.Context, as []domain.Admission) []error {
 		errs := commit(ctx, as)
 		s.transaction(len(errs), func(i int) (int64, error) { return as[i].VoucherID, errs[i] })
 		return errs
@@ -105,7 +105,7 @@ func (s *saleStats) transaction(n int, outcome func(i int) (voucherID int64, err
 }
 
 // settled counts the final outcomes of a settled stream entry. Admissions that are retried are not counted.
-func (s *saleStats) settled(p service.StreamEntry) {
+func (s *saleStats) settled(p domain.StreamEntry) {
 	for i, end := range p.Ends {
 		switch {
 		case end.Again:

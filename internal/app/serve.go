@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/handler"
+	"seckill/internal/lane"
 	"seckill/internal/payment"
 	"seckill/internal/queue"
 	"seckill/internal/repo"
@@ -24,7 +25,7 @@ import (
 	"seckill/internal/service"
 )
 
-// maxInFlight bounds the purchases in progress per process; further ones fail with service.ErrOverloaded. It is far
+// maxInFlight bounds the purchases in progress per process; further ones fail with domain.ErrOverloaded. It is far
 // more than the database can process within the timeout of a purchase.
 const maxInFlight = 32768
 
@@ -57,7 +58,7 @@ type Env struct {
 
 // Tuning replaces parts of the wiring in tests. The zero value replaces nothing; a zero duration selects the default.
 type Tuning struct {
-	Locks service.UserLocks
+	Locks lane.UserLocks
 	Now   func() time.Time
 	Keys  func(service.KeyStore) service.KeyStore // wraps the store of idempotency keys
 
@@ -148,7 +149,7 @@ func PrepareDatabase(e *Env, store *repo.Store) error {
 	if !e.Config.IsDemo() {
 		return nil
 	}
-	shops, vouchers := service.Demo(time.Now())
+	shops, vouchers := demoData(time.Now())
 	seeded, err := store.SeedDemo(ctx, shops, vouchers)
 	if seeded {
 		e.Log.Info("demo data stored", "shops", len(shops), "vouchers", len(vouchers))

@@ -10,8 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
+	"seckill/internal/lane"
 	"seckill/internal/payment"
 	"seckill/internal/queue"
 	"seckill/internal/reconcile"
@@ -67,12 +69,12 @@ func newServer(e *Env, b backends) (*server, error) {
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
 	gate := NewGate(b.rdb, cfg.QueueBacklog, log)
 	stats := newSaleStats(b.rdb, log, cfg.OrderLane, gate.Instance())
-	committer := &service.Committer{Orders: b.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
+	committer := &lane.Committer{Orders: b.store, IDs: ids, Now: now, PayTimeout: cfg.PayTimeout}
 	workers := newWorkers(e, b.rdb, gate, committer.Commit, m, stats, movedOrders.publish)
 	m.registry.MustRegister(queueLag{workers})
 	monitor := newSaleMonitor(cfg.OrderLane, stats, saleSubscribers, b.store, gate, workers)
 
-	lane, err := newLane(e, b, ids, gate, workers, m, stats)
+	mode, err := newLane(e, b, ids, gate, workers, m, stats)
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +82,16 @@ func newServer(e *Env, b backends) (*server, error) {
 		warnOfQueuedOrders(e.Ctx, workers, cfg.OrderLane, log)
 	}
 	orders := service.NewOrders(service.OrdersConfig{
-		Store: b.store, Sales: sales, Lane: lane.orders, Queue: lane.queue, Now: now, PayTimeout: cfg.PayTimeout,
-		MaxInFlight: maxInFlight, Codes: service.NewRedeemCodes(b.secret), Moved: movedOrders.publish,
+		Store: b.store, Sales: sales, Lane: mode.orders, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
+		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secret), Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})
-	vouchers := service.NewVouchers(service.VouchersConfig{Store: b.store, Sales: sales, Queue: lane.queue, Now: now})
+	vouchers := service.NewVouchers(service.VouchersConfig{Store: b.store, Sales: sales, Queue: mode.queue, Now: now})
 	reconciler := NewReconciler(e, gate, b.store, reconcile.Config{
-		Queue: cfg.OrderLane == "queue", InUse: lane.inUse, Now: now, Observe: m.reconciled,
+		Queue: cfg.OrderLane == "queue", InUse: mode.inUse, Now: now, Observe: m.reconciled,
 	})
 
-	returns := service.UnitReleaser{Sales: sales, Queue: lane.queue, Moved: movedOrders.publish}
+	returns := service.UnitReleaser{Sales: sales, Queue: mode.queue, Moved: movedOrders.publish}
 	closer := &service.Closer{Store: b.store, Returns: returns, Log: log, Closed: m.closed}
 	sandbox := payment.NewSandbox(payment.SandboxConfig{
 		Secret: paymentSecret(cfg, b.secret), Now: now, Log: log, Faults: cfg.Sandbox,
@@ -98,7 +100,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		log.Warn("the payment provider is the sandbox, which moves no money")
 	}
 	payments := service.NewPayments(service.PaymentsConfig{
-		Store: b.store, Providers: map[string]service.PaymentProvider{service.DefaultProvider: sandbox},
+		Store: b.store, Providers: map[string]domain.PaymentProvider{service.DefaultProvider: sandbox},
 		Returns: returns, Now: now, Log: log, Observe: m.payment,
 	})
 
@@ -124,7 +126,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
-	background := slices.Concat(lane.background, []func(context.Context){
+	background := slices.Concat(mode.background, []func(context.Context){
 		revoked.Run, keys.Run, reconciler.Run, closer.Run, payments.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
@@ -137,8 +139,8 @@ func newServer(e *Env, b backends) (*server, error) {
 	}, nil
 }
 
-// lane is the configured order mode with what it needs beside the requests.
-type lane struct {
+// orderLane is the configured order mode with what it needs beside the requests.
+type orderLane struct {
 	orders     service.Lane
 	queue      service.ReservationStore // nil unless the lane is queue
 	background []func(context.Context)  // run while the server does
@@ -147,30 +149,30 @@ type lane struct {
 
 // newLane returns the configured lane.
 func newLane(
-	e *Env, b backends, ids service.IDs, gate Gate, workers *queue.Workers, m *metrics, stats *saleStats,
-) (lane, error) {
+	e *Env, b backends, ids lane.IDs, gate Gate, workers *queue.Workers, m *metrics, stats *saleStats,
+) (orderLane, error) {
 	if e.Config.OrderLane == "queue" {
-		orders := service.NewQueueLane(gate, ids, b.store, m.batch)
-		return lane{orders: orders, queue: gate, inUse: orders.InUse, background: []func(context.Context){
+		orders := lane.NewQueue(gate, ids, b.store, m.batch)
+		return orderLane{orders: orders, queue: gate, inUse: orders.InUse, background: []func(context.Context){
 			func(ctx context.Context) { _ = gate.Run(ctx) },    // returns nil when ctx ends
 			func(ctx context.Context) { _ = workers.Run(ctx) }, // likewise
 		}}, nil
 	}
-	batch := service.NewBatchLane(ids, b.store, func(purchases []service.Purchase, placed []service.Placed) {
+	batch := lane.NewBatch(ids, b.store, func(purchases []domain.Purchase, placed []domain.Placed) {
 		m.batch(len(purchases))
 		stats.batch(purchases, placed)
 	})
 	if e.Config.OrderLane == "batch" {
-		return lane{orders: batch}, nil
+		return orderLane{orders: batch}, nil
 	}
 	locks := e.Tuning.Locks
 	if locks == nil {
 		var err error
 		if locks, err = newUserLocks(b.lockNodes, m.lockEvent); err != nil {
-			return lane{}, err
+			return orderLane{}, err
 		}
 	}
-	return lane{orders: service.NewLockLane(locks, batch)}, nil
+	return orderLane{orders: lane.NewLock(locks, batch)}, nil
 }
 
 // newPages returns the HTML pages, including one per error code of the API. Package web does not import the API.
@@ -191,7 +193,7 @@ func paymentSecret(cfg Config, secret []byte) []byte {
 	if cfg.PaymentSecret != "" {
 		return []byte(cfg.PaymentSecret)
 	}
-	return service.DeriveSecret(secret, "payment notices")
+	return domain.DeriveSecret(secret, "payment notices")
 }
 
 // newIdempotency returns the service that stores the answers to requests with an Idempotency-Key.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // The rules for login codes.
@@ -73,15 +73,15 @@ type Store interface {
 	// OpenSession locks and reads the login code of newUser.Phone, calls check, and stores the code as check leaves it.
 	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
 	// returns the user. Otherwise the error is ErrWrongCode.
-	OpenSession(ctx context.Context, newUser service.User, s Session, check func(*LoginCode) (correct bool)) (service.User, error)
-	User(ctx context.Context, id int64) (service.User, error)
+	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
+	User(ctx context.Context, id int64) (domain.User, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
 	// ErrUnauthenticated if the session does not exist, has expired or was revoked. If it has another generation, the
 	// error is the same and the session is revoked, unless r.Patience allows a repetition.
-	RotateSession(ctx context.Context, r Rotation) (service.User, error)
+	RotateSession(ctx context.Context, r Rotation) (domain.User, error)
 	// SlideSession extends a session to expires and returns its user. It never shortens a session. The error is
 	// ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
-	SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error)
+	SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error)
 	// RevokeSession ends a session. Ending it again is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 }
@@ -116,13 +116,13 @@ type Login struct {
 	AccessToken  string
 	ExpiresIn    time.Duration
 	RefreshToken string
-	User         service.User
+	User         domain.User
 }
 
 // SendCode sends a new login code, which replaces an older one. It returns the code for use in demo mode only.
 // Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
 func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
-	phone, err := service.ParsePhone(phone)
+	phone, err := domain.ParsePhone(phone)
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +131,7 @@ func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
 		return "", fmt.Errorf("generate login code: %w", err)
 	}
 	code := fmt.Sprintf("%06d", n)
-	now := service.Moment(a.cfg.Now())
+	now := domain.Moment(a.cfg.Now())
 	err = a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
 		return a.replaceCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
 	})
@@ -139,7 +139,7 @@ func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
 		return "", err
 	}
 	if err := a.cfg.Sender.SendCode(ctx, phone, code); err != nil {
-		return "", errors.Join(fmt.Errorf("%w: send login code: %w", service.ErrUnavailable, err), a.endCooldown(ctx, phone))
+		return "", errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.endCooldown(ctx, phone))
 	}
 	return code, nil
 }
@@ -161,10 +161,10 @@ func (a *Service) replaceCode(lc *LoginCode, hash []byte, now time.Time) error {
 	}
 	if a.cfg.Limits {
 		if wait := lc.SentAt.Add(codeCooldown).Sub(now); wait > 0 {
-			return &service.RateLimitedError{RetryAfter: wait}
+			return &domain.RateLimitedError{RetryAfter: wait}
 		}
 		if lc.SentCount >= codesPerDay {
-			return &service.RateLimitedError{RetryAfter: lc.WindowStart.Add(codeWindow).Sub(now)}
+			return &domain.RateLimitedError{RetryAfter: lc.WindowStart.Add(codeWindow).Sub(now)}
 		}
 	}
 	lc.Hash, lc.Attempts, lc.SentAt, lc.ExpiresAt = hash, 0, now, now.Add(codeTTL)
@@ -183,14 +183,14 @@ func (a *Service) Login(ctx context.Context, phone, code string) (Login, error) 
 }
 
 // openSession exchanges a login code for a session with the lifetime ttl.
-func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.Duration) (service.User, Session, error) {
-	phone, err := service.ParsePhone(phone)
+func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.Duration) (domain.User, Session, error) {
+	phone, err := domain.ParsePhone(phone)
 	if err != nil {
-		return service.User{}, Session{}, err
+		return domain.User{}, Session{}, err
 	}
-	now := service.Moment(a.cfg.Now())
+	now := domain.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
-	newUser := service.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: service.RoleBuyer, CreatedAt: now}
+	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
 	u, err := a.cfg.Store.OpenSession(ctx, newUser, s, func(lc *LoginCode) bool {
 		return checkCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
 	})
@@ -212,7 +212,7 @@ func checkCode(lc *LoginCode, hash []byte, now time.Time) bool {
 }
 
 // login signs the access token and the refresh token of a session's generation.
-func (a *Service) login(u service.User, sessionID string, generation int64) (Login, error) {
+func (a *Service) login(u domain.User, sessionID string, generation int64) (Login, error) {
 	u.Role = a.role(u)
 	access, err := a.cfg.Tokens.Access(Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role}, AccessTTL)
 	if err != nil {
@@ -225,10 +225,10 @@ func (a *Service) login(u service.User, sessionID string, generation int64) (Log
 }
 
 // role returns the user's role by configuration or, without one, by database.
-func (a *Service) role(u service.User) service.Role {
+func (a *Service) role(u domain.User) domain.Role {
 	for _, p := range a.cfg.AdminPhones {
 		if p == u.Phone {
-			return service.RoleAdmin
+			return domain.RoleAdmin
 		}
 	}
 	return u.Role
@@ -256,11 +256,11 @@ func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration
 	if err != nil {
 		return Login{}, err
 	}
-	now := service.Moment(a.cfg.Now())
+	now := domain.Moment(a.cfg.Now())
 	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
 		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Patience: grace,
 	})
-	if errors.Is(err, service.ErrUnauthenticated) {
+	if errors.Is(err, domain.ErrUnauthenticated) {
 		a.cfg.Revoked.Add(id, now.Add(SeedTTL))
 	}
 	if err != nil {
@@ -272,7 +272,7 @@ func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration
 // Logout ends the session. It takes effect at once on this instance, and within two seconds on every other one.
 // Error: ErrUnavailable.
 func (a *Service) Logout(ctx context.Context, id Identity) error {
-	now := service.Moment(a.cfg.Now())
+	now := domain.Moment(a.cfg.Now())
 	if err := a.cfg.Store.RevokeSession(ctx, id.SessionID, now, now.Add(SeedTTL)); err != nil {
 		return err
 	}
@@ -288,16 +288,16 @@ func (a *Service) Authenticate(token string) (Identity, error) {
 		return Identity{}, err
 	}
 	if a.cfg.Revoked.Has(id.SessionID) {
-		return Identity{}, service.ErrUnauthenticated
+		return Identity{}, domain.ErrUnauthenticated
 	}
 	return id, nil
 }
 
 // Me returns the user of an identity. Errors: ErrUnauthenticated (the user no longer exists), ErrUnavailable.
-func (a *Service) Me(ctx context.Context, id Identity) (service.User, error) {
+func (a *Service) Me(ctx context.Context, id Identity) (domain.User, error) {
 	u, err := a.cfg.Store.User(ctx, id.UserID)
-	if errors.Is(err, service.ErrNotFound) {
-		return service.User{}, service.ErrUnauthenticated
+	if errors.Is(err, domain.ErrNotFound) {
+		return domain.User{}, domain.ErrUnauthenticated
 	}
 	u.Role = a.role(u)
 	return u, err

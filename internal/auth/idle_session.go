@@ -9,7 +9,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -72,13 +72,13 @@ func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token s
 // the store at most once a minute per cached session. While the store is unavailable, a cached session stays valid
 // until its idle timeout. Errors: ErrUnauthenticated, ErrUnavailable.
 func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identity, error) {
-	now := service.Moment(a.cfg.Now())
+	now := domain.Moment(a.cfg.Now())
 	s, cached := a.idleSessions.GetIfPresent(token)
 	if !cached {
 		return a.loadIdleSession(ctx, token, now)
 	}
 	if a.cfg.Revoked.Has(s.identity.SessionID) {
-		return Identity{}, service.ErrUnauthenticated
+		return Identity{}, domain.ErrUnauthenticated
 	}
 	if s.idle(now) >= SlidingTTL {
 		return a.revalidate(ctx, token, s, now)
@@ -89,7 +89,7 @@ func (a *Service) AuthenticateSliding(ctx context.Context, token string) (Identi
 		case err == nil:
 			s = fresh
 			a.idleSessions.Set(strings.Clone(token), s) // the caller's string may be part of a larger string
-		case !errors.Is(err, service.ErrUnavailable):
+		case !errors.Is(err, domain.ErrUnavailable):
 			a.idleSessions.Invalidate(token)
 			return Identity{}, err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // sessionTable is a Store of sessions that counts its calls.
@@ -20,13 +20,13 @@ type sessionTable struct {
 
 	mu      sync.Mutex
 	ends    map[string]time.Time
-	role    service.Role
+	role    domain.Role
 	calls   int
 	err     error         // the result of SlideSession, if not nil
 	blocked chan struct{} // if not nil, calls block until it is closed
 }
 
-func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires time.Time) (service.User, error) {
+func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires time.Time) (domain.User, error) {
 	s.mu.Lock()
 	s.calls++
 	blocked := s.blocked
@@ -37,20 +37,20 @@ func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return service.User{}, s.err
+		return domain.User{}, s.err
 	}
 	if !s.ends[id].After(after) {
-		return service.User{}, service.ErrUnauthenticated
+		return domain.User{}, domain.ErrUnauthenticated
 	}
 	if expires.After(s.ends[id]) {
 		s.ends[id] = expires
 	}
-	return service.User{ID: 7, Role: s.role}, nil
+	return domain.User{ID: 7, Role: s.role}, nil
 }
 
-func (s *sessionTable) OpenSession(_ context.Context, _ service.User, sess Session, _ func(*LoginCode) bool) (service.User, error) {
+func (s *sessionTable) OpenSession(_ context.Context, _ domain.User, sess Session, _ func(*LoginCode) bool) (domain.User, error) {
 	s.ends[sess.ID] = sess.ExpiresAt
-	return service.User{ID: 7, Role: s.role}, nil
+	return domain.User{ID: 7, Role: s.role}, nil
 }
 
 // fail sets the error of later calls; nil removes it.
@@ -74,7 +74,7 @@ type idleRig struct {
 }
 
 func newIdleRig(t *testing.T) (*idleRig, *Service) {
-	s := &idleRig{t: t, table: &sessionTable{ends: map[string]time.Time{}, role: service.RoleBuyer}, now: testNow}
+	s := &idleRig{t: t, table: &sessionTable{ends: map[string]time.Time{}, role: domain.RoleBuyer}, now: testNow}
 	a := s.process()
 	var err error
 	s.token, err = a.LoginSliding(t.Context(), "13800000001", "123456")
@@ -109,10 +109,10 @@ func TestIdleSessionEndsAfterItsLastUse(t *testing.T) {
 		require.NoError(t, s.use(a), "after %s", idle)
 	}
 	s.now = s.now.Add(SlidingTTL)
-	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
-	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated, "at a second attempt")
+	require.ErrorIs(t, s.use(a), domain.ErrUnauthenticated)
+	require.ErrorIs(t, s.use(a), domain.ErrUnauthenticated, "at a second attempt")
 	s.now = s.now.Add(extendEvery)
-	require.ErrorIs(t, s.use(s.process()), service.ErrUnauthenticated, "in another process")
+	require.ErrorIs(t, s.use(s.process()), domain.ErrUnauthenticated, "in another process")
 }
 
 // Most requests need no query.
@@ -166,22 +166,22 @@ func TestUseInOneProcessExtendsTheSessionInAnother(t *testing.T) {
 
 func TestOnlyCachedSessionsWorkWithoutTheStore(t *testing.T) {
 	s, a := newIdleRig(t)
-	s.table.fail(service.ErrUnavailable)
+	s.table.fail(domain.ErrUnavailable)
 	s.now = s.now.Add(29 * time.Minute)
 	require.NoError(t, s.use(a))
-	require.ErrorIs(t, s.use(s.process()), service.ErrUnavailable)
+	require.ErrorIs(t, s.use(s.process()), domain.ErrUnavailable)
 	require.Equal(t, 2, s.table.takeCalls())
 	require.NoError(t, s.use(a))
 	require.Zero(t, s.table.takeCalls(), "it is extended again a minute later")
 	s.now = s.now.Add(SlidingTTL)
-	require.ErrorIs(t, s.use(a), service.ErrUnavailable)
+	require.ErrorIs(t, s.use(a), domain.ErrUnavailable)
 	s.table.fail(nil)
-	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
+	require.ErrorIs(t, s.use(a), domain.ErrUnauthenticated)
 }
 
 // A session that the store refuses ends at once, not a minute later.
 func TestRefusedSessionEndsAtOnce(t *testing.T) {
-	for _, refusal := range []error{service.ErrUnauthenticated, errors.New("a bug")} {
+	for _, refusal := range []error{domain.ErrUnauthenticated, errors.New("a bug")} {
 		s, a := newIdleRig(t)
 		s.now = s.now.Add(extendEvery)
 		s.table.fail(refusal)
@@ -192,12 +192,12 @@ func TestRefusedSessionEndsAtOnce(t *testing.T) {
 
 func TestExtendingASessionUpdatesTheRole(t *testing.T) {
 	s, a := newIdleRig(t)
-	s.table.role = service.RoleAdmin
+	s.table.role = domain.RoleAdmin
 	s.now = s.now.Add(extendEvery)
 	for range 2 { // the second use is answered from the cache
 		id, err := a.AuthenticateSliding(t.Context(), s.token)
 		require.NoError(t, err)
-		require.Equal(t, service.RoleAdmin, id.Role)
+		require.Equal(t, domain.RoleAdmin, id.Role)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestRevokedIdleSessionIsRefused(t *testing.T) {
 	id, err := a.AuthenticateSliding(t.Context(), s.token)
 	require.NoError(t, err)
 	a.cfg.Revoked.Add(id.SessionID, s.now.Add(time.Hour)) // as the poll does
-	require.ErrorIs(t, s.use(a), service.ErrUnauthenticated)
+	require.ErrorIs(t, s.use(a), domain.ErrUnauthenticated)
 	require.Zero(t, s.table.takeCalls())
 }
 
@@ -215,7 +215,7 @@ func TestForgedIdleTokensCostNothing(t *testing.T) {
 	s, a := newIdleRig(t)
 	for range 100 {
 		_, err := a.AuthenticateSliding(t.Context(), NewSessionID()+s.token[32:])
-		require.ErrorIs(t, err, service.ErrUnauthenticated)
+		require.ErrorIs(t, err, domain.ErrUnauthenticated)
 	}
 	require.Zero(t, s.table.takeCalls())
 	require.Equal(t, 1, a.idleSessions.EstimatedSize())

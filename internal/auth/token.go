@@ -15,7 +15,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/maypok86/otter/v2"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 type Identity struct {
 	UserID    int64
 	SessionID string
-	Role      service.Role
+	Role      domain.Role
 }
 
 // Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the tokens of idle-timeout sessions. It is
@@ -81,8 +81,8 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 // claims is the payload of an access token.
 type claims struct {
 	jwt.RegisteredClaims
-	SessionID string       `json:"sid"`
-	Role      service.Role `json:"role"`
+	SessionID string      `json:"sid"`
+	Role      domain.Role `json:"role"`
 }
 
 // Access returns a signed access token with the lifetime ttl.
@@ -108,7 +108,7 @@ func (t *Tokens) Verify(token string) (Identity, error) {
 	}
 	if !t.now().Before(v.expires) {
 		t.verified.Invalidate(token)
-		return Identity{}, service.ErrTokenExpired
+		return Identity{}, domain.ErrTokenExpired
 	}
 	return v.identity, nil
 }
@@ -119,13 +119,13 @@ func (t *Tokens) parse(token string) (verified, error) {
 	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.accessKey, nil })
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
-		return verified{}, service.ErrTokenExpired
+		return verified{}, domain.ErrTokenExpired
 	case err != nil:
-		return verified{}, service.ErrUnauthenticated
+		return verified{}, domain.ErrUnauthenticated
 	}
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
 	if err != nil || id <= 0 || c.SessionID == "" {
-		return verified{}, service.ErrUnauthenticated
+		return verified{}, domain.ErrUnauthenticated
 	}
 	return verified{identity: Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, expires: c.ExpiresAt.Time}, nil
 }
@@ -141,16 +141,16 @@ func (t *Tokens) refresh(sessionID string, generation int64) string {
 func (t *Tokens) parseRefresh(token string) (sessionID string, generation int64, err error) {
 	i := strings.LastIndexByte(token, '.')
 	if i < 0 {
-		return "", 0, service.ErrUnauthenticated
+		return "", 0, domain.ErrUnauthenticated
 	}
 	body := token[:i]
 	sum, err := base64.RawURLEncoding.DecodeString(token[i+1:])
 	if err != nil || !hmac.Equal(sum, mac(t.refreshKey, body)) {
-		return "", 0, service.ErrUnauthenticated
+		return "", 0, domain.ErrUnauthenticated
 	}
 	sessionID, gen, _ := strings.Cut(body, ".")
 	if generation, err = strconv.ParseInt(gen, 10, 64); err != nil {
-		return "", 0, service.ErrUnauthenticated
+		return "", 0, domain.ErrUnauthenticated
 	}
 	return sessionID, generation, nil
 }
@@ -164,7 +164,7 @@ func (t *Tokens) idleToken(sessionID string) string {
 func (t *Tokens) parseIdleToken(token string) (sessionID string, err error) {
 	sessionID, _, _ = strings.Cut(token, ".")
 	if !hmac.Equal([]byte(token), []byte(t.idleToken(sessionID))) {
-		return "", service.ErrUnauthenticated
+		return "", domain.ErrUnauthenticated
 	}
 	return strings.Clone(sessionID), nil // a substring would keep the whole request in memory
 }

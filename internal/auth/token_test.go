@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 var testSecret = []byte("a-secret-for-tests-only-0123456789")
@@ -19,7 +19,7 @@ func TestAccessTokenClaims(t *testing.T) {
 	clock := testNow
 	tokens, err := NewTokens(testSecret, func() time.Time { return clock })
 	require.NoError(t, err)
-	want := Identity{UserID: 7, SessionID: "s", Role: service.RoleAdmin}
+	want := Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}
 	token, err := tokens.Access(want, AccessTTL)
 	require.NoError(t, err)
 
@@ -37,7 +37,7 @@ func TestAccessTokenClaims(t *testing.T) {
 	require.Equal(t, want, got)
 	clock = testNow.Add(AccessTTL)
 	_, err = tokens.Verify(token)
-	require.ErrorIs(t, err, service.ErrTokenExpired)
+	require.ErrorIs(t, err, domain.ErrTokenExpired)
 }
 
 func TestShortSecretIsRefused(t *testing.T) {
@@ -57,7 +57,7 @@ func TestForgedRefreshTokenIsRefused(t *testing.T) {
 	require.Equal(t, int64(3), generation)
 	for _, bad := range []string{"", ".", "s.3", "s.3.", strings.Replace(good, "s.3", "s.4", 1), other.refresh("s", 3), good + "A"} {
 		_, _, err := tokens.parseRefresh(bad)
-		require.ErrorIs(t, err, service.ErrUnauthenticated, bad)
+		require.ErrorIs(t, err, domain.ErrUnauthenticated, bad)
 	}
 }
 
@@ -65,23 +65,23 @@ func TestCachedTokenStillExpires(t *testing.T) {
 	now := testNow
 	tokens, err := NewTokens([]byte(strings.Repeat("k", MinSecret)), func() time.Time { return now })
 	require.NoError(t, err)
-	token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: service.RoleBuyer}, time.Minute)
+	token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}, time.Minute)
 	require.NoError(t, err)
 	for range 2 {
 		id, err := tokens.Verify(token)
 		require.NoError(t, err)
-		require.Equal(t, Identity{UserID: 7, SessionID: "s", Role: service.RoleBuyer}, id)
+		require.Equal(t, Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}, id)
 	}
 	uncached := testing.AllocsPerRun(10, func() { _, _ = tokens.parse(token) })
 	cached := testing.AllocsPerRun(10, func() { _, _ = tokens.Verify(token) })
 	require.Less(t, cached, uncached/4, "the token is cached")
 	last := token[len(token)-2]
 	_, err = tokens.Verify(token[:len(token)-2] + string(last^1) + token[len(token)-1:])
-	require.ErrorIs(t, err, service.ErrUnauthenticated, "a different signature")
+	require.ErrorIs(t, err, domain.ErrUnauthenticated, "a different signature")
 	now = now.Add(time.Minute)
 	for range 2 {
 		_, err = tokens.Verify(token)
-		require.ErrorIs(t, err, service.ErrTokenExpired)
+		require.ErrorIs(t, err, domain.ErrTokenExpired)
 	}
 }
 
@@ -103,13 +103,13 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.idleToken("s"), tokens.refresh("s", 1), access,
 	} {
 		_, err := tokens.parseIdleToken(bad)
-		require.ErrorIs(t, err, service.ErrUnauthenticated, bad)
+		require.ErrorIs(t, err, domain.ErrUnauthenticated, bad)
 	}
 	_, err = tokens.Verify(good)
-	require.ErrorIs(t, err, service.ErrUnauthenticated)
+	require.ErrorIs(t, err, domain.ErrUnauthenticated)
 	// The second token differs from a refresh token only by its key.
 	for _, bad := range []string{good, tokens.idleToken("s.1")} {
 		_, _, err = tokens.parseRefresh(bad)
-		require.ErrorIs(t, err, service.ErrUnauthenticated)
+		require.ErrorIs(t, err, domain.ErrUnauthenticated)
 	}
 }

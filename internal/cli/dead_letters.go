@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"seckill/internal/app"
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -85,13 +86,13 @@ func (d discardDeadLetterCmd) Run(e *app.Env) error {
 
 // explain adds to an error what it means for the operator.
 func explain(err error) error {
-	var duplicate *service.DuplicateOrderError
+	var duplicate *domain.DuplicateOrderError
 	switch {
-	case errors.Is(err, service.ErrNotFound):
+	case errors.Is(err, domain.ErrNotFound):
 		return fmt.Errorf("%w: it was replayed or discarded already, or never existed", err)
-	case errors.Is(err, service.ErrInvalidState):
+	case errors.Is(err, domain.ErrInvalidState):
 		return fmt.Errorf("%w: it can only be discarded", err)
-	case errors.Is(err, service.ErrSoldOut), errors.As(err, &duplicate):
+	case errors.Is(err, domain.ErrSoldOut), errors.As(err, &duplicate):
 		return fmt.Errorf("%w; the dead letter is kept", err)
 	}
 	return err

@@ -320,7 +320,7 @@ func (f configFacts) checkPayTimeout(context.Context) doctor.Result {
 
 func (f configFacts) checkSandbox(context.Context) doctor.Result {
 	if f.Sandbox == (payment.Faults{}) {
-		return doctor.Good("no faults; the sandbox moves no money until a service.PaymentProvider is supplied")
+		return doctor.Good("no faults; the sandbox moves no money until a domain.PaymentProvider is supplied")
 	}
 	status := doctor.Fail
 	if !f.production() {

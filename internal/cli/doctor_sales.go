@@ -10,7 +10,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/doctor"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // salesDoctor checks the sales that begin soon.
 type salesDoctor struct {
 	*examination
-	sales []service.Voucher // that begin within upcomingWithin, published or not; the earliest first
+	sales []domain.Voucher // that begin within upcomingWithin, published or not; the earliest first
 }
 
 func newSalesDoctor(x *examination) *salesDoctor { return &salesDoctor{examination: x} }
@@ -61,19 +61,19 @@ func (s *salesDoctor) checkUpcoming(ctx context.Context) doctor.Result {
 }
 
 // upcoming returns the sales that begin within upcomingWithin of now, the earliest first.
-func (s *salesDoctor) upcoming(ctx context.Context, now time.Time) ([]service.Voucher, error) {
-	var sales []service.Voucher
-	for _, status := range []service.VoucherStatus{service.VoucherOn, service.VoucherOff} {
-		found, err := s.store.ListVouchers(ctx, service.VoucherFilter{
-			Status: status, State: service.StateUpcoming, Now: now, Page: service.Page{Limit: maxSales},
+func (s *salesDoctor) upcoming(ctx context.Context, now time.Time) ([]domain.Voucher, error) {
+	var sales []domain.Voucher
+	for _, status := range []domain.VoucherStatus{domain.VoucherOn, domain.VoucherOff} {
+		found, err := s.store.ListVouchers(ctx, domain.VoucherFilter{
+			Status: status, State: domain.StateUpcoming, Now: now, Page: domain.Page{Limit: maxSales},
 		})
 		if err != nil {
 			return nil, err
 		}
 		sales = append(sales, found...)
 	}
-	sales = slices.DeleteFunc(sales, func(v service.Voucher) bool { return v.Sale == nil || v.Sale.BeginAt.Sub(now) > upcomingWithin })
-	slices.SortFunc(sales, func(a, b service.Voucher) int { return a.Sale.BeginAt.Compare(b.Sale.BeginAt) })
+	sales = slices.DeleteFunc(sales, func(v domain.Voucher) bool { return v.Sale == nil || v.Sale.BeginAt.Sub(now) > upcomingWithin })
+	slices.SortFunc(sales, func(a, b domain.Voucher) int { return a.Sale.BeginAt.Compare(b.Sale.BeginAt) })
 	return sales, nil
 }
 
@@ -102,7 +102,7 @@ func (s *salesDoctor) checkWindows(context.Context) doctor.Result {
 }
 
 // windowsResult reports sales that cannot sell any unit, or may end with unsold units.
-func windowsResult(sales []service.Voucher, payTimeout time.Duration) doctor.Result {
+func windowsResult(sales []domain.Voucher, payTimeout time.Duration) doctor.Result {
 	var failures, warnings []string
 	for _, v := range sales {
 		var failure, warning string
@@ -111,7 +111,7 @@ func windowsResult(sales []service.Voucher, payTimeout time.Duration) doctor.Res
 			failure = "ends before it begins"
 		case v.Sale.LimitPerUser < 1:
 			failure = "allows no orders per user (limit_per_user)"
-		case v.Status != service.VoucherOn:
+		case v.Status != domain.VoucherOn:
 			warning = "is not published"
 		case v.Sale.Stock < 1:
 			warning = "has no units"
@@ -187,7 +187,7 @@ func (s *salesDoctor) checkGates(ctx context.Context) doctor.Result {
 	for _, v := range s.sales {
 		diff, cold, err := s.checkGate(ctx, c, v.ID)
 		switch {
-		case errors.Is(err, service.ErrGateBroken):
+		case errors.Is(err, domain.ErrGateBroken):
 			wrong = append(wrong, fmt.Sprintf("voucher %d: the keys of its gate hold other data", v.ID))
 		case err != nil:
 			return doctor.Unanswered(err, "see redis.reachable and database.reachable")
@@ -209,7 +209,7 @@ func (s *salesDoctor) checkGates(ctx context.Context) doctor.Result {
 func (s *salesDoctor) checkGate(ctx context.Context, c gateChecker, voucherID int64) (diff gateDiff, cold bool, err error) {
 	for range 2 {
 		diff, err = c.compare(ctx, voucherID)
-		if errors.Is(err, service.ErrGateCold) {
+		if errors.Is(err, domain.ErrGateCold) {
 			_, err = s.store.GateState(ctx, voucherID, nil)
 			return diff, true, err
 		}

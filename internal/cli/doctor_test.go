@@ -22,9 +22,9 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/doctor"
+	"seckill/internal/domain"
 	"seckill/internal/payment"
 	"seckill/internal/repo"
-	"seckill/internal/service"
 )
 
 // TestDoctorSkipsSlowTotals checks that a timeout of the totals is not reported as a database that hangs.
@@ -49,28 +49,28 @@ func TestDoctorSkipsSlowTotals(t *testing.T) {
 func TestDoctorChecksSaleWindows(t *testing.T) {
 	t.Parallel()
 	begin := time.Now().Add(time.Hour)
-	sale := func(edit func(*service.Voucher)) service.Voucher {
-		v := service.Voucher{ID: 7, Status: service.VoucherOn, Sale: &service.Sale{Stock: 5, BeginAt: begin, EndAt: begin.Add(time.Hour), LimitPerUser: 1}}
+	sale := func(edit func(*domain.Voucher)) domain.Voucher {
+		v := domain.Voucher{ID: 7, Status: domain.VoucherOn, Sale: &domain.Sale{Stock: 5, BeginAt: begin, EndAt: begin.Add(time.Hour), LimitPerUser: 1}}
 		edit(&v)
 		return v
 	}
 	for found, tc := range map[string]struct {
-		edit func(*service.Voucher)
+		edit func(*domain.Voucher)
 		want doctor.Status
 	}{
-		"1 sales have a valid window": {func(*service.Voucher) {}, doctor.OK},
-		"ends before it begins":       {func(v *service.Voucher) { v.Sale.EndAt = begin }, doctor.Fail},
-		"allows no orders":            {func(v *service.Voucher) { v.Sale.LimitPerUser = 0 }, doctor.Fail},
-		"is not published":            {func(v *service.Voucher) { v.Status = service.VoucherOff }, doctor.Warn},
-		"has no units":                {func(v *service.Voucher) { v.Sale.Stock = 0 }, doctor.Warn},
-		"lasts 10m0s":                 {func(v *service.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, doctor.Warn},
+		"1 sales have a valid window": {func(*domain.Voucher) {}, doctor.OK},
+		"ends before it begins":       {func(v *domain.Voucher) { v.Sale.EndAt = begin }, doctor.Fail},
+		"allows no orders":            {func(v *domain.Voucher) { v.Sale.LimitPerUser = 0 }, doctor.Fail},
+		"is not published":            {func(v *domain.Voucher) { v.Status = domain.VoucherOff }, doctor.Warn},
+		"has no units":                {func(v *domain.Voucher) { v.Sale.Stock = 0 }, doctor.Warn},
+		"lasts 10m0s":                 {func(v *domain.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, doctor.Warn},
 	} {
-		r := windowsResult([]service.Voucher{sale(tc.edit)}, 15*time.Minute)
+		r := windowsResult([]domain.Voucher{sale(tc.edit)}, 15*time.Minute)
 		require.Equal(t, tc.want, r.Status, r.Found)
 		require.Contains(t, r.Found, found)
 	}
-	off := sale(func(v *service.Voucher) { v.Status = service.VoucherOff })
-	require.Contains(t, windowsResult([]service.Voucher{off, off, off, off, off}, time.Minute).Found, "and 2 more")
+	off := sale(func(v *domain.Voucher) { v.Status = domain.VoucherOff })
+	require.Contains(t, windowsResult([]domain.Voucher{off, off, off, off, off}, time.Minute).Found, "and 2 more")
 }
 
 func TestDoctorChecksConfiguration(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"seckill/internal/app"
+	"seckill/internal/domain"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
-	"seckill/internal/service"
 )
 
 const (
@@ -151,7 +151,7 @@ func state(f reconcile.Finding) string {
 }
 
 // orderList lists the first tableOrders of count orders.
-func orderList(orders []service.Holder, count int64) string {
+func orderList(orders []domain.Holder, count int64) string {
 	if len(orders) == 0 {
 		return ""
 	}

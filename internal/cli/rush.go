@@ -17,8 +17,8 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/rush"
-	"seckill/internal/service"
 )
 
 type rushCmd struct {
@@ -158,7 +158,7 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 		return "", nil, err
 	}
 	// The session need not be stored: servers check only whether it was revoked.
-	admin, err = signer.Access(auth.Identity{UserID: 1, SessionID: auth.NewSessionID(), Role: service.RoleAdmin}, auth.AccessTTL)
+	admin, err = signer.Access(auth.Identity{UserID: 1, SessionID: auth.NewSessionID(), Role: domain.RoleAdmin}, auth.AccessTTL)
 	if err != nil {
 		return "", nil, err
 	}

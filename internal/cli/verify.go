@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/app"
+	"seckill/internal/domain"
 	"seckill/internal/lock"
 	"seckill/internal/repo"
-	"seckill/internal/service"
 )
 
 type verifyCmd struct{}
@@ -73,7 +73,7 @@ func (r *report) note(format string, args ...any) {
 }
 
 // print writes the table and the notes.
-func (r *report) print(out io.Writer, totals []service.SaleTotals) error {
+func (r *report) print(out io.Writer, totals []domain.SaleTotals) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "voucher\tunits\tadded\tleft\tactive orders\tleft in gate\tqueued\tI1\tI2\tI3\tI5\t")
 	for _, b := range totals {
@@ -100,12 +100,12 @@ func (r *report) print(out io.Writer, totals []service.SaleTotals) error {
 const maxOrdersRead = 2_000_000
 
 // violations returns the broken invariants of a sale, with the orders that break them if these can be determined.
-func violations(ctx context.Context, store *repo.Store, totals service.SaleTotals) []service.Violation {
+func violations(ctx context.Context, store *repo.Store, totals domain.SaleTotals) []domain.Violation {
 	found := totals.Check()
 	if len(found) == 0 {
 		return nil
 	}
-	facts, err := store.SaleFacts(ctx, totals.VoucherID, nil, maxOrdersRead, service.OverdueSince{})
+	facts, err := store.SaleFacts(ctx, totals.VoucherID, nil, maxOrdersRead, domain.OverdueSince{})
 	if err != nil {
 		return found
 	}
@@ -116,7 +116,7 @@ func violations(ctx context.Context, store *repo.Store, totals service.SaleTotal
 }
 
 // readTotals opens the database, which the caller closes, and reads the totals of all sales.
-func readTotals(e *app.Env) (*repo.Store, []service.SaleTotals, error) {
+func readTotals(e *app.Env) (*repo.Store, []domain.SaleTotals, error) {
 	store, err := existingStore(e)
 	if err != nil {
 		return nil, nil, err
@@ -130,7 +130,7 @@ func readTotals(e *app.Env) (*repo.Store, []service.SaleTotals, error) {
 
 // checkRedis reports what keeps buyers from units (I5): user locks without an expiry, and gates that differ from the
 // database.
-func checkRedis(e *app.Env, store *repo.Store, totals []service.SaleTotals, r *report) error {
+func checkRedis(e *app.Env, store *repo.Store, totals []domain.SaleTotals, r *report) error {
 	rdb, err := app.SharedRedis(e.Config)
 	if err != nil {
 		return err

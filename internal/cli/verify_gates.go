@@ -14,9 +14,9 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/app"
+	"seckill/internal/domain"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
-	"seckill/internal/service"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 
 // gateDiff is the difference between the gate of a voucher and the database.
 type gateDiff struct {
-	level    service.GateLevel
+	level    domain.GateLevel
 	blocking []string // differences that keep units from buyers; they violate I5 if they last
 	harmless []string // other differences: buyers lose nothing, because the database decides
 	busy     bool     // the gate changed too fast to be compared
@@ -59,7 +59,7 @@ type gateChecker struct {
 //
 // A remaining difference is a violation only if it affects buyers: a server in lane queue is running, which should have
 // repaired it, and the sale has not ended. Without such a server the gate is not used, and the next server repairs it.
-func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals []service.SaleTotals, r *report) error {
+func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals []domain.SaleTotals, r *report) error {
 	c := gateChecker{rdb: rdb, gate: app.NewGate(rdb, e.Config.QueueBacklog, e.Log), store: store}
 	lag, err := app.ReadLag(e.Ctx, rdb)
 	if err != nil {
@@ -122,14 +122,14 @@ func toleratedBecause(d gateDiff, ended, served bool) string {
 // settle stores the differences of the loaded gates in diffs. It compares gates that differ again until they match, no
 // server in lane queue is running that would repair them, or gateDiffersFor has passed. It reports whether such a
 // server is running.
-func (c *gateChecker) settle(e *app.Env, sales []service.SaleTotals, diffs map[int64]gateDiff) (served bool, err error) {
+func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[int64]gateDiff) (served bool, err error) {
 	deadline := time.Now().Add(cmp.Or(e.Tuning.GateDiffersFor, gateDiffersFor))
 	for {
-		var differing []service.SaleTotals
+		var differing []domain.SaleTotals
 		for _, b := range sales {
 			d, err := c.compare(e.Ctx, b.VoucherID)
 			switch {
-			case errors.Is(err, service.ErrGateCold), errors.Is(err, service.ErrNotFound): // no gate, or no sale
+			case errors.Is(err, domain.ErrGateCold), errors.Is(err, domain.ErrNotFound): // no gate, or no sale
 				delete(diffs, b.VoucherID)
 				continue
 			case err != nil:
@@ -153,7 +153,7 @@ func (c *gateChecker) settle(e *app.Env, sales []service.SaleTotals, diffs map[i
 	}
 }
 
-// compare compares one gate with the database. Errors: service.ErrGateCold, ErrGateBroken, ErrNotFound, ErrUnavailable.
+// compare compares one gate with the database. Errors: domain.ErrGateCold, ErrGateBroken, ErrNotFound, ErrUnavailable.
 func (c *gateChecker) compare(ctx context.Context, voucherID int64) (gateDiff, error) {
 	for range maxGateReads {
 		before, err := c.gate.Level(ctx, voucherID)
@@ -177,7 +177,7 @@ func (c *gateChecker) compare(ctx context.Context, voucherID int64) (gateDiff, e
 
 // compareGate compares a gate with the units left and the active orders in the database. The gate includes queued
 // admissions, of which an unknown part is committed already, so they explain a difference of up to their number.
-func compareGate(g service.GateLevel, sale reconcile.SaleLevel) gateDiff {
+func compareGate(g domain.GateLevel, sale reconcile.SaleLevel) gateDiff {
 	d := gateDiff{level: g}
 	queued := g.Queued
 	if g.Backlog == 0 {
@@ -229,5 +229,5 @@ func (c *gateChecker) ended(ctx context.Context, voucherID int64) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	return v.State(time.Now()) == service.StateEnded, nil
+	return v.State(time.Now()) == domain.StateEnded, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/cli"
+	"seckill/internal/domain"
 	"seckill/internal/queue"
 	"seckill/internal/service"
 )
@@ -76,9 +77,9 @@ func (openLocks) TryDo(ctx context.Context, _ int64, fn func(context.Context) er
 // held makes every commit fail with ErrUnavailable while the file exists.
 func held(file string) func(queue.CommitFunc) queue.CommitFunc {
 	return func(commit queue.CommitFunc) queue.CommitFunc {
-		return func(ctx context.Context, as []service.Admission) []error {
+		return func(ctx context.Context, as []domain.Admission) []error {
 			if _, err := os.Stat(file); err == nil {
-				return slices.Repeat([]error{service.ErrUnavailable}, len(as))
+				return slices.Repeat([]error{domain.ErrUnavailable}, len(as))
 			}
 			return commit(ctx, as)
 		}
@@ -93,7 +94,7 @@ const killAfterAdmissions = 100
 func killAt(point string) func(queue.CommitFunc) queue.CommitFunc {
 	return func(commit queue.CommitFunc) queue.CommitFunc {
 		var seen atomic.Int64
-		return func(ctx context.Context, as []service.Admission) []error {
+		return func(ctx context.Context, as []domain.Admission) []error {
 			if seen.Add(int64(len(as))) < killAfterAdmissions || len(as) < 2 {
 				return commit(ctx, as)
 			}

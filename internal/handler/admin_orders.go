@@ -5,6 +5,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -41,8 +42,8 @@ func (h *adminOrderHandler) list(c *gin.Context) error {
 	}
 	if s := c.Query("status"); s != "" {
 		var ok bool
-		if f.Status, ok = service.ParseOrderStatus(s); !ok {
-			return service.Invalid("status", "is not a status of an order")
+		if f.Status, ok = domain.ParseOrderStatus(s); !ok {
+			return domain.Invalid("status", "is not a status of an order")
 		}
 	}
 	orders, err := h.orders.Search(c.Request.Context(), f)

@@ -6,10 +6,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
-type auditHandler struct{ log service.AuditStore }
+type auditHandler struct{ log domain.AuditStore }
 
 // auditOut is the JSON form of an audit log entry.
 type auditOut struct {
@@ -23,7 +23,7 @@ type auditOut struct {
 	Detail    string    `json:"detail"`
 }
 
-func newAuditOut(e *service.AuditEntry) auditOut {
+func newAuditOut(e *domain.AuditEntry) auditOut {
 	out := auditOut{
 		ID: ID(e.ID), At: e.At, Actor: string(e.Actor.Kind), Action: e.Action, Detail: e.Detail,
 	}
@@ -40,7 +40,7 @@ func newAuditOut(e *service.AuditEntry) auditOut {
 }
 
 func (h *auditHandler) list(c *gin.Context) error {
-	var f service.AuditFilter
+	var f domain.AuditFilter
 	var err error
 	if f.Page, err = page(c); err != nil {
 		return err
@@ -54,5 +54,5 @@ func (h *auditHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(f.Page, entries, newAuditOut, func(e *service.AuditEntry) int64 { return e.ID }))
+	return writeJSON(c, http.StatusOK, newList(f.Page, entries, newAuditOut, func(e *domain.AuditEntry) int64 { return e.ID }))
 }

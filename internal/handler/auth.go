@@ -9,7 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/auth"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 type authHandler struct {
@@ -24,18 +24,18 @@ type authHandler struct {
 const identityKey = "identity"
 
 // require returns a middleware that rejects requests without a valid access token or without the role.
-func (h *authHandler) require(role service.Role) func(*gin.Context) error {
+func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
 		if !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return service.ErrUnauthenticated
+			return domain.ErrUnauthenticated
 		}
 		id, err := h.auth.Authenticate(token)
 		if err != nil {
 			return err
 		}
-		if role == service.RoleAdmin && id.Role != service.RoleAdmin {
-			return service.ErrForbidden
+		if role == domain.RoleAdmin && id.Role != domain.RoleAdmin {
+			return domain.ErrForbidden
 		}
 		c.Set(identityKey, id)
 		return nil
@@ -65,14 +65,14 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 
 // userOut is the JSON form of the caller's own user.
 type userOut struct {
-	ID       ID           `json:"id"`
-	Phone    string       `json:"phone"`
-	NickName string       `json:"nick_name"`
-	Icon     string       `json:"icon"`
-	Role     service.Role `json:"role"`
+	ID       ID          `json:"id"`
+	Phone    string      `json:"phone"`
+	NickName string      `json:"nick_name"`
+	Icon     string      `json:"icon"`
+	Role     domain.Role `json:"role"`
 }
 
-func newUserOut(u service.User) userOut {
+func newUserOut(u domain.User) userOut {
 	return userOut{ID: ID(u.ID), Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: u.Role}
 }
 
@@ -106,7 +106,7 @@ func (h *authHandler) login(c *gin.Context) error {
 		return err
 	}
 	if in.Code == "" {
-		return service.Invalid("code", "is required")
+		return domain.Invalid("code", "is required")
 	}
 	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code)
 	if err != nil {
@@ -126,7 +126,7 @@ func (h *authHandler) refresh(c *gin.Context) error {
 		return err
 	}
 	if in.RefreshToken == "" {
-		return service.Invalid("refresh_token", "is required")
+		return domain.Invalid("refresh_token", "is required")
 	}
 	l, err := h.exchange(c, in.RefreshToken, 0)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/auth"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // In cookie mode, which a page selects with the header X-Refresh-Token: cookie, the refresh token travels in an
@@ -33,10 +33,10 @@ func wantsCookie(c *gin.Context) bool { return c.GetHeader(refreshModeHeader) ==
 func (h *authHandler) refreshCookie(c *gin.Context) error {
 	token, err := c.Request.Cookie(refreshCookie)
 	if err != nil || token.Value == "" {
-		return service.ErrUnauthenticated
+		return domain.ErrUnauthenticated
 	}
 	l, err := h.exchange(c, token.Value, auth.BrowserPatience)
-	if errors.Is(err, service.ErrUnauthenticated) {
+	if errors.Is(err, domain.ErrUnauthenticated) {
 		h.setCookie(c, "")
 	}
 	if err != nil {

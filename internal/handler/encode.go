@@ -8,7 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // Orders, problems and vouchers are encoded by hand, because the reflection of encoding/json would dominate the CPU
@@ -27,7 +27,7 @@ func writeBody(c *gin.Context, status int, contentType []string, body []byte) {
 }
 
 // appendOrder appends the JSON form of newOrderOut(o).
-func appendOrder(b []byte, o *service.Order) []byte {
+func appendOrder(b []byte, o *domain.Order) []byte {
 	b = append(b, `{"id":"`...)
 	b = strconv.AppendInt(b, o.ID, 10)
 	b = append(b, `","voucher_id":"`...)
@@ -75,7 +75,7 @@ func appendTime(b []byte, name string, t *time.Time) []byte {
 
 // appendVoucher appends the JSON form of voucherOut in its state at now, without the value of server_time: head ends
 // before that value, and tail begins after it.
-func appendVoucher(b []byte, v *service.Voucher, now time.Time) (head, tail []byte) {
+func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byte) {
 	b = append(b, `{"id":"`...)
 	b = strconv.AppendInt(b, v.ID, 10)
 	b = append(b, `","shop_id":"`...)
@@ -171,7 +171,7 @@ func appendString(b []byte, s string) []byte {
 }
 
 // writeOrder writes an order.
-func writeOrder(c *gin.Context, status int, o *service.Order) error {
+func writeOrder(c *gin.Context, status int, o *domain.Order) error {
 	writeBody(c, status, jsonType, appendOrder(make([]byte, 0, 256), o))
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // TestHandWrittenJSONMatchesEncodingJSON compares the hand-written encoders with encoding/json on random values.
@@ -20,9 +20,9 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringMatching("[a-z_]*"), rapid.Just("a\"b\\c<d>&\x00\u2028é"))
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.Int64()
-		o := service.Order{
+		o := domain.Order{
 			ID: id.Draw(t, "id"), UserID: id.Draw(t, "user"), VoucherID: id.Draw(t, "voucher"), Amount: id.Draw(t, "amount"),
-			Status:    rapid.SampledFrom([]service.OrderStatus{1, 2, 3, 4, 5, 6, service.OrderQueued, service.OrderFailed, 77}).Draw(t, "status"),
+			Status:    rapid.SampledFrom([]domain.OrderStatus{1, 2, 3, 4, 5, 6, domain.OrderQueued, domain.OrderFailed, 77}).Draw(t, "status"),
 			CreatedAt: moment.Draw(t, "created"), ExpiresAt: moment.Draw(t, "expires"), Reason: text.Draw(t, "reason"),
 			Currency: text.Draw(t, "currency"), RedeemCode: text.Draw(t, "code"),
 			PaidAt: rapid.Ptr(moment, true).Draw(t, "paid"), RedeemedAt: rapid.Ptr(moment, true).Draw(t, "redeemed"),
@@ -33,24 +33,24 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(appendOrder(nil, &o)))
 
-		v := service.Voucher{
+		v := domain.Voucher{
 			ID: o.ID, ShopID: o.UserID, Title: text.Draw(t, "title"), SubTitle: text.Draw(t, "sub title"), Rules: text.Draw(t, "rules"),
 			PayValue: o.Amount, ActualValue: id.Draw(t, "worth"), Currency: o.Currency, CreatedAt: o.CreatedAt, UpdatedAt: o.ExpiresAt,
-			Status: rapid.SampledFrom([]service.VoucherStatus{1, 2, 3, 77}).Draw(t, "voucher status"),
+			Status: rapid.SampledFrom([]domain.VoucherStatus{1, 2, 3, 77}).Draw(t, "voucher status"),
 		}
 		if rapid.Bool().Draw(t, "sale") {
-			v.Type = service.VoucherSeckill
-			v.Sale = &service.Sale{
+			v.Type = domain.VoucherSeckill
+			v.Sale = &domain.Sale{
 				InitialStock: id.Draw(t, "initial"), Stock: id.Draw(t, "stock"), LimitPerUser: rapid.Int().Draw(t, "limit"),
 				BeginAt: moment.Draw(t, "begin"), EndAt: moment.Draw(t, "end"),
 			}
 		}
 		now := moment.Draw(t, "now")
 		h := newVoucherHandler(nil, func() time.Time { return now })
-		page := service.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")}
-		vouchers := []*service.Voucher{&v, &v}[:rapid.IntRange(0, 2).Draw(t, "vouchers")]
-		want, err = json.Marshal(newList(page, vouchers, func(v **service.Voucher) voucherOut { return h.out(*v) },
-			func(v **service.Voucher) int64 { return (*v).ID }))
+		page := domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")}
+		vouchers := []*domain.Voucher{&v, &v}[:rapid.IntRange(0, 2).Draw(t, "vouchers")]
+		want, err = json.Marshal(newList(page, vouchers, func(v **domain.Voucher) voucherOut { return h.out(*v) },
+			func(v **domain.Voucher) int64 { return (*v).ID }))
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(voucherList(page, vouchers, now).appendTo(nil, now)))
 

@@ -13,8 +13,8 @@ import (
 	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
 
+	"seckill/internal/domain"
 	"seckill/internal/salestats"
-	"seckill/internal/service"
 )
 
 // outcome is the answer to an error.
@@ -27,24 +27,24 @@ type outcome struct {
 
 // outcomes is the one table from errors to answers. The first row that matches by errors.Is wins.
 var outcomes = []outcome{
-	{service.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated", "Log in first"},
-	{service.ErrWrongCode, http.StatusUnauthorized, "unauthenticated", "The login code is wrong, used up or expired"},
-	{service.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
-	{service.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
-	{service.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
-	{service.ErrNotFound, http.StatusNotFound, "not_found", "Not found"},
-	{service.ErrInvalidState, http.StatusConflict, "invalid_state", "Not possible in the present state"},
-	{service.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},
-	{service.ErrSaleEnded, http.StatusConflict, "sale_ended", "The sale has ended"},
-	{service.ErrSoldOut, http.StatusConflict, "sold_out", "Sold out"},
-	{service.ErrOrderInProgress, http.StatusConflict, "order_in_progress", "Your order is in progress"},
-	{service.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "The key was used for another request"},
-	{service.ErrOverloaded, http.StatusServiceUnavailable, "overloaded", "Too many requests at this moment"},
-	{service.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", "A dependency does not answer"},
+	{domain.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated", "Log in first"},
+	{domain.ErrWrongCode, http.StatusUnauthorized, "unauthenticated", "The login code is wrong, used up or expired"},
+	{domain.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
+	{domain.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
+	{domain.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
+	{domain.ErrNotFound, http.StatusNotFound, "not_found", "Not found"},
+	{domain.ErrInvalidState, http.StatusConflict, "invalid_state", "Not possible in the present state"},
+	{domain.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},
+	{domain.ErrSaleEnded, http.StatusConflict, "sale_ended", "The sale has ended"},
+	{domain.ErrSoldOut, http.StatusConflict, "sold_out", "Sold out"},
+	{domain.ErrOrderInProgress, http.StatusConflict, "order_in_progress", "Your order is in progress"},
+	{domain.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "The key was used for another request"},
+	{domain.ErrOverloaded, http.StatusServiceUnavailable, "overloaded", "Too many requests at this moment"},
+	{domain.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", "A dependency does not answer"},
 }
 
 // exactOutcome returns the outcome of an error that is not wrapped, or nil. It avoids errors.Is on the hot path: after
-// a sale has sold out, nearly every answer is the bare service.ErrSoldOut.
+// a sale has sold out, nearly every answer is the bare domain.ErrSoldOut.
 func exactOutcome(err error) *outcome {
 	for i := range outcomes {
 		if err == outcomes[i].err { //nolint:errorlint // problemOf handles wrapped errors
@@ -92,9 +92,9 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 		return o.problem(err)
 	}
 	var (
-		invalid   *service.InvalidError
-		duplicate *service.DuplicateOrderError
-		limited   *service.RateLimitedError
+		invalid   *domain.InvalidError
+		duplicate *domain.DuplicateOrderError
+		limited   *domain.RateLimitedError
 	)
 	switch {
 	case errors.As(err, &invalid):
@@ -134,7 +134,7 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 // problem returns the body for an outcome. Its detail is the text of the table's error only: the text of a wrapping
 // error may contain host names.
 func (o *outcome) problem(err error) (p problem, retryAfter time.Duration) {
-	if o.status == http.StatusServiceUnavailable || o.err == service.ErrOrderInProgress { //nolint:errorlint // the error is a row of the table
+	if o.status == http.StatusServiceUnavailable || o.err == domain.ErrOrderInProgress { //nolint:errorlint // the error is a row of the table
 		retryAfter = time.Second
 	}
 	p = problem{Status: o.status, Code: o.code, Title: o.title, Detail: "see the server log for this request id"}

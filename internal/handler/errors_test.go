@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/service"
 )
@@ -95,7 +96,7 @@ func TestStoreErrorsAreMapped(t *testing.T) {
 			status int
 			code   string
 		}{
-			"down":    {func() error { return fmt.Errorf("%w: %s", service.ErrUnavailable, leak) }, http.StatusServiceUnavailable, "unavailable"},
+			"down":    {func() error { return fmt.Errorf("%w: %s", domain.ErrUnavailable, leak) }, http.StatusServiceUnavailable, "unavailable"},
 			"unknown": {func() error { return errors.New(leak) }, http.StatusInternalServerError, "internal"},
 			"panic":   {func() error { panic(leak) }, http.StatusInternalServerError, "internal"},
 		} {
@@ -143,7 +144,7 @@ func TestFailedSaleReadIsNotCached(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		for name, fault := range map[string]func() error{
-			"down":  func() error { return service.ErrUnavailable },
+			"down":  func() error { return domain.ErrUnavailable },
 			"panic": func() error { panic("in the middle of a shared read") },
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -172,11 +173,11 @@ func TestLaneErrorsAreMapped(t *testing.T) {
 			code   string
 		}{
 			"unknown":    {errors.New(leak), http.StatusInternalServerError, "internal"},
-			"id taken":   {service.ErrIDTaken, http.StatusInternalServerError, "internal"}, // must never reach the handler
-			"down":       {fmt.Errorf("%w: %s", service.ErrUnavailable, leak), http.StatusServiceUnavailable, "unavailable"},
-			"overloaded": {service.ErrOverloaded, http.StatusServiceUnavailable, "overloaded"},
-			"too late":   {fmt.Errorf("%w: %w", service.ErrUnavailable, context.DeadlineExceeded), http.StatusServiceUnavailable, "unavailable"},
-			"sold out":   {fmt.Errorf("lane: %w", service.ErrSoldOut), http.StatusConflict, "sold_out"},
+			"id taken":   {domain.ErrIDTaken, http.StatusInternalServerError, "internal"}, // must never reach the handler
+			"down":       {fmt.Errorf("%w: %s", domain.ErrUnavailable, leak), http.StatusServiceUnavailable, "unavailable"},
+			"overloaded": {domain.ErrOverloaded, http.StatusServiceUnavailable, "overloaded"},
+			"too late":   {fmt.Errorf("%w: %w", domain.ErrUnavailable, context.DeadlineExceeded), http.StatusServiceUnavailable, "unavailable"},
+			"sold out":   {fmt.Errorf("lane: %w", domain.ErrSoldOut), http.StatusConflict, "sold_out"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -192,8 +193,8 @@ func TestLaneErrorsAreMapped(t *testing.T) {
 
 type failingLane struct{ err error }
 
-func (l failingLane) Place(context.Context, service.Purchase) (service.Order, bool, error) {
-	return service.Order{}, false, l.err
+func (l failingLane) Place(context.Context, domain.Purchase) (domain.Order, bool, error) {
+	return domain.Order{}, false, l.err
 }
 
 // TestPanicIsAnswered500 provokes a panic by a missing dependency. The next request is still served.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
 )
@@ -53,7 +54,7 @@ func (h *eventHandler) order(c *gin.Context) error {
 			h.subscribers.Unsubscribe(sub)
 		}
 	}()
-	o, err := readDetached(func(ctx context.Context) (service.Order, error) { return h.orders.Get(ctx, user, id) })
+	o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return h.orders.Get(ctx, user, id) })
 	if err != nil {
 		return err
 	}
@@ -84,14 +85,14 @@ type orderStream struct {
 }
 
 // run writes events until the order is in a final state, the client disconnects, or the process stops.
-func (s *orderStream) run(o service.Order) {
+func (s *orderStream) run(o domain.Order) {
 	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()
 	poll := time.NewTimer(pollInterval)
 	defer poll.Stop()
 	interval := queuedPollInterval
 	for s.send(&o) && !o.Status.Final() {
-		if o.Status == service.OrderQueued {
+		if o.Status == domain.OrderQueued {
 			interval = min(2*interval, maxQueuedPollInterval)
 		} else {
 			interval = pollInterval
@@ -106,18 +107,18 @@ func (s *orderStream) run(o service.Order) {
 
 // reload returns the present order, or the last known one if the read fails. An order that is absent from queue and
 // database for lostAfter was lost with the data of Redis and is returned as failed. A failed read restarts that time.
-func (s *orderStream) reload(last service.Order) service.Order {
-	o, err := readDetached(func(ctx context.Context) (service.Order, error) { return s.h.orders.Follow(ctx, s.user, last) })
+func (s *orderStream) reload(last domain.Order) domain.Order {
+	o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return s.h.orders.Follow(ctx, s.user, last) })
 	switch {
 	case err == nil:
 		s.lost = time.Time{}
 		return o
-	case !errors.Is(err, service.ErrNotFound):
+	case !errors.Is(err, domain.ErrNotFound):
 		s.lost = time.Time{}
 	case s.lost.IsZero():
 		s.lost = time.Now()
 	case time.Since(s.lost) >= s.h.lostAfter:
-		last.Status, last.Reason = service.OrderFailed, service.ReasonInternal
+		last.Status, last.Reason = domain.OrderFailed, domain.ReasonInternal
 	}
 	return last
 }
@@ -127,16 +128,16 @@ const statusStep = 1_000_000_000
 
 // progressOf returns a number that grows with the order's status and, while the order is queued, with its position in
 // the queue.
-func progressOf(o *service.Order) int64 {
+func progressOf(o *domain.Order) int64 {
 	progress := int64(o.Status.Progress()) * statusStep
-	if o.Status == service.OrderQueued && o.Ahead != nil {
+	if o.Status == domain.OrderQueued && o.Ahead != nil {
 		progress += max(1, statusStep-1-*o.Ahead)
 	}
 	return progress
 }
 
 // send writes an event unless the client already has one with this progress. It returns false if the write fails.
-func (s *orderStream) send(o *service.Order) bool {
+func (s *orderStream) send(o *domain.Order) bool {
 	progress := progressOf(o)
 	if progress <= s.sent {
 		return true

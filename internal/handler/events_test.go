@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // stream is an open event stream.
@@ -233,13 +233,13 @@ func TestOrderStreamReportsQueuePosition(t *testing.T) {
 // TestFinalStatuses checks the statuses that end a stream, and that every move increases the progress.
 func TestFinalStatuses(t *testing.T) {
 	t.Parallel()
-	for status, final := range map[service.OrderStatus]bool{
-		service.OrderQueued: false, service.OrderPendingPayment: false, service.OrderPaid: false, service.OrderRefunding: false,
-		service.OrderRedeemed: true, service.OrderCancelled: true, service.OrderRefunded: true, service.OrderFailed: true,
+	for status, final := range map[domain.OrderStatus]bool{
+		domain.OrderQueued: false, domain.OrderPendingPayment: false, domain.OrderPaid: false, domain.OrderRefunding: false,
+		domain.OrderRedeemed: true, domain.OrderCancelled: true, domain.OrderRefunded: true, domain.OrderFailed: true,
 	} {
 		assert.Equal(t, final, status.Final(), status)
 	}
-	for _, m := range service.Moves() {
+	for _, m := range domain.Moves() {
 		assert.Less(t, m.From.Progress(), m.To.Progress(), m.Name)
 	}
 }

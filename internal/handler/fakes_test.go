@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 )
@@ -35,7 +36,7 @@ type userLocks struct {
 
 func newUserLocks() *userLocks { return &userLocks{held: map[int64]bool{}} }
 
-// TryDo implements service.UserLocks.
+// TryDo implements lane.UserLocks.
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
 	if err := l.take(userID); err != nil {
 		return err
@@ -51,7 +52,7 @@ func (l *userLocks) take(userID int64) error {
 	case l.err != nil:
 		return l.err
 	case l.held[userID]:
-		return service.ErrOrderInProgress
+		return domain.ErrOrderInProgress
 	}
 	l.held[userID] = true
 	return nil
@@ -85,7 +86,7 @@ func newIDs() *ids {
 	return i
 }
 
-// NextN implements service.IDs.
+// NextN implements lane.IDs.
 func (i *ids) NextN(_ context.Context, n int) ([]int64, error) {
 	block := make([]int64, n)
 	for k := range block {
@@ -94,7 +95,7 @@ func (i *ids) NextN(_ context.Context, n int) ([]int64, error) {
 	return block, nil
 }
 
-// Skip implements service.IDs.
+// Skip implements lane.IDs.
 func (i *ids) Skip(_ context.Context, taken int64) error { i.last.Store(taken + 1000); return nil }
 
 // outbox stores the sent login codes.
@@ -182,21 +183,21 @@ func (s *faultyStore) ChangeLoginCode(ctx context.Context, phone string, change 
 }
 
 func (s *faultyStore) OpenSession(
-	ctx context.Context, u service.User, sess auth.Session, use func(*auth.LoginCode) bool,
-) (service.User, error) {
-	return orFault(s, func() (service.User, error) { return s.Store.OpenSession(ctx, u, sess, use) })
+	ctx context.Context, u domain.User, sess auth.Session, use func(*auth.LoginCode) bool,
+) (domain.User, error) {
+	return orFault(s, func() (domain.User, error) { return s.Store.OpenSession(ctx, u, sess, use) })
 }
 
-func (s *faultyStore) User(ctx context.Context, id int64) (service.User, error) {
-	return orFault(s, func() (service.User, error) { return s.Store.User(ctx, id) })
+func (s *faultyStore) User(ctx context.Context, id int64) (domain.User, error) {
+	return orFault(s, func() (domain.User, error) { return s.Store.User(ctx, id) })
 }
 
-func (s *faultyStore) RotateSession(ctx context.Context, r auth.Rotation) (service.User, error) {
-	return orFault(s, func() (service.User, error) { return s.Store.RotateSession(ctx, r) })
+func (s *faultyStore) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, error) {
+	return orFault(s, func() (domain.User, error) { return s.Store.RotateSession(ctx, r) })
 }
 
-func (s *faultyStore) SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error) {
-	return orFault(s, func() (service.User, error) { s.slides.Add(1); return s.Store.SlideSession(ctx, id, after, expires) })
+func (s *faultyStore) SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error) {
+	return orFault(s, func() (domain.User, error) { s.slides.Add(1); return s.Store.SlideSession(ctx, id, after, expires) })
 }
 
 func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep time.Time) error {
@@ -204,22 +205,22 @@ func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep ti
 	return err
 }
 
-func (s *faultyStore) CreateVoucher(ctx context.Context, v *service.Voucher, by service.Actor) error {
+func (s *faultyStore) CreateVoucher(ctx context.Context, v *domain.Voucher, by domain.Actor) error {
 	_, err := orFault(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, v, by) })
 	return err
 }
 
 func (s *faultyStore) ChangeVoucher(
-	ctx context.Context, id int64, by service.Actor, f func(*service.Voucher) (string, error),
-) (service.Voucher, error) {
-	return orFault(s, func() (service.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, by, f) })
+	ctx context.Context, id int64, by domain.Actor, f func(*domain.Voucher) (string, error),
+) (domain.Voucher, error) {
+	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, by, f) })
 }
 
-func (s *faultyStore) ChangeStock(ctx context.Context, c service.StockChange) (service.Voucher, error) {
-	return orFault(s, func() (service.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
+func (s *faultyStore) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
+	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
 }
 
-func (s *faultyStore) BeginPayment(ctx context.Context, user int64, p service.Payment) (o service.Order, paid service.Payment, err error) {
+func (s *faultyStore) BeginPayment(ctx context.Context, user int64, p domain.Payment) (o domain.Order, paid domain.Payment, err error) {
 	if err := s.hit(); err != nil {
 		return o, paid, err
 	}
@@ -227,64 +228,64 @@ func (s *faultyStore) BeginPayment(ctx context.Context, user int64, p service.Pa
 }
 
 func (s *faultyStore) SettlePayment(
-	ctx context.Context, provider string, n service.PaymentNotice, at time.Time,
-) (service.Settled, error) {
-	return orFault(s, func() (service.Settled, error) { return s.Store.SettlePayment(ctx, provider, n, at) })
+	ctx context.Context, provider string, n domain.PaymentNotice, at time.Time,
+) (domain.Settled, error) {
+	return orFault(s, func() (domain.Settled, error) { return s.Store.SettlePayment(ctx, provider, n, at) })
 }
 
-func (s *faultyStore) BeginRefund(ctx context.Context, m service.OrderMove) (service.Order, error) {
-	return orFault(s, func() (service.Order, error) { return s.Store.BeginRefund(ctx, m) })
+func (s *faultyStore) BeginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
+	return orFault(s, func() (domain.Order, error) { return s.Store.BeginRefund(ctx, m) })
 }
 
-func (s *faultyStore) Payments(ctx context.Context, user, order int64) ([]service.Payment, error) {
-	return orFault(s, func() ([]service.Payment, error) { return s.Store.Payments(ctx, user, order) })
+func (s *faultyStore) Payments(ctx context.Context, user, order int64) ([]domain.Payment, error) {
+	return orFault(s, func() ([]domain.Payment, error) { return s.Store.Payments(ctx, user, order) })
 }
 
-func (s *faultyStore) FindOrders(ctx context.Context, f service.OrderSearch) ([]service.Order, error) {
-	return orFault(s, func() ([]service.Order, error) { return s.Store.FindOrders(ctx, f) })
+func (s *faultyStore) FindOrders(ctx context.Context, f service.OrderSearch) ([]domain.Order, error) {
+	return orFault(s, func() ([]domain.Order, error) { return s.Store.FindOrders(ctx, f) })
 }
 
-func (s *faultyStore) AuditLog(ctx context.Context, f service.AuditFilter) ([]service.AuditEntry, error) {
-	return orFault(s, func() ([]service.AuditEntry, error) { return s.Store.AuditLog(ctx, f) })
+func (s *faultyStore) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
+	return orFault(s, func() ([]domain.AuditEntry, error) { return s.Store.AuditLog(ctx, f) })
 }
 
-func (s *faultyStore) Voucher(ctx context.Context, id int64) (service.Voucher, error) {
-	return orFault(s, func() (service.Voucher, error) { return s.Store.Voucher(ctx, id) })
+func (s *faultyStore) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
+	return orFault(s, func() (domain.Voucher, error) { return s.Store.Voucher(ctx, id) })
 }
 
-func (s *faultyStore) Vouchers(ctx context.Context, ids []int64) ([]service.Voucher, error) {
-	return orFault(s, func() ([]service.Voucher, error) { return s.Store.Vouchers(ctx, ids) })
+func (s *faultyStore) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
+	return orFault(s, func() ([]domain.Voucher, error) { return s.Store.Vouchers(ctx, ids) })
 }
 
-func (s *faultyStore) NewestVouchers(ctx context.Context, most int) ([]service.Voucher, error) {
-	return orFault(s, func() ([]service.Voucher, error) { return s.Store.NewestVouchers(ctx, most) })
+func (s *faultyStore) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher, error) {
+	return orFault(s, func() ([]domain.Voucher, error) { return s.Store.NewestVouchers(ctx, most) })
 }
 
-func (s *faultyStore) Shop(ctx context.Context, id int64) (service.Shop, error) {
-	return orFault(s, func() (service.Shop, error) { return s.Store.Shop(ctx, id) })
+func (s *faultyStore) Shop(ctx context.Context, id int64) (domain.Shop, error) {
+	return orFault(s, func() (domain.Shop, error) { return s.Store.Shop(ctx, id) })
 }
 
-func (s *faultyStore) ListShops(ctx context.Context, f service.ShopFilter) ([]service.Shop, error) {
-	return orFault(s, func() ([]service.Shop, error) { return s.Store.ListShops(ctx, f) })
+func (s *faultyStore) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Shop, error) {
+	return orFault(s, func() ([]domain.Shop, error) { return s.Store.ListShops(ctx, f) })
 }
 
-func (s *faultyStore) ListVouchers(ctx context.Context, f service.VoucherFilter) ([]service.Voucher, error) {
-	return orFault(s, func() ([]service.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
+func (s *faultyStore) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {
+	return orFault(s, func() ([]domain.Voucher, error) { return s.Store.ListVouchers(ctx, f) })
 }
 
-func (s *faultyStore) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
+func (s *faultyStore) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 	if err := s.hit(); err != nil {
-		return slices.Repeat([]service.Placed{{Err: err}}, len(orders))
+		return slices.Repeat([]domain.Placed{{Err: err}}, len(orders))
 	}
 	return s.Store.PlaceOrders(ctx, orders)
 }
 
-func (s *faultyStore) MoveOrder(ctx context.Context, m service.OrderMove) (service.Order, error) {
-	return orFault(s, func() (service.Order, error) { return s.Store.MoveOrder(ctx, m) })
+func (s *faultyStore) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
+	return orFault(s, func() (domain.Order, error) { return s.Store.MoveOrder(ctx, m) })
 }
 
-func (s *faultyStore) Order(ctx context.Context, userID, id int64) (service.Order, error) {
-	return orFault(s, func() (service.Order, error) { return s.Store.Order(ctx, userID, id) })
+func (s *faultyStore) Order(ctx context.Context, userID, id int64) (domain.Order, error) {
+	return orFault(s, func() (domain.Order, error) { return s.Store.Order(ctx, userID, id) })
 }
 
 func (s *faultyStore) StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error) {
@@ -298,8 +299,8 @@ func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64)
 	return s.Store.ActiveOrders(ctx, userID, voucherID)
 }
 
-func (s *faultyStore) ListOrders(ctx context.Context, f service.OrderFilter) ([]service.Order, error) {
-	return orFault(s, func() ([]service.Order, error) { return s.Store.ListOrders(ctx, f) })
+func (s *faultyStore) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
+	return orFault(s, func() ([]domain.Order, error) { return s.Store.ListOrders(ctx, f) })
 }
 
 func (s *faultyStore) ClaimKeys(ctx context.Context, claims []*service.Claim) []service.KeyState {
@@ -311,7 +312,7 @@ func (s *faultyStore) ClaimKeys(ctx context.Context, claims []*service.Claim) []
 
 func (s *faultyStore) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) []error {
 	if s.failAnswers.Load() {
-		return slices.Repeat([]error{service.ErrUnavailable}, len(answers))
+		return slices.Repeat([]error{domain.ErrUnavailable}, len(answers))
 	}
 	return s.Store.KeepAnswers(ctx, answers)
 }

@@ -21,7 +21,9 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/internal/lane"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -175,18 +177,18 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.ids == nil {
 		s.ids = newIDs()
 	}
-	var lane service.Lane = service.NewLockLane(e.locks, service.NewBatchLane(s.ids, e.db, nil))
+	var mode service.Lane = lane.NewLock(e.locks, lane.NewBatch(s.ids, e.db, nil))
 	if s.lane != nil {
-		lane = s.lane(lane)
+		mode = s.lane(mode)
 	}
 	var queue service.ReservationStore
 	if s.queue != nil {
-		lane, queue = s.queue(e.db)
+		mode, queue = s.queue(e.db)
 	}
 	e.bank, e.subscribers = newBank(e.clock.now), salestats.NewSubscribers()
 	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
 	e.payments = service.NewPayments(service.PaymentsConfig{
-		Store: e.db, Providers: map[string]service.PaymentProvider{"sandbox": e.bank},
+		Store: e.db, Providers: map[string]domain.PaymentProvider{"sandbox": e.bank},
 		Returns: e.returns, Now: e.clock.now, Log: log,
 	})
 	aggregator, monitor := e.newMonitor(s.store, queue)
@@ -198,8 +200,8 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.db, Sales: sales, Lane: lane, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: service.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
+			Store: e.db, Sales: sales, Lane: mode, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
+			Codes: domain.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
 		}),
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),

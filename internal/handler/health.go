@@ -12,7 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // readyTimeout bounds all checks of /readyz. A check that takes longer has failed.
@@ -34,7 +34,7 @@ func health(c *gin.Context) error { return writeJSON(c, http.StatusOK, healthOut
 type notReadyError struct{ reasons map[string]error }
 
 func (e *notReadyError) Error() string { return fmt.Sprintf("not ready: %v", e.reasons) }
-func (e *notReadyError) Unwrap() error { return service.ErrUnavailable }
+func (e *notReadyError) Unwrap() error { return domain.ErrUnavailable }
 
 // detail lists the failed dependencies without the errors, which may contain addresses.
 func (e *notReadyError) detail() string {

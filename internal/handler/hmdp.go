@@ -12,6 +12,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -126,7 +127,7 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 	c.Abort()
 	var (
 		own     hmdpError
-		invalid *service.InvalidError
+		invalid *domain.InvalidError
 	)
 	switch {
 	case errors.As(err, &own):
@@ -135,7 +136,7 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 	case errors.As(err, &invalid):
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure(invalidMessage(invalid)))
 		return
-	case errors.Is(err, service.ErrWrongCode):
+	case errors.Is(err, domain.ErrWrongCode):
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure("验证码错误"))
 		return
 	}
@@ -144,7 +145,7 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 	case !ok:
 	case p.Status == http.StatusUnauthorized:
 		c.AbortWithStatus(http.StatusUnauthorized)
-	case p.Status >= http.StatusInternalServerError && !errors.Is(err, service.ErrOverloaded):
+	case p.Status >= http.StatusInternalServerError && !errors.Is(err, domain.ErrOverloaded):
 		if retryAfter > 0 {
 			c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retryAfter.Seconds()))))
 		}
@@ -169,7 +170,7 @@ var hmdpFields = map[string]string{
 }
 
 // invalidMessage returns the message for an invalid request: it names the wrong fields.
-func invalidMessage(e *service.InvalidError) string {
+func invalidMessage(e *domain.InvalidError) string {
 	names := make([]string, len(e.Fields))
 	for i, f := range e.Fields {
 		switch f.Field {
@@ -206,7 +207,7 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 			return &t, nil
 		}
 	}
-	return nil, service.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
+	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }
 
 // bindLenient is bind for these pages: it ignores unknown fields.

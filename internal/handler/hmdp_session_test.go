@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -83,14 +84,14 @@ func TestHmdpSessionOnOtherInstances(t *testing.T) {
 func TestHmdpSessionSurvivesStoreOutage(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{service.ErrSoldOut} } })
+		e := newEnv(t, db, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{domain.ErrSoldOut} } })
 		v, p := e.sale(5), e.pageOf(phone)
 		p.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足") // caches the sale
-		e.db.fail(func() error { return service.ErrUnavailable })
+		e.db.fail(func() error { return domain.ErrUnavailable })
 		e.clock.advance(20 * time.Minute)
 		p.post("/voucher-order/seckill/"+v.ID, nil).fails("库存不足")
 		stranger := newEnv(t, db, func(s *setup) { s.store = e.store })
-		stranger.db.fail(func() error { return service.ErrUnavailable })
+		stranger.db.fail(func() error { return domain.ErrUnavailable })
 		p.env = stranger
 		p.get("/user/me").broken(http.StatusServiceUnavailable)
 		require.Len(t, p.get("/shop-type/list").list(), 10)

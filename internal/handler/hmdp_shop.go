@@ -11,7 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/maypok86/otter/v2"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // hmdpPageSize is the number of shops on a page, which the pages expect. hmdpPages is the highest page number accepted.
@@ -21,17 +21,26 @@ const hmdpPageSize, hmdpPages = 5, 100_000
 type hmdpShopType struct {
 	ID   ID     `json:"id"`
 	Name string `json:"name"`
-	Icon string `json:"icon"`
+	Icon string `json:"icon"` // path below the front end's image folder
 	Sort int    `json:"sort"`
 }
 
+// hmdpShopTypes are those of the hm-dianping course, whose pages contain an image for each.
+var hmdpShopTypes = []hmdpShopType{
+	{1, "美食", "/types/ms.png", 1},
+	{2, "KTV", "/types/KTV.png", 2},
+	{3, "丽人·美发", "/types/lrmf.png", 3},
+	{10, "美睫·美甲", "/types/mjmj.png", 4},
+	{5, "按摩·足疗", "/types/amzl.png", 5},
+	{6, "美容SPA", "/types/spa.png", 6},
+	{7, "亲子游乐", "/types/qzyl.png", 7},
+	{8, "酒吧", "/types/jiuba.png", 8},
+	{9, "轰趴馆", "/types/hpg.png", 9},
+	{4, "健身运动", "/types/jsyd.png", 10},
+}
+
 func (h *hmdpHandler) shopTypes(c *gin.Context) error {
-	types := service.ShopTypes()
-	out := make([]hmdpShopType, len(types))
-	for i, t := range types {
-		out[i] = hmdpShopType{ID: ID(t.ID), Name: t.Name, Icon: t.Icon, Sort: i + 1}
-	}
-	return h.write(c, out)
+	return h.write(c, hmdpShopTypes)
 }
 
 // hmdpShop is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
@@ -53,7 +62,7 @@ type hmdpShop struct {
 	Distance  *float64 `json:"distance,omitempty"` // metres
 }
 
-func newHmdpShop(s *service.Shop) hmdpShop {
+func newHmdpShop(s *domain.Shop) hmdpShop {
 	return hmdpShop{
 		ID: ID(s.ID), Name: s.Name, TypeID: ID(s.TypeID), Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
 		AvgPrice: float64(s.AvgPrice) / 100, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
@@ -67,7 +76,7 @@ func (h *hmdpHandler) shop(c *gin.Context) error {
 	}
 	return h.writeShops(c, shopQuery{id: id}, func(ctx context.Context) (any, error) {
 		s, err := h.shops.Shop(ctx, id)
-		if errors.Is(err, service.ErrNotFound) {
+		if errors.Is(err, domain.ErrNotFound) {
 			return nil, hmdpError("店铺不存在！")
 		}
 		return newHmdpShop(&s), err
@@ -111,14 +120,14 @@ func (h *hmdpHandler) writeShops(c *gin.Context, q shopQuery, read func(context.
 
 // shopsOfType returns a page of the shops of a type, the nearest first if the query has a position.
 func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
-	f := service.ShopFilter{Limit: hmdpPageSize}
+	f := domain.ShopFilter{Limit: hmdpPageSize}
 	var ok bool
 	if f.TypeID, ok = parseID(c.Query("typeId")); !ok {
-		return service.Invalid("typeId", "must be the id of a type")
+		return domain.Invalid("typeId", "must be the id of a type")
 	}
 	current, ok := parseID(c.DefaultQuery("current", "1"))
 	if !ok || current > hmdpPages {
-		return service.Invalid("current", "must be the number of a page")
+		return domain.Invalid("current", "must be the number of a page")
 	}
 	f.Skip = int(current-1) * hmdpPageSize
 	var err error
@@ -135,7 +144,7 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	return h.write(c, out)
 }
 
-func (h *hmdpHandler) listShops(ctx context.Context, f service.ShopFilter) ([]hmdpShop, error) {
+func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) ([]hmdpShop, error) {
 	shops, err := h.shops.ListShops(ctx, f)
 	if err != nil {
 		return nil, err
@@ -152,19 +161,19 @@ func (h *hmdpHandler) listShops(ctx context.Context, f service.ShopFilter) ([]hm
 }
 
 // position reads the position of the client from the query; nil if it is absent.
-func position(c *gin.Context) (*service.Place, error) {
+func position(c *gin.Context) (*domain.Place, error) {
 	if c.Query("x") == "" || c.Query("y") == "" {
 		return nil, nil
 	}
 	x, ok := degrees(c.Query("x"), 180)
 	if !ok {
-		return nil, service.Invalid("x", "must be a longitude in degrees")
+		return nil, domain.Invalid("x", "must be a longitude in degrees")
 	}
 	y, ok := degrees(c.Query("y"), 90)
 	if !ok {
-		return nil, service.Invalid("y", "must be a latitude in degrees")
+		return nil, domain.Invalid("y", "must be a latitude in degrees")
 	}
-	return &service.Place{X: x, Y: y}, nil
+	return &domain.Place{X: x, Y: y}, nil
 }
 
 // degrees parses a number between -most and most.

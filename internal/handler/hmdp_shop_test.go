@@ -9,17 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // shops stores one shop of type 2 and n shops of type 1, each about 111 m north of the previous one.
 func (e *env) shops(n int) {
 	e.t.Helper()
-	shop := service.Shop{
+	shop := domain.Shop{
 		Name: "shop", TypeID: 2, X: 120, Y: 30, Area: "大关", Address: "a", AvgPrice: 8050, Sold: 4215, Comments: 3035, Score: 47,
 		OpenHours: "10:00-22:00", CreatedAt: e.clock.now(),
 	}
-	shops := []service.Shop{shop}
+	shops := []domain.Shop{shop}
 	for i := range n {
 		shop.TypeID, shop.Name, shop.Images = 1, fmt.Sprintf("shop %d", i), "a.png,b.png"
 		shop.Y += 0.001

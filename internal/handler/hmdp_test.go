@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -82,7 +83,7 @@ func TestHmdpRefusalMessages(t *testing.T) {
 			p.post("/voucher-order/seckill/"+voucher, nil).fails(message)
 		}
 		v := e.sale(1)
-		e.locks.fail(service.ErrOrderInProgress)
+		e.locks.fail(domain.ErrOrderInProgress)
 		p.post("/voucher-order/seckill/"+v.ID, nil).fails("重复下单")
 		e.locks.fail(nil)
 		p.post("/voucher-order/seckill/"+v.ID, nil).text()
@@ -97,8 +98,8 @@ func TestHmdpLaneErrors(t *testing.T) {
 			err   error
 			check func(reply)
 		}{
-			"overloaded": {service.ErrOverloaded, func(r reply) { r.t.Helper(); r.fails("抢购的人太多，请稍后再试") }},
-			"down": {fmt.Errorf("%w: %s", service.ErrUnavailable, leak), func(r reply) {
+			"overloaded": {domain.ErrOverloaded, func(r reply) { r.t.Helper(); r.fails("抢购的人太多，请稍后再试") }},
+			"down": {fmt.Errorf("%w: %s", domain.ErrUnavailable, leak), func(r reply) {
 				r.t.Helper()
 				r.broken(http.StatusServiceUnavailable)
 				assert.Equal(r.t, 1, r.retryAfter())
@@ -118,7 +119,7 @@ func TestHmdpLaneErrors(t *testing.T) {
 // panickingLane panics in a purchase, which runs on another goroutine than the handler.
 type panickingLane struct{}
 
-func (panickingLane) Place(context.Context, service.Purchase) (service.Order, bool, error) {
+func (panickingLane) Place(context.Context, domain.Purchase) (domain.Order, bool, error) {
 	panic(leak)
 }
 
@@ -160,7 +161,7 @@ func TestHmdpStoreErrors(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		for status, fault := range map[int]error{
-			http.StatusServiceUnavailable:  fmt.Errorf("%w: %s", service.ErrUnavailable, leak),
+			http.StatusServiceUnavailable:  fmt.Errorf("%w: %s", domain.ErrUnavailable, leak),
 			http.StatusInternalServerError: errors.New(leak),
 		} {
 			e := newEnv(t, db)

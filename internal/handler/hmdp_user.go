@@ -5,14 +5,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // authenticate rejects requests without a valid session. The Authorization header holds the bare token from login.
 func (h *hmdpHandler) authenticate(c *gin.Context) error {
 	token := c.GetHeader("Authorization")
 	if token == "" {
-		return service.ErrUnauthenticated
+		return domain.ErrUnauthenticated
 	}
 	id, err := h.auth.AuthenticateSliding(c.Request.Context(), token)
 	if err != nil {
@@ -27,8 +27,8 @@ func (h *hmdpHandler) admin(c *gin.Context) error {
 	if err := h.authenticate(c); err != nil {
 		return err
 	}
-	if caller(c).Role != service.RoleAdmin {
-		return service.ErrForbidden
+	if caller(c).Role != domain.RoleAdmin {
+		return domain.ErrForbidden
 	}
 	return nil
 }

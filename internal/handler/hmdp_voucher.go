@@ -12,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -42,7 +43,7 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	now := service.Moment(h.now())
+	now := domain.Moment(h.now())
 	snap := h.lists.get(shopID, catalog, now)
 	if snap == nil {
 		if snap, err = h.listOfShop(c.Request.Context(), shopID, catalog, now); err != nil {
@@ -54,7 +55,7 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 }
 
 func (h *hmdpHandler) listOfShop(ctx context.Context, shopID int64, catalog *service.Catalog, now time.Time) (*snapshot, error) {
-	f := service.VoucherFilter{ShopID: shopID, Lasts: true, Page: service.Page{Limit: service.MaxPageSize}}
+	f := domain.VoucherFilter{ShopID: shopID, Lasts: true, Page: domain.Page{Limit: domain.MaxPageSize}}
 	vouchers, ok := catalog.List(f, now)
 	if !ok {
 		var err error
@@ -64,7 +65,7 @@ func (h *hmdpHandler) listOfShop(ctx context.Context, shopID int64, catalog *ser
 	}
 	out := make([]hmdpVoucher, 0, len(vouchers))
 	for _, v := range slices.Backward(vouchers) { // oldest first, as in hm-dianping
-		if v.Currency == service.DefaultCurrency {
+		if v.Currency == domain.DefaultCurrency {
 			out = append(out, h.voucher(v))
 		}
 	}
@@ -79,7 +80,7 @@ func (h *hmdpHandler) listOfShop(ctx context.Context, shopID int64, catalog *ser
 	return snap, nil
 }
 
-func (h *hmdpHandler) voucher(v *service.Voucher) hmdpVoucher {
+func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {
 	o := hmdpVoucher{
 		ID: ID(v.ID), ShopID: ID(v.ShopID), Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
 		PayValue: v.PayValue, ActualValue: v.ActualValue, Type: int8(v.Type),
@@ -104,8 +105,8 @@ type hmdpVoucherIn struct {
 	EndTime     *string `json:"endTime"`
 }
 
-func (in *hmdpVoucherIn) fields() service.VoucherFields {
-	return service.VoucherFields{
+func (in *hmdpVoucherIn) fields() domain.VoucherFields {
+	return domain.VoucherFields{
 		ShopID: (*int64)(in.ShopID), Title: in.Title, SubTitle: in.SubTitle, Rules: in.Rules,
 		PayValue: in.PayValue, ActualValue: in.ActualValue,
 	}
@@ -116,7 +117,7 @@ func (h *hmdpHandler) createVoucher(c *gin.Context) error {
 	if err := bindLenient(c, &in); err != nil {
 		return err
 	}
-	return h.create(c, service.VoucherInput{VoucherFields: in.fields()})
+	return h.create(c, domain.VoucherInput{VoucherFields: in.fields()})
 }
 
 // createSale publishes a flash sale with a limit of one order per user, as in hm-dianping.
@@ -125,7 +126,7 @@ func (h *hmdpHandler) createSale(c *gin.Context) error {
 	if err := bindLenient(c, &in); err != nil {
 		return err
 	}
-	v := service.VoucherInput{VoucherFields: in.fields(), Stock: in.Stock}
+	v := domain.VoucherInput{VoucherFields: in.fields(), Stock: in.Stock}
 	one := 1
 	v.LimitPerUser = &one
 	var err error
@@ -138,7 +139,7 @@ func (h *hmdpHandler) createSale(c *gin.Context) error {
 	return h.create(c, v)
 }
 
-func (h *hmdpHandler) create(c *gin.Context, in service.VoucherInput) error {
+func (h *hmdpHandler) create(c *gin.Context, in domain.VoucherInput) error {
 	v, err := h.vouchers.Create(c.Request.Context(), caller(c).UserID, in)
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func (h *hmdpHandler) place(c *gin.Context) error {
 
 // placeWithin is Orders.Place with the deadline of ctx, which is shorter than a purchase may take. A purchase that
 // exceeds it continues, and the next request of the buyer returns its outcome. Errors: those of Orders.Place;
-// service.ErrUnavailable if ctx ends first.
+// domain.ErrUnavailable if ctx ends first.
 func (h *hmdpHandler) placeWithin(ctx context.Context, userID, voucherID int64) (int64, error) {
 	type outcome struct {
 		id  int64
@@ -186,6 +187,6 @@ func (h *hmdpHandler) placeWithin(ctx context.Context, userID, voucherID int64) 
 	case o := <-done:
 		return o.id, o.err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: the purchase exceeded the timeout of the page", service.ErrUnavailable)
+		return 0, fmt.Errorf("%w: the purchase exceeded the timeout of the page", domain.ErrUnavailable)
 	}
 }

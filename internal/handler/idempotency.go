@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -55,7 +56,7 @@ func requestKey(c *gin.Context) (key string, sum [32]byte, body []byte, err erro
 		return "", sum, nil, nil
 	}
 	if len(values) != 1 || !validKey(values[0]) {
-		return "", sum, nil, service.Invalid(keyHeader, "must be one value of 1 to %d printable ASCII characters", maxKey)
+		return "", sum, nil, domain.Invalid(keyHeader, "must be one value of 1 to %d printable ASCII characters", maxKey)
 	}
 	if c.Request.ContentLength != 0 {
 		if body, err = io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)); err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // maxBody bounds a request body, in bytes. The largest regular body is a voucher with its rules.
@@ -100,7 +100,7 @@ const maxFieldName = 64
 // unknownField matches the error of encoding/json for an unknown field, which has no type.
 var unknownField = regexp.MustCompile(`^json: unknown field (".*")$`)
 
-// bind decodes the body, which must be one JSON object, into dst. Error: *service.InvalidError, which names the field,
+// bind decodes the body, which must be one JSON object, into dst. Error: *domain.InvalidError, which names the field,
 // for unknown fields, wrong types, a second value and bodies over maxBody.
 func bind(c *gin.Context, dst any) error {
 	dec, err := objectDecoder(c)
@@ -118,10 +118,10 @@ func objectDecoder(c *gin.Context) (*json.Decoder, error) {
 		return nil, bindError(err)
 	}
 	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
-		return nil, service.Invalid("body", "must be a JSON object")
+		return nil, domain.Invalid("body", "must be a JSON object")
 	}
 	if !utf8.Valid(body) { // encoding/json would replace the invalid bytes
-		return nil, service.Invalid("body", "is not valid UTF-8")
+		return nil, domain.Invalid("body", "is not valid UTF-8")
 	}
 	return json.NewDecoder(bytes.NewReader(body)), nil
 }
@@ -132,7 +132,7 @@ func decodeOne(dec *json.Decoder, dst any) error {
 		return bindError(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return service.Invalid("body", "must be a single JSON object")
+		return domain.Invalid("body", "must be a single JSON object")
 	}
 	return nil
 }
@@ -152,29 +152,29 @@ func bindError(err error) error {
 	)
 	switch {
 	case errors.As(err, &tooLarge):
-		return service.Invalid("body", "must have at most %d bytes", maxBody)
+		return domain.Invalid("body", "must have at most %d bytes", maxBody)
 	case errors.As(err, &wrongType):
 		// Bodies are flat: a prefix with a dot is the Go name of an embedded struct.
 		field := wrongType.Field[strings.LastIndexByte(wrongType.Field, '.')+1:]
 		if field == "" {
 			field = "body"
 		}
-		return service.Invalid(field, "%s", typeDetail(wrongType.Type))
+		return domain.Invalid(field, "%s", typeDetail(wrongType.Type))
 	}
 	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
 		if name, err := strconv.Unquote(m[1]); err == nil && len(name) <= maxFieldName {
-			return service.Invalid(name, "is not a field of this request")
+			return domain.Invalid(name, "is not a field of this request")
 		}
-		return service.Invalid("body", "has an unknown field")
+		return domain.Invalid("body", "has an unknown field")
 	}
-	return service.Invalid("body", "is not valid JSON")
+	return domain.Invalid("body", "is not valid JSON")
 }
 
 // pathID returns the :id of the path.
 func pathID(c *gin.Context) (int64, error) {
 	id, ok := parseID(c.Param("id"))
 	if !ok {
-		return 0, service.Invalid("id", "%s", typeDetail(reflect.TypeFor[ID]()))
+		return 0, domain.Invalid("id", "%s", typeDetail(reflect.TypeFor[ID]()))
 	}
 	return id, nil
 }
@@ -187,22 +187,22 @@ func queryID(c *gin.Context, name string) (int64, error) {
 	}
 	id, ok := parseID(s)
 	if !ok {
-		return 0, service.Invalid(name, "must be a positive 64-bit number")
+		return 0, domain.Invalid(name, "must be a positive 64-bit number")
 	}
 	return id, nil
 }
 
 // page returns the cursor and the limit of a list request.
-func page(c *gin.Context) (service.Page, error) {
+func page(c *gin.Context) (domain.Page, error) {
 	limit, err := pageLimit(c)
 	if err != nil {
-		return service.Page{}, err
+		return domain.Page{}, err
 	}
-	p := service.Page{Limit: limit}
+	p := domain.Page{Limit: limit}
 	if s := c.Query("cursor"); s != "" {
 		id, ok := parseID(s)
 		if !ok {
-			return p, service.Invalid("cursor", "must be a next_cursor of this list")
+			return p, domain.Invalid("cursor", "must be a next_cursor of this list")
 		}
 		p.Before = id
 	}
@@ -212,11 +212,11 @@ func page(c *gin.Context) (service.Page, error) {
 func pageLimit(c *gin.Context) (int, error) {
 	s := c.Query("limit")
 	if s == "" {
-		return service.DefaultPageSize, nil
+		return domain.DefaultPageSize, nil
 	}
 	n, ok := parseID(s)
-	if !ok || n > service.MaxPageSize {
-		return 0, service.Invalid("limit", "must be between 1 and %d", service.MaxPageSize)
+	if !ok || n > domain.MaxPageSize {
+		return 0, domain.Invalid("limit", "must be between 1 and %d", domain.MaxPageSize)
 	}
 	return int(n), nil
 }
@@ -229,7 +229,7 @@ type list[T any] struct {
 
 // newList converts a page of items. A full page gets the id of its last item as next_cursor; any other page is the
 // last.
-func newList[S, T any](p service.Page, items []S, convert func(*S) T, id func(*S) int64) list[T] {
+func newList[S, T any](p domain.Page, items []S, convert func(*S) T, id func(*S) int64) list[T] {
 	l := list[T]{Items: make([]T, len(items))}
 	for i := range items {
 		l.Items[i] = convert(&items[i])

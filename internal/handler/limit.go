@@ -9,7 +9,7 @@ import (
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // Rate limits per caller and process. A login code costs money, so its limit is the lowest, but it lets a thousand
@@ -31,7 +31,7 @@ const (
 const maxReads = 64
 
 // limitConcurrency returns a middleware that admits at most most requests at a time and refuses the others with
-// service.ErrOverloaded.
+// domain.ErrOverloaded.
 func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFunc {
 	semaphore := make(chan struct{}, most)
 	return func(c *gin.Context) {
@@ -40,7 +40,7 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 			defer func() { <-semaphore }()
 			c.Next()
 		default:
-			refuse(c, service.ErrOverloaded)
+			refuse(c, domain.ErrOverloaded)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func byAddress(c *gin.Context) string {
 }
 
 // limit returns a function that allows each key perSecond calls per second with bursts of burst calls, and returns
-// *service.RateLimitedError beyond that. At most maxCallers buckets are kept; an evicted key starts again with a full
+// *domain.RateLimitedError beyond that. At most maxCallers buckets are kept; an evicted key starts again with a full
 // bucket. The function is safe for concurrent use.
 func limit(perSecond float64, burst int) func(key string) error {
 	buckets := otter.Must(&otter.Options[string, *rate.Limiter]{
@@ -100,7 +100,7 @@ func limit(perSecond float64, burst int) func(key string) error {
 		r := bucket.Reserve()
 		if wait := r.Delay(); wait > 0 {
 			r.Cancel()
-			return &service.RateLimitedError{RetryAfter: wait}
+			return &domain.RateLimitedError{RetryAfter: wait}
 		}
 		return nil
 	}

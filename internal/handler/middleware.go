@@ -12,7 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -66,7 +66,7 @@ func withTimeout(d time.Duration) gin.HandlerFunc {
 // limitBody refuses a Content-Length over maxBody, even on routes that do not read the body.
 func limitBody(c *gin.Context) error {
 	if c.Request.ContentLength > maxBody {
-		return service.Invalid("body", "must have at most %d bytes", maxBody)
+		return domain.Invalid("body", "must have at most %d bytes", maxBody)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -70,19 +71,19 @@ func (e *env) close() int {
 // allowed.
 type attempt struct {
 	name string
-	move service.Move
+	move domain.Move
 	do   func(t *testing.T, c client, p paidView, allowed bool)
 }
 
 // userAttempt returns an attempt by a request of the order's owner.
-func userAttempt(action string, move service.Move) attempt {
+func userAttempt(action string, move domain.Move) attempt {
 	return attempt{action, move, func(_ *testing.T, c client, p paidView, allowed bool) {
 		wantAllowed(c.post(p.Order.path()+"/"+action, nil), allowed)
 	}}
 }
 
 // adminAttempt returns an attempt by a request of an admin. It also checks the moves that the order lists.
-func adminAttempt(action string, move service.Move) attempt {
+func adminAttempt(action string, move domain.Move) attempt {
 	return attempt{action + " by an admin", move, func(t *testing.T, c client, p paidView, allowed bool) {
 		path := "/api/v1/admin/orders/" + p.Order.ID
 		shown := decode[adminOrderView](c.env.admin().get(path).want(http.StatusOK))
@@ -101,20 +102,20 @@ func wantAllowed(a answer, allowed bool) {
 }
 
 var attempts = []attempt{
-	userAttempt("pay", service.MovePay), userAttempt("cancel", service.MoveCancel), userAttempt("refund", service.MoveRefund),
-	adminAttempt("cancel", service.MoveCancel), adminAttempt("refund", service.MoveRefund),
-	{"redeem", service.MoveRedeem, func(_ *testing.T, c client, p paidView, allowed bool) {
+	userAttempt("pay", domain.MovePay), userAttempt("cancel", domain.MoveCancel), userAttempt("refund", domain.MoveRefund),
+	adminAttempt("cancel", domain.MoveCancel), adminAttempt("refund", domain.MoveRefund),
+	{"redeem", domain.MoveRedeem, func(_ *testing.T, c client, p paidView, allowed bool) {
 		wantAllowed(c.env.admin().post("/api/v1/admin/orders/"+p.Order.ID+"/redeem", nil), allowed)
 	}},
-	{"redeem by its code", service.MoveRedeem, func(t *testing.T, c client, p paidView, allowed bool) {
+	{"redeem by its code", domain.MoveRedeem, func(t *testing.T, c client, p paidView, allowed bool) {
 		id, err := strconv.ParseInt(p.Order.ID, 10, 64)
 		require.NoError(t, err)
-		wantAllowed(c.env.admin().post("/api/v1/admin/redeem", map[string]any{"code": service.NewRedeemCodes(secret).Of(id)}), allowed)
+		wantAllowed(c.env.admin().post("/api/v1/admin/redeem", map[string]any{"code": domain.NewRedeemCodes(secret).Of(id)}), allowed)
 	}},
-	{"closer", service.MoveExpire, func(t *testing.T, c client, _ paidView, allowed bool) {
+	{"closer", domain.MoveExpire, func(t *testing.T, c client, _ paidView, allowed bool) {
 		assert.Equal(t, allowed, c.env.close() > 0)
 	}},
-	{"refunds that are due", service.MoveRefunded, func(t *testing.T, c client, _ paidView, _ bool) {
+	{"refunds that are due", domain.MoveRefunded, func(t *testing.T, c client, _ paidView, _ bool) {
 		require.NoError(t, c.env.payments.RefundDue(t.Context()))
 	}},
 }
@@ -154,14 +155,14 @@ func TestEveryMove(t *testing.T) {
 				e.checkInvariants()
 			})
 		}
-		for _, m := range service.Moves() {
+		for _, m := range domain.Moves() {
 			assert.True(t, slices.ContainsFunc(attempts, func(a attempt) bool { return a.move.Name == m.Name }), "no attempt to %s", m.Name)
 		}
 	})
 }
 
-func allows(move service.Move, status string) bool {
-	return slices.ContainsFunc(service.Moves(), func(m service.Move) bool { return m.Name == move.Name && m.From.String() == status })
+func allows(move domain.Move, status string) bool {
+	return slices.ContainsFunc(domain.Moves(), func(m domain.Move) bool { return m.Name == move.Name && m.From.String() == status })
 }
 
 // life returns the rows about the life of orders as text.
@@ -207,7 +208,7 @@ func (e *env) notifyAndCheck(t *testing.T, c client, p paidView, n notice, known
 	case known && first != "pending":
 		want = first
 		assert.Equal(t, before, e.life(), "a repeated notice changes nothing")
-	case want == "succeeded" && allows(service.MovePay, was):
+	case want == "succeeded" && allows(domain.MovePay, was):
 		order = "paid"
 	case want == "succeeded":
 		want = "refunding"

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/service"
 )
 
 // operation is an operation of the document with a request that is valid, except that its objects do not exist.
@@ -156,7 +156,7 @@ func TestDocumentListsReturnedCodes(t *testing.T) {
 				try(c, o)
 			}
 		}
-		e.db.fail(func() error { return fmt.Errorf("%w: a test", service.ErrUnavailable) })
+		e.db.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
 		require.NoError(t, e.rdb.Close())
 		for _, o := range all {
 			for _, x := range append(o.invalidVariants(), o) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -33,7 +34,7 @@ type orderOut struct {
 	Ahead       *int64     `json:"ahead,omitempty"`       // of a queued order
 }
 
-func newOrderOut(o *service.Order) orderOut {
+func newOrderOut(o *domain.Order) orderOut {
 	return orderOut{
 		ID: ID(o.ID), VoucherID: ID(o.VoucherID), UserID: ID(o.UserID), Status: o.Status.String(), Amount: o.Amount,
 		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt,
@@ -56,9 +57,9 @@ func (h *orderHandler) place(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	var key *service.RequestKey
+	var key *domain.RequestKey
 	if name != "" {
-		key = service.NewRequestKey(name, sum)
+		key = domain.NewRequestKey(name, sum)
 	}
 	o, replayed, err := h.orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key)
 	if err != nil {
@@ -68,7 +69,7 @@ func (h *orderHandler) place(c *gin.Context) error {
 		c.Header(replayedHeader, "true")
 	}
 	c.Header("Location", locationOf("orders", o.ID))
-	if o.Status == service.OrderQueued {
+	if o.Status == domain.OrderQueued {
 		return writeQueued(c, o.ID)
 	}
 	return writeOrder(c, http.StatusCreated, &o)
@@ -109,7 +110,7 @@ func (h *orderHandler) redeem(c *gin.Context) error {
 	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
-	return h.writeResult(c, func(ctx context.Context, admin, id int64) (service.Order, error) {
+	return h.writeResult(c, func(ctx context.Context, admin, id int64) (domain.Order, error) {
 		return h.orders.Redeem(ctx, admin, id, in.Code)
 	})
 }
@@ -130,7 +131,7 @@ func (h *orderHandler) redeemCode(c *gin.Context) error {
 }
 
 // orderAction reads or changes the order id on behalf of a buyer or an admin.
-type orderAction func(ctx context.Context, userID, id int64) (service.Order, error)
+type orderAction func(ctx context.Context, userID, id int64) (domain.Order, error)
 
 // writeResult calls do with the caller and the path's id, and writes the order that it returns.
 func (h *orderHandler) writeResult(c *gin.Context, do orderAction) error {
@@ -146,20 +147,20 @@ func (h *orderHandler) writeResult(c *gin.Context, do orderAction) error {
 }
 
 func (h *orderHandler) list(c *gin.Context) error {
-	f := service.OrderFilter{UserID: caller(c).UserID}
+	f := domain.OrderFilter{UserID: caller(c).UserID}
 	var err error
 	if f.Page, err = page(c); err != nil {
 		return err
 	}
 	if s := c.Query("status"); s != "" {
 		var ok bool
-		if f.Status, ok = service.ParseOrderStatus(s); !ok {
-			return service.Invalid("status", "is not a status of an order")
+		if f.Status, ok = domain.ParseOrderStatus(s); !ok {
+			return domain.Invalid("status", "is not a status of an order")
 		}
 	}
 	orders, err := h.orders.List(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(f.Page, orders, newOrderOut, func(o *service.Order) int64 { return o.ID }))
+	return writeJSON(c, http.StatusOK, newList(f.Page, orders, newOrderOut, func(o *domain.Order) int64 { return o.ID }))
 }

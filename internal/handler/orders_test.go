@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -171,7 +172,7 @@ type slowLane struct {
 	entered, leave chan struct{}
 }
 
-func (l slowLane) Place(ctx context.Context, p service.Purchase) (service.Order, bool, error) {
+func (l slowLane) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	l.entered <- struct{}{}
 	<-l.leave
 	return l.Lane.Place(ctx, p)

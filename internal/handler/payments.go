@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -23,7 +24,7 @@ type paymentOut struct {
 	UpdatedAt   time.Time `json:"updated_at"`
 }
 
-func newPaymentOut(p *service.Payment) paymentOut {
+func newPaymentOut(p *domain.Payment) paymentOut {
 	return paymentOut{
 		Provider: p.Provider, ProviderRef: p.Ref, Amount: p.Amount, Currency: p.Currency, Status: p.Status.String(),
 		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/payment"
-	"seckill/internal/service"
 )
 
 var paymentSecret = []byte("a secret of provider and shop")
@@ -27,7 +27,7 @@ var paymentSecret = []byte("a secret of provider and shop")
 type bank struct {
 	*payment.Sandbox
 	mu       sync.Mutex
-	created  []service.Payment
+	created  []domain.Payment
 	refunded []string // references
 	down     bool
 }
@@ -36,7 +36,7 @@ func newBank(now func() time.Time) *bank {
 	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret, Now: now})}
 }
 
-func (b *bank) Create(_ context.Context, p service.Payment) error {
+func (b *bank) Create(_ context.Context, p domain.Payment) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
@@ -46,7 +46,7 @@ func (b *bank) Create(_ context.Context, p service.Payment) error {
 	return nil
 }
 
-func (b *bank) Refund(_ context.Context, p service.Payment) error {
+func (b *bank) Refund(_ context.Context, p domain.Payment) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {

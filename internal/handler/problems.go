@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // problemsPath is the path of the pages about codes. With a code appended it is the type of a problem: a relative
@@ -39,105 +39,105 @@ type explanation struct {
 // explanations has a row for every code, ordered by status. Code, status and title come from the error.
 var explanations = []explanation{
 	{
-		service.Invalid("phone", "is required"), "请求无效",
+		domain.Invalid("phone", "is required"), "请求无效",
 		"The request itself is wrong: a field is missing, unknown or out of range, a number in the path or the query is malformed, or the body is not a JSON object or exceeds 64 KiB. Nothing was changed.",
 		"Do not repeat the request unchanged. `errors` lists each wrong field with the reason: show it next to the field if a person filled it in, and treat it as a bug of the client otherwise.",
 		"请求本身有误：字段缺失、未知或超出范围，路径或查询里的数字不合法，请求体不是 JSON 对象或超过 64 KiB。没有产生任何变更。",
 		"不要原样重发。`errors` 列出了每个有误的字段和原因：如果是用户填写的，就显示在该字段旁边；否则说明客户端有缺陷。",
 	},
 	{
-		service.ErrUnauthenticated, "请先登录",
+		domain.ErrUnauthenticated, "请先登录",
 		"The request has no valid credentials: the access token is missing or forged, or its session has ended; the login code is wrong, used up or expired; the refresh token is wrong or used already; or, from a payment provider, the signature is wrong or older than five minutes.",
 		"Let the user log in: `POST /api/v1/auth/code`, then `POST /api/v1/auth/login`. A wrong login code can be entered again; after five guesses a new code must be sent. Do not repeat the request with the same token.",
 		"没有有效的身份凭证：缺少访问令牌，令牌是伪造的或会话已结束，验证码错误、已用或已过期，刷新令牌错误或已被使用；对支付渠道而言，则是签名错误或超过五分钟。",
 		"请用户登录：先 `POST /api/v1/auth/code`，再 `POST /api/v1/auth/login`。验证码输错可以再输，五次之后必须重新发送。不要用同一个令牌重发请求。",
 	},
 	{
-		service.ErrTokenExpired, "访问令牌已过期",
+		domain.ErrTokenExpired, "访问令牌已过期",
 		"The access token was valid and has expired: it lasts at most 15 minutes. The session may still be valid.",
 		"Call `POST /api/v1/auth/refresh` once, then repeat the request with the new token, without involving the user. If the refresh returns `unauthenticated`, require a new login.",
 		"访问令牌本来有效，但已过期：它最长有效 15 分钟。会话可能仍在。",
 		"调用一次 `POST /api/v1/auth/refresh`，再用新令牌重发请求，用户无需察觉。如果刷新返回 `unauthenticated`，请用户重新登录。",
 	},
 	{
-		service.ErrForbidden, "没有权限",
+		domain.ErrForbidden, "没有权限",
 		"The token is valid, but its user lacks the permission: the route is for admins. With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require.",
 		"Do not repeat the request. Report the missing permission and hide the control. The phones in `SECKILL_ADMIN_PHONES` are admins; a new admin must log in again. To simulate load on a server outside demo mode, run `seckill rush` from another machine.",
 		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能。",
 		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。",
 	},
 	{
-		service.ErrNotFound, "不存在",
+		domain.ErrNotFound, "不存在",
 		"The object does not exist or belongs to another user: both cases return the same answer. Routes and methods that the API does not have return it, too.",
 		"Do not repeat the request. Report that the object does not exist, and return to the list. For an order that was accepted with 202, 404 means that it was lost before it was stored: its unit is for sale again.",
 		"该对象不存在，或者属于其他用户：两种情况返回相同的响应。不存在的路径或方法也返回此错误码。",
 		"不要重发。提示内容不存在，并返回列表。查询一个曾返回 202 的订单时，404 表示它在入库之前丢失，名额已重新开售。",
 	},
 	{
-		service.ErrInvalidState, "当前状态下无法操作",
+		domain.ErrInvalidState, "当前状态下无法操作",
 		"The state of the order or the voucher does not allow this: a paid order cannot be paid again or cancelled, only a paid order can be redeemed or refunded, and a voucher without a flash sale or with status `off` cannot be bought. Nothing was changed.",
 		"Do not repeat the request. Read the object (`GET /api/v1/orders/{id}` or `GET /api/v1/vouchers/{id}`) and show its state: another user, another tab or the payment deadline has changed it.",
 		"订单或优惠券存在，但当前状态不允许此操作：已支付的订单不能再支付或取消，只有已支付的才能核销或退款，没有秒杀或已下架的优惠券不能购买。没有产生任何变更。",
 		"不要重发。重新读取该对象（`GET /api/v1/orders/{id}` 或 `GET /api/v1/vouchers/{id}`）并显示其状态：可能已被其他用户、另一个页面或支付超时改变。",
 	},
 	{
-		service.ErrSaleNotStarted, "秒杀尚未开始",
+		domain.ErrSaleNotStarted, "秒杀尚未开始",
 		"The purchase arrived before `begin_at`, by the server's clock.",
 		"Show a countdown to `begin_at`, based on the voucher's `server_time` rather than on the device's clock, and send the purchase when it ends.",
 		"按服务器时钟，购买早于 `begin_at`。",
 		"显示到 `begin_at` 的倒计时，以优惠券里的 `server_time` 为准而不是设备时钟，到点再发送购买请求。",
 	},
 	{
-		service.ErrSaleEnded, "秒杀已经结束",
+		domain.ErrSaleEnded, "秒杀已经结束",
 		"The purchase arrived at or after `end_at`, by the server's clock. Units that are returned later are not sold.",
 		"Do not repeat the request. Show that the sale is over.",
 		"按服务器时钟，购买不早于 `end_at`。之后退回的名额不再出售。",
 		"不要重发。提示秒杀已结束。",
 	},
 	{
-		service.ErrSoldOut, "已抢光",
+		domain.ErrSoldOut, "已抢光",
 		"Active orders hold every unit. This can change: a unit becomes available when an order is cancelled, not paid in time or refunded, or when the merchant adds units.",
 		"Do not repeat the purchase in a loop. Show that the sale is sold out, poll the voucher every few seconds while the user waits, and enable the button again when `state` is `on_sale`.",
 		"所有名额都已被有效订单占用。这一状态可能改变：订单取消、超时未付、退款或商家补货后，会重新有名额。",
 		"不要循环重试。显示已抢光；如果用户愿意等，每隔几秒读取一次优惠券，`state` 变回 `on_sale` 时再放开按钮。",
 	},
 	{
-		&service.DuplicateOrderError{OrderID: 3368803458027454465}, "你已经购买过了",
+		&domain.DuplicateOrderError{OrderID: 3368803458027454465}, "你已经购买过了",
 		"The user has as many active orders of this voucher as the sale allows. A purchase that is repeated after its answer was lost returns this code, too: the order exists.",
 		"Treat it as a success. `order_id` is one of these orders: show it. To buy again, the user must cancel or refund it first.",
 		"该用户持有的此优惠券有效订单已达上限。响应丢失后重发的购买请求也会返回此错误码：订单其实已经存在。",
 		"视为成功。`order_id` 就是其中一个订单：直接展示。想重新购买，需要先取消或退款。",
 	},
 	{
-		service.ErrOrderInProgress, "你的订单正在处理",
+		domain.ErrOrderInProgress, "你的订单正在处理",
 		"Another request of the same user, or the same request with its `Idempotency-Key`, is still running. Its outcome is not known yet.",
 		"Wait for `Retry-After` seconds and repeat the request, with the same `Idempotency-Key` if it had one. Show that the order is in progress.",
 		"同一用户的另一个请求，或同一 `Idempotency-Key` 下的同一请求，此刻正在处理，结果尚不确定。",
 		"等待 `Retry-After` 秒后重发；如果带有 `Idempotency-Key`，保持不变。提示订单正在处理。",
 	},
 	{
-		service.ErrIdempotencyMismatch, "该键已用于另一个请求",
+		domain.ErrIdempotencyMismatch, "该键已用于另一个请求",
 		"The `Idempotency-Key` was used within the last 24 hours for another path or another body. Nothing was changed.",
 		"Do not repeat the request with this key. This is a bug of the client: each intent needs its own key, such as a UUID.",
 		"这个 `Idempotency-Key` 在过去 24 小时内用于另一个路径或请求体。没有产生任何变更。",
 		"不要用这个键重发。这是客户端的缺陷：一个意图一个键，新的意图要用新的键，例如 UUID。",
 	},
 	{
-		&service.RateLimitedError{RetryAfter: time.Second}, "请求太频繁",
+		&domain.RateLimitedError{RetryAfter: time.Second}, "请求太频繁",
 		"The caller exceeded a rate limit: purchases and open streams are limited per user, login codes per phone, and codes and logins per address. Nothing was changed.",
 		"Wait for `Retry-After` seconds plus a short random time, and repeat the request with the same `Idempotency-Key`. Show the remaining time. More frequent requests do not help.",
 		"调用方请求过于频繁：购买和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。没有产生任何变更。",
 		"等待 `Retry-After` 秒并加一点随机时间，再用同一个 `Idempotency-Key` 重发，同时显示剩余时间。更频繁地请求没有帮助。",
 	},
 	{
-		service.ErrOverloaded, "当前请求过多",
+		domain.ErrOverloaded, "当前请求过多",
 		"The server has reached its limit of concurrent purchases, reads or streams and refused the request before any work. The sale goes on.",
 		"Wait for `Retry-After` seconds plus a random time, so that clients do not all return at once, and repeat the request with the same `Idempotency-Key`. Show that demand is very high.",
 		"服务器并发的购买、查询或事件流已达上限，请求未经处理即被拒绝。秒杀仍在继续。",
 		"等待 `Retry-After` 秒并加上随机时间，避免客户端同时重试，再用同一个 `Idempotency-Key` 重发。提示当前抢购人数很多。",
 	},
 	{
-		service.ErrUnavailable, "依赖的服务无响应",
+		domain.ErrUnavailable, "依赖的服务无响应",
 		"The database, Redis or the payment provider does not respond. Usually nothing was changed; in the rare case that the database's reply to a commit was lost, the change took effect.",
 		"Wait for `Retry-After` seconds and repeat the request with the same `Idempotency-Key`: it then takes effect exactly once. Without a key, a repeated purchase returns `duplicate_order` if the first one succeeded. Operators check `/readyz` and the log.",
 		"数据库、Redis 或支付渠道没有响应。通常没有产生变更；极少数情况下数据库对提交的应答丢失，变更其实已生效。",

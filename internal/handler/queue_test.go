@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
+	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/internal/lane"
 	"seckill/internal/reconcile"
 	"seckill/internal/service"
 	"seckill/internal/testenv"
@@ -24,13 +26,13 @@ type queueEnv struct {
 	*env
 	rdb       *redis.Client
 	gate      testGate
-	committer *service.Committer
+	committer *lane.Committer
 }
 
 // testGate adapts the gate to the interfaces of service, as package app does.
 type testGate struct{ *admission.Gate }
 
-func (g testGate) Expect(orderID int64) service.OutcomeWaiter { return g.Gate.Expect(orderID) }
+func (g testGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 func (g testGate) DeadLetters(ctx context.Context, before string, limit int) ([]service.DeadLetter, error) {
 	found, err := g.Gate.DeadLetters(ctx, before, limit)
@@ -59,7 +61,7 @@ func newQueueEnv(t *testing.T, db database) *queueEnv {
 		s.ids = ids
 		s.queue = func(faulty *faultyStore) (service.Lane, service.ReservationStore) {
 			store = faulty
-			return service.NewQueueLane(gate, ids, faulty, nil), gate
+			return lane.NewQueue(gate, ids, faulty, nil), gate
 		}
 		s.change = func(cfg *handler.Config) {
 			cfg.DeadLetters = &service.DeadLetters{Store: gate, Reader: q.state}
@@ -71,18 +73,18 @@ func newQueueEnv(t *testing.T, db database) *queueEnv {
 		}
 	})
 	m.SetTime(q.clock.now()) // the gate checks the window of a sale by the clock of Redis
-	q.committer = &service.Committer{Orders: q.db, IDs: ids, Now: q.clock.now, PayTimeout: payTimeout}
+	q.committer = &lane.Committer{Orders: q.db, IDs: ids, Now: q.clock.now, PayTimeout: payTimeout}
 	return q
 }
 
-func (q *queueEnv) state(ctx context.Context, voucherID int64, inFlight []int64) (service.GateState, error) {
+func (q *queueEnv) state(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
 	return q.store.GateState(ctx, voucherID, inFlight)
 }
 
 // waiting returns the entries of all streams.
-func (q *queueEnv) waiting() []service.StreamEntry {
+func (q *queueEnv) waiting() []domain.StreamEntry {
 	q.t.Helper()
-	var all []service.StreamEntry
+	var all []domain.StreamEntry
 	for _, stream := range admission.Streams() {
 		messages, err := q.rdb.XRange(context.Background(), stream, "-", "+").Result()
 		require.NoError(q.t, err)
@@ -109,11 +111,11 @@ func (q *queueEnv) workOne() {
 	q.commit(q.waiting()[0])
 }
 
-func (q *queueEnv) commit(p service.StreamEntry) {
+func (q *queueEnv) commit(p domain.StreamEntry) {
 	q.t.Helper()
 	errs := q.committer.Commit(context.Background(), p.Admissions)
 	require.Equal(q.t, make([]error, len(errs)), errs)
-	q.settle(p, service.End{})
+	q.settle(p, domain.End{})
 }
 
 // deadLetter dead-letters all waiting entries.
@@ -121,15 +123,15 @@ func (q *queueEnv) deadLetter(reason string) {
 	q.t.Helper()
 	for _, p := range q.waiting() {
 		p.Tries = 5
-		q.settle(p, service.End{Dead: reason})
+		q.settle(p, domain.End{Dead: reason})
 	}
 }
 
 // settle settles all reservations of an entry with the same outcome.
-func (q *queueEnv) settle(p service.StreamEntry, end service.End) {
+func (q *queueEnv) settle(p domain.StreamEntry, end domain.End) {
 	q.t.Helper()
-	p.Ends = slices.Repeat([]service.End{end}, len(p.Admissions))
-	require.NoError(q.t, q.gate.Settle(context.Background(), []service.StreamEntry{p}))
+	p.Ends = slices.Repeat([]domain.End{end}, len(p.Admissions))
+	require.NoError(q.t, q.gate.Settle(context.Background(), []domain.StreamEntry{p}))
 }
 
 type queuedView struct {
@@ -262,7 +264,7 @@ type waitRecorder struct {
 	last time.Duration
 }
 
-func (w *waitRecorder) Place(ctx context.Context, p service.Purchase) (service.Order, bool, error) {
+func (w *waitRecorder) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	w.last = p.Wait
 	return w.Lane.Place(ctx, p)
 }
@@ -327,7 +329,7 @@ func TestWaitForOutcome(t *testing.T) {
 		assert.Equal(t, "pending_payment", o.Status)
 		assert.Equal(t, o.path(), a.header.Get("Location"))
 		answered(2, e.sale(1), func() {
-			e.settle(e.waiting()[0], service.End{Failed: "sold_out"})
+			e.settle(e.waiting()[0], domain.End{Failed: "sold_out"})
 		}).problem(http.StatusConflict, "sold_out")
 		answered(3, e.sale(1), func() { e.deadLetter("poison") }).problem(http.StatusServiceUnavailable, "unavailable")
 	})

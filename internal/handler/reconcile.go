@@ -6,8 +6,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/reconcile"
-	"seckill/internal/service"
 )
 
 type reconcileHandler struct{ reconciler *reconcile.Reconciler }
@@ -44,7 +44,7 @@ func newReconcileOut(all reconcile.Reconciliation) reconcileOut {
 	out := reconcileOut{Reports: make([]reportOut, len(all.Reports)), LeftOut: all.LeftOut}
 	for i, r := range all.Reports {
 		report := reportOut{
-			VoucherID: ID(r.VoucherID), CheckedAt: service.Moment(r.CheckedAt), Busy: r.Busy, Findings: make([]findingOut, len(r.Findings)),
+			VoucherID: ID(r.VoucherID), CheckedAt: domain.Moment(r.CheckedAt), Busy: r.Busy, Findings: make([]findingOut, len(r.Findings)),
 		}
 		for n, f := range r.Findings {
 			report.Findings[n] = newFindingOut(f)

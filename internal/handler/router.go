@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -27,14 +28,14 @@ type Config struct {
 	Subscribers     *salestats.Subscribers
 	DeadLetters     *service.DeadLetters
 	Shops           service.ShopStore
-	AuditLog        service.AuditStore
+	AuditLog        domain.AuditStore
 	Keys            *service.Idempotency
 	Reconciler      *reconcile.Reconciler
 	Aggregator      *salestats.Aggregator  // counts the answers to buyers; nil: no counts
 	Monitor         *salestats.Monitor     // live statistics of sales
 	SaleSubscribers *salestats.Subscribers // of sales
 	LostAfter       time.Duration          // absence of a queued order after which its stream reports it as failed; default 30 s
-	Rush            service.Rusher         // nil outside demo mode
+	Rush            domain.Rusher          // nil outside demo mode
 	Ready           map[string]Check       // checks of /readyz by dependency; may be nil
 	Metrics         prometheus.Registerer
 	Log             *slog.Logger
@@ -69,10 +70,10 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	// Every POST that changes something supports Idempotency-Key, except authentication and reconciliation, which is
 	// idempotent. The keys of orders are stored with the orders.
-	user, admin := h.auth.require(service.RoleBuyer), h.auth.require(service.RoleAdmin)
+	user, admin := h.auth.require(domain.RoleBuyer), h.auth.require(domain.RoleAdmin)
 
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
-	r.NoRoute(e.wrap(func(*gin.Context) error { return service.ErrNotFound }))
+	r.NoRoute(e.wrap(func(*gin.Context) error { return domain.ErrNotFound }))
 
 	for pattern, page := range cfg.Pages {
 		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, gin.WrapH(page))

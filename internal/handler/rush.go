@@ -7,26 +7,26 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // rushHandler starts and shows load simulations. rush is nil outside demo mode.
-type rushHandler struct{ rush service.Rusher }
+type rushHandler struct{ rush domain.Rusher }
 
 // rushOut is the JSON form of a load simulation.
 type rushOut struct {
-	State     service.RushState `json:"state"`
-	VoucherID *ID               `json:"voucher_id,omitempty"`
-	Buyers    int               `json:"buyers"`
-	Stock     int64             `json:"stock"`
-	Answered  int               `json:"answered"`
-	Orders    int               `json:"orders"`
-	Took      float64           `json:"took_ms"`
-	P50       float64           `json:"p50_ms"`
-	P99       float64           `json:"p99_ms"`
-	Outcomes  map[string]int    `json:"outcomes"`
-	Verdicts  []verdictOut      `json:"verdicts"`
-	Detail    string            `json:"detail,omitempty"`
+	State     domain.RushState `json:"state"`
+	VoucherID *ID              `json:"voucher_id,omitempty"`
+	Buyers    int              `json:"buyers"`
+	Stock     int64            `json:"stock"`
+	Answered  int              `json:"answered"`
+	Orders    int              `json:"orders"`
+	Took      float64          `json:"took_ms"`
+	P50       float64          `json:"p50_ms"`
+	P99       float64          `json:"p99_ms"`
+	Outcomes  map[string]int   `json:"outcomes"`
+	Verdicts  []verdictOut     `json:"verdicts"`
+	Detail    string           `json:"detail,omitempty"`
 }
 
 type verdictOut struct {
@@ -39,7 +39,7 @@ type verdictOut struct {
 // milliseconds converts a duration, rounded to two decimals.
 func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microseconds())/10) / 100 }
 
-func newRushOut(r *service.Rush) rushOut {
+func newRushOut(r *domain.Rush) rushOut {
 	out := rushOut{
 		State: r.State, Buyers: r.Buyers, Stock: r.Stock, Answered: r.Answered, Orders: r.Orders, Took: milliseconds(r.Took),
 		P50: milliseconds(r.P50), P99: milliseconds(r.P99), Outcomes: r.Outcomes, Verdicts: make([]verdictOut, len(r.Verdicts)),
@@ -60,7 +60,7 @@ func newRushOut(r *service.Rush) rushOut {
 // requireDemo rejects requests outside demo mode.
 func (h *rushHandler) requireDemo(*gin.Context) error {
 	if h.rush == nil {
-		return service.ErrNoDemo
+		return domain.ErrNoDemo
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (h *rushHandler) start(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	if err := service.CheckRush(in.Buyers, in.Stock); err != nil {
+	if err := domain.CheckRush(in.Buyers, in.Stock); err != nil {
 		return err
 	}
 	r, err := h.rush.Start(c.Request.Context(), caller(c).UserID, in.Buyers, in.Stock)

@@ -8,31 +8,31 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/service"
 )
 
-// fakeRusher is a service.Rusher without buyers.
+// fakeRusher is a domain.Rusher without buyers.
 type fakeRusher struct {
-	last    service.Rush
+	last    domain.Rush
 	started int
 }
 
-func (r *fakeRusher) Start(_ context.Context, _ int64, buyers int, stock int64) (service.Rush, error) {
-	if r.last.State == service.RushRunning {
-		return service.Rush{}, service.ErrInvalidState
+func (r *fakeRusher) Start(_ context.Context, _ int64, buyers int, stock int64) (domain.Rush, error) {
+	if r.last.State == domain.RushRunning {
+		return domain.Rush{}, domain.ErrInvalidState
 	}
 	r.started++
-	r.last = service.Rush{State: service.RushRunning, VoucherID: 7, Buyers: buyers, Stock: stock}
+	r.last = domain.Rush{State: domain.RushRunning, VoucherID: 7, Buyers: buyers, Stock: stock}
 	return r.last, nil
 }
 
-func (r *fakeRusher) Last() service.Rush { return r.last }
+func (r *fakeRusher) Last() domain.Rush { return r.last }
 
 func (r *fakeRusher) Stop(context.Context) {
-	r.last = service.Rush{
-		State: service.RushDone, VoucherID: 7, Buyers: 2, Stock: 1, Answered: 2, Orders: 1, Took: time.Second, P50: 1234567, P99: 2e6,
-		Outcomes: map[string]int{"ok": 1}, Verdicts: []service.Verdict{{ID: "I1", Title: "No oversell", OK: true, Detail: "1 sold of 1"}},
+	r.last = domain.Rush{
+		State: domain.RushDone, VoucherID: 7, Buyers: 2, Stock: 1, Answered: 2, Orders: 1, Took: time.Second, P50: 1234567, P99: 2e6,
+		Outcomes: map[string]int{"ok": 1}, Verdicts: []domain.Verdict{{ID: "I1", Title: "No oversell", OK: true, Detail: "1 sold of 1"}},
 	}
 }
 
@@ -40,7 +40,7 @@ func (r *fakeRusher) Stop(context.Context) {
 func TestRushRoutes(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
-		r := &fakeRusher{last: service.Rush{State: service.RushIdle}}
+		r := &fakeRusher{last: domain.Rush{State: domain.RushIdle}}
 		e := newEnv(t, db, func(s *setup) { s.change = func(cfg *handler.Config) { cfg.Rush = r } })
 		admin, path := e.admin(), "/api/v1/admin/rush"
 		assert.Equal(t, "idle", decode[map[string]any](admin.get(path).want(http.StatusOK))["state"])

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -119,15 +120,15 @@ func TestCatalogAndDatabaseFilterAlike(t *testing.T) {
 		catalog, err := vouchers.Catalog(t.Context())
 		require.NoError(t, err)
 		for _, shop := range []int64{0, 1, 2} {
-			for _, status := range []service.VoucherStatus{0, 1, 2, 3} {
-				for _, state := range []service.SaleState{"", "upcoming", "on_sale", "sold_out", "ended"} {
+			for _, status := range []domain.VoucherStatus{0, 1, 2, 3} {
+				for _, state := range []domain.SaleState{"", "upcoming", "on_sale", "sold_out", "ended"} {
 					for _, before := range []int64{0, 12} {
 						if status != 0 && state != "" {
 							continue // the API permits only one of them
 						}
-						f := service.VoucherFilter{
+						f := domain.VoucherFilter{
 							ShopID: shop, Status: status, State: state, Lasts: state == "" && status == 0,
-							Page: service.Page{Before: before, Limit: 7},
+							Page: domain.Page{Before: before, Limit: 7},
 						}
 						want, err := vouchers.Older(t.Context(), f, now)
 						require.NoError(t, err)
@@ -141,7 +142,7 @@ func TestCatalogAndDatabaseFilterAlike(t *testing.T) {
 	})
 }
 
-func indented(t *testing.T, vouchers []*service.Voucher) string {
+func indented(t *testing.T, vouchers []*domain.Voucher) string {
 	t.Helper()
 	if len(vouchers) == 0 {
 		return ""

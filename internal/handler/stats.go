@@ -11,8 +11,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/salestats"
-	"seckill/internal/service"
 )
 
 // statsHandler serves the live statistics of a sale, summed over all instances.
@@ -109,7 +109,7 @@ func (h *statsHandler) out(s *salestats.SaleStats) statsOut {
 	}
 	if !s.CheckedAt.IsZero() {
 		out.CheckedAt = &s.CheckedAt
-		for status := service.OrderPendingPayment; status <= service.OrderRefunded; status++ {
+		for status := domain.OrderPendingPayment; status <= domain.OrderRefunded; status++ {
 			out.Orders[status.String()] = s.Orders[status]
 		}
 	}

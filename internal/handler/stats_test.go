@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/service"
 )
 
 type countsView struct {
@@ -270,7 +270,7 @@ func TestSaleStreamReportsUndersell(t *testing.T) {
 			require.Equal(t, "true", undersold())
 		}
 		for _, p := range q.waiting() {
-			q.settle(p, service.End{Failed: service.ReasonInternal})
+			q.settle(p, domain.End{Failed: domain.ReasonInternal})
 		}
 		waitFor("true")
 		key := q.stockKey(v.ID)

@@ -7,48 +7,49 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
 type voucherHandler struct {
 	vouchers *service.Vouchers
 	now      func() time.Time
-	shown    snapshots[int64, *service.Voucher]
-	lists    snapshots[service.VoucherFilter, *service.Catalog]
+	shown    snapshots[int64, *domain.Voucher]
+	lists    snapshots[domain.VoucherFilter, *service.Catalog]
 }
 
 func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time) *voucherHandler {
 	return &voucherHandler{
 		vouchers: vouchers, now: now,
-		shown: newSnapshots[int64, *service.Voucher](), lists: newSnapshots[service.VoucherFilter, *service.Catalog](),
+		shown: newSnapshots[int64, *domain.Voucher](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
 
 // voucherOut is the JSON form of a voucher. A normal voucher has no fields of a sale.
 type voucherOut struct {
-	ID           ID                `json:"id"`
-	ShopID       ID                `json:"shop_id"`
-	Title        string            `json:"title"`
-	SubTitle     string            `json:"sub_title"`
-	Rules        string            `json:"rules"`
-	PayValue     int64             `json:"pay_value"`
-	ActualValue  int64             `json:"actual_value"`
-	Currency     string            `json:"currency"`
-	Type         string            `json:"type"`
-	Status       string            `json:"status"`
-	State        service.SaleState `json:"state"`
-	InitialStock *int64            `json:"initial_stock,omitempty"`
-	Stock        *int64            `json:"stock,omitempty"`
-	BeginAt      *time.Time        `json:"begin_at,omitempty"`
-	EndAt        *time.Time        `json:"end_at,omitempty"`
-	LimitPerUser *int              `json:"limit_per_user,omitempty"`
-	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at"`
-	ServerTime   time.Time         `json:"server_time"`
+	ID           ID               `json:"id"`
+	ShopID       ID               `json:"shop_id"`
+	Title        string           `json:"title"`
+	SubTitle     string           `json:"sub_title"`
+	Rules        string           `json:"rules"`
+	PayValue     int64            `json:"pay_value"`
+	ActualValue  int64            `json:"actual_value"`
+	Currency     string           `json:"currency"`
+	Type         string           `json:"type"`
+	Status       string           `json:"status"`
+	State        domain.SaleState `json:"state"`
+	InitialStock *int64           `json:"initial_stock,omitempty"`
+	Stock        *int64           `json:"stock,omitempty"`
+	BeginAt      *time.Time       `json:"begin_at,omitempty"`
+	EndAt        *time.Time       `json:"end_at,omitempty"`
+	LimitPerUser *int             `json:"limit_per_user,omitempty"`
+	CreatedAt    time.Time        `json:"created_at"`
+	UpdatedAt    time.Time        `json:"updated_at"`
+	ServerTime   time.Time        `json:"server_time"`
 }
 
-func (h *voucherHandler) out(v *service.Voucher) voucherOut {
-	now := service.Moment(h.now())
+func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
+	now := domain.Moment(h.now())
 	o := voucherOut{
 		ID: ID(v.ID), ShopID: ID(v.ShopID), Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
 		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: v.Type.String(), Status: v.Status.String(),
@@ -69,30 +70,30 @@ func (h *voucherHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	now := service.Moment(h.now())
+	now := domain.Moment(h.now())
 	snap := h.shown.get(id, v, now)
 	if snap == nil {
 		head, tail := appendVoucher(make([]byte, 0, 512), v, now)
-		snap = h.shown.put(id, cachedSnapshot[*service.Voucher]{newSnapshot(head, tail), v, now, v.Until(now)})
+		snap = h.shown.put(id, cachedSnapshot[*domain.Voucher]{newSnapshot(head, tail), v, now, v.Until(now)})
 	}
 	snap.write(c, now)
 	return nil
 }
 
 // voucherStatuses maps the API's words to the statuses that a merchant sets.
-var voucherStatuses = map[string]service.VoucherStatus{
-	"on": service.VoucherOn, "off": service.VoucherOff, "expired": service.VoucherExpired,
+var voucherStatuses = map[string]domain.VoucherStatus{
+	"on": domain.VoucherOn, "off": domain.VoucherOff, "expired": domain.VoucherExpired,
 }
 
 // saleStates maps the API's words to the states of a sale.
-var saleStates = map[string]service.SaleState{
-	"upcoming": service.StateUpcoming, "on_sale": service.StateOnSale,
-	"sold_out": service.StateSoldOut, "ended": service.StateEnded,
+var saleStates = map[string]domain.SaleState{
+	"upcoming": domain.StateUpcoming, "on_sale": domain.StateOnSale,
+	"sold_out": domain.StateSoldOut, "ended": domain.StateEnded,
 }
 
 // list returns vouchers. The query's status is either the merchant's status or the state of the sale.
 func (h *voucherHandler) list(c *gin.Context) error {
-	var f service.VoucherFilter
+	var f domain.VoucherFilter
 	var err error
 	if f.Page, err = page(c); err != nil {
 		return err
@@ -100,21 +101,21 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	if s := c.Query("shop_id"); s != "" {
 		id, ok := parseID(s)
 		if !ok {
-			return service.Invalid("shop_id", "must be a positive 64-bit number")
+			return domain.Invalid("shop_id", "must be a positive 64-bit number")
 		}
 		f.ShopID = id
 	}
 	if s := c.Query("status"); s != "" {
 		f.Status, f.State = voucherStatuses[s], saleStates[s]
 		if f.Status == 0 && f.State == "" {
-			return service.Invalid("status", "must be on, off, expired, upcoming, on_sale, sold_out or ended")
+			return domain.Invalid("status", "must be on, off, expired, upcoming, on_sale, sold_out or ended")
 		}
 	}
 	catalog, err := h.vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
-	now := service.Moment(h.now())
+	now := domain.Moment(h.now())
 	snap := h.lists.get(f, catalog, now)
 	if snap != nil {
 		snap.write(c, now)
@@ -134,7 +135,7 @@ func (h *voucherHandler) list(c *gin.Context) error {
 }
 
 // voucherList returns the snapshot of a page, with the JSON form of list[voucherOut].
-func voucherList(p service.Page, vouchers []*service.Voucher, now time.Time) *snapshot {
+func voucherList(p domain.Page, vouchers []*domain.Voucher, now time.Time) *snapshot {
 	var pieces [][]byte
 	rest := []byte(`{"items":[`)
 	for i, v := range vouchers {
@@ -168,8 +169,8 @@ type voucherFields struct {
 	LimitPerUser *int    `json:"limit_per_user"`
 }
 
-func (f voucherFields) service() service.VoucherFields {
-	return service.VoucherFields{
+func (f voucherFields) service() domain.VoucherFields {
+	return domain.VoucherFields{
 		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
 		PayValue: f.PayValue, ActualValue: f.ActualValue,
 		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
@@ -186,7 +187,7 @@ func (h *voucherHandler) create(c *gin.Context) error {
 		return err
 	}
 	v, err := h.vouchers.Create(c.Request.Context(), caller(c).UserID,
-		service.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency})
+		domain.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency})
 	if err != nil {
 		return err
 	}
@@ -206,11 +207,11 @@ func (h *voucherHandler) change(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	ch := service.VoucherChange{VoucherFields: in.service()}
+	ch := domain.VoucherChange{VoucherFields: in.service()}
 	if in.Status != nil {
 		status, ok := voucherStatuses[*in.Status]
 		if !ok {
-			return service.Invalid("status", "must be on, off or expired")
+			return domain.Invalid("status", "must be on, off or expired")
 		}
 		ch.Status = &status
 	}
@@ -236,9 +237,9 @@ func (h *voucherHandler) changeStock(c *gin.Context) error {
 	}
 	switch {
 	case in.Delta == nil:
-		return service.Invalid("delta", "is required")
+		return domain.Invalid("delta", "is required")
 	case in.Reason == nil:
-		return service.Invalid("reason", "is required")
+		return domain.Invalid("reason", "is required")
 	}
 	v, err := h.vouchers.ChangeStock(c.Request.Context(), caller(c).UserID, id, *in.Delta, *in.Reason)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package payment implements payment providers (service.PaymentProvider). The only one is a sandbox, which behaves like
+// Package payment implements payment providers (domain.PaymentProvider). The only one is a sandbox, which behaves like
 // a real provider but moves no money.
 package payment

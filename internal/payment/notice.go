@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // The values of status in a notice.
@@ -33,11 +33,11 @@ func isRef(s string) bool {
 	return s != "" && len(s) <= maxRef && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// parse decodes and validates a notice. Error: *service.InvalidError.
-func parse(body []byte) (service.PaymentNotice, error) {
+// parse decodes and validates a notice. Error: *domain.InvalidError.
+func parse(body []byte) (domain.PaymentNotice, error) {
 	var n notice
 	if err := json.Unmarshal(body, &n); err != nil {
-		return service.PaymentNotice{}, service.Invalid("body", "is not a payment notice in JSON")
+		return domain.PaymentNotice{}, domain.Invalid("body", "is not a payment notice in JSON")
 	}
 	text := string(n.OrderID)
 	if unquoted, err := strconv.Unquote(text); err == nil {
@@ -46,15 +46,15 @@ func parse(body []byte) (service.PaymentNotice, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case !isRef(n.Ref):
-		return service.PaymentNotice{}, service.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
+		return domain.PaymentNotice{}, domain.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
 	case err != nil || id <= 0:
-		return service.PaymentNotice{}, service.Invalid("order_id", "must be the id of an order")
+		return domain.PaymentNotice{}, domain.Invalid("order_id", "must be the id of an order")
 	case n.Amount == nil:
-		return service.PaymentNotice{}, service.Invalid("amount", "is required")
+		return domain.PaymentNotice{}, domain.Invalid("amount", "is required")
 	case n.Status != succeeded && n.Status != failed:
-		return service.PaymentNotice{}, service.Invalid("status", "must be succeeded or failed")
+		return domain.PaymentNotice{}, domain.Invalid("status", "must be succeeded or failed")
 	}
-	return service.PaymentNotice{
+	return domain.PaymentNotice{
 		Ref: n.Ref, OrderID: id, Amount: *n.Amount, Currency: n.Currency, Succeeded: n.Status == succeeded,
 	}, nil
 }

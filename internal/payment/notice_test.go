@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 func TestParseNotice(t *testing.T) {
 	const id = 3368803458027454465 // above 2^53
-	good := service.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Succeeded: true}
+	good := domain.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Succeeded: true}
 	got, err := parse(body)
 	require.NoError(t, err)
 	require.Equal(t, good, got)
@@ -36,7 +36,7 @@ func TestParseNotice(t *testing.T) {
 	failed.Succeeded = false
 	inYen := good
 	inYen.Currency = "JPY"
-	for text, want := range map[string]service.PaymentNotice{
+	for text, want := range map[string]domain.PaymentNotice{
 		with("order_id", "3368803458027454465"):                 good, // from a provider with 64-bit numbers
 		with("status", `"failed"`):                              failed,
 		with("currency", `"JPY"`):                               inYen,
@@ -59,21 +59,21 @@ func TestParseNotice(t *testing.T) {
 		with("currency", "7"), strings.Repeat(`{"a":`, 20_000),
 	} {
 		_, err := parse([]byte(text))
-		var invalid *service.InvalidError
+		var invalid *domain.InvalidError
 		require.ErrorAs(t, err, &invalid, text)
 	}
 	_, err = parse([]byte(with("provider_ref", `"`+strings.Repeat("~", maxRef)+`"`)))
 	require.NoError(t, err)
 }
 
-// FuzzNotice requires that every body is either rejected with *service.InvalidError or valid for the database.
+// FuzzNotice requires that every body is either rejected with *domain.InvalidError or valid for the database.
 func FuzzNotice(f *testing.F) {
 	f.Add(body)
 	f.Add([]byte(`{"provider_ref":"x","order_id":7,"amount":-1,"status":"failed"}`))
 	f.Add([]byte(`{"order_id":"\u0037"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		n, err := parse(text)
-		var invalid *service.InvalidError
+		var invalid *domain.InvalidError
 		switch {
 		case err != nil && !errors.As(err, &invalid):
 			t.Errorf("%q: %v", text, err)

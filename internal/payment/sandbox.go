@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -80,8 +80,8 @@ func (s *Sandbox) Run(ctx context.Context, webhook string) {
 	s.client.CloseIdleConnections()
 }
 
-// Create implements service.PaymentProvider.
-func (s *Sandbox) Create(_ context.Context, p service.Payment) error { //nolint:contextcheck // the payment outlives the request
+// Create implements domain.PaymentProvider.
+func (s *Sandbox) Create(_ context.Context, p domain.Payment) error { //nolint:contextcheck // the payment outlives the request
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.url == "" {
@@ -105,8 +105,8 @@ func (s *Sandbox) Create(_ context.Context, p service.Payment) error { //nolint:
 	return nil
 }
 
-// Refund implements service.PaymentProvider.
-func (s *Sandbox) Refund(_ context.Context, p service.Payment) error {
+// Refund implements domain.PaymentProvider.
+func (s *Sandbox) Refund(_ context.Context, p domain.Payment) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refused[p.Ref] < s.cfg.Faults.RefuseRefunds {
@@ -116,17 +116,17 @@ func (s *Sandbox) Refund(_ context.Context, p service.Payment) error {
 	return nil
 }
 
-// Notice implements service.PaymentProvider.
-func (s *Sandbox) Notice(signature string, body []byte) (service.PaymentNotice, error) {
+// Notice implements domain.PaymentProvider.
+func (s *Sandbox) Notice(signature string, body []byte) (domain.PaymentNotice, error) {
 	if err := verify(s.cfg.Secret, body, signature, s.cfg.Now()); err != nil {
-		return service.PaymentNotice{}, err
+		return domain.PaymentNotice{}, err
 	}
 	return parse(body)
 }
 
 // deliver calls the webhook until it is answered with 2xx, and then Faults.Repeat times more, at most maxPosts times in
 // all.
-func (s *Sandbox) deliver(ctx context.Context, url string, p service.Payment) {
+func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 	status := succeeded
 	if s.cfg.Faults.Fail {
 		status = failed

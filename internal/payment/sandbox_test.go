@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // shop receives the calls of the webhook, without a network.
@@ -34,7 +34,7 @@ type shop struct {
 // call is one call of the webhook.
 type call struct {
 	after     time.Duration // time since the start of the test
-	notice    service.PaymentNotice
+	notice    domain.PaymentNotice
 	signature string
 	body      string
 }
@@ -98,7 +98,7 @@ func (s *shop) times() (all []time.Duration) {
 	return all
 }
 
-var aPayment = service.Payment{Ref: "pay_A", OrderID: 3368803458027454465, Amount: 8000, Currency: "CNY"}
+var aPayment = domain.Payment{Ref: "pay_A", OrderID: 3368803458027454465, Amount: 8000, Currency: "CNY"}
 
 // inSandbox runs a test with a sandbox in a synctest bubble. When the test returns, it stops the sandbox; the bubble
 // fails if a goroutine is left.
@@ -128,7 +128,7 @@ func TestSandboxDeliversNotice(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		require.Equal(t, []time.Duration{sandboxDelay}, shop.times())
-		require.Equal(t, service.PaymentNotice{
+		require.Equal(t, domain.PaymentNotice{
 			Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Succeeded: true,
 		}, shop.received()[0].notice)
 		require.NoError(t, s.Create(t.Context(), aPayment))
@@ -275,11 +275,11 @@ func TestSandboxBeforeRun(t *testing.T) {
 // TestSandboxOverHTTP uses a real server, unlike the tests above.
 func TestSandboxOverHTTP(t *testing.T) {
 	s := NewSandbox(SandboxConfig{Secret: secret, Now: time.Now, Log: slog.New(slog.DiscardHandler), Faults: Faults{Delay: 1}})
-	notices := make(chan service.PaymentNotice, 1)
+	notices := make(chan domain.PaymentNotice, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		if err == nil && r.Header.Get("Content-Type") == "application/json" && r.Method == http.MethodPost && r.URL.Path == "/hook" {
-			var n service.PaymentNotice
+			var n domain.PaymentNotice
 			if n, err = s.Notice(r.Header.Get("X-Seckill-Signature"), text); err == nil {
 				notices <- n
 				return
@@ -296,5 +296,5 @@ func TestSandboxOverHTTP(t *testing.T) {
 	stop()
 	run.Wait()
 	_, err := s.Notice("t=1,v1=00", body)
-	require.ErrorIs(t, err, service.ErrUnauthenticated)
+	require.ErrorIs(t, err, domain.ErrUnauthenticated)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // maxAge is how old or how far in the future a signature may be, so that a captured notice cannot be replayed later.
@@ -32,7 +32,7 @@ func tag(secret []byte, stamp string, body []byte) []byte {
 }
 
 // verify checks a signature, which may be at most maxAge old. If it has several v1 values, one must be right, which
-// allows the secret to be changed. Error: service.ErrUnauthenticated.
+// allows the secret to be changed. Error: domain.ErrUnauthenticated.
 func verify(secret, body []byte, signature string, now time.Time) error {
 	var stamp string
 	var tags []string
@@ -47,10 +47,10 @@ func verify(secret, body []byte, signature string, now time.Time) error {
 	}
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil {
-		return fmt.Errorf("%w: the signature has no time", service.ErrUnauthenticated)
+		return fmt.Errorf("%w: the signature has no time", domain.ErrUnauthenticated)
 	}
 	if age := now.Sub(time.Unix(seconds, 0)); age > maxAge || age < -maxAge {
-		return fmt.Errorf("%w: the signature is %s old", service.ErrUnauthenticated, age)
+		return fmt.Errorf("%w: the signature is %s old", domain.ErrUnauthenticated, age)
 	}
 	want := tag(secret, stamp, body)
 	for _, t := range tags {
@@ -58,5 +58,5 @@ func verify(secret, body []byte, signature string, now time.Time) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the signature is wrong", service.ErrUnauthenticated)
+	return fmt.Errorf("%w: the signature is wrong", domain.ErrUnauthenticated)
 }

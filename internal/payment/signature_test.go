@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 var (
@@ -40,10 +40,10 @@ func TestSignature(t *testing.T) {
 		"t=99999999999999999999,v1=" + byOpenSSL, "t=9223372036854775807,v1=" + byOpenSSL, "t=-9223372036854775808,v1=" + byOpenSSL,
 		"t=1794398400;v1=" + byOpenSSL, good + ",t=1794398401",
 	} {
-		require.ErrorIs(t, verify(secret, body, signature, at), service.ErrUnauthenticated, signature)
+		require.ErrorIs(t, verify(secret, body, signature, at), domain.ErrUnauthenticated, signature)
 	}
-	require.ErrorIs(t, verify([]byte("another secret"), body, good, at), service.ErrUnauthenticated)
-	require.ErrorIs(t, verify(secret, append(body, ' '), good, at), service.ErrUnauthenticated)
+	require.ErrorIs(t, verify([]byte("another secret"), body, good, at), domain.ErrUnauthenticated)
+	require.ErrorIs(t, verify(secret, append(body, ' '), good, at), domain.ErrUnauthenticated)
 }
 
 // A captured notice must not be accepted after maxAge.
@@ -56,7 +56,7 @@ func TestSignatureAge(t *testing.T) {
 		if ok {
 			require.NoError(t, err, off)
 		} else {
-			require.ErrorIs(t, err, service.ErrUnauthenticated, off)
+			require.ErrorIs(t, err, domain.ErrUnauthenticated, off)
 		}
 	}
 }

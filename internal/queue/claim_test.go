@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -24,7 +24,7 @@ func readerOf(r *rig, consumer string) *reader {
 func entriesOf(r *rig) []entry {
 	var entries []entry
 	for _, p := range r.pending() {
-		entries = append(entries, entry{StreamEntry: service.StreamEntry{Entry: p.ID}})
+		entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: p.ID}})
 	}
 	return entries
 }
@@ -41,7 +41,7 @@ func TestClaimCountsDeliveries(t *testing.T) {
 			require.Len(t, entries, 3)
 			for i, e := range entries {
 				require.Equal(t, entry{
-					StreamEntry: service.StreamEntry{Entry: messages[i].ID}, fields: messages[i].Values, deliveries: tries,
+					StreamEntry: domain.StreamEntry{Entry: messages[i].ID}, fields: messages[i].Values, deliveries: tries,
 				}, e)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // commit returns the result of each admission. It tries admissions that failed for an unknown reason again in halves,
@@ -17,7 +17,7 @@ import (
 // that makes Config.Commit panic or return too few results, for which try reports one error for the whole batch.
 // Without the halving here, the admissions of that batch would be retried together and dead-lettered together, because
 // a reader claims many entries at once and commits them as one batch.
-func (r *reader) commit(ctx context.Context, as []service.Admission) []error {
+func (r *reader) commit(ctx context.Context, as []domain.Admission) []error {
 	errs := r.try(ctx, as)
 	if len(as) == 1 {
 		return errs
@@ -29,7 +29,7 @@ func (r *reader) commit(ctx context.Context, as []service.Admission) []error {
 		}
 	}
 	for half := range slices.Chunk(suspects, max(1, (len(suspects)+1)/2)) {
-		some := make([]service.Admission, len(half))
+		some := make([]domain.Admission, len(half))
 		for i, at := range half {
 			some[i] = as[at]
 		}
@@ -41,7 +41,7 @@ func (r *reader) commit(ctx context.Context, as []service.Admission) []error {
 }
 
 // try calls Config.Commit once. A panic, or a wrong number of results, is an error of all admissions.
-func (r *reader) try(ctx context.Context, as []service.Admission) (errs []error) {
+func (r *reader) try(ctx context.Context, as []domain.Admission) (errs []error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.log.ErrorContext(ctx, "queue: panic in a commit", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))

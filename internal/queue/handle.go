@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // maxDeliveries is the limit for an entry that crashes every process before its tries are counted.
@@ -67,7 +67,7 @@ func countWithin(entries []entry, most int) int {
 // delivered too often, and leaves retried admissions pending until they are claimed.
 func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry {
 	todo := make([]entry, 0, len(entries))
-	var dead []service.StreamEntry
+	var dead []domain.StreamEntry
 	for _, e := range entries {
 		p, err := r.w.cfg.Gate.Parse(r.stream, e.Entry, e.fields)
 		if err != nil {
@@ -78,7 +78,7 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 		switch {
 		case e.deliveries > maxDeliveries:
 			p.Tries = e.deliveries
-			p.Ends = slices.Repeat([]service.End{{Dead: "delivered too often"}}, len(p.Admissions))
+			p.Ends = slices.Repeat([]domain.End{{Dead: "delivered too often"}}, len(p.Admissions))
 			dead = append(dead, p)
 		case e.Tries > 0 && !b.Claimed:
 			b.Pending += len(e.Admissions)
@@ -93,12 +93,12 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 // commitEntries commits and settles entries. It returns the entries for which the database was unavailable, and the
 // error of the last one.
 func (r *reader) commitEntries(ctx context.Context, entries []entry, b *Batch) (again []entry, unavailable error) {
-	as := make([]service.Admission, 0, admissions(entries))
+	as := make([]domain.Admission, 0, admissions(entries))
 	for i := range entries {
 		as = append(as, entries[i].Admissions...)
 	}
 	errs := r.commit(ctx, as)
-	done := make([]service.StreamEntry, 0, len(entries))
+	done := make([]domain.StreamEntry, 0, len(entries))
 	for _, e := range entries {
 		n := len(e.Admissions)
 		if err := firstTemporary(errs[:n]); err != nil {
@@ -113,7 +113,7 @@ func (r *reader) commitEntries(ctx context.Context, entries []entry, b *Batch) (
 }
 
 // settle settles entries in the gate. It retries until ctx ends; then the entries stay pending.
-func (r *reader) settle(ctx context.Context, done []service.StreamEntry, b *Batch) {
+func (r *reader) settle(ctx context.Context, done []domain.StreamEntry, b *Batch) {
 	if len(done) == 0 {
 		return
 	}
@@ -128,7 +128,7 @@ func (r *reader) settle(ctx context.Context, done []service.StreamEntry, b *Batc
 }
 
 // count adds the outcomes of a settled entry to b.
-func (r *reader) count(ctx context.Context, p service.StreamEntry, b *Batch) {
+func (r *reader) count(ctx context.Context, p domain.StreamEntry, b *Batch) {
 	r.w.cfg.Settled(p)
 	for i, end := range p.Ends {
 		switch {

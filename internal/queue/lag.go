@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // Lag is the backlog of the workers, over all streams.
@@ -21,7 +21,7 @@ type Lag struct {
 	Dead      int64         // dead letters
 }
 
-// Lag reads the backlog from Redis, in one round trip to each node. Error: service.ErrUnavailable.
+// Lag reads the backlog from Redis, in one round trip to each node. Error: domain.ErrUnavailable.
 func (w *Workers) Lag(ctx context.Context) (Lag, error) {
 	var clock *redis.TimeCmd
 	var entries, users, dead []*redis.IntCmd
@@ -41,7 +41,7 @@ func (w *Workers) Lag(ctx context.Context) (Lag, error) {
 		return nil
 	})
 	if err != nil {
-		return Lag{}, fmt.Errorf("%w: queue: read the lag: %w", service.ErrUnavailable, err)
+		return Lag{}, fmt.Errorf("%w: queue: read the lag: %w", domain.ErrUnavailable, err)
 	}
 	lag := Lag{Unsettled: max(sum(entries), sum(users)), Dead: sum(dead)}
 	for _, first := range oldest {

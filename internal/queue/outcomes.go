@@ -7,16 +7,16 @@ import (
 	"log/slog"
 	"slices"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // maxReason bounds the error text in a dead letter, in bytes.
 const maxReason = 500
 
 // withEnds returns the entry with its tries incremented and its Ends set from the results of Commit.
-func (r *reader) withEnds(ctx context.Context, p service.StreamEntry, errs []error) service.StreamEntry {
+func (r *reader) withEnds(ctx context.Context, p domain.StreamEntry, errs []error) domain.StreamEntry {
 	p.Tries++
-	p.Ends = make([]service.End, len(errs))
+	p.Ends = make([]domain.End, len(errs))
 	for i, err := range errs {
 		failed, final := refusalCode(err)
 		switch {
@@ -43,23 +43,23 @@ func truncated(err error) string {
 // refusalCode converts a final result of Commit to an error code of the API. The code is empty if the order is
 // committed.
 func refusalCode(err error) (failed string, final bool) {
-	var duplicate *service.DuplicateOrderError
+	var duplicate *domain.DuplicateOrderError
 	switch {
 	case err == nil:
 		return "", true
-	case errors.Is(err, service.ErrSoldOut):
-		return service.ReasonSoldOut, true
+	case errors.Is(err, domain.ErrSoldOut):
+		return domain.ReasonSoldOut, true
 	case errors.As(err, &duplicate):
-		return service.ReasonDuplicate, true
-	case errors.Is(err, service.ErrIDTaken):
-		return service.ReasonInternal, true
+		return domain.ReasonDuplicate, true
+	case errors.Is(err, domain.ErrIDTaken):
+		return domain.ReasonInternal, true
 	}
 	return "", false
 }
 
 // isTemporary reports whether err is independent of the admission: the database was unavailable or too slow.
 func isTemporary(err error) bool {
-	return err != nil && (errors.Is(err, service.ErrUnavailable) ||
+	return err != nil && (errors.Is(err, domain.ErrUnavailable) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -33,9 +33,9 @@ func TestPoisonIsDeadLetteredAfterMaxTries(t *testing.T) {
 			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				r := newRig(t, rdb, 100)
 				r.reserve(3, 1)
-				cfg := r.config("a", func(_ context.Context, as []service.Admission) []error {
+				cfg := r.config("a", func(_ context.Context, as []domain.Admission) []error {
 					errs := r.refuse(as, nil)
-					at := slices.IndexFunc(as, func(a service.Admission) bool { return a.OrderID == 3 })
+					at := slices.IndexFunc(as, func(a domain.Admission) bool { return a.OrderID == 3 })
 					if at < 0 {
 						return errs
 					}
@@ -109,8 +109,8 @@ func TestPoisonIsRetriedAlone(t *testing.T) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		var healed atomic.Bool
-		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
-			if slices.ContainsFunc(as, func(a service.Admission) bool { return a.OrderID == 3 }) && !healed.Load() {
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
+			if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.OrderID == 3 }) && !healed.Load() {
 				return r.refuse(as, errors.New("a column is too short"))
 			}
 			return r.commit(ctx, as)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -37,9 +37,9 @@ func TestRefusalsAreSettled(t *testing.T) {
 		r := newRig(t, rdb, 10)
 		r.reserve(1, 4)
 		results := map[int64]error{
-			1: nil, 2: service.ErrSoldOut, 3: &service.DuplicateOrderError{OrderID: 9}, 4: service.ErrIDTaken,
+			1: nil, 2: domain.ErrSoldOut, 3: &domain.DuplicateOrderError{OrderID: 9}, 4: domain.ErrIDTaken,
 		}
-		r.start(r.config("a", func(_ context.Context, as []service.Admission) []error {
+		r.start(r.config("a", func(_ context.Context, as []domain.Admission) []error {
 			errs := r.refuse(as, nil)
 			for i, a := range as {
 				errs[i] = results[a.OrderID]
@@ -92,7 +92,7 @@ func TestTakeoverOfCommittedEntries(t *testing.T) {
 		called := make(chan struct{}, 100)
 		cfg := r.config("a", r.commit)
 		cfg.ShutdownTimeout = time.Millisecond
-		cfg.Gate = gateWithSettle{r.gate, func(context.Context, []service.StreamEntry) error {
+		cfg.Gate = gateWithSettle{r.gate, func(context.Context, []domain.StreamEntry) error {
 			called <- struct{}{}
 			return errors.New("network unreachable")
 		}}
@@ -117,9 +117,9 @@ func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 		var tries atomic.Int64
 		cfg := r.config("a", r.commit)
 		cfg.MinIdle = time.Hour // no entry is delivered again: the same call is retried
-		cfg.Gate = gateWithSettle{r.gate, func(ctx context.Context, done []service.StreamEntry) error {
+		cfg.Gate = gateWithSettle{r.gate, func(ctx context.Context, done []domain.StreamEntry) error {
 			if tries.Add(1) < 3 {
-				return service.ErrUnavailable
+				return domain.ErrUnavailable
 			}
 			return r.gate.Settle(ctx, done)
 		}}
@@ -136,9 +136,9 @@ func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		var back atomic.Bool
-		commit := func(ctx context.Context, as []service.Admission) []error {
+		commit := func(ctx context.Context, as []domain.Admission) []error {
 			if !back.Load() {
-				return r.refuse(as, service.ErrUnavailable)
+				return r.refuse(as, domain.ErrUnavailable)
 			}
 			return r.commit(ctx, as)
 		}
@@ -196,9 +196,9 @@ func TestLostAdmissionsAreNotCommitted(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		var back, dropped atomic.Bool
-		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
 			if !back.Load() {
-				return r.refuse(as, service.ErrUnavailable)
+				return r.refuse(as, domain.ErrUnavailable)
 			}
 			return r.commit(ctx, as)
 		})
@@ -258,14 +258,14 @@ func TestEntryIsRetriedAsWhole(t *testing.T) {
 		r.reserve(1, 5)
 		r.reserve(6, 5)
 		var back atomic.Bool
-		cfg := r.config("a", func(_ context.Context, as []service.Admission) []error {
+		cfg := r.config("a", func(_ context.Context, as []domain.Admission) []error {
 			errs := r.refuse(as, nil)
 			for i, a := range as {
 				switch {
 				case a.OrderID == 2:
-					errs[i] = service.ErrSoldOut
+					errs[i] = domain.ErrSoldOut
 				case a.OrderID == 3 && !back.Load():
-					errs[i] = service.ErrUnavailable
+					errs[i] = domain.ErrUnavailable
 				}
 			}
 			return errs
@@ -291,7 +291,7 @@ func TestBatchSizeIsBounded(t *testing.T) {
 			r.reserve(int64(100*i), n)
 		}
 		var sizes []int // one reader commits one batch at a time
-		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
 			sizes = append(sizes, len(as))
 			return r.commit(ctx, as)
 		})
@@ -309,7 +309,7 @@ func TestShutdownFinishesBatch(t *testing.T) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		entered, goOn := make(chan struct{}), make(chan struct{})
-		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
 			close(entered)
 			<-goOn
 			if err := ctx.Err(); err != nil {
@@ -341,7 +341,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
 		entered := make(chan struct{})
-		cfg := r.config("a", func(ctx context.Context, as []service.Admission) []error {
+		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
 			close(entered)
 			<-ctx.Done()
 			return r.refuse(as, ctx.Err())
@@ -363,7 +363,7 @@ func TestWorkersShareStream(t *testing.T) {
 		var first [2]atomic.Bool
 		both := make(chan struct{})
 		for i, name := range []string{"a", "b"} {
-			cfg := r.config(name, func(ctx context.Context, as []service.Admission) []error {
+			cfg := r.config(name, func(ctx context.Context, as []domain.Admission) []error {
 				if !first[i].Swap(true) && first[1-i].Load() {
 					close(both)
 				}

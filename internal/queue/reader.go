@@ -9,12 +9,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // entry is a stream entry as it was delivered. Until triage has parsed it, its StreamEntry has only the id.
 type entry struct {
-	service.StreamEntry
+	domain.StreamEntry
 	fields     map[string]any
 	deliveries int64
 }
@@ -88,7 +88,7 @@ func (r *reader) read(ctx context.Context) ([]entry, error) {
 	var entries []entry
 	for _, s := range streams {
 		for _, m := range s.Messages {
-			entries = append(entries, entry{StreamEntry: service.StreamEntry{Entry: m.ID}, fields: m.Values, deliveries: 1})
+			entries = append(entries, entry{StreamEntry: domain.StreamEntry{Entry: m.ID}, fields: m.Values, deliveries: 1})
 		}
 	}
 	return entries, nil

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -34,14 +34,14 @@ type rig struct {
 	gate *admission.Gate
 
 	mu      sync.Mutex
-	orders  map[int64]service.Admission // committed
-	commits map[int64]int               // order id -> number of commits that contained it
+	orders  map[int64]domain.Admission // committed
+	commits map[int64]int              // order id -> number of commits that contained it
 	batches []Batch
 }
 
 func newRig(t *testing.T, rdb *redis.Client, units int64) *rig {
 	r := &rig{
-		t: t, rdb: rdb, orders: map[int64]service.Admission{}, commits: map[int64]int{},
+		t: t, rdb: rdb, orders: map[int64]domain.Admission{}, commits: map[int64]int{},
 		gate: admission.New(admission.Config{Redis: rdb, Instance: t.Name(), Log: slog.New(slog.DiscardHandler)}),
 	}
 	r.load(units)
@@ -51,21 +51,21 @@ func newRig(t *testing.T, rdb *redis.Client, units int64) *rig {
 // load loads the gate with units. The database of these tests does not count units.
 func (r *rig) load(units int64) {
 	require.NoError(r.t, r.gate.Load(r.t.Context(), voucher,
-		func(context.Context, int64, []int64) (service.GateState, error) {
-			return service.GateState{Stock: units}, nil
+		func(context.Context, int64, []int64) (domain.GateState, error) {
+			return domain.GateState{Stock: units}, nil
 		}))
 }
 
 // reserve queues orders first..first+n-1 in one call. The user ids equal the order ids.
 func (r *rig) reserve(first int64, n int) {
-	as := make([]service.Admission, n)
+	as := make([]domain.Admission, n)
 	for i := range as {
 		id := first + int64(i)
-		as[i] = service.Admission{
+		as[i] = domain.Admission{
 			OrderID: id, UserID: id, VoucherID: voucher, Amount: 100, Limit: 1, At: time.Now(), ReplyTo: r.gate.Instance(),
 		}
 	}
-	w := service.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
+	w := domain.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
 	results, err := r.gate.Reserve(r.t.Context(), voucher, w, as)
 	require.NoError(r.t, err)
 	require.Equal(r.t, make([]error, n), results)
@@ -79,7 +79,7 @@ func (r *rig) reserveApart(first int64, n int) {
 }
 
 // commit is the database. It stores all admissions.
-func (r *rig) commit(_ context.Context, as []service.Admission) []error {
+func (r *rig) commit(_ context.Context, as []domain.Admission) []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range as {
@@ -90,7 +90,7 @@ func (r *rig) commit(_ context.Context, as []service.Admission) []error {
 }
 
 // refuse counts the admissions and returns err for all of them.
-func (r *rig) refuse(as []service.Admission, err error) []error {
+func (r *rig) refuse(as []domain.Admission, err error) []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range as {
@@ -147,7 +147,7 @@ func (r *rig) settled() {
 
 func (r *rig) level() admission.Level {
 	l, err := r.gate.Level(r.t.Context(), voucher)
-	if !errors.Is(err, service.ErrGateCold) {
+	if !errors.Is(err, domain.ErrGateCold) {
 		require.NoError(r.t, err)
 	}
 	return l
@@ -213,9 +213,9 @@ func (r *rig) deadLetters() []admission.DeadLetter {
 // gateWithSettle is a gate whose Settle a test replaces.
 type gateWithSettle struct {
 	*admission.Gate
-	settle func(ctx context.Context, done []service.StreamEntry) error
+	settle func(ctx context.Context, done []domain.StreamEntry) error
 }
 
-func (g gateWithSettle) Settle(ctx context.Context, done []service.StreamEntry) error {
+func (g gateWithSettle) Settle(ctx context.Context, done []domain.StreamEntry) error {
 	return g.settle(ctx, done)
 }

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // standing is the state of a promise.
@@ -26,7 +26,7 @@ const (
 
 // promise is an admission that was confirmed to a buyer, or may have been.
 type promise struct {
-	service.Admission
+	domain.Admission
 	standing  standing
 	poison    bool
 	committed bool // the database has confirmed the commit to a worker
@@ -47,7 +47,7 @@ type gateFacts struct {
 }
 
 // promised records an admission that was confirmed to a buyer.
-func (s *simulation) promised(a service.Admission, poison bool) {
+func (s *simulation) promised(a domain.Admission, poison bool) {
 	for _, p := range s.promises {
 		if p.OrderID == a.OrderID {
 			s.twice[a.OrderID] = true
@@ -59,19 +59,19 @@ func (s *simulation) promised(a service.Admission, poison bool) {
 	s.byMoment[a.At.UnixMilli()] = p
 }
 
-func (s *simulation) poisonous(a service.Admission) bool {
+func (s *simulation) poisonous(a domain.Admission) bool {
 	p := s.byMoment[a.At.UnixMilli()]
 	return p != nil && p.poison
 }
 
 // noteCommitted records that the database confirmed an order to a worker.
-func (s *simulation) noteCommitted(a service.Admission) {
+func (s *simulation) noteCommitted(a domain.Admission) {
 	s.byMoment[a.At.UnixMilli()].committed = true
 }
 
 // noteEnd records that a worker is about to settle an admission without an order. It does nothing if the entry was
 // settled before.
-func (s *simulation) noteEnd(by *simWorker, entryID string, a service.Admission) {
+func (s *simulation) noteEnd(by *simWorker, entryID string, a domain.Admission) {
 	p := s.byMoment[a.At.UnixMilli()]
 	if len(s.rdb.XRange(s.ctx, s.stream, entryID, entryID).Val()) == 0 {
 		s.seen["settled twice"]++
@@ -100,9 +100,9 @@ func (o dbOrder) is(p *promise) bool {
 type snapshot struct {
 	orders  map[int64]dbOrder
 	stocks  map[int64]int64
-	queue   []service.Admission
+	queue   []domain.Admission
 	entries int
-	letters []service.Admission
+	letters []domain.Admission
 }
 
 func (s *simulation) readSnapshot(t *rapid.T) *snapshot {
@@ -180,7 +180,7 @@ func (s *simulation) find(t *rapid.T, p *promise, now *snapshot) standing {
 		return committed
 	}
 	require.False(t, p.committed, "the database had confirmed %+v", p)
-	here := func(a service.Admission) bool { return a.At.Equal(p.At) }
+	here := func(a domain.Admission) bool { return a.At.Equal(p.At) }
 	if slices.ContainsFunc(now.queue, here) {
 		return queued
 	}
@@ -191,7 +191,7 @@ func (s *simulation) find(t *rapid.T, p *promise, now *snapshot) standing {
 		return p.standing
 	}
 	ticket, err := s.back.Ticket(s.ctx, p.UserID, p.OrderID)
-	if s.twice[p.OrderID] && (errors.Is(err, service.ErrNotFound) || ticket.Failed == "") {
+	if s.twice[p.OrderID] && (errors.Is(err, domain.ErrNotFound) || ticket.Failed == "") {
 		return failed // the ticket belonged to the other order with its id
 	}
 	require.NoError(t, err, "no trace of %+v", p)
@@ -228,7 +228,7 @@ func (s *simulation) checkTickets(t *rapid.T, now *snapshot) {
 func (s *simulation) checkGate(t *rapid.T, v simVoucher, now *snapshot) {
 	level, err := s.back.Level(s.ctx, v.id)
 	facts := s.gates[v.id]
-	if errors.Is(err, service.ErrGateCold) {
+	if errors.Is(err, domain.ErrGateCold) {
 		s.seen["gate cold"]++
 		clear(facts.excused) // the next load is exact
 		return
@@ -244,26 +244,26 @@ func (s *simulation) checkGate(t *rapid.T, v simVoucher, now *snapshot) {
 		}
 		waiting++
 		if o, exists := now.orders[a.OrderID]; !exists || o.voucher != v.id {
-			want[service.Holder{OrderID: a.OrderID, UserID: a.UserID}] = true
+			want[domain.Holder{OrderID: a.OrderID, UserID: a.UserID}] = true
 		}
 	}
 	require.EqualValues(t, waiting, level.Queued, "voucher %d: queued", v.id)
 	require.EqualValues(t, now.entries, level.Backlog, "voucher %d: entries", v.id)
-	explained := func(h service.Holder, _ bool) bool { return facts.excused[h.OrderID] || s.twice[h.OrderID] }
+	explained := func(h domain.Holder, _ bool) bool { return facts.excused[h.OrderID] || s.twice[h.OrderID] }
 	maps.DeleteFunc(want, explained)
 	maps.DeleteFunc(got, explained)
 	require.Equal(t, want, got, "voucher %d: orders held in the gate", v.id)
 }
 
 // holders is a set of the orders that users hold of a voucher.
-type holders map[service.Holder]bool
+type holders map[domain.Holder]bool
 
 // holders returns the active orders of a voucher in the database.
 func (now *snapshot) holders(v simVoucher) holders {
 	active := holders{}
 	for _, o := range now.orders {
 		if o.voucher == v.id && o.active {
-			active[service.Holder{OrderID: o.id, UserID: o.user}] = true
+			active[domain.Holder{OrderID: o.id, UserID: o.user}] = true
 		}
 	}
 	return active
@@ -276,7 +276,7 @@ func (s *simulation) heldInGate(t *rapid.T, v simVoucher) holders {
 	held := holders{}
 	for user, list := range table {
 		for _, order := range splitIDs(t, list) {
-			held[service.Holder{OrderID: order, UserID: splitIDs(t, user)[0]}] = true
+			held[domain.Holder{OrderID: order, UserID: splitIDs(t, user)[0]}] = true
 		}
 	}
 	return held
@@ -341,7 +341,7 @@ func (s *simulation) sellOut(t *rapid.T, v simVoucher) {
 	for n := range left {
 		require.NoError(t, s.buyOne(t, v, 1000+n, false), "unit %d of %d of voucher %d", n+1, left, v.id)
 	}
-	require.ErrorIs(t, s.buyOne(t, v, 1000+left, false), service.ErrSoldOut)
+	require.ErrorIs(t, s.buyOne(t, v, 1000+left, false), domain.ErrSoldOut)
 	s.drain(t)
 	sale, err = s.store.SaleLevel(s.ctx, v.id)
 	require.NoError(t, err)

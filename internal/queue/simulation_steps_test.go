@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/admission"
+	"seckill/internal/domain"
 	"seckill/internal/idgen"
 	"seckill/internal/reconcile"
 	"seckill/internal/service"
@@ -41,14 +42,14 @@ func (s *simulation) buy(t *rapid.T) {
 }
 
 func (s *simulation) buyOne(t *rapid.T, v simVoucher, user int64, poison bool) error {
-	p := service.Purchase{
+	p := domain.Purchase{
 		UserID: user, VoucherID: v.id, Amount: 100, Limit: v.limit, Window: window, At: s.moment(),
 		ExpiresAt: noonOfSale.Add(time.Hour), Deadline: time.Now().Add(time.Hour), // the gate gives up first
 	}
 	before := s.queued(t)
 	o, _, err := s.lane.Place(s.ctx, p)
-	a := service.Admission{OrderID: o.ID, UserID: user, VoucherID: v.id, Amount: 100, Limit: v.limit, At: p.At}
-	if errors.Is(err, service.ErrUnavailable) {
+	a := domain.Admission{OrderID: o.ID, UserID: user, VoucherID: v.id, Amount: 100, Limit: v.limit, At: p.At}
+	if errors.Is(err, domain.ErrUnavailable) {
 		// The purchase may be admitted in spite of the error.
 		if after := s.queued(t); len(after) > len(before) {
 			s.promised(after[len(after)-1], poison)
@@ -61,8 +62,8 @@ func (s *simulation) buyOne(t *rapid.T, v simVoucher, user int64, poison bool) e
 }
 
 // answered checks the result of a purchase, and records a promise.
-func (s *simulation) answered(t *rapid.T, a service.Admission, err error, poison bool) {
-	var duplicate *service.DuplicateOrderError
+func (s *simulation) answered(t *rapid.T, a domain.Admission, err error, poison bool) {
+	var duplicate *domain.DuplicateOrderError
 	switch {
 	case err == nil && s.holds(t, a):
 		s.twice[a.OrderID] = true // the same user got a lost id again, and the result is the earlier order
@@ -73,13 +74,13 @@ func (s *simulation) answered(t *rapid.T, a service.Admission, err error, poison
 			return p.OrderID == duplicate.OrderID && p.UserID == a.UserID && p.VoucherID == a.VoucherID
 		}), "user %d never had order %d", a.UserID, duplicate.OrderID)
 	default:
-		require.ErrorIs(t, err, service.ErrSoldOut)
+		require.ErrorIs(t, err, domain.ErrSoldOut)
 	}
 }
 
 // holds reports whether the user had the same order id before.
-func (s *simulation) holds(t *rapid.T, a service.Admission) bool {
-	if slices.ContainsFunc(s.queued(t), func(q service.Admission) bool { return q.At.Equal(a.At) }) {
+func (s *simulation) holds(t *rapid.T, a domain.Admission) bool {
+	if slices.ContainsFunc(s.queued(t), func(q domain.Admission) bool { return q.At.Equal(a.At) }) {
 		return false
 	}
 	return slices.ContainsFunc(s.promises, func(p *promise) bool {
@@ -93,16 +94,16 @@ func (s *simulation) buyTogether(t *rapid.T) {
 	v := s.anyVoucher(t)
 	ids, err := s.ids.NextN(s.ctx, sim.Evenly(t, "buyers", 2, 3, 4, 5))
 	require.NoError(t, err)
-	as := make([]service.Admission, len(ids))
+	as := make([]domain.Admission, len(ids))
 	for i, id := range ids {
-		as[i] = service.Admission{
+		as[i] = domain.Admission{
 			OrderID: id, UserID: anyUser(t), VoucherID: v.id, Amount: 100, Limit: v.limit, At: s.moment(),
 		}
 	}
 	s.drawLosses(t)
 	s.loser.left = min(s.loser.left, 2)
 	answers, err := s.shop.Reserve(s.ctx, v.id, window, as)
-	if s.loser.left = 0; errors.Is(err, service.ErrGateCold) {
+	if s.loser.left = 0; errors.Is(err, domain.ErrGateCold) {
 		require.NoError(t, s.shop.Load(s.ctx, v.id, s.store.GateState))
 		answers, err = s.shop.Reserve(s.ctx, v.id, window, as)
 	}
@@ -122,17 +123,17 @@ func (s *simulation) sellElsewhere(t *rapid.T) {
 	v := s.anyVoucher(t)
 	id, err := s.ids.Next(s.ctx)
 	require.NoError(t, err)
-	a := service.Admission{OrderID: id, UserID: anyUser(t), VoucherID: v.id, Amount: 100, Limit: v.limit, At: s.moment()}
-	o := service.Order{
-		ID: id, UserID: a.UserID, VoucherID: v.id, Status: service.OrderPendingPayment, Amount: 100,
+	a := domain.Admission{OrderID: id, UserID: anyUser(t), VoucherID: v.id, Amount: 100, Limit: v.limit, At: s.moment()}
+	o := domain.Order{
+		ID: id, UserID: a.UserID, VoucherID: v.id, Status: domain.OrderPendingPayment, Amount: 100,
 		CreatedAt: a.At, ExpiresAt: noonOfSale.Add(time.Hour),
 	}
-	switch err := s.store.PlaceOrders(s.ctx, []service.NewOrder{{Order: o, Limit: v.limit}})[0].Err; {
+	switch err := s.store.PlaceOrders(s.ctx, []domain.NewOrder{{Order: o, Limit: v.limit}})[0].Err; {
 	case err == nil:
 		s.promised(a, false)
 		s.noteCommitted(a)
 		s.excuse(s.byMoment[a.At.UnixMilli()])
-	case !errors.Is(err, service.ErrIDTaken): // the other lane would retry with a new id
+	case !errors.Is(err, domain.ErrIDTaken): // the other lane would retry with a new id
 		s.answered(t, a, err, false)
 	}
 }
@@ -191,8 +192,8 @@ func (s *simulation) settleAgain(t *rapid.T) {
 // cancel cancels an order. The gate is notified once, twice, or never.
 func (s *simulation) cancel(t *rapid.T) {
 	p := s.anyOrder(t, cancellable)
-	_, err := s.store.MoveOrder(s.ctx, service.OrderMove{
-		Move: service.MoveCancel, OrderID: p.OrderID, UserID: p.UserID, At: noonOfSale,
+	_, err := s.store.MoveOrder(s.ctx, domain.OrderMove{
+		Move: domain.MoveCancel, OrderID: p.OrderID, UserID: p.UserID, At: noonOfSale,
 	})
 	require.NoError(t, err)
 	p.cancelled = true
@@ -201,14 +202,14 @@ func (s *simulation) cancel(t *rapid.T) {
 		s.excuse(p)
 	}
 	for range releases {
-		require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, service.Holder{OrderID: p.OrderID, UserID: p.UserID}))
+		require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, domain.Holder{OrderID: p.OrderID, UserID: p.UserID}))
 	}
 }
 
 // releaseAgain repeats a release, or delivers a late one.
 func (s *simulation) releaseAgain(t *rapid.T) {
 	p := s.anyOrder(t, isCancelled)
-	require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, service.Holder{OrderID: p.OrderID, UserID: p.UserID}))
+	require.NoError(t, s.shop.Release(s.ctx, p.VoucherID, domain.Holder{OrderID: p.OrderID, UserID: p.UserID}))
 }
 
 func (s *simulation) anyDeadLetter(t *rapid.T) (admission.DeadLetter, *promise) {
@@ -226,8 +227,8 @@ func (s *simulation) replay(t *rapid.T) {
 	}
 	letters := service.DeadLetters{Store: deadLetterStore{s.back}, Reader: s.store.GateState}
 	_, err := letters.Replay(s.ctx, l.ID)
-	var duplicate *service.DuplicateOrderError
-	if errors.As(err, &duplicate) || errors.Is(err, service.ErrSoldOut) {
+	var duplicate *domain.DuplicateOrderError
+	if errors.As(err, &duplicate) || errors.Is(err, domain.ErrSoldOut) {
 		return
 	}
 	require.NoError(t, err)

@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
+	"seckill/internal/domain"
+	"seckill/internal/lane"
 	"seckill/internal/sim"
 )
 
@@ -19,12 +20,12 @@ import (
 type simWorker struct {
 	*reader
 	sim       *simulation
-	committer *service.Committer
+	committer *lane.Committer
 
 	hand    []entry // read, and not handled yet
 	claimed bool
-	owed    [][]service.StreamEntry // committed, and not settled because the worker was suspended
-	settled [][]service.StreamEntry
+	owed    [][]domain.StreamEntry // committed, and not settled because the worker was suspended
+	settled [][]domain.StreamEntry
 
 	fate fate
 	stop context.CancelFunc
@@ -44,10 +45,10 @@ type fate struct {
 var unharmed = fate{commits: math.MaxInt, settles: math.MaxInt}
 
 // errHarm is the error of a call that is interrupted by the worker's death or has lost its reply.
-var errHarm = errors.Join(service.ErrUnavailable, errors.New("simulated"))
+var errHarm = errors.Join(domain.ErrUnavailable, errors.New("simulated"))
 
 func newSimWorker(s *simulation, name string) *simWorker {
-	w := &simWorker{sim: s, fate: unharmed, stop: func() {}, committer: &service.Committer{
+	w := &simWorker{sim: s, fate: unharmed, stop: func() {}, committer: &lane.Committer{
 		Orders: s.store, IDs: s.ids, PayTimeout: time.Hour, Now: func() time.Time { return noonOfSale },
 	}}
 	w.reader = &reader{stream: s.stream, log: slog.New(slog.DiscardHandler), w: New(Config{
@@ -102,7 +103,7 @@ func (w *simWorker) die() {
 }
 
 // commit is the database. Poison fails the whole transaction.
-func (w *simWorker) commit(ctx context.Context, as []service.Admission) []error {
+func (w *simWorker) commit(ctx context.Context, as []domain.Admission) []error {
 	harmed := slices.Repeat([]error{errHarm}, len(as))
 	switch {
 	case w.dead:
@@ -132,12 +133,12 @@ func (w *simWorker) commit(ctx context.Context, as []service.Admission) []error 
 }
 
 // Parse implements Settler.
-func (w *simWorker) Parse(stream, entry string, fields map[string]any) (service.StreamEntry, error) {
+func (w *simWorker) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
 	return w.sim.back.Parse(stream, entry, fields)
 }
 
 // Settle implements Settler.
-func (w *simWorker) Settle(ctx context.Context, done []service.StreamEntry) error {
+func (w *simWorker) Settle(ctx context.Context, done []domain.StreamEntry) error {
 	switch {
 	case w.dead:
 		return errHarm
@@ -156,13 +157,13 @@ func (w *simWorker) Settle(ctx context.Context, done []service.StreamEntry) erro
 	return w.reply()
 }
 
-func (w *simWorker) settleNow(ctx context.Context, done []service.StreamEntry) error {
+func (w *simWorker) settleNow(ctx context.Context, done []domain.StreamEntry) error {
 	for _, p := range done {
 		for i, end := range p.Ends {
 			switch {
 			case end.Again:
 				w.sim.seen["retried"]++
-			case end != service.End{}:
+			case end != domain.End{}:
 				w.sim.noteEnd(w, p.Entry, p.Admissions[i])
 			}
 		}

@@ -16,7 +16,9 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/admission"
+	"seckill/internal/domain"
 	"seckill/internal/idgen"
+	"seckill/internal/lane"
 	"seckill/internal/repo"
 	"seckill/internal/service"
 	"seckill/internal/sim"
@@ -35,7 +37,7 @@ type world struct {
 	back   *admission.Gate // of the workers and the checks
 	store  *repo.Store
 	ids    *idgen.Generator
-	lane   *service.QueueLane
+	lane   *lane.Queue
 
 	vouchers []simVoucher
 	moments  int64     // purchases so far; each is one millisecond after the previous one
@@ -47,10 +49,10 @@ type simVoucher struct {
 	limit     int
 }
 
-// laneGate adapts the gate to service.Gate.
+// laneGate adapts the gate to lane.Gate.
 type laneGate struct{ *admission.Gate }
 
-func (g laneGate) Expect(orderID int64) service.OutcomeWaiter { return g.Gate.Expect(orderID) }
+func (g laneGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 // deadLetterStore adapts the gate to service.DeadLetterStore.
 type deadLetterStore struct{ *admission.Gate }
@@ -105,7 +107,7 @@ func newWorld(t *rapid.T, rdb *redis.Client, template, file string) *world {
 	w.back = admission.New(admission.Config{Redis: w.rdb, Instance: "back", Log: silent})
 	w.ids, err = idgen.New(w.rdb, "order", idgen.WithClock(func() time.Time { return w.idClock }))
 	require.NoError(t, err)
-	w.lane = service.NewQueueLane(laneGate{w.shop}, w.ids, store, nil)
+	w.lane = lane.NewQueue(laneGate{w.shop}, w.ids, store, nil)
 	for _, v := range vouchers {
 		w.createVoucher(t, v)
 	}
@@ -134,13 +136,13 @@ func drawVouchers(t *rapid.T) []simVoucher {
 
 // createVoucher stores a voucher that is on sale.
 func (w *world) createVoucher(t *rapid.T, v simVoucher) {
-	require.NoError(t, w.store.CreateVoucher(w.ctx, &service.Voucher{
-		ID: v.id, ShopID: 1, Title: "simulated", PayValue: 100, ActualValue: 200, Type: service.VoucherSeckill,
-		Status: service.VoucherOn, CreatedAt: noonOfSale, UpdatedAt: noonOfSale,
-		Sale: &service.Sale{
+	require.NoError(t, w.store.CreateVoucher(w.ctx, &domain.Voucher{
+		ID: v.id, ShopID: 1, Title: "simulated", PayValue: 100, ActualValue: 200, Type: domain.VoucherSeckill,
+		Status: domain.VoucherOn, CreatedAt: noonOfSale, UpdatedAt: noonOfSale,
+		Sale: &domain.Sale{
 			InitialStock: v.units, Stock: v.units, BeginAt: window.Begin, EndAt: window.End, LimitPerUser: v.limit,
 		},
-	}, service.Actor{Kind: service.ActorSystem}))
+	}, domain.Actor{Kind: domain.ActorSystem}))
 	w.vouchers = append(w.vouchers, v)
 }
 
@@ -151,7 +153,7 @@ func (w *world) close() {
 }
 
 // window is open by the clock of the server and by that of a bubble.
-var window = service.Window{
+var window = domain.Window{
 	Begin: time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC), End: time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC),
 }
 
@@ -185,10 +187,10 @@ func (w *world) orders(t *rapid.T) map[int64]dbOrder {
 }
 
 // entries returns the entries of the stream, oldest first.
-func (w *world) entries(t *rapid.T) []service.StreamEntry {
+func (w *world) entries(t *rapid.T) []domain.StreamEntry {
 	entries, err := w.rdb.XRange(w.ctx, w.stream, "-", "+").Result()
 	require.NoError(t, err)
-	queue := make([]service.StreamEntry, len(entries))
+	queue := make([]domain.StreamEntry, len(entries))
 	for i, e := range entries {
 		queue[i], err = w.back.Parse(w.stream, e.ID, e.Values)
 		require.NoError(t, err)
@@ -197,8 +199,8 @@ func (w *world) entries(t *rapid.T) []service.StreamEntry {
 }
 
 // queued returns the admissions in the stream.
-func (w *world) queued(t *rapid.T) []service.Admission {
-	var queue []service.Admission
+func (w *world) queued(t *rapid.T) []domain.Admission {
+	var queue []domain.Admission
 	for _, p := range w.entries(t) {
 		queue = append(queue, p.Admissions...)
 	}
@@ -206,10 +208,10 @@ func (w *world) queued(t *rapid.T) []service.Admission {
 }
 
 // deadAdmissions returns the admissions of the dead letters.
-func (w *world) deadAdmissions(t *rapid.T) []service.Admission {
+func (w *world) deadAdmissions(t *rapid.T) []domain.Admission {
 	letters, err := w.back.DeadLetters(w.ctx, "", 500)
 	require.NoError(t, err)
-	dead := make([]service.Admission, len(letters))
+	dead := make([]domain.Admission, len(letters))
 	for i, l := range letters {
 		dead[i] = *l.Admission
 	}

@@ -8,24 +8,24 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // Settler is the gate that fills the streams.
 type Settler interface {
 	// Parse parses an entry of a stream.
-	Parse(stream, entry string, fields map[string]any) (service.StreamEntry, error)
+	Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error)
 	// Settle ends the admissions of entries after their transaction, and removes the entries from the stream.
-	Settle(ctx context.Context, done []service.StreamEntry) error
+	Settle(ctx context.Context, done []domain.StreamEntry) error
 	// Bury moves an entry that cannot be parsed to the dead letters.
 	Bury(ctx context.Context, stream, entry, reason string, tries int64) error
 }
 
 // CommitFunc turns admissions into orders. It returns one result per admission: nil if the order is in the database,
-// from this call or an earlier one; service.ErrSoldOut, *service.DuplicateOrderError or ErrIDTaken if the order is
-// refused for good; service.ErrUnavailable if another attempt may succeed. Any other error counts as a try of the
+// from this call or an earlier one; domain.ErrSoldOut, *domain.DuplicateOrderError or ErrIDTaken if the order is
+// refused for good; domain.ErrUnavailable if another attempt may succeed. Any other error counts as a try of the
 // admission.
-type CommitFunc func(ctx context.Context, as []service.Admission) []error
+type CommitFunc func(ctx context.Context, as []domain.Admission) []error
 
 // Config configures Workers. Zero values select the defaults.
 type Config struct {
@@ -49,9 +49,9 @@ type Config struct {
 	ConsumerIdle    time.Duration // idle time after which a consumer is deleted; default 1 h
 	ShutdownTimeout time.Duration // how long Run continues unfinished batches after its ctx ended; default 5 s
 
-	Observe func(Batch)               // called after every batch; must be fast and safe for concurrent use; optional
-	Settled func(service.StreamEntry) // called after every settled entry; must be fast and safe for concurrent use; optional
-	Log     *slog.Logger              // default: slog.Default()
+	Observe func(Batch)              // called after every batch; must be fast and safe for concurrent use; optional
+	Settled func(domain.StreamEntry) // called after every settled entry; must be fast and safe for concurrent use; optional
+	Log     *slog.Logger             // default: slog.Default()
 }
 
 // Batch is the outcome of entries that were delivered together. Its numbers count admissions, unless noted.
@@ -87,7 +87,7 @@ func New(cfg Config) *Workers {
 		cfg.Observe = func(Batch) {}
 	}
 	if cfg.Settled == nil {
-		cfg.Settled = func(service.StreamEntry) {}
+		cfg.Settled = func(domain.StreamEntry) {}
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

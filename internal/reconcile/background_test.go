@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // rounds runs rounds of the background loop without its ticker.
@@ -125,7 +125,7 @@ func TestRebuildsBackOffWhenIneffective(t *testing.T) {
 // TestInvariantFindingsAreReportedInEveryRound, until the sale is no longer in use.
 func TestInvariantFindingsAreReportedInEveryRound(t *testing.T) {
 	l := newRounds(t)
-	l.facts.BadSlots = service.NewNamed([]service.Holder{held(103, 1103)})
+	l.facts.BadSlots = domain.NewNamed([]domain.Holder{held(103, 1103)})
 	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings)
 	require.Equal(t, map[Kind]int{KindI2: 1}, l.round().Findings, "a round without a snapshot")
 	l.sales = nil

@@ -3,7 +3,7 @@ package reconcile
 import (
 	"fmt"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // corroborate returns the findings that two snapshots agree about, a being the earlier one. A repair can remove them.
@@ -29,7 +29,7 @@ func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 	}
 	for _, group := range []struct {
 		kind   Kind
-		orders []service.Holder
+		orders []domain.Holder
 		detail string
 	}{
 		{KindBuyerMissing, intersect(a.missing, b.missing), "the gate does not have these orders: it may admit their users again, and the database then rejects them"},
@@ -39,7 +39,7 @@ func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 		{KindTicketMissing, intersect(a.ticketless, b.ticketless), "these orders wait in the stream, but their buyers cannot see them"},
 	} {
 		if len(group.orders) > 0 {
-			add(r.newFinding(group.kind, group.detail, service.NewNamed(group.orders)))
+			add(r.newFinding(group.kind, group.detail, domain.NewNamed(group.orders)))
 		}
 	}
 	return found
@@ -47,12 +47,12 @@ func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 
 // plusOrders returns the drift of the same gate after it drops the extra orders and adds the unknown ones: each extra
 // order counts as one order too many and one unit too few.
-func (d drift) plusOrders(unknown, extra []service.Holder) drift {
+func (d drift) plusOrders(unknown, extra []domain.Holder) drift {
 	for _, h := range extra {
-		d.stock, d.held, d.sum = d.stock+1, d.held-1, d.sum-h.OrderID%service.LevelDigits
+		d.stock, d.held, d.sum = d.stock+1, d.held-1, d.sum-h.OrderID%domain.LevelDigits
 	}
 	for _, h := range unknown {
-		d.stock, d.held, d.sum = d.stock-1, d.held+1, d.sum+h.OrderID%service.LevelDigits
+		d.stock, d.held, d.sum = d.stock-1, d.held+1, d.sum+h.OrderID%domain.LevelDigits
 	}
 	return d
 }
@@ -157,7 +157,7 @@ func plural(n int64, noun string) string {
 // definite returns the findings for which one snapshot is enough. A repair of the gate does not remove them.
 func (r *Reconciler) definite(s *snapshot) []Finding {
 	var found []Finding
-	var waiting []service.Holder
+	var waiting []domain.Holder
 	for _, q := range s.gate.Queue {
 		if s.at.Sub(q.Since) > stuckAfter {
 			waiting = append(waiting, q.Holder)
@@ -168,10 +168,10 @@ func (r *Reconciler) definite(s *snapshot) []Finding {
 		if !r.cfg.Queue {
 			detail += ", and no server in lane queue runs to confirm them"
 		}
-		found = append(found, r.newFinding(KindStuck, detail, service.NewNamed(waiting)))
+		found = append(found, r.newFinding(KindStuck, detail, domain.NewNamed(waiting)))
 	}
 	if n := len(s.gate.Letters); n > 0 {
-		found = append(found, r.newFinding(KindDeadLetters, "orders that could not be stored wait for your decision: replay or discard", service.NewNamed(s.gate.Letters)))
+		found = append(found, r.newFinding(KindDeadLetters, "orders that could not be stored wait for your decision: replay or discard", domain.NewNamed(s.gate.Letters)))
 	}
 	for _, v := range s.facts.Check() {
 		found = append(found, r.newFinding(Kind(v.Invariant), v.Detail, v.Orders))
@@ -186,7 +186,7 @@ func (r *Reconciler) definite(s *snapshot) []Finding {
 }
 
 // newFinding returns a finding about orders.
-func (r *Reconciler) newFinding(kind Kind, detail string, orders service.Named) Finding {
+func (r *Reconciler) newFinding(kind Kind, detail string, orders domain.Named) Finding {
 	f := Finding{Kind: kind, Detail: detail, Count: orders.Count, Orders: orders.Orders}
 	for _, h := range orders.Orders {
 		if made := r.cfg.OrderTime(h.OrderID); f.Oldest.IsZero() || made.Before(f.Oldest) {

@@ -9,15 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // fakeSale implements Gate and Store in memory for one sale. An order id is the age of the order at testNow in seconds.
 type fakeSale struct {
 	t          *testing.T
-	facts      service.SaleFacts
-	view       service.GateView
-	orderFacts []service.OrderFact // orders returned by OrderFacts
+	facts      domain.SaleFacts
+	view       domain.GateView
+	orderFacts []domain.OrderFact // orders returned by OrderFacts
 
 	snapshots, unloads, loads int
 	before                    func(snapshot int) // called before each snapshot, with its number from 1
@@ -36,26 +36,26 @@ const testVoucher = 7
 // stream.
 func newFakeSale(t *testing.T) *fakeSale {
 	w := &fakeSale{t: t, sales: []int64{testVoucher}}
-	w.facts = service.SaleFacts{
+	w.facts = domain.SaleFacts{
 		VoucherID: testVoucher, Active: 6,
-		Voucher: service.Voucher{ID: testVoucher, Type: service.VoucherSeckill, Status: service.VoucherOn, Sale: &service.Sale{
+		Voucher: domain.Voucher{ID: testVoucher, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: &domain.Sale{
 			InitialStock: 100, Stock: 94, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1,
 		}},
 	}
 	for id := int64(100); id < 106; id++ {
-		w.facts.Holders = append(w.facts.Holders, service.Holder{OrderID: id, UserID: id + 1000})
+		w.facts.Holders = append(w.facts.Holders, domain.Holder{OrderID: id, UserID: id + 1000})
 		w.facts.Sum += id
 	}
-	w.view.Queue = []service.Queued{{Holder: held(106, 1106), Since: testNow.Add(-20 * time.Second)}}
+	w.view.Queue = []domain.Queued{{Holder: held(106, 1106), Since: testNow.Add(-20 * time.Second)}}
 	w.build()
 	return w
 }
 
 // build rebuilds the gate from the facts and the stream.
 func (w *fakeSale) build() {
-	v := service.GateView{Queue: w.view.Queue, Letters: w.view.Letters}
+	v := domain.GateView{Queue: w.view.Queue, Letters: w.view.Letters}
 	v.Buyers = slices.Clone(w.facts.Holders)
-	v.Level = service.GateLevel{Stock: w.facts.Voucher.Sale.Stock, Held: w.facts.Active, Sum: w.facts.Sum, Version: w.view.Level.Version + 1, Built: w.view.Level.Version + 1}
+	v.Level = domain.GateLevel{Stock: w.facts.Voucher.Sale.Stock, Held: w.facts.Active, Sum: w.facts.Sum, Version: w.view.Level.Version + 1, Built: w.view.Level.Version + 1}
 	for _, q := range v.Queue {
 		v.Tickets = append(v.Tickets, q.Holder)
 		v.Level.Queued++
@@ -71,7 +71,7 @@ func (w *fakeSale) build() {
 	w.view = v
 }
 
-func (w *fakeSale) Inspect(context.Context, int64, int) (service.GateView, error) {
+func (w *fakeSale) Inspect(context.Context, int64, int) (domain.GateView, error) {
 	w.snapshots++
 	if w.before != nil {
 		w.before(w.snapshots)
@@ -81,12 +81,12 @@ func (w *fakeSale) Inspect(context.Context, int64, int) (service.GateView, error
 	return v, nil
 }
 
-func (w *fakeSale) Level(context.Context, int64) (service.GateLevel, error) {
+func (w *fakeSale) Level(context.Context, int64) (domain.GateLevel, error) {
 	switch {
 	case w.view.Cold:
-		return service.GateLevel{}, service.ErrGateCold
+		return domain.GateLevel{}, domain.ErrGateCold
 	case w.view.Broken:
-		return service.GateLevel{}, service.ErrGateBroken
+		return domain.GateLevel{}, domain.ErrGateBroken
 	}
 	if w.busy {
 		w.view.Level.Version++
@@ -96,12 +96,12 @@ func (w *fakeSale) Level(context.Context, int64) (service.GateLevel, error) {
 
 func (w *fakeSale) Unload(context.Context, int64) error { w.unloads++; return nil }
 
-func (w *fakeSale) Rebuild(ctx context.Context, v, built int64, read service.GateReader) error {
+func (w *fakeSale) Rebuild(ctx context.Context, v, built int64, read domain.GateReader) error {
 	require.Equal(w.t, w.view.Level.Built, built)
 	return w.Load(ctx, v, read)
 }
 
-func (w *fakeSale) Load(ctx context.Context, v int64, read service.GateReader) error {
+func (w *fakeSale) Load(ctx context.Context, v int64, read domain.GateReader) error {
 	require.NotNil(w.t, read)
 	w.loads++
 	if w.loadErr == nil && !w.loadHasNoEffect {
@@ -110,8 +110,8 @@ func (w *fakeSale) Load(ctx context.Context, v int64, read service.GateReader) e
 	return w.loadErr
 }
 
-func (w *fakeSale) GateState(context.Context, int64, []int64) (service.GateState, error) {
-	return service.GateState{}, nil
+func (w *fakeSale) GateState(context.Context, int64, []int64) (domain.GateState, error) {
+	return domain.GateState{}, nil
 }
 
 func (w *fakeSale) SaleLevel(context.Context, int64) (SaleLevel, error) {
@@ -120,7 +120,7 @@ func (w *fakeSale) SaleLevel(context.Context, int64) (SaleLevel, error) {
 	}, w.storeErr
 }
 
-func (w *fakeSale) SaleFacts(_ context.Context, v int64, _ []int64, _ int, since service.OverdueSince) (service.SaleFacts, error) {
+func (w *fakeSale) SaleFacts(_ context.Context, v int64, _ []int64, _ int, since domain.OverdueSince) (domain.SaleFacts, error) {
 	require.True(w.t, since.Expired.Before(testNow) && since.Refunding.Before(since.Expired))
 	w.read = append(w.read, v)
 	f := w.facts
@@ -129,8 +129,8 @@ func (w *fakeSale) SaleFacts(_ context.Context, v int64, _ []int64, _ int, since
 	return f, w.storeErr
 }
 
-func (w *fakeSale) OrderFacts(_ context.Context, _ int64, ids []int64) ([]service.OrderFact, error) {
-	var facts []service.OrderFact
+func (w *fakeSale) OrderFacts(_ context.Context, _ int64, ids []int64) ([]domain.OrderFact, error) {
+	var facts []domain.OrderFact
 	for _, f := range w.orderFacts {
 		if slices.Contains(ids, f.OrderID) {
 			facts = append(facts, f)
@@ -171,7 +171,7 @@ func (w *fakeSale) report(r *Reconciler, apply bool) Report {
 // gateDamage lists faults of the gate, each with the single finding that must report it.
 var gateDamage = map[string]struct {
 	kind   Kind
-	orders []service.Holder
+	orders []domain.Holder
 	count  int64
 	damage func(w *fakeSale)
 }{
@@ -181,42 +181,42 @@ var gateDamage = map[string]struct {
 	"held down":            {KindHeldOff, nil, 3, func(w *fakeSale) { w.view.Level.Held -= 3 }},
 	"checksum":             {KindSumOff, nil, 9, func(w *fakeSale) { w.view.Level.Sum += 9 }},
 	"queued up":            {KindQueuedOff, nil, 2, func(w *fakeSale) { w.view.Level.Queued += 2 }},
-	"buyer missing":        {KindBuyerMissing, []service.Holder{held(103, 1103)}, 1, func(w *fakeSale) { w.remove(103) }},
-	"queued buyer missing": {KindBuyerMissing, []service.Holder{held(106, 1106)}, 1, func(w *fakeSale) { w.remove(106) }},
-	"phantom": {KindPhantom, []service.Holder{held(500, 9)}, 1, func(w *fakeSale) {
+	"buyer missing":        {KindBuyerMissing, []domain.Holder{held(103, 1103)}, 1, func(w *fakeSale) { w.remove(103) }},
+	"queued buyer missing": {KindBuyerMissing, []domain.Holder{held(106, 1106)}, 1, func(w *fakeSale) { w.remove(106) }},
+	"phantom": {KindPhantom, []domain.Holder{held(500, 9)}, 1, func(w *fakeSale) {
 		w.view.Buyers = append(w.view.Buyers, held(500, 9))
 	}},
-	"order of another user": {KindPhantom, []service.Holder{held(103, 9)}, 1, func(w *fakeSale) {
+	"order of another user": {KindPhantom, []domain.Holder{held(103, 9)}, 1, func(w *fakeSale) {
 		w.view.Buyers = append(w.view.Buyers, held(103, 9))
 	}},
-	"not released": {KindNotReleased, []service.Holder{held(300, 1300)}, 1, func(w *fakeSale) {
-		w.orderFacts = []service.OrderFact{{Holder: held(300, 1300)}}
+	"not released": {KindNotReleased, []domain.Holder{held(300, 1300)}, 1, func(w *fakeSale) {
+		w.orderFacts = []domain.OrderFact{{Holder: held(300, 1300)}}
 		w.view.Buyers = append(w.view.Buyers, held(300, 1300))
 	}},
-	"release lost": {KindNotReleased, []service.Holder{held(103, 1103)}, 1, func(w *fakeSale) {
-		w.orderFacts = []service.OrderFact{{Holder: held(103, 1103)}}
-		w.facts.Holders = slices.DeleteFunc(w.facts.Holders, func(h service.Holder) bool { return h.OrderID == 103 })
+	"release lost": {KindNotReleased, []domain.Holder{held(103, 1103)}, 1, func(w *fakeSale) {
+		w.orderFacts = []domain.OrderFact{{Holder: held(103, 1103)}}
+		w.facts.Holders = slices.DeleteFunc(w.facts.Holders, func(h domain.Holder) bool { return h.OrderID == 103 })
 		w.facts.Active--
 		w.facts.Sum -= 103
 		w.facts.Voucher.Sale.Stock++
 	}},
-	"sold by another lane": {KindBuyerMissing, []service.Holder{held(200, 1200)}, 1, func(w *fakeSale) {
+	"sold by another lane": {KindBuyerMissing, []domain.Holder{held(200, 1200)}, 1, func(w *fakeSale) {
 		w.facts.Holders = append(w.facts.Holders, held(200, 1200))
 		w.facts.Active++
 		w.facts.Sum += 200
 		w.facts.Voucher.Sale.Stock--
 	}},
-	"stream trimmed": {KindTicketStray, []service.Holder{held(200, 5)}, 1, func(w *fakeSale) {
+	"stream trimmed": {KindTicketStray, []domain.Holder{held(200, 5)}, 1, func(w *fakeSale) {
 		w.view.Tickets = append(w.view.Tickets, held(200, 5))
 	}},
-	"ticket missing": {KindTicketMissing, []service.Holder{held(106, 1106)}, 1, func(w *fakeSale) { w.view.Tickets = nil }},
+	"ticket missing": {KindTicketMissing, []domain.Holder{held(106, 1106)}, 1, func(w *fakeSale) { w.view.Tickets = nil }},
 	"cold": {KindGateCold, nil, 0, func(w *fakeSale) {
-		w.view = service.GateView{Cold: true, Queue: w.view.Queue, Tickets: w.view.Tickets}
+		w.view = domain.GateView{Cold: true, Queue: w.view.Queue, Tickets: w.view.Tickets}
 	}},
 	"broken":     {KindGateBroken, nil, 0, func(w *fakeSale) { w.view.Broken = true }},
 	"unreadable": {KindGateBroken, nil, 0, func(w *fakeSale) { w.view.Unreadable = 2 }},
 }
 
 func (w *fakeSale) remove(order int64) {
-	w.view.Buyers = slices.DeleteFunc(w.view.Buyers, func(h service.Holder) bool { return h.OrderID == order })
+	w.view.Buyers = slices.DeleteFunc(w.view.Buyers, func(h domain.Holder) bool { return h.OrderID == order })
 }

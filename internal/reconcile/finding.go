@@ -3,7 +3,7 @@ package reconcile
 import (
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // Kind is the kind of a finding. The words are part of the API and labels of the metrics. docs/reconcile.md describes
@@ -50,11 +50,11 @@ func Kinds() []Kind {
 // Finding is a difference between the actual and the expected state of a sale.
 type Finding struct {
 	Kind       Kind
-	Detail     string           // an explanation for operators
-	Count      int64            // the number of orders; for a counter, the size of its error
-	Orders     []service.Holder // at most service.MaxNamed of them
-	Oldest     time.Time        // when the oldest of Orders was placed, by its id; zero if Orders is empty
-	Repairable bool             // by a rebuild of the gate
+	Detail     string          // an explanation for operators
+	Count      int64           // the number of orders; for a counter, the size of its error
+	Orders     []domain.Holder // at most domain.MaxNamed of them
+	Oldest     time.Time       // when the oldest of Orders was placed, by its id; zero if Orders is empty
+	Repairable bool            // by a rebuild of the gate
 	Repaired   bool
 }
 

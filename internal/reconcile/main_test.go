@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -14,4 +14,4 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 // held returns an active order of a user.
-func held(order, user int64) service.Holder { return service.Holder{OrderID: order, UserID: user} }
+func held(order, user int64) domain.Holder { return domain.Holder{OrderID: order, UserID: user} }

@@ -9,35 +9,35 @@ import (
 	"slices"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // Gate is the admission gate as the reconciler uses it.
 type Gate interface {
 	// Inspect reads everything in Redis about a voucher. If it has more than most buyers, only their number is read.
-	Inspect(ctx context.Context, voucherID int64, most int) (service.GateView, error)
+	Inspect(ctx context.Context, voucherID int64, most int) (domain.GateView, error)
 	// Level reads the counters at one moment. Errors: ErrGateCold, ErrGateBroken, ErrUnavailable.
-	Level(ctx context.Context, voucherID int64) (service.GateLevel, error)
+	Level(ctx context.Context, voucherID int64) (domain.GateLevel, error)
 	// Unload makes the gate cold.
 	Unload(ctx context.Context, voucherID int64) error
 	// Rebuild replaces the gate while it continues to admit buyers. It does nothing if the gate was loaded since
 	// version built.
-	Rebuild(ctx context.Context, voucherID, built int64, read service.GateReader) error
+	Rebuild(ctx context.Context, voucherID, built int64, read domain.GateReader) error
 	// Load loads the gate with the result of read unless it is loaded.
-	Load(ctx context.Context, voucherID int64, read service.GateReader) error
+	Load(ctx context.Context, voucherID int64, read domain.GateReader) error
 }
 
 // Store is the database as the reconciler uses it, which is for reads only.
 type Store interface {
-	// GateState is a service.GateReader.
-	GateState(ctx context.Context, voucherID int64, inFlight []int64) (service.GateState, error)
+	// GateState is a domain.GateReader.
+	GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error)
 	// SaleLevel reads units and active orders in one database snapshot. Error: ErrNotFound.
 	SaleLevel(ctx context.Context, voucherID int64) (SaleLevel, error)
 	// SaleFacts reads everything that must be consistent, in one database snapshot. If there are more than most active
 	// orders, only their number is read. A voucher that does not exist is not an error.
-	SaleFacts(ctx context.Context, voucherID int64, inFlight []int64, most int, since service.OverdueSince) (service.SaleFacts, error)
+	SaleFacts(ctx context.Context, voucherID int64, inFlight []int64, most int, since domain.OverdueSince) (domain.SaleFacts, error)
 	// OrderFacts returns those of the ids that are orders of the voucher.
-	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]service.OrderFact, error)
+	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error)
 	// Sales returns the newest sales that end after endAfter, at most most of them, and the number of all such sales.
 	Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error)
 }
@@ -47,7 +47,7 @@ type SaleLevel struct {
 	Stock  int64 // units left
 	Limit  int   // the number of active orders that a user may have
 	Active int64 // active orders
-	Sum    int64 // of their ids modulo service.LevelDigits
+	Sum    int64 // of their ids modulo domain.LevelDigits
 }
 
 const (
@@ -189,7 +189,7 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 	case r.running <- struct{}{}:
 		defer func() { <-r.running }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: reconcile: waiting for another reconciliation: %w", service.ErrUnavailable, ctx.Err())
+		return nil, fmt.Errorf("%w: reconcile: waiting for another reconciliation: %w", domain.ErrUnavailable, ctx.Err())
 	}
 	first := make([]*snapshot, len(ids))
 	suspect := false
@@ -199,7 +199,7 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 			return nil, err
 		}
 		if s.facts.Voucher.ID == 0 && s.facts.Active == 0 && len(s.gate.Queue) == 0 {
-			return nil, fmt.Errorf("%w: voucher %d", service.ErrNotFound, id)
+			return nil, fmt.Errorf("%w: voucher %d", domain.ErrNotFound, id)
 		}
 		first[i], suspect = s, suspect || s.suspect()
 	}
@@ -226,7 +226,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: reconcile: %w", service.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: reconcile: %w", domain.ErrUnavailable, ctx.Err())
 	}
 }
 
@@ -303,9 +303,9 @@ func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool,
 	defer cancel()
 	before, err := r.cfg.Gate.Level(ctx, voucherID)
 	switch {
-	case errors.Is(err, service.ErrGateCold):
+	case errors.Is(err, domain.ErrGateCold):
 		return false, nil
-	case errors.Is(err, service.ErrGateBroken):
+	case errors.Is(err, domain.ErrGateBroken):
 		return true, nil
 	case err != nil:
 		return false, err
@@ -315,7 +315,7 @@ func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool,
 		return false, err
 	}
 	after, err := r.cfg.Gate.Level(ctx, voucherID)
-	if errors.Is(err, service.ErrGateCold) {
+	if errors.Is(err, domain.ErrGateCold) {
 		return false, nil
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // TestReconcileReportsAndRepairsEachFault covers every fault of gateDamage. Only apply changes the gate.
@@ -54,9 +54,9 @@ func TestIneffectiveRepairIsReported(t *testing.T) {
 	w.loadHasNoEffect = true
 	found := w.report(r, true)
 	require.Equal(t, 1, found.Left())
-	w.loadErr = service.ErrUnavailable
+	w.loadErr = domain.ErrUnavailable
 	_, err := r.Reconcile(t.Context(), testVoucher, true)
-	require.ErrorIs(t, err, service.ErrUnavailable)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
 }
 
 // TestDifferenceInOneSnapshotIsIgnored: such a difference was an operation in progress.
@@ -81,7 +81,7 @@ func TestDifferenceInOneSnapshotIsIgnored(t *testing.T) {
 			w.build()
 			w.view.Level.Stock += int64(snapshot)
 			w.view.Level.Queued += int64(snapshot)
-			w.view.Tickets = append(w.view.Tickets, service.Holder{OrderID: 500 + int64(snapshot), UserID: 9})
+			w.view.Tickets = append(w.view.Tickets, domain.Holder{OrderID: 500 + int64(snapshot), UserID: 9})
 		}
 		require.Empty(t, w.report(w.reconciler(), true).Findings)
 	})
@@ -97,9 +97,9 @@ func TestOrdersInProgressExplainDrift(t *testing.T) {
 			w.before = func(snapshot int) {
 				w.facts = base
 				w.build()
-				h := service.Holder{OrderID: first + int64(snapshot), UserID: 9}
+				h := domain.Holder{OrderID: first + int64(snapshot), UserID: 9}
 				if cancels {
-					w.orderFacts = []service.OrderFact{{Holder: h}}
+					w.orderFacts = []domain.OrderFact{{Holder: h}}
 					w.view.Buyers = append(w.view.Buyers, h)
 					w.view.Level.Stock, w.view.Level.Held, w.view.Level.Sum = 92, 8, w.facts.Sum+106+h.OrderID
 					return
@@ -119,7 +119,7 @@ func TestOrdersInProgressExplainDrift(t *testing.T) {
 	w := newFakeSale(t)
 	w.before = func(snapshot int) {
 		w.build()
-		h := service.Holder{OrderID: int64(snapshot), UserID: 9}
+		h := domain.Holder{OrderID: int64(snapshot), UserID: 9}
 		w.view.Buyers = append(w.view.Buyers, h)
 		w.view.Level.Stock -= 2
 		w.view.Level.Held++
@@ -135,10 +135,10 @@ func TestOrdersYoungerThanMinAgeAreIgnored(t *testing.T) {
 	const young, old = 9, 11 // seconds
 	for _, age := range []int64{young, old} {
 		w := newFakeSale(t)
-		h := service.Holder{OrderID: age, UserID: 1}
+		h := domain.Holder{OrderID: age, UserID: 1}
 		w.view.Buyers = append(w.view.Buyers, h)
 		w.view.Tickets = append(w.view.Tickets, h)
-		w.facts.Holders = append(w.facts.Holders, service.Holder{OrderID: age, UserID: 2})
+		w.facts.Holders = append(w.facts.Holders, domain.Holder{OrderID: age, UserID: 2})
 		require.Len(t, w.report(w.reconciler(), false).Findings, map[int64]int{young: 0, old: 3}[age], "%d s", age)
 	}
 }
@@ -156,7 +156,7 @@ func TestOrderCommittedDuringReadsIsNoFinding(t *testing.T) {
 
 	w = newFakeSale(t)
 	w.view.Buyers = append(w.view.Buyers, held(300, 1300))
-	w.orderFacts = []service.OrderFact{{Holder: held(300, 1300), Active: true}}
+	w.orderFacts = []domain.OrderFact{{Holder: held(300, 1300), Active: true}}
 	require.Empty(t, w.report(w.reconciler(), false).Findings)
 }
 
@@ -225,26 +225,26 @@ func TestUnusedGateIsIgnored(t *testing.T) {
 		require.Len(t, w.report(w.reconciler(), false).Findings, want, name)
 	}
 	w := newFakeSale(t)
-	w.view = service.GateView{Cold: true}
+	w.view = domain.GateView{Cold: true}
 	w.facts.Holders, w.facts.Active, w.facts.Voucher.Sale.Stock = nil, 0, 100
 	require.Empty(t, w.report(w.reconciler(), false).Findings, "cold before the first purchase")
-	w.view = service.GateView{Cold: true, Leftovers: true, Loading: true}
+	w.view = domain.GateView{Cold: true, Leftovers: true, Loading: true}
 	require.Empty(t, w.report(w.reconciler(), false).Findings, "cold while a loader works")
 
 	require.Empty(t, w.report(w.reconciler(func(c *Config) { c.Gate = nil }), true).Findings)
 }
 
 func TestFindingsThatNeedADecisionAreReported(t *testing.T) {
-	orders := func(ids ...int64) service.Named {
-		var hs []service.Holder
+	orders := func(ids ...int64) domain.Named {
+		var hs []domain.Holder
 		for _, id := range ids {
-			hs = append(hs, service.Holder{OrderID: id, UserID: id + 1000})
+			hs = append(hs, domain.Holder{OrderID: id, UserID: id + 1000})
 		}
-		return service.NewNamed(hs)
+		return domain.NewNamed(hs)
 	}
 	for name, tc := range map[string]struct {
 		kind   Kind
-		orders []service.Holder
+		orders []domain.Holder
 		damage func(w *fakeSale)
 	}{
 		"stuck":        {KindStuck, orders(106).Orders, func(w *fakeSale) { w.view.Queue[0].Since = testNow.Add(-2 * time.Minute) }},
@@ -289,33 +289,33 @@ func TestReconcileWithoutVoucherChecksUsedAndNewestSales(t *testing.T) {
 	require.Equal(t, []int64{500, 7, 60, 59}, w.read[:4])
 	require.Equal(t, int64(31-19), all.LeftOut)
 
-	w.facts = service.SaleFacts{}
-	w.view = service.GateView{}
+	w.facts = domain.SaleFacts{}
+	w.view = domain.GateView{}
 	_, err = r.Reconcile(t.Context(), 99, false)
-	require.ErrorIs(t, err, service.ErrNotFound)
-	w.storeErr = service.ErrUnavailable
+	require.ErrorIs(t, err, domain.ErrNotFound)
+	w.storeErr = domain.ErrUnavailable
 	_, err = r.Reconcile(t.Context(), 0, false)
-	require.ErrorIs(t, err, service.ErrUnavailable)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
 
 	r.running <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = r.Reconcile(ctx, 99, false)
-	require.ErrorIs(t, err, service.ErrUnavailable, "the semaphore is taken")
+	require.ErrorIs(t, err, domain.ErrUnavailable, "the semaphore is taken")
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 // TestCounterDetailsForOperators holds the wording of the findings about counters.
 func TestCounterDetailsForOperators(t *testing.T) {
-	for want, damage := range map[string]func(*service.GateLevel){
-		"the gate has 500 units too many; that many admitted orders will fail": func(l *service.GateLevel) { l.Stock += 500 },
-		"the gate has 1 unit too many; that many admitted orders will fail":    func(l *service.GateLevel) { l.Stock++ },
-		"the gate is missing 500 free units":                                   func(l *service.GateLevel) { l.Stock -= 500 },
-		"the gate is missing 1 free unit":                                      func(l *service.GateLevel) { l.Stock-- },
-		"the gate counts 3 orders too many":                                    func(l *service.GateLevel) { l.Held += 3 },
-		"the gate counts 1 order too few":                                      func(l *service.GateLevel) { l.Held-- },
-		"the gate counts 2 queued orders too many":                             func(l *service.GateLevel) { l.Queued += 2 },
-		"the gate's checksum of order ids is off by -9":                        func(l *service.GateLevel) { l.Sum -= 9 },
+	for want, damage := range map[string]func(*domain.GateLevel){
+		"the gate has 500 units too many; that many admitted orders will fail": func(l *domain.GateLevel) { l.Stock += 500 },
+		"the gate has 1 unit too many; that many admitted orders will fail":    func(l *domain.GateLevel) { l.Stock++ },
+		"the gate is missing 500 free units":                                   func(l *domain.GateLevel) { l.Stock -= 500 },
+		"the gate is missing 1 free unit":                                      func(l *domain.GateLevel) { l.Stock-- },
+		"the gate counts 3 orders too many":                                    func(l *domain.GateLevel) { l.Held += 3 },
+		"the gate counts 1 order too few":                                      func(l *domain.GateLevel) { l.Held-- },
+		"the gate counts 2 queued orders too many":                             func(l *domain.GateLevel) { l.Queued += 2 },
+		"the gate's checksum of order ids is off by -9":                        func(l *domain.GateLevel) { l.Sum -= 9 },
 	} {
 		w := newFakeSale(t)
 		damage(&w.view.Level)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -20,8 +20,8 @@ const (
 // orders is sorted by order id.
 type snapshot struct {
 	at    time.Time // by Config.Now, before the first read
-	gate  service.GateView
-	facts service.SaleFacts
+	gate  domain.GateView
+	facts domain.SaleFacts
 
 	serving bool // the sale is open and a server runs in lane queue: buyers depend on the gate
 	exact   bool // the gate did not change during the reads, and no order was left out
@@ -31,14 +31,14 @@ type snapshot struct {
 	// The drift of the held counter lies between these two, even if the snapshot is not exact.
 	heldMin, heldMax int64
 
-	cold        bool             // the gate is not loaded although it should be
-	unknown     []service.Holder // active or queued orders that the gate does not have, of any age
-	extra       []service.Holder // orders in the gate that are neither active nor queued, of any age
-	missing     []service.Holder // the unknown orders older than MinAge
-	phantom     []service.Holder // the extra orders older than MinAge that do not exist in the database
-	notReleased []service.Holder // the extra orders older than MinAge that are cancelled or refunded
-	stray       []service.Holder // tickets older than MinAge without a stream entry
-	ticketless  []service.Holder // stream entries older than MinAge without a ticket
+	cold        bool            // the gate is not loaded although it should be
+	unknown     []domain.Holder // active or queued orders that the gate does not have, of any age
+	extra       []domain.Holder // orders in the gate that are neither active nor queued, of any age
+	missing     []domain.Holder // the unknown orders older than MinAge
+	phantom     []domain.Holder // the extra orders older than MinAge that do not exist in the database
+	notReleased []domain.Holder // the extra orders older than MinAge that are cancelled or refunded
+	stray       []domain.Holder // tickets older than MinAge without a stream entry
+	ticketless  []domain.Holder // stream entries older than MinAge without a ticket
 }
 
 // drift is the value of each counter of the gate minus its expected value.
@@ -81,13 +81,13 @@ func (r *Reconciler) readSnapshot(ctx context.Context, voucherID int64) (_ *snap
 	for i, q := range s.gate.Queue {
 		inFlight[i] = q.OrderID
 	}
-	since := service.OverdueSince{Expired: s.at.Add(-unpaidAfter), Refunding: s.at.Add(-refundingAfter)}
+	since := domain.OverdueSince{Expired: s.at.Add(-unpaidAfter), Refunding: s.at.Add(-refundingAfter)}
 	s.facts, err = r.cfg.Store.SaleFacts(ctx, voucherID, inFlight, maxCompared, since)
 	if err != nil || r.cfg.Gate == nil || !r.cfg.Queue {
 		return s, err
 	}
 	if state := s.facts.Voucher.State(s.at); s.facts.Voucher.Sale != nil {
-		s.serving = state == service.StateOnSale || state == service.StateSoldOut
+		s.serving = state == domain.StateOnSale || state == domain.StateSoldOut
 	}
 	queued := s.queuedOrders()
 	if s.hasCounters() {
@@ -106,12 +106,12 @@ func (r *Reconciler) readSnapshot(ctx context.Context, voucherID int64) (_ *snap
 
 // queuedOrders returns the admissions in the stream that are not in the database, each order id once, as a load of the
 // gate counts them.
-func (s *snapshot) queuedOrders() []service.Holder {
+func (s *snapshot) queuedOrders() []domain.Holder {
 	seen := make(map[int64]bool, len(s.facts.Settled)+len(s.gate.Queue))
 	for _, id := range s.facts.Settled {
 		seen[id] = true
 	}
-	var queued []service.Holder
+	var queued []domain.Holder
 	for _, q := range s.gate.Queue {
 		if !seen[q.OrderID] {
 			seen[q.OrderID] = true
@@ -122,15 +122,15 @@ func (s *snapshot) queuedOrders() []service.Holder {
 }
 
 // compareCounters computes the drift of the gate's counters.
-func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []service.Holder) error {
+func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []domain.Holder) error {
 	after, err := r.cfg.Gate.Level(ctx, s.facts.VoucherID)
-	if err != nil && !errors.Is(err, service.ErrGateCold) && !errors.Is(err, service.ErrGateBroken) {
+	if err != nil && !errors.Is(err, domain.ErrGateCold) && !errors.Is(err, domain.ErrGateBroken) {
 		return err
 	}
 	before, stock := s.gate.Level, s.facts.Voucher.Sale.Stock
 	held, sum := s.facts.Active+int64(len(queued)), s.facts.Sum
 	for _, h := range queued {
-		sum += h.OrderID % service.LevelDigits
+		sum += h.OrderID % domain.LevelDigits
 	}
 	s.exact = err == nil && after.Version == before.Version && !s.gate.TooMany && !s.facts.TooMany
 	s.total = before.Stock + before.Held - stock - s.facts.Active
@@ -147,7 +147,7 @@ func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []
 }
 
 // compareBuyers compares the orders in the gate with the active and queued ones.
-func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []service.Holder) error {
+func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []domain.Holder) error {
 	if s.gate.TooMany || s.facts.TooMany {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []se
 	if err != nil {
 		return err
 	}
-	active := map[service.Holder]bool{} // has a key for every order that exists
+	active := map[domain.Holder]bool{} // has a key for every order that exists
 	for _, f := range facts {
 		active[f.Holder] = f.Active
 	}
@@ -185,7 +185,7 @@ func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []se
 
 // compareTickets compares the tickets with the stream entries.
 func (r *Reconciler) compareTickets(s *snapshot) {
-	queue := make([]service.Holder, len(s.gate.Queue))
+	queue := make([]domain.Holder, len(s.gate.Queue))
 	for i, q := range s.gate.Queue {
 		queue[i] = q.Holder
 	}
@@ -195,24 +195,24 @@ func (r *Reconciler) compareTickets(s *snapshot) {
 }
 
 // old returns the orders that were MinAge old when the snapshot began, by the time in their ids.
-func (r *Reconciler) old(s *snapshot, hs []service.Holder) []service.Holder {
+func (r *Reconciler) old(s *snapshot, hs []domain.Holder) []domain.Holder {
 	until := s.at.Add(-r.cfg.MinAge)
-	return slices.DeleteFunc(slices.Clone(hs), func(h service.Holder) bool { return !r.cfg.OrderTime(h.OrderID).Before(until) })
+	return slices.DeleteFunc(slices.Clone(hs), func(h domain.Holder) bool { return !r.cfg.OrderTime(h.OrderID).Before(until) })
 }
 
 // compareHolders compares by order id, then by user.
-func compareHolders(a, b service.Holder) int {
+func compareHolders(a, b domain.Holder) int {
 	return cmp.Or(cmp.Compare(a.OrderID, b.OrderID), cmp.Compare(a.UserID, b.UserID))
 }
 
 // sorted sorts hs in place and removes duplicates.
-func sorted(hs []service.Holder) []service.Holder {
+func sorted(hs []domain.Holder) []domain.Holder {
 	slices.SortFunc(hs, compareHolders)
 	return slices.Compact(hs)
 }
 
 // split returns the elements of a that are in b, and those that are not. Both slices must be sorted.
-func split(a, b []service.Holder) (in, out []service.Holder) {
+func split(a, b []domain.Holder) (in, out []domain.Holder) {
 	for _, h := range a {
 		for len(b) > 0 && compareHolders(b[0], h) < 0 {
 			b = b[1:]
@@ -226,12 +226,12 @@ func split(a, b []service.Holder) (in, out []service.Holder) {
 	return in, out
 }
 
-func subtract(a, b []service.Holder) []service.Holder {
+func subtract(a, b []domain.Holder) []domain.Holder {
 	_, out := split(a, b)
 	return out
 }
 
-func intersect(a, b []service.Holder) []service.Holder {
+func intersect(a, b []domain.Holder) []domain.Holder {
 	in, _ := split(a, b)
 	return in
 }

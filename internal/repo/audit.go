@@ -5,11 +5,11 @@ import (
 
 	"gorm.io/gorm"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // audit writes log entries in the same transaction as the changes that they record.
-func audit(tx *gorm.DB, entries ...service.AuditEntry) error {
+func audit(tx *gorm.DB, entries ...domain.AuditEntry) error {
 	rows := make([]auditRow, len(entries))
 	for i, e := range entries {
 		rows[i] = auditRow{
@@ -22,8 +22,8 @@ func audit(tx *gorm.DB, entries ...service.AuditEntry) error {
 	return tx.Create(&rows).Error
 }
 
-// AuditLog implements service.AuditStore.
-func (s *Store) AuditLog(ctx context.Context, f service.AuditFilter) ([]service.AuditEntry, error) {
+// AuditLog implements domain.AuditStore.
+func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
 	q := s.readPool.WithContext(ctx).Order("id DESC").Limit(f.Page.Limit)
 	for column, value := range map[string]int64{"voucher_id": f.VoucherID, "order_id": f.OrderID, "actor_id": f.ActorID} {
 		if value != 0 {
@@ -37,7 +37,7 @@ func (s *Store) AuditLog(ctx context.Context, f service.AuditFilter) ([]service.
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
-	entries := make([]service.AuditEntry, len(rows))
+	entries := make([]domain.AuditEntry, len(rows))
 	for i := range rows {
 		entries[i] = rows[i].entry()
 	}

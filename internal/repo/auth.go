@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"seckill/internal/auth"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // forUpdate locks the rows that a query reads until the transaction ends. gorm omits it on SQLite, where a write
@@ -53,8 +53,8 @@ func lockLoginCode(tx *gorm.DB, phone string) (loginCodeRow, error) {
 
 // OpenSession implements auth.Store.
 func (s *Store) OpenSession(
-	ctx context.Context, newcomer service.User, sess auth.Session, use func(*auth.LoginCode) bool,
-) (service.User, error) {
+	ctx context.Context, newcomer domain.User, sess auth.Session, use func(*auth.LoginCode) bool,
+) (domain.User, error) {
 	var (
 		u     userRow
 		right bool
@@ -82,12 +82,12 @@ func (s *Store) OpenSession(
 		return tx.Create(&row).Error
 	})
 	if err == nil && !right {
-		err = service.ErrWrongCode
+		err = domain.ErrWrongCode
 	}
 	return u.user(), err
 }
 
-func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *service.User) (userRow, error) {
+func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
 	var u userRow
 	err := tx.Where("phone = ?", newcomer.Phone).Take(&u).Error
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
@@ -101,14 +101,14 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *service.User) (userRow, 
 }
 
 // User implements auth.Store.
-func (s *Store) User(ctx context.Context, id int64) (service.User, error) {
+func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
 	var u userRow
 	err := s.readPool.WithContext(ctx).Take(&u, id).Error
 	return u.user(), s.translate(err)
 }
 
 // RotateSession implements auth.Store.
-func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (service.User, error) {
+func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, error) {
 	var (
 		u     userRow
 		reuse bool
@@ -120,7 +120,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (service.Use
 			return err
 		}
 		if row.RevokedAt != nil || !r.Now.Before(row.ExpiresAt) {
-			return service.ErrUnauthenticated
+			return domain.ErrUnauthenticated
 		}
 		// ExpiresAt is set at each rotation, so it implies the time of the last one.
 		repeated := r.Patience > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Patience))
@@ -139,14 +139,14 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (service.Use
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
-	if reuse && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, service.ErrNotFound) {
-		err = service.ErrUnauthenticated
+	if reuse && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
+		err = domain.ErrUnauthenticated
 	}
 	return u.user(), err
 }
 
 // SlideSession implements auth.Store. It never shortens a session that another process has extended further.
-func (s *Store) SlideSession(ctx context.Context, id string, after, expires time.Time) (service.User, error) {
+func (s *Store) SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error) {
 	var u userRow
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		u = userRow{}
@@ -155,15 +155,15 @@ func (s *Store) SlideSession(ctx context.Context, id string, after, expires time
 			return err
 		}
 		if row.RevokedAt != nil || !row.ExpiresAt.After(after) {
-			return service.ErrUnauthenticated
+			return domain.ErrUnauthenticated
 		}
 		if err := tx.Take(&u, row.UserID).Error; err != nil || !expires.After(row.ExpiresAt) {
 			return err
 		}
 		return tx.Model(&row).Update("expires_at", expires).Error
 	})
-	if errors.Is(err, service.ErrNotFound) {
-		err = service.ErrUnauthenticated
+	if errors.Is(err, domain.ErrNotFound) {
+		err = domain.ErrUnauthenticated
 	}
 	return u.user(), err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/auth"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 func TestChangeLoginCode(t *testing.T) {
@@ -88,8 +88,8 @@ func newSession(id string) auth.Session {
 func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		sendCode(t, s, "13800000001")
-		newcomer := service.User{Phone: "13800000001", NickName: "n", Role: service.RoleBuyer, CreatedAt: now}
-		users := make([]service.User, 10)
+		newcomer := domain.User{Phone: "13800000001", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
+		users := make([]domain.User, 10)
 		var wg sync.WaitGroup
 		for i := range users {
 			wg.Go(func() {
@@ -108,25 +108,25 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, users[0], u)
 		_, err = s.User(t.Context(), 999)
-		require.ErrorIs(t, err, service.ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
 
 func TestWrongGuessIsCountedAndOpensNoSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		newcomer := service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}
+		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
 		wrong := func(lc *auth.LoginCode) bool { lc.Attempts++; return false }
 		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode)
-		require.ErrorIs(t, err, service.ErrWrongCode, "no code was sent")
+		require.ErrorIs(t, err, domain.ErrWrongCode, "no code was sent")
 		sendCode(t, s, "1")
 		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong)
-		require.ErrorIs(t, err, service.ErrWrongCode)
+		require.ErrorIs(t, err, domain.ErrWrongCode)
 		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *auth.LoginCode) error {
 			require.Equal(t, 1, lc.Attempts)
 			return nil
 		}))
 		_, err = s.User(t.Context(), 1)
-		require.ErrorIs(t, err, service.ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
 
@@ -134,22 +134,22 @@ func TestRotateSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
-		require.ErrorIs(t, rotate("unknown", 1, now), service.ErrUnauthenticated)
+		require.ErrorIs(t, rotate("unknown", 1, now), domain.ErrUnauthenticated)
 		require.NoError(t, rotate("a", 1, now))
 		require.NoError(t, rotate("a", 2, now))
-		require.ErrorIs(t, rotate("a", 1, now), service.ErrUnauthenticated, "reuse")
-		require.ErrorIs(t, rotate("a", 3, now), service.ErrUnauthenticated, "the reuse revoked the session")
+		require.ErrorIs(t, rotate("a", 1, now), domain.ErrUnauthenticated, "reuse")
+		require.ErrorIs(t, rotate("a", 3, now), domain.ErrUnauthenticated, "the reuse revoked the session")
 		list, err := s.RevocationsAfter(ctx, 0, now)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.Equal(t, "a", list[0].SessionID)
 
-		_, err = s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
-		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), service.ErrUnauthenticated, "the session has ended")
+		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), domain.ErrUnauthenticated, "the session has ended")
 	})
 }
 
@@ -164,22 +164,22 @@ func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow tim
 func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		const reuseWindow = 10 * time.Second
 		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
 		require.NoError(t, rotate(s, "a", 1, now.Add(reuseWindow-time.Millisecond), reuseWindow))
 		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), reuseWindow), "the token of the first answer is still valid")
 		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), reuseWindow))
-		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), service.ErrUnauthenticated, "too late")
-		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), service.ErrUnauthenticated, "revoked")
+		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "too late")
+		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "revoked")
 
-		_, err = s.OpenSession(t.Context(), service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
 		for generation := range int64(2) {
 			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
 		}
-		require.ErrorIs(t, rotate(s, "b", 1, now, reuseWindow), service.ErrUnauthenticated, "two generations back")
+		require.ErrorIs(t, rotate(s, "b", 1, now, reuseWindow), domain.ErrUnauthenticated, "two generations back")
 	})
 }
 
@@ -187,7 +187,7 @@ func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
@@ -207,7 +207,7 @@ func TestRevocations(t *testing.T) {
 		list, err = s.RevocationsAfter(ctx, 0, now)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-		require.ErrorIs(t, rotate(s, "a", 1, now, 0), service.ErrUnauthenticated, "the ended session was purged")
+		require.ErrorIs(t, rotate(s, "a", 1, now, 0), domain.ErrUnauthenticated, "the ended session was purged")
 	})
 }
 
@@ -260,7 +260,7 @@ func TestSlideSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		sendCode(t, s, "1")
-		newcomer := service.User{Phone: "1", Role: service.RoleBuyer, CreatedAt: now}
+		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
 		owner, err := s.OpenSession(ctx, newcomer, newSession("a"), anyCode) // it ends an hour after now
 		require.NoError(t, err)
 		end := func() time.Time {
@@ -275,21 +275,21 @@ func TestSlideSession(t *testing.T) {
 			}
 			return err
 		}
-		require.ErrorIs(t, slide("unknown", now, now.Add(2*time.Hour)), service.ErrUnauthenticated)
-		require.ErrorIs(t, slide("a", now.Add(time.Hour), now.Add(2*time.Hour)), service.ErrUnauthenticated, "the session ends at that time")
+		require.ErrorIs(t, slide("unknown", now, now.Add(2*time.Hour)), domain.ErrUnauthenticated)
+		require.ErrorIs(t, slide("a", now.Add(time.Hour), now.Add(2*time.Hour)), domain.ErrUnauthenticated, "the session ends at that time")
 		require.Equal(t, now.Add(time.Hour), end())
 		require.NoError(t, slide("a", now.Add(time.Hour-time.Millisecond), now.Add(2*time.Hour)))
 		require.Equal(t, now.Add(2*time.Hour), end())
 		require.NoError(t, slide("a", now, now.Add(90*time.Minute)), "another process extended it further")
 		require.Equal(t, now.Add(2*time.Hour), end(), "never shortened")
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
-		require.ErrorIs(t, slide("a", now, now.Add(3*time.Hour)), service.ErrUnauthenticated, "revoked")
+		require.ErrorIs(t, slide("a", now, now.Add(3*time.Hour)), domain.ErrUnauthenticated, "revoked")
 		require.Equal(t, now.Add(2*time.Hour), end())
 
 		orphan := newSession("b")
 		orphan.UserID = 999
 		row := newSessionRow(&orphan)
 		require.NoError(t, s.writePool.Create(&row).Error)
-		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), service.ErrUnauthenticated, "its user does not exist")
+		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), domain.ErrUnauthenticated, "its user does not exist")
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
@@ -29,9 +30,9 @@ func BenchmarkPlaceOrder(b *testing.B) {
 			ctx := context.Background()
 			_, err = s.MigrateUp(ctx)
 			require.NoError(b, err)
-			v := service.Voucher{
-				ShopID: 1, Title: "b", Type: service.VoucherSeckill, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now,
-				Sale: &service.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
+			v := domain.Voucher{
+				ShopID: 1, Title: "b", Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
+				Sale: &domain.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
 			}
 			require.NoError(b, s.CreateVoucher(ctx, &v, admin))
 			var n atomic.Int64

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -18,7 +18,7 @@ import (
 func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 	tb.Helper()
 	for done := 0; done < n; {
-		batch := make([]service.Order, min(1000, n-done))
+		batch := make([]domain.Order, min(1000, n-done))
 		for i := range batch {
 			id := first + int64(done+i)
 			batch[i] = overdue(id, id, sales[int(id)%len(sales)])
@@ -84,7 +84,7 @@ func TestConcurrentClosersCloseEachOrderOnce(t *testing.T) {
 	})
 }
 
-func buyAndCancel(s *Store, o service.Order) error {
+func buyAndCancel(s *Store, o domain.Order) error {
 	o.ExpiresAt = time.Now().Add(time.Hour)
 	_, err := placeOrder(context.Background(), s, o, 1)
 	if err == nil {
@@ -94,7 +94,7 @@ func buyAndCancel(s *Store, o service.Order) error {
 }
 
 // closeAll closes orders until none is due, not even one that another closer has locked.
-func closeAll(s *Store) (closed []service.Order, err error) {
+func closeAll(s *Store) (closed []domain.Order, err error) {
 	ctx := context.Background()
 	for {
 		orders, err := s.CloseExpired(ctx, 100)
@@ -141,13 +141,13 @@ func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
 		requireTotals(t, s, v.ID, 8, 2)
 		stored, err := s.Order(t.Context(), 1, 1)
 		require.NoError(t, err)
-		require.Equal(t, service.OrderCancelled, stored.Status)
+		require.Equal(t, domain.OrderCancelled, stored.Status)
 		require.Zero(t, stored.Slot)
 		require.WithinDuration(t, at, *stored.CancelledAt, time.Minute)
 	})
 }
 
-func orderIDs(orders []service.Order) (ids []int64) {
+func orderIDs(orders []domain.Order) (ids []int64) {
 	for _, o := range orders {
 		ids = append(ids, o.ID)
 	}
@@ -190,9 +190,9 @@ func BenchmarkCloseExpired(b *testing.B) {
 				require.NoError(b, err)
 				sales := make([]int64, n)
 				for i := range sales {
-					v := service.Voucher{
-						ShopID: 1, Title: "b", Type: service.VoucherSeckill, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now,
-						Sale: &service.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
+					v := domain.Voucher{
+						ShopID: 1, Title: "b", Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
+						Sale: &domain.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
 					}
 					require.NoError(b, s.CreateVoucher(b.Context(), &v, admin))
 					sales[i] = v.ID

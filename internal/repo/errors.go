@@ -10,7 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // translate maps a driver error to an error of package service. Errors of package service pass unchanged. So do unknown
@@ -20,9 +20,9 @@ func (s *Store) translate(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, gorm.ErrRecordNotFound):
-		return service.ErrNotFound
+		return domain.ErrNotFound
 	case unreachable(err), s.dialect.translate(err).kind == faultUnavailable, s.dialect.translate(err).kind == faultRetry:
-		return fmt.Errorf("%w: database: %w", service.ErrUnavailable, err)
+		return fmt.Errorf("%w: database: %w", domain.ErrUnavailable, err)
 	}
 	return err
 }

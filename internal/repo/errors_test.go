@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -53,15 +53,15 @@ func TestTranslate(t *testing.T) {
 	s := &Store{dialect: dialect{translate: mysqlFault}}
 	wrapped := func(err error) error { return fmt.Errorf("somewhere: %w", err) }
 	for name, tc := range map[string]struct{ err, want error }{
-		"deadlock":          {wrapped(&mysqldriver.MySQLError{Number: erLockDeadlock}), service.ErrUnavailable},
-		"too many":          {&mysqldriver.MySQLError{Number: 1040}, service.ErrUnavailable},
-		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, service.ErrUnavailable},
-		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), service.ErrUnavailable},
-		"deadline":          {context.DeadlineExceeded, service.ErrUnavailable},
-		"lock wait":         {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, service.ErrUnavailable},
-		"refused":           {wrapped(&connectError{&mysqldriver.MySQLError{Number: 1045}}), service.ErrUnavailable},
-		"no row":            {gorm.ErrRecordNotFound, service.ErrNotFound},
-		"ours":              {service.ErrSoldOut, service.ErrSoldOut},
+		"deadlock":          {wrapped(&mysqldriver.MySQLError{Number: erLockDeadlock}), domain.ErrUnavailable},
+		"too many":          {&mysqldriver.MySQLError{Number: 1040}, domain.ErrUnavailable},
+		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, domain.ErrUnavailable},
+		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), domain.ErrUnavailable},
+		"deadline":          {context.DeadlineExceeded, domain.ErrUnavailable},
+		"lock wait":         {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, domain.ErrUnavailable},
+		"refused":           {wrapped(&connectError{&mysqldriver.MySQLError{Number: 1045}}), domain.ErrUnavailable},
+		"no row":            {gorm.ErrRecordNotFound, domain.ErrNotFound},
+		"ours":              {domain.ErrSoldOut, domain.ErrSoldOut},
 	} {
 		require.ErrorIs(t, s.translate(tc.err), tc.want, name)
 	}
@@ -103,7 +103,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
 	require.Equal(t, 3, runs[0]+runs[1], "one of them ran twice")
-	for _, v := range []service.Voucher{a, b} {
+	for _, v := range []domain.Voucher{a, b} {
 		v, err := s.Voucher(t.Context(), v.ID)
 		require.NoError(t, err)
 		require.Equal(t, int64(8), v.Sale.Stock, "each unit was taken once")
@@ -143,7 +143,7 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 	_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
 	require.NoError(t, err)
 	_, err = placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
-	var dup *service.DuplicateOrderError
+	var dup *domain.DuplicateOrderError
 	require.ErrorAs(t, err, &dup)
 
 	evil := newSale(t, s, 1, 1)
@@ -172,9 +172,9 @@ func TestServerKilledInTransaction(t *testing.T) {
 		db.Kill()
 		return takeOne(tx, v.ID)
 	})
-	require.ErrorIs(t, err, service.ErrUnavailable)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
 	_, err = s.Voucher(t.Context(), v.ID)
-	require.ErrorIs(t, err, service.ErrUnavailable)
+	require.ErrorIs(t, err, domain.ErrUnavailable)
 	require.NoError(t, db.Restart())
 	requireTotals(t, s, v.ID, 10, 0)
 	_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
@@ -194,14 +194,14 @@ func TestServerFrozenAtCommit(t *testing.T) {
 		thaw := time.AfterFunc(50*time.Millisecond, func() { _ = db.Resume() })
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		id := 1 + 10*i
-		placed := s.PlaceOrders(ctx, withLimit(1, []service.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}))
+		placed := s.PlaceOrders(ctx, withLimit(1, []domain.Order{newOrder(id, id, v.ID), newOrder(id+1, id+1, v.ID), newOrder(id+2, id, v.ID)}))
 		cancel()
 		freeze.Stop()
 		thaw.Stop()
 		_ = db.Resume()
 		for _, p := range placed[:2] {
 			if p.Err != nil {
-				require.ErrorIs(t, p.Err, service.ErrUnavailable)
+				require.ErrorIs(t, p.Err, domain.ErrUnavailable)
 				continue
 			}
 			answered++

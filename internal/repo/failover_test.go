@@ -14,7 +14,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -99,7 +99,7 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 	execSQL(t, oldDSN, "SET GLOBAL read_only = 1")
 	for _, s := range []*Store{watched, privileged} {
 		err := s.Ping(t.Context())
-		require.ErrorIs(t, err, service.ErrUnavailable)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.ErrorContains(t, err, "read-only")
 	}
 	leadsTo.Store(promoted.Addr)
@@ -110,7 +110,7 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		if err == nil {
 			break
 		}
-		require.ErrorIs(t, err, service.ErrUnavailable)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.LessOrEqual(t, try, int64(conns), fmt.Sprint(buyers.Pools()["write"].Stats()))
 	}
 }

@@ -5,22 +5,22 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/reconcile"
-	"seckill/internal/service"
 )
 
 // idsPerQuery is the most ids in one query.
 const idsPerQuery = 1000
 
-// GateState implements service.GateStore. It reads everything from one snapshot.
-func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64) (service.GateState, error) {
-	var state service.GateState
+// GateState implements lane.GateStore. It reads everything from one snapshot.
+func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
+	var state domain.GateState
 	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {
-		state = service.GateState{}
+		state = domain.GateState{}
 		if err := tx.Model(&saleRow{}).Select("stock").Where("voucher_id = ?", voucherID).Take(&state.Stock).Error; err != nil {
 			return err
 		}
-		err := eachActive(tx, voucherID, func(h service.Holder, _ bool) { state.Holders = append(state.Holders, h) })
+		err := eachActive(tx, voucherID, func(h domain.Holder, _ bool) { state.Holders = append(state.Holders, h) })
 		if err == nil {
 			state.Settled, err = storedIDs(tx, voucherID, inFlight)
 		}
@@ -30,14 +30,14 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 }
 
 // eachActive calls visit for each active order of a sale. It reads row by row, because there may be millions.
-func eachActive(tx *gorm.DB, voucherID int64, visit func(h service.Holder, slotless bool)) error {
+func eachActive(tx *gorm.DB, voucherID int64, visit func(h domain.Holder, slotless bool)) error {
 	rows, err := ofVoucher(tx, voucherID).Where("status IN ?", activeStatuses).Select("id", "user_id", "slot IS NULL").Rows()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	for rows.Next() {
-		var h service.Holder
+		var h domain.Holder
 		var slotless bool
 		if err := rows.Scan(&h.OrderID, &h.UserID, &slotless); err != nil {
 			return err
@@ -47,7 +47,7 @@ func eachActive(tx *gorm.DB, voucherID int64, visit func(h service.Holder, slotl
 	return rows.Err()
 }
 
-// SaleLevel implements service.GateStore.
+// SaleLevel implements lane.GateStore.
 func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (reconcile.SaleLevel, error) {
 	var level reconcile.SaleLevel
 	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {

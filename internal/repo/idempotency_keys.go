@@ -13,6 +13,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -138,7 +139,7 @@ func sortedClaims(claims []*service.Claim) []*service.Claim {
 func (s *Store) retryUnavailable(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := s.retry(ctx, fn)
-		if !errors.Is(err, service.ErrUnavailable) || try == maxOutages || !pause(ctx, outagePause) {
+		if !errors.Is(err, domain.ErrUnavailable) || try == maxOutages || !pause(ctx, outagePause) {
 			return err
 		}
 	}
@@ -211,7 +212,7 @@ func (s *Store) claimWithinLimits(ctx context.Context, claims []*service.Claim, 
 	for i, c := range claims {
 		if slices.Contains(full, c.UserID) {
 			if rows[keyID{c.UserID, c.Key}] == nil {
-				states[i] = service.KeyState{Err: &service.RateLimitedError{RetryAfter: service.KeyLifeOfError}}
+				states[i] = service.KeyState{Err: &domain.RateLimitedError{RetryAfter: service.KeyLifeOfError}}
 				continue
 			}
 			c.Seen = true
@@ -271,7 +272,7 @@ func (r *keyRow) canTakeOver(c *service.Claim) bool {
 func (r *keyRow) leaseState(c *service.Claim) service.KeyState {
 	switch {
 	case r == nil: // purged between two reads
-		return service.KeyState{Err: service.ErrOrderInProgress}
+		return service.KeyState{Err: domain.ErrOrderInProgress}
 	case r.Claim == c.Token && r.Status == 0:
 		st := service.KeyState{Runs: r.Runs}
 		if r.ResourceID != nil && r.ResourceAt != nil {
@@ -279,9 +280,9 @@ func (r *keyRow) leaseState(c *service.Claim) service.KeyState {
 		}
 		return st
 	case !bytes.Equal(r.Fingerprint, c.Fingerprint[:]):
-		return service.KeyState{Err: service.ErrIdempotencyMismatch}
+		return service.KeyState{Err: domain.ErrIdempotencyMismatch}
 	case r.Status == 0:
-		return service.KeyState{Err: service.ErrOrderInProgress}
+		return service.KeyState{Err: domain.ErrOrderInProgress}
 	}
 	return service.KeyState{Answer: &service.Answer{Status: r.Status, Location: r.Location, ContentType: r.ContentType, Body: r.Body}}
 }
@@ -325,7 +326,7 @@ func (s *Store) takeOver(ctx context.Context, all, free []*service.Claim, seen m
 }
 
 // errLeaseLost is the error of a run whose key was taken over by another run.
-var errLeaseLost = fmt.Errorf("%w: another run has taken over its key", service.ErrOrderInProgress)
+var errLeaseLost = fmt.Errorf("%w: another run has taken over its key", domain.ErrOrderInProgress)
 
 // KeepAnswers implements service.KeyStore. It stores up to maxAnswerBytes of answers with one statement, and reads the
 // rows only if the statement did not change all of them.
@@ -444,7 +445,7 @@ func lockLease(tx *gorm.DB, c *service.Claim) (keyRow, error) {
 // If the request has a key (service.ClaimOf(ctx)), the same transaction sets done and this id in the key's row. If an
 // earlier run has set them, fn does not run, nothing changes, and the error is a *service.DoneBeforeError with the id;
 // package service then answers from that resource. If another run has taken over the key, nothing changes either and
-// the error is service.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened.
+// the error is domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened.
 // Without a key, writeOnce is write.
 //
 // As in write, fn may run several times. A request must call writeOnce at most once.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -59,8 +60,8 @@ func TestKeyLifetime(t *testing.T) {
 		fresh := service.KeyState{Runs: 1, ResourceID: 77, ResourceAt: now}
 		require.Equal(t, fresh, s.claimKey(t, first))
 		require.Equal(t, fresh, s.claimKey(t, first), "a repeated claim, after a lost reply")
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "buy")).Err, service.ErrOrderInProgress)
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, service.ErrIdempotencyMismatch)
+		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "buy")).Err, domain.ErrOrderInProgress)
+		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
 		require.Equal(t, 1, s.claimKey(t, newClaim(2, "k", "sell")).Runs, "the key of another user")
 		require.Equal(t, 1, s.claimKey(t, newClaim(1, "K", "sell")).Runs, "another key: case counts")
 		require.Equal(t, 1, s.claimKey(t, newClaim(1, "k ", "sell")).Runs, "another key: blanks count")
@@ -70,13 +71,13 @@ func TestKeyLifetime(t *testing.T) {
 		require.Equal(t, service.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")))
 		s.endLease(t, "k")
 		require.Equal(t, service.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "an answer needs no lease")
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, service.ErrIdempotencyMismatch)
+		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
 
 		s.endLifetime(t, "k", -time.Minute)
 		require.Equal(t, service.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "a minute is left")
 		s.endLifetime(t, "k", 0)
 		require.Equal(t, service.KeyState{Runs: 1}, s.claimKey(t, newClaim(1, "k", "sell")), "as good as new, for any request")
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, service.ErrOrderInProgress, "with its own lease and lifetime")
+		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrOrderInProgress, "with its own lease and lifetime")
 	})
 }
 
@@ -89,7 +90,7 @@ func TestTransientAnswerReleasesKey(t *testing.T) {
 		second.ResourceID, second.ResourceAt = 5, now
 		require.Equal(t, service.KeyState{Runs: 2, ResourceID: 5, ResourceAt: now}, s.claimKey(t, second), "no resource was noted before")
 		require.NoError(t, s.keepAnswer(t, second, service.Answer{Transient: true}))
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, service.ErrIdempotencyMismatch, "released for the same request only")
+		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch, "released for the same request only")
 		third.ResourceID, third.ResourceAt = 6, now.Add(time.Second)
 		require.Equal(t, service.KeyState{Runs: 3, ResourceID: 5, ResourceAt: now}, s.claimKey(t, third), "the first noted resource stays")
 	})
@@ -101,14 +102,14 @@ func TestTakeoverStopsEarlierRun(t *testing.T) {
 		stale, successor := newClaim(1, "k", "make"), newClaim(1, "k", "make")
 		require.Equal(t, 1, s.claimKey(t, stale).Runs)
 		s.endLease(t, "k")
-		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "other")).Err, service.ErrIdempotencyMismatch)
+		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "other")).Err, domain.ErrIdempotencyMismatch)
 		require.Equal(t, 2, s.claimKey(t, successor).Runs)
 
-		require.ErrorIs(t, s.keepAnswer(t, stale, created), service.ErrOrderInProgress)
+		require.ErrorIs(t, s.keepAnswer(t, stale, created), domain.ErrOrderInProgress)
 		stale.ResourceID, stale.ResourceAt = 9, now
-		require.ErrorIs(t, s.NoteResources(t.Context(), []*service.Claim{stale})[0], service.ErrOrderInProgress)
-		v := service.Voucher{ShopID: 1, Title: "t", Type: service.VoucherNormal, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now}
-		require.ErrorIs(t, s.CreateVoucher(service.WithClaim(t.Context(), stale), &v, admin), service.ErrOrderInProgress)
+		require.ErrorIs(t, s.NoteResources(t.Context(), []*service.Claim{stale})[0], domain.ErrOrderInProgress)
+		v := domain.Voucher{ShopID: 1, Title: "t", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}
+		require.ErrorIs(t, s.CreateVoucher(service.WithClaim(t.Context(), stale), &v, admin), domain.ErrOrderInProgress)
 		require.Empty(t, vouchersTitled(t, s, "t"))
 
 		successor.ResourceID, successor.ResourceAt = 10, now
@@ -130,7 +131,7 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first, second := newClaim(1, "make", ""), newClaim(1, "make", "")
 		s.claimKey(t, first)
-		v := service.Voucher{ShopID: 1, Title: "once", Type: service.VoucherNormal, Status: service.VoucherOn, CreatedAt: now, UpdatedAt: now}
+		v := domain.Voucher{ShopID: 1, Title: "once", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}
 		require.NoError(t, s.CreateVoucher(service.WithClaim(t.Context(), first), &v, admin))
 		s.endLease(t, "make")
 		require.Equal(t, 2, s.claimKey(t, second).Runs)
@@ -147,7 +148,7 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
 		s.claimKey(t, first)
 		_, err = cancel(service.WithClaim(t.Context(), first), s, 10, 2, now)
-		require.ErrorIs(t, err, service.ErrNotFound, "an error does not mark the key as done")
+		require.ErrorIs(t, err, domain.ErrNotFound, "an error does not mark the key as done")
 		_, err = cancel(service.WithClaim(t.Context(), first), s, 10, 1, now)
 		require.NoError(t, err)
 		s.endLease(t, "cancel")
@@ -230,7 +231,7 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 						mu.Lock()
 						held[keyID{batch[i].UserID, batch[i].Key}]++
 						mu.Unlock()
-					} else if !errors.Is(st.Err, service.ErrOrderInProgress) {
+					} else if !errors.Is(st.Err, domain.ErrOrderInProgress) {
 						t.Errorf("%v", st.Err)
 					}
 				}
@@ -261,9 +262,9 @@ func TestClaimKeysAnswersEachClaim(t *testing.T) {
 			newClaim(1, "running", "a"), newClaim(1, "new", "a"), newClaim(1, "expired", "b"), newClaim(1, "answered", "b"),
 			newClaim(1, "dead", "a"), newClaim(1, "answered", "a"), newClaim(1, "new", "a"), newClaim(1, "dead", "a"),
 		})
-		require.ErrorIs(t, states[0].Err, service.ErrOrderInProgress)
+		require.ErrorIs(t, states[0].Err, domain.ErrOrderInProgress)
 		require.Equal(t, 1, states[2].Runs)
-		require.ErrorIs(t, states[3].Err, service.ErrIdempotencyMismatch)
+		require.ErrorIs(t, states[3].Err, domain.ErrIdempotencyMismatch)
 		require.Equal(t, &created, states[5].Answer)
 		for _, pair := range [][2]int{{1, 6}, {4, 7}} { // one of each pair gets the lease
 			a, b := states[pair[0]], states[pair[1]]
@@ -271,14 +272,14 @@ func TestClaimKeysAnswersEachClaim(t *testing.T) {
 				a, b = b, a
 			}
 			require.NoError(t, a.Err)
-			require.ErrorIs(t, b.Err, service.ErrOrderInProgress)
+			require.ErrorIs(t, b.Err, domain.ErrOrderInProgress)
 		}
 
 		lost, kept := old[1], newClaim(1, "mine", "a")
 		s.claimKey(t, kept)
 		large := service.Answer{Status: 200, Body: make([]byte, maxAnswerBytes)}
 		errs := s.KeepAnswers(t.Context(), []service.KeptAnswer{{Claim: lost, Answer: created}, {Claim: kept, Answer: large}, {Claim: old[2], Answer: created}})
-		require.ErrorIs(t, errs[0], service.ErrOrderInProgress)
+		require.ErrorIs(t, errs[0], domain.ErrOrderInProgress)
 		require.NoError(t, errs[1])
 		require.NoError(t, errs[2])
 		require.Equal(t, &large, s.claimKey(t, newClaim(1, "mine", "a")).Answer)
@@ -327,10 +328,10 @@ func TestKeysWithUnavailableDatabase(t *testing.T) {
 		c := newClaim(1, "k", "")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, s.ClaimKeys(ctx, []*service.Claim{c})[0].Err, service.ErrUnavailable)
+		require.ErrorIs(t, s.ClaimKeys(ctx, []*service.Claim{c})[0].Err, domain.ErrUnavailable)
 		require.Equal(t, 1, s.claimKey(t, c).Runs, "the failed call does not use up the key")
-		require.ErrorIs(t, s.KeepAnswers(ctx, []service.KeptAnswer{{Claim: c, Answer: created}})[0], service.ErrUnavailable)
-		require.ErrorIs(t, s.NoteResources(ctx, []*service.Claim{c})[0], service.ErrUnavailable)
+		require.ErrorIs(t, s.KeepAnswers(ctx, []service.KeptAnswer{{Claim: c, Answer: created}})[0], domain.ErrUnavailable)
+		require.ErrorIs(t, s.NoteResources(ctx, []*service.Claim{c})[0], domain.ErrUnavailable)
 		require.NoError(t, s.keepAnswer(t, c, created))
 	})
 }
@@ -358,14 +359,14 @@ func TestMaxKeysPerUser(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		var limited *service.RateLimitedError
+		var limited *domain.RateLimitedError
 		states := s.ClaimKeys(t.Context(), []*service.Claim{
 			newClaim(1, "more", "a"), newClaim(2, "more", "a"), newClaim(1, "k7", "a"), newClaim(1, "k7", "b"), newClaim(1, "more still", "a"),
 		})
 		require.ErrorAs(t, states[0].Err, &limited)
 		require.Equal(t, 1, states[1].Runs)
 		require.Equal(t, http.StatusOK, states[2].Answer.Status)
-		require.ErrorIs(t, states[3].Err, service.ErrIdempotencyMismatch)
+		require.ErrorIs(t, states[3].Err, domain.ErrIdempotencyMismatch)
 		require.ErrorAs(t, states[4].Err, &limited)
 
 		soon := fmt.Sprintf(s.dialect.keys.inMillis, (service.KeyLifeOfError + time.Minute).Milliseconds())

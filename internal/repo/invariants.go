@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // totalsQuery reads all totals with one statement, so they belong to one moment even while orders are placed.
@@ -34,7 +34,7 @@ GROUP BY o.voucher_id`
 // Books reads the totals of every sale, and of vouchers that have orders but no sale. With millions of orders this takes
 // seconds, so it opens a connection without the usual I/O timeouts. A deadline of ctx limits the query on the server as
 // well.
-func (s *Store) Books(ctx context.Context) (totals []service.SaleTotals, err error) {
+func (s *Store) Books(ctx context.Context) (totals []domain.SaleTotals, err error) {
 	db, err := s.dialect.openLongLived()
 	if err != nil {
 		return nil, err
@@ -65,14 +65,14 @@ func withServerTimeout(ctx context.Context, query string) string {
 		left.Seconds(), left.Milliseconds()) + strings.TrimPrefix(strings.TrimSpace(query), "SELECT")
 }
 
-func readTotals(ctx context.Context, db *sql.DB, query string) (totals []service.SaleTotals, err error) {
+func readTotals(ctx context.Context, db *sql.DB, query string) (totals []domain.SaleTotals, err error) {
 	rows, err := db.QueryContext(ctx, withServerTimeout(ctx, query))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	for rows.Next() {
-		var b service.SaleTotals
+		var b domain.SaleTotals
 		if err := rows.Scan(&b.VoucherID, &b.InitialStock, &b.Stock, &b.Additions, &b.Active, &b.OverLimit, &b.BadSlots); err != nil {
 			return nil, err
 		}

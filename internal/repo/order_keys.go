@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -15,12 +16,12 @@ import (
 // request, so each side checks the other one after it has written its own row.
 
 // RepeatedOrders implements service.OrderStore.
-func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPurchase) ([]service.Placed, error) {
+func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error) {
 	rows := make([]*pendingInsert, len(purchases))
 	for i, p := range purchases {
 		rows[i] = &pendingInsert{
 			row: orderRow{UserID: p.UserID, CreatedAt: p.At, IdemKey: p.Key.Hash[:], IdemRequest: p.Key.Request[:]},
-			key: p.Key, limit: math.MaxInt, result: &service.Placed{Err: service.ErrNotFound},
+			key: p.Key, limit: math.MaxInt, result: &domain.Placed{Err: domain.ErrNotFound},
 		}
 	}
 	db := s.readPool.WithContext(ctx)
@@ -32,10 +33,10 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []service.KeyedPur
 	if err != nil {
 		return nil, s.translate(err)
 	}
-	found := make([]service.Placed, len(rows))
+	found := make([]domain.Placed, len(rows))
 	for i, p := range rows {
 		if elsewhere[keyID{p.row.UserID, p.key.Name}] {
-			p.fail(service.ErrIdempotencyMismatch)
+			p.fail(domain.ErrIdempotencyMismatch)
 		} else {
 			p.answerFrom(known[p.row.UserID])
 		}
@@ -82,7 +83,7 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 	var keys [][]byte
 	for i, c := range claims {
 		if states[i].Err == nil && states[i].Answer == nil {
-			hash := service.KeyHash(c.Key)
+			hash := domain.KeyHash(c.Key)
 			users, keys = append(users, c.UserID), append(keys, hash[:])
 		}
 	}
@@ -100,11 +101,11 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		used[keyID{r.UserID, string(r.IdemKey)}] = true
 	}
 	for i, c := range claims {
-		hash := service.KeyHash(c.Key)
+		hash := domain.KeyHash(c.Key)
 		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
 			continue
 		}
-		states[i] = service.KeyState{Err: service.ErrIdempotencyMismatch}
+		states[i] = service.KeyState{Err: domain.ErrIdempotencyMismatch}
 		err := whereKeys(s.writePool.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
 		if err != nil {
 			return err

@@ -10,20 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
 // keyedOrder returns an order of a request with an Idempotency-Key. body stands for its contents.
-func keyedOrder(id, user, voucher int64, limit int, key, body string) service.NewOrder {
+func keyedOrder(id, user, voucher int64, limit int, key, body string) domain.NewOrder {
 	var fingerprint [32]byte
 	copy(fingerprint[:], body)
-	k := service.NewRequestKey(key, fingerprint)
-	return service.NewOrder{Order: newOrder(id, user, voucher), Limit: limit, Key: k}
+	k := domain.NewRequestKey(key, fingerprint)
+	return domain.NewOrder{Order: newOrder(id, user, voucher), Limit: limit, Key: k}
 }
 
 // keyedOutcomes is outcomes with replays marked by "again".
-func keyedOutcomes(placed []service.Placed) []string {
+func keyedOutcomes(placed []domain.Placed) []string {
 	words := outcomes(placed)
 	for i, p := range placed {
 		if p.Replayed {
@@ -36,16 +37,16 @@ func keyedOutcomes(placed []service.Placed) []string {
 // A key places one order. A repetition returns the order as it was placed, even if it has ended since.
 func TestRepeatedRequestReplaysOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx, mismatch := t.Context(), service.ErrIdempotencyMismatch.Error()
+		ctx, mismatch := t.Context(), domain.ErrIdempotencyMismatch.Error()
 		for _, limit := range []int{1, 3} {
 			v, other := newSale(t, s, 100, limit), newSale(t, s, 100, limit)
 			at := v.ID * 1000
 			user := v.ID * 10
-			first := s.PlaceOrders(ctx, []service.NewOrder{keyedOrder(at, user, v.ID, limit, "k", "a")})
+			first := s.PlaceOrders(ctx, []domain.NewOrder{keyedOrder(at, user, v.ID, limit, "k", "a")})
 			require.NoError(t, first[0].Err)
 			requireReplay := func(state string) {
 				t.Helper()
-				again := s.PlaceOrders(ctx, []service.NewOrder{
+				again := s.PlaceOrders(ctx, []domain.NewOrder{
 					keyedOrder(at+1, user, v.ID, limit, "k", "a"), keyedOrder(at+2, user, v.ID, limit, "k", "other"),
 					keyedOrder(at+3, user, other.ID, limit, "k", "b"), keyedOrder(at+4, user+1, other.ID, limit, "fresh", "b"),
 				})
@@ -64,7 +65,7 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 			// After service.KeyLife the key is as good as new.
 			late := keyedOrder(at+9, user, other.ID, limit, "k", "b")
 			late.CreatedAt = now.Add(service.KeyLife)
-			require.Equal(t, []string{fmt.Sprint("order ", at+9)}, keyedOutcomes(s.PlaceOrders(ctx, []service.NewOrder{late})))
+			require.Equal(t, []string{fmt.Sprint("order ", at+9)}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{late})))
 		}
 	})
 }
@@ -73,9 +74,9 @@ func TestRepeatedRequestInOneBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 3, 2)
 		require.Equal(t, []string{
-			"order 1", "again order 1", "order 3", duplicateOf(3), service.ErrIdempotencyMismatch.Error(), "order 6",
-			service.ErrSoldOut.Error(), service.ErrSoldOut.Error(),
-		}, keyedOutcomes(s.PlaceOrders(t.Context(), []service.NewOrder{
+			"order 1", "again order 1", "order 3", duplicateOf(3), domain.ErrIdempotencyMismatch.Error(), "order 6",
+			domain.ErrSoldOut.Error(), domain.ErrSoldOut.Error(),
+		}, keyedOutcomes(s.PlaceOrders(t.Context(), []domain.NewOrder{
 			keyedOrder(1, 10, v.ID, 2, "k", "a"), keyedOrder(2, 10, v.ID, 2, "k", "a"), keyedOrder(3, 10, v.ID, 2, "l", "a"),
 			keyedOrder(4, 10, v.ID, 2, "m", "a"), keyedOrder(5, 10, v.ID, 2, "k", "x"), keyedOrder(6, 11, v.ID, 2, "k", "a"),
 			keyedOrder(7, 12, v.ID, 2, "k", "a"), keyedOrder(8, 12, v.ID, 2, "k", "a"), // sold out
@@ -89,11 +90,11 @@ func TestKeyUsedByAnotherRoute(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
 		require.NoError(t, s.claimKey(t, newClaim(10, "k", "cancel")).Err)
-		orders := []service.NewOrder{keyedOrder(1, 10, v.ID, 1, "k", "order"), keyedOrder(2, 11, v.ID, 1, "k", "order")}
+		orders := []domain.NewOrder{keyedOrder(1, 10, v.ID, 1, "k", "order"), keyedOrder(2, 11, v.ID, 1, "k", "order")}
 		orders[1].CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
-		require.Equal(t, []string{service.ErrIdempotencyMismatch.Error(), "order 2"}, keyedOutcomes(s.PlaceOrders(t.Context(), orders)))
+		require.Equal(t, []string{domain.ErrIdempotencyMismatch.Error(), "order 2"}, keyedOutcomes(s.PlaceOrders(t.Context(), orders)))
 		requireTotals(t, s, v.ID, 9, 1)
-		require.ErrorIs(t, s.claimKey(t, newClaim(11, "k", "cancel")).Err, service.ErrIdempotencyMismatch)
+		require.ErrorIs(t, s.claimKey(t, newClaim(11, "k", "cancel")).Err, domain.ErrIdempotencyMismatch)
 		require.NoError(t, s.claimKey(t, newClaim(11, "l", "cancel")).Err)
 	})
 }
@@ -109,7 +110,7 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 				wg.Go(func() {
 					for user := range int64(users) {
 						id := v.ID*100_000 + worker*1000 + user*10
-						p := s.PlaceOrders(context.Background(), []service.NewOrder{
+						p := s.PlaceOrders(context.Background(), []domain.NewOrder{
 							keyedOrder(id, 1+user, v.ID, limit, "k", "a"), keyedOrder(id+1, 1+user, v.ID, limit, fmt.Sprint(worker), "a"),
 						})
 						if worker == 0 && p[1].Err == nil {
@@ -122,7 +123,7 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 			}
 			wg.Wait()
 			var doubled []int64
-			hash := service.KeyHash("k")
+			hash := domain.KeyHash("k")
 			require.NoError(t, s.readPool.Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
 				v.ID, hash[:]).Scan(&doubled).Error)
 			require.Empty(t, doubled)
@@ -142,11 +143,11 @@ func TestKeyUsedByAnotherRouteInOneBatch(t *testing.T) {
 		v := newSale(t, s, 10, 1)
 		require.NoError(t, s.claimKey(t, newClaim(10, "k", "cancel")).Err)
 		tries := &losingContext{Context: t.Context(), lose: func() {}, after: 1 << 30}
-		orders := []service.NewOrder{
+		orders := []domain.NewOrder{
 			keyedOrder(1, 10, v.ID, 1, "k", "order"), {Order: newOrder(2, 10, v.ID), Limit: 1}, {Order: newOrder(3, 11, v.ID), Limit: 1},
 			{Order: newOrder(4, 11, v.ID), Limit: 1}, {Order: newOrder(5, 12, v.ID), Limit: 1, Fence: tries},
 		}
-		require.Equal(t, []string{service.ErrIdempotencyMismatch.Error(), "order 2", "order 3", duplicateOf(3), "order 5"},
+		require.Equal(t, []string{domain.ErrIdempotencyMismatch.Error(), "order 2", "order 3", duplicateOf(3), "order 5"},
 			keyedOutcomes(s.PlaceOrders(t.Context(), orders)))
 		require.Less(t, 1<<30-tries.after, 10, "Err is called twice per run of the transaction, and there are few runs")
 		requireTotals(t, s, v.ID, 7, 3)
@@ -163,7 +164,7 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 	for i := range rows {
 		user := int64(i + 1)
 		rows[i] = &pendingInsert{
-			row: orderRow{UserID: user, IdemRequest: []byte{1}}, key: &service.RequestKey{Name: fmt.Sprint("order ", i)},
+			row: orderRow{UserID: user, IdemRequest: []byte{1}}, key: &domain.RequestKey{Name: fmt.Sprint("order ", i)},
 		}
 	}
 	require.Equal(t, 1, s.claimKey(t, newClaim(1, "payment", "pay")).Runs)
@@ -191,11 +192,11 @@ func TestKeyedOrderSurvivesConflictsOfItsBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		one, other := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
-		for id, o := range map[int64]service.Order{1: newOrder(1, 10, other.ID), 2: newOrder(2, 20, one.ID)} {
+		for id, o := range map[int64]domain.Order{1: newOrder(1, 10, other.ID), 2: newOrder(2, 20, one.ID)} {
 			_, err := placeOrder(ctx, s, o, 1)
 			require.NoError(t, err, id)
 		}
-		require.Equal(t, []string{"order 100", duplicateOf(1), duplicateOf(2)}, keyedOutcomes(s.PlaceOrders(ctx, []service.NewOrder{
+		require.Equal(t, []string{"order 100", duplicateOf(1), duplicateOf(2)}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{
 			keyedOrder(100, 10, one.ID, 1, "k", "a"),
 			{Order: newOrder(101, 10, other.ID), Limit: 1},
 			{Order: newOrder(102, 20, one.ID), Limit: 1},

@@ -9,11 +9,11 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // MoveOrder implements service.OrderStore.
-func (s *Store) MoveOrder(ctx context.Context, m service.OrderMove) (service.Order, error) {
+func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	var row orderRow
 	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
 		var err error
@@ -27,7 +27,7 @@ func (s *Store) MoveOrder(ctx context.Context, m service.OrderMove) (service.Ord
 }
 
 // moveLogged finds out whether a move with an unanswered COMMIT happened: the audit log then has an entry with its time.
-func (s *Store) moveLogged(m service.OrderMove) func(tx *gorm.DB) error {
+func (s *Store) moveLogged(m domain.OrderMove) func(tx *gorm.DB) error {
 	return func(tx *gorm.DB) error {
 		return tx.Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
 			m.OrderID, m.Move.Name, m.At, m.By.Kind, m.By.ID).Take(&auditRow{}).Error
@@ -48,7 +48,7 @@ func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
 
 // move applies a move to an order that the transaction has locked, and updates row. The condition on the status decides,
 // not the earlier read.
-func move(tx *gorm.DB, row *orderRow, m service.OrderMove) error {
+func move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 	o := row.order()
 	m.Move.Apply(&o, m.At)
 	res := tx.Model(&orderRow{}).Where("id = ? AND status = ?", row.ID, m.Move.From).Updates(movedColumns(&o, m.At))
@@ -56,11 +56,11 @@ func move(tx *gorm.DB, row *orderRow, m service.OrderMove) error {
 	case res.Error != nil:
 		return res.Error
 	case res.RowsAffected == 0:
-		return service.ErrInvalidState
+		return domain.ErrInvalidState
 	}
 	row.Status, row.PaidAt, row.RedeemedAt = int8(o.Status), o.PaidAt, o.RedeemedAt
 	row.CancelledAt, row.RefundedAt = o.CancelledAt, o.RefundedAt
-	err := audit(tx, service.AuditEntry{
+	err := audit(tx, domain.AuditEntry{
 		At: m.At, Actor: m.By, Action: m.Move.Name, VoucherID: row.VoucherID, OrderID: row.ID, Detail: m.Detail,
 	})
 	if err != nil || !m.Move.ReturnsUnit() {
@@ -71,7 +71,7 @@ func move(tx *gorm.DB, row *orderRow, m service.OrderMove) error {
 }
 
 // movedColumns returns the columns of an order that a move sets.
-func movedColumns(o *service.Order, at time.Time) map[string]any {
+func movedColumns(o *domain.Order, at time.Time) map[string]any {
 	columns := map[string]any{
 		"status": o.Status, "paid_at": o.PaidAt, "redeemed_at": o.RedeemedAt, "cancelled_at": o.CancelledAt,
 		"refunded_at": o.RefundedAt, "updated_at": at,
@@ -94,7 +94,7 @@ var skipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options:
 // now returns the time of the database, which is the same for all instances. With SQLite it is the time of this machine.
 func (s *Store) now(tx *gorm.DB) (time.Time, error) {
 	if s.Dialect() != "mysql" {
-		return service.Moment(time.Now()), nil
+		return domain.Moment(time.Now()), nil
 	}
 	var now time.Time
 	err := tx.Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now)
@@ -103,8 +103,8 @@ func (s *Store) now(tx *gorm.DB) (time.Time, error) {
 
 // CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last,
 // in the order of voucher ids.
-func (s *Store) CloseExpired(ctx context.Context, limit int) ([]service.Order, error) {
-	var closed []service.Order
+func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
+	var closed []domain.Order
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		closed = nil
 		at, err := s.now(tx)
@@ -112,7 +112,7 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]service.Order, e
 			return err
 		}
 		var rows []orderRow
-		err = tx.Clauses(skipLocked).Where("status = ? AND expires_at <= ?", service.OrderPendingPayment, at).
+		err = tx.Clauses(skipLocked).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at).
 			Order("expires_at").Limit(limit).Find(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return err
@@ -126,19 +126,19 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]service.Order, e
 	return closed, nil
 }
 
-// expire applies service.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one audit INSERT
+// expire applies domain.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one audit INSERT
 // for all of them, and one UPDATE per sale.
-func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]service.Order, error) {
-	m := service.MoveExpire
-	ids, orders, entries := make([]int64, len(rows)), make([]service.Order, len(rows)), make([]service.AuditEntry, len(rows))
+func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Order, error) {
+	m := domain.MoveExpire
+	ids, orders, entries := make([]int64, len(rows)), make([]domain.Order, len(rows)), make([]domain.AuditEntry, len(rows))
 	units := map[int64]int{}
 	for i := range rows {
 		o := rows[i].order()
 		m.Apply(&o, at)
 		ids[i], orders[i] = o.ID, o
 		units[o.VoucherID]++
-		entries[i] = service.AuditEntry{
-			At: at, Actor: service.Actor{Kind: service.ActorSystem}, Action: m.Name, VoucherID: o.VoucherID, OrderID: o.ID,
+		entries[i] = domain.AuditEntry{
+			At: at, Actor: domain.Actor{Kind: domain.ActorSystem}, Action: m.Name, VoucherID: o.VoucherID, OrderID: o.ID,
 		}
 	}
 	res := tx.Model(&orderRow{}).Where("id IN ? AND status = ?", ids, m.From).
@@ -147,7 +147,7 @@ func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]service.Order, error)
 	case res.Error != nil:
 		return nil, res.Error
 	case int(res.RowsAffected) != len(rows):
-		return nil, service.ErrInvalidState // cannot happen under the locks; if it does, nothing may be committed
+		return nil, domain.ErrInvalidState // cannot happen under the locks; if it does, nothing may be committed
 	}
 	if err := audit(tx, entries...); err != nil {
 		return nil, err

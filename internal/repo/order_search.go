@@ -8,12 +8,13 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
 // FindOrders implements service.OrderFinder. Each kind of search walks one index from its newest end, so a page costs
 // the same with millions of orders as with a hundred.
-func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]service.Order, error) {
+func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]domain.Order, error) {
 	var rows []orderRow
 	err := s.snapshot(ctx, func(tx *gorm.DB) (err error) {
 		switch {
@@ -28,7 +29,7 @@ func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]servic
 		}
 		return err
 	})
-	orders := make([]service.Order, len(rows))
+	orders := make([]domain.Order, len(rows))
 	for i := range rows {
 		orders[i] = rows[i].order()
 	}
@@ -55,7 +56,7 @@ func findByID(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
 func (s *Store) findByVoucher(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
 	statuses := allStatuses
 	if f.Status != 0 {
-		statuses = []service.OrderStatus{f.Status}
+		statuses = []domain.OrderStatus{f.Status}
 	}
 	for _, status := range statuses {
 		q := s.ordersByIndex(tx, "voucher_status").Where("voucher_id = ? AND status = ?", f.VoucherID, status).Order("id DESC").Limit(f.Page.Limit)
@@ -83,7 +84,7 @@ func (s *Store) ordersByIndex(tx *gorm.DB, index string) *gorm.DB {
 }
 
 // allStatuses are the statuses of stored orders.
-var allStatuses = append([]service.OrderStatus{service.OrderCancelled, service.OrderRefunded}, activeStatuses...)
+var allStatuses = append([]domain.OrderStatus{domain.OrderCancelled, domain.OrderRefunded}, activeStatuses...)
 
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.
@@ -93,7 +94,7 @@ func (s *Store) findByStatus(tx *gorm.DB, f service.OrderSearch) (rows []orderRo
 		var last orderRow
 		err := tx.Session(&gorm.Session{}).Take(&last, f.Page.Before).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			return nil, service.Invalid("cursor", "must be a next_cursor of this list")
+			return nil, domain.Invalid("cursor", "must be a next_cursor of this list")
 		}
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -30,8 +31,8 @@ func TestFindOrdersPages(t *testing.T) {
 			}
 		}
 		for _, f := range []service.OrderSearch{
-			{}, {ID: 7}, {UserID: 3}, {VoucherID: 1}, {Status: service.OrderCancelled}, {Status: service.OrderPendingPayment},
-			{VoucherID: 2, Status: service.OrderCancelled}, {UserID: 1, Status: service.OrderCancelled}, {UserID: 2, VoucherID: 1},
+			{}, {ID: 7}, {UserID: 3}, {VoucherID: 1}, {Status: domain.OrderCancelled}, {Status: domain.OrderPendingPayment},
+			{VoucherID: 2, Status: domain.OrderCancelled}, {UserID: 1, Status: domain.OrderCancelled}, {UserID: 2, VoucherID: 1},
 			{ID: 7, UserID: 99},
 		} {
 			var want []int64
@@ -61,8 +62,8 @@ func TestFindOrdersPages(t *testing.T) {
 			}
 			require.Equal(t, want, got, "%+v", f)
 		}
-		_, err := s.FindOrders(t.Context(), service.OrderSearch{Status: service.OrderPaid, Page: service.Page{Before: 777, Limit: 3}})
-		require.ErrorAs(t, err, new(*service.InvalidError))
+		_, err := s.FindOrders(t.Context(), service.OrderSearch{Status: domain.OrderPaid, Page: domain.Page{Before: 777, Limit: 3}})
+		require.ErrorAs(t, err, new(*domain.InvalidError))
 	})
 }
 
@@ -79,12 +80,12 @@ func TestFindOrdersUsesIndexes(t *testing.T) {
 			{service.OrderSearch{ID: 7}, "primary"},
 			{service.OrderSearch{UserID: 3}, "user"},
 			{service.OrderSearch{VoucherID: 1}, "voucher_status"},
-			{service.OrderSearch{VoucherID: 2, Status: service.OrderRefunding}, "voucher_status"},
-			{service.OrderSearch{Status: service.OrderRefunding}, "status_expires"},
-			{service.OrderSearch{Status: service.OrderPaid}, "status_expires"},
+			{service.OrderSearch{VoucherID: 2, Status: domain.OrderRefunding}, "voucher_status"},
+			{service.OrderSearch{Status: domain.OrderRefunding}, "status_expires"},
+			{service.OrderSearch{Status: domain.OrderPaid}, "status_expires"},
 		} {
 			for _, before := range []int64{0, 15_000} {
-				c.f.Page = service.Page{Before: before, Limit: 20}
+				c.f.Page = domain.Page{Before: before, Limit: 20}
 				plans := explainSearch(t, s, c.f)
 				require.NotEmpty(t, plans)
 				for _, plan := range plans {
@@ -107,9 +108,9 @@ func insertMany(t *testing.T, s *Store, n int) {
 	rows := make([]orderRow, n)
 	for i := range rows {
 		o := newOrder(int64(i+1), int64(i/2+1), int64(1+i%3))
-		o.Status, o.ExpiresAt = service.OrderPaid, now.Add(time.Duration(i)*time.Millisecond)
+		o.Status, o.ExpiresAt = domain.OrderPaid, now.Add(time.Duration(i)*time.Millisecond)
 		if i%1000 == 0 {
-			o.Status = service.OrderRefunding
+			o.Status = domain.OrderRefunding
 		}
 		rows[i] = newOrderRow(&o)
 	}

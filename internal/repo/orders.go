@@ -5,6 +5,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -14,7 +15,7 @@ func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 }
 
 // Order implements service.OrderStore.
-func (s *Store) Order(ctx context.Context, userID, id int64) (service.Order, error) {
+func (s *Store) Order(ctx context.Context, userID, id int64) (domain.Order, error) {
 	var row orderRow
 	q := s.readPool.WithContext(ctx)
 	if userID != 0 {
@@ -54,12 +55,12 @@ func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64
 }
 
 // activeStatuses are the statuses of active orders.
-var activeStatuses = []service.OrderStatus{
-	service.OrderPendingPayment, service.OrderPaid, service.OrderRedeemed, service.OrderRefunding,
+var activeStatuses = []domain.OrderStatus{
+	domain.OrderPendingPayment, domain.OrderPaid, domain.OrderRedeemed, domain.OrderRefunding,
 }
 
 // ListOrders implements service.OrderStore.
-func (s *Store) ListOrders(ctx context.Context, f service.OrderFilter) ([]service.Order, error) {
+func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
 	q := s.readPool.WithContext(ctx).Where("user_id = ?", f.UserID).Order("id DESC").Limit(f.Page.Limit)
 	if f.Status != 0 {
 		q = q.Where("status = ?", f.Status)
@@ -71,7 +72,7 @@ func (s *Store) ListOrders(ctx context.Context, f service.OrderFilter) ([]servic
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
-	orders := make([]service.Order, len(rows))
+	orders := make([]domain.Order, len(rows))
 	for i := range rows {
 		orders[i] = rows[i].order()
 	}

@@ -9,12 +9,13 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
-// BeginPayment implements service.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
+// BeginPayment implements domain.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
 // return the payment that the first has stored.
-func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Payment) (service.Order, service.Payment, error) {
+func (s *Store) BeginPayment(ctx context.Context, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
 	var order orderRow
 	var row paymentRow
 	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
@@ -22,11 +23,11 @@ func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Paymen
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
 		}
-		if service.OrderStatus(order.Status) != service.OrderPendingPayment {
-			return 0, service.ErrInvalidState
+		if domain.OrderStatus(order.Status) != domain.OrderPendingPayment {
+			return 0, domain.ErrInvalidState
 		}
 		row = paymentRow{}
-		err = tx.Where("order_id = ? AND provider = ? AND status = ?", order.ID, p.Provider, service.PaymentPending).
+		err = tx.Where("order_id = ? AND provider = ? AND status = ?", order.ID, p.Provider, domain.PaymentPending).
 			Order("id").Take(&row).Error
 		if !errors.Is(err, gorm.ErrRecordNotFound) {
 			return row.ID, err
@@ -49,15 +50,15 @@ func (s *Store) BeginPayment(ctx context.Context, userID int64, p service.Paymen
 	return order.order(), row.payment(), err
 }
 
-// SettlePayment implements service.PaymentStore. The notices of one order queue at its row.
+// SettlePayment implements domain.PaymentStore. The notices of one order queue at its row.
 func (s *Store) SettlePayment(
-	ctx context.Context, provider string, n service.PaymentNotice, at time.Time,
-) (service.Settled, error) {
-	var settled service.Settled
+	ctx context.Context, provider string, n domain.PaymentNotice, at time.Time,
+) (domain.Settled, error) {
+	var settled domain.Settled
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		order, err := lockOrder(tx, 0, n.OrderID)
 		if errors.Is(err, gorm.ErrRecordNotFound) { // unknown order: the money is refunded
-			order, err = orderRow{ID: n.OrderID, Currency: service.DefaultCurrency}, nil
+			order, err = orderRow{ID: n.OrderID, Currency: domain.DefaultCurrency}, nil
 		}
 		if err != nil {
 			return err
@@ -70,7 +71,7 @@ func (s *Store) SettlePayment(
 		if err := s.settlePayment(tx, &order, payment, n.Succeeded, at); err != nil {
 			return err
 		}
-		settled = service.Settled{Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was}
+		settled = domain.Settled{Order: order.order(), Payment: payment.payment(), Changed: payment.Status != was}
 		return nil
 	})
 	return settled, err // an unanswered COMMIT is left to the provider, which repeats its notice
@@ -79,17 +80,17 @@ func (s *Store) SettlePayment(
 // paymentOfNotice finds the payment of a notice, or stores one if it was not begun here. A successful notice sets the
 // amount and the currency to what was paid.
 func (s *Store) paymentOfNotice(
-	tx *gorm.DB, order *orderRow, provider string, n service.PaymentNotice, at time.Time,
+	tx *gorm.DB, order *orderRow, provider string, n domain.PaymentNotice, at time.Time,
 ) (*paymentRow, error) {
-	received := service.Payment{
+	received := domain.Payment{
 		OrderID: order.ID, Provider: provider, Ref: n.Ref, Amount: order.Amount, Currency: order.Currency,
-		Status: service.PaymentPending, CreatedAt: at, UpdatedAt: at,
+		Status: domain.PaymentPending, CreatedAt: at, UpdatedAt: at,
 	}
 	if n.Succeeded {
 		received.Amount, received.Currency = n.Amount, cmp.Or(n.Currency, order.Currency)
 		free := order.Status != 0 && order.Amount == 0
 		if received.Amount < 0 || received.Amount == 0 && !free {
-			return nil, service.Invalid("amount", "must be positive")
+			return nil, domain.Invalid("amount", "must be positive")
 		}
 	}
 	find := func() (row paymentRow, err error) {
@@ -109,53 +110,53 @@ func (s *Store) paymentOfNotice(
 	case err != nil:
 		return nil, err
 	case row.OrderID != order.ID || row.Provider != provider:
-		return nil, service.Invalid("provider_ref", "belongs to another payment")
+		return nil, domain.Invalid("provider_ref", "belongs to another payment")
 	case !n.Succeeded:
-	case !service.PaymentStatus(row.Status).MoneyCame():
+	case !domain.PaymentStatus(row.Status).MoneyCame():
 		row.Amount, row.Currency = received.Amount, received.Currency
 	case row.Amount != received.Amount || row.Currency != received.Currency:
-		return nil, service.Invalid("amount", "differs from the earlier notice of this payment")
+		return nil, domain.Invalid("amount", "differs from the earlier notice of this payment")
 	}
 	return &row, nil
 }
 
 // settlePayment applies the result of a payment. The payment is locked, and so is the order if it exists.
 func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, at time.Time) error {
-	status := service.PaymentStatus(p.Status)
+	status := domain.PaymentStatus(p.Status)
 	switch {
 	case status.MoneyCame():
 		return nil
 	case !succeeded:
-		if status == service.PaymentFailed {
+		if status == domain.PaymentFailed {
 			return nil
 		}
-		return s.setPayment(tx, p, service.PaymentFailed, at)
+		return s.setPayment(tx, p, domain.PaymentFailed, at)
 	}
-	by := service.Actor{Kind: service.ActorProvider}
-	reason := "the order is " + service.OrderStatus(order.Status).String()
-	if service.OrderStatus(order.Status) == service.OrderPendingPayment {
+	by := domain.Actor{Kind: domain.ActorProvider}
+	reason := "the order is " + domain.OrderStatus(order.Status).String()
+	if domain.OrderStatus(order.Status) == domain.OrderPendingPayment {
 		if p.Amount == order.Amount && p.Currency == order.Currency {
-			if err := s.setPayment(tx, p, service.PaymentSucceeded, at); err != nil {
+			if err := s.setPayment(tx, p, domain.PaymentSucceeded, at); err != nil {
 				return err
 			}
-			return move(tx, order, service.OrderMove{Move: service.MovePay, By: by, At: at, Detail: p.ProviderRef})
+			return move(tx, order, domain.OrderMove{Move: domain.MovePay, By: by, At: at, Detail: p.ProviderRef})
 		}
 		reason = fmt.Sprintf("received %d %s for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
 	}
-	if err := s.setPayment(tx, p, service.PaymentRefunding, at); err != nil {
+	if err := s.setPayment(tx, p, domain.PaymentRefunding, at); err != nil {
 		return err
 	}
-	return audit(tx, service.AuditEntry{
-		At: at, Actor: by, Action: service.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
+	return audit(tx, domain.AuditEntry{
+		At: at, Actor: by, Action: domain.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
 		Detail: p.ProviderRef + ": " + reason,
 	})
 }
 
 // setPayment changes the status of a payment that the transaction has locked. A refund is due at once by the database's
 // clock, which DueRefunds uses; at comes from the clock of an instance.
-func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status service.PaymentStatus, at time.Time) error {
+func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status domain.PaymentStatus, at time.Time) error {
 	p.Status, p.UpdatedAt, p.NextTryAt = int8(status), at, nil
-	if status == service.PaymentRefunding {
+	if status == domain.PaymentRefunding {
 		now, err := s.now(tx)
 		if err != nil {
 			return err
@@ -168,11 +169,11 @@ func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status service.PaymentSta
 		}).Error
 }
 
-// BeginRefund implements service.PaymentStore.
-func (s *Store) BeginRefund(ctx context.Context, refund service.OrderMove) (service.Order, error) {
+// BeginRefund implements domain.PaymentStore.
+func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domain.Order, error) {
 	var order orderRow
 	orderID, at := refund.OrderID, refund.At
-	refund.Move = service.MoveRefund
+	refund.Move = domain.MoveRefund
 	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
@@ -182,16 +183,16 @@ func (s *Store) BeginRefund(ctx context.Context, refund service.OrderMove) (serv
 			return 0, err
 		}
 		var paid paymentRow
-		err = tx.Clauses(forUpdate).Where("order_id = ? AND status = ?", orderID, service.PaymentSucceeded).Take(&paid).Error
+		err = tx.Clauses(forUpdate).Where("order_id = ? AND status = ?", orderID, domain.PaymentSucceeded).Take(&paid).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			return orderID, move(tx, &order, service.OrderMove{
-				Move: service.MoveRefunded, By: service.Actor{Kind: service.ActorSystem}, At: at, Detail: "no payment was received",
+			return orderID, move(tx, &order, domain.OrderMove{
+				Move: domain.MoveRefunded, By: domain.Actor{Kind: domain.ActorSystem}, At: at, Detail: "no payment was received",
 			})
 		}
 		if err != nil {
 			return 0, err
 		}
-		return orderID, s.setPayment(tx, &paid, service.PaymentRefunding, at)
+		return orderID, s.setPayment(tx, &paid, domain.PaymentRefunding, at)
 	})
 	err = s.resolveUnknownCommit(ctx, err, s.moveLogged(refund))
 	if _, done := service.DoneBefore(err); done {
@@ -201,9 +202,9 @@ func (s *Store) BeginRefund(ctx context.Context, refund service.OrderMove) (serv
 	return order.order(), err
 }
 
-// DueRefunds implements service.PaymentStore.
-func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]service.Payment, error) {
-	var due []service.Payment
+// DueRefunds implements domain.PaymentStore.
+func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]domain.Payment, error) {
+	var due []domain.Payment
 	err := s.write(ctx, func(tx *gorm.DB) error {
 		due = nil
 		now, err := s.now(tx)
@@ -211,7 +212,7 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 			return err
 		}
 		var rows []paymentRow
-		err = tx.Clauses(skipLocked).Where("status = ? AND next_try_at <= ?", service.PaymentRefunding, now).
+		err = tx.Clauses(skipLocked).Where("status = ? AND next_try_at <= ?", domain.PaymentRefunding, now).
 			Order("next_try_at").Limit(limit).Find(&rows).Error
 		for i := range rows {
 			if err != nil {
@@ -232,9 +233,9 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 	return due, nil
 }
 
-// FinishRefund implements service.PaymentStore.
-func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*service.Order, error) {
-	var refunded *service.Order
+// FinishRefund implements domain.PaymentStore.
+func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
+	var refunded *domain.Order
 	var found paymentRow
 	if err := s.writePool.WithContext(ctx).Take(&found, paymentID).Error; err != nil {
 		return nil, s.translate(err)
@@ -252,10 +253,10 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 		if err := tx.Clauses(forUpdate).Take(&p, paymentID).Error; err != nil {
 			return err
 		}
-		if service.PaymentStatus(p.Status) != service.PaymentRefunding { // another call has finished it
+		if domain.PaymentStatus(p.Status) != domain.PaymentRefunding { // another call has finished it
 			return nil
 		}
-		if err := s.setPayment(tx, &p, service.PaymentRefunded, at); err != nil {
+		if err := s.setPayment(tx, &p, domain.PaymentRefunded, at); err != nil {
 			return err
 		}
 		moved, err := finishRefund(tx, &order, &p, at)
@@ -271,21 +272,21 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 	return refunded, nil
 }
 
-// finishRefund applies service.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
+// finishRefund applies domain.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
 // Otherwise it only logs the refund of p.
 func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (moved bool, err error) {
-	by := service.Actor{Kind: service.ActorProvider}
+	by := domain.Actor{Kind: domain.ActorProvider}
 	var open int64
 	err = tx.Model(&paymentRow{}).Where("order_id = ? AND status IN ?", order.ID,
-		[]service.PaymentStatus{service.PaymentSucceeded, service.PaymentRefunding}).Count(&open).Error
+		[]domain.PaymentStatus{domain.PaymentSucceeded, domain.PaymentRefunding}).Count(&open).Error
 	if err != nil {
 		return false, err
 	}
-	if service.OrderStatus(order.Status) == service.OrderRefunding && open == 0 {
-		return true, move(tx, order, service.OrderMove{Move: service.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
+	if domain.OrderStatus(order.Status) == domain.OrderRefunding && open == 0 {
+		return true, move(tx, order, domain.OrderMove{Move: domain.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
 	}
-	return false, audit(tx, service.AuditEntry{
-		At: at, Actor: by, Action: service.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
+	return false, audit(tx, domain.AuditEntry{
+		At: at, Actor: by, Action: domain.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
 	})
 }
 
@@ -297,27 +298,27 @@ type Backlog struct {
 	OldestRefund time.Duration // how long the oldest of them has been due
 }
 
-// Backlog counts what is due by the database's clock. Error: service.ErrUnavailable.
+// Backlog counts what is due by the database's clock. Error: domain.ErrUnavailable.
 func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
 	db := s.readPool.WithContext(ctx)
 	now, err := s.now(db)
 	if err == nil {
-		err = db.Model(&orderRow{}).Where("status = ? AND expires_at <= ?", service.OrderPendingPayment, now).Count(&b.Orders).Error
+		err = db.Model(&orderRow{}).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, now).Count(&b.Orders).Error
 	}
 	if err == nil {
-		err = db.Model(&paymentRow{}).Where("status = ?", service.PaymentRefunding).Count(&b.Refunds).Error
+		err = db.Model(&paymentRow{}).Where("status = ?", domain.PaymentRefunding).Count(&b.Refunds).Error
 	}
 	var oldestOrder []orderRow
 	if err == nil && b.Orders > 0 {
-		err = db.Where("status = ?", service.OrderPendingPayment).Order("expires_at").Limit(1).Find(&oldestOrder).Error
+		err = db.Where("status = ?", domain.OrderPendingPayment).Order("expires_at").Limit(1).Find(&oldestOrder).Error
 	}
 	for _, o := range oldestOrder {
 		b.OldestOrder = max(0, now.Sub(o.ExpiresAt)) // negative if the overdue ones were closed meanwhile
 	}
 	var oldestRefund []paymentRow
 	if err == nil && b.Refunds > 0 {
-		err = db.Where("status = ?", service.PaymentRefunding).Order("updated_at").Limit(1).Find(&oldestRefund).Error
+		err = db.Where("status = ?", domain.PaymentRefunding).Order("updated_at").Limit(1).Find(&oldestRefund).Error
 	}
 	for _, p := range oldestRefund {
 		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // negative if the clock of an instance is ahead
@@ -325,8 +326,8 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	return b, s.translate(err)
 }
 
-// Payments implements service.PaymentStore.
-func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]service.Payment, error) {
+// Payments implements domain.PaymentStore.
+func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]domain.Payment, error) {
 	if _, err := s.Order(ctx, userID, orderID); err != nil {
 		return nil, err
 	}
@@ -334,7 +335,7 @@ func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]service.
 	if err := s.readPool.WithContext(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
 		return nil, s.translate(err)
 	}
-	payments := make([]service.Payment, len(rows))
+	payments := make([]domain.Payment, len(rows))
 	for i := range rows {
 		payments[i] = rows[i].payment()
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // A refund is due at once even if the clock of the instance is ahead, and is not retried early if the clock is behind.
@@ -41,7 +41,7 @@ func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
 		pay(t, s, o, "pi_3MtwBwLkdIwHu7ix")
 		settled, err := s.SettlePayment(t.Context(), "bank", notice(o, "pi_3MtwBwLkdIwHu7iX"), now)
 		require.NoError(t, err)
-		require.Equal(t, service.PaymentRefunding, settled.Payment.Status, "the order was paid twice, and the second payment is refunded")
+		require.Equal(t, domain.PaymentRefunding, settled.Payment.Status, "the order was paid twice, and the second payment is refunded")
 		require.Len(t, allPayments(t, s), 2)
 	})
 }
@@ -64,14 +64,14 @@ func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
 		requireTotals(t, s, v.ID, 9, 1)
 		refunded, err = s.FinishRefund(t.Context(), first.ID, now)
 		require.NoError(t, err)
-		require.Equal(t, service.OrderRefunded, refunded.Status)
+		require.Equal(t, domain.OrderRefunded, refunded.Status)
 		require.Zero(t, refunded.Slot)
 		requireTotals(t, s, v.ID, 10, 0)
 		require.Equal(t, []string{
 			"provider pay", "provider return_money", "buyer refund", "provider money_returned", "provider refunded",
 		}, auditTrail(t, s, o.ID))
 		_, err = s.FinishRefund(t.Context(), 999, now)
-		require.ErrorIs(t, err, service.ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
 
@@ -105,11 +105,11 @@ func TestRefundWithoutPaymentEndsAtOnce(t *testing.T) {
 		v := newSale(t, s, 10, 1)
 		o := newOrder(1, 1, v.ID)
 		place(t, s, o)
-		_, err := s.MoveOrder(t.Context(), service.OrderMove{Move: service.MovePay, OrderID: o.ID, By: admin, At: now})
+		_, err := s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MovePay, OrderID: o.ID, By: admin, At: now})
 		require.NoError(t, err)
 		got, err := s.BeginRefund(t.Context(), refundOf(o, now))
 		require.NoError(t, err)
-		require.Equal(t, service.OrderRefunded, got.Status)
+		require.Equal(t, domain.OrderRefunded, got.Status)
 		require.Equal(t, []string{"admin pay", "buyer refund", "system refunded"}, auditTrail(t, s, o.ID))
 		requireTotals(t, s, v.ID, 10, 0)
 	})
@@ -123,7 +123,7 @@ func TestReferenceBelongsToOneOrder(t *testing.T) {
 		one.Currency, two.Currency = "CNY", "CNY"
 		place(t, s, one)
 		place(t, s, two)
-		var invalid *service.InvalidError
+		var invalid *domain.InvalidError
 		pay(t, s, one, "ref")
 		_, err := s.SettlePayment(t.Context(), "bank", notice(two, "ref"), now)
 		require.ErrorAs(t, err, &invalid)
@@ -131,7 +131,7 @@ func TestReferenceBelongsToOneOrder(t *testing.T) {
 		require.ErrorAs(t, err, &invalid)
 
 		var errs [2]error // two orders at once
-		notify := func(i int, o service.Order) func() {
+		notify := func(i int, o domain.Order) func() {
 			return func() { _, errs[i] = s.SettlePayment(t.Context(), "bank", notice(o, "new"), now) }
 		}
 		runTogether(0, notify(0, one), notify(1, two))
@@ -153,15 +153,15 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		o, lost := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
 		o.Currency = "CNY"
 		place(t, s, o)
-		_, begun, err := s.BeginPayment(t.Context(), o.UserID, service.Payment{
-			OrderID: o.ID, Provider: "bank", Ref: "begun", Status: service.PaymentPending, CreatedAt: now, UpdatedAt: now,
+		_, begun, err := s.BeginPayment(t.Context(), o.UserID, domain.Payment{
+			OrderID: o.ID, Provider: "bank", Ref: "begun", Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
 		})
 		require.NoError(t, err)
 		less, more, inYen, zero := notice(o, "begun"), notice(o, "more"), notice(o, "yen"), notice(lost, "zero")
 		less.Amount, more.Amount, inYen.Currency, zero.Amount = 1, 1<<40, "JPY", 0
 
 		for name, tc := range map[string]struct {
-			service.PaymentNotice
+			domain.PaymentNotice
 			currency string
 		}{"no order": {notice(lost, "lost"), "CNY"}, "less": {less, "CNY"}, "more": {more, "CNY"}, "currency": {inYen, "JPY"}} {
 			n := tc.PaymentNotice
@@ -171,7 +171,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 				if assert.NoError(t, err, name) && settled.Changed {
 					changed.Add(1)
 				}
-				assert.Equal(t, service.PaymentRefunding, settled.Payment.Status, name)
+				assert.Equal(t, domain.PaymentRefunding, settled.Payment.Status, name)
 				assert.Equal(t, []any{n.OrderID, n.Amount, tc.currency},
 					[]any{settled.Payment.OrderID, settled.Payment.Amount, settled.Payment.Currency}, name)
 			}
@@ -184,22 +184,22 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 			n.Succeeded = true
 			n.Amount += 5
 			_, err = s.SettlePayment(t.Context(), "bank", n, now)
-			var invalid *service.InvalidError
+			var invalid *domain.InvalidError
 			require.ErrorAs(t, err, &invalid, "%s: a payment cannot have two amounts", name)
 		}
-		var invalid *service.InvalidError
+		var invalid *domain.InvalidError
 		_, err = s.SettlePayment(t.Context(), "bank", zero, now)
 		require.ErrorAs(t, err, &invalid)
 		none := notice(lost, "none")
 		none.Succeeded = false
 		_, err = s.SettlePayment(t.Context(), "bank", none, now)
-		require.ErrorIs(t, err, service.ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 
 		stored, err := s.Order(t.Context(), o.UserID, o.ID)
 		require.NoError(t, err)
-		require.Equal(t, service.OrderPendingPayment, stored.Status, "the buyer can still pay the right amount")
-		_, again, err := s.BeginPayment(t.Context(), o.UserID, service.Payment{
-			OrderID: o.ID, Provider: "bank", Ref: "again", Status: service.PaymentPending, CreatedAt: now, UpdatedAt: now,
+		require.Equal(t, domain.OrderPendingPayment, stored.Status, "the buyer can still pay the right amount")
+		_, again, err := s.BeginPayment(t.Context(), o.UserID, domain.Payment{
+			OrderID: o.ID, Provider: "bank", Ref: "again", Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
 		})
 		require.NoError(t, err)
 		require.NotEqual(t, begun.ID, again.ID)
@@ -222,6 +222,6 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 }
 
 // refundOf returns a refund at the buyer's request.
-func refundOf(o service.Order, at time.Time) service.OrderMove {
-	return service.OrderMove{OrderID: o.ID, UserID: o.UserID, By: service.Actor{Kind: service.ActorBuyer, ID: o.UserID}, At: at}
+func refundOf(o domain.Order, at time.Time) domain.OrderMove {
+	return domain.OrderMove{OrderID: o.ID, UserID: o.UserID, By: domain.Actor{Kind: domain.ActorBuyer, ID: o.UserID}, At: at}
 }

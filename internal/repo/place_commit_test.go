@@ -12,7 +12,7 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -92,7 +92,7 @@ func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
 		require.NoError(t, err)
 	}
 	proxy.armed.Store(true)
-	placed := s.PlaceOrders(t.Context(), withLimit(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
+	placed := s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
 	require.False(t, proxy.armed.Load())
 	require.Equal(t, []string{"order 1", "order 2"}, outcomes(placed))
 	for _, p := range placed {
@@ -109,20 +109,20 @@ func TestOrderIsNotCommittedAfterFenceEnds(t *testing.T) {
 		held, lose := context.WithCancelCause(t.Context())
 		lost, cancel := context.WithCancel(t.Context())
 		cancel()
-		orders := withLimit(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID), newOrder(3, 12, v.ID)})
+		orders := withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID), newOrder(3, 12, v.ID)})
 		orders[1].Fence, orders[2].Fence = lost, held
 		placed := s.PlaceOrders(t.Context(), orders)
 		require.NoError(t, placed[0].Err)
-		require.ErrorIs(t, placed[1].Err, service.ErrUnavailable)
+		require.ErrorIs(t, placed[1].Err, domain.ErrUnavailable)
 		require.NoError(t, placed[2].Err)
 		requireTotals(t, s, v.ID, 8, 2)
 
 		// The lock is lost while the transaction runs, between the first statement and the commit.
 		inTransaction := &losingContext{Context: held, lose: func() { lose(context.Canceled) }, after: 1}
-		orders = withLimit(1, []service.Order{newOrder(4, 13, v.ID), newOrder(5, 14, v.ID)})
+		orders = withLimit(1, []domain.Order{newOrder(4, 13, v.ID), newOrder(5, 14, v.ID)})
 		orders[0].Fence = inTransaction
 		placed = s.PlaceOrders(t.Context(), orders)
-		require.ErrorIs(t, placed[0].Err, service.ErrUnavailable)
+		require.ErrorIs(t, placed[0].Err, domain.ErrUnavailable)
 		require.NoError(t, placed[1].Err)
 		requireTotals(t, s, v.ID, 7, 3)
 	})

@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -32,7 +33,7 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 			case !there:
 				missing = append(missing, p)
 			case !sameOrder(&r, &p.row):
-				p.fail(service.ErrIDTaken)
+				p.fail(domain.ErrIDTaken)
 			default:
 				inserted = append(inserted, p)
 			}
@@ -88,7 +89,7 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 	refused := make(map[*pendingInsert]bool, len(missing))
 	for _, p := range toCheck {
 		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Name}] {
-			p.fail(service.ErrIdempotencyMismatch)
+			p.fail(domain.ErrIdempotencyMismatch)
 			refused[p] = true
 		} else if p.answerFrom(others[p.row.UserID]) != nil {
 			refused[p] = true

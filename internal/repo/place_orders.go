@@ -12,7 +12,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -28,8 +28,8 @@ const (
 // inserted in the order of user ids, so that transactions with the same buyers queue instead of deadlocking. The hot
 // rows with the stock are updated last, in the order of voucher ids. All buyers of a sale queue for that lock, and it
 // is held only for one statement and the commit.
-func (s *Store) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
-	results := make([]service.Placed, len(orders))
+func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
+	results := make([]domain.Placed, len(orders))
 	rows := make([]*pendingInsert, len(orders))
 	for i := range orders {
 		o := &orders[i]
@@ -48,7 +48,7 @@ func (s *Store) placeIsolating(ctx context.Context, rows []*pendingInsert) {
 	err := s.placeBatch(ctx, rows)
 	switch {
 	case err == nil:
-	case len(rows) > 1 && !errors.Is(err, service.ErrUnavailable):
+	case len(rows) > 1 && !errors.Is(err, domain.ErrUnavailable):
 		half := len(rows) / 2
 		s.placeIsolating(ctx, rows[:half])
 		s.placeIsolating(ctx, rows[half:])
@@ -75,9 +75,9 @@ func (s *Store) placeBatch(ctx context.Context, rows []*pendingInsert) error {
 			return nil
 		case errors.Is(err, errRetryBatch):
 			if conflicts++; conflicts == maxConflicts {
-				return errors.Join(service.ErrOrderInProgress, err)
+				return errors.Join(domain.ErrOrderInProgress, err)
 			}
-		case errors.Is(err, service.ErrUnavailable):
+		case errors.Is(err, domain.ErrUnavailable):
 			if outages++; outages == maxOutages || !pause(ctx, outagePause) {
 				return err
 			}
@@ -109,13 +109,13 @@ var (
 type pendingInsert struct {
 	row    orderRow
 	limit  int // most active orders of the voucher that the user may have
-	key    *service.RequestKey
+	key    *domain.RequestKey
 	fence  context.Context // if not nil, the order is not committed after this context has ended
-	result *service.Placed
+	result *domain.Placed
 }
 
-func (p *pendingInsert) fail(err error)   { *p.result = service.Placed{Err: err} }
-func (p *pendingInsert) succeed()         { *p.result = service.Placed{Order: p.row.order()} }
+func (p *pendingInsert) fail(err error)   { *p.result = domain.Placed{Err: err} }
+func (p *pendingInsert) succeed()         { *p.result = domain.Placed{Order: p.row.order()} }
 func (p *pendingInsert) fenceEnded() bool { return p.fence != nil && p.fence.Err() != nil }
 
 // batch is one group commit. Its methods run inside the transaction and may run several times.
@@ -176,19 +176,19 @@ func (b *batch) assign(tx *gorm.DB) error {
 	}
 	for _, p := range b.rows {
 		if p.fenceEnded() {
-			p.fail(fmt.Errorf("%w: %w", service.ErrUnavailable, context.Cause(p.fence)))
+			p.fail(fmt.Errorf("%w: %w", domain.ErrUnavailable, context.Cause(p.fence)))
 			continue
 		}
 		if e, ok := existing[p.row.ID]; ok {
 			if !sameOrder(&e, &p.row) {
-				p.fail(service.ErrIDTaken)
+				p.fail(domain.ErrIDTaken)
 				continue
 			}
-			*p.result = service.Placed{Order: e.order(), Before: true}
+			*p.result = domain.Placed{Order: e.order(), Before: true}
 			continue
 		}
 		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Name}] {
-			p.fail(service.ErrIdempotencyMismatch)
+			p.fail(domain.ErrIdempotencyMismatch)
 			continue
 		}
 		of := known[p.row.UserID]
@@ -214,15 +214,15 @@ func (b *batch) assign(tx *gorm.DB) error {
 func (p *pendingInsert) answerFrom(others userOrders) *orderRow {
 	if earlier := others.withKeyOf(&p.row); earlier != nil {
 		if bytes.Equal(earlier.IdemRequest, p.row.IdemRequest) {
-			*p.result = service.Placed{Order: earlier.asPlaced(), Replayed: true}
+			*p.result = domain.Placed{Order: earlier.asPlaced(), Replayed: true}
 		} else {
-			p.fail(service.ErrIdempotencyMismatch)
+			p.fail(domain.ErrIdempotencyMismatch)
 		}
 		return earlier
 	}
 	if held := others.activeOf(p.row.VoucherID); len(held) >= p.limit {
 		newest := held.newest()
-		p.fail(&service.DuplicateOrderError{OrderID: newest.ID})
+		p.fail(&domain.DuplicateOrderError{OrderID: newest.ID})
 		return newest
 	}
 	return nil

@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/reconcile"
-	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
 // outcomes describes the results of a batch, with one string per order.
-func outcomes(placed []service.Placed) []string {
+func outcomes(placed []domain.Placed) []string {
 	words := make([]string, len(placed))
 	for i, p := range placed {
 		switch p.Err {
@@ -30,7 +30,7 @@ func outcomes(placed []service.Placed) []string {
 	return words
 }
 
-func duplicateOf(id int64) string { return (&service.DuplicateOrderError{OrderID: id}).Error() }
+func duplicateOf(id int64) string { return (&domain.DuplicateOrderError{OrderID: id}).Error() }
 
 // One batch contains every possible result.
 func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
@@ -41,7 +41,7 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 		require.NoError(t, err)
 		_, err = placeOrder(ctx, s, newOrder(2, 11, other.ID), 1)
 		require.NoError(t, err)
-		placed := s.PlaceOrders(ctx, withLimit(1, []service.Order{
+		placed := s.PlaceOrders(ctx, withLimit(1, []domain.Order{
 			newOrder(103, 30, v.ID),
 			newOrder(104, 10, v.ID), // the user has an active order
 			newOrder(105, 30, v.ID), // repeats the first
@@ -53,7 +53,7 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 			newOrder(109, 24, v.ID), // repeats an order that was sold out
 			newOrder(110, 20, v.ID), // repeats an order that was placed
 		}))
-		taken, none := service.ErrIDTaken.Error(), service.ErrSoldOut.Error()
+		taken, none := domain.ErrIDTaken.Error(), domain.ErrSoldOut.Error()
 		require.Equal(t, []string{
 			"order 103", duplicateOf(1), duplicateOf(103), taken, "order 106", taken, "order 107", none, none, duplicateOf(106),
 		}, outcomes(placed))
@@ -66,7 +66,7 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 			}
 		}
 
-		require.Equal(t, []string{duplicateOf(106), none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []service.Order{
+		require.Equal(t, []string{duplicateOf(106), none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
 			newOrder(120, 20, v.ID), newOrder(121, 40, v.ID), newOrder(122, 40, v.ID),
 		}))), "sold out from the start")
 	})
@@ -75,10 +75,10 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 func TestPlaceOrdersUpToLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 4, 2)
-		placed := s.PlaceOrders(t.Context(), withLimit(2, []service.Order{
+		placed := s.PlaceOrders(t.Context(), withLimit(2, []domain.Order{
 			newOrder(1, 10, v.ID), newOrder(2, 10, v.ID), newOrder(3, 10, v.ID), newOrder(4, 11, v.ID), newOrder(5, 12, v.ID), newOrder(6, 11, v.ID),
 		}))
-		require.Equal(t, []string{"order 1", "order 2", duplicateOf(2), "order 4", "order 5", service.ErrSoldOut.Error()}, outcomes(placed))
+		require.Equal(t, []string{"order 1", "order 2", duplicateOf(2), "order 4", "order 5", domain.ErrSoldOut.Error()}, outcomes(placed))
 		require.Equal(t, []int{1, 2}, []int{placed[0].Order.Slot, placed[1].Order.Slot})
 		requireTotals(t, s, v.ID, 0, 4)
 	})
@@ -91,22 +91,22 @@ func TestBatchDeliveredTwice(t *testing.T) {
 		for _, limit := range []int{1, 2} {
 			v := newSale(t, s, 3, limit)
 			id := v.ID * 100
-			first := []service.Order{newOrder(id, 10, v.ID), newOrder(id+1, 11, v.ID)}
+			first := []domain.Order{newOrder(id, 10, v.ID), newOrder(id+1, 11, v.ID)}
 			want := s.PlaceOrders(ctx, withLimit(limit, first))
 			require.NoError(t, want[0].Err)
 			for i, p := range s.PlaceOrders(ctx, withLimit(limit, first)) {
-				require.Equal(t, service.Placed{Order: want[i].Order, Before: true}, p)
+				require.Equal(t, domain.Placed{Order: want[i].Order, Before: true}, p)
 			}
 			requireTotals(t, s, v.ID, 1, 2)
 			more := append(slices.Clone(first), newOrder(id+2, 12, v.ID), newOrder(id+3, 13, v.ID))
 			require.Equal(t, []string{
-				fmt.Sprintf("order %d", id), fmt.Sprintf("order %d", id+1), fmt.Sprintf("order %d", id+2), service.ErrSoldOut.Error(),
+				fmt.Sprintf("order %d", id), fmt.Sprintf("order %d", id+1), fmt.Sprintf("order %d", id+2), domain.ErrSoldOut.Error(),
 			}, outcomes(s.PlaceOrders(ctx, withLimit(limit, more))))
 			_, err := cancel(ctx, s, 10, id, now)
 			require.NoError(t, err)
 			again := s.PlaceOrders(ctx, withLimit(limit, first))
 			require.NoError(t, again[0].Err)
-			require.Equal(t, service.OrderCancelled, again[0].Order.Status, "a cancelled order stays cancelled")
+			require.Equal(t, domain.OrderCancelled, again[0].Order.Status, "a cancelled order stays cancelled")
 			requireTotals(t, s, v.ID, 1, 2)
 		}
 	})
@@ -126,7 +126,7 @@ func TestConcurrentBatches(t *testing.T) {
 		for worker := range int64(8) {
 			wg.Go(func() {
 				for from := int64(0); from < users; from += size {
-					var batch []service.Order
+					var batch []domain.Order
 					for i := range int64(size) {
 						user := 1 + (from+i*worker+i)%users
 						batch = append(batch, newOrder(1000*(1+worker%4)+user, user, v.ID)) // pairs of workers share ids
@@ -158,12 +158,12 @@ func TestBatchOfSeveralSales(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		a, b, c := newSale(t, s, 2, 1), newSale(t, s, 10, 1), newSale(t, s, 5, 1)
-		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(ctx, withLimit(1, []service.Order{
+		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
 			newOrder(1, 10, c.ID), newOrder(2, 10, a.ID), newOrder(3, 11, c.ID),
 		}))))
-		none := service.ErrSoldOut.Error()
+		none := domain.ErrSoldOut.Error()
 		require.Equal(t, []string{"order 11", "order 12", none, duplicateOf(2), duplicateOf(11), none, duplicateOf(1), none},
-			outcomes(s.PlaceOrders(ctx, withLimit(1, []service.Order{
+			outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
 				newOrder(11, 20, b.ID),
 				newOrder(12, 21, a.ID),
 				newOrder(13, 20, a.ID), // sold out; the order of sale b does not count
@@ -185,8 +185,8 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, reconcile.SaleLevel{Stock: 4, Limit: 1, Active: 1, Sum: 3}, level)
 		_, err = s.SaleLevel(ctx, 999)
-		require.ErrorIs(t, err, service.ErrNotFound)
-		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []service.Order{
+		require.ErrorIs(t, err, domain.ErrNotFound)
+		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
 			newOrder(21, 40, a.ID), newOrder(22, 40, 999),
 		}))), "all are sold out")
 	})
@@ -208,13 +208,13 @@ func TestConcurrentBatchesOfSeveralSales(t *testing.T) {
 					slices.Reverse(order)
 				}
 				for user := range int64(users) {
-					var batch []service.Order
+					var batch []domain.Order
 					for i, sale := range order {
 						batch = append(batch, newOrder(10_000*(1+worker)+100*user+int64(i), 1+(user+7*worker)%users, sale))
 					}
 					for _, p := range s.PlaceOrders(context.Background(), withLimit(1, batch)) {
-						var dup *service.DuplicateOrderError
-						if p.Err != nil && !errors.As(p.Err, &dup) && !errors.Is(p.Err, service.ErrSoldOut) {
+						var dup *domain.DuplicateOrderError
+						if p.Err != nil && !errors.As(p.Err, &dup) && !errors.Is(p.Err, domain.ErrSoldOut) {
 							t.Errorf("%v", p.Err)
 						}
 					}
@@ -244,14 +244,14 @@ func TestPoisonRowIsIsolated(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		poison(t, s, 13)
 		v := newSale(t, s, 100, 1)
-		var batch []service.Order
+		var batch []domain.Order
 		for user := range int64(20) {
 			batch = append(batch, newOrder(100+user, 1+user, v.ID))
 		}
 		for i, p := range s.PlaceOrders(t.Context(), withLimit(1, batch)) {
 			if batch[i].UserID == 13 {
 				require.ErrorContains(t, p.Err, "poison")
-				require.NotErrorIs(t, p.Err, service.ErrUnavailable)
+				require.NotErrorIs(t, p.Err, domain.ErrUnavailable)
 			} else {
 				require.NoError(t, p.Err)
 			}
@@ -268,9 +268,9 @@ func TestBatchIsRetriedAfterLostConnection(t *testing.T) {
 	v := newSale(t, s, 10, 1)
 	blocker := s.writePool.Begin()
 	require.NoError(t, takeOne(blocker, v.ID))
-	done := make(chan []service.Placed, 1)
+	done := make(chan []domain.Placed, 1)
 	go func() {
-		done <- s.PlaceOrders(context.Background(), withLimit(1, []service.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
+		done <- s.PlaceOrders(context.Background(), withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
 	}()
 	var victim int64
 	require.Eventually(t, func() bool {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // runTogether runs all functions at once. turn rotates the order of their start, so that none always wins.
@@ -37,45 +37,45 @@ func rounds(n int) int {
 }
 
 // overdue returns an order whose time to pay is over by every clock.
-func overdue(id, user, voucher int64) service.Order {
+func overdue(id, user, voucher int64) domain.Order {
 	o := newOrder(id, user, voucher)
 	o.ExpiresAt = now.AddDate(-20, 0, 0)
 	return o
 }
 
 // place places one order that must succeed.
-func place(t *testing.T, s *Store, o service.Order) {
+func place(t *testing.T, s *Store, o domain.Order) {
 	t.Helper()
 	_, err := placeOrder(t.Context(), s, o, 1)
 	require.NoError(t, err)
 }
 
 // begin begins the payment of an order.
-func begin(ctx context.Context, s *Store, o service.Order, ref string) (service.Payment, error) {
-	_, p, err := s.BeginPayment(ctx, o.UserID, service.Payment{
-		OrderID: o.ID, Provider: "bank", Ref: ref, Status: service.PaymentPending, CreatedAt: now, UpdatedAt: now,
+func begin(ctx context.Context, s *Store, o domain.Order, ref string) (domain.Payment, error) {
+	_, p, err := s.BeginPayment(ctx, o.UserID, domain.Payment{
+		OrderID: o.ID, Provider: "bank", Ref: ref, Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
 	})
 	return p, err
 }
 
 // notice returns the notice of a successful payment of an order.
-func notice(o service.Order, ref string) service.PaymentNotice {
-	return service.PaymentNotice{Ref: ref, OrderID: o.ID, Amount: o.Amount, Succeeded: true}
+func notice(o domain.Order, ref string) domain.PaymentNotice {
+	return domain.PaymentNotice{Ref: ref, OrderID: o.ID, Amount: o.Amount, Succeeded: true}
 }
 
 // pay pays for a pending order.
-func pay(t *testing.T, s *Store, o service.Order, ref string) service.Payment {
+func pay(t *testing.T, s *Store, o domain.Order, ref string) domain.Payment {
 	t.Helper()
 	settled, err := s.SettlePayment(t.Context(), "bank", notice(o, ref), now)
 	require.NoError(t, err)
-	require.Equal(t, service.OrderPaid, settled.Order.Status)
+	require.Equal(t, domain.OrderPaid, settled.Order.Status)
 	return settled.Payment
 }
 
 // auditTrail returns the actors and actions in the audit log of an order, the oldest first.
 func auditTrail(t *testing.T, s *Store, order int64) []string {
 	t.Helper()
-	entries, err := s.AuditLog(t.Context(), service.AuditFilter{OrderID: order, Page: service.Page{Limit: 99}})
+	entries, err := s.AuditLog(t.Context(), domain.AuditFilter{OrderID: order, Page: domain.Page{Limit: 99}})
 	require.NoError(t, err)
 	var actions []string
 	for _, e := range slices.Backward(entries) {
@@ -85,7 +85,7 @@ func auditTrail(t *testing.T, s *Store, order int64) []string {
 }
 
 // finishDueRefunds finishes all due refunds and returns the orders that became refunded.
-func finishDueRefunds(t *testing.T, s *Store) (refunded []service.Order) {
+func finishDueRefunds(t *testing.T, s *Store) (refunded []domain.Order) {
 	t.Helper()
 	for {
 		due, err := s.DueRefunds(t.Context(), 100, func(int) time.Duration { return time.Minute })
@@ -122,9 +122,9 @@ func TestEndsOfAnOrderRaced(t *testing.T) {
 			wins[winner]++
 			want := []string{winner}
 			if winner == "provider pay" {
-				require.Equal(t, service.PaymentSucceeded, r.payment.Status)
+				require.Equal(t, domain.PaymentSucceeded, r.payment.Status)
 			} else {
-				require.Equal(t, service.PaymentRefunding, r.payment.Status)
+				require.Equal(t, domain.PaymentRefunding, r.payment.Status)
 				refs[ref] = true
 				want = append(want, "provider return_money")
 			}
@@ -135,9 +135,9 @@ func TestEndsOfAnOrderRaced(t *testing.T) {
 		require.Empty(t, finishDueRefunds(t, s), "only unmatched payments are refunded")
 		for _, p := range allPayments(t, s) {
 			if refs[p.ProviderRef] {
-				require.Equal(t, service.PaymentRefunded, service.PaymentStatus(p.Status), p.ProviderRef)
+				require.Equal(t, domain.PaymentRefunded, domain.PaymentStatus(p.Status), p.ProviderRef)
 			} else {
-				require.Equal(t, service.PaymentSucceeded, service.PaymentStatus(p.Status), p.ProviderRef)
+				require.Equal(t, domain.PaymentSucceeded, domain.PaymentStatus(p.Status), p.ProviderRef)
 			}
 		}
 		requireTotals(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
@@ -147,14 +147,14 @@ func TestEndsOfAnOrderRaced(t *testing.T) {
 // ended is the outcome of a race for the end of an order.
 type ended struct {
 	winners []string // as the audit log must list them
-	payment service.Payment
+	payment domain.Payment
 }
 
-func raceToEnd(t *testing.T, s *Store, o service.Order, ref string, turn int) ended {
+func raceToEnd(t *testing.T, s *Store, o domain.Order, ref string, turn int) ended {
 	var (
-		closed            [2][]service.Order
+		closed            [2][]domain.Order
 		closeErr          [2]error
-		settled           service.Settled
+		settled           domain.Settled
 		payErr, cancelErr error
 		ctx               = t.Context()
 		r                 ended
@@ -173,13 +173,13 @@ func raceToEnd(t *testing.T, s *Store, o service.Order, ref string, turn int) en
 		}
 	}
 	require.NoError(t, payErr, "a late notice is accepted")
-	if settled.Order.Status == service.OrderPaid {
+	if settled.Order.Status == domain.OrderPaid {
 		r.winners = append(r.winners, "provider pay")
 	}
 	if cancelErr == nil {
 		r.winners = append(r.winners, "buyer cancel")
 	} else {
-		require.ErrorIs(t, cancelErr, service.ErrInvalidState)
+		require.ErrorIs(t, cancelErr, domain.ErrInvalidState)
 	}
 	r.payment = settled.Payment
 	return r
@@ -205,19 +205,19 @@ func TestRefundRacesRedemption(t *testing.T) {
 			runTogether(round,
 				func() { _, refundErr = s.BeginRefund(t.Context(), refundOf(o, now)) },
 				func() {
-					_, redeemErr = s.MoveOrder(t.Context(), service.OrderMove{Move: service.MoveRedeem, OrderID: o.ID, By: admin, At: now})
+					_, redeemErr = s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveRedeem, OrderID: o.ID, By: admin, At: now})
 				})
 			if redeemErr == nil {
 				redeemed++
-				require.ErrorIs(t, refundErr, service.ErrInvalidState)
+				require.ErrorIs(t, refundErr, domain.ErrInvalidState)
 				require.Equal(t, []string{"provider pay", "admin redeem"}, auditTrail(t, s, o.ID))
 				continue
 			}
-			require.ErrorIs(t, redeemErr, service.ErrInvalidState)
+			require.ErrorIs(t, redeemErr, domain.ErrInvalidState)
 			require.NoError(t, refundErr)
 
 			// The provider accepts the refund for several callers.
-			var done [3]*service.Order
+			var done [3]*domain.Order
 			var errs [3]error
 			finish := func(i int) func() {
 				return func() { done[i], errs[i] = s.FinishRefund(t.Context(), paid.ID, now) }
@@ -247,7 +247,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 		for round := range n {
 			o := newOrder(int64(1+round), int64(1+round), v.ID)
 			place(t, s, o)
-			var settled [3]service.Settled
+			var settled [3]domain.Settled
 			var errs [3]error
 			var refundErr error
 			notify := func(i int, ref string) func() {
@@ -256,7 +256,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 				}
 			}
 			runTogether(round, notify(0, "one"), notify(1, "two"), notify(2, "one"))
-			counts := map[service.PaymentStatus]int{}
+			counts := map[domain.PaymentStatus]int{}
 			for _, err := range errs {
 				require.NoError(t, err)
 			}
@@ -264,7 +264,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 			require.NotEqual(t, settled[0].Changed, settled[2].Changed, "one of the two equal notices changes the payment")
 			counts[settled[0].Payment.Status]++
 			counts[settled[1].Payment.Status]++
-			require.Equal(t, map[service.PaymentStatus]int{service.PaymentSucceeded: 1, service.PaymentRefunding: 1}, counts)
+			require.Equal(t, map[domain.PaymentStatus]int{domain.PaymentSucceeded: 1, domain.PaymentRefunding: 1}, counts)
 			runTogether(round,
 				func() { _, refundErr = s.BeginRefund(t.Context(), refundOf(o, now)) },
 				func() { finishDueRefunds(t, s) })
@@ -272,11 +272,11 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 			finishDueRefunds(t, s)
 			got, err := s.Order(t.Context(), o.UserID, o.ID)
 			require.NoError(t, err)
-			require.Equal(t, service.OrderRefunded, got.Status)
+			require.Equal(t, domain.OrderRefunded, got.Status)
 			require.Equal(t, 1, strings.Count(strings.Join(auditTrail(t, s, o.ID), ","), "provider refunded"))
 		}
 		for _, p := range allPayments(t, s) {
-			require.Equal(t, service.PaymentRefunded, service.PaymentStatus(p.Status))
+			require.Equal(t, domain.PaymentRefunded, domain.PaymentStatus(p.Status))
 		}
 		requireTotals(t, s, v.ID, int64(n), 0)
 	})
@@ -289,7 +289,7 @@ func TestConcurrentBeginPayment(t *testing.T) {
 		for round := range 20 {
 			o := newOrder(int64(1+round), int64(1+round), v.ID)
 			place(t, s, o)
-			var payments [4]service.Payment
+			var payments [4]domain.Payment
 			var errs [4]error
 			var clicks []func()
 			for i := range payments {

@@ -9,16 +9,16 @@ import (
 
 	"gorm.io/gorm"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // SaleFacts implements service.ReconcileStore.
 func (s *Store) SaleFacts(
-	ctx context.Context, voucherID int64, inFlight []int64, most int, since service.OverdueSince,
-) (service.SaleFacts, error) {
-	var f service.SaleFacts
+	ctx context.Context, voucherID int64, inFlight []int64, most int, since domain.OverdueSince,
+) (domain.SaleFacts, error) {
+	var f domain.SaleFacts
 	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {
-		f = service.SaleFacts{VoucherID: voucherID}
+		f = domain.SaleFacts{VoucherID: voucherID}
 		var err error
 		f.Voucher, err = findVoucher(tx, voucherID)
 		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are reported, not hidden
@@ -41,10 +41,10 @@ func (s *Store) SaleFacts(
 	return f, s.translate(err)
 }
 
-// sumActive counts the active orders and sums their ids, each modulo service.LevelDigits.
+// sumActive counts the active orders and sums their ids, each modulo domain.LevelDigits.
 func sumActive(tx *gorm.DB, voucherID int64) (active, sum int64, err error) {
 	err = ofVoucher(tx, voucherID).Where("status IN ?", activeStatuses).
-		Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", service.LevelDigits).Row().Scan(&active, &sum)
+		Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", domain.LevelDigits).Row().Scan(&active, &sum)
 	return active, sum, err
 }
 
@@ -53,29 +53,29 @@ func ofVoucher(tx *gorm.DB, voucherID int64) *gorm.DB {
 }
 
 // readActiveOrders reads the active orders, unless there are more than most.
-func readActiveOrders(tx *gorm.DB, f *service.SaleFacts, most int) error {
+func readActiveOrders(tx *gorm.DB, f *domain.SaleFacts, most int) error {
 	if f.Active > int64(most) {
 		f.TooMany = true
 		return nil
 	}
-	f.Holders = make([]service.Holder, 0, f.Active)
-	var slotless []service.Holder
-	err := eachActive(tx, f.VoucherID, func(h service.Holder, noSlot bool) {
+	f.Holders = make([]domain.Holder, 0, f.Active)
+	var slotless []domain.Holder
+	err := eachActive(tx, f.VoucherID, func(h domain.Holder, noSlot bool) {
 		f.Holders = append(f.Holders, h)
 		if noSlot {
 			slotless = append(slotless, h)
 		}
 	})
-	oldestFirst := func(a, b service.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) }
+	oldestFirst := func(a, b domain.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) }
 	slices.SortFunc(f.Holders, oldestFirst) // sorted here, at no cost for the database
 	slices.SortFunc(slotless, oldestFirst)
 	addNamed(&f.BadSlots, slotless...)
 	return err
 }
 
-func addNamed(n *service.Named, hs ...service.Holder) {
+func addNamed(n *domain.Named, hs ...domain.Holder) {
 	n.Count += int64(len(hs))
-	n.Orders = append(n.Orders, hs[:min(len(hs), service.MaxNamed-len(n.Orders))]...)
+	n.Orders = append(n.Orders, hs[:min(len(hs), domain.MaxNamed-len(n.Orders))]...)
 }
 
 // storedIDs returns those ids that belong to orders of the voucher.
@@ -91,17 +91,17 @@ func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err er
 }
 
 // readNamed reads the orders that need attention, and the last ones that returned their unit.
-func readNamed(tx *gorm.DB, f *service.SaleFacts, since service.OverdueSince) error {
+func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) error {
 	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", activeStatuses)
 	for _, q := range []struct {
-		into  *service.Named
+		into  *domain.Named
 		where *gorm.DB
 		order string
 	}{
 		{&f.BadSlots, inactive.Session(&gorm.Session{}).Where("slot IS NOT NULL"), "id"},
 		{&f.Returned, inactive, "id DESC"},
-		{&f.Expired, ofVoucher(tx, f.VoucherID).Where("status = ? AND expires_at < ?", service.OrderPendingPayment, since.Expired), "id"},
-		{&f.Refunding, ofVoucher(tx, f.VoucherID).Where("status = ? AND updated_at < ?", service.OrderRefunding, since.Refunding), "id"},
+		{&f.Expired, ofVoucher(tx, f.VoucherID).Where("status = ? AND expires_at < ?", domain.OrderPendingPayment, since.Expired), "id"},
+		{&f.Refunding, ofVoucher(tx, f.VoucherID).Where("status = ? AND updated_at < ?", domain.OrderRefunding, since.Refunding), "id"},
 	} {
 		where := q.where.Session(&gorm.Session{})
 		var n int64
@@ -111,8 +111,8 @@ func readNamed(tx *gorm.DB, f *service.SaleFacts, since service.OverdueSince) er
 		if n == 0 {
 			continue
 		}
-		var first []service.Holder
-		if err := where.Select("id AS order_id", "user_id").Order(q.order).Limit(service.MaxNamed).Scan(&first).Error; err != nil {
+		var first []domain.Holder
+		if err := where.Select("id AS order_id", "user_id").Order(q.order).Limit(domain.MaxNamed).Scan(&first).Error; err != nil {
 			return err
 		}
 		addNamed(q.into, first...)
@@ -122,8 +122,8 @@ func readNamed(tx *gorm.DB, f *service.SaleFacts, since service.OverdueSince) er
 }
 
 // OrderFacts implements service.ReconcileStore.
-func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]service.OrderFact, error) {
-	var facts []service.OrderFact
+func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error) {
+	var facts []domain.OrderFact
 	for len(ids) > 0 {
 		n := min(len(ids), idsPerQuery)
 		var rows []orderRow
@@ -132,8 +132,8 @@ func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([
 			return nil, s.translate(err)
 		}
 		for _, r := range rows {
-			facts = append(facts, service.OrderFact{
-				Holder: service.Holder{OrderID: r.ID, UserID: r.UserID}, Active: service.OrderStatus(r.Status).Active(),
+			facts = append(facts, domain.OrderFact{
+				Holder: domain.Holder{OrderID: r.ID, UserID: r.UserID}, Active: domain.OrderStatus(r.Status).Active(),
 			})
 		}
 		ids = ids[n:]

@@ -8,21 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
 // noneOverdue matches no overdue order.
-var noneOverdue = service.OverdueSince{}
+var noneOverdue = domain.OverdueSince{}
 
-func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) service.SaleFacts {
+func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) domain.SaleFacts {
 	t.Helper()
 	f, err := s.SaleFacts(t.Context(), voucherID, inFlight, 1000, noneOverdue)
 	require.NoError(t, err)
 	return f
 }
 
-func sold(t *testing.T, s *Store, limit int, orders ...service.Order) {
+func sold(t *testing.T, s *Store, limit int, orders ...domain.Order) {
 	t.Helper()
 	for _, p := range s.PlaceOrders(t.Context(), withLimit(limit, orders)) {
 		require.NoError(t, p.Err)
@@ -36,7 +36,7 @@ func damage(t *testing.T, s *Store, query string, args ...any) {
 	require.NoError(t, err)
 }
 
-func holder(order, user int64) service.Holder { return service.Holder{OrderID: order, UserID: user} }
+func holder(order, user int64) domain.Holder { return domain.Holder{OrderID: order, UserID: user} }
 
 func TestSaleFacts(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
@@ -48,10 +48,10 @@ func TestSaleFacts(t *testing.T) {
 
 		f := facts(t, s, v.ID, 2, 4, 9, 77)
 		require.Equal(t, int64(7), f.Voucher.Sale.Stock)
-		require.Equal(t, []service.Holder{holder(1, 10), holder(2, 10), holder(3, 30)}, f.Holders)
+		require.Equal(t, []domain.Holder{holder(1, 10), holder(2, 10), holder(3, 30)}, f.Holders)
 		require.Equal(t, []int64{3, 6}, []int64{f.Active, f.Sum})
 		require.ElementsMatch(t, []int64{2, 4}, f.Settled, "of this voucher, active or not")
-		require.Equal(t, service.Named{Count: 1, Orders: []service.Holder{holder(4, 40)}}, f.Returned)
+		require.Equal(t, domain.Named{Count: 1, Orders: []domain.Holder{holder(4, 40)}}, f.Returned)
 		require.Empty(t, f.Check())
 
 		f, err = s.SaleFacts(t.Context(), v.ID, nil, 2, noneOverdue)
@@ -63,7 +63,7 @@ func TestSaleFacts(t *testing.T) {
 
 		order, err := s.OrderFacts(t.Context(), v.ID, []int64{1, 4, 9, 77})
 		require.NoError(t, err)
-		require.ElementsMatch(t, []service.OrderFact{{Holder: holder(1, 10), Active: true}, {Holder: holder(4, 40)}}, order)
+		require.ElementsMatch(t, []domain.OrderFact{{Holder: holder(1, 10), Active: true}, {Holder: holder(4, 40)}}, order)
 	})
 }
 
@@ -76,38 +76,38 @@ func TestViolationsNameOrders(t *testing.T) {
 		breakIt   func(t *testing.T, s *Store, v int64)
 		invariant string
 		count     int64
-		orders    []service.Holder
+		orders    []domain.Holder
 	}{
 		"one order too many": {2, func(t *testing.T, s *Store, _ int64) { damage(t, s, insert, 3, 30, 1, 1) },
-			"I1", 1, []service.Holder{holder(3, 30)}},
+			"I1", 1, []domain.Holder{holder(3, 30)}},
 		"two orders of a user": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, insert, 3, 20, 2, 1)
 			damage(t, s, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ?", v)
-		}, "I2", 2, []service.Holder{holder(2, 20), holder(3, 20)}},
+		}, "I2", 2, []domain.Holder{holder(2, 20), holder(3, 20)}},
 		"missing slot": {5, func(t *testing.T, s *Store, _ int64) {
 			damage(t, s, "UPDATE voucher_orders SET slot = NULL WHERE id = 2")
 		},
-			"I2", 1, []service.Holder{holder(2, 20)}},
+			"I2", 1, []domain.Holder{holder(2, 20)}},
 		"slot of an ended order": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, insert, 3, 30, 1, 4)
-		}, "I2", 1, []service.Holder{holder(3, 30)}},
+		}, "I2", 1, []domain.Holder{holder(3, 30)}},
 		"lost unit": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, insert, 3, 30, nil, 4)
 			damage(t, s, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ?", v)
-		}, "I5", 1, []service.Holder{holder(3, 30)}},
+		}, "I5", 1, []domain.Holder{holder(3, 30)}},
 		"one unit too many": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = ?", v)
-		}, "I3", 2, []service.Holder{holder(2, 20), holder(1, 10)}},
+		}, "I3", 2, []domain.Holder{holder(2, 20), holder(1, 10)}},
 		"no sale": {5, func(t *testing.T, s *Store, v int64) {
 			damage(t, s, "DELETE FROM seckill_vouchers WHERE voucher_id = ?", v)
-		}, "I1", 2, []service.Holder{holder(1, 10), holder(2, 20)}},
+		}, "I1", 2, []domain.Holder{holder(1, 10), holder(2, 20)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, s *Store) {
 				v := newSale(t, s, tc.stock, 1)
 				sold(t, s, 1, newOrder(1, 10, v.ID), newOrder(2, 20, v.ID))
 				tc.breakIt(t, s, v.ID)
-				var found []service.Violation
+				var found []domain.Violation
 				f := facts(t, s, v.ID)
 				for _, violation := range f.Check() {
 					if violation.Invariant == tc.invariant {
@@ -115,7 +115,7 @@ func TestViolationsNameOrders(t *testing.T) {
 					}
 				}
 				require.Len(t, found, 1)
-				require.Equal(t, service.Named{Count: tc.count, Orders: tc.orders}, found[0].Orders)
+				require.Equal(t, domain.Named{Count: tc.count, Orders: tc.orders}, found[0].Orders)
 				orphans, err := s.OrphanVouchers(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, name == "no sale", len(orphans) == 1 && orphans[0] == v.ID)
@@ -126,7 +126,7 @@ func TestViolationsNameOrders(t *testing.T) {
 
 func TestNamedOrdersAreBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		const n = service.MaxNamed + 5
+		const n = domain.MaxNamed + 5
 		v := newSale(t, s, n, 1)
 		for i := range int64(n) {
 			sold(t, s, 1, newOrder(i+1, i+1, v.ID))
@@ -134,7 +134,7 @@ func TestNamedOrdersAreBounded(t *testing.T) {
 		damage(t, s, "UPDATE voucher_orders SET slot = NULL WHERE voucher_id = ?", v.ID)
 		f := facts(t, s, v.ID)
 		require.EqualValues(t, n, f.BadSlots.Count)
-		require.Len(t, f.BadSlots.Orders, service.MaxNamed)
+		require.Len(t, f.BadSlots.Orders, domain.MaxNamed)
 		require.Equal(t, holder(1, 1), f.BadSlots.Orders[0])
 	})
 }
@@ -148,11 +148,11 @@ func TestSaleFactsReportOverdueOrders(t *testing.T) {
 		sold(t, s, 1, late, newOrder(2, 20, v.ID), newOrder(3, 30, v.ID), newOrder(4, 40, v.ID))
 		damage(t, s, "UPDATE voucher_orders SET status = 5, updated_at = ? WHERE id = 3", now.Add(-time.Hour))
 		damage(t, s, "UPDATE voucher_orders SET status = 5 WHERE id = 4")
-		since := service.OverdueSince{Expired: now, Refunding: now.Add(-time.Minute)}
+		since := domain.OverdueSince{Expired: now, Refunding: now.Add(-time.Minute)}
 		f, err := s.SaleFacts(t.Context(), v.ID, nil, 1000, since)
 		require.NoError(t, err)
-		require.Equal(t, service.Named{Count: 1, Orders: []service.Holder{holder(1, 10)}}, f.Expired)
-		require.Equal(t, service.Named{Count: 1, Orders: []service.Holder{holder(3, 30)}}, f.Refunding)
+		require.Equal(t, domain.Named{Count: 1, Orders: []domain.Holder{holder(1, 10)}}, f.Expired)
+		require.Equal(t, domain.Named{Count: 1, Orders: []domain.Holder{holder(3, 30)}}, f.Refunding)
 	})
 }
 

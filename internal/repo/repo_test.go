@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/testenv"
 )
 
@@ -41,12 +41,12 @@ func migrated(t *testing.T, s *Store) *Store {
 var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 
 // newSale stores a sale that is open at the time now.
-func newSale(t *testing.T, s *Store, stock int64, limit int) service.Voucher {
+func newSale(t *testing.T, s *Store, stock int64, limit int) domain.Voucher {
 	t.Helper()
-	v := service.Voucher{
-		ShopID: 1, Title: "秒杀券 🎟", PayValue: 100, ActualValue: 200, Type: service.VoucherSeckill, Status: service.VoucherOn,
+	v := domain.Voucher{
+		ShopID: 1, Title: "秒杀券 🎟", PayValue: 100, ActualValue: 200, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
 		CreatedAt: now, UpdatedAt: now,
-		Sale: &service.Sale{
+		Sale: &domain.Sale{
 			InitialStock: stock, Stock: stock, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour), LimitPerUser: limit,
 		},
 	}
@@ -54,35 +54,35 @@ func newSale(t *testing.T, s *Store, stock int64, limit int) service.Voucher {
 	return v
 }
 
-func newOrder(id, user, voucher int64) service.Order {
-	return service.Order{
-		ID: id, UserID: user, VoucherID: voucher, Status: service.OrderPendingPayment, Amount: 100,
+func newOrder(id, user, voucher int64) domain.Order {
+	return domain.Order{
+		ID: id, UserID: user, VoucherID: voucher, Status: domain.OrderPendingPayment, Amount: 100,
 		CreatedAt: now, ExpiresAt: now.Add(15 * time.Minute),
 	}
 }
 
 // admin is the actor of voucher changes in the tests.
-var admin = service.Actor{Kind: service.ActorAdmin, ID: 1}
+var admin = domain.Actor{Kind: domain.ActorAdmin, ID: 1}
 
 // cancel cancels an order for its user.
-func cancel(ctx context.Context, s *Store, user, id int64, at time.Time) (service.Order, error) {
-	return s.MoveOrder(ctx, service.OrderMove{
-		Move: service.MoveCancel, OrderID: id, UserID: user, By: service.Actor{Kind: service.ActorBuyer, ID: user}, At: at,
+func cancel(ctx context.Context, s *Store, user, id int64, at time.Time) (domain.Order, error) {
+	return s.MoveOrder(ctx, domain.OrderMove{
+		Move: domain.MoveCancel, OrderID: id, UserID: user, By: domain.Actor{Kind: domain.ActorBuyer, ID: user}, At: at,
 	})
 }
 
 // withLimit returns the orders as new orders with a limit per user.
-func withLimit(limit int, orders []service.Order) []service.NewOrder {
-	all := make([]service.NewOrder, len(orders))
+func withLimit(limit int, orders []domain.Order) []domain.NewOrder {
+	all := make([]domain.NewOrder, len(orders))
 	for i, o := range orders {
-		all[i] = service.NewOrder{Order: o, Limit: limit}
+		all[i] = domain.NewOrder{Order: o, Limit: limit}
 	}
 	return all
 }
 
 // placeOrder places one order.
-func placeOrder(ctx context.Context, s *Store, o service.Order, limit int) (service.Order, error) {
-	placed := s.PlaceOrders(ctx, withLimit(limit, []service.Order{o}))[0]
+func placeOrder(ctx context.Context, s *Store, o domain.Order, limit int) (domain.Order, error) {
+	placed := s.PlaceOrders(ctx, withLimit(limit, []domain.Order{o}))[0]
 	return placed.Order, placed.Err
 }
 
@@ -116,25 +116,25 @@ func TestPlaceOrder(t *testing.T) {
 		require.Equal(t, want, stored, "the result equals the stored order, to the millisecond, in UTC")
 
 		_, err = placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
-		var dup *service.DuplicateOrderError
+		var dup *domain.DuplicateOrderError
 		require.ErrorAs(t, err, &dup)
 		require.Equal(t, int64(1), dup.OrderID)
 
 		_, err = placeOrder(ctx, s, newOrder(1, 11, v.ID), 1)
-		require.ErrorIs(t, err, service.ErrIDTaken, "a taken id is not a repeated purchase")
+		require.ErrorIs(t, err, domain.ErrIDTaken, "a taken id is not a repeated purchase")
 
 		_, err = placeOrder(ctx, s, newOrder(3, 11, v.ID), 1)
 		require.NoError(t, err)
 		_, err = placeOrder(ctx, s, newOrder(4, 12, v.ID), 1)
-		require.ErrorIs(t, err, service.ErrSoldOut)
+		require.ErrorIs(t, err, domain.ErrSoldOut)
 		_, err = placeOrder(ctx, s, newOrder(5, 11, v.ID), 1)
 		require.ErrorAs(t, err, &dup, "an existing order is reported even if the sale is sold out")
 		requireTotals(t, s, v.ID, 0, 2)
 
 		_, err = placeOrder(ctx, s, newOrder(6, 12, 999), 1)
-		require.ErrorIs(t, err, service.ErrSoldOut, "a sale that does not exist has no unit")
+		require.ErrorIs(t, err, domain.ErrSoldOut, "a sale that does not exist has no unit")
 		_, err = s.Order(ctx, 12, 6)
-		require.ErrorIs(t, err, service.ErrNotFound, "and the order was rolled back")
+		require.ErrorIs(t, err, domain.ErrNotFound, "and the order was rolled back")
 	})
 }
 
@@ -148,7 +148,7 @@ func TestLimitPerUser(t *testing.T) {
 			require.Equal(t, int(i+1), o.Slot)
 		}
 		_, err := placeOrder(ctx, s, newOrder(4, 10, v.ID), 3)
-		var dup *service.DuplicateOrderError
+		var dup *domain.DuplicateOrderError
 		require.ErrorAs(t, err, &dup)
 		_, err = cancel(ctx, s, 10, 2, now)
 		require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestConcurrentPurchasesUpToLimit(t *testing.T) {
 			wg.Wait()
 			placed := 0
 			for _, err := range errs {
-				var dup *service.DuplicateOrderError
+				var dup *domain.DuplicateOrderError
 				if err == nil {
 					placed++
 				} else {
@@ -206,7 +206,7 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		_, err = cancel(ctx, s, 11, 1, now)
-		require.ErrorIs(t, err, service.ErrNotFound, "the order of another user")
+		require.ErrorIs(t, err, domain.ErrNotFound, "the order of another user")
 		requireTotals(t, s, v.ID, 0, 1)
 
 		// Of many concurrent cancellations, one succeeds and returns the unit.
@@ -221,14 +221,14 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 			if err == nil {
 				done++
 			} else {
-				require.ErrorIs(t, err, service.ErrInvalidState)
+				require.ErrorIs(t, err, domain.ErrInvalidState)
 			}
 		}
 		require.Equal(t, 1, done)
 		requireTotals(t, s, v.ID, 1, 0)
 		o, err := s.Order(ctx, 10, 1)
 		require.NoError(t, err)
-		require.Equal(t, service.OrderCancelled, o.Status)
+		require.Equal(t, domain.OrderCancelled, o.Status)
 		require.Zero(t, o.Slot)
 		require.Equal(t, now.Add(time.Second), *o.CancelledAt)
 
@@ -253,7 +253,7 @@ func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 			wg.Go(func() {
 				user := i % users
 				_, err := placeOrder(context.Background(), s, newOrder(1000+i, 1+user, v.ID), 1)
-				var dup *service.DuplicateOrderError
+				var dup *domain.DuplicateOrderError
 				switch {
 				case err == nil && i%7 == 0:
 					_, err = cancel(context.Background(), s, 1+user, 1000+i, now)
@@ -264,7 +264,7 @@ func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 					mu.Lock()
 					holders[user]++
 					mu.Unlock()
-				case errors.As(err, &dup), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrOrderInProgress):
+				case errors.As(err, &dup), errors.Is(err, domain.ErrSoldOut), errors.Is(err, domain.ErrOrderInProgress):
 				default:
 					t.Errorf("user %d: %v", user, err)
 				}
@@ -297,7 +297,7 @@ func TestListOrders(t *testing.T) {
 		}
 		_, err := cancel(ctx, s, 10, 3, now)
 		require.NoError(t, err)
-		ids := func(f service.OrderFilter) (ids []int64) {
+		ids := func(f domain.OrderFilter) (ids []int64) {
 			f.UserID = 10
 			orders, err := s.ListOrders(ctx, f)
 			require.NoError(t, err)
@@ -306,10 +306,10 @@ func TestListOrders(t *testing.T) {
 			}
 			return ids
 		}
-		require.Equal(t, []int64{5, 4}, ids(service.OrderFilter{Page: service.Page{Limit: 2}}))
-		require.Equal(t, []int64{3, 2}, ids(service.OrderFilter{Page: service.Page{Limit: 2, Before: 4}}))
-		require.Equal(t, []int64{3}, ids(service.OrderFilter{Status: service.OrderCancelled, Page: service.Page{Limit: 9}}))
-		orders, err := s.ListOrders(ctx, service.OrderFilter{UserID: 11, Page: service.Page{Limit: 9}})
+		require.Equal(t, []int64{5, 4}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2}}))
+		require.Equal(t, []int64{3, 2}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2, Before: 4}}))
+		require.Equal(t, []int64{3}, ids(domain.OrderFilter{Status: domain.OrderCancelled, Page: domain.Page{Limit: 9}}))
+		orders, err := s.ListOrders(ctx, domain.OrderFilter{UserID: 11, Page: domain.Page{Limit: 9}})
 		require.NoError(t, err)
 		require.Empty(t, orders)
 	})
@@ -324,7 +324,7 @@ func TestBooksReportOrdersWithoutSale(t *testing.T) {
 		require.NoError(t, s.writePool.Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
 		totals, err := s.Books(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []service.SaleTotals{{VoucherID: v.ID, Active: 1}}, totals)
+		require.Equal(t, []domain.SaleTotals{{VoucherID: v.ID, Active: 1}}, totals)
 		require.NotEmpty(t, totals[0].Check())
 	})
 }
@@ -364,7 +364,7 @@ func TestDeadlocksOfOneUserAreRetried(t *testing.T) {
 		for i := range int64(60) {
 			wg.Go(func() {
 				_, err := placeOrder(t.Context(), s, newOrder(1000+i, 1+i%2, v.ID), 1)
-				if !errors.Is(err, service.ErrSoldOut) && !errors.Is(err, service.ErrOrderInProgress) {
+				if !errors.Is(err, domain.ErrSoldOut) && !errors.Is(err, domain.ErrOrderInProgress) {
 					t.Errorf("request %d: %v", i, err)
 				}
 			})

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"seckill/internal/auth"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // The unique indexes that an insert can violate, by the names that dialect.translate reports.
@@ -47,7 +47,7 @@ type saleRow struct {
 
 func (saleRow) TableName() string { return "seckill_vouchers" }
 
-func newVoucherRow(v *service.Voucher) voucherRow {
+func newVoucherRow(v *domain.Voucher) voucherRow {
 	return voucherRow{
 		ID: v.ID, ShopID: v.ShopID, Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
 		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: int8(v.Type), Status: int8(v.Status),
@@ -55,15 +55,15 @@ func newVoucherRow(v *service.Voucher) voucherRow {
 	}
 }
 
-func (r *voucherRow) voucher(s *saleRow) service.Voucher {
-	v := service.Voucher{
+func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
+	v := domain.Voucher{
 		ID: r.ID, ShopID: r.ShopID, Title: r.Title, SubTitle: r.SubTitle, Rules: r.Rules,
 		PayValue: r.PayValue, ActualValue: r.ActualValue, Currency: r.Currency,
-		Type: service.VoucherType(r.Type), Status: service.VoucherStatus(r.Status),
+		Type: domain.VoucherType(r.Type), Status: domain.VoucherStatus(r.Status),
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 	if s != nil {
-		v.Sale = &service.Sale{
+		v.Sale = &domain.Sale{
 			InitialStock: s.InitialStock, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
 			LimitPerUser: s.LimitPerUser,
 		}
@@ -86,22 +86,22 @@ type orderRow struct {
 	CancelledAt *time.Time
 	RefundedAt  *time.Time
 	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
-	IdemKey     []byte    // service.KeyHash of the request's Idempotency-Key; nil without one
+	IdemKey     []byte    // domain.KeyHash of the request's Idempotency-Key; nil without one
 	IdemRequest []byte    // hash of the request's method, path and body; nil without a key
 }
 
 func (orderRow) TableName() string { return "voucher_orders" }
 
-func newOrderRow(o *service.Order) orderRow {
+func newOrderRow(o *domain.Order) orderRow {
 	return orderRow{
 		ID: o.ID, UserID: o.UserID, VoucherID: o.VoucherID, Status: int8(o.Status), Amount: o.Amount,
 		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt, UpdatedAt: o.CreatedAt,
 	}
 }
 
-func (r *orderRow) order() service.Order {
-	o := service.Order{
-		ID: r.ID, UserID: r.UserID, VoucherID: r.VoucherID, Status: service.OrderStatus(r.Status), Amount: r.Amount,
+func (r *orderRow) order() domain.Order {
+	o := domain.Order{
+		ID: r.ID, UserID: r.UserID, VoucherID: r.VoucherID, Status: domain.OrderStatus(r.Status), Amount: r.Amount,
 		Currency: r.Currency, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, PaidAt: r.PaidAt, RedeemedAt: r.RedeemedAt,
 		CancelledAt: r.CancelledAt, RefundedAt: r.RefundedAt,
 	}
@@ -112,9 +112,9 @@ func (r *orderRow) order() service.Order {
 }
 
 // asPlaced returns the order as it was when it was placed, which is the answer to a repeated request.
-func (r *orderRow) asPlaced() service.Order {
+func (r *orderRow) asPlaced() domain.Order {
 	o := r.order()
-	o.Status = service.OrderPendingPayment
+	o.Status = domain.OrderPendingPayment
 	o.PaidAt, o.RedeemedAt, o.CancelledAt, o.RefundedAt = nil, nil, nil, nil
 	return o
 }
@@ -143,9 +143,9 @@ type auditRow struct {
 
 func (auditRow) TableName() string { return "audit_log" }
 
-func (r *auditRow) entry() service.AuditEntry {
-	e := service.AuditEntry{
-		ID: r.ID, At: r.At, Actor: service.Actor{Kind: service.ActorKind(r.Actor), ID: r.ActorID}, Action: r.Action,
+func (r *auditRow) entry() domain.AuditEntry {
+	e := domain.AuditEntry{
+		ID: r.ID, At: r.At, Actor: domain.Actor{Kind: domain.ActorKind(r.Actor), ID: r.ActorID}, Action: r.Action,
 		VoucherID: r.VoucherID, Detail: r.Detail,
 	}
 	if r.OrderID != nil {
@@ -170,17 +170,17 @@ type paymentRow struct {
 
 func (paymentRow) TableName() string { return "payments" }
 
-func newPaymentRow(p *service.Payment) paymentRow {
+func newPaymentRow(p *domain.Payment) paymentRow {
 	return paymentRow{
 		OrderID: p.OrderID, Provider: p.Provider, ProviderRef: p.Ref, Amount: p.Amount, Currency: p.Currency,
 		Status: int8(p.Status), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 	}
 }
 
-func (r *paymentRow) payment() service.Payment {
-	return service.Payment{
+func (r *paymentRow) payment() domain.Payment {
+	return domain.Payment{
 		ID: r.ID, OrderID: r.OrderID, Provider: r.Provider, Ref: r.ProviderRef, Amount: r.Amount, Currency: r.Currency,
-		Status: service.PaymentStatus(r.Status), RefundTries: r.RefundTries, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		Status: domain.PaymentStatus(r.Status), RefundTries: r.RefundTries, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }
 
@@ -196,16 +196,16 @@ type userRow struct {
 
 func (userRow) TableName() string { return "users" }
 
-func newUserRow(u *service.User) userRow {
+func newUserRow(u *domain.User) userRow {
 	return userRow{
 		Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: string(u.Role),
 		CreatedAt: u.CreatedAt, UpdatedAt: u.CreatedAt,
 	}
 }
 
-func (r *userRow) user() service.User {
-	return service.User{
-		ID: r.ID, Phone: r.Phone, NickName: r.NickName, Icon: r.Icon, Role: service.Role(r.Role), CreatedAt: r.CreatedAt,
+func (r *userRow) user() domain.User {
+	return domain.User{
+		ID: r.ID, Phone: r.Phone, NickName: r.NickName, Icon: r.Icon, Role: domain.Role(r.Role), CreatedAt: r.CreatedAt,
 	}
 }
 
@@ -279,7 +279,7 @@ type shopRow struct {
 
 func (shopRow) TableName() string { return "shops" }
 
-func newShopRow(s *service.Shop) shopRow {
+func newShopRow(s *domain.Shop) shopRow {
 	return shopRow{
 		Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
 		AvgPrice: s.AvgPrice, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
@@ -287,8 +287,8 @@ func newShopRow(s *service.Shop) shopRow {
 	}
 }
 
-func (r *shopRow) shop() service.Shop {
-	return service.Shop{
+func (r *shopRow) shop() domain.Shop {
+	return domain.Shop{
 		ID: r.ID, Name: r.Name, TypeID: r.TypeID, Images: r.Images, Area: r.Area, Address: r.Address, X: r.X, Y: r.Y,
 		AvgPrice: r.AvgPrice, Sold: r.Sold, Comments: r.Comments, Score: r.Score, OpenHours: r.OpenHours,
 		CreatedAt: r.CreatedAt,

@@ -7,12 +7,12 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/salestats"
-	"seckill/internal/service"
 )
 
 // SaleSnapshot implements salestats.MonitorStore.
-func (s *Store) SaleSnapshot(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error) {
+func (s *Store) SaleSnapshot(ctx context.Context, voucherID int64) (v domain.Voucher, added int64, err error) {
 	err = s.snapshot(ctx, func(tx *gorm.DB) (err error) {
 		if v, err = findVoucher(tx, voucherID); err != nil {
 			return err
@@ -57,12 +57,12 @@ func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.Sal
 }
 
 func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.SaleCount, err error) {
-	c = salestats.SaleCount{Books: service.SaleTotals{VoucherID: voucherID}, ByStatus: map[service.OrderStatus]int64{}}
+	c = salestats.SaleCount{Books: domain.SaleTotals{VoucherID: voucherID}, ByStatus: map[domain.OrderStatus]int64{}}
 	var limit int
 	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user FROM seckill_vouchers WHERE voucher_id = ?", voucherID).
 		Scan(&c.Books.InitialStock, &c.Books.Stock, &limit)
 	if errors.Is(err, sql.ErrNoRows) {
-		return c, service.ErrNotFound
+		return c, domain.ErrNotFound
 	}
 	if err != nil {
 		return c, err
@@ -78,7 +78,7 @@ func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.Sa
 	}
 	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	for rows.Next() {
-		var status service.OrderStatus
+		var status domain.OrderStatus
 		var slotless bool
 		var n int64
 		if err := rows.Scan(&status, &slotless, &n); err != nil {

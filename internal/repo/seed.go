@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"seckill/internal/auth"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // seedPhone returns the phone of the i-th load-test user. No real number begins with 100, so these users cannot log in.
@@ -39,8 +39,8 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 		users := make([]userRow, 0, to-from)
 		for i := from; i < to; i++ {
 			phones = append(phones, seedPhone(i))
-			users = append(users, newUserRow(&service.User{
-				Phone: seedPhone(i), NickName: fmt.Sprintf("buyer_%d", i), Role: service.RoleBuyer, CreatedAt: now,
+			users = append(users, newUserRow(&domain.User{
+				Phone: seedPhone(i), NickName: fmt.Sprintf("buyer_%d", i), Role: domain.RoleBuyer, CreatedAt: now,
 			}))
 		}
 		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&users).Error; err != nil {
@@ -57,7 +57,7 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 				ID: auth.NewSessionID(), UserID: u.ID, Generation: 1, CreatedAt: now, ExpiresAt: expires,
 			}
 			sessions[i] = newSessionRow(&sess)
-			ids[i] = auth.Identity{UserID: u.ID, SessionID: sess.ID, Role: service.RoleBuyer}
+			ids[i] = auth.Identity{UserID: u.ID, SessionID: sess.ID, Role: domain.RoleBuyer}
 		}
 		return tx.Create(&sessions).Error
 	})
@@ -66,7 +66,7 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 
 // SeedDemo stores the demo shops and vouchers if the database has neither, and reports whether it did. Concurrent
 // processes wait for each other, and only one of them stores the data.
-func (s *Store) SeedDemo(ctx context.Context, shops []service.Shop, vouchers []service.Voucher) (seeded bool, err error) {
+func (s *Store) SeedDemo(ctx context.Context, shops []domain.Shop, vouchers []domain.Voucher) (seeded bool, err error) {
 	err = s.withSchemaLock(ctx, func() error {
 		return s.write(ctx, func(tx *gorm.DB) error {
 			var n int64
@@ -82,7 +82,7 @@ func (s *Store) SeedDemo(ctx context.Context, shops []service.Shop, vouchers []s
 	return seeded, err
 }
 
-func insertDemo(tx *gorm.DB, shops []service.Shop, vouchers []service.Voucher) error {
+func insertDemo(tx *gorm.DB, shops []domain.Shop, vouchers []domain.Voucher) error {
 	ids := make(map[int64]int64, len(shops)) // id in shops -> id in the table
 	for i := range shops {
 		row := newShopRow(&shops[i])

@@ -6,18 +6,18 @@ import (
 
 	"gorm.io/gorm/clause"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // Shop implements service.ShopStore.
-func (s *Store) Shop(ctx context.Context, id int64) (service.Shop, error) {
+func (s *Store) Shop(ctx context.Context, id int64) (domain.Shop, error) {
 	var row shopRow
 	err := s.readPool.WithContext(ctx).Take(&row, id).Error
 	return row.shop(), s.translate(err)
 }
 
 // ListShops implements service.ShopStore.
-func (s *Store) ListShops(ctx context.Context, f service.ShopFilter) ([]service.Shop, error) {
+func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Shop, error) {
 	order := clause.OrderBy{Expression: clause.Expr{SQL: "id"}}
 	if f.Near != nil {
 		order = nearest(*f.Near)
@@ -27,7 +27,7 @@ func (s *Store) ListShops(ctx context.Context, f service.ShopFilter) ([]service.
 	if err != nil {
 		return nil, s.translate(err)
 	}
-	shops := make([]service.Shop, len(rows))
+	shops := make([]domain.Shop, len(rows))
 	for i := range rows {
 		shops[i] = rows[i].shop()
 	}
@@ -36,7 +36,7 @@ func (s *Store) ListShops(ctx context.Context, f service.ShopFilter) ([]service.
 
 // nearest orders by distance on a flat map, on which a degree of longitude has its length at this latitude. It needs
 // only basic arithmetic, which SQLite has as well, and is inexact only for shops that are far away.
-func nearest(p service.Place) clause.OrderBy {
+func nearest(p domain.Place) clause.OrderBy {
 	shorter := math.Cos(p.Y * math.Pi / 180)
 	return clause.OrderBy{Expression: clause.Expr{
 		SQL:  "(x - ?) * (x - ?) * ? + (y - ?) * (y - ?), id",

@@ -8,7 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // saleGroup is the inserted rows of one sale.
@@ -89,14 +89,14 @@ func deleteRows(tx *gorm.DB, rows []*pendingInsert) error {
 	return tx.Where("id IN ?", idsOf(rows)).Delete(&orderRow{}).Error
 }
 
-// refuseSoldOut answers rows without a unit, and their followers of the same sale, with service.ErrSoldOut.
+// refuseSoldOut answers rows without a unit, and their followers of the same sale, with domain.ErrSoldOut.
 func (b *batch) refuseSoldOut(dropped []*pendingInsert) {
 	for _, p := range dropped {
-		p.fail(service.ErrSoldOut)
+		p.fail(domain.ErrSoldOut)
 	}
 	for _, f := range b.followers {
 		if slices.Contains(dropped, f.leader) && f.row.row.VoucherID == f.leader.row.VoucherID {
-			f.row.fail(service.ErrSoldOut)
+			f.row.fail(domain.ErrSoldOut)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func gormConfig() *gorm.Config {
 // Dialect returns "mysql" or "sqlite".
 func (s *Store) Dialect() string { return s.dialect.name }
 
-// Ping returns nil if the database answers and accepts writes. Error: service.ErrUnavailable.
+// Ping returns nil if the database answers and accepts writes. Error: domain.ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error {
 	var errs []error
 	for _, pool := range s.Pools() { // each pool drops its connections to a read-only server

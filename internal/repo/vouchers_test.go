@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 func TestVoucher(t *testing.T) {
@@ -18,8 +18,8 @@ func TestVoucher(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, v, stored)
 
-		normal := service.Voucher{
-			ShopID: 1, Title: "n", PayValue: 1, ActualValue: 2, Type: service.VoucherNormal, Status: service.VoucherOn,
+		normal := domain.Voucher{
+			ShopID: 1, Title: "n", PayValue: 1, ActualValue: 2, Type: domain.VoucherNormal, Status: domain.VoucherOn,
 			CreatedAt: now, UpdatedAt: now,
 		}
 		require.NoError(t, s.CreateVoucher(ctx, &normal, admin))
@@ -29,7 +29,7 @@ func TestVoucher(t *testing.T) {
 		require.Nil(t, stored.Sale)
 
 		_, err = s.Voucher(ctx, 999)
-		require.ErrorIs(t, err, service.ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
 
@@ -41,8 +41,8 @@ func TestChangeVoucherKeepsStock(t *testing.T) {
 		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		later := now.Add(time.Minute)
-		changed, err := s.ChangeVoucher(ctx, v.ID, admin, func(v *service.Voucher) (string, error) {
-			v.Title, v.Status, v.UpdatedAt = "new", service.VoucherOff, later
+		changed, err := s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) {
+			v.Title, v.Status, v.UpdatedAt = "new", domain.VoucherOff, later
 			v.Sale.EndAt, v.Sale.LimitPerUser = later, 2
 			v.Sale.Stock = 99 // not written
 			return "", nil
@@ -56,26 +56,26 @@ func TestChangeVoucherKeepsStock(t *testing.T) {
 		require.Equal(t, changed, stored)
 
 		refuse := errors.New("refused")
-		_, err = s.ChangeVoucher(ctx, v.ID, admin, func(v *service.Voucher) (string, error) { v.Title = "x"; return "", refuse })
+		_, err = s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Title = "x"; return "", refuse })
 		require.ErrorIs(t, err, refuse)
 		again, err := s.Voucher(ctx, v.ID)
 		require.NoError(t, err)
 		require.Equal(t, stored, again)
-		_, err = s.ChangeVoucher(ctx, 999, admin, func(*service.Voucher) (string, error) { return "", nil })
-		require.ErrorIs(t, err, service.ErrNotFound)
+		_, err = s.ChangeVoucher(ctx, 999, admin, func(*domain.Voucher) (string, error) { return "", nil })
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
 
-// The SQL condition of each state must agree with service.Voucher.State.
+// The SQL condition of each state must agree with domain.Voucher.State.
 func TestListVouchersByState(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		for _, status := range []service.VoucherStatus{service.VoucherOn, service.VoucherOff, service.VoucherExpired} {
+		for _, status := range []domain.VoucherStatus{domain.VoucherOn, domain.VoucherOff, domain.VoucherExpired} {
 			for _, window := range [][2]time.Duration{{-2, -1}, {-1, 0}, {-1, 1}, {0, 1}, {1, 2}} {
 				for _, stock := range []int64{0, 3} {
-					v := service.Voucher{
-						ShopID: 1, Title: "v", Type: service.VoucherSeckill, Status: status, CreatedAt: now, UpdatedAt: now,
-						Sale: &service.Sale{
+					v := domain.Voucher{
+						ShopID: 1, Title: "v", Type: domain.VoucherSeckill, Status: status, CreatedAt: now, UpdatedAt: now,
+						Sale: &domain.Sale{
 							InitialStock: 3, Stock: stock, LimitPerUser: 1,
 							BeginAt: now.Add(window[0] * time.Hour), EndAt: now.Add(window[1] * time.Hour),
 						},
@@ -83,24 +83,24 @@ func TestListVouchersByState(t *testing.T) {
 					require.NoError(t, s.CreateVoucher(ctx, &v, admin))
 				}
 			}
-			v := service.Voucher{ShopID: 2, Title: "n", Status: status, CreatedAt: now, UpdatedAt: now}
+			v := domain.Voucher{ShopID: 2, Title: "n", Status: status, CreatedAt: now, UpdatedAt: now}
 			require.NoError(t, s.CreateVoucher(ctx, &v, admin))
 		}
-		list := func(f service.VoucherFilter) []service.Voucher {
-			f.Now, f.Page = now, service.Page{Limit: 100}
+		list := func(f domain.VoucherFilter) []domain.Voucher {
+			f.Now, f.Page = now, domain.Page{Limit: 100}
 			found, err := s.ListVouchers(ctx, f)
 			require.NoError(t, err)
 			return found
 		}
-		var all []service.Voucher
-		for _, status := range []service.VoucherStatus{service.VoucherOn, service.VoucherOff, service.VoucherExpired} {
-			found := list(service.VoucherFilter{Status: status})
+		var all []domain.Voucher
+		for _, status := range []domain.VoucherStatus{domain.VoucherOn, domain.VoucherOff, domain.VoucherExpired} {
+			found := list(domain.VoucherFilter{Status: status})
 			require.Len(t, found, 11)
 			all = append(all, found...)
 		}
-		require.Len(t, list(service.VoucherFilter{}), 11, "without a filter, only vouchers that are on")
-		require.Len(t, list(service.VoucherFilter{ShopID: 2}), 1)
-		for _, state := range []service.SaleState{service.StateUpcoming, service.StateOnSale, service.StateSoldOut, service.StateEnded} {
+		require.Len(t, list(domain.VoucherFilter{}), 11, "without a filter, only vouchers that are on")
+		require.Len(t, list(domain.VoucherFilter{ShopID: 2}), 1)
+		for _, state := range []domain.SaleState{domain.StateUpcoming, domain.StateOnSale, domain.StateSoldOut, domain.StateEnded} {
 			want := map[int64]bool{}
 			for i := range all {
 				if all[i].State(now) == state {
@@ -108,7 +108,7 @@ func TestListVouchersByState(t *testing.T) {
 				}
 			}
 			got := map[int64]bool{}
-			for _, v := range list(service.VoucherFilter{State: state}) {
+			for _, v := range list(domain.VoucherFilter{State: state}) {
 				got[v.ID] = true
 			}
 			require.Equal(t, want, got, state)
@@ -122,10 +122,10 @@ func TestListVouchersPages(t *testing.T) {
 		for range 5 {
 			ids = append(ids, newSale(t, s, 1, 1).ID)
 		}
-		page, err := s.ListVouchers(t.Context(), service.VoucherFilter{Page: service.Page{Limit: 2}})
+		page, err := s.ListVouchers(t.Context(), domain.VoucherFilter{Page: domain.Page{Limit: 2}})
 		require.NoError(t, err)
 		require.Equal(t, []int64{ids[4], ids[3]}, []int64{page[0].ID, page[1].ID})
-		page, err = s.ListVouchers(t.Context(), service.VoucherFilter{Page: service.Page{Limit: 9, Before: ids[1]}})
+		page, err = s.ListVouchers(t.Context(), domain.VoucherFilter{Page: domain.Page{Limit: 9, Before: ids[1]}})
 		require.NoError(t, err)
 		require.Len(t, page, 1)
 		require.Equal(t, ids[0], page[0].ID)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -277,7 +277,7 @@ func (a *Aggregator) read(voucherID int64, after, now time.Time) (total Second, 
 		h = &saleHistory{since: now}
 	}
 	total = h.total.second()
-	total.At = service.Moment(h.since)
+	total.At = domain.Moment(h.since)
 	i, _ := slices.BinarySearchFunc(h.seconds, after, func(s Second, after time.Time) int {
 		if s.At.After(after) {
 			return 1

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 func noLevel(int64) Level { return Level{} }
@@ -27,7 +27,7 @@ func TestSecondsAndProcessesAddUp(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				p.CountAnswer(7, Outcome(i%2), time.Millisecond)
-				p.CountSettled(7, service.ReasonDuplicate)
+				p.CountSettled(7, domain.ReasonDuplicate)
 				p.CountBatch(7, 3)
 			}
 		})

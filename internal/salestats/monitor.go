@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // stockSchedule and orderSchedule are the schedules of a watched sale. The stock's maxPause is short, because reads of
@@ -39,14 +39,14 @@ const (
 
 // SaleCount is the result of a count of all orders of a sale, at one moment.
 type SaleCount struct {
-	Books    service.SaleTotals
-	ByStatus map[service.OrderStatus]int64
+	Books    domain.SaleTotals
+	ByStatus map[domain.OrderStatus]int64
 }
 
 // MonitorStore reads the database for a Monitor. Errors: ErrNotFound, ErrUnavailable.
 type MonitorStore interface {
 	// SaleSnapshot reads a voucher and the units that were added to its sale since it was published. It is quick.
-	SaleSnapshot(ctx context.Context, voucherID int64) (v service.Voucher, added int64, err error)
+	SaleSnapshot(ctx context.Context, voucherID int64) (v domain.Voucher, added int64, err error)
 	// CountSale counts the orders of a sale in one consistent read, which may take as long as ctx.
 	CountSale(ctx context.Context, voucherID int64) (SaleCount, error)
 }
@@ -65,7 +65,7 @@ type MonitorConfig struct {
 	Subscribers *Subscribers // of sales; notified once a second
 	Lane        string
 	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
-	Level   func(ctx context.Context, voucherID int64) (service.GateLevel, error)
+	Level   func(ctx context.Context, voucherID int64) (domain.GateLevel, error)
 	Lag     func(ctx context.Context) (QueueLag, error)
 	Publish func(message []byte) // sends to the other processes; must not block
 	Log     *slog.Logger
@@ -93,10 +93,10 @@ type monitoredSale struct {
 
 // stockSnapshot is the result of a poll of the stock.
 type stockSnapshot struct {
-	voucher service.Voucher
+	voucher domain.Voucher
 	added   int64
-	level   *service.GateLevel // nil: there is no gate, it is cold, or Redis does not answer
-	lag     *QueueLag          // nil: there is no queue, or Redis does not answer
+	level   *domain.GateLevel // nil: there is no gate, it is cold, or Redis does not answer
+	lag     *QueueLag         // nil: there is no queue, or Redis does not answer
 
 	missing      int64 // units that are free in the database and not available at the gate
 	missingPolls int   // the number of polls in a row that found them, without a change on either side
@@ -130,7 +130,7 @@ func (s *stockSnapshot) compareGate(before *stockSnapshot) {
 
 // SaleStats are the statistics of a sale at one moment.
 type SaleStats struct {
-	Voucher   service.Voucher
+	Voucher   domain.Voucher
 	At        time.Time
 	Lane      string
 	Instances int       // running processes
@@ -138,8 +138,8 @@ type SaleStats struct {
 	Gate      *int64    // units that the gate may admit; nil: there is no gate, it is cold, or Redis does not answer
 	Queue     *QueueLag // nil: there is no queue, or Redis does not answer
 
-	Orders     map[service.OrderStatus]int64
-	Invariants []service.Invariant
+	Orders     map[domain.OrderStatus]int64
+	Invariants []domain.Invariant
 	CheckedAt  time.Time // when the orders were counted; zero: not yet
 
 	Totals  Second
@@ -223,7 +223,7 @@ func (m *Monitor) level(voucherID int64) Level {
 func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (SaleStats, error) {
 	s, stockRead, ordersCounted := m.watch(voucherID)
 	if s == nil {
-		return SaleStats{}, service.ErrOverloaded
+		return SaleStats{}, domain.ErrOverloaded
 	}
 	if after.IsZero() {
 		if err := await(ctx, stockRead); err != nil {
@@ -231,7 +231,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		}
 	}
 	stock, at, err := s.stock.last()
-	if err != nil && (stock.voucher.ID == 0 || errors.Is(err, service.ErrNotFound)) {
+	if err != nil && (stock.voucher.ID == 0 || errors.Is(err, domain.ErrNotFound)) {
 		m.drop(voucherID, err)
 		return SaleStats{}, err
 	}
@@ -239,7 +239,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		return SaleStats{}, err
 	}
 	if stock.voucher.Sale == nil {
-		return SaleStats{}, service.ErrInvalidState
+		return SaleStats{}, domain.ErrInvalidState
 	}
 	if after.IsZero() {
 		waitCtx, cancel := context.WithTimeout(ctx, firstCountWait)
@@ -254,7 +254,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		stats.checkGate(&stock)
 	}
 	now := time.Now()
-	stats.At = service.Moment(now)
+	stats.At = domain.Moment(now)
 	stats.Totals, stats.Seconds = m.cfg.Aggregator.read(voucherID, after, now)
 	return stats, nil
 }
@@ -299,7 +299,7 @@ func (s *monitoredSale) idle() bool { return s.stock.idle() && s.orders.idle() }
 
 // drop removes the sale of a voucher that does not exist, because it may be created at any time.
 func (m *Monitor) drop(voucherID int64, err error) {
-	if errors.Is(err, service.ErrNotFound) {
+	if errors.Is(err, domain.ErrNotFound) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.sales, voucherID)
@@ -342,7 +342,7 @@ func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockS
 // checkOrders fills in the counted orders and the invariants.
 func (s *SaleStats) checkOrders(c SaleCount, at time.Time, err error) {
 	if !at.IsZero() && c.ByStatus != nil {
-		s.Orders, s.CheckedAt = c.ByStatus, service.Moment(at)
+		s.Orders, s.CheckedAt = c.ByStatus, domain.Moment(at)
 	}
 	for _, i := range c.Books.Invariants() {
 		switch {

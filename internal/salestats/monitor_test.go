@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // monitorStore is a MonitorStore of one sale. Its reads return the result of fail, if set, which may block until ctx
@@ -37,20 +37,20 @@ func (s *monitorStore) failure(ctx context.Context) error {
 	return fail(ctx)
 }
 
-func (s *monitorStore) SaleSnapshot(ctx context.Context, id int64) (service.Voucher, int64, error) {
-	return service.Voucher{ID: id, Sale: &service.Sale{InitialStock: 5, Stock: 5}}, 0, s.failure(ctx)
+func (s *monitorStore) SaleSnapshot(ctx context.Context, id int64) (domain.Voucher, int64, error) {
+	return domain.Voucher{ID: id, Sale: &domain.Sale{InitialStock: 5, Stock: 5}}, 0, s.failure(ctx)
 }
 
 func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error) {
 	s.mu.Lock()
 	s.counts++
 	s.mu.Unlock()
-	return SaleCount{Books: service.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[service.OrderStatus]int64{}}, s.failure(ctx)
+	return SaleCount{Books: domain.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[domain.OrderStatus]int64{}}, s.failure(ctx)
 }
 
 func hang(ctx context.Context) error {
 	<-ctx.Done()
-	return service.ErrUnavailable
+	return domain.ErrUnavailable
 }
 
 // onMonitor runs a test of a running Monitor in a synctest bubble.
@@ -109,7 +109,7 @@ func TestFailedPollIsRetriedSoon(t *testing.T) {
 
 func TestStockIsShownWhileRedisHangs(t *testing.T) {
 	hanging := func(c *MonitorConfig) {
-		c.Level = func(ctx context.Context, _ int64) (service.GateLevel, error) { return service.GateLevel{}, hang(ctx) }
+		c.Level = func(ctx context.Context, _ int64) (domain.GateLevel, error) { return domain.GateLevel{}, hang(ctx) }
 		c.Lag = func(ctx context.Context) (QueueLag, error) { return QueueLag{}, hang(ctx) }
 	}
 	onMonitor(t, hanging, func(t *testing.T, m *Monitor, _ *monitorStore) {
@@ -132,7 +132,7 @@ func TestUnwatchedSalesAreEvicted(t *testing.T) {
 			require.NoError(t, err)
 		}
 		_, err := m.Stats(t.Context(), 1000, time.Time{})
-		require.ErrorIs(t, err, service.ErrOverloaded, "maxMonitored sales are watched")
+		require.ErrorIs(t, err, domain.ErrOverloaded, "maxMonitored sales are watched")
 		time.Sleep(watchedFor + time.Second)
 		_, err = m.Stats(t.Context(), 1000, time.Time{})
 		require.NoError(t, err)

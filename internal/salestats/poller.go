@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // pollTimeFactor is the pause after a successful poll as a multiple of its duration.
@@ -69,7 +69,7 @@ func (p *poller[T]) poll(m *Monitor, s pollSchedule, read func(context.Context) 
 	start := time.Now()
 	value, err := read(ctx)
 	took := time.Since(start)
-	if err != nil && m.ctx.Err() == nil && !errors.Is(err, service.ErrNotFound) {
+	if err != nil && m.ctx.Err() == nil && !errors.Is(err, domain.ErrNotFound) {
 		m.cfg.Log.Debug("cannot read sale statistics", "err", err)
 	}
 	p.mu.Lock()
@@ -100,6 +100,6 @@ func await(ctx context.Context, done <-chan struct{}) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", service.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
 	}
 }

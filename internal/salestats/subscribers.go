@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 const (
@@ -54,9 +54,9 @@ func (s *Subscribers) Subscribe(userID, id int64) (*Subscription, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed || s.all >= maxSubscriptions:
-		return nil, service.ErrOverloaded
+		return nil, domain.ErrOverloaded
 	case s.byUser[userID] >= maxSubscriptionsOfUser:
-		return nil, &service.RateLimitedError{RetryAfter: subscribeRetry}
+		return nil, &domain.RateLimitedError{RetryAfter: subscribeRetry}
 	}
 	changed := make(chan struct{}, 1)
 	sub := &Subscription{Changed: changed, Done: s.done, changed: changed, userID: userID, id: id}

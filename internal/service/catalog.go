@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 const (
@@ -24,32 +26,19 @@ const (
 
 // Catalog is a snapshot of the newest vouchers. It is never modified.
 type Catalog struct {
-	vouchers []*Voucher // newest first
-	complete bool       // there are no older vouchers
-	at       time.Time  // when it was read
-}
-
-// matches reports whether v is in the filtered list at now.
-func (f *VoucherFilter) matches(v *Voucher, now time.Time) bool {
-	switch {
-	case f.Page.Before > 0 && v.ID >= f.Page.Before, f.ShopID > 0 && v.ShopID != f.ShopID:
-		return false
-	case f.Status != 0 && v.Status != f.Status, f.Status == 0 && f.State != StateEnded && v.Status != VoucherOn:
-		return false
-	case f.State != "" && v.State(now) != f.State:
-		return false
-	}
-	return !f.Lasts || v.Sale == nil || v.Sale.EndAt.After(now)
+	vouchers []*domain.Voucher // newest first
+	complete bool              // there are no older vouchers
+	at       time.Time         // when it was read
 }
 
 // List returns a page of the filtered list at now. ok is false if the page may continue with vouchers that are older
 // than the catalog.
-func (c *Catalog) List(f VoucherFilter, now time.Time) (page []*Voucher, ok bool) {
+func (c *Catalog) List(f domain.VoucherFilter, now time.Time) (page []*domain.Voucher, ok bool) {
 	for _, v := range c.vouchers {
 		if len(page) == f.Page.Limit {
 			break
 		}
-		if f.matches(v, now) {
+		if f.Matches(v, now) {
 			page = append(page, v)
 		}
 	}
@@ -58,7 +47,7 @@ func (c *Catalog) List(f VoucherFilter, now time.Time) (page []*Voucher, ok bool
 
 // Until returns the first time after now at which the state of any voucher changes by the clock.
 func (c *Catalog) Until(now time.Time) time.Time {
-	until := maxTime
+	until := domain.MaxTime
 	for _, v := range c.vouchers {
 		if t := v.Until(now); t.Before(until) {
 			until = t
@@ -95,7 +84,7 @@ func (s *Sales) Catalog(ctx context.Context) (*Catalog, error) {
 		select {
 		case <-read:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+			return nil, fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
 		}
 		if err := c.lastErr(); err != nil {
 			return nil, err
@@ -148,7 +137,7 @@ func (s *Sales) readCatalog(ctx context.Context, changes int) {
 
 // newest reads the vouchers of the catalog, and one more that shows whether there are older ones. It runs in a
 // background goroutine, so it turns a panic, which would end the process, into an error.
-func (s *Sales) newest(ctx context.Context) (vouchers []Voucher, err error) {
+func (s *Sales) newest(ctx context.Context) (vouchers []domain.Voucher, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in the read of the catalog: %v\n%s", p, debug.Stack())
@@ -178,12 +167,12 @@ func (c *catalogSnapshot) markSoldOut(id int64) {
 	if old == nil {
 		return
 	}
-	i := slices.IndexFunc(old.vouchers, func(v *Voucher) bool { return v.ID == id })
+	i := slices.IndexFunc(old.vouchers, func(v *domain.Voucher) bool { return v.ID == id })
 	if i < 0 || old.vouchers[i].Sale == nil || old.vouchers[i].Sale.Stock == 0 {
 		return
 	}
 	sold := *old
 	sold.vouchers = slices.Clone(old.vouchers)
-	sold.vouchers[i] = old.vouchers[i].soldOut()
+	sold.vouchers[i] = old.vouchers[i].SoldOut()
 	c.current.Store(&sold)
 }

@@ -8,19 +8,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"seckill/internal/domain"
+
 	"github.com/stretchr/testify/require"
 )
 
 // voucherDB is a database of vouchers that counts its reads.
 type voucherDB struct {
 	VoucherStore
-	vouchers   []Voucher
+	vouchers   []domain.Voucher
 	reads      atomic.Int64
 	idsRead    atomic.Int64
 	beforeRead func() error
 }
 
-func (s *voucherDB) Vouchers(_ context.Context, ids []int64) (found []Voucher, err error) {
+func (s *voucherDB) Vouchers(_ context.Context, ids []int64) (found []domain.Voucher, err error) {
 	s.reads.Add(1)
 	s.idsRead.Add(int64(len(ids)))
 	time.Sleep(time.Millisecond)
@@ -34,28 +36,28 @@ func (s *voucherDB) Vouchers(_ context.Context, ids []int64) (found []Voucher, e
 	return found, nil
 }
 
-func (s *voucherDB) NewestVouchers(_ context.Context, most int) ([]Voucher, error) {
+func (s *voucherDB) NewestVouchers(_ context.Context, most int) ([]domain.Voucher, error) {
 	s.reads.Add(1)
 	if s.beforeRead != nil {
 		if err := s.beforeRead(); err != nil {
 			return nil, err
 		}
 	}
-	found := make([]Voucher, min(most, len(s.vouchers)))
+	found := make([]domain.Voucher, min(most, len(s.vouchers)))
 	copy(found, s.vouchers)
 	return found, nil
 }
 
-func (s *voucherDB) ChangeVoucher(_ context.Context, _ int64, _ Actor, change func(*Voucher) (string, error)) (Voucher, error) {
+func (s *voucherDB) ChangeVoucher(_ context.Context, _ int64, _ domain.Actor, change func(*domain.Voucher) (string, error)) (domain.Voucher, error) {
 	v := s.vouchers[0]
 	_, err := change(&v)
 	s.vouchers[0] = v
 	return v, err
 }
 
-func (s *voucherDB) CreateVoucher(_ context.Context, v *Voucher, _ Actor) error {
+func (s *voucherDB) CreateVoucher(_ context.Context, v *domain.Voucher, _ domain.Actor) error {
 	v.ID = int64(len(s.vouchers) + 1)
-	s.vouchers = append([]Voucher{*v}, s.vouchers...)
+	s.vouchers = append([]domain.Voucher{*v}, s.vouchers...)
 	return nil
 }
 
@@ -65,7 +67,7 @@ func testCatalog(t *testing.T, test func(t *testing.T, db *voucherDB, sales *Sal
 	synctest.Test(t, func(t *testing.T) {
 		v := openSale(5)
 		v.Sale.BeginAt, v.Sale.EndAt = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		db := &voucherDB{vouchers: []Voucher{v}}
+		db := &voucherDB{vouchers: []domain.Voucher{v}}
 		sales := NewSales(SalesConfig{Loader: db})
 		defer sales.Close()
 		test(t, db, sales, NewVouchers(VouchersConfig{Store: db, Sales: sales, Now: time.Now}))
@@ -82,7 +84,7 @@ func TestUnknownVouchersShareQueries(t *testing.T) {
 			go func() { _, err := vouchers.Get(t.Context(), 1000+id); errs <- err }()
 		}
 		for range 1000 {
-			require.ErrorIs(t, <-errs, ErrNotFound)
+			require.ErrorIs(t, <-errs, domain.ErrNotFound)
 		}
 		require.LessOrEqual(t, db.reads.Load(), int64(10))
 		require.EqualValues(t, 1000, db.idsRead.Load())
@@ -96,7 +98,7 @@ func TestCatalogSharesReads(t *testing.T) {
 		stock := func() int64 {
 			c, err := vouchers.Catalog(t.Context())
 			require.NoError(t, err)
-			page, ok := c.List(VoucherFilter{Page: Page{Limit: 10}}, time.Now())
+			page, ok := c.List(domain.VoucherFilter{Page: domain.Page{Limit: 10}}, time.Now())
 			require.True(t, ok)
 			require.Len(t, page, 1)
 			return page[0].Sale.Stock
@@ -108,7 +110,7 @@ func TestCatalogSharesReads(t *testing.T) {
 		}
 		require.LessOrEqual(t, db.reads.Load(), int64(8))
 		sold := openSale(2)
-		db.vouchers = []Voucher{sold}
+		db.vouchers = []domain.Voucher{sold}
 		start := time.Now()
 		for stock() != 2 {
 			time.Sleep(time.Millisecond)
@@ -121,13 +123,13 @@ func TestCatalogSharesReads(t *testing.T) {
 func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	testCatalog(t, func(t *testing.T, db *voucherDB, sales *Sales, vouchers *Vouchers) {
-		list := func() []*Voucher {
+		list := func() []*domain.Voucher {
 			c, err := vouchers.Catalog(t.Context())
 			require.NoError(t, err)
-			page, _ := c.List(VoucherFilter{Page: Page{Limit: 10}}, time.Now())
+			page, _ := c.List(domain.VoucherFilter{Page: domain.Page{Limit: 10}}, time.Now())
 			return page
 		}
-		show := func() *Voucher {
+		show := func() *domain.Voucher {
 			v, err := vouchers.Get(t.Context(), 1)
 			require.NoError(t, err)
 			return v
@@ -147,11 +149,11 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 		list() // starts a read in the background
 		<-reading
 		title := "new"
-		_, err := vouchers.Change(t.Context(), 1, 1, VoucherChange{VoucherFields: VoucherFields{Title: &title}})
+		_, err := vouchers.Change(t.Context(), 1, 1, domain.VoucherChange{VoucherFields: domain.VoucherFields{Title: &title}})
 		require.NoError(t, err)
 		changed := db.vouchers[0]
 		db.vouchers[0] = old // as that read sees it
-		got := make(chan []*Voucher)
+		got := make(chan []*domain.Voucher)
 		go func() { got <- list() }()
 		synctest.Wait()
 		db.beforeRead = func() error { db.beforeRead = nil; db.vouchers[0] = changed; return nil }
@@ -160,13 +162,13 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 		require.Equal(t, "new", show().Title)
 
 		shop, pay := int64(1), int64(1)
-		_, err = vouchers.Create(t.Context(), 1, VoucherInput{VoucherFields: VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}})
+		_, err = vouchers.Create(t.Context(), 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}})
 		require.NoError(t, err)
 		require.Len(t, list(), 2)
 
 		sales.MarkSoldOut(1)
-		require.Equal(t, StateSoldOut, show().State(time.Now()))
-		require.Equal(t, StateSoldOut, list()[1].State(time.Now()))
+		require.Equal(t, domain.StateSoldOut, show().State(time.Now()))
+		require.Equal(t, domain.StateSoldOut, list()[1].State(time.Now()))
 	})
 }
 
@@ -202,7 +204,7 @@ func TestCatalogIsBounded(t *testing.T) {
 		}
 		c, err := vouchers.Catalog(t.Context())
 		require.NoError(t, err)
-		f := VoucherFilter{Page: Page{Before: 12, Limit: 10}}
+		f := domain.VoucherFilter{Page: domain.Page{Before: 12, Limit: 10}}
 		page, ok := c.List(f, time.Now())
 		require.True(t, ok)
 		require.Len(t, page, 10)
@@ -213,6 +215,6 @@ func TestCatalogIsBounded(t *testing.T) {
 			vouchers.deep <- struct{}{}
 		}
 		_, err = vouchers.Older(t.Context(), f, time.Now())
-		require.ErrorIs(t, err, ErrOverloaded)
+		require.ErrorIs(t, err, domain.ErrOverloaded)
 	})
 }

@@ -111,7 +111,7 @@ type KeptAnswer struct {
 	Answer Answer
 }
 
-// KeyStore stores keys and their answers. Its errors are those of this package.
+// KeyStore stores keys and their answers. Its errors are those of package domain.
 type KeyStore interface {
 	// ClaimKeys claims the key of each claim under its token for KeyLease. The first claim of a key also stores its
 	// resource. A key whose lifetime is over counts as new.

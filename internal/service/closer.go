@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 type CloserStore interface {
 	// CloseExpired applies MoveExpire to at most limit orders that have expired by the database's clock, in one
 	// transaction, and returns them. It skips orders that another transaction has locked.
-	CloseExpired(ctx context.Context, limit int) ([]Order, error)
+	CloseExpired(ctx context.Context, limit int) ([]domain.Order, error)
 }
 
 // Closer closes orders that were not paid in time, so that their units can be bought again. Several instances may run

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // DeadLetter is an admission that could be neither committed nor refused by the rules of the sale, and waits for the
 // decision of an operator. Its unit was returned, and for its buyer the order has failed.
 type DeadLetter struct {
 	ID        string
-	Admission *Admission        // nil if the entry cannot be parsed; then it cannot be replayed
+	Admission *domain.Admission // nil if the entry cannot be parsed; then it cannot be replayed
 	Fields    map[string]string // of the stream entry
 	Entry     string            // the id of the stream entry
 	Reason    string
@@ -28,24 +30,27 @@ type DeadLetterStore interface {
 	// Replay reserves a unit for a dead letter again and puts it back into the queue. Errors: ErrNotFound,
 	// ErrInvalidState (it cannot be parsed), ErrGateCold (the admission has the voucher to Load), ErrSoldOut,
 	// *DuplicateOrderError.
-	Replay(ctx context.Context, id string) (Admission, error)
+	Replay(ctx context.Context, id string) (domain.Admission, error)
 	// Discard deletes a dead letter. Error: ErrNotFound.
 	Discard(ctx context.Context, id string) error
 	// Load ensures that the gate of a voucher is loaded.
-	Load(ctx context.Context, voucherID int64, read GateReader) error
+	Load(ctx context.Context, voucherID int64, read domain.GateReader) error
 }
+
+// replayLoads bounds the loads of a cold gate in one replay.
+const replayLoads = 5
 
 // DeadLetters lists, replays and discards dead letters for operators. It is safe for concurrent use.
 type DeadLetters struct {
 	Store  DeadLetterStore
-	Reader GateReader
+	Reader domain.GateReader
 }
 
 // List returns a page of dead letters, newest first. Errors: *InvalidError (before), ErrUnavailable.
 func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]DeadLetter, error) {
 	letters, err := d.Store.DeadLetters(ctx, before, limit)
-	if errors.Is(err, ErrNotFound) {
-		return nil, Invalid("cursor", "must be a next_cursor of this list")
+	if errors.Is(err, domain.ErrNotFound) {
+		return nil, domain.Invalid("cursor", "must be a next_cursor of this list")
 	}
 	return letters, err
 }
@@ -57,24 +62,24 @@ func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]Dea
 // replayed it, and returns its order id. Errors: ErrNotFound, ErrInvalidState, ErrSoldOut, *DuplicateOrderError,
 // ErrUnavailable. After ErrUnavailable the dead letter may or may not have been replayed; after any other error it is
 // unchanged.
-func (d *DeadLetters) Replay(ctx context.Context, id string) (Admission, error) {
+func (d *DeadLetters) Replay(ctx context.Context, id string) (domain.Admission, error) {
 	earlier, err := d.noteResource(ctx, id)
 	if err != nil {
-		return Admission{}, err
+		return domain.Admission{}, err
 	}
-	for range maxLoads {
+	for range replayLoads {
 		a, err := d.Store.Replay(ctx, id)
 		switch {
-		case errors.Is(err, ErrNotFound) && earlier != 0:
-			return Admission{OrderID: earlier}, nil
-		case !errors.Is(err, ErrGateCold):
+		case errors.Is(err, domain.ErrNotFound) && earlier != 0:
+			return domain.Admission{OrderID: earlier}, nil
+		case !errors.Is(err, domain.ErrGateCold):
 			return a, err
 		}
 		if err := d.Store.Load(ctx, a.VoucherID, d.Reader); err != nil {
 			return a, err
 		}
 	}
-	return Admission{}, ErrUnavailable
+	return domain.Admission{}, domain.ErrUnavailable
 }
 
 // Discard deletes a dead letter. It succeeds if the dead letter is gone and an earlier run of the same request found
@@ -85,7 +90,7 @@ func (d *DeadLetters) Discard(ctx context.Context, id string) error {
 		return err
 	}
 	err = d.Store.Discard(ctx, id)
-	if errors.Is(err, ErrNotFound) && earlier != 0 {
+	if errors.Is(err, domain.ErrNotFound) && earlier != 0 {
 		return nil
 	}
 	return err

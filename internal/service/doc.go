@@ -1,6 +1,6 @@
-// Package service contains the rules of a flash sale: vouchers, sales, orders, payments and idempotency, with one error
-// for every kind of refusal. It contains no HTTP, SQL or Redis code. It declares the small interfaces that it needs,
-// and the program passes in their implementations.
+// Package service contains the use cases of a flash sale: vouchers, sales, orders, payments and idempotency keys. The
+// rules and errors are in package domain, the order modes in package lane. It contains no HTTP, SQL or Redis code. It
+// declares the small interfaces that it needs, and the program passes in their implementations.
 //
 // # A purchase in ten lines
 //

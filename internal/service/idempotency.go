@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seckill/internal/batch"
+	"seckill/internal/domain"
 )
 
 const (
@@ -76,8 +77,8 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 		cfg.Failed = func(error) {}
 	}
 	i := &Idempotency{cfg: cfg, running: map[KeyedRequest]*keyedRun{}}
-	i.claims = batch.New(batch.Config[*Claim, KeyState]{Run: cfg.Store.ClaimKeys, Fail: func(err error) KeyState { return KeyState{Err: batchError(err)} }})
-	i.answers = batch.New(batch.Config[KeptAnswer, error]{Run: cfg.Store.KeepAnswers, Fail: batchError})
+	i.claims = batch.New(batch.Config[*Claim, KeyState]{Run: cfg.Store.ClaimKeys, Fail: func(err error) KeyState { return KeyState{Err: domain.BatchError(err)} }})
+	i.answers = batch.New(batch.Config[KeptAnswer, error]{Run: cfg.Store.KeepAnswers, Fail: domain.BatchError})
 	return i
 }
 
@@ -104,7 +105,7 @@ func (i *Idempotency) Once(
 			}
 			return first.answer, true, first.err
 		case <-ctx.Done():
-			return Answer{}, false, ErrOrderInProgress
+			return Answer{}, false, domain.ErrOrderInProgress
 		}
 	}
 	mine := &keyedRun{done: make(chan struct{}), err: errRunPanicked}
@@ -130,7 +131,7 @@ func (i *Idempotency) claimAndRun(
 	c := &Claim{KeyedRequest: r, Token: rand.Int64(), store: i.cfg.Store}
 	stored, err := i.claim(work, c)
 	switch {
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, domain.ErrUnavailable):
 		// The claim may still be stored. Release it, so that a retry need not wait for the end of the lease.
 		_ = i.saveAnswer(ctx, c, Answer{Transient: true})
 		return Answer{}, false, err
@@ -165,9 +166,9 @@ func (i *Idempotency) claim(ctx context.Context, c *Claim) (*Answer, error) {
 			}
 			return nil, nil
 		case s.Err != nil && c.Seen && ctx.Err() != nil: // the last poll was cut short
-			i.observe(ErrOrderInProgress)
-			return nil, ErrOrderInProgress
-		case !errors.Is(s.Err, ErrOrderInProgress):
+			i.observe(domain.ErrOrderInProgress)
+			return nil, domain.ErrOrderInProgress
+		case !errors.Is(s.Err, domain.ErrOrderInProgress):
 			i.observe(s.Err)
 			return s.Answer, s.Err
 		}
@@ -185,9 +186,9 @@ func (i *Idempotency) claim(ctx context.Context, c *Claim) (*Answer, error) {
 func (i *Idempotency) observe(err error) {
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrIdempotencyMismatch):
+	case errors.Is(err, domain.ErrIdempotencyMismatch):
 		i.cfg.Observe("mismatch")
-	case errors.Is(err, ErrOrderInProgress):
+	case errors.Is(err, domain.ErrOrderInProgress):
 		i.cfg.Observe("in_progress")
 	default:
 		i.cfg.Observe("unavailable")
@@ -199,7 +200,7 @@ func (i *Idempotency) saveAnswer(ctx context.Context, c *Claim, a Answer) error 
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := i.answers.DoContext(ctx, 0, KeptAnswer{Claim: c, Answer: a})
-	if errors.Is(err, ErrOrderInProgress) {
+	if errors.Is(err, domain.ErrOrderInProgress) {
 		i.cfg.Observe("lost")
 	}
 	return err

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"seckill/internal/domain"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,7 +42,7 @@ func (m *memKeys) fault(ctx context.Context) error {
 	m.mu.Unlock()
 	if frozen {
 		<-ctx.Done()
-		return ErrUnavailable
+		return domain.ErrUnavailable
 	}
 	return err
 }
@@ -62,13 +64,13 @@ func (m *memKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
 			r = &memKey{claim: *c}
 			m.rows[keyRowOf(c)] = r
 		case r.claim.Fingerprint != c.Fingerprint:
-			states[i].Err = ErrIdempotencyMismatch
+			states[i].Err = domain.ErrIdempotencyMismatch
 			continue
 		case r.answer != nil:
 			states[i].Answer = r.answer
 			continue
 		case time.Now().Before(r.until):
-			states[i].Err = ErrOrderInProgress
+			states[i].Err = domain.ErrOrderInProgress
 			continue
 		}
 		r.claim.Token, r.until = c.Token, time.Now().Add(KeyLease)
@@ -88,7 +90,7 @@ func (m *memKeys) KeepAnswers(ctx context.Context, answers []KeptAnswer) []error
 		case err != nil:
 			errs[i] = err
 		case r.claim.Token != a.Claim.Token:
-			errs[i] = ErrOrderInProgress
+			errs[i] = domain.ErrOrderInProgress
 		case a.Answer.Transient:
 			r.until = time.Now()
 		default:
@@ -166,7 +168,7 @@ func TestOnceReplaysStoredAnswers(t *testing.T) {
 		other := r
 		other.Fingerprint[0] = 2
 		_, _, err = keys.Once(t.Context(), other, answerWith(doneAnswer, &runs))
-		require.ErrorIs(t, err, ErrIdempotencyMismatch)
+		require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
 		require.EqualValues(t, 2, runs.Load())
 		other.UserID = 2
 		_, replayed, err = keys.Once(t.Context(), other, answerWith(doneAnswer, &runs))
@@ -232,7 +234,7 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		_, _, err := next.Once(t.Context(), r, func(context.Context) Answer { t.Error("two runs at once"); return doneAnswer })
-		require.ErrorIs(t, err, ErrOrderInProgress)
+		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout+keyPoll, "it fails in time")
 		time.Sleep(KeyLease)
 		a, replayed, err := next.Once(t.Context(), r, func(ctx context.Context) Answer {
@@ -245,7 +247,7 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, replayed)
 		require.Equal(t, doneAnswer, a)
-		require.ErrorIs(t, <-zombie, ErrOrderInProgress)
+		require.ErrorIs(t, <-zombie, domain.ErrOrderInProgress)
 		require.Equal(t, []string{"new", "in_progress", "takeover", "lost"}, seen.seen)
 	})
 }
@@ -257,18 +259,18 @@ func TestStoreFailures(t *testing.T) {
 		keys := newKeys(store, seen)
 		r := KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
-		store.err = ErrUnavailable
+		store.err = domain.ErrUnavailable
 		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
-		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.Zero(t, runs.Load())
 
 		store.err = nil
 		_, _, err = keys.Once(t.Context(), r, func(context.Context) Answer {
 			runs.Add(1)
-			store.set(func() { store.err = ErrUnavailable })
+			store.set(func() { store.err = domain.ErrUnavailable })
 			return doneAnswer
 		})
-		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 		store.set(func() { store.err = nil })
 		time.Sleep(KeyLease)
 		_, _, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
@@ -282,7 +284,7 @@ func TestStoreFailures(t *testing.T) {
 		start := time.Now()
 		r.Key = "late"
 		_, _, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
-		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout)
 		time.Sleep(2 * time.Second) // until the blocked batch has timed out
 	})
@@ -338,7 +340,7 @@ func TestUnansweredClaimIsReleased(t *testing.T) {
 		r := KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
 		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
-		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.Zero(t, runs.Load())
 		start := time.Now()
 		a, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
@@ -359,7 +361,7 @@ func (l *lateKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
 	if !l.failed {
 		l.failed = true
 		for i := range states {
-			states[i] = KeyState{Err: ErrUnavailable}
+			states[i] = KeyState{Err: domain.ErrUnavailable}
 		}
 	}
 	return states

@@ -6,31 +6,33 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // Cancel cancels an unpaid order and returns its unit, exactly once. The user may buy again at once. A queued order
 // cannot be cancelled before it is committed.
 // Errors: ErrNotFound (even if another user has the order), ErrInvalidState, ErrUnavailable.
-func (s *Orders) Cancel(ctx context.Context, userID, id int64) (Order, error) {
-	return s.cancel(ctx, OrderMove{OrderID: id, UserID: userID, By: Actor{ActorBuyer, userID}})
+func (s *Orders) Cancel(ctx context.Context, userID, id int64) (domain.Order, error) {
+	return s.cancel(ctx, domain.OrderMove{OrderID: id, UserID: userID, By: domain.Actor{Kind: domain.ActorBuyer, ID: userID}})
 }
 
 // CancelFor is Cancel by an admin, for an order of any user. Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
-func (s *Orders) CancelFor(ctx context.Context, admin, id int64) (Order, error) {
-	return s.cancel(ctx, OrderMove{OrderID: id, By: Actor{ActorAdmin, admin}})
+func (s *Orders) CancelFor(ctx context.Context, admin, id int64) (domain.Order, error) {
+	return s.cancel(ctx, domain.OrderMove{OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}})
 }
 
-func (s *Orders) cancel(ctx context.Context, m OrderMove) (Order, error) {
+func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	m.Move, m.At = MoveCancel, Moment(s.cfg.Now())
+	m.Move, m.At = domain.MoveCancel, domain.Moment(s.cfg.Now())
 	o, err := s.cfg.Store.MoveOrder(ctx, m)
 	if _, done := DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, m.UserID, m.OrderID)
 	}
 	returns := s.returns()
 	if err != nil {
-		return Order{}, returns.notYet(ctx, m.UserID, m.OrderID, err)
+		return domain.Order{}, returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
 	returns.Back(ctx, o)
 	return o, nil
@@ -39,16 +41,16 @@ func (s *Orders) cancel(ctx context.Context, m OrderMove) (Order, error) {
 // Redeem marks a paid order as used. code is the redeem code that the buyer shows. If it is empty, the admin redeems
 // the order without proof. Errors: *InvalidError (the code does not belong to the order), ErrNotFound, ErrInvalidState
 // (it is not paid, or was redeemed before), ErrUnavailable.
-func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (Order, error) {
+func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (domain.Order, error) {
 	detail := "without a code"
 	if code != "" {
 		if of, ok := s.cfg.Codes.Parse(code); !ok || of != id {
-			return Order{}, Invalid("code", "is not the code of this order")
+			return domain.Order{}, domain.Invalid("code", "is not the code of this order")
 		}
 		detail = "by its code"
 	}
-	o, err := s.cfg.Store.MoveOrder(ctx, OrderMove{
-		Move: MoveRedeem, OrderID: id, By: Actor{ActorAdmin, admin}, At: Moment(s.cfg.Now()), Detail: detail,
+	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
+		Move: domain.MoveRedeem, OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now()), Detail: detail,
 	})
 	if _, done := DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, 0, id)
@@ -65,17 +67,17 @@ func (s *Orders) returns() UnitReleaser {
 
 // RedeemCode marks the paid order with the given redeem code as used.
 // Errors: *InvalidError (not a valid code), ErrNotFound, ErrInvalidState, ErrUnavailable.
-func (s *Orders) RedeemCode(ctx context.Context, admin int64, code string) (Order, error) {
+func (s *Orders) RedeemCode(ctx context.Context, admin int64, code string) (domain.Order, error) {
 	id, ok := s.cfg.Codes.Parse(code)
 	if !ok {
-		return Order{}, Invalid("code", "is not a code of this shop")
+		return domain.Order{}, domain.Invalid("code", "is not a code of this shop")
 	}
 	return s.Redeem(ctx, admin, id, code)
 }
 
 // withRedeemCode adds the redeem code of a paid order, for an answer to its owner.
-func (s *Orders) withRedeemCode(o Order) Order {
-	if o.Status == OrderPaid {
+func (s *Orders) withRedeemCode(o domain.Order) domain.Order {
+	if o.Status == domain.OrderPaid {
 		o.RedeemCode = s.cfg.Codes.Of(o.ID)
 	}
 	return o
@@ -86,44 +88,44 @@ func (s *Orders) withRedeemCode(o Order) Order {
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline := time.Now().Add(placeTimeout)
 	if end, ok := ctx.Deadline(); ok {
-		deadline = earlier(deadline, end)
+		deadline = domain.Earlier(deadline, end)
 	}
 	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
 // Get returns an order of the user. Errors: ErrNotFound (even if another user has the order), ErrUnavailable. If the
 // store cannot be read, a ticket of the order is not enough, because the order may be stored already.
-func (s *Orders) Get(ctx context.Context, userID, id int64) (Order, error) {
+func (s *Orders) Get(ctx context.Context, userID, id int64) (domain.Order, error) {
 	o, err := s.cfg.Store.Order(ctx, userID, id)
-	if s.cfg.Queue == nil || !errors.Is(err, ErrNotFound) {
+	if s.cfg.Queue == nil || !errors.Is(err, domain.ErrNotFound) {
 		return s.withRedeemCode(o), err
 	}
 	t, err := s.cfg.Queue.Ticket(ctx, userID, id)
 	switch {
 	case err == nil:
-		return t.order(s.cfg.PayTimeout), nil
-	case errors.Is(err, ErrNotFound):
+		return t.Order(s.cfg.PayTimeout), nil
+	case errors.Is(err, domain.ErrNotFound):
 		o, err = s.cfg.Store.Order(ctx, userID, id) // it may have been committed between the two reads
 		return s.withRedeemCode(o), err
 	}
-	return Order{}, err
+	return domain.Order{}, err
 }
 
 // Follow is Get for a caller that polls the order and last received was. As long as the order is queued, Follow does
 // not read the store.
-func (s *Orders) Follow(ctx context.Context, userID int64, was Order) (Order, error) {
-	if was.Status == OrderQueued && s.cfg.Queue != nil {
+func (s *Orders) Follow(ctx context.Context, userID int64, was domain.Order) (domain.Order, error) {
+	if was.Status == domain.OrderQueued && s.cfg.Queue != nil {
 		if t, err := s.cfg.Queue.Ticket(ctx, userID, was.ID); err == nil && t.Failed == "" {
-			return t.order(s.cfg.PayTimeout), nil
+			return t.Order(s.cfg.PayTimeout), nil
 		}
 	}
 	return s.Get(ctx, userID, was.ID)
 }
 
 // List returns a page of a user's orders, newest first. Error: ErrUnavailable.
-func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
+func (s *Orders) List(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
 	stored := f.Status == 0 || f.Status.Stored()
-	var waiting []Order
+	var waiting []domain.Order
 	if s.cfg.Queue != nil && (f.Status == 0 || !stored) {
 		// Tickets are read before the store, so that an order committed between the two reads is in the second.
 		var err error
@@ -131,7 +133,7 @@ func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
 			return nil, err
 		}
 	}
-	var orders []Order
+	var orders []domain.Order
 	if stored {
 		var err error
 		if orders, err = s.cfg.Store.ListOrders(ctx, f); err != nil {
@@ -149,19 +151,19 @@ func (s *Orders) List(ctx context.Context, f OrderFilter) ([]Order, error) {
 		return nil, err
 	}
 	orders = append(orders, waiting...)
-	slices.SortFunc(orders, func(a, b Order) int { return cmp.Compare(b.ID, a.ID) })
+	slices.SortFunc(orders, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
 	return orders[:min(len(orders), f.Page.Limit)], nil
 }
 
 // unstoredOrders returns the orders of the user's tickets that match the filter. Some may be stored meanwhile.
-func (s *Orders) unstoredOrders(ctx context.Context, f OrderFilter) ([]Order, error) {
+func (s *Orders) unstoredOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
 	all, err := s.cfg.Queue.Tickets(ctx, f.UserID)
 	if err != nil {
 		return nil, err
 	}
-	var orders []Order
+	var orders []domain.Order
 	for _, t := range all {
-		o := t.order(s.cfg.PayTimeout)
+		o := t.Order(s.cfg.PayTimeout)
 		if (f.Status == 0 || o.Status == f.Status) && (f.Page.Before == 0 || o.ID < f.Page.Before) {
 			orders = append(orders, o)
 		}
@@ -170,11 +172,11 @@ func (s *Orders) unstoredOrders(ctx context.Context, f OrderFilter) ([]Order, er
 }
 
 // dropStored removes orders that are in the store. Their tickets are removed a moment after the commit.
-func (s *Orders) dropStored(ctx context.Context, userID int64, orders []Order) ([]Order, error) {
+func (s *Orders) dropStored(ctx context.Context, userID int64, orders []domain.Order) ([]domain.Order, error) {
 	ids := make([]int64, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ID
 	}
 	stored, err := s.cfg.Store.StoredOrders(ctx, userID, ids)
-	return slices.DeleteFunc(orders, func(o Order) bool { return slices.Contains(stored, o.ID) }), err
+	return slices.DeleteFunc(orders, func(o domain.Order) bool { return slices.Contains(stored, o.ID) }), err
 }

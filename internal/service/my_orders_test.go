@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"seckill/internal/domain"
+
 	"github.com/stretchr/testify/require"
 )
 
 // moving is an order that moves from the queue to the store after its first read, as seen by movingStore and
 // movingQueue.
 type moving struct {
-	order  Order
+	order  domain.Order
 	stored bool
 }
 
@@ -28,10 +30,10 @@ type movingQueue struct {
 	*moving
 }
 
-func (m movingStore) ListOrders(context.Context, OrderFilter) ([]Order, error) {
+func (m movingStore) ListOrders(context.Context, domain.OrderFilter) ([]domain.Order, error) {
 	defer m.move()
 	if m.stored {
-		return []Order{m.order}, nil
+		return []domain.Order{m.order}, nil
 	}
 	return nil, nil
 }
@@ -44,20 +46,20 @@ func (m movingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]in
 	return nil, nil
 }
 
-func (m movingQueue) Tickets(context.Context, int64) ([]Ticket, error) {
+func (m movingQueue) Tickets(context.Context, int64) ([]domain.Ticket, error) {
 	defer m.move()
 	if m.stored {
 		return nil, nil
 	}
-	return []Ticket{{Admission: Admission{OrderID: m.order.ID, VoucherID: 7}}}, nil
+	return []domain.Ticket{{Admission: domain.Admission{OrderID: m.order.ID, VoucherID: 7}}}, nil
 }
 
 // An order that is committed during List is in the list once, with its new status.
 func TestListDuringCommit(t *testing.T) {
-	for status, want := range map[OrderStatus]int{0: 1, OrderPendingPayment: 1, OrderQueued: 0} {
-		m := &moving{order: Order{ID: 3, VoucherID: 7, Status: OrderPendingPayment}, stored: status == OrderPendingPayment}
+	for status, want := range map[domain.OrderStatus]int{0: 1, domain.OrderPendingPayment: 1, domain.OrderQueued: 0} {
+		m := &moving{order: domain.Order{ID: 3, VoucherID: 7, Status: domain.OrderPendingPayment}, stored: status == domain.OrderPendingPayment}
 		s := NewOrders(OrdersConfig{Store: movingStore{moving: m}, Queue: movingQueue{moving: m}, PayTimeout: time.Minute})
-		list, err := s.List(t.Context(), OrderFilter{UserID: 1, Status: status, Page: Page{Limit: 20}})
+		list, err := s.List(t.Context(), domain.OrderFilter{UserID: 1, Status: status, Page: domain.Page{Limit: 20}})
 		require.NoError(t, err)
 		require.Len(t, list, want, "status %d", status)
 		for _, o := range list {
@@ -70,7 +72,7 @@ func TestListDuringCommit(t *testing.T) {
 func TestListTickets(t *testing.T) {
 	m := &waitingStore{}
 	s := NewOrders(OrdersConfig{Store: m, Queue: waitingQueue{}, PayTimeout: time.Minute})
-	list := func(f OrderFilter) (ids []int64) {
+	list := func(f domain.OrderFilter) (ids []int64) {
 		t.Helper()
 		m.queries = 0
 		orders, err := s.List(t.Context(), f)
@@ -81,15 +83,15 @@ func TestListTickets(t *testing.T) {
 		}
 		return ids
 	}
-	require.Equal(t, []int64{50, 40, 30, 20}, list(OrderFilter{Page: Page{Limit: 20}}), "30 is stored, although its ticket has failed")
-	require.Equal(t, []int64{50, 40, 30}, list(OrderFilter{Page: Page{Limit: 3}}))
-	require.Equal(t, []int64{30, 20}, list(OrderFilter{Page: Page{Limit: 3, Before: 40}}))
-	require.Equal(t, []int64{50, 20}, list(OrderFilter{Status: OrderQueued, Page: Page{Limit: 20}}))
-	require.Equal(t, []int64{50}, list(OrderFilter{Status: OrderQueued, Page: Page{Limit: 1}}))
-	require.Equal(t, []int64{40}, list(OrderFilter{Status: OrderFailed, Page: Page{Limit: 20}}))
-	require.Equal(t, []int64{30}, list(OrderFilter{Status: OrderPendingPayment, Page: Page{Limit: 20}}))
+	require.Equal(t, []int64{50, 40, 30, 20}, list(domain.OrderFilter{Page: domain.Page{Limit: 20}}), "30 is stored, although its ticket has failed")
+	require.Equal(t, []int64{50, 40, 30}, list(domain.OrderFilter{Page: domain.Page{Limit: 3}}))
+	require.Equal(t, []int64{30, 20}, list(domain.OrderFilter{Page: domain.Page{Limit: 3, Before: 40}}))
+	require.Equal(t, []int64{50, 20}, list(domain.OrderFilter{Status: domain.OrderQueued, Page: domain.Page{Limit: 20}}))
+	require.Equal(t, []int64{50}, list(domain.OrderFilter{Status: domain.OrderQueued, Page: domain.Page{Limit: 1}}))
+	require.Equal(t, []int64{40}, list(domain.OrderFilter{Status: domain.OrderFailed, Page: domain.Page{Limit: 20}}))
+	require.Equal(t, []int64{30}, list(domain.OrderFilter{Status: domain.OrderPendingPayment, Page: domain.Page{Limit: 20}}))
 
-	orders, err := s.List(t.Context(), OrderFilter{Page: Page{Limit: 2}})
+	orders, err := s.List(t.Context(), domain.OrderFilter{Page: domain.Page{Limit: 2}})
 	require.NoError(t, err)
 	require.EqualValues(t, 12, *orders[0].Ahead, "the position in the queue")
 	require.Nil(t, orders[1].Ahead)
@@ -104,21 +106,21 @@ type waitingStore struct {
 	queries int
 }
 
-func (waitingQueue) Tickets(context.Context, int64) ([]Ticket, error) {
-	ticket := func(id int64, failed string) Ticket {
-		return Ticket{Admission: Admission{OrderID: id, VoucherID: 7}, Failed: failed}
+func (waitingQueue) Tickets(context.Context, int64) ([]domain.Ticket, error) {
+	ticket := func(id int64, failed string) domain.Ticket {
+		return domain.Ticket{Admission: domain.Admission{OrderID: id, VoucherID: 7}, Failed: failed}
 	}
 	ahead, inLine := int64(12), ticket(50, "")
 	inLine.Ahead = &ahead
-	return []Ticket{inLine, ticket(40, ReasonSoldOut), ticket(30, ReasonInternal), ticket(20, "")}, nil
+	return []domain.Ticket{inLine, ticket(40, domain.ReasonSoldOut), ticket(30, domain.ReasonInternal), ticket(20, "")}, nil
 }
 
-func (w *waitingStore) ListOrders(_ context.Context, f OrderFilter) ([]Order, error) {
+func (w *waitingStore) ListOrders(_ context.Context, f domain.OrderFilter) ([]domain.Order, error) {
 	w.queries++
 	if f.Page.Before > 0 && f.Page.Before <= 30 {
 		return nil, nil
 	}
-	return []Order{{ID: 30, VoucherID: 7, Status: OrderPendingPayment}}, nil
+	return []domain.Order{{ID: 30, VoucherID: 7, Status: domain.OrderPendingPayment}}, nil
 }
 
 func (w *waitingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]int64, error) {
@@ -133,32 +135,32 @@ type failingOrderStore struct {
 	reads int
 }
 
-func (s *failingOrderStore) Order(context.Context, int64, int64) (Order, error) {
+func (s *failingOrderStore) Order(context.Context, int64, int64) (domain.Order, error) {
 	s.reads++
-	return Order{}, s.err
+	return domain.Order{}, s.err
 }
 
 // queueWithTickets is a Queue with a ticket of every order.
 type queueWithTickets struct{ ReservationStore }
 
-func (queueWithTickets) Ticket(_ context.Context, userID, orderID int64) (Ticket, error) {
-	return Ticket{Admission: Admission{OrderID: orderID, UserID: userID}}, nil
+func (queueWithTickets) Ticket(_ context.Context, userID, orderID int64) (domain.Ticket, error) {
+	return domain.Ticket{Admission: domain.Admission{OrderID: orderID, UserID: userID}}, nil
 }
 
 // An order is returned as queued only if the store does not have it. While the store is unavailable, it may be stored.
 func TestGetQueuedOrder(t *testing.T) {
-	db := &failingOrderStore{err: ErrUnavailable}
+	db := &failingOrderStore{err: domain.ErrUnavailable}
 	s := NewOrders(OrdersConfig{Store: db, Queue: queueWithTickets{}})
 	_, err := s.Get(t.Context(), 7, 1)
-	require.ErrorIs(t, err, ErrUnavailable)
-	_, err = s.Follow(t.Context(), 7, Order{ID: 1, Status: OrderPendingPayment})
-	require.ErrorIs(t, err, ErrUnavailable)
-	db.err, db.reads = ErrNotFound, 0
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+	_, err = s.Follow(t.Context(), 7, domain.Order{ID: 1, Status: domain.OrderPendingPayment})
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+	db.err, db.reads = domain.ErrNotFound, 0
 	o, err := s.Get(t.Context(), 7, 1)
 	require.NoError(t, err)
-	require.Equal(t, OrderQueued, o.Status)
+	require.Equal(t, domain.OrderQueued, o.Status)
 	o, err = s.Follow(t.Context(), 7, o)
 	require.NoError(t, err)
-	require.Equal(t, OrderQueued, o.Status)
+	require.Equal(t, domain.OrderQueued, o.Status)
 	require.Equal(t, 1, db.reads, "following a queued order reads only its ticket")
 }

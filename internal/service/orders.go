@@ -2,10 +2,11 @@ package service
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"strconv"
 	"time"
+
+	"seckill/internal/domain"
 
 	"golang.org/x/sync/singleflight"
 )
@@ -14,81 +15,23 @@ import (
 // The remaining 2 s are for the release of a lock whose server does not answer.
 const placeTimeout = 3 * time.Second
 
-// OrderFilter selects the orders of a user.
-type OrderFilter struct {
-	UserID int64
-	Status OrderStatus // 0: any
-	Page   Page
-}
-
-// OrderStore stores orders. Each method is one transaction. Errors are those of this package. It is safe for concurrent
+// OrderStore stores orders. Each method is one transaction. Errors are those of package domain. It is safe for concurrent
 // use.
 type OrderStore interface {
-	// PlaceOrders inserts the orders, each in a free slot of its user, and takes one unit per order, in one
-	// transaction. Each order has its own result, as if they were placed one after the other: the stored order,
-	// ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrIdempotencyMismatch or ErrUnavailable. An order that an earlier
-	// call stored succeeds again and takes no unit.
-	PlaceOrders(ctx context.Context, orders []NewOrder) []Placed
 	// RepeatedOrders returns, for each purchase, the order that an earlier request with the same key placed within
 	// KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
-	RepeatedOrders(ctx context.Context, purchases []KeyedPurchase) ([]Placed, error)
+	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
 	// MoveOrder makes a move. In the same transaction it returns the unit if the order stops being active, and writes
 	// the audit log. Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
-	MoveOrder(ctx context.Context, m OrderMove) (Order, error)
+	MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error)
 	// Order returns an order of the user, or of any user if userID is 0. Errors: ErrNotFound, ErrUnavailable.
-	Order(ctx context.Context, userID, id int64) (Order, error)
+	Order(ctx context.Context, userID, id int64) (domain.Order, error)
 	// StoredOrders returns the ids that are orders of the user. Error: ErrUnavailable.
 	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
 	BuyerStore
 	OrderFinder
 	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
-	ListOrders(ctx context.Context, f OrderFilter) ([]Order, error)
-}
-
-// NewOrder is an order to be placed, with the conditions for it.
-type NewOrder struct {
-	Order
-	Limit int         // the most active orders of the voucher per user
-	Key   *RequestKey // nil for a request without an Idempotency-Key
-	// Fence is the context of a lock, or nil. After it has ended, the order is refused with ErrUnavailable instead of
-	// being committed.
-	Fence context.Context
-}
-
-// RequestKey identifies a request that places an order, so that a repetition is recognised.
-type RequestKey struct {
-	Name    string   // the Idempotency-Key; empty if only the hash is known
-	Hash    [16]byte // of Name
-	Request [16]byte // a hash of the method, path and body
-}
-
-// NewRequestKey returns the key of a request. fingerprint is a hash of its method, path and body.
-func NewRequestKey(name string, fingerprint [32]byte) *RequestKey {
-	k := &RequestKey{Name: name, Hash: KeyHash(name)}
-	copy(k.Request[:], fingerprint[:])
-	return k
-}
-
-// KeyHash returns the hash of an Idempotency-Key that is stored with an order, in place of a name of any length.
-func KeyHash(name string) (hash [16]byte) {
-	sum := sha256.Sum256([]byte(name))
-	copy(hash[:], sum[:])
-	return hash
-}
-
-// KeyedPurchase is the part of a purchase that identifies a repetition.
-type KeyedPurchase struct {
-	UserID int64
-	Key    *RequestKey
-	At     time.Time // of the request; keys older than KeyLife do not count
-}
-
-// Placed is the result of one order of PlaceOrders.
-type Placed struct {
-	Order    Order
-	Err      error
-	Before   bool // it was stored before this call, with the same id, user, voucher and time
-	Replayed bool // an earlier request with the same key placed the order; Order is as it was then
+	ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
 }
 
 // Lane is an order mode: a way from a purchase to a committed order. It is safe for concurrent use.
@@ -97,7 +40,7 @@ type Lane interface {
 	// earlier request with the same key placed it. Place returns at about the deadline of the purchase, and ctx does
 	// not end before it. Errors: ErrSoldOut, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch,
 	// ErrOverloaded, ErrUnavailable.
-	Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error)
+	Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error)
 }
 
 // OrderObserver receives the outcome and the duration of every purchase. It must be fast and safe for concurrent use.
@@ -112,7 +55,7 @@ type OrdersConfig struct {
 	PayTimeout  time.Duration    // how long an order may remain unpaid
 	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
 	Queue       ReservationStore // the reservations of lane queue; nil in the other lanes
-	Codes       RedeemCodes
+	Codes       domain.RedeemCodes
 	Moved       func(orderID int64) // see Returns
 	Observe     OrderObserver       // may be nil
 	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or
@@ -134,12 +77,12 @@ type Orders struct {
 type ReservationStore interface {
 	BuyerStore
 	// Ticket returns an admission of the user. Errors: ErrNotFound, ErrUnavailable.
-	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
+	Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error)
 	// Tickets returns all admissions of the user, newest first. Error: ErrUnavailable.
-	Tickets(ctx context.Context, userID int64) ([]Ticket, error)
+	Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error)
 	// Release returns the units of orders whose cancellation or refund is committed. A repeated call returns no unit
 	// twice. Error: ErrUnavailable.
-	Release(ctx context.Context, voucherID int64, held ...Holder) error
+	Release(ctx context.Context, voucherID int64, held ...domain.Holder) error
 	// AddStock changes the number of units left by delta. An addition is called after its commit in the database, a
 	// removal before it. Errors: ErrInvalidState (fewer than -delta units are left; nothing changed), ErrUnavailable.
 	AddStock(ctx context.Context, voucherID, delta int64) error
@@ -161,7 +104,7 @@ func NewOrders(cfg OrdersConfig) *Orders {
 }
 
 // Place is PlaceOnce without an Idempotency-Key.
-func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.Duration) (Order, error) {
+func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.Duration) (domain.Order, error) {
 	o, _, err := s.PlaceOnce(ctx, userID, voucherID, wait, nil)
 	return o, err
 }
@@ -179,12 +122,12 @@ func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.D
 // Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
 // *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
 func (s *Orders) PlaceOnce(
-	ctx context.Context, userID, voucherID int64, wait time.Duration, key *RequestKey,
-) (o Order, replayed bool, err error) {
+	ctx context.Context, userID, voucherID int64, wait time.Duration, key *domain.RequestKey,
+) (o domain.Order, replayed bool, err error) {
 	start := time.Now()
-	p := Purchase{UserID: userID, VoucherID: voucherID, Wait: wait, Key: key, Deadline: start.Add(placeTimeout)}
+	p := domain.Purchase{UserID: userID, VoucherID: voucherID, Wait: wait, Key: key, Deadline: start.Add(placeTimeout)}
 	if end, ok := ctx.Deadline(); ok {
-		p.Deadline = earlier(p.Deadline, end)
+		p.Deadline = domain.Earlier(p.Deadline, end)
 	}
 	if key == nil {
 		o, _, err = s.place(ctx, p)
@@ -196,9 +139,9 @@ func (s *Orders) PlaceOnce(
 }
 
 // placeKeyed is place for a purchase with a key. In-flight duplicates in this process share one run.
-func (s *Orders) placeKeyed(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
+func (s *Orders) placeKeyed(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	type outcome struct {
-		order    Order
+		order    domain.Order
 		replayed bool
 	}
 	first := false
@@ -213,11 +156,11 @@ func (s *Orders) placeKeyed(ctx context.Context, p Purchase) (o Order, replayed 
 	switch {
 	case replayed:
 		s.cfg.ObserveKey("replayed")
-	case errors.Is(err, ErrIdempotencyMismatch):
+	case errors.Is(err, domain.ErrIdempotencyMismatch):
 		s.cfg.ObserveKey("mismatch")
-	case errors.Is(err, ErrOrderInProgress):
+	case errors.Is(err, domain.ErrOrderInProgress):
 		s.cfg.ObserveKey("in_progress")
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, domain.ErrUnavailable):
 		s.cfg.ObserveKey("unavailable")
 	default:
 		s.cfg.ObserveKey("new")
@@ -226,19 +169,19 @@ func (s *Orders) placeKeyed(ctx context.Context, p Purchase) (o Order, replayed 
 }
 
 // place decides a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the lane.
-func (s *Orders) place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
+func (s *Orders) place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
-		return Order{}, false, err
+		return domain.Order{}, false, err
 	}
-	p.At = Moment(s.cfg.Now())
+	p.At = domain.Moment(s.cfg.Now())
 	if err := checkOpen(&v, p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
-		mayRepeat := p.Key != nil && !errors.Is(err, ErrSaleNotStarted)
+		mayRepeat := p.Key != nil && !errors.Is(err, domain.ErrSaleNotStarted)
 		if mayRepeat && (v.Sale == nil || p.At.Before(v.Sale.EndAt.Add(KeyLife))) {
 			return s.replayOr(ctx, &p, err)
 		}
-		return Order{}, false, err
+		return domain.Order{}, false, err
 	}
 	if v.Sale.Stock <= 0 {
 		return s.placeSoldOut(ctx, &p, &v)
@@ -249,34 +192,34 @@ func (s *Orders) place(ctx context.Context, p Purchase) (o Order, replayed bool,
 		}
 	}
 	p.Amount, p.Currency, p.Limit, p.ExpiresAt = v.PayValue, v.Currency, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
-	p.Window = Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
+	p.Window = domain.Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 	select {
 	case s.inFlight <- struct{}{}:
 		defer func() { <-s.inFlight }()
 	default:
-		return Order{}, false, ErrOverloaded
+		return domain.Order{}, false, domain.ErrOverloaded
 	}
 	o, replayed, err = s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
 	switch {
 	case err == nil:
 		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
 		s.recent.add(p.UserID, p.VoucherID)
-	case errors.Is(err, ErrSoldOut):
+	case errors.Is(err, domain.ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
 	return o, replayed, err
 }
 
 // checkOpen returns the reason why v is not on sale at now, or nil. It does not check the stock.
-func checkOpen(v *Voucher, now time.Time) error {
+func checkOpen(v *domain.Voucher, now time.Time) error {
 	switch v.State(now) {
-	case StateUpcoming:
-		return ErrSaleNotStarted
-	case StateEnded:
-		return ErrSaleEnded
+	case domain.StateUpcoming:
+		return domain.ErrSaleNotStarted
+	case domain.StateEnded:
+		return domain.ErrSaleEnded
 	}
 	if v.Sale == nil {
-		return ErrInvalidState
+		return domain.ErrInvalidState
 	}
 	return nil
 }
@@ -284,75 +227,75 @@ func checkOpen(v *Voucher, now time.Time) error {
 // placeSoldOut answers a purchase for which the snapshot shows no stock: with the order of an earlier request with the
 // same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
 // the user may have an active order.
-func (s *Orders) placeSoldOut(ctx context.Context, p *Purchase, v *Voucher) (o Order, replayed bool, err error) {
+func (s *Orders) placeSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
 	var store BuyerStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
 	}
 	switch may, sure := s.cfg.Sales.mayHaveOrder(ctx, store, v.ID, p.UserID); {
 	case !may:
-		return Order{}, false, ErrSoldOut
+		return domain.Order{}, false, domain.ErrSoldOut
 	case !sure:
 		return s.placeSoldOutUnsure(ctx, store, p, v)
 	}
 	if p.Key != nil {
-		if o, replayed, err = s.replayOr(ctx, p, ErrSoldOut); !errors.Is(err, ErrSoldOut) {
+		if o, replayed, err = s.replayOr(ctx, p, domain.ErrSoldOut); !errors.Is(err, domain.ErrSoldOut) {
 			return o, replayed, err
 		}
 	}
 	if err = s.checkLimit(ctx, store, p, v); err != nil {
-		return Order{}, false, err
+		return domain.Order{}, false, err
 	}
-	return Order{}, false, ErrSoldOut
+	return domain.Order{}, false, domain.ErrSoldOut
 }
 
 // placeSoldOutUnsure is placeSoldOut for a user with a possible but unknown order. If too many lookups are running or
 // they fail, it returns ErrSoldOut.
 func (s *Orders) placeSoldOutUnsure(
-	ctx context.Context, store BuyerStore, p *Purchase, v *Voucher,
-) (o Order, replayed bool, err error) {
+	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher,
+) (o domain.Order, replayed bool, err error) {
 	if !s.startLookup(0) {
-		return Order{}, false, ErrSoldOut
+		return domain.Order{}, false, domain.ErrSoldOut
 	}
 	defer s.endLookup()
-	if o, err = s.findByKey(ctx, p); err == nil || errors.Is(err, ErrIdempotencyMismatch) {
+	if o, err = s.findByKey(ctx, p); err == nil || errors.Is(err, domain.ErrIdempotencyMismatch) {
 		return o, err == nil, err
 	}
-	if err = s.checkLimit(ctx, store, p, v); errors.As(err, new(*DuplicateOrderError)) {
-		return Order{}, false, err
+	if err = s.checkLimit(ctx, store, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
+		return domain.Order{}, false, err
 	}
-	return Order{}, false, ErrSoldOut
+	return domain.Order{}, false, domain.ErrSoldOut
 }
 
 // placeRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
 // without the lane. It returns no order and no error if the lane has to decide: the user may buy again, too many
 // lookups are running, or one of them failed.
-func (s *Orders) placeRecent(ctx context.Context, p *Purchase, v *Voucher) (o Order, replayed bool, err error) {
+func (s *Orders) placeRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
 	if !s.startLookup(0) {
-		return Order{}, false, nil
+		return domain.Order{}, false, nil
 	}
 	defer s.endLookup()
 	switch o, err = s.findByKey(ctx, p); {
-	case err == nil || errors.Is(err, ErrIdempotencyMismatch):
+	case err == nil || errors.Is(err, domain.ErrIdempotencyMismatch):
 		return o, err == nil, err
-	case !errors.Is(err, ErrNotFound):
-		return Order{}, false, nil
+	case !errors.Is(err, domain.ErrNotFound):
+		return domain.Order{}, false, nil
 	}
-	if err = s.checkLimit(ctx, s.cfg.Store, p, v); errors.As(err, new(*DuplicateOrderError)) {
-		return Order{}, false, err
+	if err = s.checkLimit(ctx, s.cfg.Store, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
+		return domain.Order{}, false, err
 	}
-	return Order{}, false, nil
+	return domain.Order{}, false, nil
 }
 
 // replayOr answers a purchase with a key that is refused now: with the order of an earlier request with the key, or
 // else with the refusal. Error, besides those of findByKey: ErrOverloaded (too many lookups are running).
-func (s *Orders) replayOr(ctx context.Context, p *Purchase, refusal error) (o Order, replayed bool, err error) {
+func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error) (o domain.Order, replayed bool, err error) {
 	if !s.startLookup(firstBuyersWait) {
-		return Order{}, false, ErrOverloaded
+		return domain.Order{}, false, domain.ErrOverloaded
 	}
 	defer s.endLookup()
 	o, err = s.findByKey(ctx, p)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, domain.ErrNotFound) {
 		err = refusal
 	}
 	return o, err == nil, err
@@ -383,44 +326,44 @@ func (s *Orders) endLookup() { <-s.lookups }
 // findByKey returns the order that an earlier request with the same key placed, as that request was answered. It
 // searches the tickets before the store, so that an order which is committed in between is not missed. Errors:
 // ErrNotFound (even for a purchase without a key), ErrIdempotencyMismatch, ErrUnavailable.
-func (s *Orders) findByKey(ctx context.Context, p *Purchase) (Order, error) {
+func (s *Orders) findByKey(ctx context.Context, p *domain.Purchase) (domain.Order, error) {
 	if p.Key == nil {
-		return Order{}, ErrNotFound
+		return domain.Order{}, domain.ErrNotFound
 	}
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 	if s.cfg.Queue != nil {
 		tickets, err := s.cfg.Queue.Tickets(ctx, p.UserID)
 		if err != nil {
-			return Order{}, err
+			return domain.Order{}, err
 		}
 		for i := range tickets {
 			t := &tickets[i]
 			switch {
 			case t.Key == nil || t.Key.Hash != p.Key.Hash || t.Failed != "":
 			case t.Key.Request != p.Key.Request:
-				return Order{}, ErrIdempotencyMismatch
+				return domain.Order{}, domain.ErrIdempotencyMismatch
 			default:
-				return t.order(s.cfg.PayTimeout), nil
+				return t.Order(s.cfg.PayTimeout), nil
 			}
 		}
 	}
-	found, err := s.cfg.Store.RepeatedOrders(ctx, []KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
+	found, err := s.cfg.Store.RepeatedOrders(ctx, []domain.KeyedPurchase{{UserID: p.UserID, Key: p.Key, At: p.At}})
 	if err != nil {
-		return Order{}, err
+		return domain.Order{}, err
 	}
 	if found[0].Err != nil {
-		return Order{}, found[0].Err
+		return domain.Order{}, found[0].Err
 	}
 	if s.cfg.Queue != nil && p.Wait == 0 {
-		found[0].Order.Status = OrderQueued
+		found[0].Order.Status = domain.OrderQueued
 	}
 	return found[0].Order, nil
 }
 
 // checkLimit returns *DuplicateOrderError if the user has as many active orders as the sale allows, and the error of
 // the store if it cannot be read.
-func (s *Orders) checkLimit(ctx context.Context, store BuyerStore, p *Purchase, v *Voucher) error {
+func (s *Orders) checkLimit(ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher) error {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 	count, newest, err := store.ActiveOrders(ctx, p.UserID, v.ID)
@@ -428,7 +371,7 @@ func (s *Orders) checkLimit(ctx context.Context, store BuyerStore, p *Purchase, 
 		return err
 	}
 	if count >= v.Sale.LimitPerUser {
-		return &DuplicateOrderError{OrderID: newest}
+		return &domain.DuplicateOrderError{OrderID: newest}
 	}
 	return nil
 }

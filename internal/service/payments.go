@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 const (
@@ -28,8 +30,8 @@ const (
 
 // PaymentsConfig configures Payments.
 type PaymentsConfig struct {
-	Store     PaymentStore
-	Providers map[string]PaymentProvider // by name
+	Store     domain.PaymentStore
+	Providers map[string]domain.PaymentProvider // by name
 	Returns   UnitReleaser
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -59,26 +61,26 @@ func NewPayments(cfg PaymentsConfig) *Payments {
 // Pay begins a payment of the user's unpaid order at a provider; "" selects DefaultProvider. The order is paid when the
 // provider reports the success to Webhook. Until then, a repeated Pay returns the same payment.
 // Errors: ErrNotFound, ErrInvalidState, *InvalidError (provider), ErrUnavailable.
-func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider string) (Order, Payment, error) {
+func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider string) (domain.Order, domain.Payment, error) {
 	if provider == "" {
 		provider = DefaultProvider
 	}
 	p, ok := s.cfg.Providers[provider]
 	if !ok {
-		return Order{}, Payment{}, Invalid("provider", "is not a configured payment provider")
+		return domain.Order{}, domain.Payment{}, domain.Invalid("provider", "is not a configured payment provider")
 	}
-	at := Moment(s.cfg.Now())
-	order, payment, err := s.cfg.Store.BeginPayment(ctx, userID, Payment{
-		OrderID: orderID, Provider: provider, Ref: "pay_" + rand.Text(), Status: PaymentPending, CreatedAt: at, UpdatedAt: at,
+	at := domain.Moment(s.cfg.Now())
+	order, payment, err := s.cfg.Store.BeginPayment(ctx, userID, domain.Payment{
+		OrderID: orderID, Provider: provider, Ref: "pay_" + rand.Text(), Status: domain.PaymentPending, CreatedAt: at, UpdatedAt: at,
 	})
 	if err != nil {
-		return Order{}, Payment{}, s.cfg.Returns.notYet(ctx, userID, orderID, err)
+		return domain.Order{}, domain.Payment{}, s.cfg.Returns.notYet(ctx, userID, orderID, err)
 	}
-	if payment.Status != PaymentPending { // begun by an earlier run of the request, and completed since
+	if payment.Status != domain.PaymentPending { // begun by an earlier run of the request, and completed since
 		return order, payment, nil
 	}
 	if err := p.Create(ctx, payment); err != nil {
-		return Order{}, Payment{}, fmt.Errorf("%w: payment provider %s: %w", ErrUnavailable, provider, err)
+		return domain.Order{}, domain.Payment{}, fmt.Errorf("%w: payment provider %s: %w", domain.ErrUnavailable, provider, err)
 	}
 	s.cfg.Observe(provider, "created")
 	return order, payment, nil
@@ -89,30 +91,30 @@ func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider stri
 // database can lose it).
 // Errors: ErrNotFound (unknown provider, or a failure for an unknown order), ErrUnauthenticated (signature),
 // *InvalidError, ErrUnavailable.
-func (s *Payments) Webhook(ctx context.Context, provider, signature string, body []byte) (Settled, error) {
+func (s *Payments) Webhook(ctx context.Context, provider, signature string, body []byte) (domain.Settled, error) {
 	p, ok := s.cfg.Providers[provider]
 	if !ok {
-		return Settled{}, ErrNotFound
+		return domain.Settled{}, domain.ErrNotFound
 	}
 	notice, err := p.Notice(signature, body)
 	if err != nil {
-		return Settled{}, err
+		return domain.Settled{}, err
 	}
-	if notice.Currency != "" && !isCurrency(notice.Currency) {
-		return Settled{}, Invalid("currency", "must be an ISO 4217 currency code, such as CNY")
+	if notice.Currency != "" && !domain.IsCurrency(notice.Currency) {
+		return domain.Settled{}, domain.Invalid("currency", "must be an ISO 4217 currency code, such as CNY")
 	}
-	settled, err := s.cfg.Store.SettlePayment(ctx, provider, notice, Moment(s.cfg.Now()))
+	settled, err := s.cfg.Store.SettlePayment(ctx, provider, notice, domain.Moment(s.cfg.Now()))
 	if err != nil {
-		return Settled{}, err
+		return domain.Settled{}, err
 	}
 	if settled.Changed {
 		s.cfg.Returns.moved(settled.Order.ID)
 		s.cfg.Observe(provider, settled.Payment.Status.String())
 	}
-	if settled.Payment.Status == PaymentRefunding {
+	if settled.Payment.Status == domain.PaymentRefunding {
 		s.wakeRun()
 	}
-	if settled.Changed && settled.Payment.Status == PaymentRefunding {
+	if settled.Changed && settled.Payment.Status == domain.PaymentRefunding {
 		s.cfg.Log.Warn("unmatched payment; refunding it", "provider", provider, "provider_ref", notice.Ref,
 			"order_id", notice.OrderID, "order_status", settled.Order.Status.String(), "amount", settled.Payment.Amount, "currency", settled.Payment.Currency)
 	}
@@ -121,22 +123,22 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 
 // Refund begins the refund of the user's paid order. Its unit goes back on sale when the money has been returned.
 // Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
-func (s *Payments) Refund(ctx context.Context, userID, orderID int64) (Order, error) {
-	return s.beginRefund(ctx, OrderMove{OrderID: orderID, UserID: userID, By: Actor{ActorBuyer, userID}})
+func (s *Payments) Refund(ctx context.Context, userID, orderID int64) (domain.Order, error) {
+	return s.beginRefund(ctx, domain.OrderMove{OrderID: orderID, UserID: userID, By: domain.Actor{Kind: domain.ActorBuyer, ID: userID}})
 }
 
 // RefundFor is Refund of any order by an admin. Errors: those of Refund.
-func (s *Payments) RefundFor(ctx context.Context, admin, orderID int64) (Order, error) {
-	return s.beginRefund(ctx, OrderMove{OrderID: orderID, By: Actor{ActorAdmin, admin}})
+func (s *Payments) RefundFor(ctx context.Context, admin, orderID int64) (domain.Order, error) {
+	return s.beginRefund(ctx, domain.OrderMove{OrderID: orderID, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}})
 }
 
-func (s *Payments) beginRefund(ctx context.Context, m OrderMove) (Order, error) {
-	m.At = Moment(s.cfg.Now())
+func (s *Payments) beginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
+	m.At = domain.Moment(s.cfg.Now())
 	o, err := s.cfg.Store.BeginRefund(ctx, m)
 	if err != nil {
-		return Order{}, s.cfg.Returns.notYet(ctx, m.UserID, m.OrderID, err)
+		return domain.Order{}, s.cfg.Returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
-	if o.Status == OrderRefunded { // nothing was paid, so no provider is involved
+	if o.Status == domain.OrderRefunded { // nothing was paid, so no provider is involved
 		s.cfg.Returns.Back(ctx, o)
 	} else {
 		s.cfg.Returns.moved(o.ID)
@@ -146,7 +148,7 @@ func (s *Payments) beginRefund(ctx context.Context, m OrderMove) (Order, error) 
 }
 
 // List returns the payments of the user's order, oldest first. Errors: ErrNotFound, ErrUnavailable.
-func (s *Payments) List(ctx context.Context, userID, orderID int64) ([]Payment, error) {
+func (s *Payments) List(ctx context.Context, userID, orderID int64) ([]domain.Payment, error) {
 	return s.cfg.Store.Payments(ctx, userID, orderID)
 }
 
@@ -207,7 +209,7 @@ func refundBackoff(tries int) time.Duration {
 }
 
 // refund requests one refund from its provider and stores the success.
-func (s *Payments) refund(ctx context.Context, p Payment) error {
+func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
 	provider, ok := s.cfg.Providers[p.Provider]
@@ -218,7 +220,7 @@ func (s *Payments) refund(ctx context.Context, p Payment) error {
 		s.cfg.Observe(p.Provider, "refund_failed")
 		return fmt.Errorf("refund of payment %s by provider %s: %w", p.Ref, p.Provider, err)
 	}
-	order, err := s.cfg.Store.FinishRefund(ctx, p.ID, Moment(s.cfg.Now()))
+	order, err := s.cfg.Store.FinishRefund(ctx, p.ID, domain.Moment(s.cfg.Now()))
 	if err != nil {
 		return fmt.Errorf("store the completed refund of payment %s: %w", p.Ref, err)
 	}

@@ -13,18 +13,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"seckill/internal/domain"
+
 	"github.com/stretchr/testify/require"
 )
 
 // refundRows is a PaymentStore with refunds that several instances share. It leases them like the real store.
 type refundRows struct {
-	PaymentStore
+	domain.PaymentStore
 	mu   sync.Mutex
 	rows []*refundRow
 }
 
 type refundRow struct {
-	Payment
+	domain.Payment
 	due  time.Time
 	done bool
 }
@@ -32,15 +34,15 @@ type refundRow struct {
 func newRefundRows(n int) *refundRows {
 	r := &refundRows{}
 	for i := range n {
-		r.rows = append(r.rows, &refundRow{Payment: Payment{ID: int64(i), Ref: fmt.Sprint("pay_", i), Provider: "bank"}, due: time.Now()})
+		r.rows = append(r.rows, &refundRow{Payment: domain.Payment{ID: int64(i), Ref: fmt.Sprint("pay_", i), Provider: "bank"}, due: time.Now()})
 	}
 	return r
 }
 
-func (r *refundRows) DueRefunds(_ context.Context, limit int, wait func(tries int) time.Duration) ([]Payment, error) {
+func (r *refundRows) DueRefunds(_ context.Context, limit int, wait func(tries int) time.Duration) ([]domain.Payment, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var due []Payment
+	var due []domain.Payment
 	for _, row := range r.rows {
 		if !row.done && !row.due.After(time.Now()) && len(due) < limit {
 			row.due = time.Now().Add(wait(row.RefundTries))
@@ -51,14 +53,14 @@ func (r *refundRows) DueRefunds(_ context.Context, limit int, wait func(tries in
 	return due, nil
 }
 
-func (r *refundRows) FinishRefund(_ context.Context, id int64, _ time.Time) (*Order, error) {
+func (r *refundRows) FinishRefund(_ context.Context, id int64, _ time.Time) (*domain.Order, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rows[id].done {
 		return nil, nil
 	}
 	r.rows[id].done = true
-	return &Order{ID: id, VoucherID: 7}, nil
+	return &domain.Order{ID: id, VoucherID: 7}, nil
 }
 
 func (r *refundRows) open() (n int) {
@@ -75,7 +77,7 @@ func (r *refundRows) open() (n int) {
 // slowBank is a provider whose calls time out until it recovers. It records when each refund was first requested, and
 // concurrent requests for one refund.
 type slowBank struct {
-	PaymentProvider
+	domain.PaymentProvider
 	mu      sync.Mutex
 	down    bool
 	running map[string]int           // running requests by payment reference
@@ -84,7 +86,7 @@ type slowBank struct {
 	start   time.Time
 }
 
-func (b *slowBank) Refund(ctx context.Context, p Payment) error {
+func (b *slowBank) Refund(ctx context.Context, p domain.Payment) error {
 	b.mu.Lock()
 	if b.running[p.Ref]++; b.running[p.Ref] > 1 {
 		b.overlap = append(b.overlap, p.Ref)
@@ -111,9 +113,9 @@ func (b *slowBank) recover() (first map[string]time.Duration, overlap []string) 
 	return maps.Clone(b.first), b.overlap
 }
 
-func newPayments(store PaymentStore, bank PaymentProvider, sales *Sales) *Payments {
+func newPayments(store domain.PaymentStore, bank domain.PaymentProvider, sales *Sales) *Payments {
 	return NewPayments(PaymentsConfig{
-		Store: store, Providers: map[string]PaymentProvider{"bank": bank}, Returns: UnitReleaser{Sales: sales},
+		Store: store, Providers: map[string]domain.PaymentProvider{"bank": bank}, Returns: UnitReleaser{Sales: sales},
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -173,7 +175,7 @@ type hangingQueue struct {
 	calls map[int64]error // the context's error at the start of a call, by voucher
 }
 
-func (q *hangingQueue) Release(ctx context.Context, voucherID int64, _ ...Holder) error {
+func (q *hangingQueue) Release(ctx context.Context, voucherID int64, _ ...domain.Holder) error {
 	q.mu.Lock()
 	q.calls[voucherID] = ctx.Err()
 	q.mu.Unlock()
@@ -184,11 +186,11 @@ func (q *hangingQueue) Release(ctx context.Context, voucherID int64, _ ...Holder
 // dueOrders is a CloserStore with expired orders, each of another voucher.
 type dueOrders struct{ left int }
 
-func (d *dueOrders) CloseExpired(_ context.Context, limit int) ([]Order, error) {
+func (d *dueOrders) CloseExpired(_ context.Context, limit int) ([]domain.Order, error) {
 	n := min(limit, d.left)
-	orders := make([]Order, n)
+	orders := make([]domain.Order, n)
 	for i := range orders {
-		orders[i] = Order{ID: int64(d.left - i), VoucherID: int64(d.left - i)}
+		orders[i] = domain.Order{ID: int64(d.left - i), VoucherID: int64(d.left - i)}
 	}
 	d.left -= n
 	return orders, nil
@@ -218,7 +220,7 @@ func TestReturnsOutliveTheRequest(t *testing.T) {
 		ctx, disconnect := context.WithCancel(t.Context())
 		disconnect()
 		q := &hangingQueue{calls: map[int64]error{}}
-		UnitReleaser{Sales: sales, Queue: q}.Back(ctx, Order{VoucherID: 1}, Order{VoucherID: 1})
+		UnitReleaser{Sales: sales, Queue: q}.Back(ctx, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
 		require.Equal(t, map[int64]error{1: nil}, q.calls)
 	})
 }
@@ -230,9 +232,9 @@ type stockStore struct {
 	err        error
 }
 
-func (s stockStore) ChangeStock(context.Context, StockChange) (Voucher, error) {
+func (s stockStore) ChangeStock(context.Context, domain.StockChange) (domain.Voucher, error) {
 	s.disconnect()
-	return Voucher{}, s.err
+	return domain.Voucher{}, s.err
 }
 
 // stockQueue is a gate that refuses calls with an ended context.
@@ -254,9 +256,9 @@ func TestStockChangeOutlivesTheRequest(t *testing.T) {
 		delta, gate int64
 		err         error
 	}{
-		{5, 15, nil}, {-5, 5, nil}, {-5, 10, ErrInvalidState}, {-5, 10, ErrNotFound}, {5, 10, ErrInvalidState},
+		{5, 15, nil}, {-5, 5, nil}, {-5, 10, domain.ErrInvalidState}, {-5, 10, domain.ErrNotFound}, {5, 10, domain.ErrInvalidState},
 		// Possibly committed: the gate must not offer more than the database.
-		{5, 10, ErrUnavailable}, {-5, 5, ErrUnavailable},
+		{5, 10, domain.ErrUnavailable}, {-5, 5, domain.ErrUnavailable},
 	} {
 		ctx, disconnect := context.WithCancel(t.Context())
 		gate := &stockQueue{level: 10}
@@ -290,17 +292,19 @@ type onceStore struct {
 	committed bool  // the change whose answer is lost has committed
 }
 
-func (s *onceStore) Voucher(context.Context, int64) (Voucher, error) { return openSale(s.stock), nil }
+func (s *onceStore) Voucher(context.Context, int64) (domain.Voucher, error) {
+	return openSale(s.stock), nil
+}
 
-func (s *onceStore) ChangeStock(_ context.Context, c StockChange) (Voucher, error) {
+func (s *onceStore) ChangeStock(_ context.Context, c domain.StockChange) (domain.Voucher, error) {
 	err := s.lost
 	switch s.lost = nil; {
 	case s.done:
-		return Voucher{}, &DoneBeforeError{ResourceID: c.VoucherID}
+		return domain.Voucher{}, &DoneBeforeError{ResourceID: c.VoucherID}
 	case err != nil && !s.committed:
-		return Voucher{}, err
+		return domain.Voucher{}, err
 	case s.stock+c.Delta < 0:
-		return Voucher{}, ErrInvalidState
+		return domain.Voucher{}, domain.ErrInvalidState
 	}
 	s.stock, s.done = s.stock+c.Delta, true
 	return openSale(s.stock), err
@@ -314,7 +318,7 @@ type fakeStockGate struct {
 
 func (q *fakeStockGate) AddStock(_ context.Context, _, delta int64) error {
 	if q.units+delta < 0 {
-		return ErrInvalidState
+		return domain.ErrInvalidState
 	}
 	q.units += delta
 	return nil
@@ -330,14 +334,14 @@ func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 		second    error
 		left      int64 // in the gate, of 9, after both runs
 	}{
-		"the first run committed": {committed: true, stock: 9, first: ErrUnavailable, left: 3},
-		"the first run failed":    {stock: 9, first: ErrUnavailable, left: 3},
-		"the database has less":   {stock: 5, committed: true, first: ErrInvalidState, second: ErrInvalidState, left: 9},
+		"the first run committed": {committed: true, stock: 9, first: domain.ErrUnavailable, left: 3},
+		"the first run failed":    {stock: 9, first: domain.ErrUnavailable, left: 3},
+		"the database has less":   {stock: 5, committed: true, first: domain.ErrInvalidState, second: domain.ErrInvalidState, left: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, gate, keys := &onceStore{stock: tc.stock, lost: ErrUnavailable, committed: tc.committed}, &fakeStockGate{units: 9}, &stockKeys{}
+			db, gate, keys := &onceStore{stock: tc.stock, lost: domain.ErrUnavailable, committed: tc.committed}, &fakeStockGate{units: 9}, &stockKeys{}
 			vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
-			run := func(again bool) (Voucher, error) {
+			run := func(again bool) (domain.Voucher, error) {
 				c := &Claim{Again: again, ResourceID: keys.noted, store: keys}
 				return vouchers.ChangeStock(WithClaim(t.Context(), c), 1, 1, -6, "counted")
 			}
@@ -356,7 +360,7 @@ func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 // failingStore is a CloserStore that always fails.
 type failingStore struct{ err error }
 
-func (f failingStore) CloseExpired(context.Context, int) ([]Order, error) { return nil, f.err }
+func (f failingStore) CloseExpired(context.Context, int) ([]domain.Order, error) { return nil, f.err }
 
 // The closer continues after errors, logs the first of several consecutive failures, and stops with its context.
 func TestCloserContinuesAfterErrors(t *testing.T) {
@@ -378,7 +382,7 @@ func TestCloserContinuesAfterErrors(t *testing.T) {
 }
 
 func TestRedeemCodesRoundTrip(t *testing.T) {
-	codes, others := NewRedeemCodes([]byte("one")), NewRedeemCodes([]byte("two"))
+	codes, others := domain.NewRedeemCodes([]byte("one")), domain.NewRedeemCodes([]byte("two"))
 	const id = 3368803458027454465
 	code := codes.Of(id)
 	require.Regexp(t, `^([0-9A-HJKMNP-TV-Z]{4}-){5}[0-9A-HJKMNP-TV-Z]{4}$`, code)
@@ -417,7 +421,7 @@ func TestRedeemCodesRoundTrip(t *testing.T) {
 // becomes inactive.
 func TestMovesKeepTheInvariants(t *testing.T) {
 	var table []string
-	for _, m := range Moves() {
+	for _, m := range domain.Moves() {
 		table = append(table, fmt.Sprintf("%s: %s -> %s", m.Name, m.From, m.To))
 	}
 	require.Equal(t, []string{
@@ -425,23 +429,23 @@ func TestMovesKeepTheInvariants(t *testing.T) {
 		"redeem: paid -> redeemed", "refund: paid -> refunding", "refunded: refunding -> refunded",
 	}, table)
 	at := time.Unix(1794398400, 0)
-	for _, m := range Moves() {
+	for _, m := range domain.Moves() {
 		require.True(t, m.From.Active(), "%s: no move starts from an order that has ended", m.Name)
 		require.Equal(t, slices.Contains([]string{"cancel", "expire", "refunded"}, m.Name), m.ReturnsUnit(), m.Name)
-		o := Order{Status: m.From, Slot: 3}
+		o := domain.Order{Status: m.From, Slot: 3}
 		m.Apply(&o, at)
 		require.Equal(t, m.To, o.Status)
 		require.Equal(t, m.To.Active(), o.Slot != 0, m.Name)
-		times := map[OrderStatus]*time.Time{
-			OrderPaid: o.PaidAt, OrderRedeemed: o.RedeemedAt, OrderCancelled: o.CancelledAt, OrderRefunded: o.RefundedAt,
+		times := map[domain.OrderStatus]*time.Time{
+			domain.OrderPaid: o.PaidAt, domain.OrderRedeemed: o.RedeemedAt, domain.OrderCancelled: o.CancelledAt, domain.OrderRefunded: o.RefundedAt,
 		}
 		for status, stamp := range times {
 			require.Equal(t, status == m.To, stamp != nil, "%s: the timestamp of %s", m.Name, status)
 		}
 	}
-	for status, final := range map[OrderStatus]bool{
-		OrderQueued: false, OrderPendingPayment: false, OrderPaid: false, OrderRefunding: false,
-		OrderRedeemed: true, OrderCancelled: true, OrderRefunded: true, OrderFailed: true,
+	for status, final := range map[domain.OrderStatus]bool{
+		domain.OrderQueued: false, domain.OrderPendingPayment: false, domain.OrderPaid: false, domain.OrderRefunding: false,
+		domain.OrderRedeemed: true, domain.OrderCancelled: true, domain.OrderRefunded: true, domain.OrderFailed: true,
 	} {
 		require.Equal(t, final, status.Final(), status)
 	}

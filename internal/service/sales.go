@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"seckill/internal/batch"
+	"seckill/internal/domain"
 )
 
 const (
@@ -35,9 +36,9 @@ const (
 // SaleLoader reads vouchers from the database.
 type SaleLoader interface {
 	// Vouchers returns the vouchers that exist, in any order. Error: ErrUnavailable.
-	Vouchers(ctx context.Context, ids []int64) ([]Voucher, error)
+	Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error)
 	// NewestVouchers returns at most the given number of vouchers, newest first. Error: ErrUnavailable.
-	NewestVouchers(ctx context.Context, most int) ([]Voucher, error)
+	NewestVouchers(ctx context.Context, most int) ([]domain.Voucher, error)
 }
 
 // SalesConfig configures Sales.
@@ -64,7 +65,7 @@ type Sales struct {
 
 // saleRead is the result of reading one voucher from the database.
 type saleRead struct {
-	voucher Voucher
+	voucher domain.Voucher
 	err     error
 }
 
@@ -82,7 +83,7 @@ type sale struct {
 
 // snapshot is a voucher as it was read. Callers share it, so it is never modified.
 type snapshot struct {
-	voucher Voucher
+	voucher domain.Voucher
 	at      time.Time
 	gone    bool // the voucher does not exist any more
 }
@@ -93,14 +94,14 @@ func NewSales(cfg SalesConfig) *Sales {
 		cfg.Changed = func(int64) {}
 	}
 	s := &Sales{cfg: cfg, staleLookups: rate.NewLimiter(staleLookupsPerSecond, staleLookupsPerSecond)}
-	fail := func(err error) saleRead { return saleRead{err: batchError(err)} }
+	fail := func(err error) saleRead { return saleRead{err: domain.BatchError(err)} }
 	s.reads = batch.New(batch.Config[int64, saleRead]{Run: s.readBatch, Fail: fail})
 	s.cache = otter.Must(&otter.Options[int64, *sale]{
 		MaximumSize: maxSales, ExpiryCalculator: otter.ExpiryAccessing[int64, *sale](saleKept),
 	})
 	s.load = otter.LoaderFunc[int64, *sale](func(ctx context.Context, id int64) (*sale, error) {
 		v, err := s.read(ctx, id)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, domain.ErrNotFound) {
 			err = errors.Join(otter.ErrNotFound, err) // the cache expects its own error
 		}
 		if err != nil {
@@ -115,7 +116,7 @@ func NewSales(cfg SalesConfig) *Sales {
 
 // read reads one voucher from the database, together with concurrent reads. The result is shared, so the end of ctx
 // does not stop it.
-func (s *Sales) read(ctx context.Context, id int64) (Voucher, error) {
+func (s *Sales) read(ctx context.Context, id int64) (domain.Voucher, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleLoadTimeout)
 	defer cancel()
 	r := s.reads.DoContext(ctx, 0, id)
@@ -127,7 +128,7 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 	unique := slices.Clone(ids)
 	slices.Sort(unique)
 	vouchers, err := s.cfg.Loader.Vouchers(ctx, slices.Compact(unique))
-	found := make(map[int64]*Voucher, len(vouchers))
+	found := make(map[int64]*domain.Voucher, len(vouchers))
 	for i := range vouchers {
 		found[vouchers[i].ID] = &vouchers[i]
 	}
@@ -137,7 +138,7 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 		case err != nil:
 			reads[i].err = err
 		case v == nil:
-			reads[i].err = ErrNotFound
+			reads[i].err = domain.ErrNotFound
 		default:
 			reads[i].voucher = *v
 		}
@@ -147,13 +148,13 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 
 // Get returns the voucher as it was less than a second ago. While the database cannot be read, it returns the last
 // snapshot, at most 10 minutes old. The result is shared and must not be modified. Errors: ErrNotFound, ErrUnavailable.
-func (s *Sales) Get(ctx context.Context, id int64) (Voucher, error) {
+func (s *Sales) Get(ctx context.Context, id int64) (domain.Voucher, error) {
 	e, err := s.cache.Get(ctx, id, s.load)
 	if errors.Is(err, otter.ErrNotFound) {
-		return Voucher{}, ErrNotFound
+		return domain.Voucher{}, domain.ErrNotFound
 	}
 	if err != nil {
-		return Voucher{}, err
+		return domain.Voucher{}, err
 	}
 	snap := e.current.Load()
 	age := time.Since(snap.at)
@@ -165,9 +166,9 @@ func (s *Sales) Get(ctx context.Context, id int64) (Voucher, error) {
 	}
 	switch {
 	case snap.gone:
-		return Voucher{}, ErrNotFound
+		return domain.Voucher{}, domain.ErrNotFound
 	case time.Since(snap.at) > saleKept:
-		return Voucher{}, ErrUnavailable
+		return domain.Voucher{}, domain.ErrUnavailable
 	}
 	return snap.voucher, nil
 }
@@ -175,10 +176,10 @@ func (s *Sales) Get(ctx context.Context, id int64) (Voucher, error) {
 // Fresh returns the voucher as it was less than a second ago, with every change that this process made before the call.
 // Where Get falls back to an older snapshot, Fresh waits for the database or fails. The voucher is shared and must not
 // be modified; equal pointers mean equal vouchers. Errors: ErrNotFound, ErrUnavailable, ErrOverloaded.
-func (s *Sales) Fresh(ctx context.Context, id int64) (*Voucher, error) {
+func (s *Sales) Fresh(ctx context.Context, id int64) (*domain.Voucher, error) {
 	e, err := s.cache.Get(ctx, id, s.load)
 	if errors.Is(err, otter.ErrNotFound) {
-		return nil, ErrNotFound
+		return nil, domain.ErrNotFound
 	}
 	if err != nil {
 		return nil, err
@@ -193,7 +194,7 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*Voucher, error) {
 		select {
 		case <-read:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+			return nil, fmt.Errorf("%w: %w", domain.ErrUnavailable, ctx.Err())
 		}
 		if err := e.lastErr(); err != nil {
 			return nil, err
@@ -201,7 +202,7 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*Voucher, error) {
 		snap = e.current.Load()
 	}
 	if snap.gone {
-		return nil, ErrNotFound
+		return nil, domain.ErrNotFound
 	}
 	return &snap.voucher, nil
 }
@@ -233,7 +234,7 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 	if e.changes != changes {
 		at = time.Now().Add(-saleStale)
 	}
-	e.failing, e.err = err != nil && !errors.Is(err, ErrNotFound), nil
+	e.failing, e.err = err != nil && !errors.Is(err, domain.ErrNotFound), nil
 	switch {
 	case e.failing:
 		e.err = err
@@ -279,19 +280,10 @@ func (s *Sales) MarkSoldOut(id int64) {
 		return
 	}
 	sold := *old
-	sold.voucher = *old.voucher.soldOut()
+	sold.voucher = *old.voucher.SoldOut()
 	e.current.Store(&sold)
 	e.changes++ // a running read may have seen the last unit
 	s.catalog.markSoldOut(id)
-}
-
-// soldOut returns a copy of the voucher without stock.
-func (v *Voucher) soldOut() *Voucher {
-	sale := *v.Sale
-	sale.Stock = 0
-	sold := *v
-	sold.Sale = &sale
-	return &sold
 }
 
 // Change is called after the voucher was changed or a unit returned. It invalidates the snapshots of all processes.

@@ -10,34 +10,36 @@ import (
 	"testing/synctest"
 	"time"
 
+	"seckill/internal/domain"
+
 	"github.com/stretchr/testify/require"
 )
 
 // loader is a SaleLoader that counts its reads.
 type loader struct {
 	reads atomic.Int64
-	load  func(ctx context.Context) (Voucher, error)
+	load  func(ctx context.Context) (domain.Voucher, error)
 }
 
-func (l *loader) Vouchers(ctx context.Context, ids []int64) ([]Voucher, error) {
+func (l *loader) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
 	l.reads.Add(1)
 	v, err := l.load(ctx)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, domain.ErrNotFound) {
 		return nil, nil
 	}
-	vouchers := slices.Repeat([]Voucher{v}, len(ids))
+	vouchers := slices.Repeat([]domain.Voucher{v}, len(ids))
 	for i := range vouchers {
 		vouchers[i].ID = ids[i]
 	}
 	return vouchers, err
 }
 
-func (l *loader) NewestVouchers(context.Context, int) ([]Voucher, error) { return nil, nil }
+func (l *loader) NewestVouchers(context.Context, int) ([]domain.Voucher, error) { return nil, nil }
 
-func openSale(stock int64) Voucher {
-	return Voucher{
-		ID: 1, PayValue: 100, Type: VoucherSeckill, Status: VoucherOn,
-		Sale: &Sale{InitialStock: stock, Stock: stock, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1},
+func openSale(stock int64) domain.Voucher {
+	return domain.Voucher{
+		ID: 1, PayValue: 100, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
+		Sale: &domain.Sale{InitialStock: stock, Stock: stock, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1},
 	}
 }
 
@@ -49,7 +51,7 @@ func newSales(t *testing.T, l *loader) *Sales {
 
 func TestSalesShareOneRead(t *testing.T) {
 	release := make(chan struct{})
-	l := &loader{load: func(context.Context) (Voucher, error) { <-release; return openSale(5), nil }}
+	l := &loader{load: func(context.Context) (domain.Voucher, error) { <-release; return openSale(5), nil }}
 	s := newSales(t, l)
 	var wg sync.WaitGroup
 	for range 50 {
@@ -67,16 +69,16 @@ func TestSalesShareOneRead(t *testing.T) {
 
 // The end of the context of the first caller does not stop the read, because other callers share it.
 func TestSalesReadSurvivesItsCaller(t *testing.T) {
-	l := &loader{load: func(ctx context.Context) (Voucher, error) { return openSale(5), ctx.Err() }}
+	l := &loader{load: func(ctx context.Context) (domain.Voucher, error) { return openSale(5), ctx.Err() }}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newSales(t, l)
-	l.load = func(ctx context.Context) (Voucher, error) { cancel(); return openSale(5), ctx.Err() }
+	l.load = func(ctx context.Context) (domain.Voucher, error) { cancel(); return openSale(5), ctx.Err() }
 	_, err := s.Get(ctx, 1)
 	require.NoError(t, err)
 }
 
 func TestSalesSoldOutAndBack(t *testing.T) {
-	l := &loader{load: func(context.Context) (Voucher, error) { return openSale(5), nil }}
+	l := &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(5), nil }}
 	s := newSales(t, l)
 	s.MarkSoldOut(1) // not cached yet: no effect
 	first, err := s.Get(t.Context(), 1)
@@ -95,7 +97,7 @@ func TestSalesSoldOutAndBack(t *testing.T) {
 // A change by another process is seen even without an invalidation message.
 func TestSalesExpire(t *testing.T) {
 	var stock atomic.Int64
-	s := newSales(t, &loader{load: func(context.Context) (Voucher, error) { return openSale(stock.Load()), nil }})
+	s := newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(stock.Load()), nil }})
 	_, err := s.Get(t.Context(), 1)
 	require.NoError(t, err)
 	stock.Store(3)
@@ -106,8 +108,8 @@ func TestSalesExpire(t *testing.T) {
 }
 
 func TestSalesErrors(t *testing.T) {
-	for _, want := range []error{ErrNotFound, ErrUnavailable} {
-		l := &loader{load: func(context.Context) (Voucher, error) { return Voucher{}, want }}
+	for _, want := range []error{domain.ErrNotFound, domain.ErrUnavailable} {
+		l := &loader{load: func(context.Context) (domain.Voucher, error) { return domain.Voucher{}, want }}
 		s := newSales(t, l)
 		_, err := s.Get(t.Context(), 1)
 		require.ErrorIs(t, err, want)
@@ -121,14 +123,14 @@ func TestSalesErrors(t *testing.T) {
 func TestSalesWithoutDatabase(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
-	fail := func(context.Context) (Voucher, error) { return Voucher{}, ErrUnavailable }
-	for name, load := range map[string]func(context.Context) (Voucher, error){
+	fail := func(context.Context) (domain.Voucher, error) { return domain.Voucher{}, domain.ErrUnavailable }
+	for name, load := range map[string]func(context.Context) (domain.Voucher, error){
 		"fails": fail,
-		"hangs": func(context.Context) (Voucher, error) { <-hang; return Voucher{}, ErrUnavailable },
+		"hangs": func(context.Context) (domain.Voucher, error) { <-hang; return domain.Voucher{}, domain.ErrUnavailable },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var down atomic.Bool
-			l := &loader{load: func(ctx context.Context) (Voucher, error) {
+			l := &loader{load: func(ctx context.Context) (domain.Voucher, error) {
 				if down.Load() {
 					return load(ctx)
 				}
@@ -146,7 +148,7 @@ func TestSalesWithoutDatabase(t *testing.T) {
 			}
 			if name == "fails" {
 				_, err = s.Get(t.Context(), 2)
-				require.ErrorIs(t, err, ErrUnavailable, "a sale without a snapshot")
+				require.ErrorIs(t, err, domain.ErrUnavailable, "a sale without a snapshot")
 			}
 		})
 	}
@@ -158,7 +160,7 @@ func TestSalesChangedDuringRead(t *testing.T) {
 	stock.Store(1)
 	reading, release := make(chan struct{}), make(chan struct{})
 	first := true
-	s := newSales(t, &loader{load: func(context.Context) (Voucher, error) {
+	s := newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
 		v := openSale(stock.Load())
 		if !first {
 			reading <- struct{}{}
@@ -170,7 +172,7 @@ func TestSalesChangedDuringRead(t *testing.T) {
 	_, err := s.Get(t.Context(), 1)
 	require.NoError(t, err)
 	s.Forget(1)
-	got := make(chan Voucher)
+	got := make(chan domain.Voucher)
 	go func() { v, _ := s.Get(context.Background(), 1); got <- v }()
 	<-reading
 	stock.Store(7)
@@ -186,9 +188,9 @@ func TestSalesChangedDuringRead(t *testing.T) {
 // A deleted voucher is not sold from its last snapshot.
 func TestSalesDeletedVoucher(t *testing.T) {
 	var gone atomic.Bool
-	s := newSales(t, &loader{load: func(context.Context) (Voucher, error) {
+	s := newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
 		if gone.Load() {
-			return Voucher{}, ErrNotFound
+			return domain.Voucher{}, domain.ErrNotFound
 		}
 		return openSale(5), nil
 	}})
@@ -198,7 +200,7 @@ func TestSalesDeletedVoucher(t *testing.T) {
 	s.Forget(1)
 	for range 2 {
 		_, err = s.Get(t.Context(), 1)
-		require.ErrorIs(t, err, ErrNotFound)
+		require.ErrorIs(t, err, domain.ErrNotFound)
 	}
 }
 
@@ -214,8 +216,8 @@ func TestSalesPublishesOwnChanges(t *testing.T) {
 // soldOutOrders returns a service whose snapshot shows no stock.
 func soldOutOrders(t *testing.T, st *store) *Orders {
 	return NewOrders(OrdersConfig{
-		Sales: newSales(t, &loader{load: func(context.Context) (Voucher, error) { return openSale(0), nil }}), Store: st,
-		Lane: laneFunc(func(context.Context, Purchase) (Order, error) { panic("the lane was called") }),
+		Sales: newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(0), nil }}), Store: st,
+		Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) { panic("the lane was called") }),
 		Now:  func() time.Time { return testNow }, MaxInFlight: 1,
 	})
 }
@@ -230,11 +232,11 @@ func TestSoldOutReadsStoreForBuyersOnly(t *testing.T) {
 	for user := range int64(100) {
 		_, err := orders.Place(t.Context(), user, 1, 0)
 		if user == 10 || user == 20 || user == 30 {
-			var dup *DuplicateOrderError
+			var dup *domain.DuplicateOrderError
 			require.ErrorAs(t, err, &dup, "user %d", user)
 			require.Equal(t, int64(99), dup.OrderID)
 		} else {
-			require.ErrorIs(t, err, ErrSoldOut, "user %d", user)
+			require.ErrorIs(t, err, domain.ErrSoldOut, "user %d", user)
 		}
 	}
 	require.Equal(t, 1, lists)
@@ -249,7 +251,7 @@ func TestSoldOutWithoutList(t *testing.T) {
 		users:  func() ([]int64, error) { return nil, ErrTooMany },
 		active: func() (int, int64, error) { queries++; return 1, 99, nil },
 	})
-	var dup *DuplicateOrderError
+	var dup *domain.DuplicateOrderError
 	for range 2 {
 		_, err := orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorAs(t, err, &dup)
@@ -259,14 +261,14 @@ func TestSoldOutWithoutList(t *testing.T) {
 		orders.lookups <- struct{}{}
 	}
 	_, err := orders.Place(t.Context(), 7, 1, 0)
-	require.ErrorIs(t, err, ErrSoldOut, "too many lookups are running")
+	require.ErrorIs(t, err, domain.ErrSoldOut, "too many lookups are running")
 
 	orders = soldOutOrders(t, &store{
-		users:  func() ([]int64, error) { return nil, ErrUnavailable },
-		active: func() (int, int64, error) { return 0, 0, ErrUnavailable },
+		users:  func() ([]int64, error) { return nil, domain.ErrUnavailable },
+		active: func() (int, int64, error) { return 0, 0, domain.ErrUnavailable },
 	})
 	_, err = orders.Place(t.Context(), 7, 1, 0)
-	require.ErrorIs(t, err, ErrSoldOut)
+	require.ErrorIs(t, err, domain.ErrSoldOut)
 }
 
 // testBuyers runs a test in a synctest bubble with a sold-out sale of 1,000 buyers. reads counts the reads of the list
@@ -275,7 +277,7 @@ func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, que
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var reads, queries atomic.Int64
-		sales := NewSales(SalesConfig{Loader: &loader{load: func(context.Context) (Voucher, error) {
+		sales := NewSales(SalesConfig{Loader: &loader{load: func(context.Context) (domain.Voucher, error) {
 			v := openSale(0)
 			v.Sale.BeginAt, v.Sale.EndAt = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 			return v, nil
@@ -310,7 +312,7 @@ func TestReturnedUnitsCauseFewReadsOfBuyers(t *testing.T) {
 		start := time.Now()
 		for range 3000 {
 			orders.cfg.Sales.Forget(1)
-			var dup *DuplicateOrderError
+			var dup *domain.DuplicateOrderError
 			_, err := orders.Place(t.Context(), 7, 1, 0)
 			require.ErrorAs(t, err, &dup, "a user on the list")
 			for range 20 {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+
+	"seckill/internal/domain"
 )
 
 // OrderSearch selects orders of all users, for an admin. Zero fields match all orders.
@@ -14,13 +16,13 @@ type OrderSearch struct {
 	VoucherID int64
 	UserID    int64
 	Phone     string // of the user, as typed
-	Status    OrderStatus
-	Page      Page
+	Status    domain.OrderStatus
+	Page      domain.Page
 }
 
 // FoundOrder is an order with the phone number of its user, for an admin.
 type FoundOrder struct {
-	Order
+	domain.Order
 	Phone string // empty if the user does not exist any more
 }
 
@@ -28,7 +30,7 @@ type FoundOrder struct {
 type OrderFinder interface {
 	// FindOrders returns a page of the orders that match f, newest first. f.Phone is ignored. A search by status alone
 	// is sorted by ExpiresAt, any other by id.
-	FindOrders(ctx context.Context, f OrderSearch) ([]Order, error)
+	FindOrders(ctx context.Context, f OrderSearch) ([]domain.Order, error)
 	// Phones returns the phone numbers of users, by user id.
 	Phones(ctx context.Context, userIDs []int64) (map[int64]string, error)
 	// UserIDByPhone returns the user with the phone number. Error: ErrNotFound.
@@ -36,10 +38,10 @@ type OrderFinder interface {
 }
 
 // AdminMoves returns the names of the moves that an admin may make with an order in this status.
-func AdminMoves(s OrderStatus) []string {
+func AdminMoves(s domain.OrderStatus) []string {
 	names := []string{}
-	for _, m := range Moves() {
-		byAdmin := m == MoveCancel || m == MoveRefund || m == MoveRedeem
+	for _, m := range domain.Moves() {
+		byAdmin := m == domain.MoveCancel || m == domain.MoveRefund || m == domain.MoveRedeem
 		if byAdmin && m.From == s {
 			names = append(names, m.Name)
 		}
@@ -55,25 +57,25 @@ var seededPhone = regexp.MustCompile(`^100[0-9]{8}$`)
 func (s *Orders) Search(ctx context.Context, f OrderSearch) ([]FoundOrder, error) {
 	if f.Phone != "" {
 		var err error
-		if f, err = s.resolvePhone(ctx, f); errors.Is(err, ErrNotFound) {
+		if f, err = s.resolvePhone(ctx, f); errors.Is(err, domain.ErrNotFound) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	var waiting []Order
+	var waiting []domain.Order
 	if s.cfg.Queue != nil && f.UserID != 0 && (f.Status == 0 || !f.Status.Stored()) {
 		// Before the store is read, as in List.
 		var err error
-		if waiting, err = s.unstoredOrders(ctx, OrderFilter{UserID: f.UserID, Status: f.Status, Page: f.Page}); err != nil {
+		if waiting, err = s.unstoredOrders(ctx, domain.OrderFilter{UserID: f.UserID, Status: f.Status, Page: f.Page}); err != nil {
 			return nil, err
 		}
-		waiting = slices.DeleteFunc(waiting, func(o Order) bool {
+		waiting = slices.DeleteFunc(waiting, func(o domain.Order) bool {
 			return f.VoucherID != 0 && o.VoucherID != f.VoucherID || f.ID != 0 && o.ID != f.ID
 		})
 	}
-	var orders []Order
+	var orders []domain.Order
 	if f.Status == 0 || f.Status.Stored() {
 		var err error
 		if orders, err = s.cfg.Store.FindOrders(ctx, f); err != nil {
@@ -86,7 +88,7 @@ func (s *Orders) Search(ctx context.Context, f OrderSearch) ([]FoundOrder, error
 			return nil, err
 		}
 		orders = append(orders, waiting...)
-		slices.SortFunc(orders, func(a, b Order) int { return cmp.Compare(b.ID, a.ID) })
+		slices.SortFunc(orders, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
 		orders = orders[:min(len(orders), f.Page.Limit)]
 	}
 	return s.withPhones(ctx, orders)
@@ -98,7 +100,7 @@ func (s *Orders) resolvePhone(ctx context.Context, f OrderSearch) (OrderSearch, 
 	phone := f.Phone
 	if !seededPhone.MatchString(phone) {
 		var err error
-		if phone, err = ParsePhone(phone); err != nil {
+		if phone, err = domain.ParsePhone(phone); err != nil {
 			return f, err
 		}
 	}
@@ -107,14 +109,14 @@ func (s *Orders) resolvePhone(ctx context.Context, f OrderSearch) (OrderSearch, 
 		return f, err
 	}
 	if f.UserID != 0 && f.UserID != id {
-		return f, ErrNotFound
+		return f, domain.ErrNotFound
 	}
 	f.UserID = id
 	return f, nil
 }
 
 // withPhones adds the phone numbers of the users.
-func (s *Orders) withPhones(ctx context.Context, orders []Order) ([]FoundOrder, error) {
+func (s *Orders) withPhones(ctx context.Context, orders []domain.Order) ([]FoundOrder, error) {
 	if len(orders) == 0 {
 		return nil, nil
 	}
@@ -137,14 +139,14 @@ func (s *Orders) withPhones(ctx context.Context, orders []Order) ([]FoundOrder, 
 // userID is its user; otherwise userID may be 0. Errors: ErrNotFound, ErrUnavailable.
 func (s *Orders) Find(ctx context.Context, userID, id int64) (FoundOrder, error) {
 	o, err := s.cfg.Store.Order(ctx, userID, id)
-	if errors.Is(err, ErrNotFound) && userID != 0 {
+	if errors.Is(err, domain.ErrNotFound) && userID != 0 {
 		o, err = s.Get(ctx, userID, id)
 	}
 	if err != nil {
 		return FoundOrder{}, err
 	}
 	o.RedeemCode = "" // only the owner may have it
-	found, err := s.withPhones(ctx, []Order{o})
+	found, err := s.withPhones(ctx, []domain.Order{o})
 	if err != nil {
 		return FoundOrder{}, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // returnTimeout bounds the calls to the gate, so that a Redis that does not answer does not delay the buyer or the
@@ -31,13 +33,13 @@ func (r UnitReleaser) moved(orderIDs ...int64) {
 // Back propagates that these orders have returned their units. It is called after the commit. The end of ctx does not
 // stop it. It takes at most about 1 s and reports no error: the reconciler corrects a gate that was not reached, and
 // snapshots expire within a second without an invalidation message.
-func (r UnitReleaser) Back(ctx context.Context, orders ...Order) {
+func (r UnitReleaser) Back(ctx context.Context, orders ...domain.Order) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 	defer cancel()
-	byVoucher := map[int64][]Holder{}
+	byVoucher := map[int64][]domain.Holder{}
 	for _, o := range orders {
 		r.moved(o.ID)
-		byVoucher[o.VoucherID] = append(byVoucher[o.VoucherID], Holder{OrderID: o.ID, UserID: o.UserID})
+		byVoucher[o.VoucherID] = append(byVoucher[o.VoucherID], domain.Holder{OrderID: o.ID, UserID: o.UserID})
 	}
 	for voucher, held := range byVoucher {
 		if r.Queue != nil {
@@ -50,11 +52,11 @@ func (r UnitReleaser) Back(ctx context.Context, orders ...Order) {
 // notYet returns ErrInvalidState in place of ErrNotFound if the order is queued: its moves are possible after its
 // commit. It returns any other err unchanged.
 func (r UnitReleaser) notYet(ctx context.Context, userID, orderID int64, err error) error {
-	if !errors.Is(err, ErrNotFound) || r.Queue == nil {
+	if !errors.Is(err, domain.ErrNotFound) || r.Queue == nil {
 		return err
 	}
 	if _, ticketErr := r.Queue.Ticket(ctx, userID, orderID); ticketErr == nil {
-		return ErrInvalidState
+		return domain.ErrInvalidState
 	}
 	return err
 }

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // differences lists the fields that an admin changed, with old and new values, for the audit log.
-func differences(before, after *Voucher) string {
+func differences(before, after *domain.Voucher) string {
 	var all []string
 	add := func(field string, was, is any) {
 		if was != is {

@@ -4,52 +4,22 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"seckill/internal/domain"
 )
 
-// VoucherFilter selects vouchers. A zero field matches every voucher, except that a zero Status matches only vouchers
-// that are on.
-type VoucherFilter struct {
-	ShopID int64
-	Status VoucherStatus
-	State  SaleState
-	Lasts  bool      // only normal vouchers and sales that have not ended
-	Now    time.Time // the time at which State and Lasts apply
-	Page   Page
-}
-
-// Page selects a part of a list that is sorted by descending id.
-type Page struct {
-	Before int64 // only ids below this one; 0 starts at the newest
-	Limit  int
-}
-
-// The default and the largest Page.Limit.
-const (
-	DefaultPageSize = 20
-	MaxPageSize     = 100
-)
-
-// VoucherStore stores vouchers. Each method is one transaction. Its errors are those of this package.
+// VoucherStore stores vouchers. Each method is one transaction. Its errors are those of package domain.
 type VoucherStore interface {
 	// CreateVoucher stores the voucher and sets its id. Errors: *DoneBeforeError, ErrUnavailable.
-	CreateVoucher(ctx context.Context, v *Voucher, by Actor) error
+	CreateVoucher(ctx context.Context, v *domain.Voucher, by domain.Actor) error
 	// ChangeVoucher locks and reads the voucher, calls change, and stores the changed voucher, but not its stock. The
 	// detail goes to the audit log. An error of change rolls back and is returned.
-	ChangeVoucher(ctx context.Context, id int64, by Actor, change func(*Voucher) (detail string, err error)) (Voucher, error)
+	ChangeVoucher(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (detail string, err error)) (domain.Voucher, error)
 	// ChangeStock adds units to a sale or removes units that are left, and records the change.
 	// Errors: ErrNotFound, ErrInvalidState (no sale, or not enough units left), *DoneBeforeError, ErrUnavailable.
-	ChangeStock(ctx context.Context, c StockChange) (Voucher, error)
-	Voucher(ctx context.Context, id int64) (Voucher, error)
-	ListVouchers(ctx context.Context, f VoucherFilter) ([]Voucher, error)
-}
-
-// StockChange adds units to a published sale, or removes them if Delta is negative.
-type StockChange struct {
-	VoucherID int64
-	Delta     int64
-	Reason    string
-	By        Actor
-	At        time.Time
+	ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error)
+	Voucher(ctx context.Context, id int64) (domain.Voucher, error)
+	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
 }
 
 // VouchersConfig configures Vouchers.
@@ -75,18 +45,18 @@ func NewVouchers(cfg VouchersConfig) *Vouchers {
 }
 
 // Create validates and publishes a voucher. Errors: *InvalidError, ErrUnavailable.
-func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Voucher, error) {
-	v, err := in.voucher(Moment(s.cfg.Now()))
+func (s *Vouchers) Create(ctx context.Context, admin int64, in domain.VoucherInput) (domain.Voucher, error) {
+	v, err := in.Voucher(domain.Moment(s.cfg.Now()))
 	if err != nil {
-		return Voucher{}, err
+		return domain.Voucher{}, err
 	}
-	err = s.cfg.Store.CreateVoucher(ctx, &v, Actor{ActorAdmin, admin})
+	err = s.cfg.Store.CreateVoucher(ctx, &v, domain.Actor{Kind: domain.ActorAdmin, ID: admin})
 	if id, done := DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
 	s.cfg.Sales.catalog.forget()
 	if err != nil {
-		return Voucher{}, err
+		return domain.Voucher{}, err
 	}
 	return v, nil
 }
@@ -94,8 +64,8 @@ func (s *Vouchers) Create(ctx context.Context, admin int64, in VoucherInput) (Vo
 // Change changes a voucher. The change is visible at once in this process and within a second in the others. The limit
 // per user can be raised but not lowered, because a user may already have as many active orders as it allows.
 // Errors: *InvalidError, ErrInvalidState (a lower limit), ErrNotFound, ErrUnavailable.
-func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange) (Voucher, error) {
-	v, err := s.cfg.Store.ChangeVoucher(ctx, id, Actor{ActorAdmin, admin}, func(v *Voucher) (string, error) {
+func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.VoucherChange) (domain.Voucher, error) {
+	v, err := s.cfg.Store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorAdmin, ID: admin}, func(v *domain.Voucher) (string, error) {
 		before := *v
 		if v.Sale != nil {
 			sale := *v.Sale
@@ -105,9 +75,9 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch VoucherChange
 			return "", err
 		}
 		if v.Sale != nil && v.Sale.LimitPerUser < before.Sale.LimitPerUser {
-			return "", ErrInvalidState
+			return "", domain.ErrInvalidState
 		}
-		v.UpdatedAt = Moment(s.cfg.Now())
+		v.UpdatedAt = domain.Moment(s.cfg.Now())
 		return differences(&before, v), nil
 	})
 	s.changed(id)
@@ -123,23 +93,18 @@ func (s *Vouchers) changed(id int64) {
 // ChangeStock adds units to a sale, or removes units that neither an active order nor a reservation holds. The change
 // is visible everywhere within a second.
 // Errors: *InvalidError, ErrInvalidState (no sale, or not enough units left), ErrNotFound, ErrUnavailable.
-func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reason string) (Voucher, error) {
-	var bad InvalidError
-	if delta == 0 || delta < -MaxStock || delta > MaxStock {
-		bad.add("delta", "must be between -%d and %d and not 0", MaxStock, MaxStock)
+func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reason string) (domain.Voucher, error) {
+	change := domain.StockChange{VoucherID: id, Delta: delta, Reason: reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now())}
+	if err := change.Validate(); err != nil {
+		return domain.Voucher{}, err
 	}
-	setText(new(string), &reason, "reason", 1, maxTitle, &bad)
-	if err := bad.orNil(); err != nil {
-		return Voucher{}, err
-	}
-	change := StockChange{VoucherID: id, Delta: delta, Reason: reason, By: Actor{ActorAdmin, admin}, At: Moment(s.cfg.Now())}
 	v, err := s.changeStock(ctx, change)
 	s.changed(id)
 	return v, err
 }
 
 // changeStock applies a change once, even if its request runs again.
-func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, error) {
+func (s *Vouchers) changeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	v, err := s.changeGateAndStock(ctx, c)
 	if id, done := DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
@@ -149,17 +114,17 @@ func (s *Vouchers) changeStock(ctx context.Context, c StockChange) (Voucher, err
 
 // changeGateAndStock never lets the gate offer more units than the database has: it removes units from the gate first
 // and adds them to the gate last. If the process dies in between, reconciliation repairs the gate.
-func (s *Vouchers) changeGateAndStock(ctx context.Context, c StockChange) (Voucher, error) {
+func (s *Vouchers) changeGateAndStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
 	}
 	if c.Delta < 0 {
 		if err := s.takeFromGate(ctx, c); err != nil {
-			return Voucher{}, err
+			return domain.Voucher{}, err
 		}
 	}
 	v, err := s.cfg.Store.ChangeStock(ctx, c)
-	refused := errors.Is(err, ErrInvalidState) || errors.Is(err, ErrNotFound)
+	refused := errors.Is(err, domain.ErrInvalidState) || errors.Is(err, domain.ErrNotFound)
 	switch {
 	case err == nil && c.Delta > 0:
 		ctx, cancel := afterCommit(ctx)
@@ -179,7 +144,7 @@ func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // takeFromGate removes the units of a decrease from the gate. A keyed request records this in its claim, so a later run
 // of the request does not remove them again; they stay removed whether or not the earlier run has committed.
-func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
+func (s *Vouchers) takeFromGate(ctx context.Context, c domain.StockChange) error {
 	claim := ClaimOf(ctx)
 	if claim != nil && claim.Again && claim.ResourceID == c.VoucherID {
 		return nil
@@ -188,7 +153,7 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
 		return err
 	}
 	err := claim.Note(ctx, c.VoucherID, c.At)
-	if errors.Is(err, ErrOrderInProgress) { // another run has taken over the key and removes the units itself
+	if errors.Is(err, domain.ErrOrderInProgress) { // another run has taken over the key and removes the units itself
 		ctx, cancel := afterCommit(ctx)
 		defer cancel()
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
@@ -199,7 +164,7 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c StockChange) error {
 // returnToGate undoes takeFromGate. It first clears the record in the claim: otherwise a later run would remove no
 // units and the gate could offer too many. If the process dies in between, a later run removes the units twice, and
 // reconciliation returns them.
-func (s *Vouchers) returnToGate(ctx context.Context, c StockChange) {
+func (s *Vouchers) returnToGate(ctx context.Context, c domain.StockChange) {
 	ctx, cancel := afterCommit(ctx)
 	defer cancel()
 	if claim := ClaimOf(ctx); claim != nil && claim.Note(ctx, 0, c.At) != nil {
@@ -209,7 +174,7 @@ func (s *Vouchers) returnToGate(ctx context.Context, c StockChange) {
 }
 
 // Get returns a voucher as Sales.Fresh does. The result is shared and must not be modified.
-func (s *Vouchers) Get(ctx context.Context, id int64) (*Voucher, error) {
+func (s *Vouchers) Get(ctx context.Context, id int64) (*domain.Voucher, error) {
 	return s.cfg.Sales.Fresh(ctx, id)
 }
 
@@ -220,18 +185,18 @@ func (s *Vouchers) Catalog(ctx context.Context) (*Catalog, error) {
 
 // Older reads a list that the catalog does not contain (Catalog.List) from the database. At most maxDeep such reads run
 // at a time. Errors: ErrOverloaded (maxDeep reads are running), ErrUnavailable.
-func (s *Vouchers) Older(ctx context.Context, f VoucherFilter, now time.Time) ([]*Voucher, error) {
+func (s *Vouchers) Older(ctx context.Context, f domain.VoucherFilter, now time.Time) ([]*domain.Voucher, error) {
 	select {
 	case s.deep <- struct{}{}:
 		defer func() { <-s.deep }()
 	default:
-		return nil, ErrOverloaded
+		return nil, domain.ErrOverloaded
 	}
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
 	f.Now = now
 	vouchers, err := s.cfg.Store.ListVouchers(ctx, f)
-	page := make([]*Voucher, len(vouchers))
+	page := make([]*domain.Voucher, len(vouchers))
 	for i := range vouchers {
 		page[i] = &vouchers[i]
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"seckill/internal/domain"
 	"seckill/internal/lock"
-	"seckill/internal/service"
 	"seckill/internal/sim"
 )
 
@@ -34,14 +34,14 @@ var errorCodes = []struct {
 	err  error
 	code string
 }{
-	{service.ErrUnavailable, "unavailable"}, {errBank, "bank_unavailable"}, {service.ErrNotFound, "not_found"},
-	{service.ErrInvalidState, "invalid_state"}, {service.ErrUnauthenticated, "unauthenticated"}, {service.ErrSoldOut, "sold_out"},
-	{service.ErrSaleEnded, "ended"}, {service.ErrSaleNotStarted, "not_started"}, {service.ErrOrderInProgress, "in_progress"},
+	{domain.ErrUnavailable, "unavailable"}, {errBank, "bank_unavailable"}, {domain.ErrNotFound, "not_found"},
+	{domain.ErrInvalidState, "invalid_state"}, {domain.ErrUnauthenticated, "unauthenticated"}, {domain.ErrSoldOut, "sold_out"},
+	{domain.ErrSaleEnded, "ended"}, {domain.ErrSaleNotStarted, "not_started"}, {domain.ErrOrderInProgress, "in_progress"},
 }
 
 func errorCode(err error) string {
-	var invalid *service.InvalidError
-	var duplicate *service.DuplicateOrderError
+	var invalid *domain.InvalidError
+	var duplicate *domain.DuplicateOrderError
 	switch {
 	case err == nil:
 		return "ok"
@@ -356,7 +356,7 @@ func (l *life) applyOrder(next model, fresh bool, id int64, o order) {
 	require.Positive(l, v.stock, "units left for order %d", id)
 	require.Less(l, next.held(o.user, o.voucher), v.limit, "orders of user %d before order %d", o.user, id)
 	require.True(l, o.amount == v.price || !fresh, "order %d: its amount is %d, the price %d", id, o.amount, v.price)
-	next.place(id, order{user: o.user, voucher: o.voucher, amount: o.amount, status: service.OrderPendingPayment, slot: true})
+	next.place(id, order{user: o.user, voucher: o.voucher, amount: o.amount, status: domain.OrderPendingPayment, slot: true})
 }
 
 func (l *life) anyServer(t *rapid.T) *server {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // bank is the payment provider. It records which money was received and returned. Two provider names share its
@@ -34,7 +34,7 @@ type account struct {
 
 // notice is a call of the webhook. It may be delivered any number of times.
 type notice struct {
-	service.PaymentNotice
+	domain.PaymentNotice
 	provider  string
 	delivered atomic.Bool // a delivery was acknowledged
 }
@@ -62,13 +62,13 @@ func (b *bank) find(ref string) *account {
 	return b.accounts[i]
 }
 
-// branch is the bank under one of its provider names. It implements service.PaymentProvider.
+// branch is the bank under one of its provider names. It implements domain.PaymentProvider.
 type branch struct {
 	*bank
 	name string
 }
 
-func (b branch) Create(_ context.Context, p service.Payment) error {
+func (b branch) Create(_ context.Context, p domain.Payment) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.w.crashed.Load() || b.createFault == bankRefuses {
@@ -83,7 +83,7 @@ func (b branch) Create(_ context.Context, p service.Payment) error {
 	return nil
 }
 
-func (b branch) Refund(_ context.Context, p service.Payment) error {
+func (b branch) Refund(_ context.Context, p domain.Payment) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.w.crashed.Load() {
@@ -106,11 +106,11 @@ func (b branch) Refund(_ context.Context, p service.Payment) error {
 }
 
 // Notice accepts "signed" as a valid signature.
-func (branch) Notice(signature string, body []byte) (service.PaymentNotice, error) {
+func (branch) Notice(signature string, body []byte) (domain.PaymentNotice, error) {
 	if signature != "signed" {
-		return service.PaymentNotice{}, service.ErrUnauthenticated
+		return domain.PaymentNotice{}, domain.ErrUnauthenticated
 	}
-	var n service.PaymentNotice
+	var n domain.PaymentNotice
 	err := json.Unmarshal(body, &n)
 	return n, err
 }

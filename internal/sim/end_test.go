@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/admission"
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/sim"
 )
 
@@ -21,15 +21,15 @@ const (
 )
 
 // drawVouchers draws one to three sales.
-func drawVouchers(t *rapid.T) []service.Voucher {
-	vouchers := make([]service.Voucher, sim.Evenly(t, "vouchers", 1, 2, 3))
+func drawVouchers(t *rapid.T) []domain.Voucher {
+	vouchers := make([]domain.Voucher, sim.Evenly(t, "vouchers", 1, 2, 3))
 	begin, end := windowTimes("open")
 	for i := range vouchers {
 		units := sim.Evenly[int64](t, "units", 1, 2, 3, 4, 5)
-		vouchers[i] = service.Voucher{
+		vouchers[i] = domain.Voucher{
 			ID: int64(firstVoucher + shards*i), ShopID: 1, Title: "simulated sale", PayValue: firstPrice, ActualValue: 200,
-			Currency: service.DefaultCurrency, Type: service.VoucherSeckill, Status: service.VoucherOn,
-			Sale: &service.Sale{
+			Currency: domain.DefaultCurrency, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
+			Sale: &domain.Sale{
 				InitialStock: units, Stock: units, BeginAt: begin, EndAt: end, LimitPerUser: sim.Evenly(t, "limit", 1, 2, 3),
 			},
 		}
@@ -38,10 +38,10 @@ func drawVouchers(t *rapid.T) []service.Voucher {
 }
 
 // open publishes the sales.
-func (l *life) open(t *rapid.T, vouchers []service.Voucher) {
+func (l *life) open(t *rapid.T, vouchers []domain.Voucher) {
 	l.model = newModel()
 	for _, v := range vouchers {
-		v.CreatedAt, v.UpdatedAt = service.Moment(time.Now()), service.Moment(time.Now())
+		v.CreatedAt, v.UpdatedAt = domain.Moment(time.Now()), domain.Moment(time.Now())
 		require.NoError(l, l.store.CreateVoucher(l.ctx, &v, admin))
 		l.model.vouchers[v.ID] = voucher{
 			initial: v.Sale.Stock, stock: v.Sale.Stock, price: v.PayValue, limit: v.Sale.LimitPerUser, on: true, window: "open",
@@ -80,10 +80,10 @@ func (l *life) anyVoucher(t *rapid.T) int64 {
 func (l *life) conclude(t *rapid.T) {
 	l.expireLocks(t)
 	for id := range l.model.vouchers { // every sale is open again
-		status := service.VoucherOn
+		status := domain.VoucherOn
 		begin, end := windowTimes("open")
-		l.mustPerform(l.changeVoucher(l.servers[0], id, service.VoucherChange{
-			Status: &status, VoucherFields: service.VoucherFields{BeginAt: &begin, EndAt: &end},
+		l.mustPerform(l.changeVoucher(l.servers[0], id, domain.VoucherChange{
+			Status: &status, VoucherFields: domain.VoucherFields{BeginAt: &begin, EndAt: &end},
 		}, func(v *voucher) { v.on, v.window = true, "open" }))
 	}
 	wait(l.ctx, maxStaleness)
@@ -125,14 +125,14 @@ func (l *life) settleAll() {
 		}
 	}
 	for id, o := range l.model.orders {
-		if o.status == service.OrderPendingPayment {
+		if o.status == domain.OrderPendingPayment {
 			l.expired(id)
 		}
 	}
 	l.mustPerform(l.closeDue(l.servers[1]))
 	due := map[string]bool{}
 	for ref, p := range l.model.payments {
-		if p.status == service.PaymentRefunding {
+		if p.status == domain.PaymentRefunding {
 			due[ref] = true
 			_, err := l.db.ExecContext(l.ctx, "UPDATE payments SET next_try_at = ? WHERE provider_ref = ?", longAgo, ref)
 			require.NoError(l, err)
@@ -150,11 +150,11 @@ func (l *life) settleAll() {
 	}
 	for id, o := range l.model.orders {
 		want := int64(0)
-		if o.status == service.OrderPaid || o.status == service.OrderRedeemed {
+		if o.status == domain.OrderPaid || o.status == domain.OrderRedeemed {
 			want = o.amount
 		}
 		require.Equal(l, want, kept[id], "money kept for order %d, which is %s", id, o.status)
-		require.True(l, o.status.Final() || o.status == service.OrderPaid, "order %d ends as %s", id, o.status)
+		require.True(l, o.status.Final() || o.status == domain.OrderPaid, "order %d ends as %s", id, o.status)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"seckill/internal/domain"
 	"seckill/internal/queue"
 	"seckill/internal/service"
 	"seckill/internal/testenv"
@@ -113,84 +114,84 @@ func (w *world) returnUnits(voucher int64, n int) {
 
 // Defective parts. Each replaces one operation of the store.
 type (
-	faultyMove   func(s lifeStore, m service.OrderMove) (service.Order, error)
-	faultyClose  func(s lifeStore) ([]service.Order, error)
-	faultySettle func(s lifeStore, provider string, n service.PaymentNotice, at time.Time) (service.Settled, error)
+	faultyMove   func(s lifeStore, m domain.OrderMove) (domain.Order, error)
+	faultyClose  func(s lifeStore) ([]domain.Order, error)
+	faultySettle func(s lifeStore, provider string, n domain.PaymentNotice, at time.Time) (domain.Settled, error)
 	faultyStore  struct {
 		lifeStore
 		move   faultyMove
 		close  faultyClose
 		settle faultySettle
-		refund func(s lifeStore, m service.OrderMove) (service.Order, error)
-		due    func(s lifeStore, limit int, wait func(int) time.Duration) ([]service.Payment, error)
-		finish func(s lifeStore, id int64, at time.Time) (*service.Order, error)
-		begin  func(s lifeStore, userID int64, p service.Payment) (service.Order, service.Payment, error)
-		place  func(s lifeStore, orders []service.NewOrder) []service.Placed
-		stock  func(s lifeStore, c service.StockChange) (service.Voucher, error)
-		change func(s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error)) (service.Voucher, error)
-		read   func(s lifeStore, id int64) (service.Voucher, error)
+		refund func(s lifeStore, m domain.OrderMove) (domain.Order, error)
+		due    func(s lifeStore, limit int, wait func(int) time.Duration) ([]domain.Payment, error)
+		finish func(s lifeStore, id int64, at time.Time) (*domain.Order, error)
+		begin  func(s lifeStore, userID int64, p domain.Payment) (domain.Order, domain.Payment, error)
+		place  func(s lifeStore, orders []domain.NewOrder) []domain.Placed
+		stock  func(s lifeStore, c domain.StockChange) (domain.Voucher, error)
+		change func(s lifeStore, id int64, by domain.Actor, change func(*domain.Voucher) (string, error)) (domain.Voucher, error)
+		read   func(s lifeStore, id int64) (domain.Voucher, error)
 	}
 )
 
 var ctx = context.Background()
 
-func (f faultyStore) MoveOrder(c context.Context, m service.OrderMove) (service.Order, error) {
+func (f faultyStore) MoveOrder(c context.Context, m domain.OrderMove) (domain.Order, error) {
 	if f.move == nil {
 		return f.lifeStore.MoveOrder(c, m)
 	}
 	return f.move(f.lifeStore, m)
 }
 
-func (f faultyStore) CloseExpired(c context.Context, limit int) ([]service.Order, error) {
+func (f faultyStore) CloseExpired(c context.Context, limit int) ([]domain.Order, error) {
 	if f.close == nil {
 		return f.lifeStore.CloseExpired(c, limit)
 	}
 	return f.close(f.lifeStore)
 }
 
-func (f faultyStore) SettlePayment(c context.Context, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+func (f faultyStore) SettlePayment(c context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 	if f.settle == nil {
 		return f.lifeStore.SettlePayment(c, name, n, at)
 	}
 	return f.settle(f.lifeStore, name, n, at)
 }
 
-func (f faultyStore) BeginRefund(c context.Context, m service.OrderMove) (service.Order, error) {
+func (f faultyStore) BeginRefund(c context.Context, m domain.OrderMove) (domain.Order, error) {
 	if f.refund == nil {
 		return f.lifeStore.BeginRefund(c, m)
 	}
 	return f.refund(f.lifeStore, m)
 }
 
-func (f faultyStore) DueRefunds(c context.Context, limit int, wait func(int) time.Duration) ([]service.Payment, error) {
+func (f faultyStore) DueRefunds(c context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
 	if f.due == nil {
 		return f.lifeStore.DueRefunds(c, limit, wait)
 	}
 	return f.due(f.lifeStore, limit, wait)
 }
 
-func (f faultyStore) FinishRefund(c context.Context, id int64, at time.Time) (*service.Order, error) {
+func (f faultyStore) FinishRefund(c context.Context, id int64, at time.Time) (*domain.Order, error) {
 	if f.finish == nil {
 		return f.lifeStore.FinishRefund(c, id, at)
 	}
 	return f.finish(f.lifeStore, id, at)
 }
 
-func (f faultyStore) BeginPayment(c context.Context, userID int64, p service.Payment) (service.Order, service.Payment, error) {
+func (f faultyStore) BeginPayment(c context.Context, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
 	if f.begin == nil {
 		return f.lifeStore.BeginPayment(c, userID, p)
 	}
 	return f.begin(f.lifeStore, userID, p)
 }
 
-func (f faultyStore) PlaceOrders(c context.Context, orders []service.NewOrder) []service.Placed {
+func (f faultyStore) PlaceOrders(c context.Context, orders []domain.NewOrder) []domain.Placed {
 	if f.place == nil {
 		return f.lifeStore.PlaceOrders(c, orders)
 	}
 	return f.place(f.lifeStore, orders)
 }
 
-func (f faultyStore) ChangeStock(c context.Context, change service.StockChange) (service.Voucher, error) {
+func (f faultyStore) ChangeStock(c context.Context, change domain.StockChange) (domain.Voucher, error) {
 	if f.stock == nil {
 		return f.lifeStore.ChangeStock(c, change)
 	}
@@ -198,15 +199,15 @@ func (f faultyStore) ChangeStock(c context.Context, change service.StockChange) 
 }
 
 func (f faultyStore) ChangeVoucher(
-	c context.Context, id int64, by service.Actor, change func(*service.Voucher) (string, error),
-) (service.Voucher, error) {
+	c context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
+) (domain.Voucher, error) {
 	if f.change == nil {
 		return f.lifeStore.ChangeVoucher(c, id, by, change)
 	}
 	return f.change(f.lifeStore, id, by, change)
 }
 
-func (f faultyStore) Vouchers(c context.Context, ids []int64) (found []service.Voucher, err error) {
+func (f faultyStore) Vouchers(c context.Context, ids []int64) (found []domain.Voucher, err error) {
 	if f.read == nil {
 		return f.lifeStore.Vouchers(c, ids)
 	}
@@ -230,9 +231,9 @@ func inStore(make func(w *world) faultyStore) plantedFault {
 }
 
 // afterMove plants a fault that follows one status transition.
-func afterMove(name string, then func(w *world, o service.Order)) plantedFault {
+func afterMove(name string, then func(w *world, o domain.Order)) plantedFault {
 	return inStore(func(w *world) faultyStore {
-		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+		return faultyStore{move: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
 			o, err := s.MoveOrder(ctx, m)
 			if err == nil && m.Move.Name == name {
 				then(w, o)
@@ -251,11 +252,11 @@ func (p plantedFault) in(lane string) plantedFault {
 // faultyQueue is a gate with defective operations.
 type faultyQueue struct {
 	service.ReservationStore
-	release func(q service.ReservationStore, voucherID int64, held []service.Holder) error
+	release func(q service.ReservationStore, voucherID int64, held []domain.Holder) error
 	add     func(q service.ReservationStore, voucherID, delta int64) error
 }
 
-func (f faultyQueue) Release(c context.Context, voucherID int64, held ...service.Holder) error {
+func (f faultyQueue) Release(c context.Context, voucherID int64, held ...domain.Holder) error {
 	if f.release == nil {
 		return f.ReservationStore.Release(c, voucherID, held...)
 	}

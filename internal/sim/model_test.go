@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // model holds the contents of the tables, expected or read from the database.
@@ -26,7 +26,7 @@ type voucher struct {
 
 type order struct {
 	user, voucher, amount               int64
-	status                              service.OrderStatus
+	status                              domain.OrderStatus
 	slot                                bool
 	paid, redeemed, cancelled, refunded bool // the timestamp is set
 }
@@ -35,14 +35,14 @@ type payment struct {
 	order    int64
 	provider string
 	amount   int64
-	status   service.PaymentStatus
+	status   domain.PaymentStatus
 }
 
 // auditEntry is a row of the audit log.
 type auditEntry struct {
 	voucher, order int64
 	action         string
-	by             service.Actor
+	by             domain.Actor
 }
 
 func newModel() model {
@@ -54,12 +54,12 @@ func (m model) clone() model {
 }
 
 var (
-	system   = service.Actor{Kind: service.ActorSystem}
-	provider = service.Actor{Kind: service.ActorProvider}
-	admin    = service.Actor{Kind: service.ActorAdmin, ID: adminID}
+	system   = domain.Actor{Kind: domain.ActorSystem}
+	provider = domain.Actor{Kind: domain.ActorProvider}
+	admin    = domain.Actor{Kind: domain.ActorAdmin, ID: adminID}
 )
 
-func buyer(user int64) service.Actor { return service.Actor{Kind: service.ActorBuyer, ID: user} }
+func buyer(user int64) domain.Actor { return domain.Actor{Kind: domain.ActorBuyer, ID: user} }
 
 // held counts the active orders of a user for a voucher.
 func (m model) held(user, voucher int64) int {
@@ -86,20 +86,20 @@ func (m model) active(voucher int64) (n int64) {
 // changes nothing.
 
 // move applies a status transition. The rules are written out here instead of taken from the table under test.
-func (m model) move(id int64, action string, by service.Actor) string {
+func (m model) move(id int64, action string, by domain.Actor) string {
 	o := m.orders[id]
-	pending, paid := o.status == service.OrderPendingPayment, o.status == service.OrderPaid
+	pending, paid := o.status == domain.OrderPendingPayment, o.status == domain.OrderPaid
 	switch {
 	case action == "pay" && pending:
-		o.status, o.paid = service.OrderPaid, true
+		o.status, o.paid = domain.OrderPaid, true
 	case action == "cancel" && pending, action == "expire" && pending:
-		o.status, o.cancelled = service.OrderCancelled, true
+		o.status, o.cancelled = domain.OrderCancelled, true
 	case action == "redeem" && paid:
-		o.status, o.redeemed = service.OrderRedeemed, true
+		o.status, o.redeemed = domain.OrderRedeemed, true
 	case action == "refund" && paid:
-		o.status = service.OrderRefunding
-	case action == "refunded" && o.status == service.OrderRefunding:
-		o.status, o.refunded = service.OrderRefunded, true
+		o.status = domain.OrderRefunding
+	case action == "refunded" && o.status == domain.OrderRefunding:
+		o.status, o.refunded = domain.OrderRefunded, true
 	default:
 		return "invalid_state"
 	}
@@ -114,7 +114,7 @@ func (m model) move(id int64, action string, by service.Actor) string {
 	return "ok"
 }
 
-func (m model) addAudit(voucher, order int64, action string, by service.Actor) {
+func (m model) addAudit(voucher, order int64, action string, by domain.Actor) {
 	m.audit[auditEntry{voucher, order, action, by}]++
 }
 
@@ -134,11 +134,11 @@ func (m model) place(id int64, o order) {
 
 // pay begins a payment or returns the pending one. The reference of a new payment is read from the database in now.
 func (m model) pay(id int64, provider string, now *snapshot) (ref, code string) {
-	if m.orders[id].status != service.OrderPendingPayment {
+	if m.orders[id].status != domain.OrderPendingPayment {
 		return "", "invalid_state"
 	}
 	for ref, p := range m.payments {
-		if p.order == id && p.provider == provider && p.status == service.PaymentPending {
+		if p.order == id && p.provider == provider && p.status == domain.PaymentPending {
 			return ref, "ok"
 		}
 	}
@@ -148,17 +148,17 @@ func (m model) pay(id int64, provider string, now *snapshot) (ref, code string) 
 			ref = r
 		}
 	}
-	m.payments[ref] = payment{order: id, provider: provider, amount: m.orders[id].amount, status: service.PaymentPending}
+	m.payments[ref] = payment{order: id, provider: provider, amount: m.orders[id].amount, status: domain.PaymentPending}
 	return ref, "ok"
 }
 
 // settle applies a payment notice.
-func (m model) settle(name string, n service.PaymentNotice) string {
+func (m model) settle(name string, n domain.PaymentNotice) string {
 	o := m.orders[n.OrderID] // zero if the order does not exist
 	p, known := m.payments[n.Ref]
 	switch {
 	case !known:
-		p = payment{order: n.OrderID, provider: name, amount: o.amount, status: service.PaymentPending}
+		p = payment{order: n.OrderID, provider: name, amount: o.amount, status: domain.PaymentPending}
 	case p.order != n.OrderID || p.provider != name:
 		return "invalid"
 	}
@@ -171,12 +171,12 @@ func (m model) settle(name string, n service.PaymentNotice) string {
 	}
 	switch {
 	case open && !n.Succeeded:
-		p.status = service.PaymentFailed
-	case open && o.status == service.OrderPendingPayment && n.Amount == o.amount:
-		p.status = service.PaymentSucceeded
+		p.status = domain.PaymentFailed
+	case open && o.status == domain.OrderPendingPayment && n.Amount == o.amount:
+		p.status = domain.PaymentSucceeded
 		m.move(n.OrderID, "pay", provider)
 	case open:
-		p.status = service.PaymentRefunding
+		p.status = domain.PaymentRefunding
 		m.addAudit(o.voucher, n.OrderID, "return_money", provider)
 	}
 	m.payments[n.Ref] = p
@@ -189,8 +189,8 @@ func (m model) refund(user, id int64) string {
 		return code
 	}
 	for ref, p := range m.payments {
-		if p.order == id && p.status == service.PaymentSucceeded {
-			p.status = service.PaymentRefunding
+		if p.order == id && p.status == domain.PaymentSucceeded {
+			p.status = domain.PaymentRefunding
 			m.payments[ref] = p
 			return "ok"
 		}
@@ -201,17 +201,17 @@ func (m model) refund(user, id int64) string {
 // finishRefund applies the provider's confirmation that money was returned.
 func (m model) finishRefund(ref string) {
 	p := m.payments[ref]
-	if p.status != service.PaymentRefunding {
+	if p.status != domain.PaymentRefunding {
 		return
 	}
-	p.status = service.PaymentRefunded
+	p.status = domain.PaymentRefunded
 	m.payments[ref] = p
 	o, open := m.orders[p.order], false
 	for _, other := range m.payments {
-		kept := other.status == service.PaymentSucceeded || other.status == service.PaymentRefunding
+		kept := other.status == domain.PaymentSucceeded || other.status == domain.PaymentRefunding
 		open = open || other.order == p.order && kept
 	}
-	if o.status == service.OrderRefunding && !open {
+	if o.status == domain.OrderRefunding && !open {
 		m.move(p.order, "refunded", provider)
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/sim"
 )
 
@@ -59,7 +59,7 @@ func (l *life) refund(_ *rapid.T, at *server, of target) action {
 }
 
 // notify calls the webhook.
-func (l *life) notify(at *server, provider, signature string, n service.PaymentNotice, delivered func()) action {
+func (l *life) notify(at *server, provider, signature string, n domain.PaymentNotice, delivered func()) action {
 	return action{name: "webhook", at: at, do: func() string {
 		body, err := json.Marshal(n)
 		if err != nil {
@@ -99,9 +99,9 @@ func (l *life) webhook(t *rapid.T) {
 
 // forge delivers a defective notice. A wrong amount or order is what the bank actually recorded: it has the money.
 func (l *life) forge(t *rapid.T) {
-	n := service.PaymentNotice{Ref: "made up", OrderID: l.anyTarget(t, service.OrderPendingPayment).id, Succeeded: true}
+	n := domain.PaymentNotice{Ref: "made up", OrderID: l.anyTarget(t, domain.OrderPendingPayment).id, Succeeded: true}
 	refs := slices.Sorted(maps.Keys(l.model.payments))
-	open := slices.DeleteFunc(slices.Clone(refs), func(ref string) bool { return l.model.payments[ref].status != service.PaymentPending })
+	open := slices.DeleteFunc(slices.Clone(refs), func(ref string) bool { return l.model.payments[ref].status != domain.PaymentPending })
 	if len(open) > 0 && rapid.Bool().Draw(t, "open") {
 		refs = open
 	}
@@ -150,16 +150,16 @@ func (l *life) unpaid() []*account {
 	return slices.DeleteFunc(slices.Clone(l.bank.accounts), func(a *account) bool { return a.taken })
 }
 
-func (l *life) unpaidOrders() bool { return len(l.with(service.OrderPendingPayment)) > 0 }
+func (l *life) unpaidOrders() bool { return len(l.with(domain.OrderPendingPayment)) > 0 }
 
 // with returns the ids of the orders in a status, sorted.
-func (l *life) with(status service.OrderStatus) []int64 {
+func (l *life) with(status domain.OrderStatus) []int64 {
 	return slices.DeleteFunc(l.targets(), func(id int64) bool { return l.model.orders[id].status != status })
 }
 
 // payAndDeliver is the common case: the buyer pays and every notice of the order is delivered.
 func (l *life) payAndDeliver(t *rapid.T) {
-	id := sim.Evenly(t, "order", l.with(service.OrderPendingPayment)...)
+	id := sim.Evenly(t, "order", l.with(domain.OrderPendingPayment)...)
 	l.perform(l.payAt(t, l.servers[0], target{l.owner(id), id}))
 	l.check()
 	for _, a := range l.unpaid() {
@@ -188,7 +188,7 @@ func (l *life) payAtBank(t *rapid.T) {
 }
 
 func (b *bank) notify(a *account, succeeded bool) {
-	b.notices = append(b.notices, &notice{provider: a.provider, PaymentNotice: service.PaymentNotice{
+	b.notices = append(b.notices, &notice{provider: a.provider, PaymentNotice: domain.PaymentNotice{
 		Ref: a.ref, OrderID: a.order, Amount: a.amount, Succeeded: succeeded,
 	}})
 }
@@ -205,7 +205,7 @@ func (l *life) payUnsolicited(t *rapid.T) {
 
 // refunding reports whether money is being returned.
 func (l *life) refunding() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(l.model.payments)), func(p payment) bool { return p.status == service.PaymentRefunding })
+	return slices.ContainsFunc(slices.Collect(maps.Values(l.model.payments)), func(p payment) bool { return p.status == domain.PaymentRefunding })
 }
 
 // returnMoney makes some refunds due and lets one or both servers request them from the bank.
@@ -213,7 +213,7 @@ func (l *life) returnMoney(t *rapid.T) {
 	l.bank.refundFaults = map[string]string{}
 	due := map[string]bool{}
 	for _, ref := range slices.Sorted(maps.Keys(l.model.payments)) {
-		if l.model.payments[ref].status != service.PaymentRefunding {
+		if l.model.payments[ref].status != domain.PaymentRefunding {
 			continue
 		}
 		next := farAhead
@@ -255,7 +255,7 @@ func (l *life) returnDue(at *server, due map[string]bool, others ...*server) act
 			switch {
 			case !call.confirmed:
 				silent = true
-			case now.payments[call.ref].status == service.PaymentRefunded:
+			case now.payments[call.ref].status == domain.PaymentRefunded:
 				m.finishRefund(call.ref)
 			default:
 				missing++

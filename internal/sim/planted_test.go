@@ -7,23 +7,24 @@ import (
 	"sync"
 	"time"
 
+	"seckill/internal/domain"
 	"seckill/internal/queue"
 	"seckill/internal/service"
 )
 
 // plantedFaults are the planted faults by description.
 var plantedFaults = map[string]plantedFault{
-	"a cancelled order returns its unit twice": afterMove("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
-	"a cancelled order keeps its unit":         afterMove("cancel", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, -1) }),
-	"a cancelled order keeps its slot": afterMove("cancel", func(w *world, o service.Order) {
+	"a cancelled order returns its unit twice": afterMove("cancel", func(w *world, o domain.Order) { w.returnUnits(o.VoucherID, 1) }),
+	"a cancelled order keeps its unit":         afterMove("cancel", func(w *world, o domain.Order) { w.returnUnits(o.VoucherID, -1) }),
+	"a cancelled order keeps its slot": afterMove("cancel", func(w *world, o domain.Order) {
 		w.sql("UPDATE OR IGNORE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
 	}),
-	"a redeemed order returns its unit": afterMove("redeem", func(w *world, o service.Order) { w.returnUnits(o.VoucherID, 1) }),
-	"a transition is missing in the audit log": afterMove("redeem", func(w *world, o service.Order) {
+	"a redeemed order returns its unit": afterMove("redeem", func(w *world, o domain.Order) { w.returnUnits(o.VoucherID, 1) }),
+	"a transition is missing in the audit log": afterMove("redeem", func(w *world, o domain.Order) {
 		w.sql("DELETE FROM audit_log WHERE order_id = ? AND action = 'redeem'", o.ID)
 	}),
 	"a paid order can be cancelled": inStore(func(w *world) faultyStore {
-		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+		return faultyStore{move: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
 			if m.Move.Name == "cancel" {
 				m.Move.From = statusOf(w, m.OrderID)
 			}
@@ -31,21 +32,21 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}),
 	"an order is redeemed twice": inStore(func(w *world) faultyStore {
-		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
-			if m.Move.Name == "redeem" && statusOf(w, m.OrderID) == service.OrderRedeemed {
-				return service.Order{ID: m.OrderID, Status: service.OrderRedeemed}, nil
+		return faultyStore{move: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
+			if m.Move.Name == "redeem" && statusOf(w, m.OrderID) == domain.OrderRedeemed {
+				return domain.Order{ID: m.OrderID, Status: domain.OrderRedeemed}, nil
 			}
 			return s.MoveOrder(ctx, m)
 		}}
 	}),
 	"another user can cancel": inStore(func(*world) faultyStore {
-		return faultyStore{move: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+		return faultyStore{move: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
 			m.UserID = 0
 			return s.MoveOrder(ctx, m)
 		}}
 	}),
 	"the closer keeps the units": inStore(func(w *world) faultyStore {
-		return faultyStore{close: func(s lifeStore) ([]service.Order, error) {
+		return faultyStore{close: func(s lifeStore) ([]domain.Order, error) {
 			closed, err := s.CloseExpired(ctx, 500)
 			for _, o := range closed {
 				w.returnUnits(o.VoucherID, -1)
@@ -54,22 +55,22 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}),
 	"the closer closes paid orders": inStore(func(w *world) faultyStore {
-		return faultyStore{close: func(s lifeStore) ([]service.Order, error) {
+		return faultyStore{close: func(s lifeStore) ([]domain.Order, error) {
 			w.sql("UPDATE voucher_orders SET status = 1 WHERE status = 2 AND expires_at <= ?", time.Now())
 			return s.CloseExpired(ctx, 500)
 		}}
 	}),
 	"the closer closes orders before they are due": inStore(func(w *world) faultyStore {
-		return faultyStore{close: func(s lifeStore) ([]service.Order, error) {
+		return faultyStore{close: func(s lifeStore) ([]domain.Order, error) {
 			w.sql("UPDATE voucher_orders SET expires_at = ?", longAgo)
 			return s.CloseExpired(ctx, 500)
 		}}
 	}),
 	"the closer skips an order": inStore(func(*world) faultyStore {
-		return faultyStore{close: func(s lifeStore) ([]service.Order, error) { return s.CloseExpired(ctx, 1) }}
+		return faultyStore{close: func(s lifeStore) ([]domain.Order, error) { return s.CloseExpired(ctx, 1) }}
 	}),
 	"an order is refunded before its money is returned": inStore(func(w *world) faultyStore {
-		return faultyStore{refund: func(s lifeStore, m service.OrderMove) (service.Order, error) {
+		return faultyStore{refund: func(s lifeStore, m domain.OrderMove) (domain.Order, error) {
 			o, err := s.BeginRefund(ctx, m)
 			if id := w.number("SELECT COALESCE(MAX(id), 0) FROM payments WHERE order_id = ? AND status = 4", m.OrderID); err == nil && id != 0 {
 				_, err = s.FinishRefund(ctx, id, m.At)
@@ -78,7 +79,7 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}),
 	"a refunded order keeps its unit": inStore(func(w *world) faultyStore {
-		return faultyStore{finish: func(s lifeStore, id int64, at time.Time) (*service.Order, error) {
+		return faultyStore{finish: func(s lifeStore, id int64, at time.Time) (*domain.Order, error) {
 			o, err := s.FinishRefund(ctx, id, at)
 			if o != nil {
 				w.returnUnits(o.VoucherID, -1)
@@ -87,27 +88,27 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}),
 	"a refund is forgotten after its first try": inStore(func(w *world) faultyStore {
-		return faultyStore{due: func(s lifeStore, limit int, wait func(int) time.Duration) ([]service.Payment, error) {
+		return faultyStore{due: func(s lifeStore, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
 			due, err := s.DueRefunds(ctx, limit, wait)
-			return slices.DeleteFunc(due, func(p service.Payment) bool { return p.RefundTries > 1 }), err
+			return slices.DeleteFunc(due, func(p domain.Payment) bool { return p.RefundTries > 1 }), err
 		}}
 	}),
 	"servers do not share refunds": inStore(func(*world) faultyStore {
-		return faultyStore{due: func(s lifeStore, limit int, _ func(int) time.Duration) ([]service.Payment, error) {
+		return faultyStore{due: func(s lifeStore, limit int, _ func(int) time.Duration) ([]domain.Payment, error) {
 			return s.DueRefunds(ctx, limit, func(int) time.Duration { return -time.Hour })
 		}}
 	}),
 	"a late payment is kept": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
-			if settled.Changed && settled.Payment.Status == service.PaymentRefunding {
+			if settled.Changed && settled.Payment.Status == domain.PaymentRefunding {
 				w.sql("UPDATE payments SET status = 2 WHERE id = ?", settled.Payment.ID)
 			}
 			return settled, err
 		}}
 	}),
 	"a repeated notice pays twice": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if err == nil && !settled.Changed && n.Succeeded {
 				n.Ref += " again"
@@ -117,19 +118,19 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}),
 	"any amount is accepted": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			n.Amount = w.number("SELECT COALESCE(MAX(amount), 0) FROM voucher_orders WHERE id = ?", n.OrderID)
 			return s.SettlePayment(ctx, name, n, at)
 		}}
 	}),
 	"a payment of another order is accepted": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			w.sql("UPDATE payments SET order_id = ? WHERE provider_ref = ?", n.OrderID, n.Ref)
 			return s.SettlePayment(ctx, name, n, at)
 		}}
 	}),
 	"a late failure notice undoes a payment": inStore(func(w *world) faultyStore {
-		return faultyStore{settle: func(s lifeStore, name string, n service.PaymentNotice, at time.Time) (service.Settled, error) {
+		return faultyStore{settle: func(s lifeStore, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 			settled, err := s.SettlePayment(ctx, name, n, at)
 			if err == nil && !n.Succeeded {
 				w.sql("UPDATE payments SET status = 3 WHERE id = ?", settled.Payment.ID)
@@ -138,13 +139,13 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}),
 	"each click begins a payment": inStore(func(w *world) faultyStore {
-		return faultyStore{begin: func(s lifeStore, userID int64, p service.Payment) (service.Order, service.Payment, error) {
+		return faultyStore{begin: func(s lifeStore, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
 			w.sql("UPDATE payments SET status = 3 WHERE order_id = ? AND status = 1", p.OrderID)
 			return s.BeginPayment(ctx, userID, p)
 		}}
 	}),
 	"a stock change is not recorded": inStore(func(w *world) faultyStore {
-		return faultyStore{stock: func(s lifeStore, c service.StockChange) (service.Voucher, error) {
+		return faultyStore{stock: func(s lifeStore, c domain.StockChange) (domain.Voucher, error) {
 			v, err := s.ChangeStock(ctx, c)
 			w.sql("DELETE FROM stock_changes")
 			return v, err
@@ -152,8 +153,8 @@ var plantedFaults = map[string]plantedFault{
 	}),
 	"stock is reset instead of changed": inStore(func(w *world) faultyStore {
 		return faultyStore{change: func(
-			s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error),
-		) (service.Voucher, error) {
+			s lifeStore, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
+		) (domain.Voucher, error) {
 			v, err := s.ChangeVoucher(ctx, id, by, change)
 			w.sql("UPDATE seckill_vouchers SET stock = initial_stock WHERE voucher_id = ?", id)
 			return v, err
@@ -161,18 +162,18 @@ var plantedFaults = map[string]plantedFault{
 	}),
 	"a new price changes existing orders": inStore(func(w *world) faultyStore {
 		return faultyStore{change: func(
-			s lifeStore, id int64, by service.Actor, change func(*service.Voucher) (string, error),
-		) (service.Voucher, error) {
+			s lifeStore, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
+		) (domain.Voucher, error) {
 			v, err := s.ChangeVoucher(ctx, id, by, change)
 			w.sql("UPDATE voucher_orders SET amount = ? WHERE voucher_id = ? AND status = 1", v.PayValue, id)
 			return v, err
 		}}
 	}),
 	"a server never refreshes a snapshot": inStore(func(*world) faultyStore {
-		var cached sync.Map // voucher id -> service.Voucher
-		return faultyStore{read: func(s lifeStore, id int64) (service.Voucher, error) {
+		var cached sync.Map // voucher id -> domain.Voucher
+		return faultyStore{read: func(s lifeStore, id int64) (domain.Voucher, error) {
 			if v, ok := cached.Load(id); ok {
-				return v.(service.Voucher), nil
+				return v.(domain.Voucher), nil
 			}
 			v, err := s.Voucher(ctx, id)
 			cached.Store(id, v)
@@ -180,7 +181,7 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}),
 	"a user can exceed the limit by one order": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+		return faultyStore{place: func(s lifeStore, orders []domain.NewOrder) []domain.Placed {
 			for i := range orders {
 				orders[i].Limit++
 			}
@@ -188,7 +189,7 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}),
 	"an order is answered without a commit": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+		return faultyStore{place: func(s lifeStore, orders []domain.NewOrder) []domain.Placed {
 			placed := s.PlaceOrders(ctx, orders)
 			for _, p := range placed {
 				if p.Err == nil {
@@ -200,7 +201,7 @@ var plantedFaults = map[string]plantedFault{
 		}}
 	}).in("lock"),
 	"an order takes no unit": inStore(func(w *world) faultyStore {
-		return faultyStore{place: func(s lifeStore, orders []service.NewOrder) []service.Placed {
+		return faultyStore{place: func(s lifeStore, orders []domain.NewOrder) []domain.Placed {
 			placed := s.PlaceOrders(ctx, orders)
 			for _, p := range placed {
 				if p.Err == nil && !p.Before {
@@ -216,8 +217,8 @@ var plantedFaults = map[string]plantedFault{
 	"the gate misses removed units": inQueue(faultyQueue{add: func(q service.ReservationStore, voucherID, delta int64) error {
 		return q.AddStock(ctx, voucherID, max(delta, 0))
 	}}),
-	"the gate misses ended orders": inQueue(faultyQueue{release: func(service.ReservationStore, int64, []service.Holder) error { return nil }}),
-	"the gate frees the buyer's other order": inQueue(faultyQueue{release: func(q service.ReservationStore, voucherID int64, held []service.Holder) error {
+	"the gate misses ended orders": inQueue(faultyQueue{release: func(service.ReservationStore, int64, []domain.Holder) error { return nil }}),
+	"the gate frees the buyer's other order": inQueue(faultyQueue{release: func(q service.ReservationStore, voucherID int64, held []domain.Holder) error {
 		for i := range held {
 			if _, newest, err := q.ActiveOrders(ctx, held[i].UserID, voucherID); err == nil && newest != 0 {
 				held[i].OrderID = newest
@@ -226,19 +227,19 @@ var plantedFaults = map[string]plantedFault{
 		return q.Release(ctx, voucherID, held...)
 	}}),
 	"workers settle uncommitted orders": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
-		return func(c context.Context, as []service.Admission) []error {
+		return func(c context.Context, as []domain.Admission) []error {
 			return append(next(c, as[1:]), nil)
 		}
 	}},
 	"workers fail committed orders": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
-		return func(c context.Context, as []service.Admission) []error {
+		return func(c context.Context, as []domain.Admission) []error {
 			errs := next(c, as)
-			errs[0] = service.ErrSoldOut
+			errs[0] = domain.ErrSoldOut
 			return errs
 		}
 	}},
 	"workers return results in the wrong order": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
-		return func(c context.Context, as []service.Admission) []error {
+		return func(c context.Context, as []domain.Admission) []error {
 			slices.Reverse(as)
 			for i := range as {
 				as[i].UserID = as[0].UserID
@@ -248,8 +249,8 @@ var plantedFaults = map[string]plantedFault{
 	}},
 }
 
-func statusOf(w *world, order int64) service.OrderStatus {
-	return service.OrderStatus(w.number("SELECT COALESCE(MAX(status), 0) FROM voucher_orders WHERE id = ?", order))
+func statusOf(w *world, order int64) domain.OrderStatus {
+	return domain.OrderStatus(w.number("SELECT COALESCE(MAX(status), 0) FROM voucher_orders WHERE id = ?", order))
 }
 
 // number returns the result of a query.

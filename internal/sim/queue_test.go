@@ -12,16 +12,17 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/admission"
+	"seckill/internal/domain"
 	"seckill/internal/idgen"
+	"seckill/internal/lane"
 	"seckill/internal/queue"
 	"seckill/internal/reconcile"
-	"seckill/internal/service"
 	"seckill/internal/sim"
 )
 
 // reservation is an admission that was, or may have been, confirmed to a buyer.
 type reservation struct {
-	service.Admission
+	domain.Admission
 	state state
 }
 
@@ -44,7 +45,7 @@ func (l *life) gates() map[int64]int64 {
 	now, units := &snapshot{model: l.model, queue: l.queued()}, map[int64]int64{}
 	for id := range l.model.vouchers {
 		level, err := l.gate.Level(l.ctx, id)
-		if units[id] = level.Stock; errors.Is(err, service.ErrGateCold) {
+		if units[id] = level.Stock; errors.Is(err, domain.ErrGateCold) {
 			delete(l.gateStale, id)
 			units[id], _, _ = now.gate(id)
 		}
@@ -83,7 +84,7 @@ func (l *life) applyAdmissions(at *server, clicks []*click, units map[int64]int6
 // track updates the state of a reservation.
 func (l *life) track(p *reservation, now *snapshot) {
 	_, stored := now.orders[p.OrderID]
-	here := func(a service.Admission) bool { return a.OrderID == p.OrderID }
+	here := func(a domain.Admission) bool { return a.OrderID == p.OrderID }
 	was := p.state
 	switch {
 	case stored:
@@ -94,7 +95,7 @@ func (l *life) track(p *reservation, now *snapshot) {
 		ticket, err := l.gate.Ticket(l.ctx, p.UserID, p.OrderID)
 		require.NoError(l, err, "no ticket of order %d", p.OrderID)
 		require.NotEmpty(l, ticket.Failed, "the ticket of order %d is queued without a stream entry", p.OrderID)
-		require.NotEqual(l, service.ReasonInternal, ticket.Failed, "order %d", p.OrderID)
+		require.NotEqual(l, domain.ReasonInternal, ticket.Failed, "order %d", p.OrderID)
 		p.state = stateFailed
 		l.summary.counts["failed: "+ticket.Failed]++
 	}
@@ -103,8 +104,8 @@ func (l *life) track(p *reservation, now *snapshot) {
 
 // delayedWork is the work of workers that stopped between two operations and continues later.
 type delayedWork struct {
-	commits [][]service.Admission
-	settles [][]service.StreamEntry
+	commits [][]domain.Admission
+	settles [][]domain.StreamEntry
 	held    map[int64]bool // order ids of commits
 	workers int
 }
@@ -155,7 +156,7 @@ func (l *life) applyCommits() {
 		p := l.reservations[id]
 		require.NotNil(l, p, "order %d was never admitted: %+v", id, o)
 		require.True(l, p.state == stateQueued || l.delayedWork.held[id], "order %d is %s but stored", id, p.state)
-		require.Equal(l, order{user: p.UserID, voucher: p.VoucherID, amount: p.Amount, status: service.OrderPendingPayment, slot: true}, o)
+		require.Equal(l, order{user: p.UserID, voucher: p.VoucherID, amount: p.Amount, status: domain.OrderPendingPayment, slot: true}, o)
 		if p.state != stateQueued {
 			l.gateStale[p.VoucherID] = true // the gate has returned the unit or lost the reservation
 		}
@@ -179,11 +180,11 @@ func (w *worker) crash() error {
 	return errInjected
 }
 
-func (w *worker) committer() *service.Committer {
-	return &service.Committer{Orders: w.store, IDs: w.ids, Now: time.Now, PayTimeout: payTimeout}
+func (w *worker) committer() *lane.Committer {
+	return &lane.Committer{Orders: w.store, IDs: w.ids, Now: time.Now, PayTimeout: payTimeout}
 }
 
-func (w *worker) commit(ctx context.Context, as []service.Admission) []error {
+func (w *worker) commit(ctx context.Context, as []domain.Admission) []error {
 	failures := slices.Repeat([]error{errInjected}, len(as))
 	switch {
 	case w.crashed:
@@ -210,12 +211,12 @@ func (w *worker) commit(ctx context.Context, as []service.Admission) []error {
 }
 
 // Parse implements queue.Settler.
-func (w *worker) Parse(stream, entry string, fields map[string]any) (service.StreamEntry, error) {
+func (w *worker) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
 	return w.gate.Parse(stream, entry, fields)
 }
 
 // Settle implements queue.Settler.
-func (w *worker) Settle(ctx context.Context, done []service.StreamEntry) error {
+func (w *worker) Settle(ctx context.Context, done []domain.StreamEntry) error {
 	switch {
 	case w.crashed:
 		return errInjected

@@ -4,7 +4,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 	"seckill/internal/sim"
 )
 
@@ -57,7 +57,7 @@ func (l *life) checkRemoval(id int64) {
 func (l *life) changeSale(t *rapid.T) {
 	id := l.anyVoucher(t)
 	v := l.model.vouchers[id]
-	var ch service.VoucherChange
+	var ch domain.VoucherChange
 	var change func(*voucher)
 	what := sim.Evenly(t, "what", "on", "window", "price", "price", "limit", "limit")
 	if closedCode(v) != "" { // a closed sale opens again soon
@@ -65,11 +65,11 @@ func (l *life) changeSale(t *rapid.T) {
 	}
 	switch what {
 	case "on":
-		status := service.VoucherOn
+		status := domain.VoucherOn
 		if v.on {
-			status = service.VoucherOff
+			status = domain.VoucherOff
 		}
-		ch.Status, change = &status, func(v *voucher) { v.on = status == service.VoucherOn }
+		ch.Status, change = &status, func(v *voucher) { v.on = status == domain.VoucherOn }
 	case "window":
 		window := "open"
 		if v.window == "open" {
@@ -89,7 +89,7 @@ func (l *life) changeSale(t *rapid.T) {
 	l.perform(l.changeVoucher(l.anyServer(t), id, ch, change))
 }
 
-func (l *life) changeVoucher(at *server, id int64, ch service.VoucherChange, change func(*voucher)) action {
+func (l *life) changeVoucher(at *server, id int64, ch domain.VoucherChange, change func(*voucher)) action {
 	return action{name: "change a sale", at: at, do: func() string {
 		_, err := at.vouchers.Change(l.ctx, adminID, id, ch)
 		return errorCode(err)

@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/service"
+	"seckill/internal/domain"
 )
 
 // snapshot is the content of the database and the stream after a step.
 type snapshot struct {
 	model
 	slots map[int64]int64 // by id of active order
-	queue []service.Admission
+	queue []domain.Admission
 }
 
 // readSnapshot reads all tables and the stream.
@@ -24,10 +24,10 @@ func (l *life) readSnapshot() *snapshot {
 		FROM vouchers v JOIN seckill_vouchers s ON s.voucher_id = v.id`, func(scan func(...any) error) error {
 		var id int64
 		var v voucher
-		var status service.VoucherStatus
+		var status domain.VoucherStatus
 		var begin, end time.Time
 		err := scan(&id, &v.initial, &v.stock, &v.price, &v.limit, &status, &begin, &end)
-		v.on, v.window = status == service.VoucherOn, windowOf(begin, end)
+		v.on, v.window = status == domain.VoucherOn, windowOf(begin, end)
 		now.vouchers[id] = v
 		return err
 	})
@@ -91,10 +91,10 @@ func (l *life) read(query string, row func(scan func(...any) error) error) {
 }
 
 // queued returns the admissions in the stream.
-func (l *life) queued() []service.Admission {
+func (l *life) queued() []domain.Admission {
 	entries, err := l.rdb.XRange(l.ctx, l.stream, "-", "+").Result()
 	require.NoError(l, err)
-	var queue []service.Admission
+	var queue []domain.Admission
 	for _, e := range entries {
 		p, err := l.gate.Parse(l.stream, e.ID, e.Values)
 		require.NoError(l, err)
@@ -153,20 +153,20 @@ func (l *life) checkMoney(now *snapshot) {
 		a := l.bank.find(ref)
 		taken, returned := a != nil && a.taken, a != nil && a.returned
 		switch p.status {
-		case service.PaymentPending, service.PaymentFailed:
+		case domain.PaymentPending, domain.PaymentFailed:
 			require.False(l, returned, "payment %s is %s but its money was returned", ref, p.status)
-		case service.PaymentSucceeded:
+		case domain.PaymentSucceeded:
 			kept[p.order]++
 			require.True(l, taken && !returned, "payment %s succeeded: money received %t, returned %t", ref, taken, returned)
-		case service.PaymentRefunding:
+		case domain.PaymentRefunding:
 			require.True(l, taken, "payment %s is refunding, but its money was never received", ref)
-		case service.PaymentRefunded:
+		case domain.PaymentRefunded:
 			require.True(l, taken && returned, "payment %s is refunded: money received %t, returned %t", ref, taken, returned)
 		}
 	}
 	for id, o := range now.orders {
 		want := 0
-		if o.status == service.OrderPaid || o.status == service.OrderRedeemed {
+		if o.status == domain.OrderPaid || o.status == domain.OrderRedeemed {
 			want = 1
 		}
 		require.Equal(l, want, kept[id], "payments kept for order %d, which is %s", id, o.status)
@@ -176,7 +176,7 @@ func (l *life) checkMoney(now *snapshot) {
 // checkGate compares the gate with database and stream, unless the gate may have missed a change.
 func (l *life) checkGate(id int64, now *snapshot) {
 	level, err := l.gate.Level(l.ctx, id)
-	if errors.Is(err, service.ErrGateCold) {
+	if errors.Is(err, domain.ErrGateCold) {
 		delete(l.gateStale, id) // the next load reads the current state
 		return
 	}

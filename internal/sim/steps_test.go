@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"seckill/internal/domain"
 	"seckill/internal/lock"
-	"seckill/internal/service"
 	"seckill/internal/sim"
 )
 
@@ -25,8 +25,8 @@ func (l *life) steps() map[string]sim.Step {
 		"commit late":             step(2, queue(func() bool { return len(l.delayedWork.commits) > 0 }), l.commitLate),
 		"settle late":             step(2, queue(func() bool { return len(l.delayedWork.settles) > 0 }), l.settleLate),
 		"reconcile":               step(1, queue(func() bool { return true }), func(t *rapid.T) { l.reconcile(l.anyServer(t)) }),
-		"cancel":                  step(4, l.anyOrders, orderStep(l, service.OrderPendingPayment, l.cancel)),
-		"pay":                     step(6, l.anyOrders, orderStep(l, service.OrderPendingPayment, l.pay)),
+		"cancel":                  step(4, l.anyOrders, orderStep(l, domain.OrderPendingPayment, l.cancel)),
+		"pay":                     step(6, l.anyOrders, orderStep(l, domain.OrderPendingPayment, l.pay)),
 		"pay completely":          step(5, l.unpaidOrders, l.payAndDeliver),
 		"pay at the bank":         step(6, func() bool { return len(l.unpaid()) > 0 }, l.payAtBank),
 		"unsolicited payment":     step(1, l.anyOrders, l.payUnsolicited),
@@ -34,10 +34,10 @@ func (l *life) steps() map[string]sim.Step {
 		"forged webhook":          step(2, l.anyOrders, l.forge),
 		"payment deadline passes": step(3, l.anyOrders, l.expire),
 		"close":                   step(3, nil, func(t *rapid.T) { l.performWithFaults(t, 1, l.closeDue(l.anyServer(t))) }),
-		"refund":                  step(4, l.anyOrders, orderStep(l, service.OrderPaid, l.refund)),
+		"refund":                  step(4, l.anyOrders, orderStep(l, domain.OrderPaid, l.refund)),
 		"return money":            step(4, l.refunding, l.returnMoney),
-		"redeem":                  step(3, l.anyOrders, orderStep(l, service.OrderPaid, l.redeem)),
-		"redeem again":            step(1, l.anyOrders, orderStep(l, service.OrderRedeemed, l.redeem)),
+		"redeem":                  step(3, l.anyOrders, orderStep(l, domain.OrderPaid, l.redeem)),
+		"redeem again":            step(1, l.anyOrders, orderStep(l, domain.OrderRedeemed, l.redeem)),
 		"race":                    step(5, func() bool { return len(l.model.orders) > 0 }, l.race),
 		"change stock":            step(3, nil, l.changeStock),
 		"change a sale":           step(3, nil, l.changeSale),
@@ -67,7 +67,7 @@ func (l *life) anyOrders() bool { return len(l.targets()) > 0 }
 
 // anyTarget draws an order and its owner; one time in five the user is drawn at random. If orders with the likely
 // status exist, every second draw is one of them.
-func (l *life) anyTarget(t *rapid.T, likely service.OrderStatus) target {
+func (l *life) anyTarget(t *rapid.T, likely domain.OrderStatus) target {
 	ids := l.targets()
 	if fit := l.with(likely); len(fit) > 0 && rapid.Bool().Draw(t, "likely") {
 		ids = fit
@@ -95,7 +95,7 @@ func (l *life) performWithFaults(t *rapid.T, transactions int64, d action) bool 
 }
 
 // orderStep returns a step that performs one action on one order.
-func orderStep(l *life, likely service.OrderStatus, of func(*rapid.T, *server, target) action) func(*rapid.T) {
+func orderStep(l *life, likely domain.OrderStatus, of func(*rapid.T, *server, target) action) func(*rapid.T) {
 	return func(t *rapid.T) {
 		at, order := l.anyServer(t), l.anyTarget(t, likely)
 		// A buyer without a reply repeats the request.
@@ -147,7 +147,7 @@ func (l *life) redeem(t *rapid.T, at *server, of target) action {
 // expire moves the payment deadlines of some orders into the past. The database clock decides whether they are due.
 func (l *life) expire(t *rapid.T) {
 	for _, id := range l.targets() {
-		if l.model.orders[id].status == service.OrderPendingPayment && rapid.Bool().Draw(t, "due") {
+		if l.model.orders[id].status == domain.OrderPendingPayment && rapid.Bool().Draw(t, "due") {
 			l.expired(id)
 		}
 	}
@@ -233,7 +233,7 @@ func (l *life) race(t *rapid.T) {
 			actions[i] = l.redeem(t, at, of)
 		}
 	}
-	if closes && l.model.orders[id].status == service.OrderPendingPayment {
+	if closes && l.model.orders[id].status == domain.OrderPendingPayment {
 		l.expired(id)
 	}
 	l.record("  order %d, due: %v", id, slices.Sorted(maps.Keys(l.due)))

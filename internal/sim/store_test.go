@@ -5,13 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"seckill/internal/domain"
+	"seckill/internal/lane"
 	"seckill/internal/service"
 )
 
 // lifeStore is the part of the store that the services use.
 type lifeStore interface {
-	service.GateStore
-	service.PaymentStore
+	service.OrderStore
+	lane.OrderPlacer
+	lane.GateStore
+	domain.PaymentStore
 	service.CloserStore
 	service.VoucherStore
 	service.SaleLoader
@@ -23,41 +27,41 @@ type serverStore struct {
 	w *world
 }
 
-func (s serverStore) PlaceOrders(ctx context.Context, orders []service.NewOrder) []service.Placed {
-	var placed []service.Placed
+func (s serverStore) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
+	var placed []domain.Placed
 	err := s.w.transact(func() error {
 		placed = s.lifeStore.PlaceOrders(ctx, orders)
 		return nil
 	})
 	if err != nil {
-		return slices.Repeat([]service.Placed{{Err: err}}, len(orders))
+		return slices.Repeat([]domain.Placed{{Err: err}}, len(orders))
 	}
 	return placed
 }
 
-func (s serverStore) MoveOrder(ctx context.Context, m service.OrderMove) (o service.Order, err error) {
+func (s serverStore) MoveOrder(ctx context.Context, m domain.OrderMove) (o domain.Order, err error) {
 	err = s.w.transact(func() error { o, err = s.lifeStore.MoveOrder(ctx, m); return err })
 	return o, err
 }
 
-func (s serverStore) BeginPayment(ctx context.Context, userID int64, p service.Payment) (o service.Order, began service.Payment, err error) {
+func (s serverStore) BeginPayment(ctx context.Context, userID int64, p domain.Payment) (o domain.Order, began domain.Payment, err error) {
 	err = s.w.transact(func() error { o, began, err = s.lifeStore.BeginPayment(ctx, userID, p); return err })
 	return o, began, err
 }
 
 func (s serverStore) SettlePayment(
-	ctx context.Context, provider string, n service.PaymentNotice, at time.Time,
-) (settled service.Settled, err error) {
+	ctx context.Context, provider string, n domain.PaymentNotice, at time.Time,
+) (settled domain.Settled, err error) {
 	err = s.w.transact(func() error { settled, err = s.lifeStore.SettlePayment(ctx, provider, n, at); return err })
 	return settled, err
 }
 
-func (s serverStore) BeginRefund(ctx context.Context, m service.OrderMove) (o service.Order, err error) {
+func (s serverStore) BeginRefund(ctx context.Context, m domain.OrderMove) (o domain.Order, err error) {
 	err = s.w.transact(func() error { o, err = s.lifeStore.BeginRefund(ctx, m); return err })
 	return o, err
 }
 
-func (s serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) time.Duration) (due []service.Payment, err error) {
+func (s serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) time.Duration) (due []domain.Payment, err error) {
 	err = s.w.transact(func() error { due, err = s.lifeStore.DueRefunds(ctx, limit, wait); return err })
 	if err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func (s serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) t
 	return due, nil
 }
 
-func (s serverStore) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (o *service.Order, err error) {
+func (s serverStore) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (o *domain.Order, err error) {
 	err = s.w.transact(func() error { o, err = s.lifeStore.FinishRefund(ctx, paymentID, at); return err })
 	if err != nil {
 		return nil, err
@@ -73,7 +77,7 @@ func (s serverStore) FinishRefund(ctx context.Context, paymentID int64, at time.
 	return o, nil
 }
 
-func (s serverStore) CloseExpired(ctx context.Context, limit int) (closed []service.Order, err error) {
+func (s serverStore) CloseExpired(ctx context.Context, limit int) (closed []domain.Order, err error) {
 	err = s.w.transact(func() error { closed, err = s.lifeStore.CloseExpired(ctx, limit); return err })
 	if err != nil {
 		return nil, err
@@ -82,13 +86,13 @@ func (s serverStore) CloseExpired(ctx context.Context, limit int) (closed []serv
 }
 
 func (s serverStore) ChangeVoucher(
-	ctx context.Context, id int64, by service.Actor, change func(*service.Voucher) (string, error),
-) (v service.Voucher, err error) {
+	ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
+) (v domain.Voucher, err error) {
 	err = s.w.transact(func() error { v, err = s.lifeStore.ChangeVoucher(ctx, id, by, change); return err })
 	return v, err
 }
 
-func (s serverStore) ChangeStock(ctx context.Context, c service.StockChange) (v service.Voucher, err error) {
+func (s serverStore) ChangeStock(ctx context.Context, c domain.StockChange) (v domain.Voucher, err error) {
 	err = s.w.transact(func() error { v, err = s.lifeStore.ChangeStock(ctx, c); return err })
 	return v, err
 }

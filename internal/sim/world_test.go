@@ -16,7 +16,9 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/admission"
+	"seckill/internal/domain"
 	"seckill/internal/idgen"
+	"seckill/internal/lane"
 	"seckill/internal/lock"
 	"seckill/internal/repo"
 	"seckill/internal/service"
@@ -50,7 +52,7 @@ type world struct {
 type server struct {
 	name     string
 	sales    *service.Sales
-	lane     *service.QueueLane // nil in the other lanes
+	lane     *lane.Queue // nil in the other lanes
 	orders   *service.Orders
 	payments *service.Payments
 	closer   *service.Closer
@@ -83,7 +85,7 @@ const (
 )
 
 // errInjected is the error that the services receive for an injected fault.
-var errInjected = errors.Join(service.ErrUnavailable, errors.New("injected fault"))
+var errInjected = errors.Join(domain.ErrUnavailable, errors.New("injected fault"))
 
 // done reports whether the failed transaction was committed.
 func (f fault) done() bool { return f.kind == lostReply || f.kind == crashAfter }
@@ -180,11 +182,11 @@ func (w *world) start(i int) {
 	}
 	switch w.lane {
 	case "lock":
-		cfg.Lane = service.NewLockLane(userLocks{w.rdb}, service.NewBatchLane(w.ids, w.store, nil))
+		cfg.Lane = lane.NewLock(userLocks{w.rdb}, lane.NewBatch(w.ids, w.store, nil))
 	case "batch":
-		cfg.Lane = service.NewBatchLane(w.ids, w.store, nil)
+		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 	case "queue":
-		s.lane = service.NewQueueLane(serverGate{laneGate{w.gate}, w}, w.ids, w.store, nil)
+		s.lane = lane.NewQueue(serverGate{laneGate{w.gate}, w}, w.ids, w.store, nil)
 		var q service.ReservationStore = w.gate
 		if w.planted.queue != nil {
 			q = w.planted.queue(w, q)
@@ -197,11 +199,11 @@ func (w *world) start(i int) {
 	s.vouchers = service.NewVouchers(service.VouchersConfig{Store: w.store, Sales: s.sales, Queue: cfg.Queue, Now: time.Now})
 	s.payments = service.NewPayments(service.PaymentsConfig{
 		Store: w.store, Returns: returns, Now: time.Now, Log: silent,
-		Providers: map[string]service.PaymentProvider{"sandbox": branch{w.bank, "sandbox"}, "other": branch{w.bank, "other"}},
+		Providers: map[string]domain.PaymentProvider{"sandbox": branch{w.bank, "sandbox"}, "other": branch{w.bank, "other"}},
 	})
 }
 
-var redeemCodes = service.NewRedeemCodes([]byte("a secret of this test"))
+var redeemCodes = domain.NewRedeemCodes([]byte("a secret of this test"))
 
 // invalidate delivers an invalidation message to the other server or drops it. A crashed server sends none.
 func (w *world) invalidate(to *server, voucherID int64) {
@@ -233,7 +235,7 @@ func (w *world) close() {
 	_ = w.rdb.Close()
 }
 
-// userLocks adapts package lock to service.UserLocks.
+// userLocks adapts package lock to lane.UserLocks.
 type userLocks struct{ rdb *redis.Client }
 
 func userLock(userID int64) string { return "order:" + strconv.FormatInt(userID, 10) }
@@ -244,28 +246,28 @@ func (l userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Cont
 		return err
 	}
 	if err = lock.TryDo(ctx, mu, fn); errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) {
-		return service.ErrOrderInProgress
+		return domain.ErrOrderInProgress
 	}
 	return err
 }
 
-// laneGate adapts admission.Gate to service.Gate.
+// laneGate adapts admission.Gate to lane.Gate.
 type laneGate struct{ *admission.Gate }
 
-func (g laneGate) Expect(orderID int64) service.OutcomeWaiter { return g.Gate.Expect(orderID) }
+func (g laneGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
-func (g laneGate) Level(ctx context.Context, voucherID int64) (service.GateLevel, error) {
+func (g laneGate) Level(ctx context.Context, voucherID int64) (domain.GateLevel, error) {
 	l, err := g.Gate.Level(ctx, voucherID)
 	return l, err
 }
 
 // serverGate is the gate as the lane of a server calls it, with injected faults.
 type serverGate struct {
-	service.Gate
+	lane.Gate
 	w *world
 }
 
-func (g serverGate) Reserve(ctx context.Context, voucherID int64, win service.Window, as []service.Admission) (errs []error, err error) {
+func (g serverGate) Reserve(ctx context.Context, voucherID int64, win domain.Window, as []domain.Admission) (errs []error, err error) {
 	err = g.w.callGate(func() error {
 		errs, err = g.Gate.Reserve(ctx, voucherID, win, as)
 		return err
@@ -282,7 +284,7 @@ type serverQueue struct {
 	w *world
 }
 
-func (q serverQueue) Release(ctx context.Context, voucherID int64, held ...service.Holder) error {
+func (q serverQueue) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
 	return q.w.callGate(func() error { return q.ReservationStore.Release(ctx, voucherID, held...) })
 }
 

@@ -1,15 +1,19 @@
-package service
+package app
 
-import "time"
+import (
+	"time"
+
+	"seckill/internal/domain"
+)
 
 // demoDuration is the length of the running sale, which stays open for a visitor who returns a week later.
 const demoDuration = 30 * 24 * time.Hour
 
-// Demo returns the shops and vouchers of a new demo database. At now, one sale is running, one is upcoming and one has
+// demoData returns the shops and vouchers of a new demo database. At now, one sale is running, one is upcoming and one has
 // ended. The ShopID of a voucher is the position of its shop in the list, from 1.
-func Demo(now time.Time) ([]Shop, []Voucher) {
-	now = Moment(now)
-	shops := []Shop{
+func demoData(now time.Time) ([]domain.Shop, []domain.Voucher) {
+	now = domain.Moment(now)
+	shops := []domain.Shop{
 		{
 			ID: 1, Name: "桂花茶餐厅", TypeID: 1, Area: "大关", Address: "金华路 29 号", X: 120.149192, Y: 30.316078,
 			AvgPrice: 8000, Sold: 4215, Comments: 3035, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now,
@@ -19,17 +23,17 @@ func Demo(now time.Time) ([]Shop, []Voucher) {
 			AvgPrice: 6500, Sold: 2160, Comments: 1460, Score: 46, OpenHours: "11:30-23:00", CreatedAt: now,
 		},
 	}
-	sale := func(shop int64, title, sub string, pay, worth, stock int64, begin, end time.Duration) Voucher {
-		return Voucher{
+	sale := func(shop int64, title, sub string, pay, worth, stock int64, begin, end time.Duration) domain.Voucher {
+		return domain.Voucher{
 			ShopID: shop, Title: title, SubTitle: sub, Rules: "One per person. Redeem within the opening hours.",
-			PayValue: pay, ActualValue: worth, Currency: DefaultCurrency, Type: VoucherSeckill, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
-			Sale: &Sale{InitialStock: stock, Stock: stock, BeginAt: now.Add(begin), EndAt: now.Add(end), LimitPerUser: 1},
+			PayValue: pay, ActualValue: worth, Currency: domain.DefaultCurrency, Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
+			Sale: &domain.Sale{InitialStock: stock, Stock: stock, BeginAt: now.Add(begin), EndAt: now.Add(end), LimitPerUser: 1},
 		}
 	}
-	return shops, []Voucher{
+	return shops, []domain.Voucher{
 		{
 			ShopID: 1, Title: "50 元代金券", SubTitle: "周一至周五可用", Rules: "全场通用，不找零。",
-			PayValue: 4750, ActualValue: 5000, Currency: DefaultCurrency, Type: VoucherNormal, Status: VoucherOn, CreatedAt: now, UpdatedAt: now,
+			PayValue: 4750, ActualValue: 5000, Currency: domain.DefaultCurrency, Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
 		},
 		sale(1, "100 元秒杀券", "Running: 100 units", 8000, 10000, 100, -time.Hour, demoDuration),
 		sale(2, "Dinner for two", "Upcoming: begins an hour after the first start", 9900, 19800, 50, time.Hour, demoDuration),

@@ -1,4 +1,4 @@
-package service
+package domain
 
 import (
 	"errors"
@@ -80,21 +80,21 @@ func Invalid(field, format string, args ...any) *InvalidError {
 	return &InvalidError{Fields: []FieldError{{Field: field, Detail: fmt.Sprintf(format, args...)}}}
 }
 
-// add appends an invalid field.
-func (e *InvalidError) add(field, format string, args ...any) {
+// Add appends an invalid field.
+func (e *InvalidError) Add(field, format string, args ...any) {
 	e.Fields = append(e.Fields, FieldError{Field: field, Detail: fmt.Sprintf(format, args...)})
 }
 
-// orNil returns e, or nil if no field is invalid.
-func (e *InvalidError) orNil() error {
+// Err returns e, or nil if no field is invalid.
+func (e *InvalidError) Err() error {
 	if len(e.Fields) == 0 {
 		return nil
 	}
 	return e
 }
 
-// batchError translates errors of package batch and returns other errors unchanged.
-func batchError(err error) error {
+// BatchError translates errors of package batch and returns other errors unchanged.
+func BatchError(err error) error {
 	switch {
 	case errors.Is(err, batch.ErrFull):
 		return ErrOverloaded

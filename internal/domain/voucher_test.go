@@ -1,4 +1,4 @@
-package service
+package domain
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ func validSale() VoucherInput {
 }
 
 func TestVoucherInput(t *testing.T) {
-	v, err := validSale().voucher(testNow)
+	v, err := validSale().Voucher(testNow)
 	require.NoError(t, err)
 	require.Equal(t, Voucher{
 		ShopID: 1, Title: "t", PayValue: 100, ActualValue: 200, Currency: "CNY", Type: VoucherSeckill, Status: VoucherOn,
@@ -31,7 +31,7 @@ func TestVoucherInput(t *testing.T) {
 	}, v)
 	normal := validSale()
 	normal.Stock, normal.BeginAt, normal.EndAt, normal.LimitPerUser = nil, nil, nil, nil
-	v, err = normal.voucher(testNow)
+	v, err = normal.Voucher(testNow)
 	require.NoError(t, err)
 	require.Equal(t, VoucherNormal, v.Type)
 	require.Nil(t, v.Sale)
@@ -69,7 +69,7 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := validSale()
 			tc.spoil(&in)
-			_, err := in.voucher(testNow)
+			_, err := in.Voucher(testNow)
 			var invalid *InvalidError
 			require.ErrorAs(t, err, &invalid)
 			fields := map[string]bool{}
@@ -82,7 +82,7 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 }
 
 func TestInvalidVoucherInputListsEveryField(t *testing.T) {
-	_, err := VoucherInput{Stock: ptr(int64(-1))}.voucher(testNow)
+	_, err := VoucherInput{Stock: ptr(int64(-1))}.Voucher(testNow)
 	var invalid *InvalidError
 	require.True(t, errors.As(err, &invalid))
 	require.Len(t, invalid.Fields, 7) // shop, title, two prices, begin, end, stock
@@ -150,16 +150,4 @@ func TestBooksCheck(t *testing.T) {
 		}
 		require.Equal(t, strings.Fields(want), got)
 	}
-}
-
-func TestDemoHasOneSalePerState(t *testing.T) {
-	shops, vouchers := Demo(testNow)
-	states := map[SaleState]int{}
-	for _, v := range vouchers {
-		require.LessOrEqual(t, v.ShopID, int64(len(shops)))
-		if v.Sale != nil {
-			states[v.State(testNow)]++
-		}
-	}
-	require.Equal(t, map[SaleState]int{StateOnSale: 1, StateUpcoming: 1, StateEnded: 1}, states)
 }

@@ -1,4 +1,4 @@
-package service
+package domain
 
 import (
 	"strings"
@@ -102,6 +102,15 @@ func (v *Voucher) State(now time.Time) SaleState {
 	return StateOnSale
 }
 
+// SoldOut returns a copy of the voucher without stock.
+func (v *Voucher) SoldOut() *Voucher {
+	sale := *v.Sale
+	sale.Stock = 0
+	sold := *v
+	sold.Sale = &sale
+	return &sold
+}
+
 // Until returns the next time after now at which the clock alone changes the state, or the year 9999 if there is none.
 func (v *Voucher) Until(now time.Time) time.Time {
 	switch {
@@ -111,7 +120,7 @@ func (v *Voucher) Until(now time.Time) time.Time {
 	case now.Before(v.Sale.EndAt):
 		return v.Sale.EndAt
 	}
-	return maxTime
+	return MaxTime
 }
 
 // Limits of the fields of a voucher. They keep sums of amounts and of stock far below the largest int64.
@@ -127,7 +136,7 @@ const (
 // seconds instead of milliseconds, so it returns wrong times before September 2001.
 var (
 	minTime = time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC)
-	maxTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	MaxTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
 // VoucherFields are the fields that an admin can set in a new voucher and change later. A nil field is absent.
@@ -154,8 +163,8 @@ type VoucherInput struct {
 // DefaultCurrency is the currency of a voucher if the input names none.
 const DefaultCurrency = "CNY"
 
-// voucher validates the input and returns the voucher. The error is an *InvalidError that lists every invalid field.
-func (in VoucherInput) voucher(now time.Time) (Voucher, error) {
+// Voucher validates the input and returns the voucher. The error is an *InvalidError that lists every invalid field.
+func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 	v := Voucher{Type: VoucherNormal, Status: VoucherOn, Currency: DefaultCurrency, CreatedAt: now, UpdatedAt: now}
 	var bad InvalidError
 	for _, f := range []struct {
@@ -166,19 +175,19 @@ func (in VoucherInput) voucher(now time.Time) (Voucher, error) {
 		{"pay_value", in.PayValue == nil}, {"actual_value", in.ActualValue == nil},
 	} {
 		if f.absent {
-			bad.add(f.name, "is required")
+			bad.Add(f.name, "is required")
 		}
 	}
 	if in.Stock != nil || in.BeginAt != nil || in.EndAt != nil || in.LimitPerUser != nil {
 		in.startSale(&v, &bad)
 	}
 	if in.Currency != nil {
-		if v.Currency = *in.Currency; !isCurrency(v.Currency) {
-			bad.add("currency", "must be an ISO 4217 currency code, such as CNY")
+		if v.Currency = *in.Currency; !IsCurrency(v.Currency) {
+			bad.Add("currency", "must be an ISO 4217 currency code, such as CNY")
 		}
 	}
 	in.apply(&v, &bad)
-	return v, bad.orNil()
+	return v, bad.Err()
 }
 
 // startSale makes v a seckill voucher with the stock of the input.
@@ -186,16 +195,16 @@ func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 	v.Type = VoucherSeckill
 	v.Sale = &Sale{LimitPerUser: 1}
 	if in.BeginAt == nil {
-		bad.add("begin_at", "is required for a seckill voucher")
+		bad.Add("begin_at", "is required for a seckill voucher")
 	}
 	if in.EndAt == nil {
-		bad.add("end_at", "is required for a seckill voucher")
+		bad.Add("end_at", "is required for a seckill voucher")
 	}
 	switch {
 	case in.Stock == nil:
-		bad.add("stock", "is required for a seckill voucher")
+		bad.Add("stock", "is required for a seckill voucher")
 	case *in.Stock < 0 || *in.Stock > MaxStock:
-		bad.add("stock", "must be between 0 and %d", MaxStock)
+		bad.Add("stock", "must be between 0 and %d", MaxStock)
 	default:
 		v.Sale.InitialStock, v.Sale.Stock = *in.Stock, *in.Stock
 	}
@@ -214,14 +223,14 @@ func (ch VoucherChange) Apply(v *Voucher) error {
 	if ch.Status != nil {
 		v.Status = *ch.Status
 	}
-	return bad.orNil()
+	return bad.Err()
 }
 
 // apply validates the present fields and sets them on v.
 func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
 	if f.ShopID != nil {
 		if v.ShopID = *f.ShopID; v.ShopID <= 0 {
-			bad.add("shop_id", "must be a positive id")
+			bad.Add("shop_id", "must be a positive id")
 		}
 	}
 	setText(&v.Title, f.Title, "title", 1, maxTitle, bad)
@@ -239,7 +248,7 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 			"begin_at": f.BeginAt != nil, "end_at": f.EndAt != nil, "limit_per_user": f.LimitPerUser != nil,
 		} {
 			if given {
-				bad.add(field, "is allowed only for a seckill voucher")
+				bad.Add(field, "is allowed only for a seckill voucher")
 			}
 		}
 		return
@@ -247,17 +256,17 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	setTime(&s.BeginAt, f.BeginAt, "begin_at", bad)
 	setTime(&s.EndAt, f.EndAt, "end_at", bad)
 	if !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
-		bad.add("end_at", "must be after begin_at")
+		bad.Add("end_at", "must be after begin_at")
 	}
 	if f.LimitPerUser != nil {
 		if s.LimitPerUser = *f.LimitPerUser; s.LimitPerUser < 1 || s.LimitPerUser > maxPerUser {
-			bad.add("limit_per_user", "must be between 1 and %d", maxPerUser)
+			bad.Add("limit_per_user", "must be between 1 and %d", maxPerUser)
 		}
 	}
 }
 
-// isCurrency reports whether code is an ISO 4217 currency code in capitals.
-func isCurrency(code string) bool {
+// IsCurrency reports whether code is an ISO 4217 currency code in capitals.
+func IsCurrency(code string) bool {
 	unit, err := currency.ParseISO(code)
 	return err == nil && unit.String() == code
 }
@@ -268,9 +277,9 @@ func setText(dst, src *string, field string, least, most int, bad *InvalidError)
 	}
 	*dst = *src
 	if n := utf8.RuneCountInString(*src); n < least || n > most {
-		bad.add(field, "must have %d to %d characters", least, most)
+		bad.Add(field, "must have %d to %d characters", least, most)
 	} else if strings.ContainsFunc(*src, unprintable) || least > 0 && strings.TrimSpace(*src) == "" {
-		bad.add(field, "must be readable text")
+		bad.Add(field, "must be readable text")
 	}
 }
 
@@ -284,7 +293,7 @@ func setMoney(dst, src *int64, field string, bad *InvalidError) {
 		return
 	}
 	if *dst = *src; *src < 0 || *src > maxMoney {
-		bad.add(field, "must be between 0 and %d cents", int64(maxMoney))
+		bad.Add(field, "must be between 0 and %d cents", int64(maxMoney))
 	}
 }
 
@@ -293,10 +302,26 @@ func setTime(dst, src *time.Time, field string, bad *InvalidError) {
 		return
 	}
 	*dst = Moment(*src)
-	if src.Before(minTime) || src.After(maxTime) {
-		bad.add(field, "must be in the years 2002 to 9998")
+	if src.Before(minTime) || src.After(MaxTime) {
+		bad.Add(field, "must be in the years 2002 to 9998")
 	}
 }
 
-// Moment returns t as the database stores it: in UTC, truncated to milliseconds.
-func Moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+// StockChange adds units to a published sale, or removes them if Delta is negative.
+type StockChange struct {
+	VoucherID int64
+	Delta     int64
+	Reason    string
+	By        Actor
+	At        time.Time
+}
+
+// Validate returns an *InvalidError if the change is not acceptable for any sale.
+func (c StockChange) Validate() error {
+	var bad InvalidError
+	if c.Delta == 0 || c.Delta < -MaxStock || c.Delta > MaxStock {
+		bad.Add("delta", "must be between -%d and %d and not 0", MaxStock, MaxStock)
+	}
+	setText(new(string), &c.Reason, "reason", 1, maxTitle, &bad)
+	return bad.Err()
+}

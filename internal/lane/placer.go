@@ -1,9 +1,11 @@
-package service
+package lane
 
 import (
 	"context"
 	"errors"
 	"fmt"
+
+	"seckill/internal/domain"
 )
 
 // maxIDTries bounds the order ids that are tried for a purchase. An id exists already only if Redis lost the counter.
@@ -19,16 +21,26 @@ type IDs interface {
 	Skip(ctx context.Context, taken int64) error
 }
 
+// OrderPlacer is the part of the database that places orders. Errors are those of package domain. It is safe for
+// concurrent use.
+type OrderPlacer interface {
+	// PlaceOrders inserts the orders, each in a free slot of its user, and takes one unit per order, in one
+	// transaction. Each order has its own result, as if they were placed one after the other: the stored order,
+	// ErrSoldOut, *DuplicateOrderError, ErrIDTaken, ErrIdempotencyMismatch or ErrUnavailable. An order that an earlier
+	// call stored succeeds again and takes no unit.
+	PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed
+}
+
 // placer turns purchases into committed orders.
 type placer struct {
 	ids    IDs
-	orders OrderStore
+	orders OrderPlacer
 }
 
 // place returns the results of PlaceOrders, one per purchase. An order whose id exists already is tried again under a
 // new id.
-func (p placer) place(ctx context.Context, purchases []Purchase) []Placed {
-	results := make([]Placed, len(purchases))
+func (p placer) place(ctx context.Context, purchases []domain.Purchase) []domain.Placed {
+	results := make([]domain.Placed, len(purchases))
 	open := make([]int, len(purchases)) // indexes of the purchases without a result
 	for i := range open {
 		open[i] = i
@@ -39,35 +51,35 @@ func (p placer) place(ctx context.Context, purchases []Purchase) []Placed {
 		}
 	}
 	for _, i := range open {
-		results[i].Err = fmt.Errorf("%w: no free order id after %d tries", ErrUnavailable, maxIDTries)
+		results[i].Err = fmt.Errorf("%w: no free order id after %d tries", domain.ErrUnavailable, maxIDTries)
 	}
 	return results
 }
 
 // try places the open purchases and returns those whose id exists already.
-func (p placer) try(ctx context.Context, purchases []Purchase, results []Placed, open []int) (again []int) {
+func (p placer) try(ctx context.Context, purchases []domain.Purchase, results []domain.Placed, open []int) (again []int) {
 	ids, err := p.ids.NextN(ctx, len(open))
 	if err != nil {
 		for _, i := range open {
-			results[i].Err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
+			results[i].Err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
 		}
 		return nil
 	}
-	orders := make([]NewOrder, len(open))
+	orders := make([]domain.NewOrder, len(open))
 	for n, i := range open {
 		p := &purchases[i]
-		orders[n] = NewOrder{Order: p.order(ids[n]), Limit: p.Limit, Key: p.Key, Fence: p.Fence}
+		orders[n] = domain.NewOrder{Order: p.Order(ids[n]), Limit: p.Limit, Key: p.Key, Fence: p.Fence}
 	}
 	for n, placed := range p.orders.PlaceOrders(ctx, orders) {
 		i := open[n]
 		results[i] = placed
 		// A new id cannot have been stored before. If it was, the counter repeated the id of an earlier order of the
 		// user.
-		if !placed.Before && !errors.Is(placed.Err, ErrIDTaken) {
+		if !placed.Before && !errors.Is(placed.Err, domain.ErrIDTaken) {
 			continue
 		}
 		if err := p.ids.Skip(ctx, ids[n]); err != nil {
-			results[i].Err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
+			results[i].Err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
 			continue
 		}
 		again = append(again, i)

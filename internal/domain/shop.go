@@ -1,7 +1,6 @@
-package service
+package domain
 
 import (
-	"context"
 	"math"
 	"time"
 )
@@ -21,30 +20,6 @@ type Shop struct {
 	Score     int // tenths: 47 is 4.7
 	OpenHours string
 	CreatedAt time.Time
-}
-
-// ShopType is a kind of shop.
-type ShopType struct {
-	ID   int64
-	Name string
-	Icon string // path below the front end's image folder
-}
-
-// ShopTypes returns the kinds of shops in display order. They are those of the hm-dianping course, whose pages contain
-// an image for each.
-func ShopTypes() []ShopType {
-	return []ShopType{
-		{1, "美食", "/types/ms.png"},
-		{2, "KTV", "/types/KTV.png"},
-		{3, "丽人·美发", "/types/lrmf.png"},
-		{10, "美睫·美甲", "/types/mjmj.png"},
-		{5, "按摩·足疗", "/types/amzl.png"},
-		{6, "美容SPA", "/types/spa.png"},
-		{7, "亲子游乐", "/types/qzyl.png"},
-		{8, "酒吧", "/types/jiuba.png"},
-		{9, "轰趴馆", "/types/hpg.png"},
-		{4, "健身运动", "/types/jsyd.png"},
-	}
 }
 
 // Place is a point on the earth: longitude and latitude in degrees.
@@ -67,10 +42,4 @@ type ShopFilter struct {
 	Near   *Place
 	Skip   int
 	Limit  int
-}
-
-// ShopStore reads shops. Errors: ErrNotFound, ErrUnavailable.
-type ShopStore interface {
-	Shop(ctx context.Context, id int64) (Shop, error)
-	ListShops(ctx context.Context, f ShopFilter) ([]Shop, error)
 }

@@ -1,9 +1,11 @@
-package service
+package lane
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // maxQueued is the longest wait in the queue after which the time to pay still begins with the admission. After a
@@ -12,7 +14,7 @@ const maxQueued = time.Minute
 
 // Committer commits admissions as orders, for the workers of the queue. It is safe for concurrent use.
 type Committer struct {
-	Orders     OrderStore
+	Orders     OrderPlacer
 	IDs        IDs
 	Now        func() time.Time
 	PayTimeout time.Duration
@@ -21,22 +23,22 @@ type Committer struct {
 // Commit commits the admissions and returns one result per admission, in the same order. The result is nil if the order
 // is in the database, even from an earlier call. ErrSoldOut, *DuplicateOrderError and ErrIDTaken are final.
 // ErrUnavailable is temporary. Any other error is caused by the admission itself.
-func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
+func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	errs := make([]error, len(as))
-	orders := make([]NewOrder, len(as))
+	orders := make([]domain.NewOrder, len(as))
 	for i, a := range as {
-		orders[i] = NewOrder{Limit: a.Limit, Key: a.Key, Order: Order{
-			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: OrderPendingPayment, Amount: a.Amount,
+		orders[i] = domain.NewOrder{Limit: a.Limit, Key: a.Key, Order: domain.Order{
+			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: domain.OrderPendingPayment, Amount: a.Amount,
 			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(a.At),
 		}}
 	}
 	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {
 		errs[i] = placed.Err
-		if placed.Replayed || errors.Is(placed.Err, ErrIdempotencyMismatch) {
+		if placed.Replayed || errors.Is(placed.Err, domain.ErrIdempotencyMismatch) {
 			// The key belongs to an earlier order, which the gate had lost when it admitted this one.
-			errs[i] = &DuplicateOrderError{OrderID: placed.Order.ID}
+			errs[i] = &domain.DuplicateOrderError{OrderID: placed.Order.ID}
 		}
-		if errors.Is(placed.Err, ErrIDTaken) {
+		if errors.Is(placed.Err, domain.ErrIDTaken) {
 			// The buyer already has this id, so the order fails. Skip keeps later orders from failing as well. Its
 			// error is ignored: the next order whose id exists calls it again.
 			_ = c.IDs.Skip(ctx, orders[i].ID)
@@ -49,7 +51,7 @@ func (c *Committer) Commit(ctx context.Context, as []Admission) []error {
 // informed. After an outage of the database that time could be over before the commit, so it is counted from now.
 func (c *Committer) expires(admitted time.Time) time.Time {
 	from := admitted
-	if now := Moment(c.Now()); now.Sub(admitted) > maxQueued {
+	if now := domain.Moment(c.Now()); now.Sub(admitted) > maxQueued {
 		from = now
 	}
 	return from.Add(c.PayTimeout)

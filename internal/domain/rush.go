@@ -1,4 +1,4 @@
-package service
+package domain
 
 import (
 	"context"
@@ -63,10 +63,10 @@ type Rusher interface {
 func CheckRush(buyers int, stock int64) error {
 	var e InvalidError
 	if buyers < 1 || buyers > MaxRushBuyers {
-		e.add("buyers", "must be between 1 and %d", MaxRushBuyers)
+		e.Add("buyers", "must be between 1 and %d", MaxRushBuyers)
 	}
 	if stock < 1 || stock > MaxRushStock {
-		e.add("stock", "must be between 1 and %d", MaxRushStock)
+		e.Add("stock", "must be between 1 and %d", MaxRushStock)
 	}
-	return e.orNil()
+	return e.Err()
 }

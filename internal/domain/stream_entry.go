@@ -1,4 +1,4 @@
-package service
+package domain
 
 // StreamEntry is an entry of the queue: admissions of one voucher that were reserved together.
 type StreamEntry struct {

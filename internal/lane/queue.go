@@ -1,4 +1,4 @@
-package service
+package lane
 
 import (
 	"context"
@@ -9,24 +9,25 @@ import (
 	"time"
 
 	"seckill/internal/batch"
+	"seckill/internal/domain"
 )
 
 // maxLoads bounds the loads of a cold gate in one batch. More than one is needed only if Redis loses its data again.
 const maxLoads = 5
 
-// Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of this package. It
+// Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of package domain. It
 // is safe for concurrent use.
 type Gate interface {
 	// Reserve decides about purchases of one voucher in their order. Each result is nil (admitted and queued),
 	// ErrSoldOut, *DuplicateOrderError, *RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded or
 	// ErrOverloaded (the queue is full). An order id that is already admitted is admitted again without any change.
 	// The error is ErrGateCold or ErrUnavailable; then there are no results.
-	Reserve(ctx context.Context, voucherID int64, w Window, as []Admission) ([]error, error)
+	Reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error)
 	// Load ensures that the gate of a voucher is loaded. If it is cold, the data comes from read.
-	Load(ctx context.Context, voucherID int64, read GateReader) error
+	Load(ctx context.Context, voucherID int64, read domain.GateReader) error
 	// Ticket returns an admission of the user that is not an order in the database. Errors: ErrNotFound,
 	// ErrUnavailable.
-	Ticket(ctx context.Context, userID, orderID int64) (Ticket, error)
+	Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error)
 	// Instance returns the value of Admission.ReplyTo with which this process receives the outcome.
 	Instance() string
 	// Expect subscribes to the outcome of an admission. It must be called before Reserve. The caller must close the
@@ -38,28 +39,33 @@ type Gate interface {
 type OutcomeWaiter interface {
 	// Wait returns the outcome as soon as a message delivers it or check finds it. Messages may be lost, so Wait calls
 	// check from time to time. It returns the error of ctx when ctx ends.
-	Wait(ctx context.Context, check func(context.Context) (o Outcome, known bool, err error)) (Outcome, error)
+	Wait(ctx context.Context, check func(context.Context) (o domain.Outcome, known bool, err error)) (domain.Outcome, error)
 	Close()
 }
 
 // GateStore is the database as lane queue uses it.
 type GateStore interface {
-	OrderStore
+	// Order returns an order of the user, or of any user if userID is 0. Errors: ErrNotFound, ErrUnavailable.
+	Order(ctx context.Context, userID, id int64) (domain.Order, error)
+	// RepeatedOrders returns, for each purchase, the order that an earlier request with the same key placed within
+	// KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
+	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
+	ActiveOrders(ctx context.Context, userID, voucherID int64) (n int, newest int64, err error)
 	// GateState is a GateReader.
-	GateState(ctx context.Context, voucherID int64, inFlight []int64) (GateState, error)
+	GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error)
 	// OrderFacts returns the ids that are orders of the voucher. Error: ErrUnavailable.
-	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]OrderFact, error)
+	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error)
 }
 
-// QueueLane reserves units in Redis, which protects the database from the load. Purchases of a voucher that arrive
+// Queue reserves units in Redis, which protects the database from the load. Purchases of a voucher that arrive
 // while a script runs are decided together by the next one. The result is a queued order, which workers commit or fail.
 // It is safe for concurrent use.
-type QueueLane struct {
+type Queue struct {
 	gate      Gate
 	ids       IDs
 	store     GateStore
-	purchases *batch.Batcher[Purchase, reservation]
-	stored    *batch.Batcher[Order, error] // checks whether orders of a voucher are stored; ErrNotFound if not
+	purchases *batch.Batcher[domain.Purchase, reservation]
+	stored    *batch.Batcher[domain.Order, error] // checks whether orders of a voucher are stored; ErrNotFound if not
 
 	mu       sync.Mutex
 	lastUsed map[int64]time.Time // the last reservation of this process, by voucher
@@ -67,45 +73,45 @@ type QueueLane struct {
 
 // reservation is the result of one purchase at the gate.
 type reservation struct {
-	order    Order
+	order    domain.Order
 	replayed bool          // an earlier request with the same key placed the order
 	outcome  OutcomeWaiter // nil if the buyer does not wait for it
 	err      error
 }
 
-// NewQueueLane returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
-func NewQueueLane(gate Gate, ids IDs, store GateStore, observe func(size int)) *QueueLane {
-	l := &QueueLane{gate: gate, ids: ids, store: store, lastUsed: map[int64]time.Time{}}
-	run := func(ctx context.Context, purchases []Purchase) []reservation {
+// NewQueue returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
+func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queue {
+	l := &Queue{gate: gate, ids: ids, store: store, lastUsed: map[int64]time.Time{}}
+	run := func(ctx context.Context, purchases []domain.Purchase) []reservation {
 		if observe != nil {
 			observe(len(purchases))
 		}
 		return l.admit(ctx, purchases[0].VoucherID, purchases)
 	}
-	fail := func(err error) reservation { return reservation{err: batchError(err)} }
-	l.purchases = batch.New(batch.Config[Purchase, reservation]{Run: run, Fail: fail})
-	l.stored = batch.New(batch.Config[Order, error]{Run: l.findStored, Fail: batchError})
+	fail := func(err error) reservation { return reservation{err: domain.BatchError(err)} }
+	l.purchases = batch.New(batch.Config[domain.Purchase, reservation]{Run: run, Fail: fail})
+	l.stored = batch.New(batch.Config[domain.Order, error]{Run: l.findStored, Fail: domain.BatchError})
 	return l
 }
 
-// Place implements Lane. The order is queued, unless the buyer waits and the outcome is known before the end of p.Wait.
+// Place implements service.Lane. The order is queued, unless the buyer waits and the outcome is known before the end of p.Wait.
 // A repeated request waits in the same way, so that it has the same answer as the first one.
-func (l *QueueLane) Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
+func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	r := l.purchases.Do(p.VoucherID, p, p.Deadline)
 	if r.err != nil || r.outcome == nil {
 		return r.order, r.replayed, r.err
 	}
 	defer r.outcome.Close()
-	ctx, cancel := context.WithDeadline(ctx, earlier(p.Deadline, time.Now().Add(p.Wait)))
+	ctx, cancel := context.WithDeadline(ctx, domain.Earlier(p.Deadline, time.Now().Add(p.Wait)))
 	defer cancel()
-	end, err := r.outcome.Wait(ctx, func(ctx context.Context) (Outcome, bool, error) {
+	end, err := r.outcome.Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
 		return l.findOutcome(ctx, r.order)
 	})
 	if err != nil {
 		return r.order, r.replayed, nil //nolint:nilerr // without an outcome in time, the order is queued
 	}
 	if end.Failed != "" {
-		return Order{}, false, l.failure(ctx, p, end.Failed)
+		return domain.Order{}, false, l.failure(ctx, p, end.Failed)
 	}
 	// A message has only the order id. If Redis lost the id counter, ids are issued twice and the message may be about
 	// the order of another user, so the row is read by user.
@@ -116,29 +122,22 @@ func (l *QueueLane) Place(ctx context.Context, p Purchase) (o Order, replayed bo
 	return stored, r.replayed, nil
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
 // findOutcome reads the outcome of an admission from its ticket or, without a ticket, from the database.
-func (l *QueueLane) findOutcome(ctx context.Context, o Order) (Outcome, bool, error) {
+func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome, bool, error) {
 	t, err := l.gate.Ticket(ctx, o.UserID, o.ID)
 	switch {
 	case err == nil:
-		return Outcome{OrderID: o.ID, Failed: t.Failed}, t.Failed != "", nil
-	case !errors.Is(err, ErrNotFound):
-		return Outcome{}, false, err
+		return domain.Outcome{OrderID: o.ID, Failed: t.Failed}, t.Failed != "", nil
+	case !errors.Is(err, domain.ErrNotFound):
+		return domain.Outcome{}, false, err
 	}
 	// Without a ticket the order is committed, or Redis lost its data.
 	err = l.stored.DoContext(ctx, o.VoucherID, o)
-	return Outcome{OrderID: o.ID}, err == nil, err
+	return domain.Outcome{OrderID: o.ID}, err == nil, err
 }
 
 // findStored checks with one query which orders of a voucher are stored. The error of the others is ErrNotFound.
-func (l *QueueLane) findStored(ctx context.Context, orders []Order) []error {
+func (l *Queue) findStored(ctx context.Context, orders []domain.Order) []error {
 	ids := make([]int64, len(orders))
 	for i := range orders {
 		ids[i] = orders[i].ID
@@ -147,38 +146,38 @@ func (l *QueueLane) findStored(ctx context.Context, orders []Order) []error {
 	if err != nil {
 		return slices.Repeat([]error{err}, len(orders))
 	}
-	found := make(map[Holder]bool, len(facts))
+	found := make(map[domain.Holder]bool, len(facts))
 	for _, f := range facts {
 		found[f.Holder] = true
 	}
 	errs := make([]error, len(orders))
 	for i, o := range orders {
-		if !found[Holder{OrderID: o.ID, UserID: o.UserID}] {
-			errs[i] = ErrNotFound
+		if !found[domain.Holder{OrderID: o.ID, UserID: o.UserID}] {
+			errs[i] = domain.ErrNotFound
 		}
 	}
 	return errs
 }
 
 // failure returns the error for the reason of a failed admission.
-func (l *QueueLane) failure(ctx context.Context, p Purchase, reason string) error {
+func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) error {
 	switch reason {
-	case ReasonSoldOut:
-		return ErrSoldOut
-	case ReasonDuplicate:
+	case domain.ReasonSoldOut:
+		return domain.ErrSoldOut
+	case domain.ReasonDuplicate:
 		_, newest, err := l.store.ActiveOrders(ctx, p.UserID, p.VoucherID)
 		if err != nil {
 			return err
 		}
-		return &DuplicateOrderError{OrderID: newest}
+		return &domain.DuplicateOrderError{OrderID: newest}
 	}
-	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", ErrUnavailable, reason)
+	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", domain.ErrUnavailable, reason)
 }
 
 // admit reserves units for a batch under new order ids, with one call of the gate. Purchases with a key are searched in
 // the store first; the gate then searches the reservations. If the store cannot be read, only the gate is searched. At
 // worst it admits a repeated purchase again, and the worker's transaction refuses that order.
-func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purchase) []reservation {
+func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.Purchase) []reservation {
 	results := make([]reservation, len(purchases))
 	open := make([]int, len(purchases))
 	for i := range open {
@@ -192,16 +191,16 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purc
 	ids, err := l.ids.NextN(ctx, len(open))
 	if err != nil {
 		for _, i := range open {
-			results[i].err = fmt.Errorf("%w: order id: %w", ErrUnavailable, err)
+			results[i].err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
 		}
 		return results
 	}
-	as := make([]Admission, len(open))
+	as := make([]domain.Admission, len(open))
 	for n, i := range open {
 		p := &purchases[i]
-		results[i].order = p.order(ids[n])
-		results[i].order.Status = OrderQueued
-		as[n] = Admission{
+		results[i].order = p.Order(ids[n])
+		results[i].order.Status = domain.OrderQueued
+		as[n] = domain.Admission{
 			OrderID: ids[n], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
 			At: p.At, Key: p.Key,
 		}
@@ -217,7 +216,7 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purc
 	var duplicates []int
 	for n, i := range open {
 		l.setRefusal(&results[i], &purchases[i], errs[n])
-		if errors.As(errs[n], new(*DuplicateOrderError)) {
+		if errors.As(errs[n], new(*domain.DuplicateOrderError)) {
 			duplicates = append(duplicates, i)
 		}
 	}
@@ -228,12 +227,12 @@ func (l *QueueLane) admit(ctx context.Context, voucherID int64, purchases []Purc
 
 // setRefusal replaces the result of a purchase that was not admitted. For a repeated request, the result is the queued
 // order of the first one. setRefusal does nothing if err is nil.
-func (l *QueueLane) setRefusal(r *reservation, p *Purchase, err error) {
+func (l *Queue) setRefusal(r *reservation, p *domain.Purchase, err error) {
 	if err == nil {
 		return
 	}
 	r.close()
-	var earlier *RepeatedError
+	var earlier *domain.RepeatedError
 	if !errors.As(err, &earlier) {
 		*r = reservation{err: err}
 		return
@@ -246,13 +245,13 @@ func (l *QueueLane) setRefusal(r *reservation, p *Purchase, err error) {
 
 // replayStored sets the results of open purchases with the key of a stored order, and returns the other open purchases.
 // If the store cannot be read, it returns all.
-func (l *QueueLane) replayStored(
-	ctx context.Context, purchases []Purchase, results []reservation, open []int,
+func (l *Queue) replayStored(
+	ctx context.Context, purchases []domain.Purchase, results []reservation, open []int,
 ) (rest []int) {
-	var keyed []KeyedPurchase
+	var keyed []domain.KeyedPurchase
 	for _, i := range open {
 		if p := &purchases[i]; p.Key != nil {
-			keyed = append(keyed, KeyedPurchase{UserID: p.UserID, Key: p.Key, At: p.At})
+			keyed = append(keyed, domain.KeyedPurchase{UserID: p.UserID, Key: p.Key, At: p.At})
 		}
 	}
 	if len(keyed) == 0 {
@@ -271,13 +270,13 @@ func (l *QueueLane) replayStored(
 		earlier := found[n]
 		n++
 		switch {
-		case errors.Is(earlier.Err, ErrNotFound):
+		case errors.Is(earlier.Err, domain.ErrNotFound):
 			rest = append(rest, i)
 		case earlier.Err != nil:
 			results[i] = reservation{err: earlier.Err}
 		default:
 			if purchases[i].Wait == 0 {
-				earlier.Order.Status = OrderQueued // as in the first answer
+				earlier.Order.Status = domain.OrderQueued // as in the first answer
 			}
 			results[i] = reservation{order: earlier.Order, replayed: true}
 		}
@@ -292,24 +291,24 @@ func (r *reservation) close() {
 }
 
 // reserve calls the gate, and loads it if it is cold.
-func (l *QueueLane) reserve(ctx context.Context, voucherID int64, w Window, as []Admission) ([]error, error) {
+func (l *Queue) reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error) {
 	for range maxLoads {
 		errs, err := l.gate.Reserve(ctx, voucherID, w, as)
-		if !errors.Is(err, ErrGateCold) {
+		if !errors.Is(err, domain.ErrGateCold) {
 			return errs, err
 		}
 		if err := l.gate.Load(ctx, voucherID, l.store.GateState); err != nil {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: the gate is cold after %d loads", ErrUnavailable, maxLoads)
+	return nil, fmt.Errorf("%w: the gate is cold after %d loads", domain.ErrUnavailable, maxLoads)
 }
 
 // inUseFor is how long a gate counts as in use after a reservation.
 const inUseFor = 10 * time.Minute
 
 // InUse returns the vouchers for which this process reserved units in the last 10 minutes, highest id first.
-func (l *QueueLane) InUse() []int64 {
+func (l *Queue) InUse() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var ids []int64
@@ -325,7 +324,7 @@ func (l *QueueLane) InUse() []int64 {
 	return ids
 }
 
-func (l *QueueLane) markUsed(voucherID int64) {
+func (l *Queue) markUsed(voucherID int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lastUsed[voucherID] = time.Now()

@@ -1,4 +1,4 @@
-package service
+package domain
 
 import (
 	"context"
@@ -107,17 +107,17 @@ type Purchase struct {
 	Fence context.Context
 }
 
-// order returns the order for a purchase. Its slot is assigned by the database.
-func (p Purchase) order(id int64) Order {
+// Order returns the order for a purchase. Its slot is assigned by the database.
+func (p Purchase) Order(id int64) Order {
 	return Order{
 		ID: id, UserID: p.UserID, VoucherID: p.VoucherID, Status: OrderPendingPayment,
 		Amount: p.Amount, Currency: p.Currency, CreatedAt: p.At, ExpiresAt: p.ExpiresAt,
 	}
 }
 
-// order returns the order that a ticket represents. ExpiresAt is provisional while the order is queued: see
+// Order returns the order that a ticket represents. ExpiresAt is provisional while the order is queued: see
 // Committer.Commit.
-func (t *Ticket) order(payTimeout time.Duration) Order {
+func (t *Ticket) Order(payTimeout time.Duration) Order {
 	o := Order{
 		ID: t.OrderID, UserID: t.UserID, VoucherID: t.VoucherID, Status: OrderQueued, Amount: t.Amount,
 		Currency: t.Currency, CreatedAt: t.At, ExpiresAt: t.At.Add(payTimeout), Reason: t.Failed, Ahead: t.Ahead,

@@ -1,10 +1,12 @@
-package service
+package lane
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // UserLocks serialises the purchases of one user across processes. It saves work in the database; the database decides.
@@ -14,30 +16,30 @@ type UserLocks interface {
 	TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error
 }
 
-// LockLane is lane batch under the user's lock. It is safe for concurrent use.
-type LockLane struct {
+// Lock is lane batch under the user's lock. It is safe for concurrent use.
+type Lock struct {
 	locks UserLocks
-	batch *BatchLane
+	batch *Batch
 }
 
-// NewLockLane returns the lane.
-func NewLockLane(locks UserLocks, batch *BatchLane) *LockLane {
-	return &LockLane{locks: locks, batch: batch}
+// NewLock returns the lane.
+func NewLock(locks UserLocks, batch *Batch) *Lock {
+	return &Lock{locks: locks, batch: batch}
 }
 
 // lockPoll is the interval at which a purchase with a key retries to take the lock.
 const lockPoll = 50 * time.Millisecond
 
-// Place implements Lane. The lock is released after the commit, so its next holder sees the order. If the lock is lost
+// Place implements service.Lane. The lock is released after the commit, so its next holder sees the order. If the lock is lost
 // before, the order is not committed. If the lock is taken, Place returns ErrOrderInProgress at once. For a purchase
 // with a key it retries until the deadline, because the holder may be the same request, and then both have the same
 // answer.
-func (l *LockLane) Place(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
+func (l *Lock) Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 	for {
 		o, replayed, err = l.try(ctx, p)
-		if p.Key == nil || !errors.Is(err, ErrOrderInProgress) {
+		if p.Key == nil || !errors.Is(err, domain.ErrOrderInProgress) {
 			return o, replayed, err
 		}
 		select {
@@ -49,7 +51,7 @@ func (l *LockLane) Place(ctx context.Context, p Purchase) (o Order, replayed boo
 }
 
 // try places the purchase if the lock is free.
-func (l *LockLane) try(ctx context.Context, p Purchase) (o Order, replayed bool, err error) {
+func (l *Lock) try(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	var placed error
 	ran := false
 	err = l.locks.TryDo(ctx, p.UserID, func(held context.Context) error {
@@ -61,8 +63,8 @@ func (l *LockLane) try(ctx context.Context, p Purchase) (o Order, replayed bool,
 	case ran:
 		// The result of the transaction is valid even if the lock was lost or could not be released.
 		return o, replayed, placed
-	case errors.Is(err, ErrOrderInProgress):
-		return Order{}, false, err
+	case errors.Is(err, domain.ErrOrderInProgress):
+		return domain.Order{}, false, err
 	}
-	return Order{}, false, fmt.Errorf("%w: user lock: %w", ErrUnavailable, err)
+	return domain.Order{}, false, fmt.Errorf("%w: user lock: %w", domain.ErrUnavailable, err)
 }

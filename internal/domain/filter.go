@@ -1,0 +1,46 @@
+package domain
+
+import "time"
+
+// VoucherFilter selects vouchers. A zero field matches every voucher, except that a zero Status matches only vouchers
+// that are on.
+type VoucherFilter struct {
+	ShopID int64
+	Status VoucherStatus
+	State  SaleState
+	Lasts  bool      // only normal vouchers and sales that have not ended
+	Now    time.Time // the time at which State and Lasts apply
+	Page   Page
+}
+
+// Page selects a part of a list that is sorted by descending id.
+type Page struct {
+	Before int64 // only ids below this one; 0 starts at the newest
+	Limit  int
+}
+
+// The default and the largest Page.Limit.
+const (
+	DefaultPageSize = 20
+	MaxPageSize     = 100
+)
+
+// Matches reports whether v is in the filtered list at now.
+func (f *VoucherFilter) Matches(v *Voucher, now time.Time) bool {
+	switch {
+	case f.Page.Before > 0 && v.ID >= f.Page.Before, f.ShopID > 0 && v.ShopID != f.ShopID:
+		return false
+	case f.Status != 0 && v.Status != f.Status, f.Status == 0 && f.State != StateEnded && v.Status != VoucherOn:
+		return false
+	case f.State != "" && v.State(now) != f.State:
+		return false
+	}
+	return !f.Lasts || v.Sale == nil || v.Sale.EndAt.After(now)
+}
+
+// OrderFilter selects the orders of a user.
+type OrderFilter struct {
+	UserID int64
+	Status OrderStatus // 0: any
+	Page   Page
+}

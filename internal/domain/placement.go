@@ -1,0 +1,53 @@
+package domain
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+)
+
+// NewOrder is an order to be placed, with the conditions for it.
+type NewOrder struct {
+	Order
+	Limit int         // the most active orders of the voucher per user
+	Key   *RequestKey // nil for a request without an Idempotency-Key
+	// Fence is the context of a lock, or nil. After it has ended, the order is refused with ErrUnavailable instead of
+	// being committed.
+	Fence context.Context
+}
+
+// RequestKey identifies a request that places an order, so that a repetition is recognised.
+type RequestKey struct {
+	Name    string   // the Idempotency-Key; empty if only the hash is known
+	Hash    [16]byte // of Name
+	Request [16]byte // a hash of the method, path and body
+}
+
+// NewRequestKey returns the key of a request. fingerprint is a hash of its method, path and body.
+func NewRequestKey(name string, fingerprint [32]byte) *RequestKey {
+	k := &RequestKey{Name: name, Hash: KeyHash(name)}
+	copy(k.Request[:], fingerprint[:])
+	return k
+}
+
+// KeyHash returns the hash of an Idempotency-Key that is stored with an order, in place of a name of any length.
+func KeyHash(name string) (hash [16]byte) {
+	sum := sha256.Sum256([]byte(name))
+	copy(hash[:], sum[:])
+	return hash
+}
+
+// KeyedPurchase is the part of a purchase that identifies a repetition.
+type KeyedPurchase struct {
+	UserID int64
+	Key    *RequestKey
+	At     time.Time // of the request; keys older than KeyLife do not count
+}
+
+// Placed is the result of one order of PlaceOrders.
+type Placed struct {
+	Order    Order
+	Err      error
+	Before   bool // it was stored before this call, with the same id, user, voucher and time
+	Replayed bool // an earlier request with the same key placed the order; Order is as it was then
+}

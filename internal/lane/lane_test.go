@@ -1,0 +1,211 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/domain"
+	"seckill/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, func() error { return goleak.Find() })
+}
+
+var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+
+// storedBefore is an order id that store reports as stored by an earlier call.
+const storedBefore = 4_000_000
+
+// store is the store of the lanes. A test sets the functions that it needs.
+type store struct {
+	GateStore
+	place  func(ctx context.Context, o domain.Order) (domain.Order, error)
+	active func() (int, int64, error)
+}
+
+func (s *store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
+	placed := make([]domain.Placed, len(orders))
+	for i, o := range orders {
+		placed[i].Order, placed[i].Err = s.place(ctx, o.Order)
+		placed[i].Before = placed[i].Order.ID == storedBefore
+	}
+	return placed
+}
+
+func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
+	return s.active()
+}
+
+// locks is a UserLocks that fails with before, or runs fn and fails with after; nil means success.
+type locks struct{ before, after error }
+
+func (l locks) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
+	if l.before != nil {
+		return l.before
+	}
+	return errors.Join(fn(ctx), l.after)
+}
+
+// ids is an IDs that counts up. Skip jumps by 1,000.
+type ids struct {
+	next    int64
+	skipped []int64
+	blocks  []int // the number of ids of each call
+	err     error
+}
+
+func (g *ids) NextN(_ context.Context, n int) ([]int64, error) {
+	g.blocks = append(g.blocks, n)
+	block := make([]int64, n)
+	for i := range block {
+		g.next++
+		block[i] = g.next
+	}
+	return block, g.err
+}
+
+func (g *ids) Skip(_ context.Context, taken int64) error {
+	g.skipped = append(g.skipped, taken)
+	g.next = taken + 1000
+	return nil
+}
+
+func TestLock(t *testing.T) {
+	placed := func(_ context.Context, o domain.Order) (domain.Order, error) { return o, nil }
+	broken := errors.New("broken")
+	for name, tc := range map[string]struct {
+		locks locks
+		ids   ids
+		place func(context.Context, domain.Order) (domain.Order, error)
+		want  error
+	}{
+		"placed":                 {place: placed},
+		"in progress":            {locks: locks{before: domain.ErrOrderInProgress}, want: domain.ErrOrderInProgress},
+		"lock server down":       {locks: locks{before: broken}, want: domain.ErrUnavailable},
+		"id server down":         {ids: ids{err: broken}, place: placed, want: domain.ErrUnavailable},
+		"sold out":               {place: func(context.Context, domain.Order) (domain.Order, error) { return domain.Order{}, domain.ErrSoldOut }, want: domain.ErrSoldOut},
+		"release failed":         {locks: locks{after: broken}, place: placed}, // the commit counts
+		"sold out, then release": {locks: locks{after: broken}, place: func(context.Context, domain.Order) (domain.Order, error) { return domain.Order{}, domain.ErrSoldOut }, want: domain.ErrSoldOut},
+		"ids never free":         {place: func(context.Context, domain.Order) (domain.Order, error) { return domain.Order{}, domain.ErrIDTaken }, want: domain.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := NewLock(tc.locks, NewBatch(&tc.ids, &store{place: tc.place}, nil))
+			o, _, err := l.Place(t.Context(), domain.Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute)})
+			if tc.want != nil {
+				require.ErrorIs(t, err, tc.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, domain.Order{ID: 1, UserID: 7, VoucherID: 1, Amount: 5, Status: domain.OrderPendingPayment, CreatedAt: testNow}, o)
+		})
+	}
+}
+
+func TestLockReplacesTakenID(t *testing.T) {
+	g := &ids{}
+	l := NewLock(locks{}, NewBatch(g, &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) {
+		if o.ID < 1000 {
+			return domain.Order{}, domain.ErrIDTaken
+		}
+		return o, nil
+	}}, nil))
+	o, _, err := l.Place(t.Context(), domain.Purchase{UserID: 7, Deadline: time.Now().Add(time.Minute)})
+	require.NoError(t, err)
+	require.Equal(t, int64(1002), o.ID)
+	require.Equal(t, []int64{1}, g.skipped)
+}
+
+// A purchase with a key waits for a taken lock, because its holder may be the same request.
+func TestLockWaitsWithKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		held := lockFunc(func(ctx context.Context, fn func(context.Context) error) error {
+			if tries++; tries < 4 {
+				return domain.ErrOrderInProgress
+			}
+			return fn(ctx)
+		})
+		l := NewLock(held, NewBatch(&ids{}, &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) { return o, nil }}, nil))
+		p := domain.Purchase{UserID: 7, VoucherID: 1, Deadline: time.Now().Add(time.Second)}
+		_, _, err := l.Place(t.Context(), p)
+		require.ErrorIs(t, err, domain.ErrOrderInProgress)
+		require.Equal(t, 1, tries)
+		p.Key = domain.NewRequestKey("k", [32]byte{})
+		_, _, err = l.Place(t.Context(), p)
+		require.NoError(t, err)
+		tries = -1000
+		_, _, err = l.Place(t.Context(), p)
+		require.ErrorIs(t, err, domain.ErrOrderInProgress)
+	})
+}
+
+// lockFunc is a UserLocks that calls a function.
+type lockFunc func(ctx context.Context, fn func(context.Context) error) error
+
+func (f lockFunc) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
+	return f(ctx, fn)
+}
+
+// A repeated request is found in the store, at the gate, or by a second search of the store, and returns a queued order
+// like the first one. If the store is unavailable, only the gate is searched.
+func TestQueueReplays(t *testing.T) {
+	key := domain.NewRequestKey("k", [32]byte{1})
+	placed := domain.Placed{Order: domain.Order{ID: 5, Status: domain.OrderPendingPayment}, Replayed: true}
+	for name, tc := range map[string]struct {
+		stored   []domain.Placed // lookup by lookup
+		down     bool
+		gate     error
+		want     int64
+		err      error
+		replayed bool
+	}{
+		"stored":             {stored: []domain.Placed{placed}, want: 5, replayed: true},
+		"of another request": {stored: []domain.Placed{{Err: domain.ErrIdempotencyMismatch}}, err: domain.ErrIdempotencyMismatch},
+		"queued":             {stored: []domain.Placed{{Err: domain.ErrNotFound}}, gate: &domain.RepeatedError{OrderID: 6}, want: 6, replayed: true},
+		"stored meanwhile":   {stored: []domain.Placed{{Err: domain.ErrNotFound}, placed}, gate: &domain.DuplicateOrderError{OrderID: 5}, want: 5, replayed: true},
+		"fresh":              {stored: []domain.Placed{{Err: domain.ErrNotFound}}, want: 1},
+		"store down":         {down: true, want: 1},
+		"sold out":           {stored: []domain.Placed{{Err: domain.ErrNotFound}}, gate: domain.ErrSoldOut, err: domain.ErrSoldOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &lookupSequence{found: tc.stored, down: tc.down}
+			g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) {
+				require.Equal(t, key, as[0].Key)
+				return []error{tc.gate}, nil
+			}}
+			p := queuePurchase(0)
+			p.Key = key
+			o, replayed, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), p)
+			require.ErrorIs(t, err, tc.err)
+			require.Equal(t, tc.replayed, replayed)
+			require.Equal(t, tc.want, o.ID)
+			if tc.want != 0 {
+				require.Equal(t, domain.OrderQueued, o.Status, "as in the first answer")
+			}
+			require.Empty(t, st.found)
+		})
+	}
+}
+
+// lookupSequence is a GateStore with a list of results for its lookups by key.
+type lookupSequence struct {
+	gateStore
+	found []domain.Placed
+	down  bool
+}
+
+func (s *lookupSequence) RepeatedOrders(context.Context, []domain.KeyedPurchase) ([]domain.Placed, error) {
+	if s.down {
+		return nil, errors.New("down")
+	}
+	first := s.found[0]
+	s.found = s.found[1:]
+	return []domain.Placed{first}, nil
+}

@@ -1,0 +1,187 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"seckill/internal/domain"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeGate is a Gate. A test sets the functions that it needs.
+type fakeGate struct {
+	Gate
+	reserve  func(as []domain.Admission) ([]error, error)
+	loads    int
+	ticket   func() (domain.Ticket, error)
+	outcome  func(ctx context.Context) (domain.Outcome, error)
+	expected []int64
+	closed   int
+}
+
+func (g *fakeGate) Reserve(_ context.Context, _ int64, _ domain.Window, as []domain.Admission) ([]error, error) {
+	return g.reserve(as)
+}
+func (g *fakeGate) Load(context.Context, int64, domain.GateReader) error        { g.loads++; return nil }
+func (g *fakeGate) Ticket(context.Context, int64, int64) (domain.Ticket, error) { return g.ticket() }
+func (g *fakeGate) Instance() string                                            { return "me" }
+func (g *fakeGate) Expect(id int64) OutcomeWaiter {
+	g.expected = append(g.expected, id)
+	return expectation{g}
+}
+
+type expectation struct{ gate *fakeGate }
+
+func (e expectation) Close() { e.gate.closed++ }
+func (e expectation) Wait(ctx context.Context, check func(context.Context) (domain.Outcome, bool, error)) (domain.Outcome, error) {
+	if e.gate.outcome != nil {
+		return e.gate.outcome(ctx)
+	}
+	o, known, err := check(ctx)
+	if !known {
+		return domain.Outcome{}, errors.Join(err, context.DeadlineExceeded)
+	}
+	return o, nil
+}
+
+// gateStore is a GateStore. order returns the only order.
+type gateStore struct {
+	store
+	order func() (domain.Order, error)
+}
+
+func (s *gateStore) GateState(context.Context, int64, []int64) (domain.GateState, error) {
+	return domain.GateState{}, nil
+}
+func (s *gateStore) Order(context.Context, int64, int64) (domain.Order, error) { return s.order() }
+func (s *gateStore) OrderFacts(_ context.Context, _ int64, ids []int64) ([]domain.OrderFact, error) {
+	if _, err := s.order(); err != nil {
+		return nil, nil //nolint:nilerr // without an order there is no fact
+	}
+	return []domain.OrderFact{{Holder: domain.Holder{OrderID: ids[0], UserID: 7}, Active: true}}, nil
+}
+
+func admitAll(as []domain.Admission) ([]error, error) { return make([]error, len(as)), nil }
+
+func queuePurchase(wait time.Duration) domain.Purchase {
+	return domain.Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute), Wait: wait}
+}
+
+// A cold gate is loaded, a limited number of times.
+func TestQueueLoadsAColdGate(t *testing.T) {
+	g := &fakeGate{}
+	g.reserve = func(as []domain.Admission) ([]error, error) {
+		if g.loads < 2 {
+			return nil, domain.ErrGateCold
+		}
+		return admitAll(as)
+	}
+	counter := &ids{}
+	l := NewQueue(g, counter, &gateStore{}, nil)
+	o, _, err := l.Place(t.Context(), queuePurchase(0))
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderQueued, o.Status)
+	require.Equal(t, int64(1), o.ID)
+	require.Equal(t, []int{1}, counter.blocks, "the ids are taken once")
+	require.Equal(t, 2, g.loads)
+	require.Empty(t, g.expected, "without a wait there is no subscription")
+
+	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrGateCold }
+	_, _, err = l.Place(t.Context(), queuePurchase(0))
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+}
+
+// A purchase that waits returns the outcome.
+func TestQueueReturnsOutcome(t *testing.T) {
+	var dup *domain.DuplicateOrderError
+	for name, tc := range map[string]struct {
+		outcome domain.Outcome
+		err     error
+		check   func(t *testing.T, o domain.Order, err error)
+	}{
+		"committed": {check: func(t *testing.T, o domain.Order, err error) {
+			require.NoError(t, err)
+			require.Equal(t, domain.OrderPendingPayment, o.Status)
+		}},
+		"sold out":  {outcome: domain.Outcome{Failed: domain.ReasonSoldOut}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrSoldOut) }},
+		"duplicate": {outcome: domain.Outcome{Failed: domain.ReasonDuplicate}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorAs(t, err, &dup) }},
+		"internal":  {outcome: domain.Outcome{Failed: "internal"}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrUnavailable) }},
+		"not in time": {err: context.DeadlineExceeded, check: func(t *testing.T, o domain.Order, err error) {
+			require.NoError(t, err)
+			require.Equal(t, domain.OrderQueued, o.Status)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &fakeGate{outcome: func(ctx context.Context) (domain.Outcome, error) {
+				_, bounded := ctx.Deadline()
+				require.True(t, bounded)
+				return tc.outcome, tc.err
+			}}
+			g.reserve = func(as []domain.Admission) ([]error, error) {
+				require.Equal(t, "me", as[0].ReplyTo)
+				require.Equal(t, []int64{as[0].OrderID}, g.expected, "subscribed before the reservation")
+				return admitAll(as)
+			}
+			st := &gateStore{
+				store: store{active: func() (int, int64, error) { return 1, 99, nil }},
+				order: func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil },
+			}
+			o, _, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
+			tc.check(t, o, err)
+			require.Equal(t, 1, g.closed)
+		})
+	}
+}
+
+// Redis lost the id counter, and the message is about the order of another user with the same id.
+func TestQueueOutcomeOfOtherUser(t *testing.T) {
+	g := &fakeGate{reserve: admitAll, outcome: func(context.Context) (domain.Outcome, error) { return domain.Outcome{}, nil }}
+	st := &gateStore{order: func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound }}
+	o, _, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderQueued, o.Status)
+}
+
+// Without a message the outcome is read from the ticket, or from the database if there is no ticket.
+func TestQueueReadsOutcome(t *testing.T) {
+	g := &fakeGate{reserve: admitAll}
+	st := &gateStore{}
+	l := NewQueue(g, &ids{}, st, nil)
+	place := func() (domain.Order, error) {
+		o, _, err := l.Place(t.Context(), queuePurchase(time.Second))
+		return o, err
+	}
+
+	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, nil }
+	o, err := place()
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderQueued, o.Status)
+	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{Failed: domain.ReasonSoldOut}, nil }
+	_, err = place()
+	require.ErrorIs(t, err, domain.ErrSoldOut)
+	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, domain.ErrNotFound }
+	st.order = func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil }
+	o, err = place()
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderPendingPayment, o.Status)
+	st.order = func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound }
+	o, err = place()
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderQueued, o.Status)
+}
+
+// A refused purchase does not wait, and its subscription is closed.
+func TestQueueRefusals(t *testing.T) {
+	g := &fakeGate{reserve: func([]domain.Admission) ([]error, error) { return []error{domain.ErrSoldOut}, nil }}
+	l := NewQueue(g, &ids{}, &gateStore{}, nil)
+	_, _, err := l.Place(t.Context(), queuePurchase(time.Second))
+	require.ErrorIs(t, err, domain.ErrSoldOut)
+	require.Equal(t, 1, g.closed)
+	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrUnavailable }
+	_, _, err = l.Place(t.Context(), queuePurchase(time.Second))
+	require.ErrorIs(t, err, domain.ErrUnavailable)
+	require.Equal(t, 2, g.closed)
+}
