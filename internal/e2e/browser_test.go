@@ -37,6 +37,7 @@ var chromium struct {
 // startBrowser returns the shared Chromium and starts it on first use.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
+	long(t)
 	path := testenv.Chromium(t)
 	chromium.Do(func() {
 		options := append(chromedp.DefaultExecAllocatorOptions[:],

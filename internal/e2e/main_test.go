@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,10 +51,28 @@ type stack struct {
 // testSecret signs the tokens of all test servers.
 const testSecret = "a-secret-for-tests-only-0123456789"
 
+// smoke names the tests that each and eachLane run with -short, on the embedded default. TestAPIFile sends every request
+// in every lane, the others show what it cannot: no oversell, one order per user, and what the commands report.
+var smoke = []string{
+	"TestRush", "TestOneUserHundredTimes", "TestKeyHasOneEffect", "TestLimitPerUser", "TestHmdpPurchase", "TestOrderStreamFromAnyServer",
+	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",
+}
+
+// long skips a test with -short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("not with -short")
+	}
+}
+
 // each runs a test in parallel on the embedded default, on MariaDB and Redis, and on the external database if one is
 // configured. A test with several servers or with faults of Redis sets shared: the embedded variant then uses SQLite and
 // a miniredis outside the server.
 func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
+	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
+		long(t)
+	}
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		s := embeddedStack(t)
@@ -116,6 +135,7 @@ func embeddedStack(t *testing.T) *stack {
 
 // realStack starts a MariaDB and a Redis that the test may kill.
 func realStack(t *testing.T) *stack {
+	long(t)
 	db := testenv.StartMariaDB(t)
 	s := serverStack(t, db.DSN(t))
 	s.mariadb = db
@@ -123,7 +143,10 @@ func realStack(t *testing.T) *stack {
 }
 
 // externalStack uses the database of SECKILL_TEST_MYSQL_DSN, which a test must not kill.
-func externalStack(t *testing.T) *stack { return serverStack(t, testenv.MySQLDSN(t)) }
+func externalStack(t *testing.T) *stack {
+	long(t)
+	return serverStack(t, testenv.MySQLDSN(t))
+}
 
 func serverStack(t *testing.T, dsn string) *stack {
 	rds := testenv.StartRedis(t)
