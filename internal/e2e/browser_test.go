@@ -37,7 +37,7 @@ var chromium struct {
 // startBrowser returns the shared Chromium and starts it on first use.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	long(t)
+	testenv.Long(t)
 	path := testenv.Chromium(t)
 	chromium.Do(func() {
 		options := append(chromedp.DefaultExecAllocatorOptions[:],

@@ -18,7 +18,7 @@ import (
 
 // clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
 func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
-	long(t)
+	testenv.Long(t)
 	cluster := testenv.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	s := serverStack(t, testenv.MySQLDSN(t))
@@ -92,7 +92,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 // server may have executed.
 func TestClusterClient(t *testing.T) {
 	t.Parallel()
-	long(t)
+	testenv.Long(t)
 	// A frozen node must keep its slots.
 	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")
 	rdb := app.OpenRedis("", cluster.Client(t).Options().Addrs...).(*redis.ClusterClient)

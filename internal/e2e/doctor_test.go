@@ -83,7 +83,7 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 // sellersStack returns a stack with a database user of least privilege, and its DSN.
 func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 	t.Helper()
-	long(t)
+	testenv.Long(t)
 	db, rds := testenv.StartMariaDB(t), testenv.StartRedis(t, "--appendonly", "yes")
 	dsn, err := mysql.ParseDSN(db.DSN(t))
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestDoctorReportsFrozenServers(t *testing.T) {
 // TestDoctorChecksEveryClusterMaster checks that the findings include masters that are not in the configuration.
 func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 	t.Parallel()
-	long(t)
+	testenv.Long(t)
 	c := testenv.StartRedisCluster(t)
 	s := embeddedStack(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
 	found := s.diagnose(t, 1)

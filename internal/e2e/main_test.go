@@ -58,20 +58,12 @@ var smoke = []string{
 	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",
 }
 
-// long skips a test with -short.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("not with -short")
-	}
-}
-
 // each runs a test in parallel on the embedded default, on MariaDB and Redis, and on the external database if one is
 // configured. A test with several servers or with faults of Redis sets shared: the embedded variant then uses SQLite and
 // a miniredis outside the server.
 func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
-		long(t)
+		testenv.Long(t)
 	}
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
@@ -135,7 +127,7 @@ func embeddedStack(t *testing.T) *stack {
 
 // realStack starts a MariaDB and a Redis that the test may kill.
 func realStack(t *testing.T) *stack {
-	long(t)
+	testenv.Long(t)
 	db := testenv.StartMariaDB(t)
 	s := serverStack(t, db.DSN(t))
 	s.mariadb = db
@@ -144,7 +136,7 @@ func realStack(t *testing.T) *stack {
 
 // externalStack uses the database of SECKILL_TEST_MYSQL_DSN, which a test must not kill.
 func externalStack(t *testing.T) *stack {
-	long(t)
+	testenv.Long(t)
 	return serverStack(t, testenv.MySQLDSN(t))
 }
 

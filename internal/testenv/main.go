@@ -106,6 +106,14 @@ func stopAtCleanup(tb testing.TB, s *server) {
 	})
 }
 
+// Long skips a test with -short.
+func Long(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("not with -short")
+	}
+}
+
 // need skips or fails the test if err is not nil: it skips if a program is missing and not required.
 func need(tb testing.TB, err error) {
 	tb.Helper()
