@@ -141,8 +141,9 @@ const (
 	// belowRecheck is also below that interval, for actions of several commands.
 	belowRecheck = recheck / 2
 
-	// cancelBound bounds a call whose ctx is cancelled while a command is in flight.
-	cancelBound = 50 * time.Millisecond
+	// cancelBound bounds a call whose ctx is cancelled while a command is in flight. A call that waits for the command
+	// instead returns after its timeout, which is at least twice as long.
+	cancelBound = commandTimeout / 2
 
 	// deadBound bounds the delay that a dead waiter causes.
 	deadBound = 5 * time.Second
