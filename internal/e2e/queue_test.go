@@ -33,21 +33,32 @@ func (p *process) send(t *testing.T, method, path, token string, header ...strin
 // sendBody is send with a body.
 func (p *process) sendBody(t *testing.T, method, path, token, body string, header ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
+	a, err := p.trySend(t.Context(), method, path, token, body, header...)
 	require.NoError(t, err)
+	return a
+}
+
+// trySend is sendBody for requests that may fail.
+func (p *process) trySend(ctx context.Context, method, path, token, body string, header ...string) (a answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		return a, err
+	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	a := answer{status: res.StatusCode, header: res.Header}
-	if res.StatusCode != http.StatusNoContent {
-		require.NoError(t, json.NewDecoder(res.Body).Decode(&a.body))
+	if err != nil {
+		return a, err
 	}
-	return a
+	defer res.Body.Close()
+	a = answer{status: res.StatusCode, header: res.Header}
+	if res.StatusCode != http.StatusNoContent {
+		err = json.NewDecoder(res.Body).Decode(&a.body)
+	}
+	return a, err
 }
 
 // click places an order. header holds additional headers, such as Prefer.
