@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 const (
@@ -160,7 +161,7 @@ func (g *Gate) load(ctx context.Context, key loadKey, read domain.GateReader) er
 			}
 			g.cfg.Log.WarnContext(ctx, "gate: load is stale, starting over", slog.Int64("voucher_id", key.voucherID))
 		}
-		if err := sleep(ctx, loadPoll); err != nil {
+		if err := loop.Sleep(ctx, loadPoll); err != nil {
 			return unavailable(err, "wait for the gate of voucher %d", key.voucherID)
 		}
 	}
@@ -228,7 +229,7 @@ func (l *load) run(ctx context.Context) error {
 // renew renews the lease until ctx ends. It stops the load if the load has become stale. An error does not prove that,
 // so the next renewal or the finish decides.
 func (l *load) renew(ctx context.Context, stop context.CancelCauseFunc) {
-	for sleep(ctx, loadLease/4) == nil {
+	for loop.Sleep(ctx, loadLease/4) == nil {
 		kept, err := l.gate.run(ctx, loadRenewScript, l.keys.list(l.keys.table(l.token)),
 			l.token, loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
 		if err == nil && !kept {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 //go:embed lua/reserve.lua
@@ -121,7 +122,7 @@ func (g *Gate) reserve(ctx context.Context, keys []string, args []any) ([]any, e
 			return answers, err
 		}
 		lost = true
-		if sleep(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) != nil {
+		if loop.Sleep(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) != nil {
 			return nil, err
 		}
 	}
@@ -162,16 +163,4 @@ func duplicateError(order string) error {
 		return err
 	}
 	return &domain.DuplicateOrderError{OrderID: id}
-}
-
-// sleep waits for d. It returns the cause of ctx if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

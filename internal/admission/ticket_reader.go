@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 const (
@@ -109,7 +110,7 @@ func (t *ticketReader) serve() {
 		}
 		if n := len(requests) - 1; n > 0 {
 			// An error means that the gate was closed. Then the next read fails at once.
-			_ = sleep(t.gate.working, min(time.Duration(n)*ticketPause, maxTicketPause))
+			_ = loop.Sleep(t.gate.working, min(time.Duration(n)*ticketPause, maxTicketPause))
 		}
 	}
 }

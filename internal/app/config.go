@@ -58,7 +58,7 @@ func (c Config) IsDemo() bool {
 }
 
 // Finish validates the configuration and returns it with empty list elements removed, phone numbers normalized and the
-// demo's admin filled in. Its error has one line per broken rule.
+// demo's admin filled in. Its error has one line per broken rule, which names the flag.
 func (c Config) Finish() (Config, error) {
 	for _, l := range []*[]string{&c.RedisAddrs, &c.LockNodes, &c.AdminPhones, &c.Proxies} {
 		*l = withoutEmpty(*l)
@@ -69,31 +69,31 @@ func (c Config) Finish() (Config, error) {
 			problems = append(problems, fmt.Errorf("  "+format, args...))
 		}
 	}
-	rule(isAddr(c.Addr), "SECKILL_ADDR: %q is not host:port", c.Addr)
-	rule(c.OpsAddr == "" || isAddr(c.OpsAddr), "SECKILL_OPS_ADDR: %q is not host:port", c.OpsAddr)
+	rule(isAddr(c.Addr), "--addr: %q is not host:port", c.Addr)
+	rule(c.OpsAddr == "" || isAddr(c.OpsAddr), "--ops-addr: %q is not host:port", c.OpsAddr)
 	for _, a := range c.RedisAddrs {
-		rule(isAddr(a), "SECKILL_REDIS_ADDRS: %q is not host:port", a)
+		rule(isAddr(a), "--redis-addrs: %q is not host:port", a)
 	}
 	for _, a := range c.LockNodes {
-		rule(isAddr(a), "SECKILL_LOCK_NODES: %q is not host:port", a)
+		rule(isAddr(a), "--lock-nodes: %q is not host:port", a)
 	}
 	for _, p := range c.Proxies {
-		rule(isNetwork(p), "SECKILL_TRUSTED_PROXIES: %q is neither an address nor a CIDR", p)
+		rule(isNetwork(p), "--trusted-proxies: %q is neither an address nor a CIDR", p)
 	}
 	rule(c.JWTSecret == "" || len(c.JWTSecret) >= auth.MinSecret,
-		"SECKILL_JWT_SECRET has %d bytes; at least %d are required", len(c.JWTSecret), auth.MinSecret)
+		"--jwt-secret has %d bytes; at least %d are required", len(c.JWTSecret), auth.MinSecret)
 	rule(len(c.LockNodes) == 0 || len(c.LockNodes)%2 == 1,
-		"SECKILL_LOCK_NODES: %d nodes; the number must be odd, because an even number tolerates no more failures than one node less", len(c.LockNodes))
+		"--lock-nodes: %d nodes; the number must be odd, because an even number tolerates no more failures than one node less", len(c.LockNodes))
 	rule(len(slices.Compact(slices.Sorted(slices.Values(c.LockNodes)))) == len(c.LockNodes),
-		"SECKILL_LOCK_NODES: a node is listed twice, so no lock could be acquired")
+		"--lock-nodes: a node is listed twice, so no lock could be acquired")
 	_, err := time.LoadLocation(c.Timezone)
-	rule(err == nil, "SECKILL_TIMEZONE: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
-	rule(c.PayTimeout >= time.Second, "SECKILL_PAY_TIMEOUT: %s is shorter than a second", c.PayTimeout)
-	rule(c.QueueBacklog >= 1, "SECKILL_QUEUE_BACKLOG: %d is less than 1", c.QueueBacklog)
-	rule(c.DataDir != "", "SECKILL_DATA_DIR is empty")
+	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
+	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
+	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
+	rule(c.DataDir != "", "--data-dir is empty")
 	for i, p := range c.AdminPhones {
 		phone, err := domain.ParsePhone(p)
-		rule(err == nil, "SECKILL_ADMIN_PHONES: %q is not a phone number", p)
+		rule(err == nil, "--admin-phones: %q is not a phone number", p)
 		c.AdminPhones[i] = phone
 	}
 	if c.IsDemo() && len(c.AdminPhones) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"seckill/internal/loop"
 	"seckill/internal/repo"
 )
 
@@ -141,10 +142,8 @@ func WaitFor(e *Env, what string, ping func(context.Context) error) error {
 		if first {
 			e.Log.Warn("waiting for "+what, "timeout", timeout, "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer (%w): %w", what, context.Cause(ctx), err)
-		case <-time.After(500 * time.Millisecond):
+		if ended := loop.Sleep(ctx, 500*time.Millisecond); ended != nil {
+			return fmt.Errorf("%s does not answer (%w): %w", what, ended, err)
 		}
 	}
 }

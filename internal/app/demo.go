@@ -23,20 +23,21 @@ func demoData(now time.Time) ([]domain.Shop, []domain.Voucher) {
 			AvgPrice: 6500, Sold: 2160, Comments: 1460, Score: 46, OpenHours: "11:30-23:00", CreatedAt: now,
 		},
 	}
-	sale := func(shop int64, title, sub string, pay, worth, stock int64, begin, end time.Duration) domain.Voucher {
+	sale := func(shop int64, title, sub, rules string, pay, worth, stock int64, begin, end time.Duration) domain.Voucher {
 		return domain.Voucher{
-			ShopID: shop, Title: title, SubTitle: sub, Rules: "One per person. Redeem within the opening hours.",
+			ShopID: shop, Title: title, SubTitle: sub, Rules: rules,
 			PayValue: pay, ActualValue: worth, Currency: domain.DefaultCurrency, Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
 			Sale: &domain.Sale{InitialStock: stock, Stock: stock, BeginAt: now.Add(begin), EndAt: now.Add(end), LimitPerUser: 1},
 		}
 	}
+	const rules = "One per person. Redeem within the opening hours."
 	return shops, []domain.Voucher{
 		{
 			ShopID: 1, Title: "50 元代金券", SubTitle: "周一至周五可用", Rules: "全场通用，不找零。",
 			PayValue: 4750, ActualValue: 5000, Currency: domain.DefaultCurrency, Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
 		},
-		sale(1, "100 元秒杀券", "Running: 100 units", 8000, 10000, 100, -time.Hour, demoDuration),
-		sale(2, "Dinner for two", "Upcoming: begins an hour after the first start", 9900, 19800, 50, time.Hour, demoDuration),
-		sale(2, "Lunch for two", "Ended", 4900, 9800, 20, -48*time.Hour, -24*time.Hour),
+		sale(1, "100 元秒杀券", "桂花茶餐厅", "每人限购一张，营业时间内使用。", 8000, 10000, 100, -time.Hour, demoDuration),
+		sale(2, "Dinner for two", "Riverside Hot Pot", rules, 9900, 19800, 50, time.Hour, demoDuration),
+		sale(2, "Lunch for two", "Riverside Hot Pot", rules, 4900, 9800, 20, -48*time.Hour, -24*time.Hour),
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 func TestDemoHasOneSalePerState(t *testing.T) {

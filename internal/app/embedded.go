@@ -58,8 +58,8 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 		return nil, RedisInfo{}, fmt.Errorf("lock the data directory: %w", err)
 	}
 	if !ok {
-		return nil, RedisInfo{}, fmt.Errorf("another server uses the data directory %s; set SECKILL_DATA_DIR, "+
-			"or SECKILL_REDIS_ADDRS so that both share one Redis", dir)
+		return nil, RedisInfo{}, fmt.Errorf("another server uses the data directory %s; set --data-dir, "+
+			"or --redis-addrs so that both share one Redis", dir)
 	}
 	info := RedisInfo{Password: rand.Text()}
 	e := &embeddedRedis{
@@ -130,7 +130,7 @@ func RunningRedis(dir string) (*RedisInfo, error) {
 // makeDataDir creates the data directory, readable only by its owner because it holds the signing secret.
 func makeDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the data directory (SECKILL_DATA_DIR): %w", err)
+		return fmt.Errorf("create the data directory (--data-dir): %w", err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func SigningSecret(cfg Config) ([]byte, error) {
 		return []byte(cfg.JWTSecret), nil
 	}
 	if !cfg.Embedded() {
-		return nil, errors.New("SECKILL_JWT_SECRET is required with SECKILL_MYSQL_DSN: the same on every server, " +
+		return nil, errors.New("--jwt-secret is required with --mysql-dsn: the same on every server, " +
 			"such as the output of openssl rand -hex 32")
 	}
 	if err := makeDataDir(cfg.DataDir); err != nil {

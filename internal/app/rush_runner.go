@@ -65,12 +65,12 @@ func (r *rushRunner) close(ctx context.Context) {
 }
 
 // Start implements domain.Rusher. The sale is created in the name of the admin. The rush continues after ctx ends.
-func (r *rushRunner) Start(ctx context.Context, admin int64, buyers int, stock int64) (domain.Rush, error) {
+func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64, buyers int, stock int64) (domain.Rush, error) {
 	running, cancel, err := r.begin(ctx, buyers, stock)
 	if err != nil {
 		return domain.Rush{}, err
 	}
-	id, err := r.createSale(ctx, admin, stock)
+	id, err := r.createSale(ctx, claim, admin, stock)
 	if err != nil {
 		r.finish(func(last *domain.Rush) { *last = domain.Rush{State: domain.RushIdle} })
 		cancel(nil)
@@ -124,11 +124,11 @@ func (r *rushRunner) finish(change func(*domain.Rush)) {
 }
 
 // createSale publishes the sale of the rush and returns the voucher's id.
-func (r *rushRunner) createSale(ctx context.Context, admin, stock int64) (int64, error) {
+func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin, stock int64) (int64, error) {
 	now := time.Now().UTC()
 	shop, pay, actual, begin, end := int64(1), int64(100), int64(200), now.Add(-time.Minute), now.Add(rushWindow)
 	title := "Rush of " + now.Format(time.DateTime)
-	v, err := r.vouchers.Create(ctx, admin, domain.VoucherInput{
+	v, err := r.vouchers.Create(ctx, claim, admin, domain.VoucherInput{
 		VoucherFields: domain.VoucherFields{
 			ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &actual, BeginAt: &begin, EndAt: &end,
 		},
@@ -178,8 +178,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 	}
 	r.update(func(last *domain.Rush) {
 		for _, v := range verdicts {
-			verdict := domain.Verdict{ID: v.ID, Title: v.Title, OK: v.Holds, Detail: v.Detail}
-			last.Verdicts = append(last.Verdicts, withTotals(verdict, count.Books))
+			last.Verdicts = append(last.Verdicts, withTotals(v, count.Books))
 		}
 	})
 	return nil
@@ -190,7 +189,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 func withTotals(v domain.Verdict, b domain.SaleTotals) domain.Verdict {
 	for _, p := range b.Invariants() {
 		if p.ID == v.ID && (p.ID == "I1" || p.ID == "I3") {
-			v.OK, v.Detail = *p.OK, p.Detail
+			return p
 		}
 	}
 	return v

@@ -209,7 +209,7 @@ func quorum(ctx context.Context, nodes []redis.UniversalClient) error {
 func (s *server) run(ctx context.Context, out io.Writer) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Addr)
 	if err != nil {
-		return fmt.Errorf("listen (SECKILL_ADDR): %w", err)
+		return fmt.Errorf("listen (--addr): %w", err)
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -237,7 +237,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	if s.cfg.OpsAddr != "" {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.OpsAddr)
 		if err != nil {
-			return errors.Join(fmt.Errorf("listen (SECKILL_OPS_ADDR): %w", err), listener.Close())
+			return errors.Join(fmt.Errorf("listen (--ops-addr): %w", err), listener.Close())
 		}
 		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readHeaderTimeout}
 		defer func() { _ = ops.Close() }() // after the public port, so that the last requests are counted

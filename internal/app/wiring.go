@@ -39,7 +39,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	zone, err := time.LoadLocation(cfg.Timezone)
 	if err != nil {
-		return nil, fmt.Errorf("SECKILL_TIMEZONE: %w", err)
+		return nil, fmt.Errorf("--timezone: %w", err)
 	}
 	m := newMetrics(cfg.OrderLane, b.store, b.rdb)
 	ids, err := idgen.New(b.rdb, "order", idgen.WithClock(now), idgen.WithGuard())
@@ -110,7 +110,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	api := handler.Config{
 		Auth: users, Orders: orders, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
-		DeadLetters: &service.DeadLetters{Store: gate, Reader: b.store.GateState}, Reconciler: reconciler,
+		DeadLetters: &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
@@ -202,8 +202,7 @@ func newIdempotency(e *Env, store service.KeyStore, m *metrics) *service.Idempot
 		store = e.Tuning.Keys(store)
 	}
 	return service.NewIdempotency(service.IdempotencyConfig{
-		Store: store, Observe: m.keyed,
-		Failed: func(err error) { e.Log.Warn("cannot delete expired idempotency keys", "err", err) },
+		Store: store, Observe: m.keyed, Log: e.Log,
 	})
 }
 

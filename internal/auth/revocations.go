@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"seckill/internal/loop"
 )
 
 const (
@@ -104,32 +106,13 @@ func (r *Revocations) Load(ctx context.Context) error {
 // Run polls the list and purges expired rows until ctx ends.
 func (r *Revocations) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { r.runEvery(ctx, revocationPoll, "poll ended sessions", r.Load) })
-	wg.Go(func() { r.runEvery(ctx, revocationPurge, "purge ended sessions", r.purge) })
+	wg.Go(func() { r.task("poll ended sessions", revocationPoll, r.Load).Loop(ctx) })
+	wg.Go(func() { r.task("purge ended sessions", revocationPurge, r.purge).Loop(ctx) })
 	wg.Wait()
 }
 
-// runEvery calls f at intervals until ctx ends. It logs the first of several consecutive failures, and the recovery.
-func (r *Revocations) runEvery(ctx context.Context, interval time.Duration, task string, f func(context.Context) error) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for failing := false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		err := f(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil && !failing:
-			r.log.Warn("cannot "+task, "err", err)
-		case err == nil && failing:
-			r.log.Info("recovered: " + task)
-		}
-		failing = err != nil
-	}
+func (r *Revocations) task(name string, every time.Duration, run func(context.Context) error) loop.Task {
+	return loop.Task{Name: name, Every: every, Log: r.log, Run: run}
 }
 
 // withTimeout returns a context for one background transaction.
@@ -153,10 +136,8 @@ func (r *Revocations) purge(ctx context.Context) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		if err := loop.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

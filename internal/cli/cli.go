@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -40,6 +42,22 @@ func failureCode(command *kong.Context, err error) int {
 		return ExitUnchecked
 	}
 	return 1
+}
+
+var flagName = regexp.MustCompile(`--[a-z-]*[a-z]`)
+
+// withVariables returns the text of an error with the environment variable after each flag that has one.
+func withVariables(err error) string {
+	fields := reflect.TypeFor[app.Config]()
+	return flagName.ReplaceAllStringFunc(err.Error(), func(flag string) string {
+		variable := "SECKILL_" + strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))
+		for i := range fields.NumField() {
+			if fields.Field(i).Tag.Get("env") == variable {
+				return flag + " (" + variable + ")"
+			}
+		}
+		return flag
+	})
 }
 
 // unsetEmptyVariables unsets empty environment variables, so that they select the default: compose files pass unset
@@ -84,12 +102,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	}
 	failure := failureCode(command, err)
 	if err != nil {
-		fmt.Fprintln(stderr, "seckill:", err, "\nTry: seckill --help")
+		fmt.Fprintln(stderr, "seckill:", withVariables(err), "\nTry: seckill --help")
 		return failure
 	}
 	cfg, err := c.Finish()
 	if err != nil {
-		fmt.Fprintf(stderr, "seckill: invalid configuration:\n%v\n", err)
+		fmt.Fprintf(stderr, "seckill: invalid configuration:\n%s\n", withVariables(err))
 		return failure
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
@@ -98,7 +116,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, t app.Tun
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(stderr, "seckill:", err)
+	fmt.Fprintln(stderr, "seckill:", withVariables(err))
 	var withCode *exitError
 	if errors.As(err, &withCode) {
 		return withCode.code

@@ -12,30 +12,30 @@ import (
 	"seckill/internal/app"
 )
 
-// TestInvalidConfigurationIsRefused checks that each invalid value is refused with a message that names the setting.
+// TestInvalidConfigurationIsRefused checks that each invalid value is refused with a message that names the flag and the variable.
 func TestInvalidConfigurationIsRefused(t *testing.T) {
 	mysql := "--mysql-dsn=root@tcp(127.0.0.1:1)/seckill"
 	for name, tc := range map[string]struct {
 		args []string
 		want []string
 	}{
-		"address":                {[]string{"--addr", "nonsense"}, []string{"SECKILL_ADDR"}},
-		"port":                   {[]string{"--addr", ":99999"}, []string{"SECKILL_ADDR"}},
-		"ops address":            {[]string{"--ops-addr", "9090"}, []string{"SECKILL_OPS_ADDR"}},
-		"redis address":          {[]string{"--redis-addrs", "localhost"}, []string{"SECKILL_REDIS_ADDRS"}},
-		"lock node":              {[]string{"--lock-nodes", "a:1,b"}, []string{"SECKILL_LOCK_NODES", `"b"`}},
-		"node twice":             {[]string{"--lock-nodes", "a:1,b:1,a:1"}, []string{"SECKILL_LOCK_NODES", "twice"}},
-		"even nodes":             {[]string{"--lock-nodes", "a:1,b:1"}, []string{"SECKILL_LOCK_NODES", "even"}},
-		"short secret":           {[]string{"--jwt-secret", "short"}, []string{"SECKILL_JWT_SECRET", "32"}},
-		"no secret":              {[]string{mysql}, []string{"SECKILL_JWT_SECRET is required"}},
-		"lane":                   {[]string{"--order-lane", "fast"}, []string{"order-lane"}},
-		"rate limit":             {[]string{"--rate-limit", "maybe"}, []string{"rate-limit"}},
-		"proxies":                {[]string{"--trusted-proxies", "10.0.0.0/33"}, []string{"SECKILL_TRUSTED_PROXIES"}},
-		"admin phone":            {[]string{"--admin-phones", "12"}, []string{"SECKILL_ADMIN_PHONES"}},
-		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"SECKILL_PAY_TIMEOUT"}},
-		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"SECKILL_TIMEZONE", `"Asia/Atlantis"`}},
-		"duration":               {[]string{"--pay-timeout", "soon"}, []string{"pay-timeout"}},
-		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"SECKILL_ADDR", "SECKILL_OPS_ADDR"}},
+		"address":                {[]string{"--addr", "nonsense"}, []string{"--addr (SECKILL_ADDR)"}},
+		"port":                   {[]string{"--addr", ":99999"}, []string{"--addr (SECKILL_ADDR)"}},
+		"ops address":            {[]string{"--ops-addr", "9090"}, []string{"--ops-addr (SECKILL_OPS_ADDR)"}},
+		"redis address":          {[]string{"--redis-addrs", "localhost"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)"}},
+		"lock node":              {[]string{"--lock-nodes", "a:1,b"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", `"b"`}},
+		"node twice":             {[]string{"--lock-nodes", "a:1,b:1,a:1"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "twice"}},
+		"even nodes":             {[]string{"--lock-nodes", "a:1,b:1"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "even"}},
+		"short secret":           {[]string{"--jwt-secret", "short"}, []string{"--jwt-secret (SECKILL_JWT_SECRET)", "32"}},
+		"no secret":              {[]string{mysql}, []string{"--jwt-secret (SECKILL_JWT_SECRET) is required"}},
+		"lane":                   {[]string{"--order-lane", "fast"}, []string{"--order-lane (SECKILL_ORDER_LANE)"}},
+		"rate limit":             {[]string{"--rate-limit", "maybe"}, []string{"--rate-limit (SECKILL_RATE_LIMIT)"}},
+		"proxies":                {[]string{"--trusted-proxies", "10.0.0.0/33"}, []string{"--trusted-proxies (SECKILL_TRUSTED_PROXIES)"}},
+		"admin phone":            {[]string{"--admin-phones", "12"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)"}},
+		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"--timezone (SECKILL_TIMEZONE)", `"Asia/Atlantis"`}},
+		"duration":               {[]string{"--pay-timeout", "soon"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"--addr (SECKILL_ADDR)", "--ops-addr (SECKILL_OPS_ADDR)"}},
 		"unknown flag":           {[]string{"--stock", "5"}, []string{"unknown flag"}},
 		"DSN without a database": {[]string{"--mysql-dsn=root@tcp(127.0.0.1:1)/", "--jwt-secret=" + strings.Repeat("s", 32)}, []string{"name of the database"}},
 	} {

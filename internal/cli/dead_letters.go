@@ -60,7 +60,7 @@ type replayDeadLetterCmd struct {
 // Run replays one dead letter.
 func (r replayDeadLetterCmd) Run(e *app.Env) error {
 	return withDeadLetters(e, func(ctx context.Context, deadLetters *service.DeadLetters) error {
-		a, err := deadLetters.Replay(ctx, r.ID)
+		a, err := deadLetters.Replay(ctx, nil, r.ID)
 		if err != nil {
 			return fmt.Errorf("replay dead letter %s: %w", r.ID, explain(err))
 		}
@@ -76,7 +76,7 @@ type discardDeadLetterCmd struct {
 // Run deletes one dead letter.
 func (d discardDeadLetterCmd) Run(e *app.Env) error {
 	return withDeadLetters(e, func(ctx context.Context, deadLetters *service.DeadLetters) error {
-		if err := deadLetters.Discard(ctx, d.ID); err != nil {
+		if err := deadLetters.Discard(ctx, nil, d.ID); err != nil {
 			return fmt.Errorf("discard dead letter %s: %w", d.ID, explain(err))
 		}
 		fmt.Fprintf(e.Out, "dead letter %s deleted\n", d.ID)

@@ -82,4 +82,5 @@ type OrderMove struct {
 	By      Actor
 	At      time.Time
 	Detail  string // for the audit log
+	Claim   *Claim // of the request; nil if it has no key
 }

@@ -84,7 +84,7 @@ type PaymentStore interface {
 	// BeginPayment returns the provider's pending payment of the user's unpaid order. If there is none, it stores p
 	// with the amount and currency of the order. If an earlier run of the request began a payment, it returns that
 	// payment in its present state. Errors: ErrNotFound, ErrInvalidState.
-	BeginPayment(ctx context.Context, userID int64, p Payment) (Order, Payment, error)
+	BeginPayment(ctx context.Context, claim *Claim, userID int64, p Payment) (Order, Payment, error)
 	// SettlePayment stores a provider's notice. An unknown ref becomes a new payment. A success pays the order
 	// (MovePay) if the order is unpaid and amount and currency match. Otherwise the payment is unmatched and its refund
 	// begins, even if the order does not exist; Settled.Order then has only an id. Repeating a notice changes nothing.

@@ -41,18 +41,11 @@ type Rush struct {
 	Detail    string // why it failed
 }
 
-// Verdict is the result of checking one invariant against the answers that the buyers received.
-type Verdict struct {
-	ID, Title string
-	OK        bool
-	Detail    string
-}
-
 // Rusher runs load simulations, one at a time. It is safe for concurrent use.
 type Rusher interface {
 	// Start creates a sale and starts its buyers. Errors: *InvalidError, ErrInvalidState (a rush is running),
 	// ErrUnavailable.
-	Start(ctx context.Context, admin int64, buyers int, stock int64) (Rush, error)
+	Start(ctx context.Context, claim *Claim, admin int64, buyers int, stock int64) (Rush, error)
 	// Last returns the rush that was started last, finished or not.
 	Last() Rush
 	// Stop ends the running rush and waits for its end, at most until ctx ends.

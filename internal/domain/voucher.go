@@ -314,6 +314,7 @@ type StockChange struct {
 	Reason    string
 	By        Actor
 	At        time.Time
+	Claim     *Claim // of the request; nil if it has no key
 }
 
 // Validate returns an *InvalidError if the change is not acceptable for any sale.

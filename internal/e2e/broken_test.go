@@ -120,7 +120,7 @@ func die() {
 type killBeforeAnswer struct{ service.KeyStore }
 
 // KeepAnswers implements service.KeyStore.
-func (killBeforeAnswer) KeepAnswers(context.Context, []service.KeptAnswer) []error {
+func (killBeforeAnswer) KeepAnswers(context.Context, []domain.KeptAnswer) []error {
 	die()
 	return nil
 }

@@ -84,10 +84,10 @@ func (h *adminOrderHandler) show(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-func (h *adminOrderHandler) cancel(c *gin.Context) error {
-	return (&orderHandler{h.orders}).writeResult(c, h.orders.CancelFor)
+func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
+	return writeResult(c, claim, h.orders.CancelFor)
 }
 
-func (h *adminOrderHandler) refund(c *gin.Context) error {
-	return (&orderHandler{h.orders}).writeResult(c, h.payments.RefundFor)
+func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim) error {
+	return writeResult(c, claim, h.payments.RefundFor)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/domain"
 	"seckill/internal/service"
 )
 
@@ -51,16 +52,16 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-func (h *deadLetterHandler) replay(c *gin.Context) error {
-	a, err := h.deadLetters.Replay(c.Request.Context(), c.Param("id"))
+func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
+	a, err := h.deadLetters.Replay(c.Request.Context(), claim, c.Param("id"))
 	if err != nil {
 		return err
 	}
 	return writeQueued(c, a.OrderID)
 }
 
-func (h *deadLetterHandler) discard(c *gin.Context) error {
-	if err := h.deadLetters.Discard(c.Request.Context(), c.Param("id")); err != nil {
+func (h *deadLetterHandler) discard(c *gin.Context, claim *domain.Claim) error {
+	if err := h.deadLetters.Discard(c.Request.Context(), claim, c.Param("id")); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)

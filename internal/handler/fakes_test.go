@@ -205,8 +205,8 @@ func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep ti
 	return err
 }
 
-func (s *faultyStore) CreateVoucher(ctx context.Context, v *domain.Voucher, by domain.Actor) error {
-	_, err := orFault(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, v, by) })
+func (s *faultyStore) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
+	_, err := orFault(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, claim, v, by) })
 	return err
 }
 
@@ -220,11 +220,13 @@ func (s *faultyStore) ChangeStock(ctx context.Context, c domain.StockChange) (do
 	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
 }
 
-func (s *faultyStore) BeginPayment(ctx context.Context, user int64, p domain.Payment) (o domain.Order, paid domain.Payment, err error) {
+func (s *faultyStore) BeginPayment(
+	ctx context.Context, claim *domain.Claim, user int64, p domain.Payment,
+) (o domain.Order, paid domain.Payment, err error) {
 	if err := s.hit(); err != nil {
 		return o, paid, err
 	}
-	return s.Store.BeginPayment(ctx, user, p)
+	return s.Store.BeginPayment(ctx, claim, user, p)
 }
 
 func (s *faultyStore) SettlePayment(
@@ -303,14 +305,14 @@ func (s *faultyStore) ListOrders(ctx context.Context, f domain.OrderFilter) ([]d
 	return orFault(s, func() ([]domain.Order, error) { return s.Store.ListOrders(ctx, f) })
 }
 
-func (s *faultyStore) ClaimKeys(ctx context.Context, claims []*service.Claim) []service.KeyState {
+func (s *faultyStore) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
 	if err := s.hit(); err != nil {
-		return slices.Repeat([]service.KeyState{{Err: err}}, len(claims))
+		return slices.Repeat([]domain.KeyState{{Err: err}}, len(claims))
 	}
 	return s.Store.ClaimKeys(ctx, claims)
 }
 
-func (s *faultyStore) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) []error {
+func (s *faultyStore) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []error {
 	if s.failAnswers.Load() {
 		return slices.Repeat([]error{domain.ErrUnavailable}, len(answers))
 	}

@@ -140,7 +140,7 @@ func (h *hmdpHandler) createSale(c *gin.Context) error {
 }
 
 func (h *hmdpHandler) create(c *gin.Context, in domain.VoucherInput) error {
-	v, err := h.vouchers.Create(c.Request.Context(), caller(c).UserID, in)
+	v, err := h.vouchers.Create(c.Request.Context(), nil, caller(c).UserID, in)
 	if err != nil {
 		return err
 	}

@@ -20,32 +20,36 @@ const (
 	maxKey         = 255
 )
 
-// keyHandler runs a request with an Idempotency-Key once and replays its answer to repetitions. Its middleware belongs
-// after authentication and rate limits, on every POST that changes something except the one that places orders, whose
-// keys are stored with the orders. Requests without a key pass through.
-type keyHandler struct{ keys *service.Idempotency }
+// keyHandler runs a request with an Idempotency-Key once and replays its answer to repetitions. It wraps the handler of
+// every POST that changes something, except the one that places orders, whose keys are stored with the orders.
+type keyHandler struct {
+	keys   *service.Idempotency
+	errors *errorWriter
+}
 
-// idempotent is the middleware.
-func (h *keyHandler) idempotent(c *gin.Context) error {
-	key, sum, body, err := requestKey(c)
-	if err != nil || key == "" {
-		return err
-	}
-	r := service.KeyedRequest{UserID: caller(c).UserID, Key: key, Fingerprint: sum}
-	answer, replayed, err := h.keys.Once(c.Request.Context(), r, func(ctx context.Context) service.Answer {
-		return capture(ctx, c, body)
-	})
-	if err != nil {
-		return err
-	}
-	if replayed {
-		c.Abort()
-		if !answer.Transient {
+// once adapts a handler of requests that may have a key. The handler gets the claim of the run, or nil without a key.
+func (h *keyHandler) once(handle func(*gin.Context, *domain.Claim) error) gin.HandlerFunc {
+	return h.errors.wrap(func(c *gin.Context) error {
+		key, sum, body, err := requestKey(c)
+		switch {
+		case err != nil:
+			return err
+		case key == "":
+			return handle(c, nil)
+		}
+		r := domain.KeyedRequest{UserID: caller(c).UserID, Key: key, Fingerprint: sum}
+		answer, replayed, err := h.keys.Once(c.Request.Context(), r, func(ctx context.Context, claim *domain.Claim) domain.Answer {
+			return capture(ctx, c, body, h.errors.wrap(func(c *gin.Context) error { return handle(c, claim) }))
+		})
+		if err != nil {
+			return err
+		}
+		if replayed && !answer.Transient {
 			c.Header(replayedHeader, "true")
 		}
-	}
-	writeAnswer(c, &answer)
-	return nil
+		writeAnswer(c, &answer)
+		return nil
+	})
 }
 
 // requestKey returns the Idempotency-Key, or "" if there is none. With a key, it also reads the body and returns it
@@ -88,15 +92,15 @@ func fingerprint(method, path string, body []byte) (sum [32]byte) {
 	return sum
 }
 
-// capture runs the rest of the chain under ctx and returns its answer without sending it.
-func capture(ctx context.Context, c *gin.Context, body []byte) service.Answer {
+// capture runs a handler under ctx and returns its answer without sending it.
+func capture(ctx context.Context, c *gin.Context, body []byte, handle gin.HandlerFunc) domain.Answer {
 	rec, req := &recorder{ResponseWriter: c.Writer, status: http.StatusOK}, c.Request
 	c.Writer, c.Request = rec, req.WithContext(ctx)
 	c.Request.Body = io.NopCloser(bytes.NewReader(body))
 	defer func() { c.Writer, c.Request = rec.ResponseWriter, req }() // even after a panic: recovery writes the answer
-	c.Next()
+	handle(c)
 	h := rec.Header()
-	a := service.Answer{
+	a := domain.Answer{
 		Status: rec.status, Location: h.Get("Location"), ContentType: h.Get("Content-Type"), Body: rec.body,
 		RetryAfter: h.Get("Retry-After"),
 	}
@@ -109,7 +113,7 @@ func capture(ctx context.Context, c *gin.Context, body []byte) service.Answer {
 }
 
 // writeAnswer sends an answer, captured now or stored before.
-func writeAnswer(c *gin.Context, a *service.Answer) {
+func writeAnswer(c *gin.Context, a *domain.Answer) {
 	for name, value := range map[string]string{"Location": a.Location, "Retry-After": a.RetryAfter} {
 		if value != "" {
 			c.Header(name, value)

@@ -98,32 +98,38 @@ func preferredWait(c *gin.Context) time.Duration {
 	return 0
 }
 
-func (h *orderHandler) show(c *gin.Context) error { return h.writeResult(c, h.orders.Get) }
+func (h *orderHandler) show(c *gin.Context) error {
+	return writeResult(c, nil, func(ctx context.Context, _ *domain.Claim, userID, id int64) (domain.Order, error) {
+		return h.orders.Get(ctx, userID, id)
+	})
+}
 
-func (h *orderHandler) cancel(c *gin.Context) error { return h.writeResult(c, h.orders.Cancel) }
+func (h *orderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
+	return writeResult(c, claim, h.orders.Cancel)
+}
 
 // redeem marks a paid order as used. The body with the buyer's code is optional.
-func (h *orderHandler) redeem(c *gin.Context) error {
+func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		Code string `json:"code"`
 	}
 	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
-	return h.writeResult(c, func(ctx context.Context, admin, id int64) (domain.Order, error) {
-		return h.orders.Redeem(ctx, admin, id, in.Code)
+	return writeResult(c, claim, func(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
+		return h.orders.Redeem(ctx, claim, admin, id, in.Code)
 	})
 }
 
 // redeemCode marks the order that a redeem code belongs to as used.
-func (h *orderHandler) redeemCode(c *gin.Context) error {
+func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		Code string `json:"code"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	o, err := h.orders.RedeemCode(c.Request.Context(), caller(c).UserID, in.Code)
+	o, err := h.orders.RedeemCode(c.Request.Context(), claim, caller(c).UserID, in.Code)
 	if err != nil {
 		return err
 	}
@@ -131,15 +137,15 @@ func (h *orderHandler) redeemCode(c *gin.Context) error {
 }
 
 // orderAction reads or changes the order id on behalf of a buyer or an admin.
-type orderAction func(ctx context.Context, userID, id int64) (domain.Order, error)
+type orderAction func(ctx context.Context, claim *domain.Claim, userID, id int64) (domain.Order, error)
 
 // writeResult calls do with the caller and the path's id, and writes the order that it returns.
-func (h *orderHandler) writeResult(c *gin.Context, do orderAction) error {
+func writeResult(c *gin.Context, claim *domain.Claim, do orderAction) error {
 	id, err := pathID(c)
 	if err != nil {
 		return err
 	}
-	o, err := do(c.Request.Context(), caller(c).UserID, id)
+	o, err := do(c.Request.Context(), claim, caller(c).UserID, id)
 	if err != nil {
 		return err
 	}

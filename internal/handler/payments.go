@@ -37,7 +37,7 @@ type paidOut struct {
 	Payment paymentOut `json:"payment"`
 }
 
-func (h *paymentHandler) pay(c *gin.Context) error {
+func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim) error {
 	id, err := pathID(c)
 	if err != nil {
 		return err
@@ -48,23 +48,15 @@ func (h *paymentHandler) pay(c *gin.Context) error {
 	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
-	o, p, err := h.payments.Pay(c.Request.Context(), caller(c).UserID, id, in.Provider)
+	o, p, err := h.payments.Pay(c.Request.Context(), claim, caller(c).UserID, id, in.Provider)
 	if err != nil {
 		return err
 	}
 	return writeJSON(c, http.StatusOK, paidOut{newOrderOut(&o), newPaymentOut(&p)})
 }
 
-func (h *paymentHandler) refund(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-	o, err := h.payments.Refund(c.Request.Context(), caller(c).UserID, id)
-	if err != nil {
-		return err
-	}
-	return writeOrder(c, http.StatusOK, &o)
+func (h *paymentHandler) refund(c *gin.Context, claim *domain.Claim) error {
+	return writeResult(c, claim, h.payments.Refund)
 }
 
 func (h *paymentHandler) list(c *gin.Context) error {

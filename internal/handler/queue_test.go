@@ -64,7 +64,7 @@ func newQueueEnv(t *testing.T, db database) *queueEnv {
 			return lane.NewQueue(gate, ids, faulty, nil), gate
 		}
 		s.change = func(cfg *handler.Config) {
-			cfg.DeadLetters = &service.DeadLetters{Store: gate, Reader: q.state}
+			cfg.DeadLetters = &service.DeadLetters{Store: gate, Notes: store, Reader: q.state}
 			cfg.Rush, cfg.LostAfter = &fakeRusher{}, time.Second
 			cfg.Reconciler = reconcile.New(reconcile.Config{
 				Gate: gate, Store: store, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond,

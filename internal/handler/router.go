@@ -106,29 +106,29 @@ func New(cfg Config) (http.Handler, error) {
 
 	v1.GET("/orders", e.wrap(user), reads, e.wrap(h.orders.list))
 	v1.GET("/orders/:id", e.wrap(user), reads, e.wrap(h.orders.show))
-	v1.POST("/orders/:id/cancel", e.wrap(user), e.wrap(h.keys.idempotent), e.wrap(h.orders.cancel))
-	v1.POST("/orders/:id/pay", e.wrap(user), e.wrap(h.keys.idempotent), e.wrap(h.payments.pay))
-	v1.POST("/orders/:id/refund", e.wrap(user), e.wrap(h.keys.idempotent), e.wrap(h.payments.refund))
+	v1.POST("/orders/:id/cancel", e.wrap(user), h.keys.once(h.orders.cancel))
+	v1.POST("/orders/:id/pay", e.wrap(user), h.keys.once(h.payments.pay))
+	v1.POST("/orders/:id/refund", e.wrap(user), h.keys.once(h.payments.refund))
 	v1.GET("/orders/:id/payments", e.wrap(user), reads, e.wrap(h.payments.list))
 	v1.POST("/payments/webhook/:provider", e.wrap(h.payments.webhook))
 
-	v1.POST("/admin/vouchers", e.wrap(admin), e.wrap(h.keys.idempotent), e.wrap(h.vouchers.create))
+	v1.POST("/admin/vouchers", e.wrap(admin), h.keys.once(h.vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(h.vouchers.change))
 	v1.GET("/admin/vouchers/:id/stats", e.wrap(admin), e.wrap(h.stats.show))
-	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), e.wrap(h.keys.idempotent), e.wrap(h.vouchers.changeStock))
+	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), h.keys.once(h.vouchers.changeStock))
 	v1.GET("/admin/orders", e.wrap(admin), e.wrap(h.adminOrders.list))
 	v1.GET("/admin/orders/:id", e.wrap(admin), e.wrap(h.adminOrders.show))
-	v1.POST("/admin/orders/:id/cancel", e.wrap(admin), e.wrap(h.keys.idempotent), e.wrap(h.adminOrders.cancel))
-	v1.POST("/admin/orders/:id/refund", e.wrap(admin), e.wrap(h.keys.idempotent), e.wrap(h.adminOrders.refund))
-	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), e.wrap(h.keys.idempotent), e.wrap(h.orders.redeem))
-	v1.POST("/admin/redeem", e.wrap(admin), e.wrap(h.keys.idempotent), e.wrap(h.orders.redeemCode))
+	v1.POST("/admin/orders/:id/cancel", e.wrap(admin), h.keys.once(h.adminOrders.cancel))
+	v1.POST("/admin/orders/:id/refund", e.wrap(admin), h.keys.once(h.adminOrders.refund))
+	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), h.keys.once(h.orders.redeem))
+	v1.POST("/admin/redeem", e.wrap(admin), h.keys.once(h.orders.redeemCode))
 	v1.GET("/admin/audit", e.wrap(admin), e.wrap(h.auditLog.list))
 	v1.GET("/admin/dead-letters", e.wrap(admin), e.wrap(h.deadLetters.list))
-	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), e.wrap(h.keys.idempotent), e.wrap(h.deadLetters.replay))
-	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), e.wrap(h.keys.idempotent), e.wrap(h.deadLetters.discard))
+	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), h.keys.once(h.deadLetters.replay))
+	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), h.keys.once(h.deadLetters.discard))
 	v1.GET("/admin/reconcile", e.wrap(admin), e.wrap(h.reconcile.report))
 	v1.POST("/admin/reconcile", e.wrap(admin), e.wrap(h.reconcile.apply))
-	v1.POST("/admin/rush", e.wrap(admin), e.wrap(h.rush.requireDemo), e.wrap(h.keys.idempotent), e.wrap(h.rush.start))
+	v1.POST("/admin/rush", e.wrap(admin), e.wrap(h.rush.requireDemo), h.keys.once(h.rush.start))
 	v1.GET("/admin/rush", e.wrap(admin), e.wrap(h.rush.requireDemo), e.wrap(h.rush.show))
 	v1.DELETE("/admin/rush", e.wrap(admin), e.wrap(h.rush.requireDemo), e.wrap(h.rush.stop))
 
@@ -164,7 +164,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters},
-		keys:        &keyHandler{keys: cfg.Keys},
+		keys:        &keyHandler{keys: cfg.Keys, errors: e},
 		stats:       &statsHandler{monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers},
 		rush:        &rushHandler{rush: cfg.Rush},
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},

@@ -177,7 +177,7 @@ func (f voucherFields) service() domain.VoucherFields {
 	}
 }
 
-func (h *voucherHandler) create(c *gin.Context) error {
+func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		voucherFields
 		Stock    *int64  `json:"stock"`
@@ -186,7 +186,7 @@ func (h *voucherHandler) create(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	v, err := h.vouchers.Create(c.Request.Context(), caller(c).UserID,
+	v, err := h.vouchers.Create(c.Request.Context(), claim, caller(c).UserID,
 		domain.VoucherInput{VoucherFields: in.service(), Stock: in.Stock, Currency: in.Currency})
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (h *voucherHandler) change(c *gin.Context) error {
 }
 
 // changeStock adds units to a sale or removes units that are not sold.
-func (h *voucherHandler) changeStock(c *gin.Context) error {
+func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim) error {
 	id, err := pathID(c)
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func (h *voucherHandler) changeStock(c *gin.Context) error {
 	case in.Reason == nil:
 		return domain.Invalid("reason", "is required")
 	}
-	v, err := h.vouchers.ChangeStock(c.Request.Context(), caller(c).UserID, id, *in.Delta, *in.Reason)
+	v, err := h.vouchers.ChangeStock(c.Request.Context(), claim, caller(c).UserID, id, *in.Delta, *in.Reason)
 	if err != nil {
 		return err
 	}

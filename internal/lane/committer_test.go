@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // limits is a store that counts the orders by limit.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // fakeGate is a Gate. A test sets the functions that it needs.

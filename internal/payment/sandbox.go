@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 const (
@@ -98,7 +99,7 @@ func (s *Sandbox) Create(_ context.Context, p domain.Payment) error { //nolint:c
 			delete(s.pending, p.Ref)
 			s.mu.Unlock()
 		}()
-		if sleep(ctx, s.cfg.Faults.delay()) {
+		if loop.Sleep(ctx, s.cfg.Faults.delay()) == nil {
 			s.deliver(ctx, url, p)
 		}
 	})
@@ -150,7 +151,7 @@ func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 				return
 			}
 		}
-		if !sleep(ctx, pause) {
+		if loop.Sleep(ctx, pause) != nil {
 			return
 		}
 		pause = min(2*pause, lastPause)
@@ -182,16 +183,4 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 		err = errors.Join(err, fmt.Errorf("the webhook answered %s", res.Status))
 	}
 	return errors.Join(err, res.Body.Close())
-}
-
-// sleep waits for d. It returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"seckill/internal/loop"
 )
 
 const (
@@ -31,15 +33,8 @@ func (b *backoff) reset(ctx context.Context, log *slog.Logger, message string) {
 	b.pause = 0
 }
 
-// wait pauses for twice the last pause, within 100 ms and 1 s. It returns the error of ctx if that ends first.
+// wait pauses for twice the last pause, within 100 ms and 1 s. It returns the cause of ctx if that ends first.
 func (b *backoff) wait(ctx context.Context) error {
 	b.pause = min(max(shortestPause, 2*b.pause), longestPause)
-	timer := time.NewTimer(b.pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return loop.Sleep(ctx, b.pause)
 }

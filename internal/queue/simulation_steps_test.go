@@ -226,7 +226,7 @@ func (s *simulation) replay(t *rapid.T) {
 		p.poison = false
 	}
 	letters := service.DeadLetters{Store: deadLetterStore{s.back}, Reader: s.store.GateState}
-	_, err := letters.Replay(s.ctx, l.ID)
+	_, err := letters.Replay(s.ctx, nil, l.ID)
 	var duplicate *domain.DuplicateOrderError
 	if errors.As(err, &duplicate) || errors.Is(err, domain.ErrSoldOut) {
 		return

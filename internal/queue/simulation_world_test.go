@@ -136,7 +136,7 @@ func drawVouchers(t *rapid.T) []simVoucher {
 
 // createVoucher stores a voucher that is on sale.
 func (w *world) createVoucher(t *rapid.T, v simVoucher) {
-	require.NoError(t, w.store.CreateVoucher(w.ctx, &domain.Voucher{
+	require.NoError(t, w.store.CreateVoucher(w.ctx, nil, &domain.Voucher{
 		ID: v.id, ShopID: 1, Title: "simulated", PayValue: 100, ActualValue: 200, Type: domain.VoucherSeckill,
 		Status: domain.VoucherOn, CreatedAt: noonOfSale, UpdatedAt: noonOfSale,
 		Sale: &domain.Sale{

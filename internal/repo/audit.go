@@ -24,7 +24,7 @@ func audit(tx *gorm.DB, entries ...domain.AuditEntry) error {
 
 // AuditLog implements domain.AuditStore.
 func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
-	q := s.readPool.WithContext(ctx).Order("id DESC").Limit(f.Page.Limit)
+	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
 	for column, value := range map[string]int64{"voucher_id": f.VoucherID, "order_id": f.OrderID, "actor_id": f.ActorID} {
 		if value != 0 {
 			q = q.Where(column+" = ?", value)
@@ -35,7 +35,7 @@ func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.Au
 	}
 	var rows []auditRow
 	if err := q.Find(&rows).Error; err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	entries := make([]domain.AuditEntry, len(rows))
 	for i := range rows {

@@ -6,27 +6,23 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 )
-
-// forUpdate locks the rows that a query reads until the transaction ends. gorm omits it on SQLite, where a write
-// transaction excludes all others.
-var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
 
 // ChangeLoginCode implements auth.Store.
 func (s *Store) ChangeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
 	err := s.changeLoginCode(ctx, phone, change)
-	if s.duplicate(err, primaryKey) { // two requests inserted the first code of this phone at once
+	if s.db.Duplicate(err, sqldb.PrimaryKey) { // two requests inserted the first code of this phone at once
 		err = s.changeLoginCode(ctx, phone, change)
 	}
 	return err
 }
 
 func (s *Store) changeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
-	return s.write(ctx, func(tx *gorm.DB) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
 		row, err := lockLoginCode(tx, phone)
 		fresh := errors.Is(err, gorm.ErrRecordNotFound)
 		if err != nil && !fresh {
@@ -47,7 +43,7 @@ func (s *Store) changeLoginCode(ctx context.Context, phone string, change func(*
 // lockLoginCode reads and locks the row of a phone, so guesses at one code run one after another.
 func lockLoginCode(tx *gorm.DB, phone string) (loginCodeRow, error) {
 	var row loginCodeRow
-	err := tx.Clauses(forUpdate).Where("phone = ?", phone).Take(&row).Error
+	err := tx.Clauses(sqldb.ForUpdate).Where("phone = ?", phone).Take(&row).Error
 	return row, err
 }
 
@@ -59,7 +55,7 @@ func (s *Store) OpenSession(
 		u     userRow
 		right bool
 	)
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		right = false
 		code, err := lockLoginCode(tx, newcomer.Phone)
 		if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -94,8 +90,8 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 		return u, err
 	}
 	u = newUserRow(newcomer)
-	if err = tx.Create(&u).Error; s.duplicate(err, ukPhone) { // SeedUsers inserts users without locking a login code
-		err = tx.Clauses(forUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
+	if err = tx.Create(&u).Error; s.db.Duplicate(err, sqldb.UKPhone) { // SeedUsers inserts users without locking a login code
+		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
 	}
 	return u, err
 }
@@ -103,8 +99,8 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 // User implements auth.Store.
 func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
 	var u userRow
-	err := s.readPool.WithContext(ctx).Take(&u, id).Error
-	return u.user(), s.translate(err)
+	err := s.db.Reader(ctx).Take(&u, id).Error
+	return u.user(), s.db.Translate(err)
 }
 
 // RotateSession implements auth.Store.
@@ -113,10 +109,10 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		u     userRow
 		reuse bool
 	)
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		reuse = false
 		var row sessionRow
-		if err := tx.Clauses(forUpdate).Where("id = ?", r.SessionID).Take(&row).Error; err != nil {
+		if err := tx.Clauses(sqldb.ForUpdate).Where("id = ?", r.SessionID).Take(&row).Error; err != nil {
 			return err
 		}
 		if row.RevokedAt != nil || !r.Now.Before(row.ExpiresAt) {
@@ -135,7 +131,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		return tx.Model(&row).Updates(map[string]any{"generation": r.Generation + 1, "expires_at": r.Expires}).Error
 	})
 	if !reuse {
-		err = s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
+		err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
@@ -148,10 +144,10 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 // SlideSession implements auth.Store. It never shortens a session that another process has extended further.
 func (s *Store) SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error) {
 	var u userRow
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		u = userRow{}
 		var row sessionRow
-		if err := tx.Clauses(forUpdate).Where("id = ?", id).Take(&row).Error; err != nil {
+		if err := tx.Clauses(sqldb.ForUpdate).Where("id = ?", id).Take(&row).Error; err != nil {
 			return err
 		}
 		if row.RevokedAt != nil || !row.ExpiresAt.After(after) {
@@ -170,7 +166,7 @@ func (s *Store) SlideSession(ctx context.Context, id string, after, expires time
 
 // RevokeSession implements auth.Store.
 func (s *Store) RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error {
-	return s.write(ctx, func(tx *gorm.DB) error { return revoke(tx, id, now, keepUntil) })
+	return s.db.Write(ctx, func(tx *gorm.DB) error { return revoke(tx, id, now, keepUntil) })
 }
 
 // revoke ends a session and adds it to the revocations that all instances read.
@@ -185,9 +181,9 @@ func revoke(tx *gorm.DB, id string, now, keepUntil time.Time) error {
 // RevocationsAfter implements auth.RevocationStore.
 func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]auth.Revocation, error) {
 	var rows []revocationRow
-	err := s.readPool.WithContext(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&rows).Error
+	err := s.db.Reader(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&rows).Error
 	if err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	list := make([]auth.Revocation, len(rows))
 	for i, r := range rows {
@@ -196,26 +192,23 @@ func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) 
 	return list, nil
 }
 
-// purgeBatch is the most rows of one table that a purge deletes, so that their locks are held for milliseconds.
-const purgeBatch = 500
-
 // PurgeSessions implements auth.RevocationStore. It reads the rows before the transaction, without locks.
 func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 	var (
 		seqs     []int64
 		sessions []string
 	)
-	r := s.readPool.WithContext(ctx)
-	if err := r.Model(&revocationRow{}).Where("keep_until < ?", now).Limit(purgeBatch).Pluck("seq", &seqs).Error; err != nil {
-		return 0, s.translate(err)
+	r := s.db.Reader(ctx)
+	if err := r.Model(&revocationRow{}).Where("keep_until < ?", now).Limit(sqldb.PurgeBatch).Pluck("seq", &seqs).Error; err != nil {
+		return 0, s.db.Translate(err)
 	}
-	if err := r.Model(&sessionRow{}).Where("expires_at < ?", now).Limit(purgeBatch).Pluck("id", &sessions).Error; err != nil {
-		return 0, s.translate(err)
+	if err := r.Model(&sessionRow{}).Where("expires_at < ?", now).Limit(sqldb.PurgeBatch).Pluck("id", &sessions).Error; err != nil {
+		return 0, s.db.Translate(err)
 	}
 	if len(seqs)+len(sessions) == 0 {
 		return 0, nil
 	}
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		if err := tx.Where("seq IN ?", seqs).Delete(&revocationRow{}).Error; err != nil {
 			return err
 		}

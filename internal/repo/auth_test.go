@@ -218,7 +218,7 @@ func TestRevocationsSurviveFailover(t *testing.T) {
 		clock := now
 		r := auth.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
 		revoke := func(seq int64, id string) {
-			require.NoError(t, s.writePool.Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
+			require.NoError(t, s.db.Writer(t.Context()).Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
 		}
 		for seq := int64(1); seq <= 5; seq++ {
 			revoke(seq, fmt.Sprint("before-", seq))
@@ -228,7 +228,7 @@ func TestRevocationsSurviveFailover(t *testing.T) {
 			clock = clock.Add(time.Minute)
 		}
 		for _, left := range []int64{0, 1, 3} { // rows of the replica that is promoted
-			require.NoError(t, s.writePool.Where("seq > ?", left).Delete(&revocationRow{}).Error)
+			require.NoError(t, s.db.Writer(t.Context()).Where("seq > ?", left).Delete(&revocationRow{}).Error)
 			for seq := left + 1; seq <= 7; seq++ {
 				revoke(seq, fmt.Sprintf("after-%d-%d", left, seq))
 				require.NoError(t, r.Load(t.Context()))
@@ -265,7 +265,7 @@ func TestSlideSession(t *testing.T) {
 		require.NoError(t, err)
 		end := func() time.Time {
 			var row sessionRow
-			require.NoError(t, s.readPool.Where("id = ?", "a").Take(&row).Error)
+			require.NoError(t, s.db.Reader(t.Context()).Where("id = ?", "a").Take(&row).Error)
 			return row.ExpiresAt
 		}
 		slide := func(id string, after, expires time.Time) error {
@@ -289,7 +289,7 @@ func TestSlideSession(t *testing.T) {
 		orphan := newSession("b")
 		orphan.UserID = 999
 		row := newSessionRow(&orphan)
-		require.NoError(t, s.writePool.Create(&row).Error)
+		require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), domain.ErrUnauthenticated, "its user does not exist")
 	})
 }

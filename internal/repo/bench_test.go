@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
@@ -34,7 +33,7 @@ func BenchmarkPlaceOrder(b *testing.B) {
 				ShopID: 1, Title: "b", Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
 				Sale: &domain.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
 			}
-			require.NoError(b, s.CreateVoucher(ctx, &v, admin))
+			require.NoError(b, s.CreateVoucher(ctx, nil, &v, admin))
 			var n atomic.Int64
 			b.SetParallelism(24)
 			b.ResetTimer()
@@ -61,15 +60,14 @@ func BenchmarkKeys(b *testing.B) {
 	_, err = s.MigrateUp(ctx)
 	require.NoError(b, err)
 	const batch = 100
-	answer := service.Answer{Status: 201, Location: "/api/v1/orders/3368803458027454465", ContentType: "application/json", Body: make([]byte, 230)}
+	answer := domain.Answer{Status: 201, Location: "/api/v1/orders/3368803458027454465", ContentType: "application/json", Body: make([]byte, 230)}
 	var claiming, keeping time.Duration
 	for b.Loop() {
-		claims := make([]*service.Claim, batch)
-		kept := make([]service.KeptAnswer, batch)
+		claims := make([]*domain.Claim, batch)
+		kept := make([]domain.KeptAnswer, batch)
 		for i := range claims {
 			claims[i] = newClaim(rand.Int64N(60000), fmt.Sprint("8e03978e-40d5-43e8-bc93-", rand.Int64()), "x")
-			claims[i].ResourceID, claims[i].ResourceAt = 5, now
-			kept[i] = service.KeptAnswer{Claim: claims[i], Answer: answer}
+			kept[i] = domain.KeptAnswer{Claim: claims[i], Answer: answer}
 		}
 		start := time.Now()
 		for _, st := range s.ClaimKeys(ctx, claims) {

@@ -79,7 +79,7 @@ func TestConcurrentClosersCloseEachOrderOnce(t *testing.T) {
 			requireTotals(t, s, v, due, 0)
 		}
 		var entries int64
-		require.NoError(t, s.writePool.Model(&auditRow{}).Where("action = ?", "expire").Count(&entries).Error)
+		require.NoError(t, s.db.Writer(t.Context()).Model(&auditRow{}).Where("action = ?", "expire").Count(&entries).Error)
 		require.EqualValues(t, due, entries)
 	})
 }
@@ -115,7 +115,7 @@ func closeAll(s *Store) (closed []domain.Order, err error) {
 func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
-		at, err := s.now(s.writePool)
+		at, err := s.db.Now(s.db.Writer(t.Context()))
 		require.NoError(t, err)
 		for id, expires := range map[int64]time.Time{1: at.Add(-time.Hour), 2: at, 3: at.Add(time.Hour)} {
 			o := newOrder(id, id, v.ID)
@@ -161,7 +161,7 @@ func TestCloseExpiredSkipsLockedOrders(t *testing.T) {
 	migrated(t, s)
 	v := newSale(t, s, 10, 1)
 	placeOverdue(t, s, 1, 3, v.ID)
-	payer := s.writePool.Begin()
+	payer := s.db.Writer(t.Context()).Begin()
 	_, err = lockOrder(payer, 0, 2)
 	require.NoError(t, err)
 	closed, err := s.CloseExpired(t.Context(), 10)
@@ -194,7 +194,7 @@ func BenchmarkCloseExpired(b *testing.B) {
 						ShopID: 1, Title: "b", Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
 						Sale: &domain.Sale{InitialStock: 1e9, Stock: 1e9, BeginAt: now, EndAt: now, LimitPerUser: 1},
 					}
-					require.NoError(b, s.CreateVoucher(b.Context(), &v, admin))
+					require.NoError(b, s.CreateVoucher(b.Context(), nil, &v, admin))
 					sales[i] = v.ID
 				}
 				placeOverdue(b, s, 1, b.N, sales...)

@@ -1,5 +1,5 @@
-// Package repo stores vouchers, orders, users and sessions in MySQL, MariaDB or SQLite through gorm.
+// Package repo stores vouchers, orders, payments and users in MySQL, MariaDB or SQLite.
 //
-// One exported method is one transaction. Driver errors are translated here, by the name of the violated index where
-// there is one, into the errors of package service. No transaction calls Redis or HTTP.
+// One exported method is one transaction. Package sqldb runs the transactions and translates driver errors. No transaction
+// calls Redis or HTTP.
 package repo

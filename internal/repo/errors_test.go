@@ -2,16 +2,14 @@ package repo
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
-	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 	"seckill/internal/testenv"
 )
 
@@ -25,49 +23,17 @@ func TestDuplicateNamesItsIndex(t *testing.T) {
 			r.Slot = &one
 			return &r
 		}
-		require.NoError(t, s.writePool.Create(row(1, 1)).Error)
-		require.True(t, s.duplicate(s.writePool.Create(row(1, 2)).Error, primaryKey))
-		require.True(t, s.duplicate(s.writePool.Create(row(2, 1)).Error, ukUserVoucherSlot))
-		require.False(t, s.duplicate(nil, primaryKey))
+		require.NoError(t, s.db.Writer(t.Context()).Create(row(1, 1)).Error)
+		require.True(t, s.db.Duplicate(s.db.Writer(t.Context()).Create(row(1, 2)).Error, sqldb.PrimaryKey))
+		require.True(t, s.db.Duplicate(s.db.Writer(t.Context()).Create(row(2, 1)).Error, sqldb.UKUserVoucherSlot))
+		require.False(t, s.db.Duplicate(nil, sqldb.PrimaryKey))
 
 		user := func() *userRow {
 			return &userRow{Phone: "it's '13800000001'", NickName: "n", CreatedAt: now, UpdatedAt: now}
 		}
-		require.NoError(t, s.writePool.Create(user()).Error)
-		require.True(t, s.duplicate(s.writePool.Create(user()).Error, ukPhone), "although the value contains quotes")
+		require.NoError(t, s.db.Writer(t.Context()).Create(user()).Error)
+		require.True(t, s.db.Duplicate(s.db.Writer(t.Context()).Create(user()).Error, sqldb.UKPhone), "although the value contains quotes")
 	})
-}
-
-func TestDupIndex(t *testing.T) {
-	for message, want := range map[string]string{
-		"Duplicate entry '1-2-1' for key 'voucher_orders.uk_user_voucher_slot'": "uk_user_voucher_slot", // MySQL 8
-		"Duplicate entry '1-2-1' for key 'uk_user_voucher_slot'":                "uk_user_voucher_slot", // MariaDB
-		"Duplicate entry 'a' for key 'b' for key 'PRIMARY'":                     "PRIMARY",
-		"": "",
-	} {
-		require.Equal(t, want, dupIndex(message))
-	}
-}
-
-func TestTranslate(t *testing.T) {
-	s := &Store{dialect: dialect{translate: mysqlFault}}
-	wrapped := func(err error) error { return fmt.Errorf("somewhere: %w", err) }
-	for name, tc := range map[string]struct{ err, want error }{
-		"deadlock":          {wrapped(&mysqldriver.MySQLError{Number: erLockDeadlock}), domain.ErrUnavailable},
-		"too many":          {&mysqldriver.MySQLError{Number: 1040}, domain.ErrUnavailable},
-		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, domain.ErrUnavailable},
-		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), domain.ErrUnavailable},
-		"deadline":          {context.DeadlineExceeded, domain.ErrUnavailable},
-		"lock wait":         {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, domain.ErrUnavailable},
-		"refused":           {wrapped(&connectError{&mysqldriver.MySQLError{Number: 1045}}), domain.ErrUnavailable},
-		"no row":            {gorm.ErrRecordNotFound, domain.ErrNotFound},
-		"ours":              {domain.ErrSoldOut, domain.ErrSoldOut},
-	} {
-		require.ErrorIs(t, s.translate(tc.err), tc.want, name)
-	}
-	syntax := &mysqldriver.MySQLError{Number: 1064}
-	require.Same(t, error(syntax), s.translate(syntax), "an unknown error is returned unchanged")
-	require.NoError(t, s.translate(nil))
 }
 
 func takeOne(tx *gorm.DB, voucherID int64) error {
@@ -82,7 +48,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 	migrated(t, s)
 	a, b := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
 	take := func(first, second int64, meet chan struct{}, runs *int) error {
-		return s.write(t.Context(), func(tx *gorm.DB) error {
+		return s.db.Write(t.Context(), func(tx *gorm.DB) error {
 			*runs++
 			if err := takeOne(tx, first); err != nil {
 				return err
@@ -110,28 +76,6 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 }
 
-// After an unanswered COMMIT, success must be reported if and only if the order is stored.
-func TestResolveUnknownCommit(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
-		placed, err := placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
-		require.NoError(t, err)
-		lost := &commitError{mysqldriver.ErrInvalidConn}
-		read := func(id int64) func(tx *gorm.DB) error {
-			return func(tx *gorm.DB) error { return tx.Take(&orderRow{}, id).Error }
-		}
-		require.NoError(t, s.resolveUnknownCommit(t.Context(), lost, read(placed.ID)))
-		require.ErrorIs(t, s.resolveUnknownCommit(t.Context(), lost, read(2)), mysqldriver.ErrInvalidConn, "rolled back")
-		other := errors.New("something else")
-		require.Same(t, other, s.resolveUnknownCommit(t.Context(), other, read(placed.ID)), "only commits are looked up")
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.NoError(t, s.resolveUnknownCommit(ctx, lost, read(placed.ID)), "the context ended during COMMIT, but the read has its own time")
-		unreachable := func(*gorm.DB) error { return mysqldriver.ErrInvalidConn }
-		require.ErrorIs(t, s.resolveUnknownCommit(ctx, lost, unreachable), mysqldriver.ErrInvalidConn, "the row could not be read")
-	})
-}
-
 // OpenMySQL overrides settings of the DSN and of the server: messages in English, which dupIndex parses, and a character
 // set in which no multi-byte character hides a quote (in GBK it would end a string early).
 func TestOpenMySQLOverridesSettings(t *testing.T) {
@@ -148,10 +92,10 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 
 	evil := newSale(t, s, 1, 1)
 	evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "
-	require.Error(t, s.CreateVoucher(t.Context(), &evil, admin), "rejected as invalid UTF-8 and not executed as SQL")
+	require.Error(t, s.CreateVoucher(t.Context(), nil, &evil, admin), "rejected as invalid UTF-8 and not executed as SQL")
 	evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
 	evil.ID = 0
-	require.NoError(t, s.CreateVoucher(t.Context(), &evil, admin))
+	require.NoError(t, s.CreateVoucher(t.Context(), nil, &evil, admin))
 	stored, err := s.Voucher(t.Context(), evil.ID)
 	require.NoError(t, err)
 	require.Equal(t, evil, stored)
@@ -165,7 +109,7 @@ func TestServerKilledInTransaction(t *testing.T) {
 	require.NoError(t, err)
 	migrated(t, s)
 	v := newSale(t, s, 10, 1)
-	err = s.write(t.Context(), func(tx *gorm.DB) error {
+	err = s.db.Write(t.Context(), func(tx *gorm.DB) error {
 		if err := takeOne(tx, v.ID); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ const idsPerQuery = 1000
 // GateState implements lane.GateStore. It reads everything from one snapshot.
 func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
 	var state domain.GateState
-	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {
+	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		state = domain.GateState{}
 		if err := tx.Model(&saleRow{}).Select("stock").Where("voucher_id = ?", voucherID).Take(&state.Stock).Error; err != nil {
 			return err
@@ -26,7 +26,7 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 		}
 		return err
 	})
-	return state, s.translate(err)
+	return state, s.db.Translate(err)
 }
 
 // eachActive calls visit for each active order of a sale. It reads row by row, because there may be millions.
@@ -50,7 +50,7 @@ func eachActive(tx *gorm.DB, voucherID int64, visit func(h domain.Holder, slotle
 // SaleLevel implements lane.GateStore.
 func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (reconcile.SaleLevel, error) {
 	var level reconcile.SaleLevel
-	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {
+	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		var sale saleRow
 		err := tx.Select("stock", "limit_per_user").Where("voucher_id = ?", voucherID).Take(&sale).Error
 		if err != nil {
@@ -60,5 +60,5 @@ func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (reconcile.SaleL
 		level.Active, level.Sum, err = sumActive(tx, voucherID)
 		return err
 	})
-	return level, s.translate(err)
+	return level, s.db.Translate(err)
 }

@@ -14,45 +14,27 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
+	"seckill/internal/repo/sqldb"
 )
 
 // maxAnswerBytes bounds the answer bodies in one statement. A server accepts at least 16 MiB, and escaping may double
 // them.
 const maxAnswerBytes = 2 << 20
 
-// keyDialect is the SQL for idempotency keys that differs between the databases. Leases and lifetimes use the database's
-// clock, so the clocks of the instances need not agree.
-type keyDialect struct {
-	now string // the current time
-	// forcePrimary follows the table's name and forces a lookup by the primary key, whatever the statistics suggest.
-	forcePrimary string
-	inMillis     string // the time %d milliseconds from now
-	// skipExisting ends an INSERT that leaves existing rows unchanged.
-	skipExisting string
-	// storeAnswer ends an INSERT of answers. It stores an answer in the existing row if the row still belongs to
-	// the same lease and has no answer.
-	storeAnswer string
-	// rowsPerAnswer is the number of rows that the driver reports for one stored answer.
-	rowsPerAnswer int64
+// storeAnswer ends an INSERT of answers. It stores an answer in the existing row if the row still belongs to the same lease
+// and has no answer.
+type storeAnswer struct {
+	sql  string
+	rows int64 // the number of rows that the driver reports for one stored answer
 }
 
 // MySQL assigns from left to right, and later assignments see the earlier ones. Therefore status comes last.
 const mysqlStoreAnswer = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
 
-var mysqlKeys = keyDialect{
-	now: "NOW(3)", inMillis: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", forcePrimary: " FORCE INDEX (PRIMARY)",
-	skipExisting:  " ON DUPLICATE KEY UPDATE user_id = user_id",
-	storeAnswer:   " ON DUPLICATE KEY UPDATE " + assign(mysqlStoreAnswer, "locked_until", "expires_at", "location", "content_type", "body", "status"),
-	rowsPerAnswer: 2,
-}
-
-var sqliteKeys = keyDialect{
-	now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", inMillis: "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
-	skipExisting: " ON CONFLICT DO NOTHING",
-	storeAnswer: " ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "expires_at", "location", "content_type", "body", "status") +
-		" WHERE claim = excluded.claim AND status = 0",
-	rowsPerAnswer: 1,
+var storeAnswers = map[string]storeAnswer{
+	"mysql": {" ON DUPLICATE KEY UPDATE " + assign(mysqlStoreAnswer, "locked_until", "expires_at", "location", "content_type", "body", "status"), 2},
+	"sqlite": {" ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "expires_at", "location", "content_type", "body", "status") +
+		" WHERE claim = excluded.claim AND status = 0", 1},
 }
 
 // assign returns one assignment per column; %[1]s in value is the name of the column.
@@ -64,7 +46,7 @@ func assign(value string, columns ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-const keyColumns = "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, resource_id, resource_at, " +
+const keyColumns = "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, " +
 	"status, location, content_type, body, locked_until, created_at, expires_at) VALUES "
 
 // keyRow is a row of idempotency_keys with the columns that are read.
@@ -94,7 +76,7 @@ type keyID struct {
 }
 
 // whereKeys selects the rows of the claimed keys.
-func whereKeys(db *gorm.DB, claims []*service.Claim) *gorm.DB {
+func whereKeys(db *gorm.DB, claims []*domain.Claim) *gorm.DB {
 	args := make([]any, 0, 2*len(claims))
 	for _, c := range claims {
 		args = append(args, c.UserID, []byte(c.Key))
@@ -103,11 +85,11 @@ func whereKeys(db *gorm.DB, claims []*service.Claim) *gorm.DB {
 }
 
 // readKeyRows reads the rows of the claimed keys.
-func (s *Store) readKeyRows(db *gorm.DB, claims []*service.Claim) (map[keyID]*keyRow, error) {
-	k := s.dialect.keys
+func (s *Store) readKeyRows(db *gorm.DB, claims []*domain.Claim) (map[keyID]*keyRow, error) {
+	k := s.db.Syntax()
 	var rows []keyRow
 	err := whereKeys(db, claims).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
-		"content_type, body, locked_until > " + k.now + " AS locked, expires_at <= " + k.now + " AS expired").Find(&rows).Error
+		"content_type, body, locked_until > " + k.Now + " AS locked, expires_at <= " + k.Now + " AS expired").Find(&rows).Error
 	found := make(map[keyID]*keyRow, len(rows))
 	for i := range rows {
 		found[keyID{rows[i].UserID, string(rows[i].IdemKey)}] = &rows[i]
@@ -117,39 +99,29 @@ func (s *Store) readKeyRows(db *gorm.DB, claims []*service.Claim) (map[keyID]*ke
 
 // ClaimKeys implements service.KeyStore. Most keys are new, so one statement inserts all rows; the rows are read only
 // if it skipped some. A row identifies its lease by the token of the claim, so the call can be repeated.
-func (s *Store) ClaimKeys(ctx context.Context, claims []*service.Claim) []service.KeyState {
-	states, sorted := make([]service.KeyState, len(claims)), sortedClaims(claims)
-	err := s.retryUnavailable(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
+func (s *Store) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
+	states, sorted := make([]domain.KeyState, len(claims)), sortedClaims(claims)
+	err := s.db.RetryUnavailable(ctx, func() error { return s.claimKeys(ctx, claims, sorted, states) })
 	if err != nil {
 		for i := range states {
-			states[i] = service.KeyState{Err: err}
+			states[i] = domain.KeyState{Err: err}
 		}
 	}
 	return states
 }
 
 // sortedClaims returns the claims in the order in which all transactions write their rows. One order prevents deadlocks.
-func sortedClaims(claims []*service.Claim) []*service.Claim {
-	return slices.SortedFunc(slices.Values(claims), func(a, b *service.Claim) int {
+func sortedClaims(claims []*domain.Claim) []*domain.Claim {
+	return slices.SortedFunc(slices.Values(claims), func(a, b *domain.Claim) int {
 		return cmp.Or(cmp.Compare(a.UserID, b.UserID), strings.Compare(a.Key, b.Key))
 	})
 }
 
-// retryUnavailable repeats an idempotent fn if the database is unavailable for a moment, up to maxOutages times in all.
-func (s *Store) retryUnavailable(ctx context.Context, fn func() error) error {
-	for try := 1; ; try++ {
-		err := s.retry(ctx, fn)
-		if !errors.Is(err, domain.ErrUnavailable) || try == maxOutages || !pause(ctx, outagePause) {
-			return err
-		}
-	}
-}
-
-func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, states []service.KeyState) error {
+func (s *Store) claimKeys(ctx context.Context, claims, sorted []*domain.Claim, states []domain.KeyState) error {
 	var inserted int64
 	// A row that exists may be locked by the run that has its lease, and the rest of the batch must not wait for that
 	// run.
-	unseen := slices.DeleteFunc(slices.Clone(sorted), func(c *service.Claim) bool { return c.Seen })
+	unseen := slices.DeleteFunc(slices.Clone(sorted), func(c *domain.Claim) bool { return c.Seen })
 	if len(unseen) > 0 {
 		full, err := s.usersAtKeyLimit(ctx, unseen)
 		if err != nil {
@@ -163,16 +135,16 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 		}
 	}
 	if inserted == int64(len(claims)) {
-		for i, c := range claims {
-			states[i] = service.KeyState{Runs: 1, ResourceID: c.ResourceID, ResourceAt: c.ResourceAt}
+		for i := range claims {
+			states[i] = domain.KeyState{Runs: 1}
 		}
 		return s.refuseKeysOfOrders(ctx, claims, states)
 	}
-	rows, err := s.readKeyRows(s.writePool.WithContext(ctx), sorted)
+	rows, err := s.readKeyRows(s.db.Writer(ctx), sorted)
 	if err != nil {
 		return err
 	}
-	var free []*service.Claim
+	var free []*domain.Claim
 	for _, c := range sorted {
 		if row := rows[keyID{c.UserID, c.Key}]; row != nil && row.canTakeOver(c) {
 			free = append(free, c)
@@ -189,30 +161,30 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*service.Claim, 
 	return s.refuseKeysOfOrders(ctx, claims, states)
 }
 
-// usersAtKeyLimit returns the users of the claims that have service.MaxKeys keys.
-func (s *Store) usersAtKeyLimit(ctx context.Context, claims []*service.Claim) (full []int64, err error) {
+// usersAtKeyLimit returns the users of the claims that have domain.MaxKeys keys.
+func (s *Store) usersAtKeyLimit(ctx context.Context, claims []*domain.Claim) (full []int64, err error) {
 	var users []int64
 	for _, c := range claims {
 		users = append(users, c.UserID)
 	}
-	err = s.writePool.WithContext(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.dialect.keys.now, users).
-		Group("user_id").Having("COUNT(*) >= ?", service.MaxKeys).Pluck("user_id", &full).Error
+	err = s.db.Writer(ctx).Model(&keyRow{}).Where("user_id IN ? AND expires_at > "+s.db.Syntax().Now, users).
+		Group("user_id").Having("COUNT(*) >= ?", domain.MaxKeys).Pluck("user_id", &full).Error
 	return full, err
 }
 
-// claimWithinLimits claims the keys of a batch in which the users in full have reached service.MaxKeys. These users can
+// claimWithinLimits claims the keys of a batch in which the users in full have reached domain.MaxKeys. These users can
 // lease only keys that exist already.
-func (s *Store) claimWithinLimits(ctx context.Context, claims []*service.Claim, full []int64, states []service.KeyState) error {
-	rows, err := s.readKeyRows(s.writePool.WithContext(ctx), claims)
+func (s *Store) claimWithinLimits(ctx context.Context, claims []*domain.Claim, full []int64, states []domain.KeyState) error {
+	rows, err := s.readKeyRows(s.db.Writer(ctx), claims)
 	if err != nil {
 		return err
 	}
-	var others []*service.Claim
+	var others []*domain.Claim
 	var at []int
 	for i, c := range claims {
 		if slices.Contains(full, c.UserID) {
 			if rows[keyID{c.UserID, c.Key}] == nil {
-				states[i] = service.KeyState{Err: &domain.RateLimitedError{RetryAfter: service.KeyLifeOfError}}
+				states[i] = domain.KeyState{Err: &domain.RateLimitedError{RetryAfter: domain.KeyLifeOfError}}
 				continue
 			}
 			c.Seen = true
@@ -222,7 +194,7 @@ func (s *Store) claimWithinLimits(ctx context.Context, claims []*service.Claim, 
 	if len(others) == 0 {
 		return nil
 	}
-	found := make([]service.KeyState, len(others))
+	found := make([]domain.KeyState, len(others))
 	if err := s.claimKeys(ctx, others, sortedClaims(others), found); err != nil {
 		return err
 	}
@@ -233,87 +205,74 @@ func (s *Store) claimWithinLimits(ctx context.Context, claims []*service.Claim, 
 }
 
 // insertKeys inserts the rows that do not exist yet and returns their number.
-func (s *Store) insertKeys(ctx context.Context, claims []*service.Claim) (int64, error) {
-	k := s.dialect.keys
-	row := "(?,?,?,?,1,0,?,?,0,'','',NULL," + fmt.Sprintf(k.inMillis, service.KeyLease.Milliseconds()) + "," + k.now + "," +
-		fmt.Sprintf(k.inMillis, service.KeyLife.Milliseconds()) + ")"
-	args := make([]any, 0, 6*len(claims))
+func (s *Store) insertKeys(ctx context.Context, claims []*domain.Claim) (int64, error) {
+	k := s.db.Syntax()
+	row := "(?,?,?,?,1,0,0,'','',NULL," + fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()) + "," + k.Now + "," +
+		fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds()) + ")"
+	args := make([]any, 0, 4*len(claims))
 	for _, c := range claims {
-		id, at := resourceColumns(c)
-		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, id, at)
+		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token)
 	}
-	return s.execStatement(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.skipExisting, args)
+	return s.execStatement(ctx, keyColumns+row+strings.Repeat(","+row, len(claims)-1)+k.SkipExisting, args)
 }
 
 // execStatement runs one statement outside a transaction and returns the number of changed rows.
 func (s *Store) execStatement(ctx context.Context, query string, args []any) (int64, error) {
-	res, err := s.writePool.Statement.ConnPool.ExecContext(ctx, query, args...)
+	res, err := s.db.Writer(ctx).Statement.ConnPool.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
 }
 
-// resourceColumns returns the resource columns of a claim, NULL if it has no resource.
-func resourceColumns(c *service.Claim) (id, at any) {
-	if c.ResourceID == 0 {
-		return nil, nil
-	}
-	return c.ResourceID, c.ResourceAt
-}
-
 // canTakeOver reports whether the claim may take over the row: its lifetime is over, or its lease ended without an
 // answer and the request is the same.
-func (r *keyRow) canTakeOver(c *service.Claim) bool {
+func (r *keyRow) canTakeOver(c *domain.Claim) bool {
 	return r.Claim != c.Token && (r.Expired || r.Status == 0 && !r.Locked && bytes.Equal(r.Fingerprint, c.Fingerprint[:]))
 }
 
 // leaseState returns the outcome of a claim, given its row.
-func (r *keyRow) leaseState(c *service.Claim) service.KeyState {
+func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 	switch {
 	case r == nil: // purged between two reads
-		return service.KeyState{Err: domain.ErrOrderInProgress}
+		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	case r.Claim == c.Token && r.Status == 0:
-		st := service.KeyState{Runs: r.Runs}
-		if r.ResourceID != nil && r.ResourceAt != nil {
-			st.ResourceID, st.ResourceAt = *r.ResourceID, r.ResourceAt.UTC()
+		st := domain.KeyState{Runs: r.Runs}
+		if r.ResourceID != nil && r.ResourceAt != nil { // noted, and not set by writeOnce
+			st.ResourceID = *r.ResourceID
 		}
 		return st
 	case !bytes.Equal(r.Fingerprint, c.Fingerprint[:]):
-		return service.KeyState{Err: domain.ErrIdempotencyMismatch}
+		return domain.KeyState{Err: domain.ErrIdempotencyMismatch}
 	case r.Status == 0:
-		return service.KeyState{Err: domain.ErrOrderInProgress}
+		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	}
-	return service.KeyState{Answer: &service.Answer{Status: r.Status, Location: r.Location, ContentType: r.ContentType, Body: r.Body}}
+	return domain.KeyState{Answer: &domain.Answer{Status: r.Status, Location: r.Location, ContentType: r.ContentType, Body: r.Body}}
 }
 
 // takeOver leases the rows of free, whose run died or whose lifetime is over, provided that they have not changed since
 // they were read. It returns the rows of all claims as they are then. The resource that an earlier run noted stays; that
 // run can no longer write.
-func (s *Store) takeOver(ctx context.Context, all, free []*service.Claim, seen map[keyID]*keyRow) (rows map[keyID]*keyRow, err error) {
-	k := s.dialect.keys
-	lease := gorm.Expr(fmt.Sprintf(k.inMillis, service.KeyLease.Milliseconds()))
-	err = s.runTx(ctx, func(tx *gorm.DB) error {
+func (s *Store) takeOver(ctx context.Context, all, free []*domain.Claim, seen map[keyID]*keyRow) (rows map[keyID]*keyRow, err error) {
+	k := s.db.Syntax()
+	lease := gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()))
+	err = s.db.RunTx(ctx, func(tx *gorm.DB) error {
 		for _, c := range free {
 			row := seen[keyID{c.UserID, c.Key}]
-			id, at := resourceColumns(c)
-			mine := whereKeys(tx.Model(&keyRow{}), []*service.Claim{c}).Where("claim = ?", row.Claim)
+			mine := whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Where("claim = ?", row.Claim)
 			change := map[string]any{"claim": c.Token, "locked_until": lease}
 			if row.Expired {
-				mine = mine.Where("expires_at <= " + k.now)
+				mine = mine.Where("expires_at <= " + k.Now)
 				for column, value := range map[string]any{
-					"fingerprint": c.Fingerprint[:], "runs": 1, "done": false, "resource_id": id, "resource_at": at, "status": 0,
-					"location": "", "content_type": "", "body": nil, "created_at": gorm.Expr(k.now),
-					"expires_at": gorm.Expr(fmt.Sprintf(k.inMillis, service.KeyLife.Milliseconds())),
+					"fingerprint": c.Fingerprint[:], "runs": 1, "done": false, "resource_id": nil, "resource_at": nil, "status": 0,
+					"location": "", "content_type": "", "body": nil, "created_at": gorm.Expr(k.Now),
+					"expires_at": gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds())),
 				} {
 					change[column] = value
 				}
 			} else {
-				mine = mine.Where("status = 0 AND locked_until <= " + k.now)
+				mine = mine.Where("status = 0 AND locked_until <= " + k.Now)
 				change["runs"] = gorm.Expr("runs + 1")
-				if row.ResourceID == nil {
-					change["resource_id"], change["resource_at"] = gorm.Expr("COALESCE(resource_id, ?)", id), gorm.Expr("COALESCE(resource_at, ?)", at)
-				}
 			}
 			if err := mine.Updates(change).Error; err != nil {
 				return err
@@ -330,7 +289,7 @@ var errLeaseLost = fmt.Errorf("%w: another run has taken over its key", domain.E
 
 // KeepAnswers implements service.KeyStore. It stores up to maxAnswerBytes of answers with one statement, and reads the
 // rows only if the statement did not change all of them.
-func (s *Store) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) []error {
+func (s *Store) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []error {
 	errs := make([]error, len(answers))
 	order := make([]int, len(answers))
 	for i := range order {
@@ -348,7 +307,7 @@ func (s *Store) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) [
 		}
 		some := order[:n]
 		order = order[n:]
-		if err := s.retryUnavailable(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
+		if err := s.db.RetryUnavailable(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
 			for _, i := range some {
 				errs[i] = err
 			}
@@ -357,30 +316,30 @@ func (s *Store) KeepAnswers(ctx context.Context, answers []service.KeptAnswer) [
 	return errs
 }
 
-func (s *Store) keepAnswers(ctx context.Context, answers []service.KeptAnswer, some []int, errs []error) error {
-	k := s.dialect.keys
+func (s *Store) keepAnswers(ctx context.Context, answers []domain.KeptAnswer, some []int, errs []error) error {
+	k := s.db.Syntax()
 	var rows []string
-	args := make([]any, 0, 10*len(some))
-	claims := make([]*service.Claim, 0, len(some))
+	args := make([]any, 0, 8*len(some))
+	claims := make([]*domain.Claim, 0, len(some))
 	for _, i := range some {
 		c, a := answers[i].Claim, &answers[i].Answer
 		if a.Transient {
-			a = &service.Answer{}
+			a = &domain.Answer{}
 		}
-		id, at := resourceColumns(c)
-		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, id, at, a.Status, a.Location, a.ContentType, a.Body)
-		life := service.KeyLife
+		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, a.Status, a.Location, a.ContentType, a.Body)
+		life := domain.KeyLife
 		if a.Status >= http.StatusBadRequest {
-			life = service.KeyLifeOfError
+			life = domain.KeyLifeOfError
 		}
-		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,?,?,"+k.now+","+k.now+","+fmt.Sprintf(k.inMillis, life.Milliseconds())+")")
+		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,"+k.Now+","+k.Now+","+fmt.Sprintf(k.InMillis, life.Milliseconds())+")")
 		claims = append(claims, c)
 	}
-	changed, err := s.execStatement(ctx, keyColumns+strings.Join(rows, ",")+k.storeAnswer, args)
-	if err != nil || changed == k.rowsPerAnswer*int64(len(some)) {
+	end := storeAnswers[s.Dialect()]
+	changed, err := s.execStatement(ctx, keyColumns+strings.Join(rows, ",")+end.sql, args)
+	if err != nil || changed == end.rows*int64(len(some)) {
 		return err
 	}
-	stored, err := s.readKeyRows(s.writePool.WithContext(ctx), claims)
+	stored, err := s.readKeyRows(s.db.Writer(ctx), claims)
 	if err != nil {
 		return err
 	}
@@ -392,47 +351,23 @@ func (s *Store) keepAnswers(ctx context.Context, answers []service.KeptAnswer, s
 	return nil
 }
 
-// NoteResources implements service.KeyStore.
-func (s *Store) NoteResources(ctx context.Context, claims []*service.Claim) []error {
-	errs := make([]error, len(claims))
-	at := make(map[*service.Claim]int, len(claims))
-	for i, c := range claims {
-		at[c] = i
-	}
-	err := s.retryUnavailable(ctx, func() error {
-		return s.runTx(ctx, func(tx *gorm.DB) error {
-			clear(errs)
-			for _, c := range sortedClaims(claims) {
-				_, err := lockLease(tx, c)
-				if errors.Is(err, errLeaseLost) {
-					errs[at[c]] = err
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				err = whereKeys(tx.Model(&keyRow{}), []*service.Claim{c}).
-					Updates(map[string]any{"resource_id": c.ResourceID, "resource_at": c.ResourceAt}).Error
-				if err != nil {
-					return err
-				}
+// NoteResource implements service.ResourceNoter. The time distinguishes a noted resource from the result of an effect.
+func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error {
+	return s.db.RetryUnavailable(ctx, func() error {
+		return s.db.RunTx(ctx, func(tx *gorm.DB) error {
+			if _, err := lockLease(tx, c); err != nil {
+				return err
 			}
-			return nil
+			return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"resource_id": id, "resource_at": at}).Error
 		})
 	})
-	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-	}
-	return errs
 }
 
 // lockLease reads and locks the row of a claim, so that no other run takes over its key before the transaction ends.
 // Error: errLeaseLost.
-func lockLease(tx *gorm.DB, c *service.Claim) (keyRow, error) {
+func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
 	var row keyRow
-	err := whereKeys(tx.Clauses(forUpdate), []*service.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
+	err := whereKeys(tx.Clauses(sqldb.ForUpdate), []*domain.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && row.Claim != c.Token {
 		return row, errLeaseLost
 	}
@@ -442,54 +377,53 @@ func lockLease(tx *gorm.DB, c *service.Claim) (keyRow, error) {
 // writeOnce is write for an effect that must happen once per request, even if the request is repeated because its answer
 // was lost. Every POST that changes something in one transaction uses it. fn returns the id of the changed resource.
 //
-// If the request has a key (service.ClaimOf(ctx)), the same transaction sets done and this id in the key's row. If an
-// earlier run has set them, fn does not run, nothing changes, and the error is a *service.DoneBeforeError with the id;
-// package service then answers from that resource. If another run has taken over the key, nothing changes either and
-// the error is domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened.
-// Without a key, writeOnce is write.
+// If the request has a key (c is not nil), the same transaction sets done and this id in the key's row. If an earlier run
+// has set them, fn does not run, nothing changes, and the error is a *domain.DoneBeforeError with the id; package service
+// then answers from that resource. If another run has taken over the key, nothing changes either and the error is
+// domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened. Without a key,
+// writeOnce is write.
 //
-// As in write, fn may run several times. A request must call writeOnce at most once.
-func (s *Store) writeOnce(ctx context.Context, fn func(tx *gorm.DB) (resourceID int64, err error)) error {
-	c := service.ClaimOf(ctx)
+// As in write, fn may run several times. A request must pass its claim to writeOnce at most once.
+func (s *Store) writeOnce(ctx context.Context, c *domain.Claim, fn func(tx *gorm.DB) (resourceID int64, err error)) error {
 	if c == nil {
-		return s.write(ctx, func(tx *gorm.DB) error {
+		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			_, err := fn(tx)
 			return err
 		})
 	}
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		row, err := lockLease(tx, c)
 		if err != nil {
 			return err
 		}
 		if row.Done {
-			return &service.DoneBeforeError{ResourceID: *row.ResourceID}
+			return &domain.DoneBeforeError{ResourceID: *row.ResourceID}
 		}
 		id, err := fn(tx)
 		if err != nil {
 			return err
 		}
-		return whereKeys(tx.Model(&keyRow{}), []*service.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
+		return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
 	})
-	return s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
-		return whereKeys(tx, []*service.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
+	return s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
+		return whereKeys(tx, []*domain.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
 	})
 }
 
 // PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks, and deletes them in
 // the order of sortedClaims, so that several processes may wait for each other but do not deadlock.
 func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
-	expired := "expires_at <= " + s.dialect.keys.now
+	expired := "expires_at <= " + s.db.Syntax().Now
 	var rows []keyRow
-	err := s.readPool.WithContext(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(purgeBatch).Find(&rows).Error
+	err := s.db.Reader(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(sqldb.PurgeBatch).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
-		return 0, s.translate(err)
+		return 0, s.db.Translate(err)
 	}
-	claims := make([]*service.Claim, len(rows))
+	claims := make([]*domain.Claim, len(rows))
 	for i, r := range rows {
-		claims[i] = &service.Claim{KeyedRequest: service.KeyedRequest{UserID: r.UserID, Key: string(r.IdemKey)}}
+		claims[i] = &domain.Claim{KeyedRequest: domain.KeyedRequest{UserID: r.UserID, Key: string(r.IdemKey)}}
 	}
-	err = s.write(ctx, func(tx *gorm.DB) error {
+	err = s.db.Write(ctx, func(tx *gorm.DB) error {
 		// Check the time again: a key may have been used anew since it was read.
 		return tx.Where(whereKeys(tx.Session(&gorm.Session{NewDB: true}), sortedClaims(claims))).Where(expired).Delete(&keyRow{}).Error
 	})

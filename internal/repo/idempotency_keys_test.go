@@ -13,53 +13,52 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
+	"seckill/internal/repo/sqldb"
 )
 
 var lastToken int64
 
 // newClaim returns the claim of a run. body stands for the contents of its request.
-func newClaim(user int64, key, body string) *service.Claim {
+func newClaim(user int64, key, body string) *domain.Claim {
 	lastToken++
-	c := &service.Claim{KeyedRequest: service.KeyedRequest{UserID: user, Key: key}, Token: lastToken}
+	c := &domain.Claim{KeyedRequest: domain.KeyedRequest{UserID: user, Key: key}, Token: lastToken}
 	copy(c.Fingerprint[:], body)
 	return c
 }
 
 // claimKey calls ClaimKeys with one claim.
-func (s *Store) claimKey(t *testing.T, c *service.Claim) service.KeyState {
+func (s *Store) claimKey(t *testing.T, c *domain.Claim) domain.KeyState {
 	t.Helper()
-	return s.ClaimKeys(t.Context(), []*service.Claim{c})[0]
+	return s.ClaimKeys(t.Context(), []*domain.Claim{c})[0]
 }
 
 // keepAnswer calls KeepAnswers with one answer.
-func (s *Store) keepAnswer(t *testing.T, c *service.Claim, a service.Answer) error {
+func (s *Store) keepAnswer(t *testing.T, c *domain.Claim, a domain.Answer) error {
 	t.Helper()
-	return s.KeepAnswers(t.Context(), []service.KeptAnswer{{Claim: c, Answer: a}})[0]
+	return s.KeepAnswers(t.Context(), []domain.KeptAnswer{{Claim: c, Answer: a}})[0]
 }
 
 // endLease moves the end of the lease of a key into the past.
 func (s *Store) endLease(t *testing.T, key string) {
 	t.Helper()
-	require.NoError(t, s.writePool.Exec("UPDATE idempotency_keys SET locked_until = ? WHERE idem_key = ?", now.Add(-time.Hour).AddDate(-1, 0, 0), []byte(key)).Error)
+	require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET locked_until = ? WHERE idem_key = ?", now.Add(-time.Hour).AddDate(-1, 0, 0), []byte(key)).Error)
 }
 
 // endLifetime sets the end of the lifetime of a key to d ago.
 func (s *Store) endLifetime(t *testing.T, key string, d time.Duration) {
 	t.Helper()
-	update := "UPDATE idempotency_keys SET expires_at = " + fmt.Sprintf(s.dialect.keys.inMillis, -d.Milliseconds()) + " WHERE idem_key = ?"
-	require.NoError(t, s.writePool.Exec(update, []byte(key)).Error)
+	update := "UPDATE idempotency_keys SET expires_at = " + fmt.Sprintf(s.db.Syntax().InMillis, -d.Milliseconds()) + " WHERE idem_key = ?"
+	require.NoError(t, s.db.Writer(t.Context()).Exec(update, []byte(key)).Error)
 }
 
-var created = service.Answer{Status: http.StatusCreated, Location: "/here", ContentType: "text/x", Body: []byte("\x00 '\"\\ 秒")}
+var created = domain.Answer{Status: http.StatusCreated, Location: "/here", ContentType: "text/x", Body: []byte("\x00 '\"\\ 秒")}
 
 func TestKeyLifetime(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first := newClaim(1, "k", "buy")
-		first.ResourceID, first.ResourceAt = 77, now
-		fresh := service.KeyState{Runs: 1, ResourceID: 77, ResourceAt: now}
-		require.Equal(t, fresh, s.claimKey(t, first))
-		require.Equal(t, fresh, s.claimKey(t, first), "a repeated claim, after a lost reply")
+		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, first))
+		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, first), "a repeated claim, after a lost reply")
+		require.NoError(t, s.NoteResource(t.Context(), first, 77, now))
 		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "buy")).Err, domain.ErrOrderInProgress)
 		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
 		require.Equal(t, 1, s.claimKey(t, newClaim(2, "k", "sell")).Runs, "the key of another user")
@@ -68,15 +67,15 @@ func TestKeyLifetime(t *testing.T) {
 
 		require.NoError(t, s.keepAnswer(t, first, created))
 		require.NoError(t, s.keepAnswer(t, first, created), "a repeated answer, after a lost reply")
-		require.Equal(t, service.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")))
+		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")))
 		s.endLease(t, "k")
-		require.Equal(t, service.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "an answer needs no lease")
+		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "an answer needs no lease")
 		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
 
 		s.endLifetime(t, "k", -time.Minute)
-		require.Equal(t, service.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "a minute is left")
+		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "a minute is left")
 		s.endLifetime(t, "k", 0)
-		require.Equal(t, service.KeyState{Runs: 1}, s.claimKey(t, newClaim(1, "k", "sell")), "as good as new, for any request")
+		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, newClaim(1, "k", "sell")), "as good as new, for any request")
 		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrOrderInProgress, "with its own lease and lifetime")
 	})
 }
@@ -86,13 +85,12 @@ func TestTransientAnswerReleasesKey(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first, second, third := newClaim(1, "k", "buy"), newClaim(1, "k", "buy"), newClaim(1, "k", "buy")
 		require.Equal(t, 1, s.claimKey(t, first).Runs)
-		require.NoError(t, s.keepAnswer(t, first, service.Answer{Status: 503, Body: []byte("no"), Transient: true}))
-		second.ResourceID, second.ResourceAt = 5, now
-		require.Equal(t, service.KeyState{Runs: 2, ResourceID: 5, ResourceAt: now}, s.claimKey(t, second), "no resource was noted before")
-		require.NoError(t, s.keepAnswer(t, second, service.Answer{Transient: true}))
+		require.NoError(t, s.keepAnswer(t, first, domain.Answer{Status: 503, Body: []byte("no"), Transient: true}))
+		require.Equal(t, domain.KeyState{Runs: 2}, s.claimKey(t, second), "no resource was noted before")
+		require.NoError(t, s.NoteResource(t.Context(), second, 5, now))
+		require.NoError(t, s.keepAnswer(t, second, domain.Answer{Transient: true}))
 		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch, "released for the same request only")
-		third.ResourceID, third.ResourceAt = 6, now.Add(time.Second)
-		require.Equal(t, service.KeyState{Runs: 3, ResourceID: 5, ResourceAt: now}, s.claimKey(t, third), "the first noted resource stays")
+		require.Equal(t, domain.KeyState{Runs: 3, ResourceID: 5}, s.claimKey(t, third))
 	})
 }
 
@@ -106,23 +104,21 @@ func TestTakeoverStopsEarlierRun(t *testing.T) {
 		require.Equal(t, 2, s.claimKey(t, successor).Runs)
 
 		require.ErrorIs(t, s.keepAnswer(t, stale, created), domain.ErrOrderInProgress)
-		stale.ResourceID, stale.ResourceAt = 9, now
-		require.ErrorIs(t, s.NoteResources(t.Context(), []*service.Claim{stale})[0], domain.ErrOrderInProgress)
+		require.ErrorIs(t, s.NoteResource(t.Context(), stale, 9, now), domain.ErrOrderInProgress)
 		v := domain.Voucher{ShopID: 1, Title: "t", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}
-		require.ErrorIs(t, s.CreateVoucher(service.WithClaim(t.Context(), stale), &v, admin), domain.ErrOrderInProgress)
+		require.ErrorIs(t, s.CreateVoucher(t.Context(), stale, &v, admin), domain.ErrOrderInProgress)
 		require.Empty(t, vouchersTitled(t, s, "t"))
 
-		successor.ResourceID, successor.ResourceAt = 10, now
-		require.NoError(t, s.NoteResources(t.Context(), []*service.Claim{successor})[0])
+		require.NoError(t, s.NoteResource(t.Context(), successor, 10, now))
 		require.NoError(t, s.keepAnswer(t, successor, created))
-		require.Equal(t, service.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "make")))
+		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "make")))
 	})
 }
 
 // vouchersTitled returns the ids of the vouchers with a title.
 func vouchersTitled(t *testing.T, s *Store, title string) (ids []int64) {
 	t.Helper()
-	require.NoError(t, s.readPool.Model(&voucherRow{}).Where("title = ?", title).Pluck("id", &ids).Error)
+	require.NoError(t, s.db.Reader(t.Context()).Model(&voucherRow{}).Where("title = ?", title).Pluck("id", &ids).Error)
 	return ids
 }
 
@@ -132,12 +128,12 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 		first, second := newClaim(1, "make", ""), newClaim(1, "make", "")
 		s.claimKey(t, first)
 		v := domain.Voucher{ShopID: 1, Title: "once", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}
-		require.NoError(t, s.CreateVoucher(service.WithClaim(t.Context(), first), &v, admin))
+		require.NoError(t, s.CreateVoucher(t.Context(), first, &v, admin))
 		s.endLease(t, "make")
 		require.Equal(t, 2, s.claimKey(t, second).Runs)
 		again := v
 		again.ID = 0
-		id, done := service.DoneBefore(s.CreateVoucher(service.WithClaim(t.Context(), second), &again, admin))
+		id, done := domain.DoneBefore(s.CreateVoucher(t.Context(), second, &again, admin))
 		require.True(t, done)
 		require.Equal(t, v.ID, id)
 		require.Equal(t, []int64{v.ID}, vouchersTitled(t, s, "once"))
@@ -146,15 +142,16 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 		_, err := placeOrder(t.Context(), s, newOrder(1, 10, sale.ID), 2)
 		require.NoError(t, err)
 		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
+		cancelOnce := func(c *domain.Claim, id int64) error {
+			_, err := s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, UserID: 10, At: now, Claim: c})
+			return err
+		}
 		s.claimKey(t, first)
-		_, err = cancel(service.WithClaim(t.Context(), first), s, 10, 2, now)
-		require.ErrorIs(t, err, domain.ErrNotFound, "an error does not mark the key as done")
-		_, err = cancel(service.WithClaim(t.Context(), first), s, 10, 1, now)
-		require.NoError(t, err)
+		require.ErrorIs(t, cancelOnce(first, 2), domain.ErrNotFound, "an error does not mark the key as done")
+		require.NoError(t, cancelOnce(first, 1))
 		s.endLease(t, "cancel")
 		s.claimKey(t, second)
-		_, err = cancel(service.WithClaim(t.Context(), second), s, 10, 1, now)
-		id, done = service.DoneBefore(err)
+		id, done = domain.DoneBefore(cancelOnce(second, 1))
 		require.True(t, done)
 		require.Equal(t, int64(1), id)
 		requireTotals(t, s, sale.ID, 2, 0)
@@ -170,24 +167,24 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		s.endLease(t, "k")
 		open, commit, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		go func() {
-			committed <- s.writeOnce(service.WithClaim(context.Background(), slow), func(tx *gorm.DB) (int64, error) {
+			committed <- s.writeOnce(context.Background(), slow, func(tx *gorm.DB) (int64, error) {
 				close(open)
 				<-commit
 				return 42, tx.Create(&shopRow{Name: "once", CreatedAt: now, UpdatedAt: now}).Error
 			})
 		}()
 		<-open
-		taken := make(chan service.KeyState, 1)
-		go func() { taken <- s.ClaimKeys(context.Background(), []*service.Claim{successor})[0] }()
+		taken := make(chan domain.KeyState, 1)
+		go func() { taken <- s.ClaimKeys(context.Background(), []*domain.Claim{successor})[0] }()
 		requireBlocked(t, s, "idempotency_keys")
 		close(commit)
 		require.NoError(t, <-committed)
 		require.Equal(t, 2, (<-taken).Runs)
-		err := s.writeOnce(service.WithClaim(t.Context(), successor), func(tx *gorm.DB) (int64, error) {
+		err := s.writeOnce(t.Context(), successor, func(tx *gorm.DB) (int64, error) {
 			t.Error("a second effect")
 			return 0, nil
 		})
-		id, done := service.DoneBefore(err)
+		id, done := domain.DoneBefore(err)
 		require.True(t, done, "%v", err)
 		require.Equal(t, int64(42), id)
 	})
@@ -198,11 +195,10 @@ func requireBlocked(t *testing.T, s *Store, table string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		if s.Dialect() == "sqlite" { // there is one write connection
-			db, err := s.writePool.DB()
-			return err == nil && db.Stats().WaitCount > 0
+			return s.Pools()["write"].Stats().WaitCount > 0
 		}
 		var waiting int64
-		err := s.readPool.Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
+		err := s.db.Reader(t.Context()).Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
 			"AND info NOT LIKE '%processlist%' AND state <> ''", "%"+table+"%").Scan(&waiting).Error
 		return err == nil && waiting > 0
 	}, time.Minute, 5*time.Millisecond)
@@ -213,7 +209,7 @@ func requireBlocked(t *testing.T, s *Store, table string) {
 func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const runs, keys = 16, 40
-		claims := make([][]*service.Claim, runs)
+		claims := make([][]*domain.Claim, runs)
 		for r := range claims {
 			for k := range keys {
 				claims[r] = append(claims[r], newClaim(int64(k%3), fmt.Sprint((k*7+r*11)%keys), ""))
@@ -243,7 +239,7 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 			require.Equal(t, 1, n, "%v", id)
 		}
 		var rows int64
-		require.NoError(t, s.readPool.Model(&keyRow{}).Count(&rows).Error)
+		require.NoError(t, s.db.Reader(t.Context()).Model(&keyRow{}).Count(&rows).Error)
 		require.Len(t, held, int(rows), "every key is leased")
 	})
 }
@@ -251,14 +247,14 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 // Each claim of a batch gets its own outcome, in any order of the claims.
 func TestClaimKeysAnswersEachClaim(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		old := []*service.Claim{newClaim(1, "answered", "a"), newClaim(1, "dead", "a"), newClaim(1, "running", "a"), newClaim(1, "expired", "a")}
+		old := []*domain.Claim{newClaim(1, "answered", "a"), newClaim(1, "dead", "a"), newClaim(1, "running", "a"), newClaim(1, "expired", "a")}
 		for _, st := range s.ClaimKeys(t.Context(), old) {
 			require.NoError(t, st.Err)
 		}
 		require.NoError(t, s.keepAnswer(t, old[0], created))
 		s.endLease(t, "dead")
 		s.endLifetime(t, "expired", time.Second)
-		states := s.ClaimKeys(t.Context(), []*service.Claim{
+		states := s.ClaimKeys(t.Context(), []*domain.Claim{
 			newClaim(1, "running", "a"), newClaim(1, "new", "a"), newClaim(1, "expired", "b"), newClaim(1, "answered", "b"),
 			newClaim(1, "dead", "a"), newClaim(1, "answered", "a"), newClaim(1, "new", "a"), newClaim(1, "dead", "a"),
 		})
@@ -277,8 +273,8 @@ func TestClaimKeysAnswersEachClaim(t *testing.T) {
 
 		lost, kept := old[1], newClaim(1, "mine", "a")
 		s.claimKey(t, kept)
-		large := service.Answer{Status: 200, Body: make([]byte, maxAnswerBytes)}
-		errs := s.KeepAnswers(t.Context(), []service.KeptAnswer{{Claim: lost, Answer: created}, {Claim: kept, Answer: large}, {Claim: old[2], Answer: created}})
+		large := domain.Answer{Status: 200, Body: make([]byte, maxAnswerBytes)}
+		errs := s.KeepAnswers(t.Context(), []domain.KeptAnswer{{Claim: lost, Answer: created}, {Claim: kept, Answer: large}, {Claim: old[2], Answer: created}})
 		require.ErrorIs(t, errs[0], domain.ErrOrderInProgress)
 		require.NoError(t, errs[1])
 		require.NoError(t, errs[2])
@@ -286,17 +282,17 @@ func TestClaimKeysAnswersEachClaim(t *testing.T) {
 	})
 }
 
-// Concurrent purges delete only expired keys, at most purgeBatch at a time.
+// Concurrent purges delete only expired keys, at most sqldb.PurgeBatch at a time.
 func TestPurgeKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		var claims []*service.Claim
-		for i := range 2*purgeBatch + 10 {
+		var claims []*domain.Claim
+		for i := range 2*sqldb.PurgeBatch + 10 {
 			claims = append(claims, newClaim(1, fmt.Sprint(i), ""))
 		}
 		for _, st := range s.ClaimKeys(t.Context(), claims) {
 			require.NoError(t, st.Err)
 		}
-		require.NoError(t, s.writePool.Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.dialect.keys.inMillis, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.db.Syntax().InMillis, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
@@ -305,7 +301,7 @@ func TestPurgeKeys(t *testing.T) {
 					if err != nil {
 						t.Errorf("purge: %v", err)
 					}
-					if n > purgeBatch {
+					if n > sqldb.PurgeBatch {
 						t.Errorf("one purge deleted %d rows", n)
 					}
 					if err != nil || n == 0 {
@@ -316,7 +312,7 @@ func TestPurgeKeys(t *testing.T) {
 		}
 		wg.Wait()
 		var left []keyRow
-		require.NoError(t, s.readPool.Select("idem_key").Find(&left).Error)
+		require.NoError(t, s.db.Reader(t.Context()).Select("idem_key").Find(&left).Error)
 		require.Len(t, left, 1)
 		require.Equal(t, "7", string(left[0].IdemKey))
 	})
@@ -328,21 +324,21 @@ func TestKeysWithUnavailableDatabase(t *testing.T) {
 		c := newClaim(1, "k", "")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, s.ClaimKeys(ctx, []*service.Claim{c})[0].Err, domain.ErrUnavailable)
+		require.ErrorIs(t, s.ClaimKeys(ctx, []*domain.Claim{c})[0].Err, domain.ErrUnavailable)
 		require.Equal(t, 1, s.claimKey(t, c).Runs, "the failed call does not use up the key")
-		require.ErrorIs(t, s.KeepAnswers(ctx, []service.KeptAnswer{{Claim: c, Answer: created}})[0], domain.ErrUnavailable)
-		require.ErrorIs(t, s.NoteResources(ctx, []*service.Claim{c})[0], domain.ErrUnavailable)
+		require.ErrorIs(t, s.KeepAnswers(ctx, []domain.KeptAnswer{{Claim: c, Answer: created}})[0], domain.ErrUnavailable)
+		require.ErrorIs(t, s.NoteResource(ctx, c, 5, now), domain.ErrUnavailable)
 		require.NoError(t, s.keepAnswer(t, c, created))
 	})
 }
 
-// A user may have service.MaxKeys keys. At the limit, existing keys still work and other users are not affected. The
-// keys of error answers expire after service.KeyLifeOfError and make room.
+// A user may have domain.MaxKeys keys. At the limit, existing keys still work and other users are not affected. The
+// keys of error answers expire after domain.KeyLifeOfError and make room.
 func TestMaxKeysPerUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		for from := 0; from < service.MaxKeys; from += 250 {
-			var claims []*service.Claim
-			var kept []service.KeptAnswer
+		for from := 0; from < domain.MaxKeys; from += 250 {
+			var claims []*domain.Claim
+			var kept []domain.KeptAnswer
 			for i := range 250 {
 				c := newClaim(1, fmt.Sprint("k", from+i), "a")
 				claims = append(claims, c)
@@ -350,7 +346,7 @@ func TestMaxKeysPerUser(t *testing.T) {
 				if i%50 == 0 {
 					status = http.StatusConflict
 				}
-				kept = append(kept, service.KeptAnswer{Claim: c, Answer: service.Answer{Status: status, Body: []byte("x")}})
+				kept = append(kept, domain.KeptAnswer{Claim: c, Answer: domain.Answer{Status: status, Body: []byte("x")}})
 			}
 			for _, st := range s.ClaimKeys(t.Context(), claims) {
 				require.NoError(t, st.Err)
@@ -360,7 +356,7 @@ func TestMaxKeysPerUser(t *testing.T) {
 			}
 		}
 		var limited *domain.RateLimitedError
-		states := s.ClaimKeys(t.Context(), []*service.Claim{
+		states := s.ClaimKeys(t.Context(), []*domain.Claim{
 			newClaim(1, "more", "a"), newClaim(2, "more", "a"), newClaim(1, "k7", "a"), newClaim(1, "k7", "b"), newClaim(1, "more still", "a"),
 		})
 		require.ErrorAs(t, states[0].Err, &limited)
@@ -369,11 +365,11 @@ func TestMaxKeysPerUser(t *testing.T) {
 		require.ErrorIs(t, states[3].Err, domain.ErrIdempotencyMismatch)
 		require.ErrorAs(t, states[4].Err, &limited)
 
-		soon := fmt.Sprintf(s.dialect.keys.inMillis, (service.KeyLifeOfError + time.Minute).Milliseconds())
+		soon := fmt.Sprintf(s.db.Syntax().InMillis, (domain.KeyLifeOfError + time.Minute).Milliseconds())
 		var expiring int64
-		require.NoError(t, s.readPool.Model(&keyRow{}).Where("user_id = 1 AND expires_at < "+soon).Count(&expiring).Error)
-		require.EqualValues(t, service.MaxKeys/50, expiring, "the errors")
-		require.NoError(t, s.writePool.Exec("UPDATE idempotency_keys SET expires_at = created_at WHERE expires_at < "+soon).Error)
+		require.NoError(t, s.db.Reader(t.Context()).Model(&keyRow{}).Where("user_id = 1 AND expires_at < "+soon).Count(&expiring).Error)
+		require.EqualValues(t, domain.MaxKeys/50, expiring, "the errors")
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = created_at WHERE expires_at < "+soon).Error)
 		require.NoError(t, s.claimKey(t, newClaim(1, "more", "a")).Err)
 	})
 }

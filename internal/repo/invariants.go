@@ -35,7 +35,7 @@ GROUP BY o.voucher_id`
 // seconds, so it opens a connection without the usual I/O timeouts. A deadline of ctx limits the query on the server as
 // well.
 func (s *Store) Books(ctx context.Context) (totals []domain.SaleTotals, err error) {
-	db, err := s.dialect.openLongLived()
+	db, err := s.db.OpenLongLived()
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (s *Store) Books(ctx context.Context) (totals []domain.SaleTotals, err erro
 	for _, query := range []string{totalsQuery, orphansQuery} {
 		some, err := readTotals(ctx, db, query)
 		if err != nil {
-			return nil, s.translate(err)
+			return nil, s.db.Translate(err)
 		}
 		totals = append(totals, some...)
 	}

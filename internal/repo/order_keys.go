@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
+	"seckill/internal/repo/sqldb"
 )
 
 // An order stores the key of its own request; all other requests store theirs in idempotency_keys. A key belongs to one
@@ -24,14 +24,14 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 			key: p.Key, limit: math.MaxInt, result: &domain.Placed{Err: domain.ErrNotFound},
 		}
 	}
-	db := s.readPool.WithContext(ctx)
+	db := s.db.Reader(ctx)
 	known := knownOrders{}
 	if err := s.addKeyedOrders(db, rows, nil, known); err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	elsewhere, err := s.keysElsewhere(db, rows)
 	if err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	found := make([]domain.Placed, len(rows))
 	for i, p := range rows {
@@ -49,22 +49,22 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 // user and key: with two IN lists MariaDB would look up every combination.
 func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
 	prints := make(map[keyID][]byte, len(of))
-	q := &statement{}
-	q.add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.dialect.keys.forcePrimary + " WHERE (")
+	q := &sqldb.Statement{}
+	q.Add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.db.Syntax().ForceIndex(sqldb.PrimaryKey) + " WHERE (")
 	for _, p := range of {
 		if p.key != nil && p.key.Name != "" {
 			if len(prints) > 0 {
-				q.add(" OR ")
+				q.Add(" OR ")
 			}
-			q.add("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
+			q.Add("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
 			prints[keyID{p.row.UserID, p.key.Name}] = p.row.IdemRequest
 		}
 	}
 	if len(prints) == 0 {
 		return nil, nil
 	}
-	q.add(") AND expires_at > " + s.dialect.keys.now)
-	rows, err := queryRows[keyRow](tx, q)
+	q.Add(") AND expires_at > " + s.db.Syntax().Now)
+	rows, err := sqldb.QueryRows[keyRow](tx, q)
 	used := make(map[keyID]bool, len(rows))
 	for _, r := range rows {
 		id := keyID{r.UserID, string(r.IdemKey)}
@@ -78,7 +78,7 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool,
 // refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read takes no locks, so an order
 // in a slow transaction delays no leases. It misses an order that is not committed yet and whose transaction checked
 // idempotency_keys just before this lease was stored; then both requests take effect, each once.
-func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim, states []service.KeyState) error {
+func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, states []domain.KeyState) error {
 	var users []int64
 	var keys [][]byte
 	for i, c := range claims {
@@ -91,8 +91,8 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		return nil
 	}
 	var rows []orderRow
-	err := s.writePool.WithContext(ctx).Select("user_id", "idem_key").
-		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-service.KeyLife)).Find(&rows).Error
+	err := s.db.Writer(ctx).Select("user_id", "idem_key").
+		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-domain.KeyLife)).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -105,8 +105,8 @@ func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*service.Claim,
 		if states[i].Err != nil || states[i].Answer != nil || !used[keyID{c.UserID, string(hash[:])}] {
 			continue
 		}
-		states[i] = service.KeyState{Err: domain.ErrIdempotencyMismatch}
-		err := whereKeys(s.writePool.WithContext(ctx), []*service.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+		states[i] = domain.KeyState{Err: domain.ErrIdempotencyMismatch}
+		err := whereKeys(s.db.Writer(ctx), []*domain.Claim{c}).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
 		if err != nil {
 			return err
 		}

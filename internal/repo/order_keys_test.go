@@ -11,7 +11,6 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 	"seckill/internal/testenv"
 )
 
@@ -58,13 +57,13 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 			_, err := cancel(ctx, s, user, at, now)
 			require.NoError(t, err)
 			requireReplay("after it was cancelled")
-			require.NoError(t, s.writePool.Exec("UPDATE seckill_vouchers SET initial_stock = initial_stock - stock, stock = 0 WHERE voucher_id = ?", v.ID).Error)
+			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE seckill_vouchers SET initial_stock = initial_stock - stock, stock = 0 WHERE voucher_id = ?", v.ID).Error)
 			requireReplay("after the sale has sold out")
 			requireTotals(t, s, v.ID, 0, 0)
 
-			// After service.KeyLife the key is as good as new.
+			// After domain.KeyLife the key is as good as new.
 			late := keyedOrder(at+9, user, other.ID, limit, "k", "b")
-			late.CreatedAt = now.Add(service.KeyLife)
+			late.CreatedAt = now.Add(domain.KeyLife)
 			require.Equal(t, []string{fmt.Sprint("order ", at+9)}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{late})))
 		}
 	})
@@ -124,7 +123,7 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 			wg.Wait()
 			var doubled []int64
 			hash := domain.KeyHash("k")
-			require.NoError(t, s.readPool.Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
+			require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
 				v.ID, hash[:]).Scan(&doubled).Error)
 			require.Empty(t, doubled)
 			totals, err := s.Books(t.Context())
@@ -168,11 +167,11 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, s.claimKey(t, newClaim(1, "payment", "pay")).Runs)
-	require.NoError(t, s.writePool.Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
+	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
 		"content_type, locked_until, created_at, expires_at) SELECT seq, 'payment', fingerprint, seq, runs, done, status, location, "+
 		"content_type, locked_until, created_at, expires_at FROM idempotency_keys, seq_2_to_20000 WHERE user_id = 1").Error)
-	require.NoError(t, s.writePool.Exec("ANALYZE TABLE idempotency_keys").Error)
-	require.NoError(t, s.writePool.Transaction(func(tx *gorm.DB) error {
+	require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE idempotency_keys").Error)
+	require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {
 		reads := func() (n int) {
 			require.NoError(t, tx.Raw("SELECT CAST(SUM(variable_value) AS SIGNED) FROM information_schema.session_status "+
 				"WHERE variable_name IN ('Handler_read_key', 'Handler_read_next', 'Handler_read_rnd_next')").Scan(&n).Error)

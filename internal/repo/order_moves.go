@@ -7,22 +7,22 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 )
 
 // MoveOrder implements service.OrderStore.
 func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	var row orderRow
-	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, m.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err
 		}
 		return m.OrderID, move(tx, &row, m)
 	})
-	err = s.resolveUnknownCommit(ctx, err, s.moveLogged(m))
+	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(m))
 	return row.order(), err
 }
 
@@ -37,7 +37,7 @@ func (s *Store) moveLogged(m domain.OrderMove) func(tx *gorm.DB) error {
 // lockOrder reads and locks an order. Every transaction locks the order before its payments and before the hot row of
 // its sale.
 func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
-	q := tx.Clauses(forUpdate)
+	q := tx.Clauses(sqldb.ForUpdate)
 	if userID != 0 {
 		q = q.Where("user_id = ?", userID)
 	}
@@ -88,31 +88,18 @@ func returnUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) error {
 		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": at}).Error
 }
 
-// skipLocked skips rows that another transaction has locked, as it is about to change them. SQLite has no second writer.
-var skipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
-
-// now returns the time of the database, which is the same for all instances. With SQLite it is the time of this machine.
-func (s *Store) now(tx *gorm.DB) (time.Time, error) {
-	if s.Dialect() != "mysql" {
-		return domain.Moment(time.Now()), nil
-	}
-	var now time.Time
-	err := tx.Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now)
-	return now, err
-}
-
 // CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last,
 // in the order of voucher ids.
 func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
 	var closed []domain.Order
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		closed = nil
-		at, err := s.now(tx)
+		at, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
 		var rows []orderRow
-		err = tx.Clauses(skipLocked).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at).
+		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at).
 			Order("expires_at").Limit(limit).Find(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return err

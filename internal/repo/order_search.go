@@ -16,7 +16,7 @@ import (
 // the same with millions of orders as with a hundred.
 func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]domain.Order, error) {
 	var rows []orderRow
-	err := s.snapshot(ctx, func(tx *gorm.DB) (err error) {
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
 		switch {
 		case f.ID != 0 || f.UserID != 0: // a user has few orders
 			rows, err = findByID(tx, f)
@@ -33,7 +33,7 @@ func (s *Store) FindOrders(ctx context.Context, f service.OrderSearch) ([]domain
 	for i := range rows {
 		orders[i] = rows[i].order()
 	}
-	return orders, s.translate(err)
+	return orders, s.db.Translate(err)
 }
 
 func findByID(tx *gorm.DB, f service.OrderSearch) (rows []orderRow, err error) {
@@ -107,8 +107,8 @@ func (s *Store) findByStatus(tx *gorm.DB, f service.OrderSearch) (rows []orderRo
 // Phones implements service.OrderFinder.
 func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
 	var rows []userRow
-	if err := s.readPool.WithContext(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
-		return nil, s.translate(err)
+	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
 	}
 	phones := make(map[int64]string, len(rows))
 	for _, r := range rows {
@@ -120,6 +120,6 @@ func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, 
 // UserIDByPhone implements service.OrderFinder.
 func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
 	var row userRow
-	err := s.readPool.WithContext(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
-	return row.ID, s.translate(err)
+	err := s.db.Reader(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
+	return row.ID, s.db.Translate(err)
 }

@@ -43,7 +43,7 @@ func TestFindOrdersPages(t *testing.T) {
 					where, args = append(where, column+" = ?"), append(args, v)
 				}
 			}
-			require.NoError(t, s.readPool.Raw("SELECT id FROM voucher_orders WHERE "+strings.Join(where, " AND ")+" ORDER BY id DESC", args...).Scan(&want).Error)
+			require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT id FROM voucher_orders WHERE "+strings.Join(where, " AND ")+" ORDER BY id DESC", args...).Scan(&want).Error)
 			f.Page.Limit = 3
 			var got []int64
 			for {
@@ -116,12 +116,12 @@ func insertMany(t *testing.T, s *Store, n int) {
 		}
 		rows[i] = newOrderRow(&o)
 	}
-	require.NoError(t, s.writePool.CreateInBatches(&rows, 500).Error)
+	require.NoError(t, s.db.Writer(t.Context()).CreateInBatches(&rows, 500).Error)
 	analyze := "ANALYZE"
 	if s.Dialect() == "mysql" {
 		analyze = "ANALYZE TABLE voucher_orders"
 	}
-	require.NoError(t, s.writePool.Exec(analyze).Error)
+	require.NoError(t, s.db.Writer(t.Context()).Exec(analyze).Error)
 }
 
 // explainSearch returns the query plans of a search in lower case.
@@ -132,18 +132,17 @@ func explainSearch(t *testing.T, s *Store, f service.OrderSearch) []string {
 		explain = "EXPLAIN "
 	}
 	var plans []string
-	spy := &Store{writePool: s.writePool, readPool: s.readPool.Session(&gorm.Session{}), dialect: s.dialect}
-	callback := s.readPool.Callback().Query().After("gorm:query")
+	callback := s.db.Reader(t.Context()).Callback().Query().After("gorm:query")
 	require.NoError(t, callback.Register("explain", func(tx *gorm.DB) {
 		if !strings.Contains(tx.Statement.SQL.String(), "ORDER BY") { // the read of a cursor
 			return
 		}
 		var lines []map[string]any
-		err := s.writePool.Raw(explain+tx.Statement.SQL.String(), tx.Statement.Vars...).Scan(&lines).Error
+		err := s.db.Writer(t.Context()).Raw(explain+tx.Statement.SQL.String(), tx.Statement.Vars...).Scan(&lines).Error
 		plans = append(plans, strings.ToLower(fmt.Sprint(lines, err)))
 	}))
-	defer func() { require.NoError(t, s.readPool.Callback().Query().Remove("explain")) }()
-	_, err := spy.FindOrders(t.Context(), f)
+	defer func() { require.NoError(t, s.db.Reader(t.Context()).Callback().Query().Remove("explain")) }()
+	_, err := s.FindOrders(t.Context(), f)
 	require.NoError(t, err)
 	return plans
 }

@@ -17,19 +17,19 @@ func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 // Order implements service.OrderStore.
 func (s *Store) Order(ctx context.Context, userID, id int64) (domain.Order, error) {
 	var row orderRow
-	q := s.readPool.WithContext(ctx)
+	q := s.db.Reader(ctx)
 	if userID != 0 {
 		q = q.Where("user_id = ?", userID)
 	}
 	err := q.Take(&row, id).Error
-	return row.order(), s.translate(err)
+	return row.order(), s.db.Translate(err)
 }
 
 // StoredOrders implements service.OrderStore.
 func (s *Store) StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error) {
 	var stored []int64
-	err := s.readPool.WithContext(ctx).Model(&orderRow{}).Where("user_id = ? AND id IN ?", userID, ids).Pluck("id", &stored).Error
-	return stored, s.translate(err)
+	err := s.db.Reader(ctx).Model(&orderRow{}).Where("user_id = ? AND id IN ?", userID, ids).Pluck("id", &stored).Error
+	return stored, s.db.Translate(err)
 }
 
 // ActiveOrders implements service.OrderStore.
@@ -38,20 +38,20 @@ func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int,
 		Count  int
 		Newest int64
 	}
-	err := activeOrders(s.readPool.WithContext(ctx), userID, voucherID).
+	err := activeOrders(s.db.Reader(ctx), userID, voucherID).
 		Select("COUNT(*) AS count, COALESCE(MAX(id), 0) AS newest").Scan(&found).Error
-	return found.Count, found.Newest, s.translate(err)
+	return found.Count, found.Newest, s.db.Translate(err)
 }
 
 // Holders implements service.BuyerStore.
 func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	var users []int64
-	err := s.readPool.WithContext(ctx).Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).
+	err := s.db.Reader(ctx).Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).
 		Limit(most+1).Pluck("user_id", &users).Error
 	if err == nil && len(users) > most {
 		return nil, service.ErrTooMany
 	}
-	return users, s.translate(err)
+	return users, s.db.Translate(err)
 }
 
 // activeStatuses are the statuses of active orders.
@@ -61,7 +61,7 @@ var activeStatuses = []domain.OrderStatus{
 
 // ListOrders implements service.OrderStore.
 func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
-	q := s.readPool.WithContext(ctx).Where("user_id = ?", f.UserID).Order("id DESC").Limit(f.Page.Limit)
+	q := s.db.Reader(ctx).Where("user_id = ?", f.UserID).Order("id DESC").Limit(f.Page.Limit)
 	if f.Status != 0 {
 		q = q.Where("status = ?", f.Status)
 	}
@@ -70,7 +70,7 @@ func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.
 	}
 	var rows []orderRow
 	if err := q.Find(&rows).Error; err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	orders := make([]domain.Order, len(rows))
 	for i := range rows {

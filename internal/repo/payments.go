@@ -10,15 +10,17 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
+	"seckill/internal/repo/sqldb"
 )
 
 // BeginPayment implements domain.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
 // return the payment that the first has stored.
-func (s *Store) BeginPayment(ctx context.Context, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
+func (s *Store) BeginPayment(
+	ctx context.Context, claim *domain.Claim, userID int64, p domain.Payment,
+) (domain.Order, domain.Payment, error) {
 	var order orderRow
 	var row paymentRow
-	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
@@ -37,15 +39,15 @@ func (s *Store) BeginPayment(ctx context.Context, userID int64, p domain.Payment
 		err = tx.Create(&row).Error
 		return row.ID, err
 	})
-	err = s.resolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
+	err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return tx.Where("provider_ref = ?", row.ProviderRef).Take(&paymentRow{}).Error
 	})
-	if id, done := service.DoneBefore(err); done {
+	if id, done := domain.DoneBefore(err); done {
 		order, row = orderRow{}, paymentRow{}
-		if err = s.writePool.WithContext(ctx).Take(&row, id).Error; err == nil {
-			err = s.writePool.WithContext(ctx).Take(&order, row.OrderID).Error
+		if err = s.db.Writer(ctx).Take(&row, id).Error; err == nil {
+			err = s.db.Writer(ctx).Take(&order, row.OrderID).Error
 		}
-		err = s.translate(err)
+		err = s.db.Translate(err)
 	}
 	return order.order(), row.payment(), err
 }
@@ -55,7 +57,7 @@ func (s *Store) SettlePayment(
 	ctx context.Context, provider string, n domain.PaymentNotice, at time.Time,
 ) (domain.Settled, error) {
 	var settled domain.Settled
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		order, err := lockOrder(tx, 0, n.OrderID)
 		if errors.Is(err, gorm.ErrRecordNotFound) { // unknown order: the money is refunded
 			order, err = orderRow{ID: n.OrderID, Currency: domain.DefaultCurrency}, nil
@@ -94,7 +96,7 @@ func (s *Store) paymentOfNotice(
 		}
 	}
 	find := func() (row paymentRow, err error) {
-		err = tx.Clauses(forUpdate).Where("provider_ref = ?", n.Ref).Take(&row).Error
+		err = tx.Clauses(sqldb.ForUpdate).Where("provider_ref = ?", n.Ref).Take(&row).Error
 		return row, err
 	}
 	row, err := find()
@@ -102,7 +104,7 @@ func (s *Store) paymentOfNotice(
 	if errors.Is(err, gorm.ErrRecordNotFound) && (n.Succeeded || order.Status != 0) {
 		row = newPaymentRow(&received)
 		err = tx.Create(&row).Error
-		if s.duplicate(err, ukProviderRef) { // stored meanwhile by a notice for another order
+		if s.db.Duplicate(err, sqldb.UKProviderRef) { // stored meanwhile by a notice for another order
 			row, err = find()
 		}
 	}
@@ -157,7 +159,7 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succe
 func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status domain.PaymentStatus, at time.Time) error {
 	p.Status, p.UpdatedAt, p.NextTryAt = int8(status), at, nil
 	if status == domain.PaymentRefunding {
-		now, err := s.now(tx)
+		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
@@ -174,7 +176,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 	var order orderRow
 	orderID, at := refund.OrderID, refund.At
 	refund.Move = domain.MoveRefund
-	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, refund.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
@@ -183,7 +185,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 			return 0, err
 		}
 		var paid paymentRow
-		err = tx.Clauses(forUpdate).Where("order_id = ? AND status = ?", orderID, domain.PaymentSucceeded).Take(&paid).Error
+		err = tx.Clauses(sqldb.ForUpdate).Where("order_id = ? AND status = ?", orderID, domain.PaymentSucceeded).Take(&paid).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return orderID, move(tx, &order, domain.OrderMove{
 				Move: domain.MoveRefunded, By: domain.Actor{Kind: domain.ActorSystem}, At: at, Detail: "no payment was received",
@@ -194,10 +196,10 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 		}
 		return orderID, s.setPayment(tx, &paid, domain.PaymentRefunding, at)
 	})
-	err = s.resolveUnknownCommit(ctx, err, s.moveLogged(refund))
-	if _, done := service.DoneBefore(err); done {
+	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(refund))
+	if _, done := domain.DoneBefore(err); done {
 		order = orderRow{}
-		err = s.translate(s.writePool.WithContext(ctx).Take(&order, orderID).Error)
+		err = s.db.Translate(s.db.Writer(ctx).Take(&order, orderID).Error)
 	}
 	return order.order(), err
 }
@@ -205,14 +207,14 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 // DueRefunds implements domain.PaymentStore.
 func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]domain.Payment, error) {
 	var due []domain.Payment
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		due = nil
-		now, err := s.now(tx)
+		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
 		var rows []paymentRow
-		err = tx.Clauses(skipLocked).Where("status = ? AND next_try_at <= ?", domain.PaymentRefunding, now).
+		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ?", domain.PaymentRefunding, now).
 			Order("next_try_at").Limit(limit).Find(&rows).Error
 		for i := range rows {
 			if err != nil {
@@ -237,10 +239,10 @@ func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) 
 func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
 	var refunded *domain.Order
 	var found paymentRow
-	if err := s.writePool.WithContext(ctx).Take(&found, paymentID).Error; err != nil {
-		return nil, s.translate(err)
+	if err := s.db.Writer(ctx).Take(&found, paymentID).Error; err != nil {
+		return nil, s.db.Translate(err)
 	}
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		refunded = nil
 		order, err := lockOrder(tx, 0, found.OrderID)
 		if errors.Is(err, gorm.ErrRecordNotFound) { // the payment of an unknown order
@@ -250,7 +252,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 			return err
 		}
 		var p paymentRow
-		if err := tx.Clauses(forUpdate).Take(&p, paymentID).Error; err != nil {
+		if err := tx.Clauses(sqldb.ForUpdate).Take(&p, paymentID).Error; err != nil {
 			return err
 		}
 		if domain.PaymentStatus(p.Status) != domain.PaymentRefunding { // another call has finished it
@@ -301,8 +303,8 @@ type Backlog struct {
 // Backlog counts what is due by the database's clock. Error: domain.ErrUnavailable.
 func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
-	db := s.readPool.WithContext(ctx)
-	now, err := s.now(db)
+	db := s.db.Reader(ctx)
+	now, err := s.db.Now(db)
 	if err == nil {
 		err = db.Model(&orderRow{}).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, now).Count(&b.Orders).Error
 	}
@@ -323,7 +325,7 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	for _, p := range oldestRefund {
 		b.OldestRefund = max(0, now.Sub(p.UpdatedAt)) // negative if the clock of an instance is ahead
 	}
-	return b, s.translate(err)
+	return b, s.db.Translate(err)
 }
 
 // Payments implements domain.PaymentStore.
@@ -332,8 +334,8 @@ func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]domain.P
 		return nil, err
 	}
 	var rows []paymentRow
-	if err := s.readPool.WithContext(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
-		return nil, s.translate(err)
+	if err := s.db.Reader(ctx).Where("order_id = ?", orderID).Order("id").Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
 	}
 	payments := make([]domain.Payment, len(rows))
 	for i := range rows {

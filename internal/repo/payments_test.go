@@ -153,7 +153,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		o, lost := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
 		o.Currency = "CNY"
 		place(t, s, o)
-		_, begun, err := s.BeginPayment(t.Context(), o.UserID, domain.Payment{
+		_, begun, err := s.BeginPayment(t.Context(), nil, o.UserID, domain.Payment{
 			OrderID: o.ID, Provider: "bank", Ref: "begun", Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
 		})
 		require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		stored, err := s.Order(t.Context(), o.UserID, o.ID)
 		require.NoError(t, err)
 		require.Equal(t, domain.OrderPendingPayment, stored.Status, "the buyer can still pay the right amount")
-		_, again, err := s.BeginPayment(t.Context(), o.UserID, domain.Payment{
+		_, again, err := s.BeginPayment(t.Context(), nil, o.UserID, domain.Payment{
 			OrderID: o.ID, Provider: "bank", Ref: "again", Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
 		})
 		require.NoError(t, err)

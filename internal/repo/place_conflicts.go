@@ -8,7 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
+	"seckill/internal/repo/sqldb"
 )
 
 // resolveConflicts determines after the insert which rows were stored, and answers the others. The usual reason for a
@@ -117,8 +117,8 @@ type userOrders []orderRow
 type knownOrders map[int64]userOrders
 
 // read adds the orders that a query returns.
-func (known knownOrders) read(tx *gorm.DB, q *statement) error {
-	rows, err := queryRows[orderRow](tx, q)
+func (known knownOrders) read(tx *gorm.DB, q *sqldb.Statement) error {
+	rows, err := sqldb.QueryRows[orderRow](tx, q)
 	for i := range rows {
 		r := &rows[i]
 		if of := known[r.UserID]; !of.has(r.ID) {
@@ -133,7 +133,7 @@ func (of userOrders) has(id int64) bool {
 	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
 }
 
-// withKeyOf returns the order that was placed under the Idempotency-Key of o within service.KeyLife, preferably by the
+// withKeyOf returns the order that was placed under the Idempotency-Key of o within domain.KeyLife, preferably by the
 // same request. It returns nil if there is none.
 func (of userOrders) withKeyOf(o *orderRow) (found *orderRow) {
 	if o.IdemKey == nil {
@@ -141,7 +141,7 @@ func (of userOrders) withKeyOf(o *orderRow) (found *orderRow) {
 	}
 	for i := range of {
 		r := &of[i]
-		if !bytes.Equal(r.IdemKey, o.IdemKey) || o.CreatedAt.Sub(r.CreatedAt) >= service.KeyLife {
+		if !bytes.Equal(r.IdemKey, o.IdemKey) || o.CreatedAt.Sub(r.CreatedAt) >= domain.KeyLife {
 			continue
 		}
 		if found = r; bytes.Equal(r.IdemRequest, o.IdemRequest) {
@@ -189,35 +189,47 @@ func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known 
 			vouchers = append(vouchers, p.row.VoucherID)
 		}
 	}
-	q := &statement{}
-	q.add("SELECT * FROM voucher_orders" + s.dialect.forceUserIndex + " WHERE slot IS NOT NULL AND user_id").in(users)
-	q.add(" AND voucher_id").in(vouchers)
-	q.except(except)
+	q := &sqldb.Statement{}
+	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE slot IS NOT NULL AND user_id").In(users)
+	q.Add(" AND voucher_id").In(vouchers)
+	exclude(q, except)
 	return known.read(tx, q)
 }
 
 // addKeyedOrders adds to known the orders that were placed under the keys of the rows, except the rows in except.
 func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
-	q := &statement{}
-	q.add("SELECT * FROM voucher_orders" + s.dialect.forceKeyIndex + " WHERE (")
+	q := &sqldb.Statement{}
+	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex("idx_user_idem_key") + " WHERE (")
 	keys, several := 0, false
 	for _, p := range of {
 		if p.key == nil {
 			continue
 		}
 		if keys > 0 {
-			q.add(" OR ")
+			q.Add(" OR ")
 		}
-		q.add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
+		q.Add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
 		keys, several = keys+1, several || p.limit > 1
 	}
 	if keys == 0 {
 		return nil
 	}
-	q.add(")")
-	q.except(except)
+	q.Add(")")
+	exclude(q, except)
 	if len(except) > 0 && several {
-		q.add(s.dialect.forUpdate)
+		q.Add(s.db.Syntax().ForUpdate)
 	}
 	return known.read(tx, q)
+}
+
+// exclude excludes the ids of the rows from the result of a query.
+func exclude(q *sqldb.Statement, rows []*pendingInsert) {
+	if len(rows) == 0 {
+		return
+	}
+	ids := make([]any, len(rows))
+	for i, p := range rows {
+		ids[i] = p.row.ID
+	}
+	q.Add(" AND id NOT").In(ids)
 }

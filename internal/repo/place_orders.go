@@ -8,20 +8,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
+	"seckill/internal/repo/sqldb"
 )
 
-const (
-	// maxConflicts bounds the runs of one batch that conflict with other transactions.
-	maxConflicts = 20
-	// maxOutages bounds the runs of one batch that find the database unavailable; outagePause is the pause between them.
-	maxOutages  = 3
-	outagePause = 100 * time.Millisecond
-)
+// maxConflicts bounds the runs of one batch that conflict with other transactions.
+const maxConflicts = 20
 
 // PlaceOrders implements service.OrderStore as a group commit. One statement inserts all rows as if no buyer had an
 // active order. It skips rows that a unique index refuses, and only then are the orders of those buyers read. Rows are
@@ -66,9 +62,9 @@ func (s *Store) placeIsolating(ctx context.Context, rows []*pendingInsert) {
 func (s *Store) placeBatch(ctx context.Context, rows []*pendingInsert) error {
 	b := &batch{store: s, rows: rows}
 	for conflicts, outages := 0, 0; ; {
-		err := s.write(ctx, b.commit)
+		err := s.db.Write(ctx, b.commit)
 		if len(b.inserts) > 0 {
-			err = s.resolveUnknownCommit(ctx, err, b.allStored)
+			err = s.db.ResolveUnknownCommit(ctx, err, b.allStored)
 		}
 		switch {
 		case errors.Is(err, errNonePlaced):
@@ -78,22 +74,12 @@ func (s *Store) placeBatch(ctx context.Context, rows []*pendingInsert) error {
 				return errors.Join(domain.ErrOrderInProgress, err)
 			}
 		case errors.Is(err, domain.ErrUnavailable):
-			if outages++; outages == maxOutages || !pause(ctx, outagePause) {
+			if outages++; outages == sqldb.MaxOutages || loop.Sleep(ctx, sqldb.OutagePause) != nil {
 				return err
 			}
 		default:
 			return err
 		}
-	}
-}
-
-// pause waits for d. It returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -301,7 +287,7 @@ func (b *batch) insert(tx *gorm.DB) (int64, error) {
 		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt,
 			r.IdemKey, r.IdemRequest)
 	}
-	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows))+b.store.dialect.keys.skipExisting, args...)
+	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows))+b.store.db.Syntax().SkipExisting, args...)
 	if err != nil {
 		return 0, err
 	}

@@ -236,7 +236,7 @@ func poison(t *testing.T, s *Store, user int64) {
 			"IF NEW.user_id = %d THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'poison'; END IF",
 		"sqlite": "CREATE TRIGGER poison BEFORE INSERT ON voucher_orders WHEN NEW.user_id = %d BEGIN SELECT RAISE(ABORT, 'poison'); END",
 	}[s.Dialect()]
-	require.NoError(t, s.writePool.Exec(fmt.Sprintf(text, user)).Error)
+	require.NoError(t, s.db.Writer(t.Context()).Exec(fmt.Sprintf(text, user)).Error)
 }
 
 // A row that the database refuses does not make the other rows fail.
@@ -266,7 +266,7 @@ func TestBatchIsRetriedAfterLostConnection(t *testing.T) {
 	require.NoError(t, err)
 	migrated(t, s)
 	v := newSale(t, s, 10, 1)
-	blocker := s.writePool.Begin()
+	blocker := s.db.Writer(t.Context()).Begin()
 	require.NoError(t, takeOne(blocker, v.ID))
 	done := make(chan []domain.Placed, 1)
 	go func() {
@@ -274,11 +274,11 @@ func TestBatchIsRetriedAfterLostConnection(t *testing.T) {
 	}()
 	var victim int64
 	require.Eventually(t, func() bool {
-		err := s.readPool.Raw("SELECT COALESCE(MAX(id), 0) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'UPDATE `seckill_vouchers`%'").
+		err := s.db.Reader(t.Context()).Raw("SELECT COALESCE(MAX(id), 0) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'UPDATE `seckill_vouchers`%'").
 			Scan(&victim).Error
 		return err == nil && victim > 0
 	}, time.Minute, 5*time.Millisecond)
-	require.NoError(t, s.writePool.Exec(fmt.Sprintf("KILL %d", victim)).Error)
+	require.NoError(t, s.db.Writer(t.Context()).Exec(fmt.Sprintf("KILL %d", victim)).Error)
 	require.NoError(t, blocker.Rollback().Error)
 	require.Equal(t, []string{"order 1", "order 2"}, outcomes(<-done))
 	requireTotals(t, s, v.ID, 8, 2)

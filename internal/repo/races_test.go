@@ -52,7 +52,7 @@ func place(t *testing.T, s *Store, o domain.Order) {
 
 // begin begins the payment of an order.
 func begin(ctx context.Context, s *Store, o domain.Order, ref string) (domain.Payment, error) {
-	_, p, err := s.BeginPayment(ctx, o.UserID, domain.Payment{
+	_, p, err := s.BeginPayment(ctx, nil, o.UserID, domain.Payment{
 		OrderID: o.ID, Provider: "bank", Ref: ref, Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
 	})
 	return p, err
@@ -187,7 +187,7 @@ func raceToEnd(t *testing.T, s *Store, o domain.Order, ref string, turn int) end
 
 func allPayments(t *testing.T, s *Store) (rows []paymentRow) {
 	t.Helper()
-	require.NoError(t, s.writePool.Order("id").Find(&rows).Error)
+	require.NoError(t, s.db.Writer(t.Context()).Order("id").Find(&rows).Error)
 	return rows
 }
 

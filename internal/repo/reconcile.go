@@ -17,7 +17,7 @@ func (s *Store) SaleFacts(
 	ctx context.Context, voucherID int64, inFlight []int64, most int, since domain.OverdueSince,
 ) (domain.SaleFacts, error) {
 	var f domain.SaleFacts
-	err := s.longSnapshot(ctx, func(tx *gorm.DB) error {
+	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		f = domain.SaleFacts{VoucherID: voucherID}
 		var err error
 		f.Voucher, err = findVoucher(tx, voucherID)
@@ -38,7 +38,7 @@ func (s *Store) SaleFacts(
 		}
 		return readNamed(tx, &f, since)
 	})
-	return f, s.translate(err)
+	return f, s.db.Translate(err)
 }
 
 // sumActive counts the active orders and sums their ids, each modulo domain.LevelDigits.
@@ -127,9 +127,9 @@ func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([
 	for len(ids) > 0 {
 		n := min(len(ids), idsPerQuery)
 		var rows []orderRow
-		err := ofVoucher(s.readPool.WithContext(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
+		err := ofVoucher(s.db.Reader(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
 		if err != nil {
-			return nil, s.translate(err)
+			return nil, s.db.Translate(err)
 		}
 		for _, r := range rows {
 			facts = append(facts, domain.OrderFact{
@@ -143,20 +143,20 @@ func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([
 
 // Sales implements service.ReconcileStore.
 func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error) {
-	q := s.readPool.WithContext(ctx).Model(&saleRow{}).Where("end_at > ?", endAfter).Session(&gorm.Session{})
+	q := s.db.Reader(ctx).Model(&saleRow{}).Where("end_at > ?", endAfter).Session(&gorm.Session{})
 	if err := q.Count(&all).Error; err != nil {
-		return nil, 0, s.translate(err)
+		return nil, 0, s.db.Translate(err)
 	}
 	err = q.Order("voucher_id DESC").Limit(most).Pluck("voucher_id", &ids).Error
-	return ids, all, s.translate(err)
+	return ids, all, s.db.Translate(err)
 }
 
 // OrphanVouchers returns the ids of vouchers that have active orders but no sale.
 func (s *Store) OrphanVouchers(ctx context.Context) (ids []int64, err error) {
-	err = s.longSnapshot(ctx, func(tx *gorm.DB) error {
+	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		return tx.Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
 			WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
 			activeStatuses).Scan(&ids).Error
 	})
-	return ids, s.translate(err)
+	return ids, s.db.Translate(err)
 }

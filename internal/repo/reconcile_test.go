@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"seckill/internal/domain"
 	"seckill/internal/testenv"
@@ -173,19 +172,4 @@ func TestSalesReturnsNewestUnended(t *testing.T) {
 		require.Empty(t, ids)
 		require.Zero(t, all)
 	})
-}
-
-// A read of a whole sale may take longer than mysqlIOTimeout, and ends with its context.
-func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
-	t.Parallel()
-	s, err := OpenMySQL(testenv.MySQLDSN(t))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
-	slow := func(tx *gorm.DB) error {
-		return tx.Exec("DO SLEEP(?)", (mysqlIOTimeout + time.Second/2).Seconds()).Error
-	}
-	require.NoError(t, s.longSnapshot(t.Context(), slow))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	require.Error(t, s.longSnapshot(ctx, slow))
 }

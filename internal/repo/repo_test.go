@@ -50,7 +50,7 @@ func newSale(t *testing.T, s *Store, stock int64, limit int) domain.Voucher {
 			InitialStock: stock, Stock: stock, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour), LimitPerUser: limit,
 		},
 	}
-	require.NoError(t, s.CreateVoucher(t.Context(), &v, admin))
+	require.NoError(t, s.CreateVoucher(t.Context(), nil, &v, admin))
 	return v
 }
 
@@ -282,7 +282,7 @@ func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 func TestStockCannotFallBelowZero(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 1, 1)
-		require.Error(t, s.writePool.Exec("UPDATE seckill_vouchers SET stock = stock - 2 WHERE voucher_id = ?", v.ID).Error)
+		require.Error(t, s.db.Writer(t.Context()).Exec("UPDATE seckill_vouchers SET stock = stock - 2 WHERE voucher_id = ?", v.ID).Error)
 		requireTotals(t, s, v.ID, 1, 0)
 	})
 }
@@ -321,7 +321,7 @@ func TestBooksReportOrdersWithoutSale(t *testing.T) {
 		v := newSale(t, s, 5, 1)
 		_, err := placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
-		require.NoError(t, s.writePool.Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
 		totals, err := s.Books(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []domain.SaleTotals{{VoucherID: v.ID, Active: 1}}, totals)
@@ -341,7 +341,7 @@ func TestServerEnforcesQueryDeadline(t *testing.T) {
 		}
 		past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
 		defer cancel()
-		db, err := s.dialect.openLongLived()
+		db, err := s.db.OpenLongLived()
 		require.NoError(t, err)
 		defer func() { require.NoError(t, db.Close()) }()
 		var slept int

@@ -7,14 +7,6 @@ import (
 	"seckill/internal/domain"
 )
 
-// The unique indexes that an insert can violate, by the names that dialect.translate reports.
-const (
-	primaryKey        = "PRIMARY"
-	ukUserVoucherSlot = "uk_user_voucher_slot"
-	ukPhone           = "uk_phone"
-	ukProviderRef     = "uk_provider_ref"
-)
-
 // The rows of the tables. They do not leave this package; package service has its own types.
 
 type voucherRow struct {

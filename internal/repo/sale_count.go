@@ -13,14 +13,14 @@ import (
 
 // SaleSnapshot implements salestats.MonitorStore.
 func (s *Store) SaleSnapshot(ctx context.Context, voucherID int64) (v domain.Voucher, added int64, err error) {
-	err = s.snapshot(ctx, func(tx *gorm.DB) (err error) {
+	err = s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
 		if v, err = findVoucher(tx, voucherID); err != nil {
 			return err
 		}
 		added, err = stockAdditions(tx, voucherID)
 		return err
 	})
-	return v, added, s.translate(err)
+	return v, added, s.db.Translate(err)
 }
 
 // stockAdditions returns the units that were added to a sale after it was published, less those that were removed.
@@ -41,19 +41,19 @@ SELECT COUNT(*) FROM (
 func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.SaleCount, err error) {
 	db, opts := s.Pools()["read"], (*sql.TxOptions)(nil)
 	if s.Dialect() == "mysql" {
-		if db, err = s.dialect.openLongLived(); err != nil {
-			return c, s.translate(err)
+		if db, err = s.db.OpenLongLived(); err != nil {
+			return c, s.db.Translate(err)
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
 	tx, err := db.BeginTx(ctx, opts)
 	if err != nil {
-		return c, s.translate(err)
+		return c, s.db.Translate(err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
 	c, err = countSale(ctx, tx, voucherID)
-	return c, s.translate(err)
+	return c, s.db.Translate(err)
 }
 
 func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.SaleCount, err error) {

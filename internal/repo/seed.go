@@ -34,7 +34,7 @@ func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([
 
 func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.Time) ([]auth.Identity, error) {
 	var ids []auth.Identity
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		phones := make([]string, 0, to-from)
 		users := make([]userRow, 0, to-from)
 		for i := from; i < to; i++ {
@@ -67,8 +67,8 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 // SeedDemo stores the demo shops and vouchers if the database has neither, and reports whether it did. Concurrent
 // processes wait for each other, and only one of them stores the data.
 func (s *Store) SeedDemo(ctx context.Context, shops []domain.Shop, vouchers []domain.Voucher) (seeded bool, err error) {
-	err = s.withSchemaLock(ctx, func() error {
-		return s.write(ctx, func(tx *gorm.DB) error {
+	err = s.db.WithSchemaLock(ctx, func() error {
+		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			var n int64
 			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {
 				return err

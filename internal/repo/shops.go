@@ -12,8 +12,8 @@ import (
 // Shop implements service.ShopStore.
 func (s *Store) Shop(ctx context.Context, id int64) (domain.Shop, error) {
 	var row shopRow
-	err := s.readPool.WithContext(ctx).Take(&row, id).Error
-	return row.shop(), s.translate(err)
+	err := s.db.Reader(ctx).Take(&row, id).Error
+	return row.shop(), s.db.Translate(err)
 }
 
 // ListShops implements service.ShopStore.
@@ -23,9 +23,9 @@ func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Sh
 		order = nearest(*f.Near)
 	}
 	var rows []shopRow
-	err := s.readPool.WithContext(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&rows).Error
+	err := s.db.Reader(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&rows).Error
 	if err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	shops := make([]domain.Shop, len(rows))
 	for i := range rows {

@@ -27,7 +27,7 @@ func TestListShops(t *testing.T) {
 		}
 		for i := range shops {
 			row := newShopRow(&shops[i])
-			require.NoError(t, s.writePool.Create(&row).Error)
+			require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 			shops[i].ID = row.ID
 		}
 		list := func(f domain.ShopFilter) (names []string) {
@@ -60,7 +60,7 @@ func TestListVouchersWithoutEndedSales(t *testing.T) {
 		normal := domain.Voucher{
 			ShopID: 1, Title: "n", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
 		}
-		require.NoError(t, s.CreateVoucher(t.Context(), &normal, admin))
+		require.NoError(t, s.CreateVoucher(t.Context(), nil, &normal, admin))
 		sale := newSale(t, s, 5, 1)
 		list := func(at time.Time, lasts bool) (ids []int64) {
 			found, err := s.ListVouchers(t.Context(), domain.VoucherFilter{Lasts: lasts, Now: at, Page: domain.Page{Limit: 9}})

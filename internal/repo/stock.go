@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 )
 
 // saleGroup is the inserted rows of one sale.
@@ -70,7 +71,7 @@ func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, er
 		return 0, nil
 	}
 	// The row lock keeps the stock unchanged until it is taken.
-	err = tx.Model(&saleRow{}).Clauses(forUpdate).Where("voucher_id = ?", voucherID).Select("stock").Scan(&left).Error
+	err = tx.Model(&saleRow{}).Clauses(sqldb.ForUpdate).Where("voucher_id = ?", voucherID).Select("stock").Scan(&left).Error
 	left = min(left, n) // units may have been returned since the UPDATE failed
 	if err != nil || left == 0 {
 		return 0, err

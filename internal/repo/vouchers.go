@@ -8,11 +8,12 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 )
 
 // CreateVoucher implements service.VoucherStore.
-func (s *Store) CreateVoucher(ctx context.Context, v *domain.Voucher, by domain.Actor) error {
-	return s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
+func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
+	return s.writeOnce(ctx, claim, func(tx *gorm.DB) (int64, error) {
 		if err := insertVoucher(tx, v); err != nil {
 			return 0, err
 		}
@@ -42,9 +43,9 @@ func (s *Store) ChangeVoucher(
 	ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
 ) (domain.Voucher, error) {
 	var v domain.Voucher
-	err := s.write(ctx, func(tx *gorm.DB) error {
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		var err error
-		if v, err = findVoucher(tx.Clauses(forUpdate), id); err != nil {
+		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
 			return err
 		}
 		detail, err := change(&v)
@@ -72,7 +73,7 @@ func (s *Store) ChangeVoucher(
 // ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
 func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	var v domain.Voucher
-	err := s.writeOnce(ctx, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, c.Claim, func(tx *gorm.DB) (int64, error) {
 		change := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
 		if err := tx.Create(&change).Error; err != nil {
 			return 0, err
@@ -100,28 +101,28 @@ func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.V
 
 // Voucher implements service.VoucherStore.
 func (s *Store) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
-	v, err := findVoucher(s.readPool.WithContext(ctx), id)
-	return v, s.translate(err)
+	v, err := findVoucher(s.db.Reader(ctx), id)
+	return v, s.db.Translate(err)
 }
 
 // Vouchers implements service.SaleLoader.
 func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
 	var rows []voucherRow
-	if err := s.readPool.WithContext(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
-		return nil, s.translate(err)
+	if err := s.db.Reader(ctx).Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
 	}
 	vouchers, err := s.withSales(ctx, rows)
-	return vouchers, s.translate(err)
+	return vouchers, s.db.Translate(err)
 }
 
 // NewestVouchers implements service.SaleLoader.
 func (s *Store) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher, error) {
 	var rows []voucherRow
-	if err := s.readPool.WithContext(ctx).Order("id DESC").Limit(most).Find(&rows).Error; err != nil {
-		return nil, s.translate(err)
+	if err := s.db.Reader(ctx).Order("id DESC").Limit(most).Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
 	}
 	vouchers, err := s.withSales(ctx, rows)
-	return vouchers, s.translate(err)
+	return vouchers, s.db.Translate(err)
 }
 
 func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
@@ -143,7 +144,7 @@ func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
 
 // ListVouchers implements service.VoucherStore.
 func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {
-	q := s.readPool.WithContext(ctx).Model(&voucherRow{}).Select("vouchers.*").
+	q := s.db.Reader(ctx).Model(&voucherRow{}).Select("vouchers.*").
 		Joins("LEFT JOIN seckill_vouchers s ON s.voucher_id = vouchers.id").
 		Order("vouchers.id DESC").Limit(f.Page.Limit)
 	if f.Page.Before > 0 {
@@ -163,10 +164,10 @@ func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]dom
 	}
 	var rows []voucherRow
 	if err := inState(q, f.State, f.Now).Find(&rows).Error; err != nil {
-		return nil, s.translate(err)
+		return nil, s.db.Translate(err)
 	}
 	vouchers, err := s.withSales(ctx, rows)
-	return vouchers, s.translate(err)
+	return vouchers, s.db.Translate(err)
 }
 
 // inState adds the condition of a sale state. It must match domain.Voucher.State.
@@ -192,7 +193,7 @@ func (s *Store) withSales(ctx context.Context, rows []voucherRow) ([]domain.Vouc
 	}
 	var sales []saleRow
 	if len(ids) > 0 {
-		if err := s.readPool.WithContext(ctx).Find(&sales, ids).Error; err != nil {
+		if err := s.db.Reader(ctx).Find(&sales, ids).Error; err != nil {
 			return nil, err
 		}
 	}

@@ -22,7 +22,7 @@ func TestVoucher(t *testing.T) {
 			ShopID: 1, Title: "n", PayValue: 1, ActualValue: 2, Type: domain.VoucherNormal, Status: domain.VoucherOn,
 			CreatedAt: now, UpdatedAt: now,
 		}
-		require.NoError(t, s.CreateVoucher(ctx, &normal, admin))
+		require.NoError(t, s.CreateVoucher(ctx, nil, &normal, admin))
 		stored, err = s.Voucher(ctx, normal.ID)
 		require.NoError(t, err)
 		require.Equal(t, normal, stored)
@@ -80,11 +80,11 @@ func TestListVouchersByState(t *testing.T) {
 							BeginAt: now.Add(window[0] * time.Hour), EndAt: now.Add(window[1] * time.Hour),
 						},
 					}
-					require.NoError(t, s.CreateVoucher(ctx, &v, admin))
+					require.NoError(t, s.CreateVoucher(ctx, nil, &v, admin))
 				}
 			}
 			v := domain.Voucher{ShopID: 2, Title: "n", Status: status, CreatedAt: now, UpdatedAt: now}
-			require.NoError(t, s.CreateVoucher(ctx, &v, admin))
+			require.NoError(t, s.CreateVoucher(ctx, nil, &v, admin))
 		}
 		list := func(f domain.VoucherFilter) []domain.Voucher {
 			f.Now, f.Page = now, domain.Page{Limit: 100}

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // voucherDB is a database of vouchers that counts its reads.
@@ -55,7 +55,7 @@ func (s *voucherDB) ChangeVoucher(_ context.Context, _ int64, _ domain.Actor, ch
 	return v, err
 }
 
-func (s *voucherDB) CreateVoucher(_ context.Context, v *domain.Voucher, _ domain.Actor) error {
+func (s *voucherDB) CreateVoucher(_ context.Context, _ *domain.Claim, v *domain.Voucher, _ domain.Actor) error {
 	v.ID = int64(len(s.vouchers) + 1)
 	s.vouchers = append([]domain.Voucher{*v}, s.vouchers...)
 	return nil
@@ -162,7 +162,7 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 		require.Equal(t, "new", show().Title)
 
 		shop, pay := int64(1), int64(1)
-		_, err = vouchers.Create(t.Context(), 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}})
+		_, err = vouchers.Create(t.Context(), nil, 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}})
 		require.NoError(t, err)
 		require.Len(t, list(), 2)
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 const (
@@ -34,24 +35,12 @@ type Closer struct {
 	Closed  func(n int) // receives the number of orders that a transaction closed; may be nil
 }
 
-// Run closes expired orders every second until ctx ends, for the first time at once. It logs the first of several
-// consecutive failures.
+// Run closes expired orders every second until ctx ends.
 func (c *Closer) Run(ctx context.Context) {
-	tick := time.NewTicker(closeEvery)
-	defer tick.Stop()
-	failing := false
-	for {
+	loop.Task{Name: "close unpaid orders", Every: closeEvery, Log: c.Log, Run: func(ctx context.Context) error {
 		_, err := c.CloseDue(ctx)
-		if err != nil && ctx.Err() == nil && !failing {
-			c.Log.Warn("cannot close unpaid orders; will retry", "err", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return err
+	}}.Loop(ctx)
 }
 
 // CloseDue closes expired orders in batches until a batch is not full, and returns how many orders it closed.

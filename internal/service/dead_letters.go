@@ -43,6 +43,7 @@ const replayLoads = 5
 // DeadLetters lists, replays and discards dead letters for operators. It is safe for concurrent use.
 type DeadLetters struct {
 	Store  DeadLetterStore
+	Notes  ResourceNoter // may be nil if no request has a key
 	Reader domain.GateReader
 }
 
@@ -62,8 +63,8 @@ func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]Dea
 // replayed it, and returns its order id. Errors: ErrNotFound, ErrInvalidState, ErrSoldOut, *DuplicateOrderError,
 // ErrUnavailable. After ErrUnavailable the dead letter may or may not have been replayed; after any other error it is
 // unchanged.
-func (d *DeadLetters) Replay(ctx context.Context, id string) (domain.Admission, error) {
-	earlier, err := d.noteResource(ctx, id)
+func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, id string) (domain.Admission, error) {
+	earlier, err := d.noteResource(ctx, c, id)
 	if err != nil {
 		return domain.Admission{}, err
 	}
@@ -84,8 +85,8 @@ func (d *DeadLetters) Replay(ctx context.Context, id string) (domain.Admission, 
 
 // Discard deletes a dead letter. It succeeds if the dead letter is gone and an earlier run of the same request found
 // it. Errors: ErrNotFound, ErrUnavailable.
-func (d *DeadLetters) Discard(ctx context.Context, id string) error {
-	earlier, err := d.noteResource(ctx, id)
+func (d *DeadLetters) Discard(ctx context.Context, c *domain.Claim, id string) error {
+	earlier, err := d.noteResource(ctx, c, id)
 	if err != nil {
 		return err
 	}
@@ -99,8 +100,7 @@ func (d *DeadLetters) Discard(ctx context.Context, id string) error {
 // noteResource stores the order id of the dead letter with the idempotency key of the request, if it has one. It must
 // be called before the dead letter is removed. earlier is the id that an earlier run of the request has stored, or 0:
 // that run found the dead letter, and may have replayed or discarded it.
-func (d *DeadLetters) noteResource(ctx context.Context, id string) (earlier int64, err error) {
-	c := ClaimOf(ctx)
+func (d *DeadLetters) noteResource(ctx context.Context, c *domain.Claim, id string) (earlier int64, err error) {
 	switch {
 	case c == nil:
 		return 0, nil
@@ -115,5 +115,5 @@ func (d *DeadLetters) noteResource(ctx context.Context, id string) (earlier int6
 	if l.Admission != nil {
 		subject = l.Admission.OrderID
 	}
-	return 0, c.Note(ctx, subject, l.BuriedAt)
+	return 0, d.Notes.NoteResource(ctx, c, subject, l.BuriedAt)
 }

@@ -3,28 +3,20 @@ package service
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"seckill/internal/batch"
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 const (
-	// KeyLife is the lifetime of a key from its first use.
-	KeyLife = 24 * time.Hour
-	// KeyLifeOfError is the lifetime of a key whose answer is an error. It is long enough for retries, and short
-	// because a client can produce any number of errors for free.
-	KeyLifeOfError = 10 * time.Minute
-	// MaxKeys bounds the stored keys of a user. Keys that are stored with orders do not count.
-	MaxKeys = 1000
-	// KeyLease is the duration of an idempotency lease by the database's clock. It is well above keyedTimeout plus
-	// storeTimeout, so a run keeps its key while it works. When it ends, the run counts as dead and may be taken over.
-	KeyLease = 10 * time.Second
-
 	// keyedTimeout bounds the claim of a key, the wait for its run in another process, and the run, in total.
-	// storeTimeout bounds storing the answer. Their sum is below the 5 s within which a caller has an answer.
+	// storeTimeout bounds storing the answer. Their sum is below the 5 s within which a caller has an answer, and far
+	// below domain.KeyLease.
 	keyedTimeout = 3300 * time.Millisecond
 	storeTimeout = time.Second
 	// keyPoll is the interval between polls for the answer of a run in another process.
@@ -35,6 +27,25 @@ const (
 	purgeTimeout = 2 * time.Second       // of a batch
 )
 
+// KeyStore stores keys and their answers. Its errors are those of package domain.
+type KeyStore interface {
+	// ClaimKeys claims the key of each claim under its token for domain.KeyLease. A key whose lifetime is over counts
+	// as new.
+	ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState
+	// KeepAnswers stores the answer of each claim. Errors: ErrOrderInProgress (another run has taken over the key),
+	// ErrUnavailable.
+	KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []error
+	// PurgeKeys deletes a batch of keys whose lifetime is over, and returns how many it found.
+	PurgeKeys(ctx context.Context) (int, error)
+}
+
+// ResourceNoter records the resource of a request before an effect outside the database (domain.Claim).
+type ResourceNoter interface {
+	// NoteResource stores the resource of the request. Errors: ErrOrderInProgress (another run has taken over the key,
+	// so this one must stop), ErrUnavailable.
+	NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error
+}
+
 // IdempotencyConfig configures an Idempotency.
 type IdempotencyConfig struct {
 	Store KeyStore
@@ -42,8 +53,7 @@ type IdempotencyConfig struct {
 	// "unavailable" or "lost" (the run outlived its lease). It may be nil, must be safe for concurrent use, and must
 	// not block.
 	Observe func(outcome string)
-	// Failed receives the error of a failed purge. It may be nil.
-	Failed func(error)
+	Log     *slog.Logger // of failed purges
 }
 
 // Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run
@@ -51,11 +61,11 @@ type IdempotencyConfig struct {
 // concurrent use.
 type Idempotency struct {
 	cfg     IdempotencyConfig
-	claims  *batch.Batcher[*Claim, KeyState]
-	answers *batch.Batcher[KeptAnswer, error]
+	claims  *batch.Batcher[*domain.Claim, domain.KeyState]
+	answers *batch.Batcher[domain.KeptAnswer, error]
 
 	mu      sync.Mutex
-	running map[KeyedRequest]*keyedRun // in this process
+	running map[domain.KeyedRequest]*keyedRun // in this process
 }
 
 // keyedRun is a running request. In-flight duplicates share its answer.
@@ -64,7 +74,7 @@ type Idempotency struct {
 // the process instead of reaching the recovery of the HTTP server, and Do gives a duplicate no way to stop waiting.
 type keyedRun struct {
 	done   chan struct{} // closed after answer and err are set
-	answer Answer
+	answer domain.Answer
 	err    error
 }
 
@@ -73,12 +83,11 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string) {}
 	}
-	if cfg.Failed == nil {
-		cfg.Failed = func(error) {}
-	}
-	i := &Idempotency{cfg: cfg, running: map[KeyedRequest]*keyedRun{}}
-	i.claims = batch.New(batch.Config[*Claim, KeyState]{Run: cfg.Store.ClaimKeys, Fail: func(err error) KeyState { return KeyState{Err: domain.BatchError(err)} }})
-	i.answers = batch.New(batch.Config[KeptAnswer, error]{Run: cfg.Store.KeepAnswers, Fail: domain.BatchError})
+	i := &Idempotency{cfg: cfg, running: map[domain.KeyedRequest]*keyedRun{}}
+	i.claims = batch.New(batch.Config[*domain.Claim, domain.KeyState]{Run: cfg.Store.ClaimKeys, Fail: func(err error) domain.KeyState {
+		return domain.KeyState{Err: domain.BatchError(err)}
+	}})
+	i.answers = batch.New(batch.Config[domain.KeptAnswer, error]{Run: cfg.Store.KeepAnswers, Fail: domain.BatchError})
 	return i
 }
 
@@ -86,15 +95,15 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 var errRunPanicked = errors.New("the run of this request panicked")
 
 // Once returns the answer of a request. It calls run, unless the request already has an answer (replayed). The context
-// of run carries the claim, has a deadline, and stays valid if the caller disconnects. Once returns an answer only
+// of run has a deadline and stays valid if the caller disconnects. Once returns an answer only
 // after storing it, except transient ones. If storing fails, the error is ErrUnavailable, or ErrOrderInProgress for a
 // run that outlived its lease, and a retry leads to the answer.
 //
 // Errors: ErrIdempotencyMismatch, ErrOrderInProgress (an earlier run did not end in time), *RateLimitedError (the user
 // has MaxKeys keys), ErrOverloaded, ErrUnavailable.
 func (i *Idempotency) Once(
-	ctx context.Context, r KeyedRequest, run func(context.Context) Answer,
-) (a Answer, replayed bool, err error) {
+	ctx context.Context, r domain.KeyedRequest, run func(context.Context, *domain.Claim) domain.Answer,
+) (a domain.Answer, replayed bool, err error) {
 	i.mu.Lock()
 	if first := i.running[r]; first != nil {
 		i.mu.Unlock()
@@ -105,7 +114,7 @@ func (i *Idempotency) Once(
 			}
 			return first.answer, true, first.err
 		case <-ctx.Done():
-			return Answer{}, false, domain.ErrOrderInProgress
+			return domain.Answer{}, false, domain.ErrOrderInProgress
 		}
 	}
 	mine := &keyedRun{done: make(chan struct{}), err: errRunPanicked}
@@ -123,20 +132,20 @@ func (i *Idempotency) Once(
 
 // claimAndRun is Once for the first of the concurrent requests in this process.
 func (i *Idempotency) claimAndRun(
-	ctx context.Context, r KeyedRequest, run func(context.Context) Answer,
-) (a Answer, replayed bool, err error) {
+	ctx context.Context, r domain.KeyedRequest, run func(context.Context, *domain.Claim) domain.Answer,
+) (a domain.Answer, replayed bool, err error) {
 	ctx = context.WithoutCancel(ctx)
 	work, cancel := context.WithTimeout(ctx, keyedTimeout)
 	defer cancel()
-	c := &Claim{KeyedRequest: r, Token: rand.Int64(), store: i.cfg.Store}
+	c := &domain.Claim{KeyedRequest: r, Token: rand.Int64()}
 	stored, err := i.claim(work, c)
 	switch {
 	case errors.Is(err, domain.ErrUnavailable):
 		// The claim may still be stored. Release it, so that a retry need not wait for the end of the lease.
-		_ = i.saveAnswer(ctx, c, Answer{Transient: true})
-		return Answer{}, false, err
+		_ = i.saveAnswer(ctx, c, domain.Answer{Transient: true})
+		return domain.Answer{}, false, err
 	case err != nil:
-		return Answer{}, false, err
+		return domain.Answer{}, false, err
 	case stored != nil:
 		i.cfg.Observe("replayed")
 		return *stored, true, nil
@@ -144,21 +153,21 @@ func (i *Idempotency) claimAndRun(
 	a.Transient = true // releases the key if run panics
 	defer func() {
 		if saveErr := i.saveAnswer(ctx, c, a); saveErr != nil && !a.Transient {
-			a, err = Answer{}, saveErr
+			a, err = domain.Answer{}, saveErr
 		}
 	}()
-	a = run(WithClaim(work, c))
+	a = run(work, c)
 	return a, false, nil
 }
 
 // claim claims the key of c, or returns the stored answer. While another process runs the request, claim polls for its
 // answer until ctx ends; the error is then ErrOrderInProgress.
-func (i *Idempotency) claim(ctx context.Context, c *Claim) (*Answer, error) {
+func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answer, error) {
 	for {
 		s := i.claims.DoContext(ctx, 0, c)
 		switch {
 		case s.Err == nil && s.Answer == nil:
-			c.Again, c.ResourceID, c.ResourceAt = s.Runs > 1, s.ResourceID, s.ResourceAt
+			c.Again, c.ResourceID = s.Runs > 1, s.ResourceID
 			if c.Again {
 				i.cfg.Observe("takeover")
 			} else {
@@ -196,10 +205,10 @@ func (i *Idempotency) observe(err error) {
 }
 
 // saveAnswer stores the answer, or releases the key if the answer is transient.
-func (i *Idempotency) saveAnswer(ctx context.Context, c *Claim, a Answer) error {
+func (i *Idempotency) saveAnswer(ctx context.Context, c *domain.Claim, a domain.Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := i.answers.DoContext(ctx, 0, KeptAnswer{Claim: c, Answer: a})
+	err := i.answers.DoContext(ctx, 0, domain.KeptAnswer{Claim: c, Answer: a})
 	if errors.Is(err, domain.ErrOrderInProgress) {
 		i.cfg.Observe("lost")
 	}
@@ -209,18 +218,7 @@ func (i *Idempotency) saveAnswer(ctx context.Context, c *Claim, a Answer) error 
 // Run purges keys whose lifetime is over, once a minute until ctx ends. It deletes small batches, so that requests do
 // not wait for its locks. Several instances may run it.
 func (i *Idempotency) Run(ctx context.Context) {
-	tick := time.NewTicker(purgeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := i.purge(ctx); err != nil && ctx.Err() == nil {
-			i.cfg.Failed(err)
-		}
-	}
+	loop.Task{Name: "delete expired idempotency keys", Every: purgeEvery, Log: i.cfg.Log, Run: i.purge}.Loop(ctx)
 }
 
 // purge deletes batches until no key is left to delete.
@@ -230,10 +228,8 @@ func (i *Idempotency) purge(ctx context.Context) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(purgePause):
+		if err := loop.Sleep(ctx, purgePause); err != nil {
+			return err
 		}
 	}
 }

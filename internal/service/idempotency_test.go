@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // memKeys is a KeyStore in memory with injected faults.
@@ -26,10 +26,10 @@ type memKeys struct {
 }
 
 type memKey struct {
-	claim  Claim
+	claim  domain.Claim
 	runs   int
 	until  time.Time
-	answer *Answer
+	answer *domain.Answer
 }
 
 func newMemKeys() *memKeys { return &memKeys{rows: map[string]*memKey{}} }
@@ -47,10 +47,10 @@ func (m *memKeys) fault(ctx context.Context) error {
 	return err
 }
 
-func keyRowOf(c *Claim) string { return strconv.FormatInt(c.UserID, 10) + "/" + c.Key }
+func keyRowOf(c *domain.Claim) string { return strconv.FormatInt(c.UserID, 10) + "/" + c.Key }
 
-func (m *memKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
-	states, err := make([]KeyState, len(claims)), m.fault(ctx)
+func (m *memKeys) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
+	states, err := make([]domain.KeyState, len(claims)), m.fault(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.claims += len(claims)
@@ -73,14 +73,14 @@ func (m *memKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
 			states[i].Err = domain.ErrOrderInProgress
 			continue
 		}
-		r.claim.Token, r.until = c.Token, time.Now().Add(KeyLease)
+		r.claim.Token, r.until = c.Token, time.Now().Add(domain.KeyLease)
 		r.runs++
-		states[i] = KeyState{Runs: r.runs, ResourceID: r.claim.ResourceID, ResourceAt: r.claim.ResourceAt}
+		states[i] = domain.KeyState{Runs: r.runs, ResourceID: r.claim.ResourceID}
 	}
 	return states
 }
 
-func (m *memKeys) KeepAnswers(ctx context.Context, answers []KeptAnswer) []error {
+func (m *memKeys) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []error {
 	errs, err := make([]error, len(answers)), m.fault(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,16 +100,12 @@ func (m *memKeys) KeepAnswers(ctx context.Context, answers []KeptAnswer) []error
 	return errs
 }
 
-func (m *memKeys) NoteResources(ctx context.Context, claims []*Claim) []error {
-	errs := make([]error, len(claims))
-	for i, c := range claims {
-		if errs[i] = m.fault(ctx); errs[i] == nil {
-			m.set(func() {
-				m.rows[keyRowOf(c)].claim.ResourceID, m.rows[keyRowOf(c)].claim.ResourceAt = c.ResourceID, c.ResourceAt
-			})
-		}
+func (m *memKeys) NoteResource(ctx context.Context, c *domain.Claim, id int64, _ time.Time) error {
+	err := m.fault(ctx)
+	if err == nil {
+		m.set(func() { m.rows[keyRowOf(c)].claim.ResourceID = id })
 	}
-	return errs
+	return err
 }
 
 func (m *memKeys) PurgeKeys(ctx context.Context) (int, error) { return 0, m.fault(ctx) }
@@ -138,13 +134,13 @@ func newKeys(store KeyStore, seen *keyOutcomes) *Idempotency {
 }
 
 var (
-	doneAnswer  = Answer{Status: http.StatusCreated, Body: []byte("done")}
-	retryAnswer = Answer{Status: http.StatusServiceUnavailable, RetryAfter: "1", Transient: true}
+	doneAnswer  = domain.Answer{Status: http.StatusCreated, Body: []byte("done")}
+	retryAnswer = domain.Answer{Status: http.StatusServiceUnavailable, RetryAfter: "1", Transient: true}
 )
 
 // answerWith returns a run that counts its calls and returns a.
-func answerWith(a Answer, runs *atomic.Int64) func(context.Context) Answer {
-	return func(context.Context) Answer { runs.Add(1); return a }
+func answerWith(a domain.Answer, runs *atomic.Int64) func(context.Context, *domain.Claim) domain.Answer {
+	return func(context.Context, *domain.Claim) domain.Answer { runs.Add(1); return a }
 }
 
 func TestOnceReplaysStoredAnswers(t *testing.T) {
@@ -152,7 +148,7 @@ func TestOnceReplaysStoredAnswers(t *testing.T) {
 		var runs atomic.Int64
 		seen := &keyOutcomes{}
 		keys := newKeys(newMemKeys(), seen)
-		r := KeyedRequest{UserID: 1, Key: "k", Fingerprint: [32]byte{1}}
+		r := domain.KeyedRequest{UserID: 1, Key: "k", Fingerprint: [32]byte{1}}
 		a, replayed, err := keys.Once(t.Context(), r, answerWith(retryAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, retryAnswer, a)
@@ -184,9 +180,9 @@ func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}
 		here, there := newKeys(store, seen), newKeys(store, seen)
-		r := KeyedRequest{UserID: 1, Key: "k"}
+		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
-		slow := func(context.Context) Answer {
+		slow := func(context.Context, *domain.Claim) domain.Answer {
 			runs.Add(1)
 			time.Sleep(time.Second)
 			return doneAnswer
@@ -221,27 +217,25 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}
 		first, next := newKeys(store, seen), newKeys(store, seen)
-		r := KeyedRequest{UserID: 1, Key: "k"}
+		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		zombie := make(chan error, 1)
 		go func() {
-			_, _, err := first.Once(t.Context(), r, func(ctx context.Context) Answer {
-				require.NoError(t, ClaimOf(ctx).Note(ctx, 9, testNow))
-				time.Sleep(KeyLease + time.Minute)
+			_, _, err := first.Once(t.Context(), r, func(ctx context.Context, c *domain.Claim) domain.Answer {
+				require.NoError(t, store.NoteResource(ctx, c, 9, testNow))
+				time.Sleep(domain.KeyLease + time.Minute)
 				return doneAnswer
 			})
 			zombie <- err
 		}()
 		synctest.Wait()
 		start := time.Now()
-		_, _, err := next.Once(t.Context(), r, func(context.Context) Answer { t.Error("two runs at once"); return doneAnswer })
+		_, _, err := next.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("two runs at once"); return doneAnswer })
 		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout+keyPoll, "it fails in time")
-		time.Sleep(KeyLease)
-		a, replayed, err := next.Once(t.Context(), r, func(ctx context.Context) Answer {
-			c := ClaimOf(ctx)
+		time.Sleep(domain.KeyLease)
+		a, replayed, err := next.Once(t.Context(), r, func(_ context.Context, c *domain.Claim) domain.Answer {
 			require.True(t, c.Again)
 			require.Equal(t, int64(9), c.ResourceID, "recorded by the first run")
-			require.Equal(t, testNow, c.ResourceAt)
 			return doneAnswer
 		})
 		require.NoError(t, err)
@@ -257,7 +251,7 @@ func TestStoreFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newMemKeys(), &keyOutcomes{}
 		keys := newKeys(store, seen)
-		r := KeyedRequest{UserID: 1, Key: "k"}
+		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
 		store.err = domain.ErrUnavailable
 		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
@@ -265,20 +259,23 @@ func TestStoreFailures(t *testing.T) {
 		require.Zero(t, runs.Load())
 
 		store.err = nil
-		_, _, err = keys.Once(t.Context(), r, func(context.Context) Answer {
+		_, _, err = keys.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
 			runs.Add(1)
 			store.set(func() { store.err = domain.ErrUnavailable })
 			return doneAnswer
 		})
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		store.set(func() { store.err = nil })
-		time.Sleep(KeyLease)
+		time.Sleep(domain.KeyLease)
 		_, _, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.EqualValues(t, 2, runs.Load())
 
 		r.Key = "frozen"
-		a, _, err := keys.Once(t.Context(), r, func(context.Context) Answer { store.set(func() { store.frozen = true }); return retryAnswer })
+		a, _, err := keys.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
+			store.set(func() { store.frozen = true })
+			return retryAnswer
+		})
 		require.NoError(t, err)
 		require.Equal(t, retryAnswer, a, "a transient answer need not be stored")
 		start := time.Now()
@@ -294,9 +291,9 @@ func TestStoreFailures(t *testing.T) {
 func TestRunOutlivesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := newKeys(newMemKeys(), &keyOutcomes{})
-		r := KeyedRequest{UserID: 1, Key: "k"}
+		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		ctx, disconnect := context.WithCancel(t.Context())
-		_, _, err := keys.Once(ctx, r, func(ctx context.Context) Answer {
+		_, _, err := keys.Once(ctx, r, func(ctx context.Context, _ *domain.Claim) domain.Answer {
 			disconnect()
 			require.NoError(t, ctx.Err())
 			_, bounded := ctx.Deadline()
@@ -304,7 +301,7 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 			return doneAnswer
 		})
 		require.NoError(t, err)
-		a, replayed, err := keys.Once(t.Context(), r, func(context.Context) Answer { t.Error("a second run"); return doneAnswer })
+		a, replayed, err := keys.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("a second run"); return doneAnswer })
 		require.NoError(t, err)
 		require.True(t, replayed)
 		require.Equal(t, doneAnswer, a)
@@ -315,10 +312,10 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 func TestPanicReleasesTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := newKeys(newMemKeys(), &keyOutcomes{})
-		r := KeyedRequest{UserID: 1, Key: "k"}
+		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		duplicate := make(chan error, 1)
 		require.PanicsWithValue(t, "broken", func() {
-			_, _, _ = keys.Once(t.Context(), r, func(context.Context) Answer {
+			_, _, _ = keys.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
 				go func() { _, _, err := keys.Once(t.Context(), r, nil); duplicate <- err }()
 				synctest.Wait()
 				panic("broken")
@@ -337,7 +334,7 @@ func TestUnansweredClaimIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &lateKeys{memKeys: newMemKeys()}
 		keys := newKeys(store, &keyOutcomes{})
-		r := KeyedRequest{UserID: 1, Key: "k"}
+		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
 		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, domain.ErrUnavailable)
@@ -356,12 +353,12 @@ type lateKeys struct {
 	failed bool
 }
 
-func (l *lateKeys) ClaimKeys(ctx context.Context, claims []*Claim) []KeyState {
+func (l *lateKeys) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.KeyState {
 	states := l.memKeys.ClaimKeys(ctx, claims)
 	if !l.failed {
 		l.failed = true
 		for i := range states {
-			states[i] = KeyState{Err: domain.ErrUnavailable}
+			states[i] = domain.KeyState{Err: domain.ErrUnavailable}
 		}
 	}
 	return states

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // orderKeyStore is a store with one result for all keys. It counts the lookups by key.

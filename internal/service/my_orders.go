@@ -13,13 +13,13 @@ import (
 // Cancel cancels an unpaid order and returns its unit, exactly once. The user may buy again at once. A queued order
 // cannot be cancelled before it is committed.
 // Errors: ErrNotFound (even if another user has the order), ErrInvalidState, ErrUnavailable.
-func (s *Orders) Cancel(ctx context.Context, userID, id int64) (domain.Order, error) {
-	return s.cancel(ctx, domain.OrderMove{OrderID: id, UserID: userID, By: domain.Actor{Kind: domain.ActorBuyer, ID: userID}})
+func (s *Orders) Cancel(ctx context.Context, claim *domain.Claim, userID, id int64) (domain.Order, error) {
+	return s.cancel(ctx, domain.OrderMove{OrderID: id, UserID: userID, By: domain.Actor{Kind: domain.ActorBuyer, ID: userID}, Claim: claim})
 }
 
 // CancelFor is Cancel by an admin, for an order of any user. Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
-func (s *Orders) CancelFor(ctx context.Context, admin, id int64) (domain.Order, error) {
-	return s.cancel(ctx, domain.OrderMove{OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}})
+func (s *Orders) CancelFor(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
+	return s.cancel(ctx, domain.OrderMove{OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, Claim: claim})
 }
 
 func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
@@ -27,7 +27,7 @@ func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, 
 	defer cancel()
 	m.Move, m.At = domain.MoveCancel, domain.Moment(s.cfg.Now())
 	o, err := s.cfg.Store.MoveOrder(ctx, m)
-	if _, done := DoneBefore(err); done {
+	if _, done := domain.DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, m.UserID, m.OrderID)
 	}
 	returns := s.returns()
@@ -41,7 +41,7 @@ func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, 
 // Redeem marks a paid order as used. code is the redeem code that the buyer shows. If it is empty, the admin redeems
 // the order without proof. Errors: *InvalidError (the code does not belong to the order), ErrNotFound, ErrInvalidState
 // (it is not paid, or was redeemed before), ErrUnavailable.
-func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (domain.Order, error) {
+func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int64, code string) (domain.Order, error) {
 	detail := "without a code"
 	if code != "" {
 		if of, ok := s.cfg.Codes.Parse(code); !ok || of != id {
@@ -51,8 +51,9 @@ func (s *Orders) Redeem(ctx context.Context, admin, id int64, code string) (doma
 	}
 	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
 		Move: domain.MoveRedeem, OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now()), Detail: detail,
+		Claim: claim,
 	})
-	if _, done := DoneBefore(err); done {
+	if _, done := domain.DoneBefore(err); done {
 		o, err = s.cfg.Store.Order(ctx, 0, id)
 	}
 	if err == nil {
@@ -67,12 +68,12 @@ func (s *Orders) returns() UnitReleaser {
 
 // RedeemCode marks the paid order with the given redeem code as used.
 // Errors: *InvalidError (not a valid code), ErrNotFound, ErrInvalidState, ErrUnavailable.
-func (s *Orders) RedeemCode(ctx context.Context, admin int64, code string) (domain.Order, error) {
+func (s *Orders) RedeemCode(ctx context.Context, claim *domain.Claim, admin int64, code string) (domain.Order, error) {
 	id, ok := s.cfg.Codes.Parse(code)
 	if !ok {
 		return domain.Order{}, domain.Invalid("code", "is not a code of this shop")
 	}
-	return s.Redeem(ctx, admin, id, code)
+	return s.Redeem(ctx, claim, admin, id, code)
 }
 
 // withRedeemCode adds the redeem code of a paid order, for an answer to its owner.

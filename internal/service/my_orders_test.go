@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // moving is an order that moves from the queue to the store after its first read, as seen by movingStore and

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"seckill/internal/domain"
-
 	"golang.org/x/sync/singleflight"
+
+	"seckill/internal/domain"
 )
 
 // placeTimeout bounds one purchase or one cancellation. Buyers have an answer within 5 s even if a dependency hangs.
@@ -19,7 +19,7 @@ const placeTimeout = 3 * time.Second
 // use.
 type OrderStore interface {
 	// RepeatedOrders returns, for each purchase, the order that an earlier request with the same key placed within
-	// KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
+	// domain.KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
 	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
 	// MoveOrder makes a move. In the same transaction it returns the unit if the order stops being active, and writes
 	// the audit log. Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
@@ -56,7 +56,7 @@ type OrdersConfig struct {
 	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
 	Queue       ReservationStore // the reservations of lane queue; nil in the other lanes
 	Codes       domain.RedeemCodes
-	Moved       func(orderID int64) // see Returns
+	Moved       func(orderID int64) // see UnitReleaser
 	Observe     OrderObserver       // may be nil
 	// ObserveKey receives the outcome of each purchase with a key: "new", "replayed", "mismatch", "in_progress" or
 	// "unavailable". It may be nil. It must be fast and safe for concurrent use.
@@ -114,8 +114,8 @@ func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.D
 // PlaceOnce waits for that, at most about 3 s. The end of ctx does not stop a purchase that has begun; its outcome is
 // in the list of the user's orders.
 //
-// If key is not nil, all requests with the key within KeyLife have one effect, even if they are concurrent and reach
-// different processes. replayed reports that an earlier request placed the order, which is returned as it was placed.
+// If key is not nil, all requests with the key within domain.KeyLife have one effect, even if they are concurrent and
+// reach different processes. replayed reports that an earlier request placed the order, which is returned as it was placed.
 // Refusals are not stored: each request is decided anew. While the snapshot shows no stock, the key is searched only
 // for users with a possible active order.
 //
@@ -178,7 +178,7 @@ func (s *Orders) place(ctx context.Context, p domain.Purchase) (o domain.Order, 
 	if err := checkOpen(&v, p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
 		mayRepeat := p.Key != nil && !errors.Is(err, domain.ErrSaleNotStarted)
-		if mayRepeat && (v.Sale == nil || p.At.Before(v.Sale.EndAt.Add(KeyLife))) {
+		if mayRepeat && (v.Sale == nil || p.At.Before(v.Sale.EndAt.Add(domain.KeyLife))) {
 			return s.replayOr(ctx, &p, err)
 		}
 		return domain.Order{}, false, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 const (
@@ -61,7 +62,9 @@ func NewPayments(cfg PaymentsConfig) *Payments {
 // Pay begins a payment of the user's unpaid order at a provider; "" selects DefaultProvider. The order is paid when the
 // provider reports the success to Webhook. Until then, a repeated Pay returns the same payment.
 // Errors: ErrNotFound, ErrInvalidState, *InvalidError (provider), ErrUnavailable.
-func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider string) (domain.Order, domain.Payment, error) {
+func (s *Payments) Pay(
+	ctx context.Context, claim *domain.Claim, userID, orderID int64, provider string,
+) (domain.Order, domain.Payment, error) {
 	if provider == "" {
 		provider = DefaultProvider
 	}
@@ -70,7 +73,7 @@ func (s *Payments) Pay(ctx context.Context, userID, orderID int64, provider stri
 		return domain.Order{}, domain.Payment{}, domain.Invalid("provider", "is not a configured payment provider")
 	}
 	at := domain.Moment(s.cfg.Now())
-	order, payment, err := s.cfg.Store.BeginPayment(ctx, userID, domain.Payment{
+	order, payment, err := s.cfg.Store.BeginPayment(ctx, claim, userID, domain.Payment{
 		OrderID: orderID, Provider: provider, Ref: "pay_" + rand.Text(), Status: domain.PaymentPending, CreatedAt: at, UpdatedAt: at,
 	})
 	if err != nil {
@@ -123,13 +126,15 @@ func (s *Payments) Webhook(ctx context.Context, provider, signature string, body
 
 // Refund begins the refund of the user's paid order. Its unit goes back on sale when the money has been returned.
 // Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
-func (s *Payments) Refund(ctx context.Context, userID, orderID int64) (domain.Order, error) {
-	return s.beginRefund(ctx, domain.OrderMove{OrderID: orderID, UserID: userID, By: domain.Actor{Kind: domain.ActorBuyer, ID: userID}})
+func (s *Payments) Refund(ctx context.Context, claim *domain.Claim, userID, orderID int64) (domain.Order, error) {
+	return s.beginRefund(ctx, domain.OrderMove{
+		OrderID: orderID, UserID: userID, By: domain.Actor{Kind: domain.ActorBuyer, ID: userID}, Claim: claim,
+	})
 }
 
 // RefundFor is Refund of any order by an admin. Errors: those of Refund.
-func (s *Payments) RefundFor(ctx context.Context, admin, orderID int64) (domain.Order, error) {
-	return s.beginRefund(ctx, domain.OrderMove{OrderID: orderID, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}})
+func (s *Payments) RefundFor(ctx context.Context, claim *domain.Claim, admin, orderID int64) (domain.Order, error) {
+	return s.beginRefund(ctx, domain.OrderMove{OrderID: orderID, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, Claim: claim})
 }
 
 func (s *Payments) beginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
@@ -160,24 +165,9 @@ func (s *Payments) wakeRun() {
 	}
 }
 
-// Run processes due refunds until ctx ends. It logs the first of several consecutive failures.
+// Run processes due refunds until ctx ends.
 func (s *Payments) Run(ctx context.Context) {
-	tick := time.NewTicker(refundEvery)
-	defer tick.Stop()
-	failing := false
-	for {
-		err := s.RefundDue(ctx)
-		if err != nil && ctx.Err() == nil && !failing {
-			s.cfg.Log.Warn("cannot refund payments; will retry", "err", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-s.wake:
-		}
-	}
+	loop.Task{Name: "refund payments", Every: refundEvery, Wake: s.wake, Log: s.cfg.Log, Run: s.RefundDue}.Loop(ctx)
 }
 
 // RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"seckill/internal/domain"
-
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
 )
 
 // refundRows is a PaymentStore with refunds that several instances share. It leases them like the real store.
@@ -265,21 +265,10 @@ func TestStockChangeOutlivesTheRequest(t *testing.T) {
 		vouchers := NewVouchers(VouchersConfig{
 			Store: stockStore{disconnect: disconnect, err: tc.err}, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now,
 		})
-		_, err := vouchers.ChangeStock(ctx, 1, 1, tc.delta, "counted")
+		_, err := vouchers.ChangeStock(ctx, nil, 1, 1, tc.delta, "counted")
 		require.ErrorIs(t, err, tc.err)
 		require.Equal(t, tc.gate, gate.level, "%+v", tc)
 	}
-}
-
-// stockKeys is a KeyStore that keeps the recorded resource of one request.
-type stockKeys struct {
-	KeyStore
-	noted int64
-}
-
-func (k *stockKeys) NoteResources(_ context.Context, claims []*Claim) []error {
-	k.noted = claims[0].ResourceID
-	return []error{nil}
 }
 
 // onceStore is a VoucherStore that changes the stock once per request. The answer of a change can be lost, before the
@@ -290,6 +279,12 @@ type onceStore struct {
 	done      bool
 	lost      error // the result of the next change, if not nil
 	committed bool  // the change whose answer is lost has committed
+	noted     int64 // the recorded resource of the request
+}
+
+func (s *onceStore) NoteResource(_ context.Context, _ *domain.Claim, id int64, _ time.Time) error {
+	s.noted = id
+	return nil
 }
 
 func (s *onceStore) Voucher(context.Context, int64) (domain.Voucher, error) {
@@ -300,7 +295,7 @@ func (s *onceStore) ChangeStock(_ context.Context, c domain.StockChange) (domain
 	err := s.lost
 	switch s.lost = nil; {
 	case s.done:
-		return domain.Voucher{}, &DoneBeforeError{ResourceID: c.VoucherID}
+		return domain.Voucher{}, &domain.DoneBeforeError{ResourceID: c.VoucherID}
 	case err != nil && !s.committed:
 		return domain.Voucher{}, err
 	case s.stock+c.Delta < 0:
@@ -339,11 +334,10 @@ func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 		"the database has less":   {stock: 5, committed: true, first: domain.ErrInvalidState, second: domain.ErrInvalidState, left: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, gate, keys := &onceStore{stock: tc.stock, lost: domain.ErrUnavailable, committed: tc.committed}, &fakeStockGate{units: 9}, &stockKeys{}
+			db, gate := &onceStore{stock: tc.stock, lost: domain.ErrUnavailable, committed: tc.committed}, &fakeStockGate{units: 9}
 			vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
 			run := func(again bool) (domain.Voucher, error) {
-				c := &Claim{Again: again, ResourceID: keys.noted, store: keys}
-				return vouchers.ChangeStock(WithClaim(t.Context(), c), 1, 1, -6, "counted")
+				return vouchers.ChangeStock(t.Context(), &domain.Claim{Again: again, ResourceID: db.noted}, 1, 1, -6, "counted")
 			}
 			_, err := run(false)
 			require.ErrorIs(t, err, tc.first)

@@ -10,8 +10,9 @@ import (
 
 // VoucherStore stores vouchers. Each method is one transaction. Its errors are those of package domain.
 type VoucherStore interface {
+	ResourceNoter
 	// CreateVoucher stores the voucher and sets its id. Errors: *DoneBeforeError, ErrUnavailable.
-	CreateVoucher(ctx context.Context, v *domain.Voucher, by domain.Actor) error
+	CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error
 	// ChangeVoucher locks and reads the voucher, calls change, and stores the changed voucher, but not its stock. The
 	// detail goes to the audit log. An error of change rolls back and is returned.
 	ChangeVoucher(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (detail string, err error)) (domain.Voucher, error)
@@ -45,13 +46,13 @@ func NewVouchers(cfg VouchersConfig) *Vouchers {
 }
 
 // Create validates and publishes a voucher. Errors: *InvalidError, ErrUnavailable.
-func (s *Vouchers) Create(ctx context.Context, admin int64, in domain.VoucherInput) (domain.Voucher, error) {
+func (s *Vouchers) Create(ctx context.Context, claim *domain.Claim, admin int64, in domain.VoucherInput) (domain.Voucher, error) {
 	v, err := in.Voucher(domain.Moment(s.cfg.Now()))
 	if err != nil {
 		return domain.Voucher{}, err
 	}
-	err = s.cfg.Store.CreateVoucher(ctx, &v, domain.Actor{Kind: domain.ActorAdmin, ID: admin})
-	if id, done := DoneBefore(err); done {
+	err = s.cfg.Store.CreateVoucher(ctx, claim, &v, domain.Actor{Kind: domain.ActorAdmin, ID: admin})
+	if id, done := domain.DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
 	s.cfg.Sales.catalog.forget()
@@ -93,8 +94,13 @@ func (s *Vouchers) changed(id int64) {
 // ChangeStock adds units to a sale, or removes units that neither an active order nor a reservation holds. The change
 // is visible everywhere within a second.
 // Errors: *InvalidError, ErrInvalidState (no sale, or not enough units left), ErrNotFound, ErrUnavailable.
-func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reason string) (domain.Voucher, error) {
-	change := domain.StockChange{VoucherID: id, Delta: delta, Reason: reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now())}
+func (s *Vouchers) ChangeStock(
+	ctx context.Context, claim *domain.Claim, admin, id, delta int64, reason string,
+) (domain.Voucher, error) {
+	change := domain.StockChange{
+		VoucherID: id, Delta: delta, Reason: reason, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, At: domain.Moment(s.cfg.Now()),
+		Claim: claim,
+	}
 	if err := change.Validate(); err != nil {
 		return domain.Voucher{}, err
 	}
@@ -106,7 +112,7 @@ func (s *Vouchers) ChangeStock(ctx context.Context, admin, id, delta int64, reas
 // changeStock applies a change once, even if its request runs again.
 func (s *Vouchers) changeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	v, err := s.changeGateAndStock(ctx, c)
-	if id, done := DoneBefore(err); done {
+	if id, done := domain.DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
 	return v, err
@@ -142,17 +148,16 @@ func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 }
 
-// takeFromGate removes the units of a decrease from the gate. A keyed request records this in its claim, so a later run
+// takeFromGate removes the units of a decrease from the gate. A keyed request records this with its key, so a later run
 // of the request does not remove them again; they stay removed whether or not the earlier run has committed.
 func (s *Vouchers) takeFromGate(ctx context.Context, c domain.StockChange) error {
-	claim := ClaimOf(ctx)
-	if claim != nil && claim.Again && claim.ResourceID == c.VoucherID {
+	if c.Claim != nil && c.Claim.Again && c.Claim.ResourceID == c.VoucherID {
 		return nil
 	}
-	if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil || claim == nil {
+	if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil || c.Claim == nil {
 		return err
 	}
-	err := claim.Note(ctx, c.VoucherID, c.At)
+	err := s.cfg.Store.NoteResource(ctx, c.Claim, c.VoucherID, c.At)
 	if errors.Is(err, domain.ErrOrderInProgress) { // another run has taken over the key and removes the units itself
 		ctx, cancel := afterCommit(ctx)
 		defer cancel()
@@ -161,13 +166,13 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c domain.StockChange) error
 	return err
 }
 
-// returnToGate undoes takeFromGate. It first clears the record in the claim: otherwise a later run would remove no
-// units and the gate could offer too many. If the process dies in between, a later run removes the units twice, and
-// reconciliation returns them.
+// returnToGate undoes takeFromGate. It first clears the record: otherwise a later run would remove no units and the gate
+// could offer too many. If the process dies in between, a later run removes the units twice, and reconciliation returns
+// them.
 func (s *Vouchers) returnToGate(ctx context.Context, c domain.StockChange) {
 	ctx, cancel := afterCommit(ctx)
 	defer cancel()
-	if claim := ClaimOf(ctx); claim != nil && claim.Note(ctx, 0, c.At) != nil {
+	if c.Claim != nil && s.cfg.Store.NoteResource(ctx, c.Claim, 0, c.At) != nil {
 		return // reconciliation returns the units
 	}
 	_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)

@@ -42,7 +42,7 @@ func (l *life) open(t *rapid.T, vouchers []domain.Voucher) {
 	l.model = newModel()
 	for _, v := range vouchers {
 		v.CreatedAt, v.UpdatedAt = domain.Moment(time.Now()), domain.Moment(time.Now())
-		require.NoError(l, l.store.CreateVoucher(l.ctx, &v, admin))
+		require.NoError(l, l.store.CreateVoucher(l.ctx, nil, &v, admin))
 		l.model.vouchers[v.ID] = voucher{
 			initial: v.Sale.Stock, stock: v.Sale.Stock, price: v.PayValue, limit: v.Sale.LimitPerUser, on: true, window: "open",
 		}

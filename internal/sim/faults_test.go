@@ -178,9 +178,11 @@ func (f faultyStore) FinishRefund(c context.Context, id int64, at time.Time) (*d
 	return f.finish(f.lifeStore, id, at)
 }
 
-func (f faultyStore) BeginPayment(c context.Context, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
+func (f faultyStore) BeginPayment(
+	c context.Context, claim *domain.Claim, userID int64, p domain.Payment,
+) (domain.Order, domain.Payment, error) {
 	if f.begin == nil {
-		return f.lifeStore.BeginPayment(c, userID, p)
+		return f.lifeStore.BeginPayment(c, claim, userID, p)
 	}
 	return f.begin(f.lifeStore, userID, p)
 }

@@ -25,7 +25,7 @@ func (l *life) payAt(t *rapid.T, at *server, of target) action {
 	name, absent := sim.Evenly(t, "provider", "sandbox", "other"), l.absentCode(of)
 	silent := l.bank.createFault != ""
 	return action{name: "pay", at: at, do: func() string {
-		_, p, err := at.payments.Pay(l.ctx, of.user, of.id, name)
+		_, p, err := at.payments.Pay(l.ctx, nil, of.user, of.id, name)
 		if err != nil {
 			return errorCode(err)
 		}
@@ -48,7 +48,7 @@ func (l *life) payAt(t *rapid.T, at *server, of target) action {
 func (l *life) refund(_ *rapid.T, at *server, of target) action {
 	absent := l.absentCode(of)
 	return action{name: "refund", at: at, do: func() string {
-		_, err := at.payments.Refund(l.ctx, of.user, of.id)
+		_, err := at.payments.Refund(l.ctx, nil, of.user, of.id)
 		return errorCode(err)
 	}, effect: func(m model, _ *snapshot) string {
 		if !m.owned(of.user, of.id) {

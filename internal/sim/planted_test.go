@@ -141,7 +141,7 @@ var plantedFaults = map[string]plantedFault{
 	"each click begins a payment": inStore(func(w *world) faultyStore {
 		return faultyStore{begin: func(s lifeStore, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
 			w.sql("UPDATE payments SET status = 3 WHERE order_id = ? AND status = 1", p.OrderID)
-			return s.BeginPayment(ctx, userID, p)
+			return s.BeginPayment(ctx, nil, userID, p)
 		}}
 	}),
 	"a stock change is not recorded": inStore(func(w *world) faultyStore {

@@ -27,7 +27,7 @@ func (l *life) addStock(at *server, id, delta int64) action {
 		short = err == nil && level.Stock+delta < 0
 	}
 	return action{name: "change stock by " + number(delta), at: at, do: func() string {
-		_, err := at.vouchers.ChangeStock(l.ctx, adminID, id, delta, "a reason")
+		_, err := at.vouchers.ChangeStock(l.ctx, nil, adminID, id, delta, "a reason")
 		return errorCode(err)
 	}, effect: func(m model, _ *snapshot) string {
 		switch {

@@ -119,7 +119,7 @@ func (l *life) absentCode(of target) string {
 func (l *life) cancel(_ *rapid.T, at *server, of target) action {
 	absent := l.absentCode(of)
 	return action{name: "cancel", at: at, do: func() string {
-		_, err := at.orders.Cancel(l.ctx, of.user, of.id)
+		_, err := at.orders.Cancel(l.ctx, nil, of.user, of.id)
 		return errorCode(err)
 	}, effect: func(m model, _ *snapshot) string {
 		if !m.owned(of.user, of.id) {
@@ -131,7 +131,7 @@ func (l *life) cancel(_ *rapid.T, at *server, of target) action {
 func (l *life) redeem(t *rapid.T, at *server, of target) action {
 	code := sim.Evenly(t, "code", "", redeemCodes.Of(of.id), "wrong")
 	return action{name: "redeem", at: at, do: func() string {
-		_, err := at.orders.Redeem(l.ctx, adminID, of.id, code)
+		_, err := at.orders.Redeem(l.ctx, nil, adminID, of.id, code)
 		return errorCode(err)
 	}, effect: func(m model, _ *snapshot) string {
 		if code == "wrong" {

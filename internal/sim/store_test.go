@@ -44,8 +44,10 @@ func (s serverStore) MoveOrder(ctx context.Context, m domain.OrderMove) (o domai
 	return o, err
 }
 
-func (s serverStore) BeginPayment(ctx context.Context, userID int64, p domain.Payment) (o domain.Order, began domain.Payment, err error) {
-	err = s.w.transact(func() error { o, began, err = s.lifeStore.BeginPayment(ctx, userID, p); return err })
+func (s serverStore) BeginPayment(
+	ctx context.Context, claim *domain.Claim, userID int64, p domain.Payment,
+) (o domain.Order, began domain.Payment, err error) {
+	err = s.w.transact(func() error { o, began, err = s.lifeStore.BeginPayment(ctx, claim, userID, p); return err })
 	return o, began, err
 }
 

@@ -13,7 +13,7 @@ const en = {
 
   "store.nav": "Sales",
   "store.title": "Flash sales",
-  "store.lead": "Limited stock, fixed start times, the same chance for every buyer.",
+  "store.lead": "Limited stock and fixed start times.",
   "store.empty": "No sales are scheduled right now.",
   "store.offline": "No connection. This page may be out of date. Retrying…",
   "store.unavailable": "The server is not responding. Retrying…",
@@ -92,7 +92,7 @@ const zh = {
 
   "store.nav": "抢购",
   "store.title": "限时秒杀",
-  "store.lead": "数量有限，准点开抢，人人公平。",
+  "store.lead": "数量有限，准点开抢。",
   "store.empty": "暂时没有秒杀活动。",
   "store.offline": "网络已断开，页面内容可能已过时，正在重试…",
   "store.unavailable": "服务暂时无响应，正在重试…",

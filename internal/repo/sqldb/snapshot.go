@@ -1,4 +1,4 @@
-package repo
+package sqldb
 
 import (
 	"context"
@@ -23,22 +23,22 @@ type longLivedPool struct {
 	db *sql.DB
 }
 
-// snapshot runs fn in a read transaction whose queries all see the same state. SQLite transactions always do.
-func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
+// Snapshot runs fn in a read transaction whose queries all see the same state. SQLite transactions always do.
+func (a Access) Snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	var opts *sql.TxOptions
-	if s.Dialect() == "mysql" {
+	if a.Dialect() == "mysql" {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
-	return s.readPool.WithContext(ctx).Transaction(fn, opts)
+	return a.readPool.WithContext(ctx).Transaction(fn, opts)
 }
 
-// longSnapshot is snapshot for reads of a whole sale, which take seconds if it has millions of orders. On MySQL they
+// LongSnapshot is Snapshot for reads of a whole sale, which take seconds if it has millions of orders. On MySQL they
 // use their own connections, which have no I/O timeouts, and end with ctx.
-func (s *Store) longSnapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	if s.Dialect() != "mysql" {
-		return s.snapshot(ctx, fn)
+func (a Access) LongSnapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	if a.Dialect() != "mysql" {
+		return a.Snapshot(ctx, fn)
 	}
-	db, err := s.longLivedDB()
+	db, err := a.longLivedDB()
 	if err != nil {
 		return err
 	}
@@ -47,24 +47,27 @@ func (s *Store) longSnapshot(ctx context.Context, fn func(tx *gorm.DB) error) er
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
-	session := s.readPool.Session(&gorm.Session{NewDB: true, Context: ctx})
+	session := a.readPool.Session(&gorm.Session{NewDB: true, Context: ctx})
 	session.Statement.ConnPool = tx
 	return fn(session)
 }
 
-func (s *Store) longLivedDB() (*sql.DB, error) {
-	s.longLived.mu.Lock()
-	defer s.longLived.mu.Unlock()
-	if s.longLived.db == nil {
-		db, err := s.dialect.openLongLived()
+// OpenLongLived opens a pool without I/O timeouts, for one long read.
+func (a Access) OpenLongLived() (*sql.DB, error) { return a.dialect.openLongLived() }
+
+func (a Access) longLivedDB() (*sql.DB, error) {
+	a.longLived.mu.Lock()
+	defer a.longLived.mu.Unlock()
+	if a.longLived.db == nil {
+		db, err := a.dialect.openLongLived()
 		if err != nil {
 			return nil, err
 		}
 		db.SetMaxOpenConns(longLivedConns)
 		db.SetConnMaxIdleTime(longLivedIdle)
-		s.longLived.db = db
+		a.longLived.db = db
 	}
-	return s.longLived.db, nil
+	return a.longLived.db, nil
 }
 
 func (p *longLivedPool) close() error {

@@ -1,4 +1,4 @@
-package repo
+package sqldb
 
 import (
 	"context"
@@ -23,9 +23,9 @@ type Migration struct {
 // MigrateUp applies the missing migrations and returns them. Concurrent processes wait for each other. MySQL commits
 // each DDL statement by itself, so an interrupted run may have executed a part of the next migration, or all of it
 // except goose's version record. Those statements are skipped.
-func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
+func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 	var done []Migration
-	err := s.migrate(ctx, func(p *goose.Provider, skipApplied *atomic.Bool) error {
+	err := db.migrate(ctx, func(p *goose.Provider, skipApplied *atomic.Bool) error {
 		add := func(r *goose.MigrationResult) {
 			done = append(done, Migration{Version: r.Source.Version, Name: r.Source.Path, Applied: time.Now()})
 		}
@@ -55,9 +55,9 @@ func (s *Store) MigrateUp(ctx context.Context) ([]Migration, error) {
 }
 
 // MigrateDown reverts the newest migration and returns it, or nil if none is applied.
-func (s *Store) MigrateDown(ctx context.Context) (*Migration, error) {
+func (db *DB) MigrateDown(ctx context.Context) (*Migration, error) {
 	var undone *Migration
-	err := s.migrate(ctx, func(p *goose.Provider, skipApplied *atomic.Bool) error {
+	err := db.migrate(ctx, func(p *goose.Provider, skipApplied *atomic.Bool) error {
 		skipApplied.Store(true)
 		r, err := p.Down(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
@@ -72,9 +72,9 @@ func (s *Store) MigrateDown(ctx context.Context) (*Migration, error) {
 }
 
 // Migrations lists all migrations, applied or not.
-func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
+func (db *DB) Migrations(ctx context.Context) ([]Migration, error) {
 	var all []Migration
-	err := s.migrate(ctx, func(p *goose.Provider, _ *atomic.Bool) error {
+	err := db.migrate(ctx, func(p *goose.Provider, _ *atomic.Bool) error {
 		states, err := p.Status(ctx)
 		for _, st := range states {
 			all = append(all, Migration{Version: st.Source.Version, Name: st.Source.Path, Applied: st.AppliedAt})
@@ -84,11 +84,11 @@ func (s *Store) Migrations(ctx context.Context) ([]Migration, error) {
 	return all, err
 }
 
-// withSchemaLock runs fn while it holds the schema lock, which excludes the migrations of other processes.
-func (s *Store) withSchemaLock(ctx context.Context, fn func() error) (err error) {
-	unlock, err := s.dialect.lockSchema(ctx)
+// WithSchemaLock runs fn while it holds the schema lock, which excludes the migrations of other processes.
+func (a Access) WithSchemaLock(ctx context.Context, fn func() error) (err error) {
+	unlock, err := a.dialect.lockSchema(ctx)
 	if err != nil {
-		return s.translate(err)
+		return a.Translate(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	return fn()
@@ -97,28 +97,28 @@ func (s *Store) withSchemaLock(ctx context.Context, fn func() error) (err error)
 // migrate runs fn with a goose provider on its own connections. While skipApplied is true, they skip DDL that is in
 // effect already. migrate takes its own lock instead of goose.WithSessionLocker: goose creates its version table before
 // it takes that lock, so concurrent processes could find the table half made.
-func (s *Store) migrate(ctx context.Context, fn func(p *goose.Provider, skipApplied *atomic.Bool) error) error {
+func (db *DB) migrate(ctx context.Context, fn func(p *goose.Provider, skipApplied *atomic.Bool) error) error {
 	dialect := goose.DialectMySQL
-	if s.dialect.name == "sqlite" {
+	if db.dialect.name == "sqlite" {
 		dialect = goose.DialectSQLite3
 	}
-	folder, err := fs.Sub(migrations.FS, s.dialect.name)
+	folder, err := fs.Sub(migrations.FS, db.dialect.name)
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	return s.withSchemaLock(ctx, func() (err error) {
+	return Access{db}.WithSchemaLock(ctx, func() (err error) {
 		var skipApplied atomic.Bool
-		db, err := s.dialect.migrations(&skipApplied)
+		pool, err := db.dialect.migrations(&skipApplied)
 		if err != nil {
 			return fmt.Errorf("migrations: %w", err)
 		}
-		defer func() { err = errors.Join(err, db.Close()) }()
-		p, err := goose.NewProvider(dialect, db, folder)
+		defer func() { err = errors.Join(err, pool.Close()) }()
+		p, err := goose.NewProvider(dialect, pool, folder)
 		if err != nil {
 			return fmt.Errorf("migrations: %w", err)
 		}
 		if err := fn(p, &skipApplied); err != nil {
-			return fmt.Errorf("migrations: %w", s.translate(err))
+			return fmt.Errorf("migrations: %w", Access{db}.Translate(err))
 		}
 		return nil
 	})

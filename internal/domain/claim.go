@@ -1,9 +1,21 @@
-package service
+package domain
 
 import (
-	"context"
 	"errors"
 	"time"
+)
+
+const (
+	// KeyLife is the lifetime of a key from its first use.
+	KeyLife = 24 * time.Hour
+	// KeyLifeOfError is the lifetime of a key whose answer is an error. It is long enough for retries, and short
+	// because a client can produce any number of errors for free.
+	KeyLifeOfError = 10 * time.Minute
+	// MaxKeys bounds the stored keys of a user. Keys that are stored with orders do not count.
+	MaxKeys = 1000
+	// KeyLease is the duration of an idempotency lease by the database's clock. It is well above the time that a run
+	// may take, so a run keeps its key while it works. When it ends, the run counts as dead and may be taken over.
+	KeyLease = 10 * time.Second
 )
 
 // KeyedRequest is a request that carries an Idempotency-Key.
@@ -24,8 +36,8 @@ type Answer struct {
 	RetryAfter string // only with Transient
 }
 
-// Claim is the idempotency lease of one run of a keyed request. The context carries it from the request to the
-// transaction (ClaimOf).
+// Claim is the idempotency lease of one run of a keyed request. It is passed from the request to the transaction; a
+// request without a key passes nil.
 //
 // # Exactly one effect
 //
@@ -34,13 +46,13 @@ type Answer struct {
 // behind a POST must therefore have its effect only once:
 //
 //   - An effect in one database transaction (create a voucher, change stock, cancel, pay or redeem an order): the repo
-//     method passes its ctx to Store.writeOnce instead of Store.write, and returns the id of the changed resource. If
-//     an earlier run had the effect, nothing changes and the error is a *DoneBeforeError. The service method then reads
-//     the resource and returns it as if it had just changed it (DoneBefore; see Vouchers.Create, Orders.Cancel). Steps
-//     after the transaction run again, so they must be idempotent. A request calls writeOnce at most once; its later
-//     transactions use write.
+//     method passes its claim to Store.writeOnce, which it calls instead of Store.write, and returns the id of the
+//     changed resource. If an earlier run had the effect, nothing changes and the error is a *DoneBeforeError. The
+//     service method then reads the resource and returns it as if it had just changed it (DoneBefore; see
+//     Vouchers.Create, Orders.Cancel). Steps after the transaction run again, so they must be idempotent. A request
+//     passes its claim to at most one transaction.
 //   - Placing an order uses no Claim. Its key is stored with the order (RequestKey, Orders.PlaceOnce).
-//   - An effect outside the database: call Note before it, and detect it when Again is set (see DeadLetters).
+//   - An effect outside the database: call NoteResource before it, and detect it when Again is set (see DeadLetters).
 //
 // A Claim belongs to one request and is not safe for concurrent use.
 type Claim struct {
@@ -48,32 +60,9 @@ type Claim struct {
 	Token int64 // identifies this run
 	// Again is set on a takeover: an earlier run may have had its effect.
 	Again bool
-	// ResourceID is the resource that this run or an earlier one recorded with Note, or 0.
+	// ResourceID is the resource that an earlier run recorded with NoteResource, or 0.
 	ResourceID int64
-	ResourceAt time.Time
 	Seen       bool // the store has a row of the key
-
-	store KeyStore
-}
-
-type claimKey struct{}
-
-// WithClaim returns a context that carries a claim.
-func WithClaim(ctx context.Context, c *Claim) context.Context {
-	return context.WithValue(ctx, claimKey{}, c)
-}
-
-// ClaimOf returns the claim of a keyed request, or nil for a request without a key.
-func ClaimOf(ctx context.Context) *Claim {
-	c, _ := ctx.Value(claimKey{}).(*Claim)
-	return c
-}
-
-// Note stores the resource of the request before its effect. Errors: ErrOrderInProgress (another run has taken over the
-// key, so this one must stop), ErrUnavailable.
-func (c *Claim) Note(ctx context.Context, id int64, at time.Time) error {
-	c.ResourceID, c.ResourceAt = id, at
-	return c.store.NoteResources(ctx, []*Claim{c})[0]
 }
 
 // DoneBeforeError reports that an earlier run of the same request had the effect. The failed call changed nothing.
@@ -101,26 +90,11 @@ type KeyState struct {
 	Err        error
 	Answer     *Answer // the stored answer; nil if the key was claimed
 	Runs       int     // runs of this request so far, including the one that has claimed the key
-	ResourceID int64   // stored by Claim.Note; 0 if nothing is
-	ResourceAt time.Time
+	ResourceID int64   // recorded with NoteResource; 0 if nothing is
 }
 
 // KeptAnswer is an answer to store. A transient answer is not stored and releases the key.
 type KeptAnswer struct {
 	Claim  *Claim
 	Answer Answer
-}
-
-// KeyStore stores keys and their answers. Its errors are those of package domain.
-type KeyStore interface {
-	// ClaimKeys claims the key of each claim under its token for KeyLease. The first claim of a key also stores its
-	// resource. A key whose lifetime is over counts as new.
-	ClaimKeys(ctx context.Context, claims []*Claim) []KeyState
-	// KeepAnswers stores the answer of each claim. Errors: ErrOrderInProgress (another run has taken over the key),
-	// ErrUnavailable.
-	KeepAnswers(ctx context.Context, answers []KeptAnswer) []error
-	// NoteResources stores the resource of each claim. Errors: those of KeepAnswers.
-	NoteResources(ctx context.Context, claims []*Claim) []error
-	// PurgeKeys deletes a batch of keys whose lifetime is over, and returns how many it found.
-	PurgeKeys(ctx context.Context) (int, error)
 }

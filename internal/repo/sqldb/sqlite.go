@@ -1,4 +1,4 @@
-package repo
+package sqldb
 
 import (
 	"context"
@@ -27,7 +27,7 @@ const (
 // With the write-ahead log and synchronous=FULL, a commit is on disk when it returns. _txlock=immediate takes the write
 // lock at BEGIN; a deferred transaction that writes later would fail if another one had written in between. Times are
 // stored as integer milliseconds, so they compare as numbers.
-func OpenSQLite(file string) (_ *Store, err error) {
+func OpenSQLite(file string) (_ *DB, err error) {
 	// A new file is switched to the write-ahead log once. During the switch, other processes get SQLITE_BUSY at once,
 	// regardless of the busy timeout.
 	ctx, cancel := context.WithTimeout(context.Background(), sqliteOpenTimeout)
@@ -47,14 +47,19 @@ func OpenSQLite(file string) (_ *Store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, closeGorm(writePool))
 	}
-	return &Store{writePool: writePool, readPool: readPool, dialect: dialect{
-		name: "sqlite", translate: sqliteFault, keys: sqliteKeys,
+	return &DB{writePool: writePool, readPool: readPool, dialect: dialect{
+		name: "sqlite", sql: sqliteSyntax, translate: sqliteFault,
 		ping:          func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
 		openLongLived: func() (*sql.DB, error) { return sql.Open("sqlite", write) },
 		// Each migration is a transaction, so there is nothing to skip.
 		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
 	}}, nil
+}
+
+var sqliteSyntax = Syntax{
+	Now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)", InMillis: "CAST(unixepoch('subsec') * 1000 AS INTEGER) + %d",
+	SkipExisting: " ON CONFLICT DO NOTHING",
 }
 
 func sqliteDSN(file string, extra string) string {
@@ -93,7 +98,7 @@ func sqliteFault(err error) fault {
 	}
 	switch code := e.Code(); {
 	case code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, code == sqlite3.SQLITE_CONSTRAINT_ROWID:
-		return fault{kind: faultDuplicate, index: primaryKey}
+		return fault{kind: faultDuplicate, index: PrimaryKey}
 	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return fault{kind: faultDuplicate, index: sqliteIndex(e.Error())}
 	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED, // busy or locked after busy_timeout: no time is left
@@ -106,12 +111,12 @@ func sqliteFault(err error) fault {
 
 // sqliteIndexes maps columns to unique indexes, because SQLite reports the columns.
 var sqliteIndexes = map[string]string{
-	"voucher_orders.user_id, voucher_orders.voucher_id, voucher_orders.slot": ukUserVoucherSlot,
-	"users.phone":           ukPhone,
-	"login_codes.phone":     primaryKey,
-	"sessions.id":           primaryKey,
-	"voucher_orders.id":     primaryKey,
-	"payments.provider_ref": ukProviderRef,
+	"voucher_orders.user_id, voucher_orders.voucher_id, voucher_orders.slot": UKUserVoucherSlot,
+	"users.phone":           UKPhone,
+	"login_codes.phone":     PrimaryKey,
+	"sessions.id":           PrimaryKey,
+	"voucher_orders.id":     PrimaryKey,
+	"payments.provider_ref": UKProviderRef,
 }
 
 // sqliteIndex finds the index of "constraint failed: UNIQUE constraint failed: users.phone (2067)".

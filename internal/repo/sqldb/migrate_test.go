@@ -1,4 +1,4 @@
-package repo
+package sqldb
 
 import (
 	"io/fs"
@@ -18,14 +18,14 @@ import (
 // see the first step without the second.
 func TestConcurrentMigrateUp(t *testing.T) {
 	testenv.Long(t)
-	for name, open := range map[string]func(t *testing.T) func() (*Store, error){
-		"sqlite": func(t *testing.T) func() (*Store, error) {
+	for name, open := range map[string]func(t *testing.T) func() (*DB, error){
+		"sqlite": func(t *testing.T) func() (*DB, error) {
 			file := filepath.Join(t.TempDir(), "test.db")
-			return func() (*Store, error) { return OpenSQLite(file) }
+			return func() (*DB, error) { return OpenSQLite(file) }
 		},
-		"mysql": func(t *testing.T) func() (*Store, error) {
+		"mysql": func(t *testing.T) func() (*DB, error) {
 			dsn := testenv.MySQLDSN(t)
-			return func() (*Store, error) { return OpenMySQL(dsn) }
+			return func() (*DB, error) { return OpenMySQL(dsn) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,9 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 	require.NoError(t, err)
 	s, err := OpenMySQL(dsn)
 	require.NoError(t, err)
-	migrated(t, s)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	_, err = s.MigrateUp(t.Context())
+	require.NoError(t, err)
 	schema := func() (all []string) {
 		require.NoError(t, s.writePool.Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
 			FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`).Scan(&all).Error)

@@ -1,4 +1,4 @@
-package repo
+package sqldb
 
 import (
 	"context"
@@ -13,15 +13,23 @@ import (
 	"seckill/internal/domain"
 )
 
-// translate maps a driver error to an error of package service. Errors of package service pass unchanged. So do unknown
+// The unique indexes that an insert can violate, by the names that Duplicate compares.
+const (
+	PrimaryKey        = "PRIMARY"
+	UKUserVoucherSlot = "uk_user_voucher_slot"
+	UKPhone           = "uk_phone"
+	UKProviderRef     = "uk_provider_ref"
+)
+
+// Translate maps a driver error to an error of package domain. Errors of package domain pass unchanged. So do unknown
 // errors, which are answered as internal errors.
-func (s *Store) translate(err error) error {
+func (a Access) Translate(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return domain.ErrNotFound
-	case unreachable(err), s.dialect.translate(err).kind == faultUnavailable, s.dialect.translate(err).kind == faultRetry:
+	case unreachable(err), a.dialect.translate(err).kind == faultUnavailable, a.dialect.translate(err).kind == faultRetry:
 		return fmt.Errorf("%w: database: %w", domain.ErrUnavailable, err)
 	}
 	return err
@@ -35,8 +43,8 @@ func unreachable(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// duplicate reports whether the named unique index refused the row ("PRIMARY" is the primary key).
-func (s *Store) duplicate(err error, index string) bool {
-	f := s.dialect.translate(err)
+// Duplicate reports whether the named unique index refused the row.
+func (a Access) Duplicate(err error, index string) bool {
+	f := a.dialect.translate(err)
 	return f.kind == faultDuplicate && f.index == index
 }

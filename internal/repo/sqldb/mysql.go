@@ -1,4 +1,4 @@
-package repo
+package sqldb
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 //
 // database/sql sends COMMIT without a context, so mysqlIOTimeout alone bounds it. If the network fails at that moment,
 // a request waits for its batch to begin (1.8 s, startTimeout of package batch), for COMMIT (2.5 s) and for
-// resolveUnknownCommit (resolveGrace, 0.5 s). That is 4.8 s, plus the time of the statements before COMMIT. No
+// ResolveUnknownCommit (resolveGrace, 0.5 s). That is 4.8 s, plus the time of the statements before COMMIT. No
 // statement of an order takes longer than its wait for a lock (2 s).
 const (
 	mysqlConns        = 32
@@ -34,7 +34,7 @@ const (
 // OpenMySQL opens MySQL 8 or MariaDB 10.6+ by a go-sql-driver DSN (user:password@tcp(host:port)/database). It overrides
 // every setting of the DSN that correctness depends on: UTC, times parsed to time.Time, strict SQL, "rows affected"
 // counting changed rows, and dropping connections to a read-only server. It does not connect; Ping does.
-func OpenMySQL(dsn string) (*Store, error) {
+func OpenMySQL(dsn string) (*DB, error) {
 	cfg, err := mysqldriver.ParseDSN(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
@@ -66,12 +66,16 @@ func OpenMySQL(dsn string) (*Store, error) {
 		return nil, errors.Join(err, closeGorm(writePool))
 	}
 	open := func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns) }
-	return &Store{writePool: writePool, readPool: readPool, dialect: dialect{
-		name: "mysql", translate: mysqlFault, keys: mysqlKeys, ping: pingMySQL, openLongLived: open,
-		forceUserIndex: " FORCE INDEX (uk_user_voucher_slot)", forceKeyIndex: " FORCE INDEX (idx_user_idem_key)", forUpdate: " FOR UPDATE",
+	return &DB{writePool: writePool, readPool: readPool, dialect: dialect{
+		name: "mysql", sql: mysqlSyntax, translate: mysqlFault, ping: pingMySQL, openLongLived: open,
 		migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
 		lockSchema: func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open) },
 	}}, nil
+}
+
+var mysqlSyntax = Syntax{
+	Now: "NOW(3)", InMillis: "NOW(3) + INTERVAL %d * 1000 MICROSECOND", forceIndex: " FORCE INDEX (%s)",
+	SkipExisting: " ON DUPLICATE KEY UPDATE user_id = user_id", ForUpdate: " FOR UPDATE",
 }
 
 func openMySQL(cfg *mysqldriver.Config, conns int) (*gorm.DB, error) {

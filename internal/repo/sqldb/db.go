@@ -1,0 +1,115 @@
+// Package sqldb opens MySQL, MariaDB or SQLite through gorm, changes their schema, and runs transactions on them. It hides
+// what differs between the databases, and translates driver errors into the errors of package domain.
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// DB is an open database. It is safe for concurrent use.
+//
+// writePool and readPool are separate, so that reads do not take connections from transactions. No transaction of
+// writePool waits for readPool. SQLite allows one writer at a time: its writePool has a single connection, and readPool
+// reads the write-ahead log beside it.
+type DB struct {
+	writePool, readPool *gorm.DB
+	dialect             dialect
+	longLived           longLivedPool
+}
+
+// dialect is what differs between the databases.
+type dialect struct {
+	name string // "mysql" or "sqlite"; the folder of the migrations
+	sql  Syntax
+	// translate classifies a driver error.
+	translate func(error) fault
+	// ping returns nil if the server of a pool answers and accepts writes.
+	ping func(ctx context.Context, pool *sql.DB) error
+	// openLongLived opens a pool without I/O timeouts, for schema changes and reads of whole sales.
+	openLongLived func() (*sql.DB, error)
+	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is skipped.
+	migrations func(skipApplied *atomic.Bool) (*sql.DB, error)
+	// lockSchema waits for the schema lock, which one process holds at a time, until unlock.
+	lockSchema func(ctx context.Context) (unlock func() error, err error)
+}
+
+// Syntax is SQL text that differs between the databases.
+type Syntax struct {
+	Now          string // the current time
+	InMillis     string // the time %d milliseconds from now
+	SkipExisting string // ends an INSERT that leaves existing rows unchanged
+	ForUpdate    string // ends a query that locks its rows
+	forceIndex   string
+}
+
+// ForceIndex returns the text that follows the name of a table and forces a lookup by an index, whatever the statistics
+// suggest.
+func (s Syntax) ForceIndex(index string) string { return strings.ReplaceAll(s.forceIndex, "%s", index) }
+
+// fault classifies a driver error.
+type fault struct {
+	kind  faultKind
+	index string // for faultDuplicate: the index that collided
+}
+
+type faultKind int
+
+const (
+	faultOther       faultKind = iota
+	faultDuplicate             // a unique index refused the row
+	faultRetry                 // nothing was changed, and a retry at once can succeed (deadlock)
+	faultUnavailable           // the database is unavailable or full
+)
+
+// gormConfig turns off implicit behaviour of gorm: no transaction around single statements, and no log of its own
+// (errors are returned and logged once, where they are answered).
+func gormConfig() *gorm.Config {
+	return &gorm.Config{
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true, // the caller decides how long to wait for the server
+		Logger:                 logger.Discard,
+		NowFunc:                func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) },
+	}
+}
+
+// Dialect returns "mysql" or "sqlite".
+func (db *DB) Dialect() string { return db.dialect.name }
+
+// Ping returns nil if the database answers and accepts writes. Error: domain.ErrUnavailable.
+func (db *DB) Ping(ctx context.Context) error {
+	var errs []error
+	for _, pool := range db.Pools() { // each pool drops its connections to a read-only server
+		if err := db.dialect.ping(ctx, pool); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return Access{db}.Translate(errors.Join(errs...))
+}
+
+// Pools returns the connection pools by name, for metrics.
+func (db *DB) Pools() map[string]*sql.DB {
+	pools := map[string]*sql.DB{}
+	for name, g := range map[string]*gorm.DB{"write": db.writePool, "read": db.readPool} {
+		if pool, err := g.DB(); err == nil {
+			pools[name] = pool
+		}
+	}
+	return pools
+}
+
+// Close closes the connections. The database rolls back the open transactions.
+func (db *DB) Close() error {
+	errs := []error{db.longLived.close()}
+	for _, pool := range db.Pools() {
+		errs = append(errs, pool.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,77 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+)
+
+func TestDupIndex(t *testing.T) {
+	for message, want := range map[string]string{
+		"Duplicate entry '1-2-1' for key 'voucher_orders.uk_user_voucher_slot'": "uk_user_voucher_slot", // MySQL 8
+		"Duplicate entry '1-2-1' for key 'uk_user_voucher_slot'":                "uk_user_voucher_slot", // MariaDB
+		"Duplicate entry 'a' for key 'b' for key 'PRIMARY'":                     "PRIMARY",
+		"": "",
+	} {
+		require.Equal(t, want, dupIndex(message))
+	}
+}
+
+func TestTranslate(t *testing.T) {
+	a := Access{&DB{dialect: dialect{translate: mysqlFault}}}
+	wrapped := func(err error) error { return fmt.Errorf("somewhere: %w", err) }
+	for name, tc := range map[string]struct{ err, want error }{
+		"deadlock":          {wrapped(&mysqldriver.MySQLError{Number: erLockDeadlock}), domain.ErrUnavailable},
+		"too many":          {&mysqldriver.MySQLError{Number: 1040}, domain.ErrUnavailable},
+		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, domain.ErrUnavailable},
+		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), domain.ErrUnavailable},
+		"deadline":          {context.DeadlineExceeded, domain.ErrUnavailable},
+		"lock wait":         {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, domain.ErrUnavailable},
+		"refused":           {wrapped(&connectError{&mysqldriver.MySQLError{Number: 1045}}), domain.ErrUnavailable},
+		"no row":            {gorm.ErrRecordNotFound, domain.ErrNotFound},
+		"ours":              {domain.ErrSoldOut, domain.ErrSoldOut},
+	} {
+		require.ErrorIs(t, a.Translate(tc.err), tc.want, name)
+	}
+	syntax := &mysqldriver.MySQLError{Number: 1064}
+	require.Same(t, error(syntax), a.Translate(syntax), "an unknown error is returned unchanged")
+	require.NoError(t, a.Translate(nil))
+}
+
+// After an unanswered COMMIT, success must be reported if and only if the row is stored.
+func TestResolveUnknownCommit(t *testing.T) {
+	onEach(t, func(t *testing.T, a Access) {
+		type row struct{ ID int64 }
+		require.NoError(t, a.writePool.Exec("CREATE TABLE stored (id INTEGER PRIMARY KEY)").Error)
+		require.NoError(t, a.writePool.Exec("INSERT INTO stored VALUES (1)").Error)
+		lost := &commitError{mysqldriver.ErrInvalidConn}
+		read := func(id int64) func(tx *gorm.DB) error {
+			return func(tx *gorm.DB) error { return tx.Table("stored").Where("id = ?", id).Take(&row{}).Error }
+		}
+		require.NoError(t, a.ResolveUnknownCommit(t.Context(), lost, read(1)))
+		require.ErrorIs(t, a.ResolveUnknownCommit(t.Context(), lost, read(2)), mysqldriver.ErrInvalidConn, "rolled back")
+		other := errors.New("something else")
+		require.Same(t, other, a.ResolveUnknownCommit(t.Context(), other, read(1)), "only commits are looked up")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, a.ResolveUnknownCommit(ctx, lost, read(1)), "the context ended during COMMIT, but the read has its own time")
+		unreachable := func(*gorm.DB) error { return mysqldriver.ErrInvalidConn }
+		require.ErrorIs(t, a.ResolveUnknownCommit(ctx, lost, unreachable), mysqldriver.ErrInvalidConn, "the row could not be read")
+	})
+}
+
+// A buyer's longest wait is the sum of the waits for the batch to begin, for a COMMIT without an answer, and for its
+// outcome.
+func TestUnansweredCommitStaysBelowFiveSeconds(t *testing.T) {
+	const batchWait = 1800 * time.Millisecond // startTimeout of package batch
+	require.Less(t, batchWait+mysqlIOTimeout+resolveGrace, 5*time.Second)
+	require.Greater(t, mysqlIOTimeout, 2*time.Second, "a statement may wait for a lock, see innodb_lock_wait_timeout")
+}

@@ -1,0 +1,163 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"seckill/internal/domain"
+	"seckill/internal/loop"
+)
+
+// Access runs transactions and reads on a DB. A store keeps it in an unexported field, so that its users can call only
+// its own methods, of which each is one transaction.
+type Access struct{ *DB }
+
+// Reader returns a session for reads outside a transaction. Writer returns one on the connections for writes, whose reads
+// see every committed write.
+func (a Access) Reader(ctx context.Context) *gorm.DB { return a.readPool.WithContext(ctx) }
+
+// Writer is documented at Reader.
+func (a Access) Writer(ctx context.Context) *gorm.DB { return a.writePool.WithContext(ctx) }
+
+// Syntax returns the SQL text of this database.
+func (a Access) Syntax() Syntax { return a.dialect.sql }
+
+// ForUpdate locks the rows that a query reads until the transaction ends. gorm omits it on SQLite, where a write
+// transaction excludes all others.
+var ForUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
+
+// SkipLocked is ForUpdate without the rows that another transaction has locked, as it is about to change them. SQLite has
+// no second writer.
+var SkipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
+
+// Now returns the time of the database, which is the same for all instances. With SQLite it is the time of this machine.
+func (a Access) Now(tx *gorm.DB) (time.Time, error) {
+	if a.Dialect() != "mysql" {
+		return domain.Moment(time.Now()), nil
+	}
+	var now time.Time
+	err := tx.Raw("SELECT UTC_TIMESTAMP(3)").Row().Scan(&now)
+	return now, err
+}
+
+const (
+	// MaxOutages bounds the runs of a transaction that finds the database unavailable.
+	MaxOutages = 3
+	// OutagePause is the pause between these runs.
+	OutagePause = 100 * time.Millisecond
+	// PurgeBatch is the most rows of one table that a purge deletes, so that their locks are held for milliseconds.
+	PurgeBatch = 500
+)
+
+// RetryUnavailable repeats an idempotent fn after deadlocks and, up to MaxOutages times in all, if the database is
+// unavailable for a moment. fn uses RunTx or single statements.
+func (a Access) RetryUnavailable(ctx context.Context, fn func() error) error {
+	for try := 1; ; try++ {
+		err := a.retry(ctx, fn)
+		if !errors.Is(err, domain.ErrUnavailable) || try == MaxOutages || loop.Sleep(ctx, OutagePause) != nil {
+			return err
+		}
+	}
+}
+
+// maxTxTries bounds the runs of a transaction that loses deadlocks. Every deadlock has a winner, so if many requests of
+// one user meet at one row, each round completes one of them. The context bounds the time.
+const maxTxTries = 100
+
+// Write runs fn in a transaction. After a deadlock, which rolls everything back, the transaction runs again; fn may
+// therefore run several times. The error of a failed COMMIT is a *commitError: it is not known whether the transaction
+// happened.
+func (a Access) Write(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return a.retry(ctx, func() error { return a.RunTx(ctx, fn) })
+}
+
+// retry runs fn, a transaction, and repeats it after deadlocks.
+func (a Access) retry(ctx context.Context, fn func() error) error {
+	for try := 1; ; try++ {
+		err := fn()
+		if err == nil {
+			return nil
+		}
+		if a.dialect.translate(err).kind != faultRetry || try == maxTxTries {
+			return a.Translate(err)
+		}
+		select {
+		case <-ctx.Done():
+			return a.Translate(ctx.Err())
+		case <-time.After(rand.N(time.Duration(min(try, 10)) * 5 * time.Millisecond)):
+		}
+	}
+}
+
+// RunTx runs fn in one transaction.
+func (a Access) RunTx(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	tx := a.writePool.WithContext(ctx).Begin()
+	if tx.Error != nil {
+		return tx.Error
+	}
+	done := false
+	defer func() {
+		if !done { // even if fn panics
+			tx.Rollback()
+		}
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	done = true
+	if err := tx.Commit().Error; err != nil {
+		return &commitError{err}
+	}
+	return nil
+}
+
+// commitError is a COMMIT that was sent and not answered.
+type commitError struct{ err error }
+
+func (e *commitError) Error() string { return fmt.Sprintf("commit: %v", e.err) }
+func (e *commitError) Unwrap() error { return e.err }
+
+// resolveGrace is the time that ResolveUnknownCommit has after the caller's context has ended, as it often has when
+// COMMIT is not answered.
+const resolveGrace = 500 * time.Millisecond
+
+// extendDeadline returns a context that ends resolveGrace after ctx, with the values of ctx.
+func extendDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	extended, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(resolveGrace, cancel) })
+	return extended, func() { stop(); cancel() }
+}
+
+// ResolveUnknownCommit determines the outcome of a transaction whose COMMIT was not answered (err is a *commitError;
+// other errors are returned unchanged). It returns nil if the transaction happened. committed reads a row that only
+// this transaction can have written. ResolveUnknownCommit retries the read until ctx and resolveGrace are over, because
+// the server may come back. The read locks the row, so it waits for a commit in progress. If the row is missing or
+// cannot be read, it returns err: the request fails as unavailable, and its next attempt finds the true state.
+func (a Access) ResolveUnknownCommit(ctx context.Context, err error, committed func(tx *gorm.DB) error) error {
+	var unknown *commitError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	ctx, cancel := extendDeadline(ctx)
+	defer cancel()
+	for {
+		found := committed(a.writePool.WithContext(ctx).Clauses(ForUpdate))
+		switch {
+		case found == nil:
+			return nil
+		case errors.Is(found, gorm.ErrRecordNotFound):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
