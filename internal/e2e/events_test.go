@@ -55,6 +55,7 @@ func requireStatuses(t *testing.T, stream <-chan string, want ...string) {
 
 // TestOrderStreamFromAnyServer streams an order from one server while another one changes it.
 func TestOrderStreamFromAnyServer(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		token := s.tokens(t, 1)[0]
 		a, b := s.serve(t, ""), s.serve(t, "")
@@ -83,6 +84,7 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 // TestWorkersPublishSettledOrders checks that the workers publish each settled order to all servers. Streams depend on
 // these messages.
 func TestWorkersPublishSettledOrders(t *testing.T) {
+	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		token := s.tokens(t, 1)[0]

@@ -132,6 +132,7 @@ func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 
 // While the database is unavailable, attempts do not count as tries, and the worker renews its claim.
 func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
+	testenv.Long(t)
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)
