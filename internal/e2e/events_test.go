@@ -72,7 +72,7 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 		}
 		require.Equal(t, "refunded", last)
 
-		order = orderOf(t, a, token, sale)
+		order = a.buyReturned(t, token, sale).ID
 		stream = b.follow(t, token, order)
 		requireStatuses(t, stream, "pending_payment")
 		require.Zero(t, b.stop(t), "open streams do not delay the stop")
