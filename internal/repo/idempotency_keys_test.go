@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -287,10 +288,12 @@ func TestPurgeKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		var claims []*domain.Claim
 		for i := range 2*sqldb.PurgeBatch + 10 {
-			claims = append(claims, newClaim(1, fmt.Sprint(i), ""))
+			claims = append(claims, newClaim(int64(i%2), fmt.Sprint(i), ""))
 		}
-		for _, st := range s.ClaimKeys(t.Context(), claims) {
-			require.NoError(t, st.Err)
+		for batch := range slices.Chunk(claims, sqldb.PurgeBatch) { // no larger than those of package batch
+			for _, st := range s.ClaimKeys(t.Context(), batch) {
+				require.NoError(t, st.Err)
+			}
 		}
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.db.Syntax().InMillis, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
 		var wg sync.WaitGroup
