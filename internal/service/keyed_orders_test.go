@@ -111,11 +111,11 @@ func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}}
 	key, now := domain.NewRequestKey("k", [32]byte{1}), testNow.Add(domain.KeyLife-time.Second)
 	orders.cfg.Now = func() time.Time { return now }
-	_, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+	_, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 	require.NoError(t, err)
 	require.True(t, replayed)
 	now = testNow.Add(domain.KeyLife)
-	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 	require.ErrorIs(t, err, domain.ErrSaleEnded)
 }
 
@@ -177,7 +177,7 @@ func TestReplayAfterLostMessage(t *testing.T) {
 		_, err = orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 		synctest.Wait()
-		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, domain.NewRequestKey("k", [32]byte{1}))
+		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, domain.NewRequestKey("k", [32]byte{1}), "")
 		require.NoError(t, err)
 		require.True(t, replayed)
 		require.EqualValues(t, 5, o.ID)
