@@ -9,13 +9,14 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
 // MoveOrder implements service.OrderStore.
 func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	var row orderRow
-	err := s.writeOnce(ctx, m.Claim, func(tx *gorm.DB) (int64, error) {
+	err := keys.WriteOnce(ctx, s.db, m.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err

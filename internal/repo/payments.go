@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) BeginPayment(
 ) (domain.Order, domain.Payment, error) {
 	var order orderRow
 	var row paymentRow
-	err := s.writeOnce(ctx, claim, func(tx *gorm.DB) (int64, error) {
+	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
@@ -176,7 +177,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 	var order orderRow
 	orderID, at := refund.OrderID, refund.At
 	refund.Move = domain.MoveRefund
-	err := s.writeOnce(ctx, refund.Claim, func(tx *gorm.DB) (int64, error) {
+	err := keys.WriteOnce(ctx, s.db, refund.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err

@@ -1,14 +1,18 @@
 package repo
 
 import (
+	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
 // Store is the database. It is safe for concurrent use.
 type Store struct {
 	*sqldb.DB
+	*keyStore
 	db sqldb.Access
 }
+
+type keyStore = keys.Store
 
 // OpenMySQL opens MySQL or MariaDB as sqldb.OpenMySQL does.
 func OpenMySQL(dsn string) (*Store, error) { return open(sqldb.OpenMySQL(dsn)) }
@@ -20,5 +24,6 @@ func open(db *sqldb.DB, err error) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{DB: db, db: sqldb.Access{DB: db}}, nil
+	access := sqldb.Access{DB: db}
+	return &Store{DB: db, keyStore: keys.New(access), db: access}, nil
 }

@@ -8,12 +8,13 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
 // CreateVoucher implements service.VoucherStore.
 func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
-	return s.writeOnce(ctx, claim, func(tx *gorm.DB) (int64, error) {
+	return keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
 		if err := insertVoucher(tx, v); err != nil {
 			return 0, err
 		}
@@ -73,7 +74,7 @@ func (s *Store) ChangeVoucher(
 // ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
 func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	var v domain.Voucher
-	err := s.writeOnce(ctx, c.Claim, func(tx *gorm.DB) (int64, error) {
+	err := keys.WriteOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
 		change := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
 		if err := tx.Create(&change).Error; err != nil {
 			return 0, err
