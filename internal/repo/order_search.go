@@ -103,23 +103,3 @@ func (s *Store) findByStatus(tx *gorm.DB, f service.OrderSearch) (rows []orderRo
 	}
 	return rows, q.Find(&rows).Error
 }
-
-// Phones implements service.OrderFinder.
-func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
-	var rows []userRow
-	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	phones := make(map[int64]string, len(rows))
-	for _, r := range rows {
-		phones[r.ID] = r.Phone
-	}
-	return phones, nil
-}
-
-// UserIDByPhone implements service.OrderFinder.
-func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
-	var row userRow
-	err := s.db.Reader(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
-	return row.ID, s.db.Translate(err)
-}

@@ -3,7 +3,6 @@ package repo
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -12,23 +11,16 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
+	"seckill/internal/repo/sqldb"
 	"seckill/internal/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
 
-// onEach runs a test on every database, so that all of them pass the same suite.
+// onEach runs a test on every database.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
-	t.Run("sqlite", func(t *testing.T) {
-		s, err := OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
-		require.NoError(t, err)
-		fn(t, migrated(t, s))
-	})
-	t.Run("mysql", func(t *testing.T) {
-		s, err := OpenMySQL(testenv.MySQLDSN(t))
-		require.NoError(t, err)
-		fn(t, migrated(t, s))
-	})
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
 
 func migrated(t *testing.T, s *Store) *Store {

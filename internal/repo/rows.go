@@ -3,7 +3,6 @@ package repo
 import (
 	"time"
 
-	"seckill/internal/auth"
 	"seckill/internal/domain"
 )
 
@@ -173,82 +172,6 @@ func (r *paymentRow) payment() domain.Payment {
 	return domain.Payment{
 		ID: r.ID, OrderID: r.OrderID, Provider: r.Provider, Ref: r.ProviderRef, Amount: r.Amount, Currency: r.Currency,
 		Status: domain.PaymentStatus(r.Status), RefundTries: r.RefundTries, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
-	}
-}
-
-type userRow struct {
-	ID        int64 `gorm:"primaryKey"`
-	Phone     string
-	NickName  string
-	Icon      string
-	Role      string
-	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
-}
-
-func (userRow) TableName() string { return "users" }
-
-func newUserRow(u *domain.User) userRow {
-	return userRow{
-		Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: string(u.Role),
-		CreatedAt: u.CreatedAt, UpdatedAt: u.CreatedAt,
-	}
-}
-
-func (r *userRow) user() domain.User {
-	return domain.User{
-		ID: r.ID, Phone: r.Phone, NickName: r.NickName, Icon: r.Icon, Role: domain.Role(r.Role), CreatedAt: r.CreatedAt,
-	}
-}
-
-type sessionRow struct {
-	ID         string `gorm:"primaryKey"`
-	UserID     int64
-	Generation int64
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
-	RevokedAt  *time.Time
-}
-
-func (sessionRow) TableName() string { return "sessions" }
-
-func newSessionRow(s *auth.Session) sessionRow {
-	return sessionRow{
-		ID: s.ID, UserID: s.UserID, Generation: s.Generation, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt,
-	}
-}
-
-type revocationRow struct {
-	Seq       int64 `gorm:"primaryKey"`
-	SessionID string
-	KeepUntil time.Time
-}
-
-func (revocationRow) TableName() string { return "revocations" }
-
-type loginCodeRow struct {
-	Phone       string `gorm:"primaryKey"`
-	CodeHash    []byte
-	Attempts    int
-	SentAt      time.Time
-	ExpiresAt   time.Time
-	WindowStart time.Time
-	SentCount   int
-}
-
-func (loginCodeRow) TableName() string { return "login_codes" }
-
-func newLoginCodeRow(lc *auth.LoginCode) loginCodeRow {
-	return loginCodeRow{
-		Phone: lc.Phone, CodeHash: append([]byte{}, lc.Hash...), Attempts: lc.Attempts, SentAt: lc.SentAt,
-		ExpiresAt: lc.ExpiresAt, WindowStart: lc.WindowStart, SentCount: lc.SentCount,
-	}
-}
-
-func (r *loginCodeRow) loginCode(phone string) auth.LoginCode {
-	return auth.LoginCode{
-		Phone: phone, Hash: r.CodeHash, Attempts: r.Attempts, SentAt: r.SentAt, ExpiresAt: r.ExpiresAt,
-		WindowStart: r.WindowStart, SentCount: r.SentCount,
 	}
 }
 

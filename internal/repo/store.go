@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"seckill/internal/repo/accounts"
 	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
@@ -8,11 +9,15 @@ import (
 // Store is the database. It is safe for concurrent use.
 type Store struct {
 	*sqldb.DB
+	*accountStore
 	*keyStore
 	db sqldb.Access
 }
 
-type keyStore = keys.Store
+type (
+	accountStore = accounts.Store
+	keyStore     = keys.Store
+)
 
 // OpenMySQL opens MySQL or MariaDB as sqldb.OpenMySQL does.
 func OpenMySQL(dsn string) (*Store, error) { return open(sqldb.OpenMySQL(dsn)) }
@@ -24,6 +29,10 @@ func open(db *sqldb.DB, err error) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newStore(db), nil
+}
+
+func newStore(db *sqldb.DB) *Store {
 	access := sqldb.Access{DB: db}
-	return &Store{DB: db, keyStore: keys.New(access), db: access}, nil
+	return &Store{DB: db, accountStore: accounts.New(access), keyStore: keys.New(access), db: access}
 }

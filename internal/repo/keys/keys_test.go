@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -15,27 +14,16 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/repo/sqldb"
 	"seckill/internal/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
 
-// onEach runs a test on every database, so that all of them pass the same suite.
+// onEach runs a test on every database.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
-	for name, open := range map[string]func(t *testing.T) (*sqldb.DB, error){
-		"sqlite": func(t *testing.T) (*sqldb.DB, error) { return sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db")) },
-		"mysql":  func(t *testing.T) (*sqldb.DB, error) { return sqldb.OpenMySQL(testenv.MySQLDSN(t)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, err := open(t)
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, db.Close()) })
-			_, err = db.MigrateUp(t.Context())
-			require.NoError(t, err)
-			fn(t, New(sqldb.Access{DB: db}))
-		})
-	}
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, New(sqldb.Access{DB: db})) })
 }
 
 var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)

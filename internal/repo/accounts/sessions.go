@@ -1,4 +1,4 @@
-package repo
+package accounts
 
 import (
 	"context"
@@ -94,13 +94,6 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
 	}
 	return u, err
-}
-
-// User implements auth.Store.
-func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
-	var u userRow
-	err := s.db.Reader(ctx).Take(&u, id).Error
-	return u.user(), s.db.Translate(err)
 }
 
 // RotateSession implements auth.Store.
