@@ -178,8 +178,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 	}
 	r.update(func(last *domain.Rush) {
 		for _, v := range verdicts {
-			verdict := domain.Verdict{ID: v.ID, Title: v.Title, OK: v.Holds, Detail: v.Detail}
-			last.Verdicts = append(last.Verdicts, withTotals(verdict, count.Books))
+			last.Verdicts = append(last.Verdicts, withTotals(v, count.Books))
 		}
 	})
 	return nil
@@ -190,7 +189,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 func withTotals(v domain.Verdict, b domain.SaleTotals) domain.Verdict {
 	for _, p := range b.Invariants() {
 		if p.ID == v.ID && (p.ID == "I1" || p.ID == "I3") {
-			v.OK, v.Detail = *p.OK, p.Detail
+			return p
 		}
 	}
 	return v

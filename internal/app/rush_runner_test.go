@@ -29,11 +29,11 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 // TestRushVerdictsUseDatabaseTotals checks that purchases by other users in the rush's sale break no invariant, and
 // that a real difference does.
 func TestRushVerdictsUseDatabaseTotals(t *testing.T) {
-	clients := domain.Verdict{ID: "I3", Title: "Conservation", Detail: "39 sold + 0 left = 39"}
+	clients := domain.NewVerdict("I3", false, "39 sold + 0 left = 39")
 	totals := domain.SaleTotals{InitialStock: 40, Active: 40}
-	require.Equal(t, domain.Verdict{ID: "I3", Title: "Conservation", OK: true, Detail: "0 left + 40 active = 40"}, withTotals(clients, totals))
+	require.Equal(t, domain.NewVerdict("I3", true, "0 left + 40 active = 40"), withTotals(clients, totals))
 	totals.Active = 39
-	require.False(t, withTotals(clients, totals).OK)
+	require.True(t, withTotals(clients, totals).Broken())
 	clients.ID = "I4" // concerns answers, which the database does not have
 	require.Equal(t, clients, withTotals(clients, totals))
 }

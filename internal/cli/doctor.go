@@ -19,6 +19,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/doctor"
+	"seckill/internal/payment"
 	"seckill/internal/repo"
 	"seckill/migrations"
 )
@@ -105,8 +106,8 @@ func (x *examination) close() {
 // groups returns all checks that apply to the configuration.
 func (x *examination) groups(ctx context.Context) []doctor.Group {
 	return slices.Concat(
-		[]doctor.Group{newConfigFacts(x.env.Config).group()}, []doctor.Group{doctor.ThisMachine().Group()},
-		x.databaseGroups(), x.redisGroups(ctx), []doctor.Group{newSalesDoctor(x).group()},
+		[]doctor.Group{configToCheck(x.env.Config).Group()}, []doctor.Group{doctor.ThisMachine().Group()},
+		x.databaseGroups(), x.redisGroups(ctx), []doctor.Group{x.salesGroup()},
 	)
 }
 
@@ -195,6 +196,48 @@ func (x *examination) reachEmbedded(ctx context.Context) doctor.Result {
 		return doctor.Unanswered(err, cure)
 	}
 	return doctor.Good("the embedded Redis of the running server answers")
+}
+
+func (x *examination) salesGroup() doctor.Group {
+	cfg := x.env.Config
+	s := doctor.Sales{Lane: cfg.OrderLane, PayTimeout: cfg.PayTimeout}
+	if x.store != nil {
+		s.Store, s.Pool, s.Dialect = x.store, x.store.Pools()["write"], x.store.Dialect()
+		s.Migrations = knownMigrations(s.Dialect)
+	}
+	if x.shared != nil {
+		s.Redis = salesRedis{app.NewGate(x.shared, cfg.QueueBacklog, x.env.Log), x.shared}
+	}
+	return s.Group()
+}
+
+// salesRedis implements doctor.SalesRedis.
+type salesRedis struct {
+	app.Gate
+	rdb redis.UniversalClient
+}
+
+func (r salesRedis) Ping(ctx context.Context) error { return app.PingRedis(ctx, r.rdb) }
+
+func (r salesRedis) Backlog(ctx context.Context) (waiting, dead int64, err error) {
+	lag, err := app.ReadLag(ctx, r.rdb)
+	return lag.Unsettled, lag.Dead, err
+}
+
+// configToCheck returns what the doctor checks of a configuration that Config.Finish has validated.
+func configToCheck(cfg app.Config) doctor.Config {
+	c := doctor.Config{
+		Secret: []byte(cfg.JWTSecret), PaymentSecret: cfg.PaymentSecret, DSN: cfg.MySQLDSN, DataDir: cfg.DataDir,
+		Demo: cfg.IsDemo(), DemoAdmin: app.DemoAdmin, Admins: cfg.AdminPhones, RateLimit: cfg.RateLimit == "on",
+		Proxies: cfg.Proxies, Addr: cfg.Addr, OpsAddr: cfg.OpsAddr, PayTimeout: cfg.PayTimeout,
+		Faults: cfg.Sandbox != (payment.Faults{}), Lane: cfg.OrderLane, EmbeddedRedis: cfg.EmbeddedRedis(), LockNodes: cfg.LockNodes,
+	}
+	if cfg.JWTSecret == "" && !cfg.Embedded() {
+		_, c.SecretErr = app.SigningSecret(cfg) // returns the error for a missing secret; creates nothing
+	} else if cfg.JWTSecret == "" {
+		c.Secret, c.SecretErr = app.ReadSecret(filepath.Join(cfg.DataDir, app.SecretFile))
+	}
+	return c
 }
 
 // knownMigrations returns the versions of the migrations for a dialect.

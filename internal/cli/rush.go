@@ -83,12 +83,12 @@ func printReport(out io.Writer, r *rush.Report) {
 	_ = w.Flush()
 }
 
-func printVerdicts(out io.Writer, verdicts []rush.Verdict) error {
+func printVerdicts(out io.Writer, verdicts []domain.Verdict) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	broken := 0
 	for _, v := range verdicts {
 		word := "holds"
-		if !v.Holds {
+		if v.Broken() {
 			word = "BROKEN"
 			broken++
 		}

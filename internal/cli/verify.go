@@ -14,6 +14,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/domain"
 	"seckill/internal/lock"
+	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 )
 
@@ -55,9 +56,9 @@ func (verifyCmd) Run(e *app.Env) (err error) {
 // report collects the results of verify.
 type report struct {
 	violations []string
-	broken     map[int64]map[string]bool // invariants by voucher
-	gates      map[int64]gateDiff        // of vouchers with a loaded gate
-	notes      []string                  // printed below the table
+	broken     map[int64]map[string]bool      // invariants by voucher
+	gates      map[int64]reconcile.Comparison // of vouchers with a loaded gate
+	notes      []string                       // printed below the table
 }
 
 func (r *report) violation(voucherID int64, invariant, detail string) {
@@ -79,7 +80,7 @@ func (r *report) print(out io.Writer, totals []domain.SaleTotals) error {
 	for _, b := range totals {
 		units, queued := "-", "-"
 		if g, loaded := r.gates[b.VoucherID]; loaded {
-			units, queued = decimal(g.level.Stock), decimal(g.level.Queued)
+			units, queued = decimal(g.Level.Stock), decimal(g.Level.Queued)
 		}
 		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%s\t%s\t", b.VoucherID, b.InitialStock, b.Additions, b.Stock, b.Active, units, queued)
 		for _, invariant := range []string{"I1", "I2", "I3", "I5"} {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"seckill/internal/admission"
 	"seckill/internal/app"
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 )
@@ -25,27 +24,7 @@ const (
 	gateDiffersFor = 20 * time.Second
 	// gatePollInterval is the pause between two comparisons meanwhile.
 	gatePollInterval = 500 * time.Millisecond
-	// maxGateReads bounds the attempts to read gate and database without a change of the gate in between.
-	maxGateReads = 10
 )
-
-// gateDiff is the difference between the gate of a voucher and the database.
-type gateDiff struct {
-	level    domain.GateLevel
-	blocking []string // differences that keep units from buyers; they violate I5 if they last
-	harmless []string // other differences: buyers lose nothing, because the database decides
-	busy     bool     // the gate changed too fast to be compared
-}
-
-func (d gateDiff) matches() bool { return len(d.blocking) == 0 && len(d.harmless) == 0 && !d.busy }
-
-// String describes the differences.
-func (d gateDiff) String() string {
-	if d.busy {
-		return "the gate changes too fast to be compared"
-	}
-	return strings.Join(slices.Concat(d.blocking, d.harmless), "; ")
-}
 
 // gateChecker compares gates with the database.
 type gateChecker struct {
@@ -65,7 +44,7 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 	if err != nil {
 		return err
 	}
-	r.gates = map[int64]gateDiff{}
+	r.gates = map[int64]reconcile.Comparison{}
 	served, err := c.settle(e, totals, r.gates)
 	if err != nil {
 		return err
@@ -74,18 +53,25 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 		map[bool]string{true: "a server in lane queue is running", false: "no server in lane queue is running"}[served])
 	for _, b := range totals {
 		d, loaded := r.gates[b.VoucherID]
-		if !loaded || d.matches() {
+		if !loaded || d.Matches() {
 			continue
 		}
-		ended, err := c.ended(e.Ctx, b.VoucherID)
+		v, err := store.Voucher(e.Ctx, b.VoucherID)
 		if err != nil {
 			return err
 		}
-		if len(d.blocking) > 0 && served && !ended {
+		tolerated := "" // because
+		switch {
+		case !d.Blocks():
+		case v.State(time.Now()) == domain.StateEnded:
+			tolerated = ": the sale has ended"
+		case !served:
+			tolerated = ": the next server in lane queue rebuilds the gate"
+		default:
 			r.violation(b.VoucherID, "I5", d.String()+c.orders(e, b.VoucherID))
 			continue
 		}
-		r.note("note: voucher %d: %s%s", b.VoucherID, d, toleratedBecause(d, ended, served))
+		r.note("note: voucher %d: %s%s", b.VoucherID, d, tolerated)
 	}
 	return nil
 }
@@ -106,28 +92,15 @@ func (c *gateChecker) orders(e *app.Env, voucherID int64) string {
 	return orders
 }
 
-// toleratedBecause returns why blocking differences are not a violation, or "" if there are none.
-func toleratedBecause(d gateDiff, ended, served bool) string {
-	switch {
-	case len(d.blocking) == 0:
-		return ""
-	case ended:
-		return ": the sale has ended"
-	case !served:
-		return ": the next server in lane queue rebuilds the gate"
-	}
-	return ""
-}
-
 // settle stores the differences of the loaded gates in diffs. It compares gates that differ again until they match, no
 // server in lane queue is running that would repair them, or gateDiffersFor has passed. It reports whether such a
 // server is running.
-func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[int64]gateDiff) (served bool, err error) {
+func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[int64]reconcile.Comparison) (served bool, err error) {
 	deadline := time.Now().Add(cmp.Or(e.Tuning.GateDiffersFor, gateDiffersFor))
 	for {
 		var differing []domain.SaleTotals
 		for _, b := range sales {
-			d, err := c.compare(e.Ctx, b.VoucherID)
+			d, err := reconcile.Compare(e.Ctx, c.gate, c.store, b.VoucherID)
 			switch {
 			case errors.Is(err, domain.ErrGateCold), errors.Is(err, domain.ErrNotFound): // no gate, or no sale
 				delete(diffs, b.VoucherID)
@@ -136,7 +109,7 @@ func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[in
 				return false, err
 			}
 			diffs[b.VoucherID] = d
-			if !d.matches() {
+			if !d.Matches() {
 				differing = append(differing, b)
 			}
 		}
@@ -145,60 +118,10 @@ func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[in
 			return served, err
 		}
 		sales = differing
-		select {
-		case <-e.Ctx.Done():
-			return served, e.Ctx.Err()
-		case <-time.After(gatePollInterval):
+		if err := loop.Sleep(e.Ctx, gatePollInterval); err != nil {
+			return served, err
 		}
 	}
-}
-
-// compare compares one gate with the database. Errors: domain.ErrGateCold, ErrGateBroken, ErrNotFound, ErrUnavailable.
-func (c *gateChecker) compare(ctx context.Context, voucherID int64) (gateDiff, error) {
-	for range maxGateReads {
-		before, err := c.gate.Level(ctx, voucherID)
-		if err != nil {
-			return gateDiff{}, err
-		}
-		sale, err := c.store.SaleLevel(ctx, voucherID)
-		if err != nil {
-			return gateDiff{}, err
-		}
-		after, err := c.gate.Level(ctx, voucherID)
-		if err != nil {
-			return gateDiff{}, err
-		}
-		if after.Version == before.Version {
-			return compareGate(after, sale), nil
-		}
-	}
-	return gateDiff{busy: true}, nil
-}
-
-// compareGate compares a gate with the units left and the active orders in the database. The gate includes queued
-// admissions, of which an unknown part is committed already, so they explain a difference of up to their number.
-func compareGate(g domain.GateLevel, sale reconcile.SaleLevel) gateDiff {
-	d := gateDiff{level: g}
-	queued := g.Queued
-	if g.Backlog == 0 {
-		queued = 0 // the stream is empty, so these admissions will never be settled
-	}
-	if n := sale.Stock - queued - g.Stock; n > 0 {
-		d.blocking = append(d.blocking, fmt.Sprintf("the gate is missing %d free units", n))
-	}
-	if n := g.Held - sale.Active - queued; n > 0 {
-		d.blocking = append(d.blocking, fmt.Sprintf("the gate counts %d orders that do not exist", n))
-	}
-	if g.Held == sale.Active && queued == 0 && g.Sum != sale.Sum {
-		d.blocking = append(d.blocking, "the gate counts other orders than the active ones")
-	}
-	if n := g.Stock - sale.Stock; n > 0 {
-		d.harmless = append(d.harmless, fmt.Sprintf("the gate offers %d units that do not exist", n))
-	}
-	if n := sale.Active - g.Held; n > 0 {
-		d.harmless = append(d.harmless, fmt.Sprintf("the gate is missing %d active orders", n))
-	}
-	return d
 }
 
 // queueServerRuns reports whether a server in lane queue is running, which subscribes to the outcomes of its buyers.
@@ -221,13 +144,4 @@ func queueServerRuns(ctx context.Context, rdb redis.UniversalClient) (bool, erro
 		return false, fmt.Errorf("check for servers in lane queue: %w", err)
 	}
 	return subscribed.Load() > 0, nil
-}
-
-// ended reports whether the sale of the voucher has ended.
-func (c *gateChecker) ended(ctx context.Context, voucherID int64) (bool, error) {
-	v, err := c.store.Voucher(ctx, voucherID)
-	if err != nil {
-		return false, err
-	}
-	return v.State(time.Now()) == domain.StateEnded, nil
 }

@@ -176,18 +176,3 @@ func (c Check) run(ctx context.Context) Result {
 	defer cancel()
 	return c.Run(ctx)
 }
-
-// rule is a check of a server that has answered.
-type rule[T any] struct {
-	name string
-	run  func(of T, ctx context.Context) Result //nolint:revive // a method expression: the receiver comes first
-}
-
-// bind turns rules into checks of one server.
-func bind[T any](of T, rules []rule[T]) []Check {
-	checks := make([]Check, len(rules))
-	for i, r := range rules {
-		checks[i] = Check{Name: r.name, Run: func(ctx context.Context) Result { return r.run(of, ctx) }}
-	}
-	return checks
-}

@@ -1,8 +1,8 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -15,92 +15,79 @@ var harmless = []string{
 	"USAGE", "PROCESS", "SHOW DATABASES", "REPLICATION CLIENT", "BINLOG MONITOR", "SLAVE MONITOR", "REPLICA MONITOR",
 }
 
+// privilegesQuery reads the privileges of this account, but for those on routines: whether they apply to this database,
+// the database or pattern, the table, and the name.
+const privilegesQuery = `SELECT here, place, object, privilege_type FROM (
+	SELECT TRUE AS here, '*' AS place, '*' AS object, privilege_type, grantee FROM information_schema.user_privileges
+	UNION ALL SELECT DATABASE() LIKE CAST(table_schema AS BINARY), table_schema, '*', privilege_type, grantee FROM information_schema.schema_privileges
+	UNION ALL SELECT DATABASE() = CAST(table_schema AS BINARY), table_schema, table_name, privilege_type, grantee FROM information_schema.table_privileges
+	UNION ALL SELECT DATABASE() = CAST(table_schema AS BINARY), table_schema, table_name, privilege_type, grantee FROM information_schema.column_privileges
+) p WHERE REPLACE(grantee, '''', '') = REPLACE(CURRENT_USER(), '''', '') AND privilege_type <> 'USAGE'`
+
 func (s *mysqlServer) checkPrivileges(ctx context.Context) Result {
+	var g granted
 	var database string
-	if err := s.Pool.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
+	err := s.Pool.QueryRowContext(ctx, "SELECT DATABASE(), COALESCE(CURRENT_ROLE(), 'NONE') <> 'NONE'").Scan(&database, &g.roles)
+	if err != nil {
 		return Unanswered(err, mysqlFix(err))
 	}
-	rows, err := s.Pool.QueryContext(ctx, "SHOW GRANTS")
+	rows, err := s.Pool.QueryContext(ctx, privilegesQuery)
 	if err != nil {
 		return Unanswered(err, mysqlFix(err))
 	}
 	defer func() { _ = rows.Close() }() // rows.Err reports the error
-	var grants []string
 	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
+		var here bool
+		var place, object, privilege string
+		if err := rows.Scan(&here, &place, &object, &privilege); err != nil {
 			return Unanswered(err, mysqlFix(err))
 		}
-		grants = append(grants, line) // never printed: MariaDB includes the password's hash
+		g.add(here, place, object, privilege)
 	}
 	if err := rows.Err(); err != nil {
 		return Unanswered(err, mysqlFix(err))
 	}
-	return grantsResult(grants, database)
+	return g.result(database)
 }
 
-var (
-	// Matches the privileges, the kind, the database and the object of a grant. Roles and PROXY have other forms.
-	grantLine = regexp.MustCompile("(?i)^GRANT (.+?) ON (TABLE |PROCEDURE |FUNCTION |PACKAGE |PACKAGE BODY )?(\\*|`(?:[^`]|``)*`)\\.(\\*|`(?:[^`]|``)*`) TO ")
-	columns   = regexp.MustCompile(`\([^)]*\)`)
-)
-
-// granted is what SHOW GRANTS gives a user in one database.
+// granted are the privileges of an account.
 type granted struct {
 	has       []string // privileges in the whole database
 	global    []string // global privileges that are not harmless
-	elsewhere []string // other objects with privileges, as the grants name them
-	place     string   // the pattern in the grants that matches the database
+	elsewhere []string // other databases and tables with privileges
+	place     string   // the pattern that matches the database, empty if all privileges are global
 	tables    bool     // there are privileges on single tables of the database
-	roles     bool     // there are roles, whose privileges SHOW GRANTS does not list
+	roles     bool     // there are active roles, whose privileges are not read
 }
 
-func readGrants(grants []string, database string) granted {
-	g := granted{place: "`" + database + "`"}
-	for _, line := range grants {
-		m := grantLine.FindStringSubmatch(line)
-		if m == nil {
-			g.roles = g.roles || strings.HasPrefix(line, "GRANT `") || strings.HasPrefix(line, "GRANT '")
-			continue
-		}
-		var privileges []string
-		for p := range strings.SplitSeq(columns.ReplaceAllString(m[1], ""), ",") {
-			privileges = append(privileges, strings.ToUpper(strings.TrimSpace(p)))
-		}
-		kind, on, object := strings.ToUpper(m[2]), m[3], m[4]
-		switch whole := object == "*"; {
-		case on == "*":
-			g.has = append(g.has, privileges...)
-			g.global = append(g.global, slices.DeleteFunc(privileges, func(p string) bool { return slices.Contains(harmless, p) })...)
-		case !whole && unquoted(on) == database:
-			g.tables = g.tables || kind == "" || kind == "TABLE "
-		case !whole || !matches(on, database):
-			if slices.ContainsFunc(privileges, func(p string) bool { return p != "USAGE" }) {
-				g.elsewhere = append(g.elsewhere, on+"."+object)
-			}
-		default:
-			if g.has, g.place = append(g.has, privileges...), on; strings.Contains(strings.ReplaceAll(on, `\%`, ""), "%") {
-				g.elsewhere = append(g.elsewhere, on+".*") // it matches other databases, too
-			}
-		}
+// add adds a row of privilegesQuery.
+func (g *granted) add(here bool, place, object, privilege string) {
+	on := "`" + place + "`.*"
+	wide := strings.Contains(strings.ReplaceAll(place, `\%`, ""), "%") // it matches other databases, too
+	switch {
+	case place == "*":
+		g.has = append(g.has, privilege)
+		g.global = append(g.global, without([]string{privilege}, harmless)...)
+		return
+	case object != "*" && here:
+		g.tables = true
+		return
+	case object != "*":
+		on = "`" + place + "`.`" + object + "`"
+	case here:
+		g.has, g.place = append(g.has, privilege), place
 	}
-	return g
-}
-
-// lacking returns the wanted privileges that are not in the list.
-func lacking(wanted, list []string) []string {
-	return slices.DeleteFunc(slices.Clone(wanted), func(p string) bool {
-		return slices.Contains(list, p) || slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, "ALL")
-	})
+	if (wide || !here) && !slices.Contains(g.elsewhere, on) {
+		g.elsewhere = append(g.elsewhere, on)
+	}
 }
 
 // selling are the needed privileges without which no order can be stored.
 var selling = needed[:4]
 
-// grantsResult compares the output of SHOW GRANTS with what the program needs in a database.
-func grantsResult(grants []string, database string) Result {
-	g := readGrants(grants, database)
-	missing := lacking(needed, g.has)
+// result compares the privileges with what the program needs in a database.
+func (g *granted) result(database string) Result {
+	missing, place := without(needed, g.has), "`"+cmp.Or(g.place, database)+"`"
 	list := strings.Join(missing, ", ")
 	grant := "GRANT " + list + " ON `" + database + "`.* TO the user of SECKILL_MYSQL_DSN"
 	const byHand = "check SHOW GRANTS by hand"
@@ -109,7 +96,7 @@ func grantsResult(grants []string, database string) Result {
 		return Result{Status: Skipped, Found: "the user has roles, whose privileges are not examined; without them it lacks " + list, Change: byHand}
 	case len(missing) > 0 && g.tables:
 		return Result{Status: Skipped, Found: "the user has privileges on single tables, which are not examined; without them it lacks " + list, Change: byHand}
-	case len(lacking(selling, g.has)) > 0:
+	case len(without(selling, g.has)) > 0:
 		return Bad(Fail, grant, "the user lacks %s", list)
 	case len(missing) > 0:
 		return Bad(Warn, grant+", or run seckill migrate up as another user before each new version",
@@ -120,48 +107,20 @@ func grantsResult(grants []string, database string) Result {
 	case len(g.global) > 0:
 		return Bad(Warn, more, "the user has more global privileges than needed: %s", abridged(g.global))
 	case len(g.elsewhere) > 0:
-		return Bad(Warn, more, "the user has all needed privileges on %s, and privileges elsewhere: %s", g.place, abridged(g.elsewhere))
+		return Bad(Warn, more, "the user has all needed privileges on %s, and privileges elsewhere: %s", place, abridged(g.elsewhere))
 	case g.roles:
-		return Good("the user has all needed privileges on %s; its roles were not examined", g.place)
+		return Good("the user has all needed privileges on %s; its roles were not examined", place)
 	}
-	return Good("the user has all needed privileges on %s, and none elsewhere", g.place)
+	return Good("the user has all needed privileges on %s, and none elsewhere", place)
 }
 
 // abridged returns the broadest privilege, or the first few.
 func abridged(privileges []string) string {
-	for _, p := range []string{"SUPER", "ALL PRIVILEGES"} {
-		if slices.Contains(privileges, p) {
-			return p
-		}
+	if slices.Contains(privileges, "SUPER") {
+		return "SUPER"
 	}
 	if len(privileges) > 3 {
 		return strings.Join(privileges[:3], ", ") + " and others"
 	}
 	return strings.Join(privileges, ", ")
-}
-
-func unquoted(name string) string { return strings.ReplaceAll(strings.Trim(name, "`"), "``", "`") }
-
-// matches reports whether a quoted pattern of a grant, with the wildcards % and _ and the escape \, matches a name.
-func matches(quoted, name string) bool {
-	pattern := unquoted(quoted)
-	var re strings.Builder
-	re.WriteString("^")
-	escaped := false
-	for _, r := range pattern {
-		switch {
-		case !escaped && r == '\\':
-			escaped = true
-			continue
-		case !escaped && r == '%':
-			re.WriteString(".*")
-		case !escaped && r == '_':
-			re.WriteString(".")
-		default:
-			re.WriteString(regexp.QuoteMeta(string(r)))
-		}
-		escaped = false
-	}
-	ok, err := regexp.MatchString(re.String()+"$", name)
-	return err == nil && ok
 }

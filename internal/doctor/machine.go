@@ -31,11 +31,11 @@ func ThisMachine() Machine {
 
 // Group returns the checks.
 func (m Machine) Group() Group {
-	return Group{Checks: bind(m, []rule[Machine]{
-		{"machine.cpu", Machine.checkCPU},
-		{"machine.memory", Machine.checkMemory},
-		{"machine.files", Machine.checkFiles},
-	})}
+	return Group{Checks: []Check{
+		{Name: "machine.cpu", Run: m.checkCPU},
+		{Name: "machine.memory", Run: m.checkMemory},
+		{Name: "machine.files", Run: m.checkFiles},
+	}}
 }
 
 func (m Machine) checkCPU(context.Context) Result {

@@ -40,29 +40,27 @@ type mysqlServer struct {
 func (m MySQL) Group() Group {
 	s := &mysqlServer{MySQL: m}
 	return Group{
-		Reach:  Check{Name: "database.reachable", Run: s.reach},
-		Checks: bind(s, mysqlRules),
+		Reach: Check{Name: "database.reachable", Run: s.reach},
+		Checks: []Check{
+			{Name: "database.version", Run: s.checkVersion},
+			{Name: "database.schema", Run: s.checkSchema},
+			{Name: "database.checks", Run: s.checkChecks},
+			{Name: "database.commit", Run: s.checkCommit},
+			{Name: "database.binlog", Run: s.checkBinlog},
+			{Name: "database.doublewrite", Run: s.checkDoublewrite},
+			{Name: "database.sql_mode", Run: s.checkMode},
+			{Name: "database.isolation", Run: s.checkIsolation},
+			{Name: "database.connections", Run: s.checkConnections},
+			{Name: "database.memory", Run: s.checkMemory},
+			{Name: "database.writable", Run: s.checkWritable},
+			{Name: "database.replication", Run: s.checkReplication},
+			{Name: "database.timeouts", Run: s.checkTimeouts},
+			{Name: "database.charset", Run: s.checkCharset},
+			{Name: "database.privileges", Run: s.checkPrivileges},
+			{Name: "database.clock", Run: s.checkClock},
+			{Name: "database.latency", Run: s.checkLatency},
+		},
 	}
-}
-
-var mysqlRules = []rule[*mysqlServer]{
-	{"database.version", (*mysqlServer).checkVersion},
-	{"database.schema", (*mysqlServer).checkSchema},
-	{"database.checks", (*mysqlServer).checkChecks},
-	{"database.commit", (*mysqlServer).checkCommit},
-	{"database.binlog", (*mysqlServer).checkBinlog},
-	{"database.doublewrite", (*mysqlServer).checkDoublewrite},
-	{"database.sql_mode", (*mysqlServer).checkMode},
-	{"database.isolation", (*mysqlServer).checkIsolation},
-	{"database.connections", (*mysqlServer).checkConnections},
-	{"database.memory", (*mysqlServer).checkMemory},
-	{"database.writable", (*mysqlServer).checkWritable},
-	{"database.replication", (*mysqlServer).checkReplication},
-	{"database.timeouts", (*mysqlServer).checkTimeouts},
-	{"database.charset", (*mysqlServer).checkCharset},
-	{"database.privileges", (*mysqlServer).checkPrivileges},
-	{"database.clock", (*mysqlServer).checkClock},
-	{"database.latency", (*mysqlServer).checkLatency},
 }
 
 func (s *mysqlServer) reach(ctx context.Context) Result {
@@ -161,7 +159,7 @@ func (s *mysqlServer) checkVersion(context.Context) Result {
 }
 
 func (s *mysqlServer) checkSchema(ctx context.Context) Result {
-	return checkSchema(ctx, s.Pool, mysqlTables, s.Migrations, mysqlFix)
+	return checkSchema(ctx, s.Pool, "mysql", s.Migrations, mysqlFix)
 }
 
 // checkChecks checks the CHECK constraint on the stock, the last guard against overselling.

@@ -50,22 +50,20 @@ func (r Redis) Group() Group {
 	if r.Locks {
 		on = "lock node " + r.Addr
 	}
-	return Group{On: on, Reach: Check{Name: "redis.reachable", Run: n.reach}, Checks: bind(n, redisRules)}
-}
-
-var redisRules = []rule[*redisNode]{
-	{"redis.version", (*redisNode).checkVersion},
-	{"redis.eviction", (*redisNode).checkEviction},
-	{"redis.memory", (*redisNode).checkMemory},
-	{"redis.persistence", (*redisNode).checkPersistence},
-	{"redis.role", (*redisNode).checkRole},
-	{"redis.replicas", (*redisNode).checkReplicas},
-	{"redis.cluster", (*redisNode).checkCluster},
-	{"redis.connections", (*redisNode).checkConnections},
-	{"redis.timeout", (*redisNode).checkTimeout},
-	{"redis.password", (*redisNode).checkPassword},
-	{"redis.clock", (*redisNode).checkClock},
-	{"redis.latency", (*redisNode).checkLatency},
+	return Group{On: on, Reach: Check{Name: "redis.reachable", Run: n.reach}, Checks: []Check{
+		{Name: "redis.version", Run: n.checkVersion},
+		{Name: "redis.eviction", Run: n.checkEviction},
+		{Name: "redis.memory", Run: n.checkMemory},
+		{Name: "redis.persistence", Run: n.checkPersistence},
+		{Name: "redis.role", Run: n.checkRole},
+		{Name: "redis.replicas", Run: n.checkReplicas},
+		{Name: "redis.cluster", Run: n.checkCluster},
+		{Name: "redis.connections", Run: n.checkConnections},
+		{Name: "redis.timeout", Run: n.checkTimeout},
+		{Name: "redis.password", Run: n.checkPassword},
+		{Name: "redis.clock", Run: n.checkClock},
+		{Name: "redis.latency", Run: n.checkLatency},
+	}}
 }
 
 func (n *redisNode) reach(ctx context.Context) Result {

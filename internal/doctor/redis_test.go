@@ -42,7 +42,7 @@ func TestWellConfiguredRedis(t *testing.T) {
 	for _, f := range found {
 		assert.Equal(t, "redis "+r.Addr, f.On)
 	}
-	assert.Len(t, found, 1+len(redisRules))
+	assert.Len(t, found, 1+len(Redis{}.Group().Checks))
 	assert.Contains(t, found["redis.persistence"].Found, "everysec")
 	assert.Contains(t, found["redis.memory"].Found, "500 MiB (maxmemory)")
 	assert.Equal(t, "lock node "+r.Addr, check(t, r, locks)["redis.version"].On)

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// These queries test whether goose's table exists. Calling goose itself would create it.
-const (
-	mysqlTables  = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
-	sqliteTables = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'"
-)
+// schemaQuery, by dialect, tests whether goose's table exists. Calling goose itself would create it.
+var schemaQuery = map[string]string{
+	"mysql":  "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'",
+	"sqlite": "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'",
+}
 
-func checkSchema(ctx context.Context, pool *sql.DB, tables string, known []int64, fix func(error) string) Result {
-	applied, err := appliedMigrations(ctx, pool, tables)
+func checkSchema(ctx context.Context, pool *sql.DB, dialect string, known []int64, fix func(error) string) Result {
+	applied, err := appliedMigrations(ctx, pool, dialect)
 	if err != nil {
 		return Unanswered(err, fix(err))
 	}
@@ -22,17 +22,7 @@ func checkSchema(ctx context.Context, pool *sql.DB, tables string, known []int64
 }
 
 func schemaResult(applied, known []int64) Result {
-	var pending, newer []int64
-	for _, v := range known {
-		if !slices.Contains(applied, v) {
-			pending = append(pending, v)
-		}
-	}
-	for _, v := range applied {
-		if !slices.Contains(known, v) {
-			newer = append(newer, v)
-		}
-	}
+	pending, newer := without(known, applied), without(applied, known)
 	switch {
 	case len(newer) > 0:
 		return Bad(Fail, "run the version of seckill that created the schema, or a newer one",
@@ -44,18 +34,15 @@ func schemaResult(applied, known []int64) Result {
 	return Good("the schema is at the program's version, %d", slices.Max(known))
 }
 
-// Applied returns the applied schema versions; none if there is no schema. dialect is mysql or sqlite. It is read-only.
-func Applied(ctx context.Context, pool *sql.DB, dialect string) ([]int64, error) {
-	if dialect == "sqlite" {
-		return appliedMigrations(ctx, pool, sqliteTables)
-	}
-	return appliedMigrations(ctx, pool, mysqlTables)
+// without returns the elements of list that are not in other.
+func without[T comparable](list, other []T) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(v T) bool { return slices.Contains(other, v) })
 }
 
-// appliedMigrations is Applied with the query that tests for goose's table.
-func appliedMigrations(ctx context.Context, pool *sql.DB, tables string) ([]int64, error) {
+// appliedMigrations returns the applied schema versions; none if there is no schema. It is read-only.
+func appliedMigrations(ctx context.Context, pool *sql.DB, dialect string) ([]int64, error) {
 	var n int
-	if err := pool.QueryRowContext(ctx, tables).Scan(&n); err != nil || n == 0 {
+	if err := pool.QueryRowContext(ctx, schemaQuery[dialect]).Scan(&n); err != nil || n == 0 {
 		return nil, err
 	}
 	rows, err := pool.QueryContext(ctx, "SELECT version_id, is_applied FROM goose_db_version WHERE version_id > 0 ORDER BY id")

@@ -26,14 +26,14 @@ type SQLite struct {
 // Groups returns the checks. It does no I/O itself.
 func (s SQLite) Groups() []Group {
 	return []Group{
-		{Reach: Check{Name: "database.reachable", Run: s.reach}, Checks: bind(&s, []rule[*SQLite]{
-			{"database.schema", (*SQLite).checkSchema},
-			{"database.journal", (*SQLite).checkJournal},
-		})},
-		{Checks: bind(&s, []rule[*SQLite]{
-			{"data.permissions", (*SQLite).checkPermissions},
-			{"data.disk", (*SQLite).checkDisk},
-		})},
+		{Reach: Check{Name: "database.reachable", Run: s.reach}, Checks: []Check{
+			{Name: "database.schema", Run: s.checkSchema},
+			{Name: "database.journal", Run: s.checkJournal},
+		}},
+		{Checks: []Check{
+			{Name: "data.permissions", Run: s.checkPermissions},
+			{Name: "data.disk", Run: s.checkDisk},
+		}},
 	}
 }
 
@@ -57,7 +57,7 @@ func (s *SQLite) fix(error) string {
 }
 
 func (s *SQLite) checkSchema(ctx context.Context) Result {
-	return checkSchema(ctx, s.Pool, sqliteTables, s.Migrations, s.fix)
+	return checkSchema(ctx, s.Pool, "sqlite", s.Migrations, s.fix)
 }
 
 // synchronousFull is the lowest level at which a commit is on disk when it returns.

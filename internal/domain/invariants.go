@@ -1,6 +1,9 @@
 package domain
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // SaleTotals are the totals of one sale in the database, read in one snapshot.
 type SaleTotals struct {
@@ -60,31 +63,44 @@ func (b SaleTotals) Check() []Violation {
 	return out
 }
 
-// Invariant is the result of checking one invariant against the database. OK is nil if the check could not be made.
-type Invariant struct {
+// Holds reports whether no violation of an invariant was found.
+func (b SaleTotals) Holds(invariant string) bool {
+	return !slices.ContainsFunc(b.Check(), func(v Violation) bool { return v.Invariant == invariant })
+}
+
+// Verdict is the result of checking one invariant. OK is nil if the check could not be made.
+type Verdict struct {
 	ID, Title string
 	OK        *bool
 	Detail    string
 }
 
-// Invariants returns the result of every invariant that the sale totals can prove, with the numbers.
-func (b SaleTotals) Invariants() []Invariant {
+// Broken reports whether the invariant was checked and does not hold.
+func (v Verdict) Broken() bool { return v.OK != nil && !*v.OK }
+
+// titles has all invariants by ID. The database cannot prove I4 and I6, which concern the answers to buyers.
+var titles = map[string]string{
+	"I1": "No oversell", "I2": "One order per user", "I3": "Conservation", "I4": "Answers are true", "I5": "No undersell",
+	"I6": "Order IDs are unique",
+}
+
+// NewVerdict returns the verdict on an invariant, with the numbers that were compared.
+func NewVerdict(id string, ok bool, format string, args ...any) Verdict {
+	return Verdict{ID: id, Title: titles[id], OK: &ok, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Invariants returns the verdict on every invariant that the sale totals can prove.
+func (b SaleTotals) Invariants() []Verdict {
 	total := b.InitialStock + b.Additions
-	list := []Invariant{
-		{ID: "I1", Title: "No oversell", Detail: fmt.Sprintf("%d active of %d", b.Active, total)},
-		{ID: "I2", Title: "One order per user", Detail: "no user exceeds the limit"},
-		{ID: "I3", Title: "Conservation", Detail: fmt.Sprintf("%d left + %d active = %d", b.Stock, b.Active, total)},
-		{ID: "I5", Title: "No undersell", Detail: fmt.Sprintf("%d free, all of them for sale", b.Stock)},
+	list := []Verdict{
+		NewVerdict("I1", true, "%d active of %d", b.Active, total),
+		NewVerdict("I2", true, "no user exceeds the limit"),
+		NewVerdict("I3", true, "%d left + %d active = %d", b.Stock, b.Active, total),
+		NewVerdict("I5", true, "%d free, all of them for sale", b.Stock),
 	}
-	broken := b.Check()
-	for i := range list {
-		p, holds := &list[i], true
-		for _, v := range broken {
-			if v.Invariant == p.ID {
-				holds, p.Detail = false, v.Detail
-			}
-		}
-		p.OK = &holds
+	for _, v := range b.Check() {
+		i := slices.IndexFunc(list, func(p Verdict) bool { return p.ID == v.Invariant })
+		list[i] = NewVerdict(v.Invariant, false, "%s", v.Detail)
 	}
 	return list
 }

@@ -41,13 +41,6 @@ type Rush struct {
 	Detail    string // why it failed
 }
 
-// Verdict is the result of checking one invariant against the answers that the buyers received.
-type Verdict struct {
-	ID, Title string
-	OK        bool
-	Detail    string
-}
-
 // Rusher runs load simulations, one at a time. It is safe for concurrent use.
 type Rusher interface {
 	// Start creates a sale and starts its buyers. Errors: *InvalidError, ErrInvalidState (a rush is running),

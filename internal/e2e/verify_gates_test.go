@@ -46,7 +46,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 		brief := s.with(envLasting + "=1s") // shorter than a repair
 		code, out = brief.run(t, "verify")
 		require.Equal(t, exitViolation, code, out)
-		require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free units")
+		require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
 		s.exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
 		code, out = brief.run(t, "verify")
 		require.Zero(t, code, out)

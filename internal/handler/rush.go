@@ -29,11 +29,20 @@ type rushOut struct {
 	Detail    string           `json:"detail,omitempty"`
 }
 
+// verdictOut is the JSON form of the verdict on an invariant.
 type verdictOut struct {
 	ID     string `json:"id"`
 	Title  string `json:"title"`
-	OK     bool   `json:"ok"`
+	OK     *bool  `json:"ok"` // null: could not be checked
 	Detail string `json:"detail"`
+}
+
+func newVerdictsOut(verdicts []domain.Verdict) []verdictOut {
+	out := make([]verdictOut, len(verdicts)) // [] rather than null
+	for i, v := range verdicts {
+		out[i] = verdictOut(v)
+	}
+	return out
 }
 
 // milliseconds converts a duration, rounded to two decimals.
@@ -42,7 +51,7 @@ func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microse
 func newRushOut(r *domain.Rush) rushOut {
 	out := rushOut{
 		State: r.State, Buyers: r.Buyers, Stock: r.Stock, Answered: r.Answered, Orders: r.Orders, Took: milliseconds(r.Took),
-		P50: milliseconds(r.P50), P99: milliseconds(r.P99), Outcomes: r.Outcomes, Verdicts: make([]verdictOut, len(r.Verdicts)),
+		P50: milliseconds(r.P50), P99: milliseconds(r.P99), Outcomes: r.Outcomes, Verdicts: newVerdictsOut(r.Verdicts),
 		Detail: r.Detail,
 	}
 	if r.VoucherID != 0 {
@@ -50,9 +59,6 @@ func newRushOut(r *domain.Rush) rushOut {
 	}
 	if out.Outcomes == nil { // {} rather than null
 		out.Outcomes = map[string]int{}
-	}
-	for i, v := range r.Verdicts {
-		out.Verdicts[i] = verdictOut(v)
 	}
 	return out
 }

@@ -31,7 +31,7 @@ type statsOut struct {
 	Stock      statsStock       `json:"stock"`
 	Orders     map[string]int64 `json:"orders"`
 	Queue      *statsQueue      `json:"queue"`
-	Invariants []statsInvariant `json:"invariants"`
+	Invariants []verdictOut     `json:"invariants"`
 	CheckedAt  *time.Time       `json:"checked_at"`
 	Totals     statsTotals      `json:"totals"`
 	Seconds    []statsSecond    `json:"seconds"`
@@ -48,13 +48,6 @@ type statsQueue struct {
 	Lag         int64   `json:"lag"`
 	Oldest      float64 `json:"oldest_seconds"`
 	DeadLetters int64   `json:"dead_letters"`
-}
-
-type statsInvariant struct {
-	ID     string `json:"id"`
-	Title  string `json:"title"`
-	OK     *bool  `json:"ok"`
-	Detail string `json:"detail"`
 }
 
 // statsCounts are the counters of a second or of the whole sale.
@@ -100,7 +93,7 @@ func (h *statsHandler) out(s *salestats.SaleStats) statsOut {
 		Voucher: h.vouchers.out(&s.Voucher), At: s.At, Lane: s.Lane, Instances: s.Instances,
 		Stock:      statsStock{Initial: sale.InitialStock, Added: s.Added, Database: sale.Stock, Gate: s.Gate},
 		Orders:     map[string]int64{},
-		Invariants: make([]statsInvariant, len(s.Invariants)),
+		Invariants: newVerdictsOut(s.Invariants),
 		Totals:     statsTotals{s.Totals.At, newStatsCounts(&s.Totals)},
 		Seconds:    make([]statsSecond, len(s.Seconds)),
 	}
@@ -112,9 +105,6 @@ func (h *statsHandler) out(s *salestats.SaleStats) statsOut {
 		for status := domain.OrderPendingPayment; status <= domain.OrderRefunded; status++ {
 			out.Orders[status.String()] = s.Orders[status]
 		}
-	}
-	for i, v := range s.Invariants {
-		out.Invariants[i] = statsInvariant(v)
 	}
 	for i := range s.Seconds {
 		second := &s.Seconds[i]

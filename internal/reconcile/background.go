@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"seckill/internal/loop"
 )
 
 const (
@@ -45,26 +47,14 @@ type voucherState struct {
 // compares counters. If they differ, and once a minute in any case, it takes a snapshot. It repairs the differences
 // that two snapshots in a row contain. Several processes may run it at the same time.
 func (r *Reconciler) Run(ctx context.Context) {
-	tick := time.NewTicker(r.cfg.Every)
-	defer tick.Stop()
 	states := map[int64]*voucherState{}
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	loop.Task{Name: "reconcile", Every: r.cfg.Every, Log: r.cfg.Log, Run: func(ctx context.Context) error {
 		round, err := r.round(ctx, states)
-		if ctx.Err() != nil {
-			return
+		if ctx.Err() == nil {
+			r.cfg.Observe(round)
 		}
-		if err != nil && !failing {
-			r.cfg.Log.Warn("cannot reconcile", "err", err)
-		}
-		failing = err != nil
-		r.cfg.Observe(round)
-	}
+		return err
+	}}.Loop(ctx)
 }
 
 // round checks every voucher once. It continues after an error and returns all errors joined.

@@ -126,7 +126,7 @@ func (c *driftComparison) findings() []Finding {
 	case stock > 0:
 		add(KindStockHigh, stock, fmt.Sprintf("the gate has %s too many; that many admitted orders will fail", plural(stock, "unit")))
 	case stock < 0:
-		add(KindStockLow, stock, fmt.Sprintf("the gate is missing %s", plural(-stock, "free unit")))
+		add(KindStockLow, stock, missingUnits(-stock))
 	}
 	if held != 0 {
 		add(KindHeldOff, held, "the gate counts "+tooManyOrFew(held, "order"))

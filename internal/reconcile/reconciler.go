@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 )
 
 // Gate is the admission gate as the reconciler uses it.
@@ -204,8 +205,8 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 		first[i], suspect = s, suspect || s.suspect()
 	}
 	if suspect {
-		if err := pause(ctx, r.cfg.Pause); err != nil {
-			return nil, err
+		if err := loop.Sleep(ctx, r.cfg.Pause); err != nil {
+			return nil, fmt.Errorf("%w: reconcile: %w", domain.ErrUnavailable, err)
 		}
 	}
 	reports := make([]Report, len(ids))
@@ -216,18 +217,6 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 		}
 	}
 	return reports, nil
-}
-
-// pause sleeps for d. It returns ErrUnavailable if ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: reconcile: %w", domain.ErrUnavailable, ctx.Err())
-	}
 }
 
 // report takes a second snapshot if the first one contains a difference, and repairs with apply.
@@ -296,37 +285,17 @@ func kindsOf(findings []Finding) []Kind {
 	return kinds
 }
 
-// countersDiffer compares counters only, which is cheap, and reports whether a snapshot is needed. It reports false for
-// a cold gate, which the next buyer loads.
+// countersDiffer compares counters only, and reports whether a snapshot is needed. It reports false for a cold gate,
+// which the next buyer loads.
 func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	before, err := r.cfg.Gate.Level(ctx, voucherID)
+	c, err := compare(ctx, r.cfg.Gate, r.cfg.Store, voucherID, 1)
 	switch {
 	case errors.Is(err, domain.ErrGateCold):
 		return false, nil
 	case errors.Is(err, domain.ErrGateBroken):
 		return true, nil
-	case err != nil:
-		return false, err
 	}
-	sale, err := r.cfg.Store.SaleLevel(ctx, voucherID)
-	if err != nil {
-		return false, err
-	}
-	after, err := r.cfg.Gate.Level(ctx, voucherID)
-	if errors.Is(err, domain.ErrGateCold) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if before.Stock+before.Held != sale.Stock+sale.Active ||
-		before.Users > before.Held || before.Held > before.Users*int64(sale.Limit) {
-		return true, nil
-	}
-	if after.Version != before.Version || before.Queued > 0 && before.Backlog > 0 {
-		return false, nil // orders in progress explain any other difference
-	}
-	return after.Stock != sale.Stock || after.Held != sale.Active || after.Sum != sale.Sum || after.Queued > 0, nil
+	return c.total != 0 || c.users || c.drift != drift{}, err
 }

@@ -41,9 +41,6 @@ type snapshot struct {
 	ticketless  []domain.Holder // stream entries older than MinAge without a ticket
 }
 
-// drift is the value of each counter of the gate minus its expected value.
-type drift struct{ stock, held, sum, queued int64 }
-
 // suspect reports whether the snapshot contains a difference that a second snapshot must corroborate.
 func (s *snapshot) suspect() bool {
 	return s.cold || s.broken() || s.total != 0 || s.drift != drift{} ||
@@ -127,22 +124,19 @@ func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []
 	if err != nil && !errors.Is(err, domain.ErrGateCold) && !errors.Is(err, domain.ErrGateBroken) {
 		return err
 	}
-	before, stock := s.gate.Level, s.facts.Voucher.Sale.Stock
-	held, sum := s.facts.Active+int64(len(queued)), s.facts.Sum
+	before := s.gate.Level
+	n := int64(len(queued))
+	sale := SaleLevel{Stock: s.facts.Voucher.Sale.Stock - n, Active: s.facts.Active + n, Sum: s.facts.Sum} // as if they were committed
 	for _, h := range queued {
-		sum += h.OrderID % domain.LevelDigits
+		sale.Sum += h.OrderID % domain.LevelDigits
 	}
 	s.exact = err == nil && after.Version == before.Version && !s.gate.TooMany && !s.facts.TooMany
-	s.total = before.Stock + before.Held - stock - s.facts.Active
+	s.total = totalDrift(before, sale)
 	if s.exact {
-		s.drift = drift{
-			stock:  before.Stock - stock + int64(len(queued)),
-			held:   before.Held - held,
-			sum:    before.Sum - sum,
-			queued: before.Queued - int64(len(s.gate.Queue)),
-		}
+		s.drift = driftOf(before, sale, 0)
+		s.drift.queued -= int64(len(s.gate.Queue))
 	}
-	s.heldMin, s.heldMax = min(before.Held, after.Held)-held, max(before.Held, after.Held)-held
+	s.heldMin, s.heldMax = min(before.Held, after.Held)-sale.Active, max(before.Held, after.Held)-sale.Active
 	return nil
 }
 

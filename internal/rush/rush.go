@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"seckill/internal/domain"
 )
 
 // maxTries bounds the requests of one buyer.
@@ -201,17 +203,9 @@ func (r *Report) Orders() (n int, last time.Duration) {
 	return n, last
 }
 
-// Verdict is the check of one invariant against the answers and the state of the server afterwards.
-type Verdict struct {
-	ID     string // such as "I1"
-	Title  string // such as "No oversell"
-	Holds  bool
-	Detail string // the numbers that were compared
-}
-
 // Check reads the sale and the orders of every buyer through the public API, and compares them with the answers. The
 // stock of a sale may be cached, so broken invariants are checked again for up to 1.1 s.
-func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
+func (c *Crowd) Check(ctx context.Context, r *Report) ([]domain.Verdict, error) {
 	held, err := c.held(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the buyers' orders: %w", err)
@@ -226,7 +220,7 @@ func (c *Crowd) Check(ctx context.Context, r *Report) ([]Verdict, error) {
 			return nil, fmt.Errorf("read the sale: %w", err)
 		}
 		verdicts := c.verdicts(v, held, r)
-		if time.Now().After(end) || !slices.ContainsFunc(verdicts, func(v Verdict) bool { return !v.Holds }) {
+		if time.Now().After(end) || !slices.ContainsFunc(verdicts, domain.Verdict.Broken) {
 			return verdicts, nil
 		}
 		time.Sleep(stockAge / 10)
@@ -260,7 +254,7 @@ func (c *Crowd) held(ctx context.Context) ([][]Order, error) {
 	return held, group.Wait()
 }
 
-func (c *Crowd) verdicts(v Voucher, held [][]Order, r *Report) []Verdict {
+func (c *Crowd) verdicts(v Voucher, held [][]Order, r *Report) []domain.Verdict {
 	var sold, greedy, untrue, soldOut int64
 	ids := map[string]bool{}
 	for i, orders := range held {
@@ -281,13 +275,13 @@ func (c *Crowd) verdicts(v Voucher, held [][]Order, r *Report) []Verdict {
 			soldOut++
 		}
 	}
-	undersold := soldOut > 0 && v.Stock > 0
-	return []Verdict{
-		{"I1", "No oversell", sold <= c.Stock, fmt.Sprintf("%d sold of %d", sold, c.Stock)},
-		{"I2", "One order per user", greedy == 0, fmt.Sprintf("%d users with more than one", greedy)},
-		{"I3", "Conservation", sold+v.Stock == c.Stock, fmt.Sprintf("%d sold + %d left = %d", sold, v.Stock, sold+v.Stock)},
-		{"I4", "Answers are true", untrue == 0, fmt.Sprintf("%d answers differ from the buyer's orders", untrue)},
-		{"I5", "No undersell", !undersold, fmt.Sprintf("%d left, %d buyers answered sold_out", v.Stock, soldOut)},
-		{"I6", "Order IDs are unique", int64(len(ids)) == sold, fmt.Sprintf("%d IDs of %d orders", len(ids), sold)},
+	sale := domain.SaleTotals{InitialStock: c.Stock, Stock: v.Stock, Active: sold, OverLimit: greedy}
+	return []domain.Verdict{
+		domain.NewVerdict("I1", sale.Holds("I1"), "%d sold of %d", sold, c.Stock),
+		domain.NewVerdict("I2", sale.Holds("I2"), "%d users with more than one", greedy),
+		domain.NewVerdict("I3", sale.Holds("I3"), "%d sold + %d left = %d", sold, v.Stock, sold+v.Stock),
+		domain.NewVerdict("I4", untrue == 0, "%d answers differ from the buyer's orders", untrue),
+		domain.NewVerdict("I5", soldOut == 0 || v.Stock <= 0, "%d left, %d buyers answered sold_out", v.Stock, soldOut),
+		domain.NewVerdict("I6", int64(len(ids)) == sold, "%d IDs of %d orders", len(ids), sold),
 	}
 }

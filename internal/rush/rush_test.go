@@ -78,7 +78,7 @@ func (f *fakeServer) run(t *testing.T) (*Report, []string) {
 	require.NoError(t, err)
 	var broken []string
 	for _, v := range verdicts {
-		if !v.Holds {
+		if v.Broken() {
 			broken = append(broken, v.ID)
 		}
 	}

@@ -3,12 +3,12 @@ package salestats
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/reconcile"
 )
 
 // stockSchedule and orderSchedule are the schedules of a watched sale. The stock's maxPause is short, because reads of
@@ -98,8 +98,8 @@ type stockSnapshot struct {
 	level   *domain.GateLevel // nil: there is no gate, it is cold, or Redis does not answer
 	lag     *QueueLag         // nil: there is no queue, or Redis does not answer
 
-	missing      int64 // units that are free in the database and not available at the gate
-	missingPolls int   // the number of polls in a row that found them, without a change on either side
+	units        reconcile.Comparison // of gate and database
+	missingPolls int                  // the number of polls in a row that found units missing at the gate, without a change on either side
 }
 
 // gate returns the units that the gate may admit, or nil if that is unknown.
@@ -117,8 +117,7 @@ func (s *stockSnapshot) compareGate(before *stockSnapshot) {
 		return
 	}
 	stock := s.voucher.Sale.Stock
-	s.missing = max(0, stock-s.level.Queued-s.level.Stock)
-	if s.missing == 0 {
+	if s.units = reconcile.CompareStock(*s.level, stock); !s.units.Blocks() {
 		return
 	}
 	s.missingPolls = 1
@@ -139,7 +138,7 @@ type SaleStats struct {
 	Queue     *QueueLag // nil: there is no queue, or Redis does not answer
 
 	Orders     map[domain.OrderStatus]int64
-	Invariants []domain.Invariant
+	Invariants []domain.Verdict
 	CheckedAt  time.Time // when the orders were counted; zero: not yet
 
 	Totals  Second
@@ -363,10 +362,8 @@ func (s *SaleStats) checkGate(stock *stockSnapshot) {
 		case v.ID != "I5" || v.OK == nil || !*v.OK:
 		case stock.level == nil:
 			v.OK, v.Detail = nil, "the gate is not loaded, or Redis does not answer"
-		case stock.missingPolls >= reportMissingAfter && stock.missing == 1:
-			v.OK, v.Detail = new(bool), "the gate is missing 1 free unit"
 		case stock.missingPolls >= reportMissingAfter:
-			v.OK, v.Detail = new(bool), fmt.Sprintf("the gate is missing %d free units", stock.missing)
+			v.OK, v.Detail = new(bool), stock.units.String()
 		}
 	}
 }

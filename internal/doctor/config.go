@@ -1,0 +1,336 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Config contains the validated settings of a server, and facts about this machine.
+type Config struct {
+	Secret        []byte // signs access tokens
+	SecretErr     error  // why Secret is not known; fs.ErrNotExist means that the first start creates it in DataDir
+	PaymentSecret string
+	DSN           string // of MySQL; empty: the embedded database in DataDir
+	DataDir       string
+	Demo          bool
+	DemoAdmin     string // the default admin of demo mode
+	Admins        []string
+	RateLimit     bool
+	Proxies       []string
+	Addr, OpsAddr string
+	PayTimeout    time.Duration
+	Faults        bool // the payment sandbox has faults
+	Lane          string
+	EmbeddedRedis bool
+	LockNodes     []string
+
+	container bool         // this process runs in a container
+	addresses []netip.Addr // of this machine; empty if unknown
+	lookup    func(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Group returns the checks. It reads facts about this machine.
+func (c Config) Group() Group {
+	if c.lookup == nil { // in tests it is set
+		c.lookup = net.DefaultResolver.LookupNetIP
+		for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+			_, err := os.Stat(mark)
+			c.container = c.container || err == nil
+		}
+		c.container = c.container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+		addrs, _ := net.InterfaceAddrs() // without them checkAddr warns about any address but loopback
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				c.addresses = append(c.addresses, p.Addr())
+			}
+		}
+	}
+	return Group{Checks: []Check{
+		{Name: "config.jwt_secret", Run: c.checkSecret},
+		{Name: "config.payment_secret", Run: c.checkPaymentSecret},
+		{Name: "config.database_password", Run: c.checkDatabasePassword},
+		{Name: "config.demo", Run: c.checkDemo},
+		{Name: "config.admins", Run: c.checkAdmins},
+		{Name: "config.rate_limit", Run: c.checkRateLimit},
+		{Name: "config.proxies", Run: c.checkProxies},
+		{Name: "config.addr", Run: c.checkAddr},
+		{Name: "config.ops_addr", Run: c.checkOpsAddr},
+		{Name: "config.pay_timeout", Run: c.checkPayTimeout},
+		{Name: "config.sandbox", Run: c.checkSandbox},
+		{Name: "config.lane", Run: c.checkLane},
+	}}
+}
+
+// production reports whether to expect real orders: the database is not the embedded one.
+func (c Config) production() bool { return c.DSN != "" }
+
+// minEntropy is the minimum of entropy(secret), in bits. The estimate is low for short texts, in which the letters are
+// unevenly frequent by chance: the output of openssl rand -hex 16 has 128 bits and an estimate of about 116. The lowest
+// of 200,000 samples was 90.
+const minEntropy = 80
+
+// phrase matches words separated by spaces or punctuation. A phrase of minWords random words is strong enough.
+var phrase = regexp.MustCompile(`^[A-Za-z]?[a-z]*([ ._-]+[A-Za-z]?[a-z]*)+$`)
+
+const minWords = 10
+
+// examples are words that appear in invented and example secrets, and practically never in random ones.
+var examples = []string{"secret", "password", "passwd", "changeme", "change-me", "example", "seckill", "123456", "abcdef", "qwerty"}
+
+// weakness returns why a secret can be guessed, or "" if it looks random.
+func weakness(secret string) string {
+	lower := strings.ToLower(secret)
+	for _, word := range examples {
+		if strings.Contains(lower, word) {
+			return fmt.Sprintf("it contains the word %q", word)
+		}
+	}
+	if words := len(strings.FieldsFunc(secret, func(r rune) bool { return !unicode.IsLetter(r) })); phrase.MatchString(secret) && words < minWords {
+		return fmt.Sprintf("it is a phrase of %d words", words)
+	}
+	if bits := entropy(secret); bits < minEntropy {
+		return fmt.Sprintf("it has about %.0f bits of entropy by its letters; at least %d are required", bits, minEntropy)
+	}
+	return ""
+}
+
+// entropy estimates the entropy of a text, in bits, as that of independent letters with the frequencies in the text. Of
+// a text that repeats a prefix, only the prefix counts.
+func entropy(text string) float64 {
+	for period := 1; period < len(text); period++ {
+		if strings.HasPrefix(text, text[period:]) {
+			text = text[:period]
+			break
+		}
+	}
+	counts := map[rune]float64{}
+	n := 0.0
+	for _, r := range text {
+		counts[r]++
+		n++
+	}
+	bits := 0.0
+	for _, c := range counts {
+		bits -= c * math.Log2(c/n)
+	}
+	return bits
+}
+
+// generateHex follows the name of a setting in the change that a check proposes.
+const generateHex = "=$(openssl rand -hex 32), the same on every server"
+
+func (c Config) checkSecret(context.Context) Result {
+	switch {
+	case errors.Is(c.SecretErr, fs.ErrNotExist):
+		return Good("the first start creates one in %s", c.DataDir)
+	case c.SecretErr != nil:
+		return Heard(Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
+	}
+	if why := weakness(string(c.Secret)); why != "" {
+		return Bad(Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
+	}
+	return Good("%d bytes that look random", len(c.Secret))
+}
+
+func (c Config) checkPaymentSecret(context.Context) Result {
+	switch why := weakness(c.PaymentSecret); {
+	case c.PaymentSecret == "":
+		return Good("derived from the token secret")
+	case c.PaymentSecret == string(c.Secret):
+		return Bad(Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "it equals the token secret: a payment provider could forge any user's token")
+	case why != "":
+		return Bad(Fail, "SECKILL_PAYMENT_SECRET"+generateHex, "the secret can be guessed, which allows forging payments: %s", why)
+	}
+	return Good("%d bytes that look random", len(c.PaymentSecret))
+}
+
+// minPassword is the minimum length of the database password, in bytes. It is shorter than that of secrets, because the
+// database slows down guessing.
+const minPassword = 8
+
+func (c Config) checkDatabasePassword(context.Context) Result {
+	if !c.production() {
+		return Good("not needed: the database is a file")
+	}
+	dsn, err := mysql.ParseDSN(c.DSN)
+	switch {
+	case err != nil:
+		return Result{Status: Skipped, Found: "SECKILL_MYSQL_DSN is malformed: see database.reachable"}
+	case dsn.Net == "unix":
+		return Good("not needed: a socket of this machine")
+	}
+	lower := strings.ToLower(dsn.Passwd)
+	known := slices.ContainsFunc(examples, func(word string) bool { return strings.Contains(lower, word) })
+	if len(dsn.Passwd) < minPassword || known || dsn.Passwd == dsn.User {
+		return Bad(Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
+			"the password in SECKILL_MYSQL_DSN is missing, short, the user's name or an example")
+	}
+	return Good("%d bytes, not an example", len(dsn.Passwd))
+}
+
+func (c Config) checkDemo(context.Context) Result {
+	switch {
+	case c.Demo && c.production():
+		return Bad(Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
+	case c.Demo:
+		return Bad(Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
+	}
+	return Good("off; login codes are written to the log until an auth.CodeSender is supplied")
+}
+
+func (c Config) checkAdmins(context.Context) Result {
+	if len(c.Admins) == 0 {
+		return Bad(Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
+	}
+	for _, phone := range c.Admins {
+		if phone == c.DemoAdmin && !c.Demo {
+			return Bad(Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", c.DemoAdmin)
+		}
+	}
+	return Good("admins: %d", len(c.Admins))
+}
+
+func (c Config) checkRateLimit(context.Context) Result {
+	if c.RateLimit {
+		return Good("on")
+	}
+	status := Fail
+	if !c.production() {
+		status = Warn
+	}
+	return Bad(status, "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
+}
+
+// Minimum prefix lengths of trusted networks. Wider networks contain more than proxies. Docker's networks are /16.
+const (
+	minPrefixV4 = 16
+	minPrefixV6 = 64
+)
+
+func (c Config) checkProxies(context.Context) Result {
+	var wide []string
+	for _, p := range c.Proxies {
+		network, err := netip.ParsePrefix(p)
+		if err != nil {
+			continue // a single address
+		}
+		minPrefix := minPrefixV6
+		if network.Addr().Is4() {
+			minPrefix = minPrefixV4
+		}
+		switch {
+		case network.Bits() == 0:
+			return Bad(Fail, "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>",
+				"%s contains every client: buyers choose their own address, and limits per address have no effect", p)
+		case network.Bits() < minPrefix && !network.Addr().IsLoopback():
+			wide = append(wide, p)
+		}
+	}
+	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
+	switch {
+	case len(wide) > 0:
+		return Bad(Warn, "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>",
+			"%s: every machine in this network can choose the client address used by limits and log", strings.Join(wide, ", "))
+	case len(c.Proxies) == 0 && c.container && !isLoopbackHost(host):
+		return Bad(Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
+			"none, in a container: behind a proxy all buyers have the proxy's address and share one limit")
+	case len(c.Proxies) == 0:
+		return Good("none: behind a proxy all buyers would share one limit")
+	}
+	return Good("%s", strings.Join(c.Proxies, ", "))
+}
+
+func isLoopbackHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// checkAddr checks whether the server could listen on its address. It does not listen, because a server may be running.
+func (c Config) checkAddr(ctx context.Context) Result {
+	host, _, _ := net.SplitHostPort(c.Addr) // valid: checked by Finish
+	if host == "" {
+		return Good("%s, on all addresses", c.Addr)
+	}
+	ips, err := c.lookup(ctx, "ip", host)
+	if err != nil {
+		return Heard(Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
+	}
+	for _, ip := range ips {
+		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsLoopback() {
+			return Good("%s", c.Addr)
+		}
+		for _, ours := range c.addresses {
+			if ours.Unmap() == ip.WithZone("") {
+				return Good("%s", c.Addr)
+			}
+		}
+	}
+	return Bad(Warn, "SECKILL_ADDR=:8080", "%s is not an address of this machine: a server cannot listen on it here", c.Addr)
+}
+
+func (c Config) checkOpsAddr(context.Context) Result {
+	host, _, _ := net.SplitHostPort(c.OpsAddr) // valid: checked by Finish
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case c.OpsAddr == "":
+		return Good("no private port: neither metrics nor profiles")
+	case isLoopbackHost(host), err == nil && ip.IsPrivate():
+		return Good("%s", c.OpsAddr)
+	}
+	return Bad(Warn, "SECKILL_OPS_ADDR=127.0.0.1:9090, or a firewall",
+		"%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
+}
+
+// Bounds of a reasonable SECKILL_PAY_TIMEOUT.
+const (
+	minPayTimeout = time.Minute
+	maxPayTimeout = 2 * time.Hour
+)
+
+func (c Config) checkPayTimeout(context.Context) Result {
+	switch {
+	case c.PayTimeout < minPayTimeout:
+		return Bad(Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
+	case c.PayTimeout > maxPayTimeout:
+		return Bad(Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)
+	}
+	return Good("%s", c.PayTimeout)
+}
+
+func (c Config) checkSandbox(context.Context) Result {
+	if !c.Faults {
+		return Good("no faults; the sandbox moves no money until a domain.PaymentProvider is supplied")
+	}
+	status := Fail
+	if !c.production() {
+		status = Warn
+	}
+	return Bad(status, "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
+}
+
+func (c Config) checkLane(context.Context) Result {
+	switch {
+	case c.Lane == "queue" && c.EmbeddedRedis:
+		return Bad(Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
+			"lane queue with the embedded Redis: a restart loses the queued orders, which were answered 202")
+	case c.production() && c.EmbeddedRedis:
+		return Bad(Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
+	case c.Lane != "lock" && len(c.LockNodes) > 0:
+		return Bad(Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
+			"lane %s uses no user locks, but its servers do not start while the lock nodes are down", c.Lane)
+	}
+	return Good("%s", c.Lane)
+}

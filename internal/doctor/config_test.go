@@ -1,0 +1,146 @@
+package doctor
+
+import (
+	"context"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	testSecret = "a-secret-for-tests-only-0123456789"
+	goodSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58c3a2"
+)
+
+func TestDoctorChecksConfiguration(t *testing.T) {
+	t.Parallel()
+	const dsn = "seckill:hunter2hunter2@tcp(127.0.0.1:1)/seckill"
+	for name, tc := range map[string]struct {
+		edit func(*Config)
+		want map[string]Status
+	}{
+		"good": {func(*Config) {}, map[string]Status{
+			"jwt_secret": OK, "payment_secret": OK, "database_password": OK, "demo": OK, "admins": OK, "rate_limit": OK,
+			"proxies": OK, "addr": OK, "ops_addr": OK, "pay_timeout": OK, "sandbox": OK, "lane": OK,
+		}},
+		"example secret":                {func(f *Config) { f.Secret = []byte(testSecret) }, map[string]Status{"jwt_secret": Fail}},
+		"no secret":                     {func(f *Config) { f.Secret, f.SecretErr = nil, errors.New("required") }, map[string]Status{"jwt_secret": Fail}},
+		"no secret yet":                 {func(f *Config) { f.Secret, f.SecretErr = nil, fs.ErrNotExist }, map[string]Status{"jwt_secret": OK}},
+		"payment secret = token secret": {func(f *Config) { f.PaymentSecret = goodSecret }, map[string]Status{"payment_secret": Fail}},
+		"weak payment secret":           {func(f *Config) { f.PaymentSecret = "shop" }, map[string]Status{"payment_secret": Fail}},
+		"own payment secret":            {func(f *Config) { f.PaymentSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd" }, map[string]Status{"payment_secret": OK}},
+		"no password":                   {func(f *Config) { f.DSN = "seckill@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"example password":              {func(f *Config) { f.DSN = "u:my-Password@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"short password":                {func(f *Config) { f.DSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"user as password":              {func(f *Config) { f.DSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, map[string]Status{"database_password": Warn}},
+		"socket":                        {func(f *Config) { f.DSN = "root@unix(/run/mysqld.sock)/seckill" }, map[string]Status{"database_password": OK}},
+		"no DSN":                        {func(f *Config) { f.DSN = "tcp" }, map[string]Status{"database_password": Skipped}},
+		"demo":                          {func(f *Config) { f.Demo = true }, map[string]Status{"demo": Fail}},
+		"demo, embedded":                {func(f *Config) { f.Demo, f.DSN = true, "" }, map[string]Status{"demo": Warn}},
+		"no admin":                      {func(f *Config) { f.Admins = nil }, map[string]Status{"admins": Warn}},
+		"demo admin":                    {func(f *Config) { f.Admins = []string{"13800000000"} }, map[string]Status{"admins": Fail}},
+		"demo admin in demo mode":       {func(f *Config) { f.Admins, f.Demo = []string{"13800000000"}, true }, map[string]Status{"admins": OK}},
+		"no rate limit":                 {func(f *Config) { f.RateLimit = false }, map[string]Status{"rate_limit": Fail}},
+		"no rate limit, embedded":       {func(f *Config) { f.RateLimit, f.DSN = false, "" }, map[string]Status{"rate_limit": Warn}},
+		"all addresses trusted":         {func(f *Config) { f.Proxies = []string{"10.0.0.1", "0.0.0.0/0"} }, map[string]Status{"proxies": Fail}},
+		"all IPv6 trusted":              {func(f *Config) { f.Proxies = []string{"::/0"} }, map[string]Status{"proxies": Fail}},
+		"wide network":                  {func(f *Config) { f.Proxies = []string{"10.0.0.0/8"} }, map[string]Status{"proxies": Warn}},
+		"wide IPv6 network":             {func(f *Config) { f.Proxies = []string{"fd00::/8"} }, map[string]Status{"proxies": Warn}},
+		"narrow networks":               {func(f *Config) { f.Proxies = []string{"172.18.0.0/16", "127.0.0.0/8", "::1"} }, map[string]Status{"proxies": OK}},
+		"container":                     {func(f *Config) { f.container = true }, map[string]Status{"proxies": Warn}},
+		"container, loopback":           {func(f *Config) { f.container, f.Addr = true, "127.0.0.1:80" }, map[string]Status{"proxies": OK, "addr": OK}},
+		"own address":                   {func(f *Config) { f.Addr = "ours:80" }, map[string]Status{"addr": OK}},
+		"foreign address":               {func(f *Config) { f.Addr = "other:80" }, map[string]Status{"addr": Warn}},
+		"unknown host":                  {func(f *Config) { f.Addr = "unknown:80" }, map[string]Status{"addr": Fail}},
+		"ops on all addresses":          {func(f *Config) { f.OpsAddr = ":9090" }, map[string]Status{"ops_addr": Warn}},
+		"ops on public address":         {func(f *Config) { f.OpsAddr = "203.0.113.5:9090" }, map[string]Status{"ops_addr": Warn}},
+		"ops on private address":        {func(f *Config) { f.OpsAddr = "10.1.2.3:9090" }, map[string]Status{"ops_addr": OK}},
+		"short pay timeout":             {func(f *Config) { f.PayTimeout = 59 * time.Second }, map[string]Status{"pay_timeout": Warn}},
+		"long pay timeout":              {func(f *Config) { f.PayTimeout = 24 * time.Hour }, map[string]Status{"pay_timeout": Warn}},
+		"faults":                        {func(f *Config) { f.Faults = true }, map[string]Status{"sandbox": Fail}},
+		"faults, embedded":              {func(f *Config) { f.Faults, f.DSN = true, "" }, map[string]Status{"sandbox": Warn}},
+		"queue on embedded Redis":       {func(f *Config) { f.Lane, f.EmbeddedRedis, f.DSN = "queue", true, "" }, map[string]Status{"lane": Warn}},
+		"embedded Redis only":           {func(f *Config) { f.EmbeddedRedis = true }, map[string]Status{"lane": Warn}},
+		"unused lock nodes":             {func(f *Config) { f.Lane, f.LockNodes = "batch", []string{"a:1"} }, map[string]Status{"lane": Warn}},
+		"all embedded":                  {func(f *Config) { f.EmbeddedRedis, f.DSN = true, "" }, map[string]Status{"lane": OK, "database_password": OK}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := Config{
+				Secret: []byte(goodSecret), addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3")}, Addr: ":8080", DSN: dsn, Lane: "lock",
+				DemoAdmin: "13800000000", Admins: []string{"13912345678"}, RateLimit: true, PayTimeout: 15 * time.Minute, OpsAddr: "127.0.0.1:9090",
+			}
+			f.lookup = func(_ context.Context, _, host string) ([]netip.Addr, error) {
+				ip, known := map[string]string{"ours": "::ffff:10.1.2.3", "other": "10.9.9.9", "127.0.0.1": "127.0.0.1"}[host]
+				if !known {
+					return nil, errors.New("no such host")
+				}
+				return []netip.Addr{netip.MustParseAddr(ip)}, nil
+			}
+			tc.edit(&f)
+			found := map[string]Finding{}
+			for _, finding := range Run(t.Context(), []Group{f.Group()}) {
+				found[finding.Check] = finding
+				require.Equal(t, finding.Status == Warn || finding.Status == Fail, finding.Change != "", finding.Check)
+				require.NotContains(t, finding.Found+finding.Change, goodSecret)
+			}
+			for check, status := range tc.want {
+				want(t, found, map[string]Status{"config." + check: status})
+			}
+		})
+	}
+}
+
+func TestWeaknessFindsGuessableSecrets(t *testing.T) {
+	t.Parallel()
+	for _, weak := range []string{
+		testSecret, "change-me-change-me-change-me-change", strings.Repeat("a", 64), strings.Repeat("deadbeef", 8),
+		"0123456789abcdef0123456789abcdef", "MySuperSecretKeyMySuperSecretKey!", "this is what a person may think up",
+		"Correct-Horse-Battery-Staple-Again", strings.Repeat("ab", 32), "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabcd", strings.Repeat("0", 32) + "12", "",
+	} {
+		require.NotEmpty(t, weakness(weak), weak)
+	}
+	for _, strong := range []string{goodSecret, "TPQ3XK7V5JZB2WMDY6RNLAGE4CHUOFS3QK7V5JZB2WMDY6RNLAGE", "q8Zr1tVfX0mJp3LwYc5NbH7dKs2GuEa9TzRk4oQ6v",
+		"cleft cam synod lacy yr wok tilt brig doze gust"} {
+		require.Empty(t, weakness(strong), strong)
+	}
+}
+
+// TestRandomSecretsAreStrong checks that random secrets of 32 characters and more pass. The seed is fixed, because one
+// random secret in 100,000 contains a word such as abcdef.
+func TestRandomSecretsAreStrong(t *testing.T) {
+	t.Parallel()
+	random := rand.NewChaCha8([32]byte{1})
+	bytes := func(n int) []byte {
+		b := make([]byte, n)
+		_, _ = random.Read(b) // never fails
+		return b
+	}
+	for name, generate := range map[string]func() string{
+		"hex 16":    func() string { return hex.EncodeToString(bytes(16)) },
+		"hex 17":    func() string { return hex.EncodeToString(bytes(17)) },
+		"hex 32":    func() string { return hex.EncodeToString(bytes(32)) },
+		"base64 24": func() string { return base64.StdEncoding.EncodeToString(bytes(24)) },
+		"base64 32": func() string { return base64.URLEncoding.EncodeToString(bytes(32)) },
+		"base32 20": func() string { return base32.StdEncoding.EncodeToString(bytes(20)) },
+		"UUID": func() string {
+			b := bytes(16)
+			return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+		},
+	} {
+		for range 5000 {
+			secret := generate()
+			require.Empty(t, weakness(secret), "%s: %s", name, secret)
+		}
+	}
+}

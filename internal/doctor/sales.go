@@ -1,0 +1,248 @@
+package doctor
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/loop"
+	"seckill/internal/reconcile"
+)
+
+const (
+	upcomingWithin = 24 * time.Hour   // sales that begin within it are checked
+	maxSales       = 1000             // checked sales of each status
+	maxListed      = 3                // problems in one line
+	totalsTimeout  = 30 * time.Second // of the totals of all sales, which take seconds with millions of orders
+	gatesTimeout   = 10 * time.Second // of the check of all gates
+	comparePause   = 500 * time.Millisecond
+)
+
+var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see redis.reachable"}
+
+// SalesStore is the database as the checks of sales use it.
+type SalesStore interface {
+	reconcile.Store
+	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
+	Books(ctx context.Context) ([]domain.SaleTotals, error)
+}
+
+// Sales describes the servers that hold the sales. Its checks concern mostly the sales that begin soon.
+type Sales struct {
+	Store      SalesStore // nil: the database cannot be opened
+	Pool       *sql.DB    // of Store
+	Dialect    string     // of Store: mysql or sqlite
+	Migrations []int64    // the versions that the program contains
+	Redis      SalesRedis // nil: Redis is unreachable
+	Lane       string
+	PayTimeout time.Duration
+
+	upcoming []domain.Voucher // that begin within upcomingWithin, published or not; the earliest first
+}
+
+// SalesRedis is the Redis of the servers as the checks of sales use it.
+type SalesRedis interface {
+	reconcile.Gate
+	Ping(ctx context.Context) error
+	// Backlog returns the numbers of queued orders and of dead letters.
+	Backlog(ctx context.Context) (waiting, dead int64, err error)
+}
+
+// Group returns the checks. It does no I/O itself.
+func (s Sales) Group() Group {
+	return Group{
+		Reach: Check{Name: "sales.upcoming", Run: s.checkUpcoming},
+		Checks: []Check{
+			{Name: "sales.schema", Run: s.checkSchema},
+			{Name: "sales.windows", Run: s.checkWindows},
+			{Name: "sales.books", Run: s.checkTotals, Deadline: totalsTimeout},
+			{Name: "sales.gates", Run: s.checkGates, Deadline: gatesTimeout},
+			{Name: "sales.queue", Run: s.checkQueue},
+		},
+	}
+}
+
+// checkUpcoming reads the sales for the other checks. It is skipped if that fails, because the checks of the database
+// report the error.
+func (s *Sales) checkUpcoming(ctx context.Context) Result {
+	if s.Store == nil || s.readUpcoming(ctx, time.Now()) != nil {
+		return Result{Status: Skipped, Found: "cannot read the sales: see database.reachable and database.schema"}
+	}
+	if len(s.upcoming) == 0 {
+		return Good("no sale begins within %s", upcomingWithin)
+	}
+	first := s.upcoming[0]
+	return Good("%d sales begin within %s, the first is voucher %d in %s",
+		len(s.upcoming), upcomingWithin, first.ID, time.Until(first.Sale.BeginAt).Round(time.Second))
+}
+
+// readUpcoming reads the sales that begin within upcomingWithin of now.
+func (s *Sales) readUpcoming(ctx context.Context, now time.Time) error {
+	for _, status := range []domain.VoucherStatus{domain.VoucherOn, domain.VoucherOff} {
+		found, err := s.Store.ListVouchers(ctx, domain.VoucherFilter{
+			Status: status, State: domain.StateUpcoming, Now: now, Page: domain.Page{Limit: maxSales},
+		})
+		if err != nil {
+			return err
+		}
+		s.upcoming = append(s.upcoming, found...)
+	}
+	s.upcoming = slices.DeleteFunc(s.upcoming, func(v domain.Voucher) bool { return v.Sale == nil || v.Sale.BeginAt.Sub(now) > upcomingWithin })
+	slices.SortFunc(s.upcoming, func(a, b domain.Voucher) int { return a.Sale.BeginAt.Compare(b.Sale.BeginAt) })
+	return nil
+}
+
+// checkSchema warns if migrations are pending before a sale: a server that starts during the sale would change its
+// tables.
+func (s *Sales) checkSchema(ctx context.Context) Result {
+	if len(s.upcoming) == 0 {
+		return Good("no sale begins soon")
+	}
+	applied, err := appliedMigrations(ctx, s.Pool, s.Dialect)
+	if err != nil {
+		return Unanswered(err, "see database.schema")
+	}
+	if pending := without(s.Migrations, applied); len(pending) > 0 {
+		return Bad(Warn, "seckill migrate up, before the sale: large tables take a while",
+			"voucher %d begins in %s and migration %d is pending", s.upcoming[0].ID, time.Until(s.upcoming[0].Sale.BeginAt).Round(time.Second), pending[0])
+	}
+	return Good("no migration is pending")
+}
+
+// checkWindows reports sales that cannot sell any unit, or may end with unsold units.
+func (s *Sales) checkWindows(context.Context) Result {
+	var failures, warnings []string
+	for _, v := range s.upcoming {
+		var failure, warning string
+		switch lasts := v.Sale.EndAt.Sub(v.Sale.BeginAt); {
+		case lasts <= 0:
+			failure = "ends before it begins"
+		case v.Sale.LimitPerUser < 1:
+			failure = "allows no orders per user (limit_per_user)"
+		case v.Status != domain.VoucherOn:
+			warning = "is not published"
+		case v.Sale.Stock < 1:
+			warning = "has no units"
+		case lasts <= s.PayTimeout:
+			warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, s.PayTimeout)
+		}
+		if failure != "" {
+			failures = append(failures, fmt.Sprintf("voucher %d %s", v.ID, failure))
+		}
+		if warning != "" {
+			warnings = append(warnings, fmt.Sprintf("voucher %d %s", v.ID, warning))
+		}
+	}
+	const change = "PATCH /api/v1/admin/vouchers/{id}, POST /api/v1/admin/vouchers/{id}/stock"
+	switch {
+	case len(failures) > 0:
+		return Bad(Fail, change, "%s", shorten(failures))
+	case len(warnings) > 0:
+		return Bad(Warn, change, "%s", shorten(warnings))
+	}
+	return Good("%d sales have a valid window and units", len(s.upcoming))
+}
+
+// shorten joins the first maxListed elements and the number of the others.
+func shorten(all []string) string {
+	if more := len(all) - maxListed; more > 0 {
+		return strings.Join(all[:maxListed], "; ") + fmt.Sprintf("; and %d more", more)
+	}
+	return strings.Join(all, "; ")
+}
+
+// checkTotals checks the invariants of all sales, including those that have begun.
+func (s *Sales) checkTotals(ctx context.Context) Result {
+	totals, err := s.Store.Books(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a database that hangs fails database.reachable
+		return Result{Status: Skipped, Found: fmt.Sprintf("too many orders to check within %s", totalsTimeout),
+			Change: "seckill verify, which has no deadline"}
+	}
+	if err != nil {
+		return Unanswered(err, "seckill verify, which has no deadline")
+	}
+	var wrong []string
+	for _, b := range totals {
+		for _, v := range b.Check() {
+			wrong = append(wrong, fmt.Sprintf("voucher %d: %s: %s", b.VoucherID, v.Invariant, v.Detail))
+		}
+	}
+	if len(wrong) > 0 {
+		return Bad(Fail, "run seckill verify, which lists the orders; docs/reconcile.md describes the repair", "%s", shorten(wrong))
+	}
+	return Good("the totals of %d sales are consistent", len(totals))
+}
+
+// checkGates checks that each gate is loaded and matches the database, or can be loaded by the first buyer.
+func (s *Sales) checkGates(ctx context.Context) Result {
+	switch {
+	case s.Lane != "queue":
+		return Result{Status: Skipped, Found: "lane " + s.Lane + " uses no gate"}
+	case s.Redis == nil:
+		return redisUnreachable
+	}
+	loaded := 0
+	var wrong []string
+	for _, v := range s.upcoming {
+		diff, cold, err := s.compareGate(ctx, v.ID)
+		switch {
+		case errors.Is(err, domain.ErrGateBroken):
+			wrong = append(wrong, fmt.Sprintf("voucher %d: the keys of its gate hold other data", v.ID))
+		case err != nil:
+			return Unanswered(err, "see redis.reachable and database.reachable")
+		case cold:
+		case !diff.Matches():
+			wrong = append(wrong, fmt.Sprintf("voucher %d: %s", v.ID, diff))
+		default:
+			loaded++
+		}
+	}
+	if len(wrong) > 0 {
+		return Bad(Warn, "seckill reconcile --apply, or start a server in lane queue, which rebuilds the gate", "%s", shorten(wrong))
+	}
+	return Good("%d of %d gates are loaded and match the database; the others can be loaded", loaded, len(s.upcoming))
+}
+
+// compareGate compares a gate with the database. It compares a second time if they differ, because operations in
+// progress cause short differences. For a cold gate it returns an error if the data to load it cannot be read.
+func (s *Sales) compareGate(ctx context.Context, voucherID int64) (diff reconcile.Comparison, cold bool, err error) {
+	for range 2 {
+		diff, err = reconcile.Compare(ctx, s.Redis, s.Store, voucherID)
+		if errors.Is(err, domain.ErrGateCold) {
+			_, err = s.Store.GateState(ctx, voucherID, nil)
+			return diff, true, err
+		}
+		if err != nil || diff.Matches() {
+			return diff, false, err
+		}
+		if err := loop.Sleep(ctx, comparePause); err != nil {
+			return diff, false, err
+		}
+	}
+	return diff, false, nil
+}
+
+// checkQueue reports dead letters, and queued orders that no server confirms.
+func (s *Sales) checkQueue(ctx context.Context) Result {
+	if s.Redis == nil {
+		return redisUnreachable
+	}
+	waiting, dead, err := s.Redis.Backlog(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil && s.Redis.Ping(ctx) != nil:
+		return redisUnreachable
+	case err != nil:
+		return Unanswered(err, "see redis.reachable")
+	case dead > 0:
+		return Bad(Warn, "seckill dead-letters list, then replay or discard each", "%d dead letters: queued orders that could not be stored", dead)
+	case waiting > 0 && s.Lane != "queue":
+		return Bad(Warn, "start a server with SECKILL_ORDER_LANE=queue until they are confirmed",
+			"%d orders wait in the queue, and servers in lane %s do not confirm them", waiting, s.Lane)
+	}
+	return Good("%d orders waiting, no dead letters", waiting)
+}

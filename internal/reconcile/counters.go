@@ -1,0 +1,120 @@
+package reconcile
+
+import (
+	"context"
+	"strings"
+
+	"seckill/internal/domain"
+)
+
+// drift is the value of each counter of a gate minus its value by the database.
+type drift struct{ stock, held, sum, queued int64 }
+
+// driftOf compares the counters of a gate with the database. Up to open of the gate's admissions may be orders in the
+// database or not, so they explain a drift of up to their number; the sum and the queue are compared without them only.
+func driftOf(g domain.GateLevel, sale SaleLevel, open int64) drift {
+	d := drift{stock: outside(g.Stock-sale.Stock, -open, 0), held: outside(g.Held-sale.Active, 0, open)}
+	if open == 0 {
+		d.sum, d.queued = g.Sum-sale.Sum, g.Queued
+	}
+	return d
+}
+
+// outside returns how far n lies above hi or, as a negative number, below lo.
+func outside(n, lo, hi int64) int64 { return max(n-hi, 0) + min(n-lo, 0) }
+
+// totalDrift returns the drift of units and orders together. An admission, a commit or a release changes neither side.
+func totalDrift(g domain.GateLevel, sale SaleLevel) int64 {
+	return g.Stock + g.Held - sale.Stock - sale.Active
+}
+
+// openAdmissions returns the number of admissions that may be orders in the database or not.
+func openAdmissions(g domain.GateLevel) int64 {
+	if g.Backlog == 0 {
+		return 0 // the stream is empty, so the queued admissions will never be settled
+	}
+	return g.Queued
+}
+
+// Comparison is how the counters of a gate differ from the database, apart from admissions in progress.
+type Comparison struct {
+	Level domain.GateLevel
+	Busy  bool // the gate changed during the reads, so only the total and the users were compared
+
+	drift drift
+	total int64 // drift of units and orders together
+	users bool  // the number of users does not fit that of their orders
+}
+
+// maxReads bounds the attempts of Compare to read gate and database without a change of the gate in between.
+const maxReads = 10
+
+// Compare compares the counters of a gate with the database, which is cheap. Errors: domain.ErrGateCold, ErrGateBroken,
+// ErrNotFound, ErrUnavailable.
+func Compare(ctx context.Context, gate Gate, store Store, voucherID int64) (Comparison, error) {
+	return compare(ctx, gate, store, voucherID, maxReads)
+}
+
+func compare(ctx context.Context, gate Gate, store Store, voucherID int64, tries int) (c Comparison, err error) {
+	before, err := gate.Level(ctx, voucherID)
+	if err != nil {
+		return c, err
+	}
+	for range tries {
+		sale, err := store.SaleLevel(ctx, voucherID)
+		if err != nil {
+			return c, err
+		}
+		after, err := gate.Level(ctx, voucherID)
+		if err != nil {
+			return c, err
+		}
+		c = Comparison{
+			Level: before, Busy: after.Version != before.Version, total: totalDrift(before, sale),
+			users: before.Users > before.Held || before.Held > before.Users*int64(sale.Limit),
+		}
+		if !c.Busy {
+			c.drift = driftOf(before, sale, openAdmissions(before))
+			break
+		}
+		before = after
+	}
+	return c, nil
+}
+
+// CompareStock compares only the units of a gate, with those left in the database.
+func CompareStock(g domain.GateLevel, stock int64) Comparison {
+	units := driftOf(g, SaleLevel{Stock: stock}, openAdmissions(g)).stock
+	return Comparison{Level: g, drift: drift{stock: units}}
+}
+
+// Matches reports whether buyers find at the gate what the database has.
+func (c Comparison) Matches() bool { return !c.Busy && c.String() == "" }
+
+// Blocks reports whether a difference keeps units from buyers, which violates I5 if it lasts. Any other difference costs
+// buyers nothing, because the database decides.
+func (c Comparison) Blocks() bool {
+	return c.drift.stock < 0 || c.drift.held > 0 || c.drift.held == 0 && c.drift.sum != 0
+}
+
+// String describes the differences, beginning with those that block buyers.
+func (c Comparison) String() string {
+	if c.Busy {
+		return "the gate changes too fast to be compared"
+	}
+	var words []string
+	add := func(differs bool, text string) {
+		if differs {
+			words = append(words, text)
+		}
+	}
+	stock, held := c.drift.stock, c.drift.held
+	add(stock < 0, missingUnits(-stock))
+	add(held > 0, "the gate counts "+plural(held, "nonexistent order"))
+	add(held == 0 && c.drift.sum != 0, "the gate counts other orders than the active ones")
+	add(stock > 0, "the gate offers "+plural(stock, "nonexistent unit"))
+	add(held < 0, "the gate is missing "+plural(-held, "active order"))
+	return strings.Join(words, "; ")
+}
+
+func missingUnits(n int64) string { return "the gate is missing " + plural(n, "free unit") }
