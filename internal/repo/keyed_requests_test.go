@@ -33,7 +33,7 @@ func (s *Store) endLease(t *testing.T, key string) {
 // vouchersTitled returns the ids of the vouchers with a title.
 func vouchersTitled(t *testing.T, s *Store, title string) (ids []int64) {
 	t.Helper()
-	require.NoError(t, s.db.Reader(t.Context()).Model(&voucherRow{}).Where("title = ?", title).Pluck("id", &ids).Error)
+	require.NoError(t, s.db.Reader(t.Context()).Table("vouchers").Where("title = ?", title).Pluck("id", &ids).Error)
 	return ids
 }
 

@@ -84,7 +84,7 @@ func (s *Store) ordersByIndex(tx *gorm.DB, index string) *gorm.DB {
 }
 
 // allStatuses are the statuses of stored orders.
-var allStatuses = append([]domain.OrderStatus{domain.OrderCancelled, domain.OrderRefunded}, activeStatuses...)
+var allStatuses = append([]domain.OrderStatus{domain.OrderCancelled, domain.OrderRefunded}, domain.ActiveStatuses()...)
 
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.

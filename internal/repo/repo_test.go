@@ -321,29 +321,6 @@ func TestBooksReportOrdersWithoutSale(t *testing.T) {
 	})
 }
 
-// The server itself ends a query when the client's deadline is over.
-func TestServerEnforcesQueryDeadline(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := s.Books(soon)
-		require.NoError(t, err, "every database accepts a query with a server timeout")
-		if s.Dialect() != "mysql" {
-			return
-		}
-		past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
-		defer cancel()
-		db, err := s.db.OpenLongLived()
-		require.NoError(t, err)
-		defer func() { require.NoError(t, db.Close()) }()
-		var slept int
-		// The context has no deadline, so only the server can end the query. MariaDB returns an error, MySQL returns 1.
-		if err = db.QueryRowContext(t.Context(), withServerTimeout(past, "SELECT SLEEP(60)")).Scan(&slept); err == nil {
-			require.Equal(t, 1, slept)
-		}
-	})
-}
-
 // Concurrent requests of one user wait for one row of the unique index. When the transaction that locked it is rolled
 // back (sold out), the waiting ones deadlock and the database aborts them one by one. Each must still get the right
 // answer.

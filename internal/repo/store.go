@@ -2,7 +2,10 @@ package repo
 
 import (
 	"seckill/internal/repo/accounts"
+	"seckill/internal/repo/audit"
+	"seckill/internal/repo/catalog"
 	"seckill/internal/repo/keys"
+	"seckill/internal/repo/ledger"
 	"seckill/internal/repo/sqldb"
 )
 
@@ -10,13 +13,19 @@ import (
 type Store struct {
 	*sqldb.DB
 	*accountStore
+	*auditStore
+	*catalogStore
 	*keyStore
+	*ledgerStore
 	db sqldb.Access
 }
 
 type (
 	accountStore = accounts.Store
+	auditStore   = audit.Store
+	catalogStore = catalog.Store
 	keyStore     = keys.Store
+	ledgerStore  = ledger.Store
 )
 
 // OpenMySQL opens MySQL or MariaDB as sqldb.OpenMySQL does.
@@ -34,5 +43,8 @@ func open(db *sqldb.DB, err error) (*Store, error) {
 
 func newStore(db *sqldb.DB) *Store {
 	access := sqldb.Access{DB: db}
-	return &Store{DB: db, accountStore: accounts.New(access), keyStore: keys.New(access), db: access}
+	return &Store{
+		DB: db, db: access, accountStore: accounts.New(access), auditStore: audit.New(access), catalogStore: catalog.New(access),
+		keyStore: keys.New(access), ledgerStore: ledger.New(access),
+	}
 }
