@@ -28,8 +28,8 @@ test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis 
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/race $$results/e2e || failed=1; \
 	rm -r $$results; test -z "$$failed"
 
-test-short: ## the tests that need a moment, for every edit
-	go test -short ./...
+test-short: $(GOBIN)/gotestsum ## the tests that need a moment, for every edit; the last line counts what was left out
+	@$(GOBIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped -- -short ./...
 
 $(GOBIN)/gotestsum:
 	@echo "installing gotestsum $(GOTESTSUM_VERSION)"; go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)

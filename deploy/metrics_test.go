@@ -2,12 +2,13 @@ package deploy_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"os/signal"
 	"regexp"
 	"strings"
 	"syscall"
@@ -16,9 +17,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
 
+	"seckill/internal/app"
+	"seckill/internal/cli"
 	"seckill/internal/rush"
+	"seckill/internal/testenv"
 )
 
 // The program must publish every metric and label that the dashboard and the alerts use.
@@ -160,17 +165,29 @@ func pay(t *testing.T, url, token, order string) {
 	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
-// serve builds and starts the program. It returns the URLs of its API and of its metrics.
+// envRun makes the test binary run the program, which saves a build.
+const envRun = "RUN_SECKILL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envRun) != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		code := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, app.Tuning{})
+		stop()
+		os.Exit(code)
+	}
+	testenv.Main(m, func() error {
+		http.DefaultClient.CloseIdleConnections()
+		return goleak.Find()
+	})
+}
+
+// serve starts the program. It returns the URLs of its API and of its metrics.
 func serve(t *testing.T) (public, ops string) {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "seckill")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/seckill")
-	build.Dir = root
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-
+	bin, err := os.Executable()
+	require.NoError(t, err)
 	cmd := exec.Command(bin, "serve")
-	cmd.Env = append(withoutSettings(os.Environ()),
+	cmd.Env = append(withoutSettings(os.Environ()), envRun+"=1",
 		"SECKILL_ADDR=127.0.0.1:0", "SECKILL_OPS_ADDR=127.0.0.1:0", "SECKILL_DATA_DIR="+t.TempDir())
 	read, write, err := os.Pipe()
 	require.NoError(t, err)

@@ -89,7 +89,8 @@ var errStale = errors.New("admission: the load is stale")
 // the finish swaps the tables (see Rebuild).
 //
 // Every event that would make the result wrong (data loss in Redis, expiry of the lease, AddStock, Unload) also removes
-// the token, without which neither the mark nor the finish succeeds.
+// the token, without which neither the mark nor the finish succeeds. The exception is a load that lies between AddStock
+// and its change in the database, see there.
 func (g *Gate) Load(ctx context.Context, voucherID int64, read domain.GateReader) error {
 	return g.joinLoad(ctx, loadKey{voucherID, ""}, read)
 }

@@ -1,8 +1,9 @@
 // Package batch groups concurrent calls into batches: while one batch runs, the next one forms.
 //
-// A call that arrives alone runs at once. A [Batcher] keeps the batches of different keys apart as long as enough
-// batches may run at the same time. No existing package was found that is keyed, bounded, and runs a second batch
-// beside the first; golang.org/x/sync/singleflight shares one result among equal calls only.
+// A call that arrives alone runs at once, unless a batch of several items has just ended: the next one then waits up to
+// 0.8 ms for more calls. A [Batcher] keeps the batches of different keys apart as long as enough batches may run at the
+// same time. No existing package was found that is keyed, bounded, and runs a second batch beside the first;
+// golang.org/x/sync/singleflight shares one result among equal calls only.
 package batch
 
 import (
@@ -36,16 +37,19 @@ const (
 	// prepares a transaction while the previous one is written to disk, which raises throughput by a sixth. Below the
 	// threshold the batches would only become smaller.
 	secondBatchThreshold = 64
-	// After a batch of gatherFrom items or more, the next batch waits up to gatherFor for as many new calls: the
-	// callers that were just answered usually call again at once. Without the wait the first of them is committed
-	// alone, which costs a sixth more CPU time per item at 64 connections. A call that arrives alone never waits.
+	// After a batch of gatherFrom items or more, the next batch waits up to gatherFor for nine tenths as many new calls:
+	// the callers that were just answered usually call again at once. Without the wait the first of them is committed
+	// alone, which costs a sixth more CPU time per item at 64 connections. A call that arrives alone waits only then:
+	// it cannot be told from the first of many.
 	gatherFrom = 8
 	gatherFor  = 800 * time.Microsecond
-	// runTimeout bounds one run of a batch, startTimeout the time until the batch of a call starts. Their sum is below
-	// the 4 s that a request may take.
-	runTimeout   = 2 * time.Second
-	startTimeout = 1800 * time.Millisecond
+	// runTimeout bounds one run of a batch.
+	runTimeout = 2 * time.Second
 )
+
+// StartTimeout bounds the time until the batch of a call starts. With the time of the run it is below the 4 s that a
+// request may take.
+const StartTimeout = 1800 * time.Millisecond
 
 // Config configures a Batcher.
 type Config[T, R any] struct {
@@ -75,7 +79,7 @@ type queue[T, R any] struct {
 	serving int           // goroutines that serve the queue, at most two
 	running int           // batches with items of this key
 	full    chan struct{} // closed when want calls wait; nil while no goroutine gathers
-	want    int
+	want    int           // calls, including those that waited when the gathering began
 }
 
 type call[T, R any] struct {
@@ -195,7 +199,7 @@ func (b *Batcher[T, R]) serve(key int64, q *queue[T, R]) {
 	}
 }
 
-// gather waits up to gatherFor until nine tenths as many calls wait as the last batch had.
+// gather waits up to gatherFor for nine tenths as many new calls as the last batch had, or until a batch is full.
 func (b *Batcher[T, R]) gather(q *queue[T, R], last int) {
 	b.mu.Lock()
 	if q.full != nil || len(q.waiting) >= maxBatch {
@@ -247,11 +251,11 @@ func (b *Batcher[T, R]) take(key int64, q *queue[T, R]) (batch []*call[T, R], qu
 	return batch, queues
 }
 
-// dequeue moves waiting calls into the batch up to its limit. Calls that have waited longer than startTimeout fail
+// dequeue moves waiting calls into the batch up to its limit. Calls that have waited longer than StartTimeout fail
 // instead: their result could arrive after the caller has gone.
 func (b *Batcher[T, R]) dequeue(q *queue[T, R], batch []*call[T, R]) []*call[T, R] {
 	late := 0
-	for late < len(q.waiting) && time.Since(q.waiting[late].since) > startTimeout {
+	for late < len(q.waiting) && time.Since(q.waiting[late].since) > StartTimeout {
 		q.waiting[late].finish(b.cfg.Fail(ErrTimeout))
 		late++
 	}

@@ -105,7 +105,7 @@ func TestBatchSizeIsBounded(t *testing.T) {
 // Calls fail early if the queue is full, or if their batch did not start in time.
 func TestFullQueueAndLateStartFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestBatcher(1, func([]int) { time.Sleep(startTimeout + time.Second) })
+		b := newTestBatcher(1, func([]int) { time.Sleep(StartTimeout + time.Second) })
 		first := submit(b, 1, 1)
 		late := submit(b, 1, 2)
 		time.Sleep(2 * time.Second)

@@ -21,6 +21,7 @@ import (
 	"seckill/internal/doctor"
 	"seckill/internal/payment"
 	"seckill/internal/repo"
+	"seckill/internal/repo/sqldb"
 	"seckill/migrations"
 )
 
@@ -130,7 +131,7 @@ func (x *examination) databaseGroups() []doctor.Group {
 	}
 	pools := x.store.Pools()
 	return []doctor.Group{doctor.MySQL{
-		Pool: pools["write"], Conns: pools["write"].Stats().MaxOpenConnections + pools["read"].Stats().MaxOpenConnections, Migrations: knownMigrations("mysql"), Instances: x.instances, Now: time.Now,
+		Pool: pools["write"], Conns: pools["write"].Stats().MaxOpenConnections + pools["read"].Stats().MaxOpenConnections + sqldb.LongLivedConns, Migrations: knownMigrations("mysql"), Instances: x.instances, Now: time.Now,
 	}.Group()}
 }
 

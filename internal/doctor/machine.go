@@ -65,10 +65,10 @@ func (m Machine) checkMemory(context.Context) Result {
 	return Good("GOMEMLIMIT %s, the control group allows %s", size(m.MemoryLimit), size(limit))
 }
 
-// Thresholds of open files. Each buyer's connection and each event stream, of which there may be 10,000, takes one, as
+// Thresholds of open files. Each buyer's connection and each event stream, of which there may be 20,000, takes one, as
 // does each connection to the database and to Redis.
 const (
-	filesWarn = 16_384
+	filesWarn = 32_768
 	filesFail = 1024
 )
 
@@ -78,7 +78,7 @@ func (m Machine) checkFiles(context.Context) Result {
 		return Heard(Skipped, "", "the limit of open files cannot be read: ", err)
 	}
 	const change = "ulimit -n 65536 before the start (LimitNOFILE= in systemd, ulimits: nofile in compose)"
-	found := fmt.Sprintf("at most %d open files; 10,000 event streams and other connections need about %d", files, filesWarn)
+	found := fmt.Sprintf("at most %d open files; 20,000 event streams and other connections need about %d", files, filesWarn)
 	switch {
 	case files < filesFail:
 		return Bad(Fail, change, "%s", found)

@@ -55,7 +55,7 @@ func TestControlGroupLimits(t *testing.T) {
 
 func TestOpenFiles(t *testing.T) {
 	t.Parallel()
-	for limit, status := range map[uint64]Status{1000: Fail, 1024: Warn, 16383: Warn, 16384: OK} {
+	for limit, status := range map[uint64]Status{1000: Fail, 1024: Warn, 32767: Warn, 32768: OK} {
 		m := machine(nil)
 		m.Files = func() (uint64, error) { return limit, nil }
 		want(t, examine(t, m.Group()), map[string]Status{"machine.files": status})

@@ -113,6 +113,7 @@ func TestWellConfiguredDatabase(t *testing.T) {
 
 // Every setting of the server is wrong.
 func TestMisconfiguredDatabase(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	db := testenv.StartMariaDB(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin", "--sync-binlog=0", "--binlog-format=ROW",
 		"--skip-innodb-doublewrite", "--sql-mode=", "--max-connections=60", "--wait-timeout=60",
@@ -153,6 +154,7 @@ func TestMisconfiguredDatabase(t *testing.T) {
 
 // The replica is attached asynchronously at first, then semi-synchronously.
 func TestReplication(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	primary := testenv.StartMariaDB(t, "--log-bin", "--server-id=1")
 	replica := testenv.StartMariaDB(t, "--server-id=2")
@@ -203,6 +205,7 @@ func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 }
 
 func TestUnreachableDatabase(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	db := testenv.StartMariaDB(t)
 	dsn := db.DSN(t)

@@ -161,6 +161,7 @@ func TestRedisVersions(t *testing.T) {
 }
 
 func TestReplicas(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	master, replica := testenv.StartRedis(t), testenv.StartRedis(t)
 	host, port, err := net.SplitHostPort(master.Addr)
@@ -186,6 +187,7 @@ func TestReplicas(t *testing.T) {
 }
 
 func TestClusterOfRedis(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	c := testenv.StartRedisCluster(t)
 	inCluster := func(r *Redis) { r.Cluster = true }
@@ -206,6 +208,7 @@ func TestClusterOfRedis(t *testing.T) {
 }
 
 func TestUnreachableRedis(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	r := testenv.StartRedis(t, "--requirepass", "hunter2hunter2")
 	reach := func(limit time.Duration, edits ...func(*redis.Options)) Finding {

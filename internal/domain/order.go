@@ -28,6 +28,7 @@ const (
 const (
 	ReasonSoldOut   = "sold_out"
 	ReasonDuplicate = "duplicate_order"
+	ReasonMismatch  = "idempotency_mismatch"
 	ReasonInternal  = "internal"
 )
 

@@ -38,6 +38,7 @@ func (b *tab) try(tag, id, body, path string, status int) {
 // TestDocs executes operations on the documentation page, from the login to a purchase. The page sends no request to
 // another server.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	p := embeddedStack(t).serve(t, "").shop(t)
 	sale := p.publish(t, offer{Title: "Hot pot for two", Stock: 3})
@@ -108,6 +109,7 @@ func problemOf(t *testing.T, p *shop, path string) problemView {
 
 // TestProblemTypesResolve requests the page of every problem type in the API document.
 func TestProblemTypesResolve(t *testing.T) {
+	t.Parallel()
 	p := embeddedStack(t).serve(t, "").shop(t)
 	base, err := url.Parse(p.url + "/api/v1/vouchers")
 	require.NoError(t, err)

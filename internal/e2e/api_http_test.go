@@ -196,6 +196,7 @@ func (h *httpRun) confirmed(r *httpRequest, queued httpAnswer) (a httpAnswer) {
 
 // TestAPIFile sends every request of docs/api.http from top to bottom in every lane. Every route occurs in the file.
 func TestAPIFile(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(apiFile)
 	require.NoError(t, err)
 	f := parseHTTP(t, string(text))

@@ -26,20 +26,39 @@ import (
 // pageTimeout bounds each step of a browser test. It is long because the tests run in parallel.
 const pageTimeout = 90 * time.Second
 
-// startBrowser starts a Chromium that is stopped at the end of the test.
+// chromium is the browser that all tests share. Visitors are isolated by their profiles.
+var chromium struct {
+	sync.Once
+	ctx  context.Context
+	stop func()
+	err  error
+}
+
+// startBrowser returns the shared Chromium and starts it on first use.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(testenv.Chromium(t)),
-		chromedp.NoSandbox, // required for root in containers; it loads only pages of the test
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-	)
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	browser, closeBrowser := chromedp.NewContext(allocator)
-	t.Cleanup(closeBrowser)
-	require.NoError(t, chromedp.Do(browser))
-	return browser
+	testenv.Long(t)
+	path := testenv.Chromium(t)
+	chromium.Do(func() {
+		options := append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath(path),
+			chromedp.NoSandbox, // required for root in containers; it loads only pages of the test
+			chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		)
+		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+		browser, closeBrowser := chromedp.NewContext(allocator)
+		chromium.ctx, chromium.stop = browser, func() { closeBrowser(); stop() }
+		chromium.err = chromedp.Do(browser)
+	})
+	require.NoError(t, chromium.err)
+	return chromium.ctx
+}
+
+// stopBrowser stops the shared Chromium after all tests.
+func stopBrowser() {
+	if chromium.stop != nil {
+		chromium.stop()
+	}
 }
 
 // visitor is a user with a separate browser profile: visitors share no cookies and no storage.
@@ -180,24 +199,34 @@ func (b *tab) until(expression string, args ...any) {
 	}
 }
 
-// click waits for an element and clicks it with the mouse. It tries again if the page replaces the element meanwhile.
+// click waits for an element and clicks it with the mouse. It tries again if the page replaced or moved the element
+// meanwhile, so that the click missed it.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
 	defer cancel()
-	for {
+	for missed := true; missed; {
 		b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
+		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.missedClick = true;
+			addEventListener("click", (e) => { if (e.target.closest(%q)) window.missedClick = false }, { capture: true, once: true })`, selector)))
 		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
-		var gone *cdproto.Error
-		if !errors.As(err, &gone) || gone.Code != errNodeGone || ctx.Err() != nil {
-			require.NoError(b.t, err)
-			return
+		if isGone(err) {
+			continue
+		}
+		require.NoError(b.t, err, selector)
+		missed, err = chromedp.Run(ctx, chromedp.Evaluate[bool](`window.missedClick === true`)) // false on another page
+		if !isGone(err) {
+			require.NoError(b.t, err, selector)
 		}
 	}
 }
 
-// errNodeGone is the code of Chromium's errors about a removed node. Chromium returns them before it moves the mouse.
-const errNodeGone = -32000
+// isGone reports whether Chromium returned an error because the node or the page was replaced. For a click it returns
+// that before it moves the mouse.
+func isGone(err error) bool {
+	var chromium *cdproto.Error
+	return errors.As(err, &chromium) && chromium.Code == -32000
+}
 
 // text waits for an element and returns its text.
 func (b *tab) text(selector string) string {

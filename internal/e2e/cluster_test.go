@@ -18,6 +18,7 @@ import (
 
 // clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
 func clusterStack(t *testing.T) (*stack, *testenv.RedisCluster) {
+	testenv.Long(t)
 	cluster := testenv.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	s := serverStack(t, testenv.MySQLDSN(t))
@@ -44,6 +45,7 @@ func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *stack, cluster *te
 
 // TestRushOnCluster runs four sales at once on two servers. The keys of the sales are in different slots.
 func TestRushOnCluster(t *testing.T) {
+	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, _ *testenv.RedisCluster) {
 		servers := []*process{s.serve(t, ""), s.serve(t, "")}
 		tokens := s.tokens(t, 400)
@@ -67,6 +69,7 @@ func TestRushOnCluster(t *testing.T) {
 
 // TestClusterNodeKilledInMidRush kills each node with its slots in turn and restarts it without data.
 func TestClusterNodeKilledInMidRush(t *testing.T) {
+	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
 		p := s.serve(t, "")
 		c := crowd(p.sale(t, 2000), 2000, s.tokens(t, 3000), p)
@@ -89,6 +92,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 // server may have executed.
 func TestClusterClient(t *testing.T) {
 	t.Parallel()
+	testenv.Long(t)
 	// A frozen node must keep its slots.
 	cluster := testenv.StartRedisCluster(t, "--cluster-node-timeout", "60000")
 	rdb := app.OpenRedis("", cluster.Client(t).Options().Addrs...).(*redis.ClusterClient)

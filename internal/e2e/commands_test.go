@@ -22,6 +22,7 @@ import (
 
 // TestDefaultStartSeedsDemoOnce starts a server without settings in an empty directory, then a second time on its data.
 func TestDefaultStartSeedsDemoOnce(t *testing.T) {
+	t.Parallel()
 	s := &stack{env: []string{"SECKILL_ADDR=127.0.0.1:0"}}
 	dir := t.TempDir()
 	s.env = append(s.env, "SECKILL_DATA_DIR="+filepath.Join(dir, "data"))
@@ -65,6 +66,7 @@ func listVouchers(t *testing.T, p *process) []rush.Voucher {
 
 // TestSecondServerOnDataDirectoryIsRejected starts two servers on one data directory. Each would have its own Redis.
 func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
+	t.Parallel()
 	s := embeddedStack(t)
 	s.serve(t, "")
 	code, out := s.run(t, "serve", "--addr", "127.0.0.1:0")
@@ -74,6 +76,7 @@ func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 
 // TestStartFailsWithoutDependencies checks that the server waits, logs the missing dependency and exits.
 func TestStartFailsWithoutDependencies(t *testing.T) {
+	t.Parallel()
 	nowhere := freeAddr(t)
 	for name, tc := range map[string]struct{ env, want string }{
 		"database": {"SECKILL_MYSQL_DSN=root@tcp(" + nowhere + ")/seckill", "the database does not answer"},
@@ -92,6 +95,7 @@ func TestStartFailsWithoutDependencies(t *testing.T) {
 
 // TestStartWaitsForDependencies starts the server before Redis, as docker compose may do.
 func TestStartWaitsForDependencies(t *testing.T) {
+	t.Parallel()
 	s := realStack(t)
 	s.killRedis()
 	time.AfterFunc(time.Second, func() { _ = s.restartRedis() })
@@ -102,6 +106,7 @@ func TestStartWaitsForDependencies(t *testing.T) {
 // TestLogoutAppliesToEveryServer checks that a revoked token is rejected by every server, even after the loss of Redis
 // and a restart.
 func TestLogoutAppliesToEveryServer(t *testing.T) {
+	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		token, err := a.Login(t.Context(), "13800000001")
@@ -123,6 +128,7 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 
 // TestCancelIsSeenEverywhere cancels the last order on one server and buys its unit on the other.
 func TestCancelIsSeenEverywhere(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		sale, tokens := a.sale(t, 1), s.tokens(t, 2)
@@ -145,6 +151,7 @@ func TestCancelIsSeenEverywhere(t *testing.T) {
 
 // TestPurchaseOnlyWithinSaleWindow moves the start and the end of a running sale. Purchases outside the window fail.
 func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.sale(t, 100), s.tokens(t, 100)
@@ -187,6 +194,7 @@ func TestPurchaseOnlyWithinSaleWindow(t *testing.T) {
 
 // TestMigrateUpAndDown applies all migrations, reverts them one by one and applies them again.
 func TestMigrateUpAndDown(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		code, out := s.run(t, "migrate", "up")
 		require.Zero(t, code, out)
@@ -212,6 +220,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 
 // TestConcurrentStartsMigrateOnce starts three servers at once on an empty database.
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
+	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
 		started := make(chan *process, 3)
 		for range 3 {
@@ -231,6 +240,7 @@ func TestConcurrentStartsMigrateOnce(t *testing.T) {
 
 // TestVerifyReportsViolations damages orders and stock with SQL. Verify exits with 1 and names the violated invariant.
 func TestVerifyReportsViolations(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.sale(t, 5), s.tokens(t, 3)
@@ -283,6 +293,7 @@ func (s *stack) query(t *testing.T, do func(*sql.DB)) {
 
 // TestVerifyWithoutDatabaseIsUnchecked checks the exit code of an impossible verification.
 func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
+	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_MYSQL_DSN=root@tcp(" + freeAddr(t) + ")/seckill")
 	code, out := s.run(t, "verify")
 	require.Equal(t, exitUnchecked, code, out)
@@ -291,6 +302,7 @@ func TestVerifyWithoutDatabaseIsUnchecked(t *testing.T) {
 
 // TestVerifyReportsLockWithoutExpiry creates a lock that would block its user forever.
 func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
+	t.Parallel()
 	s := realStack(t)
 	s.serve(t, "")
 	s.verify(t)
@@ -306,6 +318,7 @@ func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 
 // TestSeedRequiresForceOutsideDemo: seeded tokens are valid for a day.
 func TestSeedRequiresForceOutsideDemo(t *testing.T) {
+	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_DEMO=false")
 	code, out := s.run(t, "seed", "--users", "2", "--tokens", "-")
 	require.Equal(t, 1, code)
@@ -317,6 +330,7 @@ func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 
 // TestSeedIsRepeatable checks that a second run returns the same users.
 func TestSeedIsRepeatable(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		users := func() []string {
 			code, out := s.run(t, "seed", "--users", "1200", "--tokens", "-")
@@ -337,6 +351,7 @@ func TestSeedIsRepeatable(t *testing.T) {
 
 // TestRushCommand runs the command of the README with each source of buyers: seeded, logged in, or a file of tokens.
 func TestRushCommand(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		t.Run("seeded", func(t *testing.T) {
@@ -368,6 +383,7 @@ func TestRushCommand(t *testing.T) {
 
 // TestRushDoesNotWriteToOtherDatabases runs the command on a data directory that does not belong to the server.
 func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
+	t.Parallel()
 	p := embeddedStack(t).serve(t, "")
 	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
 		t.Run(name, func(t *testing.T) {
@@ -385,6 +401,7 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 
 // TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one.
 func TestLockNodesNeedMajority(t *testing.T) {
+	t.Parallel()
 	s := realStack(t)
 	nodes := []*testenv.Redis{testenv.StartRedis(t), testenv.StartRedis(t), testenv.StartRedis(t)}
 	s = s.with("SECKILL_LOCK_NODES="+nodes[0].Addr+","+nodes[1].Addr+","+nodes[2].Addr, envStartTimeout+"=2s")
@@ -413,6 +430,7 @@ func TestLockNodesNeedMajority(t *testing.T) {
 
 // TestDataFilesArePrivate: the data directory contains phone numbers, sessions and the signing secret.
 func TestDataFilesArePrivate(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
 	s := (&stack{}).with("SECKILL_DATA_DIR=" + dir)
@@ -441,6 +459,7 @@ func TestEmptyVariablesAreIgnored(t *testing.T) {
 
 // TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.
 func TestMetricsOnOpsPortOnly(t *testing.T) {
+	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_OPS_ADDR=127.0.0.1:0")
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 1), s.tokens(t, 2)

@@ -88,11 +88,13 @@ func liveReconnect(t *testing.T, c *consoleTest) {
 // TestConsoleRush runs a rush from the console to its verdicts, on the embedded default and on real servers in the lane
 // queue.
 func TestConsoleRush(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	for name, stack := range map[string]func(*testing.T) *stack{
 		"embedded": embeddedStack, "real": func(t *testing.T) *stack { return realStack(t).in("queue") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := stack(t).withAdmins()
 			p := s.serve(t, "")
 			v := visit(t, browser, p.url, "en")

@@ -91,6 +91,7 @@ func local(at time.Time) string { return at.Local().Format("2006-01-02T15:04:05"
 
 // TestConsole runs the admin console in a browser. The tests share one embedded server unless they start another.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	p := embeddedStack(t).withAdmins().serve(t, "").shop(t)
 	for i, test := range []struct {

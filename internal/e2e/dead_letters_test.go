@@ -50,6 +50,7 @@ func placePoisoned(t *testing.T, p *process, sale, token, admin string) (order, 
 
 // TestDeadLetterIsReplayed replays an order that the database rejected, first while the sale is sold out.
 func TestDeadLetterIsReplayed(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
@@ -99,6 +100,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 
 // TestDeadLetterIsDiscarded discards with the route and with the command.
 func TestDeadLetterIsDiscarded(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
@@ -123,6 +125,7 @@ func TestDeadLetterIsDiscarded(t *testing.T) {
 
 // TestDeadLetterCommandErrors runs the command without a server, without Redis, and with invalid arguments.
 func TestDeadLetterCommandErrors(t *testing.T) {
+	t.Parallel()
 	s := embeddedStack(t)
 	code, out := s.run(t, "dead-letters", "list")
 	require.Equal(t, 1, code)

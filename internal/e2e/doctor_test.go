@@ -58,6 +58,7 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 
 // TestDoctorPassesSoundStack checks a stack with a database user of least privilege, a durable Redis and random secrets.
 func TestDoctorPassesSoundStack(t *testing.T) {
+	t.Parallel()
 	s, dsn := sellersStack(t)
 	p := s.serve(t, "")
 	found := s.diagnose(t, 0, "--instances", "3")
@@ -82,6 +83,7 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 // sellersStack returns a stack with a database user of least privilege, and its DSN.
 func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 	t.Helper()
+	testenv.Long(t)
 	db, rds := testenv.StartMariaDB(t), testenv.StartRedis(t, "--appendonly", "yes")
 	dsn, err := mysql.ParseDSN(db.DSN(t))
 	require.NoError(t, err)
@@ -99,6 +101,7 @@ func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 // TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a server
 // does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
+	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret)
 	requireStatus(t, s.diagnose(t, 0), doctor.Warn, "config.demo")
 	s.diagnose(t, 1, "--strict")
@@ -118,6 +121,7 @@ func TestDoctorExitCodes(t *testing.T) {
 
 // TestDoctorReportsFrozenServers freezes the database, Redis and a lock node: they accept connections and never answer.
 func TestDoctorReportsFrozenServers(t *testing.T) {
+	t.Parallel()
 	s, _ := sellersStack(t)
 	node := testenv.StartRedis(t)
 	s = s.with("SECKILL_LOCK_NODES="+node.Addr, "SECKILL_REDIS_PASSWORD=hunter2hunter2")
@@ -136,6 +140,8 @@ func TestDoctorReportsFrozenServers(t *testing.T) {
 
 // TestDoctorChecksEveryClusterMaster checks that the findings include masters that are not in the configuration.
 func TestDoctorChecksEveryClusterMaster(t *testing.T) {
+	t.Parallel()
+	testenv.Long(t)
 	c := testenv.StartRedisCluster(t)
 	s := embeddedStack(t).with("SECKILL_REDIS_ADDRS=" + c.Nodes[0].Addr + "," + c.Nodes[1].Addr)
 	found := s.diagnose(t, 1)
@@ -148,6 +154,7 @@ func TestDoctorChecksEveryClusterMaster(t *testing.T) {
 // TestDoctorIsReadOnly runs the doctor without a server, beside a running one, whose embedded Redis it finds, and after
 // its stop. Without a running server no file in the data directory changes.
 func TestDoctorIsReadOnly(t *testing.T) {
+	t.Parallel()
 	s := embeddedStack(t)
 	dir := s.setting("SECKILL_DATA_DIR")
 	before := files(t, dir)
@@ -188,6 +195,7 @@ func files(t *testing.T, dir string) map[string]string {
 
 // TestDoctorReportsDamagedSales damages the ledger, the time window and the gate of a sale directly in the stores.
 func TestDoctorReportsDamagedSales(t *testing.T) {
+	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		p := s.serve(t, "")

@@ -46,6 +46,7 @@ func requireSoldOut(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 
 // TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again.
 func TestServerKilledInMidRush(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
@@ -62,6 +63,7 @@ func TestServerKilledInMidRush(t *testing.T) {
 
 // TestServerStoppedInMidRush stops the server in order, as a deployment does. Running requests are completed.
 func TestServerStoppedInMidRush(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
@@ -77,6 +79,7 @@ func TestServerStoppedInMidRush(t *testing.T) {
 
 // TestServerStopsCleanlyWithoutDatabase stops the server while the database is down.
 func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	s := realStack(t)
 	p := s.serve(t, "")
 	sale, tokens := p.sale(t, 10), s.tokens(t, 1)
@@ -87,6 +90,7 @@ func TestServerStopsCleanlyWithoutDatabase(t *testing.T) {
 
 // TestDependenciesKilledInMidRush kills and restarts Redis, then the database.
 func TestDependenciesKilledInMidRush(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 3001)

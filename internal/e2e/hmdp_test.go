@@ -169,6 +169,7 @@ func (b *browser) buy(voucher string) (string, error) {
 
 // TestHmdpPurchase publishes a sale of one unit, buys it, tries to buy it twice and as another user, in every lane.
 func TestHmdpPurchase(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		one, two, admin := (&browser{t: t}).at(p), (&browser{t: t}).at(p), (&browser{t: t}).at(p)
@@ -210,6 +211,7 @@ func TestHmdpPurchase(t *testing.T) {
 // TestHmdpSessionSurvivesFailures uses a session on two servers, after a flush of Redis, a restart and a SIGKILL. A
 // logout then ends it on both servers for good.
 func TestHmdpSessionSurvivesFailures(t *testing.T) {
+	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		one, two := s.serve(t, addr), s.serve(t, "")
@@ -245,6 +247,7 @@ func TestHmdpSessionSurvivesFailures(t *testing.T) {
 
 // TestHmdpAnswersBeforePageTimeout freezes a dependency. The server answers within the 2 s of the page.
 func TestHmdpAnswersBeforePageTimeout(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		lane, name string
 		pick       func(*stack) freezer

@@ -16,6 +16,7 @@ import (
 // TestKeyHasOneEffect checks that 50 concurrent requests with one key place one order, although the limit allows five.
 // The stored answer survives a restart, and an expired key is a new key.
 func TestKeyHasOneEffect(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, other, tokens := p.saleOf(t, 20, 5), p.saleOf(t, 20, 5), s.tokens(t, 2)
@@ -57,6 +58,7 @@ func TestKeyHasOneEffect(t *testing.T) {
 
 // TestKeyHasOneEffectOnThreeServers sends 60 concurrent requests with one key to three servers.
 func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		sale, token := servers[0].saleOf(t, 20, 5), s.tokens(t, 1)[0]
@@ -69,6 +71,7 @@ func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 
 // TestKeyRetriesRefusal checks that a retry after a refusal is decided again, and that its success is then replayed.
 func TestKeyRetriesRefusal(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		sale, tokens := p.saleOf(t, 1, 1), s.tokens(t, 2)
@@ -176,6 +179,7 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 
 // TestKeyWhenTheReplyIsLost loses the reply to each change in a proxy and sends the request again.
 func TestKeyWhenTheReplyIsLost(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		all := changes(t, s, func() *process { return p })
@@ -195,6 +199,7 @@ func TestKeyWhenTheReplyIsLost(t *testing.T) {
 // TestKeyWhenTheServerDies kills the server between the effect of a change and the storage of its answer. The next
 // server returns the answer, even after the loss of Redis.
 func TestKeyWhenTheServerDies(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		all := changes(t, s, func() *process { return p })[1:] // an order and its key are committed together
@@ -231,6 +236,7 @@ func TestKeyWhenTheServerDies(t *testing.T) {
 // until it is answered has one order. Redis is outside the server: an embedded one would lose queued orders with the
 // process, which a 202 permits.
 func TestKeysSurviveKilledServer(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const rounds, buyers = 4, 24
 		addr := freeAddr(t)
@@ -282,6 +288,7 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 // TestKeyIsUsableAfterDatabaseOutage sends a keyed purchase to a server without a database, which returns 503, and again
 // after the outage.
 func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
+	t.Parallel()
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
@@ -311,6 +318,7 @@ func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 
 // TestKeysOfDeadLetterRequests loses the replies to a replay and a discard and sends the requests again.
 func TestKeysOfDeadLetterRequests(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envRedeliver + "=300ms")
 		p := s.serve(t, "")
@@ -340,6 +348,7 @@ func TestKeysOfDeadLetterRequests(t *testing.T) {
 
 // TestKeyMetrics checks the counter of new, replayed and mismatched keys.
 func TestKeyMetrics(t *testing.T) {
+	t.Parallel()
 	s := embeddedStack(t)
 	ops := freeAddr(t)
 	p := s.with("SECKILL_OPS_ADDR="+ops).serve(t, "")

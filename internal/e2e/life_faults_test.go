@@ -57,6 +57,7 @@ func (d *purchase) waitForEnd(t *testing.T, p *process, payment map[string]strin
 // delays, loses and repeats its notices and refuses the first refunds. A repeated payment request returns the same
 // payment, and every payment and refund completes.
 func TestServerKilledWhilePaying(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
 		const n = 15
@@ -92,6 +93,7 @@ func TestServerKilledWhilePaying(t *testing.T) {
 // TestDatabaseKilledWhileClosing kills and restarts MariaDB while orders are closed and payment notices arrive. Each
 // order is either paid, or cancelled and its payment refunded.
 func TestDatabaseKilledWhileClosing(t *testing.T) {
+	t.Parallel()
 	s := realStack(t).in("queue").with("SECKILL_PAY_TIMEOUT=4s", "SECKILL_SANDBOX=delay=4200ms,repeat=1")
 	servers := []*process{s.serve(t, ""), s.serve(t, "")}
 	tokens := s.tokens(t, 40)
@@ -136,6 +138,7 @@ func TestDatabaseKilledWhileClosing(t *testing.T) {
 // TestPaymentWithoutRedis pays, refunds, cancels and closes committed orders during an outage of Redis. The returned
 // units can be bought after the outage, although the gate missed their release.
 func TestPaymentWithoutRedis(t *testing.T) {
+	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		p := s.serve(t, "")
@@ -169,6 +172,7 @@ func TestPaymentWithoutRedis(t *testing.T) {
 // repeated payment request returns the same payment and completes it. An order without one is closed on time and its
 // unit returned.
 func TestPendingPaymentSurvivesRestart(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		addr, tokens := freeAddr(t), s.tokens(t, 3)
 		p := s.with("SECKILL_SANDBOX=delay=1h").serve(t, addr)

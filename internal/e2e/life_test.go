@@ -131,6 +131,7 @@ func (b *best) note(d time.Duration) {
 // TestLife is an order's way from the purchase to the payment by the sandbox and back to a unit that somebody else
 // buys on another server.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		tokens := s.tokens(t, 2)
@@ -161,6 +162,7 @@ func TestLife(t *testing.T) {
 
 // TestUnpaidOrdersAreClosed: by one of two servers, soon after their time is over. What is paid stays.
 func TestUnpaidOrdersAreClosed(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		tokens := s.tokens(t, 5)
@@ -190,6 +192,7 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 // TestWrongClockClosesNothingEarly: a server whose clock is an hour ahead is alone with an order that is due and one that is
 // not. It closes the first, and so has looked, and leaves the second, since the database's clock decides.
 func TestWrongClockClosesNothingEarly(t *testing.T) {
+	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
 		tokens := s.tokens(t, 2)
 		right := s.serve(t, "")
@@ -208,6 +211,7 @@ func TestWrongClockClosesNothingEarly(t *testing.T) {
 
 // TestLimitPerUser lets a user hold three orders of a sale, and one more for each that ends.
 func TestLimitPerUser(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		token := s.tokens(t, 1)[0]
@@ -259,6 +263,7 @@ func (p *process) changeStock(t *testing.T, admin, sale string, delta int) answe
 // TestStockChangedInMidRush adds units and takes some away while two servers sell. In the end exactly as many are sold
 // as there were, and what is taken away is never what somebody holds.
 func TestStockChangedInMidRush(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		tokens, admin := s.tokens(t, 1000), a.admin(t)
@@ -292,6 +297,7 @@ func TestStockChangedInMidRush(t *testing.T) {
 
 // TestStockAddedIsSeenEverywhere: who heard sold_out buys within a second after units came, on another server.
 func TestStockAddedIsSeenEverywhere(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		tokens, admin := s.tokens(t, 2), a.admin(t)
@@ -354,6 +360,7 @@ func (pr *pressing) count(code string) int {
 // TestSaleIsClosedInMidRush: when a voucher is taken off sale, or its window is over, nobody gets an order from a press
 // a second after the admin had his answer, on any server. It takes the best of several tries.
 func TestSaleIsClosedInMidRush(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func() map[string]any{
 		"off":    func() map[string]any { return map[string]any{"status": "off"} },
 		"window": func() map[string]any { return map[string]any{"end_at": time.Now().Add(-time.Second)} },

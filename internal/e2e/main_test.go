@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"seckill/internal/app"
 	"seckill/internal/rush"
@@ -27,7 +29,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envRunMain) != "" {
 		os.Exit(runBroken())
 	}
-	testenv.Main(m)
+	testenv.Main(m, func() error {
+		stopBrowser()
+		return goleak.Find()
+	})
 }
 
 // stack is the environment of the servers of one test: their configuration, database and Redis.
@@ -46,10 +51,20 @@ type stack struct {
 // testSecret signs the tokens of all test servers.
 const testSecret = "a-secret-for-tests-only-0123456789"
 
+// smoke names the tests that each and eachLane run with -short, on the embedded default. TestAPIFile sends every request
+// in every lane, the others show what it cannot: no oversell, one order per user, and what the commands report.
+var smoke = []string{
+	"TestRush", "TestOneUserHundredTimes", "TestKeyHasOneEffect", "TestLimitPerUser", "TestHmdpPurchase", "TestOrderStreamFromAnyServer",
+	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",
+}
+
 // each runs a test in parallel on the embedded default, on MariaDB and Redis, and on the external database if one is
 // configured. A test with several servers or with faults of Redis sets shared: the embedded variant then uses SQLite and
 // a miniredis outside the server.
 func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
+	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
+		testenv.Long(t)
+	}
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		s := embeddedStack(t)
@@ -112,6 +127,7 @@ func embeddedStack(t *testing.T) *stack {
 
 // realStack starts a MariaDB and a Redis that the test may kill.
 func realStack(t *testing.T) *stack {
+	testenv.Long(t)
 	db := testenv.StartMariaDB(t)
 	s := serverStack(t, db.DSN(t))
 	s.mariadb = db
@@ -119,7 +135,10 @@ func realStack(t *testing.T) *stack {
 }
 
 // externalStack uses the database of SECKILL_TEST_MYSQL_DSN, which a test must not kill.
-func externalStack(t *testing.T) *stack { return serverStack(t, testenv.MySQLDSN(t)) }
+func externalStack(t *testing.T) *stack {
+	testenv.Long(t)
+	return serverStack(t, testenv.MySQLDSN(t))
+}
 
 func serverStack(t *testing.T, dsn string) *stack {
 	rds := testenv.StartRedis(t)

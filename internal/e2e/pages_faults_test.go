@@ -36,6 +36,7 @@ const interceptFetch = `{
 
 // TestPagesWithLateOrFailedResponses covers pages whose responses are late, lost, or belong to another user.
 func TestPagesWithLateOrFailedResponses(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	p := embeddedStack(t).serve(t, "").shop(t)
 	for name, test := range map[string]func(*testing.T, *shop, func(url string) *visitor){

@@ -25,16 +25,18 @@ func newPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
 // TestPagesFromLoginToPaid buys in a browser, from the login to the code that the shop takes: on the embedded default, and
 // in each lane on real servers.
 func TestPagesFromLoginToPaid(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
 		s := embeddedStack(t)
 		p := s.serve(t, "").shop(t)
 		s.buyInBrowser(t, p, visit(t, browser, p.url, "en"))
 	})
-	real := realStack(t)
 	for _, lane := range lanes {
 		t.Run(lane, func(t *testing.T) {
-			s := real.in(lane)
+			t.Parallel()
+			s := realStack(t).in(lane)
 			p := s.serve(t, "").shop(t)
 			s.buyInBrowser(t, p, visit(t, browser, p.url, "en"))
 		})
@@ -87,6 +89,7 @@ func (b *tab) readQR(selector string) string {
 
 // TestPages is everything that the pages do beside a plain purchase, on one server if nothing else is said.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	browser := startBrowser(t)
 	p := embeddedStack(t).serve(t, "").shop(t)
 	for name, test := range map[string]func(*testing.T, *shop, func(url, language string) *visitor){

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,21 +34,32 @@ func (p *process) send(t *testing.T, method, path, token string, header ...strin
 // sendBody is send with a body.
 func (p *process) sendBody(t *testing.T, method, path, token, body string, header ...string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))
+	a, err := p.trySend(t.Context(), method, path, token, body, header...)
 	require.NoError(t, err)
+	return a
+}
+
+// trySend is sendBody for requests that may fail.
+func (p *process) trySend(ctx context.Context, method, path, token, body string, header ...string) (a answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		return a, err
+	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	a := answer{status: res.StatusCode, header: res.Header}
-	if res.StatusCode != http.StatusNoContent {
-		require.NoError(t, json.NewDecoder(res.Body).Decode(&a.body))
+	if err != nil {
+		return a, err
 	}
-	return a
+	defer res.Body.Close()
+	a = answer{status: res.StatusCode, header: res.Header}
+	if res.StatusCode != http.StatusNoContent {
+		err = json.NewDecoder(res.Body).Decode(&a.body)
+	}
+	return a, err
 }
 
 // click places an order. header holds additional headers, such as Prefer.
@@ -105,10 +117,11 @@ func holdWorkers(t *testing.T, s *stack) (held *stack, release func()) {
 
 // TestQueuedOrder follows an order through the API before and after its commit.
 func TestQueuedOrder(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s, release := holdWorkers(t, s.in("queue"))
 		p := s.serve(t, "")
-		sale, tokens := p.sale(t, 10), s.tokens(t, 3)
+		sale, tokens := p.sale(t, 10), s.tokens(t, 4)
 		id := requireQueued(t, p.click(t, tokens[0], sale))
 		path := "/api/v1/orders/" + id
 
@@ -127,11 +140,25 @@ func TestQueuedOrder(t *testing.T) {
 		requireProblem(t, http.StatusConflict, "duplicate_order", again)
 		require.Equal(t, id, again.body["order_id"])
 		timedOut := requireQueued(t, p.click(t, tokens[1], sale, "Prefer", "wait=1")) // the wait times out
+		other := p.sale(t, 10)                                                        // in another shard, which does not have the key
+		twice := []string{
+			requireQueued(t, p.click(t, tokens[3], sale, "Idempotency-Key", "k")),
+			requireQueued(t, p.click(t, tokens[3], other, "Idempotency-Key", "k")),
+		}
 		s.verify(t)
 
 		release()
 		requireOrdered(t, p, tokens[0], id)
 		requireOrdered(t, p, tokens[1], timedOut)
+		var ends [2]string
+		eventually(t, "one of the two orders is confirmed, and the other one has failed", func() bool {
+			for i, id := range twice {
+				o, _ := p.Order(t.Context(), tokens[3], id)
+				ends[i] = o.Status + o.Reason
+			}
+			slices.Sort(ends[:])
+			return ends == [2]string{"failedidempotency_mismatch", "pending_payment"}
+		})
 		require.Equal(t, []string{id}, waiting(t, p, tokens[0], "pending_payment"))
 		require.Empty(t, waiting(t, p, tokens[0], "queued"))
 
@@ -148,6 +175,7 @@ func TestQueuedOrder(t *testing.T) {
 // TestQueueAdmitsWithoutDatabase admits buyers while the database is down, up to the backlog limit. Every admitted
 // buyer gets an order.
 func TestQueueAdmitsWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	const room, buyers = 50, 80
 	s := realStack(t).in("queue").with("SECKILL_QUEUE_BACKLOG=50")
 	p := s.serve(t, "")
@@ -194,8 +222,10 @@ func TestQueueAdmitsWithoutDatabase(t *testing.T) {
 // TestWorkerKilledAroundCommit kills a worker's process with SIGKILL before, during and after the commit of a batch. A
 // second server takes over.
 func TestWorkerKilledAroundCommit(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"before", "amid", "after"} {
 		t.Run(point, func(t *testing.T) {
+			t.Parallel()
 			each(t, true, func(t *testing.T, s *stack) {
 				s, addr := s.in("queue"), freeAddr(t)
 				doomed := s.with(envKill+"="+point).serve(t, addr)
@@ -240,6 +270,7 @@ func requireSettled(t *testing.T, s *stack) {
 // TestMissedCancelReturnsUnit: a cancelled unit is on sale again although the gate missed the release, because the
 // cancelling server uses another lane or because Redis was unavailable.
 func TestMissedCancelReturnsUnit(t *testing.T) {
+	t.Parallel()
 	rebuy := func(t *testing.T, s *stack, p *process, cancel func(sale, token, id string)) {
 		t.Helper()
 		sale, tokens := p.sale(t, 1), s.tokens(t, 2)
@@ -256,6 +287,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		s.verify(t)
 	}
 	t.Run("another lane", func(t *testing.T) {
+		t.Parallel()
 		each(t, true, func(t *testing.T, s *stack) {
 			p, lockLane := s.in("queue").serve(t, ""), s.in("lock").serve(t, "")
 			rebuy(t, s, p, func(_, token, id string) {
@@ -265,6 +297,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		})
 	})
 	t.Run("Redis killed", func(t *testing.T) {
+		t.Parallel()
 		each(t, true, func(t *testing.T, s *stack) {
 			p := s.in("queue").serve(t, "")
 			rebuy(t, s, p, func(_, token, id string) {
@@ -277,6 +310,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 		})
 	})
 	t.Run("Redis frozen", func(t *testing.T) {
+		t.Parallel()
 		s := realStack(t)
 		p := s.in("queue").serve(t, "")
 		rebuy(t, s, p, func(_, token, id string) {

@@ -142,6 +142,7 @@ func (l *liveSale) apply(t *testing.T, d damage) (resume func()) {
 // TestReconcileCommandRepairsGate damages the gate during a sale: the command names and repairs each damage, and the
 // sale does not oversell.
 func TestReconcileCommandRepairsGate(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		l := startLiveSale(t, withoutBackgroundRepair(s), 4, 20*time.Millisecond)
 		waitUntilAged(t, l)
@@ -197,6 +198,7 @@ func finding(kind string) *regexp.Regexp { return regexp.MustCompile(`(?m)^\d+ +
 
 // TestBackgroundReconcileRepairsGate: the server repairs each damage without a command.
 func TestBackgroundReconcileRepairsGate(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue").with(envEvery+"=200ms", envMinAge+"=2s", envPause+"=500ms", "SECKILL_OPS_ADDR="+freeAddr(t))
 		l := startLiveSale(t, s, 4, 20*time.Millisecond)
@@ -229,6 +231,7 @@ func TestBackgroundReconcileRepairsGate(t *testing.T) {
 // TestReconcileTruncatedStream removes tickets and stream entries while the workers are held. The buyers get 404 for
 // the lost orders, the units are on sale again, and the entries that a worker already held do not oversell.
 func TestReconcileTruncatedStream(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		held, release := holdWorkers(t, withoutBackgroundRepair(s))
 		p := held.serve(t, "")
@@ -281,6 +284,7 @@ func TestReconcileTruncatedStream(t *testing.T) {
 
 // TestReconcileReportsNothingForHealthySale: neither the command nor the route reports a healthy sale under load.
 func TestReconcileReportsNothingForHealthySale(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		l := startLiveSale(t, s.in("queue"), 24, time.Millisecond)
 		admin := l.p.admin(t)
@@ -328,6 +332,7 @@ func (l *liveSale) unconfirmedIDs() (ids []string) {
 
 // TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
 func TestReconcileDoesNotChangeDatabase(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		for _, lane := range []string{"lock", "queue"} {
 			s := withoutBackgroundRepair(s).in(lane).with(envLasting + "=1s")
@@ -377,6 +382,7 @@ func (s *stack) count(t *testing.T, query string) (n int64) {
 // TestReconcileExitCodeWhenUnchecked: an incomplete check has an exit code of its own, different from that of a
 // finding.
 func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
+	t.Parallel()
 	code, out := embeddedStack(t).run(t, "reconcile")
 	require.Equal(t, exitUnchecked, code, out)
 	require.Contains(t, out, "could not check the database")

@@ -65,6 +65,7 @@ func requireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
 
 // TestRush sends 1,000 buyers to 100 units: 100 get an order, all others sold_out.
 func TestRush(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		c := crowd(p.sale(t, 100), 100, s.tokens(t, 1000), p)
@@ -76,6 +77,7 @@ func TestRush(t *testing.T) {
 
 // TestRushOnThreeServers is TestRush with three processes on one database and one Redis.
 func TestRushOnThreeServers(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		c := crowd(servers[0].sale(t, 100), 100, s.tokens(t, 1000), servers...)
@@ -87,6 +89,7 @@ func TestRushOnThreeServers(t *testing.T) {
 
 // TestOneUserHundredTimes sends 100 concurrent purchases of one user.
 func TestOneUserHundredTimes(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		requireOneOrder(t, p.sale(t, 10), s.tokens(t, 1)[0], p)
@@ -95,6 +98,7 @@ func TestOneUserHundredTimes(t *testing.T) {
 }
 
 func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
 		requireOneOrder(t, servers[0].sale(t, 10), s.tokens(t, 1)[0], servers...)
@@ -144,6 +148,7 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*process) {
 
 // TestWithoutLocks disables every user lock: the database alone must hold the invariants.
 func TestWithoutLocks(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.with(envOpenLocks + "=1")
 		p := s.serve(t, "")
@@ -158,6 +163,7 @@ func TestWithoutLocks(t *testing.T) {
 
 // TestRedisFlushedInMidSale flushes Redis repeatedly during a rush, which loses the locks and the id counter.
 func TestRedisFlushedInMidSale(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 1000)
@@ -251,6 +257,7 @@ func notFailed(t *testing.T, c *rush.Client, token, sale string) []rush.Order {
 // TestCounterLostInTheSameSecond stops the clock, so every id issued after the loss of the counter collides with an
 // earlier one. A new server then starts at the same moment.
 func TestCounterLostInTheSameSecond(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		s = s.with(envClock + "=" + time.Now().UTC().Format(time.RFC3339))
 		p := s.serve(t, "")

@@ -22,6 +22,7 @@ func (p *process) waitForRush(t *testing.T, admin string) map[string]any {
 // TestAdminRush starts the load simulation through the admin API. Its buyers pass the rate limits, appear in the sale
 // statistics and get correct answers. The simulation ends when it is stopped and when the server stops.
 func TestAdminRush(t *testing.T) {
+	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.with("SECKILL_RATE_LIMIT=on").serve(t, "")
 		admin, path := p.admin(t), "/api/v1/admin/rush"

@@ -57,6 +57,7 @@ func (p *process) watchSale(t *testing.T, admin, sale string) <-chan saleStats {
 // TestSaleStatsOfAllServers: every server reports the purchases of all servers exactly, and the seconds add up to the
 // totals.
 func TestSaleStatsOfAllServers(t *testing.T) {
+	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		const buyers, stock = 60, 40
 		tokens := s.tokens(t, buyers)

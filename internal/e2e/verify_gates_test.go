@@ -32,6 +32,7 @@ func loseUnit(t *testing.T, rdb redis.UniversalClient, sale string) {
 // TestVerifyReportsUndersell removes a unit from the gate. verify passes if a server repairs it in time, fails with I5
 // if not, and passes after the sale has ended.
 func TestVerifyReportsUndersell(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.in("queue")
 		p, sale := soldInQueue(t, s)
@@ -55,6 +56,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 
 // TestVerifyIgnoresUnusedGate: a wrong gate is only a note if no server in lane queue runs.
 func TestVerifyIgnoresUnusedGate(t *testing.T) {
+	t.Parallel()
 	s := realStack(t)
 	p, sale := soldInQueue(t, s.in("queue"))
 	rdb := s.client(t)
@@ -80,6 +82,7 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 
 // TestVerifyWithQueuedOrders: a queued order counts as neither sold nor lost.
 func TestVerifyWithQueuedOrders(t *testing.T) {
+	t.Parallel()
 	each(t, false, func(t *testing.T, s *stack) {
 		s, release := holdWorkers(t, s.in("queue"))
 		p := s.serve(t, "")

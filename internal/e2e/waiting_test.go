@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -25,21 +26,18 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	p := s.serve(t, "")
 	const buyers = 5000
 	sale, tokens, rdb := p.sale(t, buyers), s.tokens(t, buyers), s.client(t)
-	answers := make([]answer, buyers)
+	ids := make([]string, buyers)
 	var waiting sync.WaitGroup
 	for i, token := range tokens {
-		waiting.Go(func() { answers[i] = p.click(t, token, sale, "Prefer", "wait=5") })
+		waiting.Go(func() { ids[i] = p.queueUp(t.Context(), token, sale) })
 	}
 	eventually(t, "all buyers wait", func() bool {
 		lag, err := app.ReadLag(t.Context(), rdb)
 		return err == nil && lag.Unsettled == buyers
 	})
 	requireFewCommands(t, rdb)
-	waiting.Wait()
-	ids := make([]string, buyers)
-	for i, a := range answers {
-		ids[i] = requireQueued(t, a)
-	}
+	waiting.Wait() // no worker runs, so the server\'s own bound ends each wait
+	require.NotContains(t, ids, "")
 
 	seen := make(chan string, 2*buyers)
 	for i, id := range ids {
@@ -57,7 +55,20 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	s.verify(t)
 }
 
-// followUntil sends each new status of an event stream up to last, or the reason for an earlier end of the stream.
+// queueUp orders until the order is queued, and returns its id. On a busy machine an answer can come too late: the order
+// is queued although the buyer gets 503, and the next request is refused with its id.
+func (p *process) queueUp(ctx context.Context, token, sale string) string {
+	for ctx.Err() == nil {
+		a, err := p.trySend(ctx, http.MethodPost, ordersOf(sale), token, "", "Prefer", "wait=5")
+		if id, _ := a.body["order_id"].(string); err == nil && (a.status == http.StatusAccepted || a.status == http.StatusConflict) && id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// followUntil sends each new status of an event stream up to last, or the reason for an earlier end of the stream. On a
+// busy machine the server may refuse to open it with 503, for a while.
 func followUntil(last, url, token string, seen chan<- string) {
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
@@ -67,6 +78,10 @@ func followUntil(last, url, token string, seen chan<- string) {
 	req.Header.Set("Authorization", "Bearer "+token)
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
+	for deadline := time.Now().Add(time.Minute); err == nil && res.StatusCode == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+		_ = res.Body.Close()
+		res, err = client.Do(req)
+	}
 	if err != nil {
 		seen <- err.Error()
 		return

@@ -97,9 +97,7 @@ func eachDatabase(t *testing.T, test func(t *testing.T, db database)) {
 	})
 	t.Run("mariadb", func(t *testing.T) {
 		t.Parallel()
-		if testing.Short() {
-			t.Skip("MariaDB is not for short mode")
-		}
+		testenv.Long(t)
 		test(t, mariaDB)
 	})
 }

@@ -30,7 +30,7 @@ type hmdpHandler struct {
 	now      func() time.Time
 	lists    snapshots[int64, *service.Catalog] // by shop
 
-	shopPages *otter.Cache[shopQuery, []byte]
+	shopPages *otter.Cache[shopQuery, *snapshot]
 }
 
 // hmdpTimeout bounds a request of these pages. They time out after 2 s and then cannot display the reason.

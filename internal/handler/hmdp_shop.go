@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -92,30 +92,39 @@ type shopQuery struct {
 // Encoded answers about shops are cached for shopsTTL; maxShopPages bounds their number.
 const shopsTTL, maxShopPages = time.Second, 1000
 
-func newShopPages() *otter.Cache[shopQuery, []byte] {
-	return otter.Must(&otter.Options[shopQuery, []byte]{
-		MaximumSize: maxShopPages, ExpiryCalculator: otter.ExpiryWriting[shopQuery, []byte](shopsTTL),
+func newShopPages() *otter.Cache[shopQuery, *snapshot] {
+	return otter.Must(&otter.Options[shopQuery, *snapshot]{
+		MaximumSize: maxShopPages, ExpiryCalculator: otter.ExpiryWriting[shopQuery, *snapshot](shopsTTL),
 	})
 }
 
 // writeShops writes the result of read, cached for shopsTTL. Concurrent requests share one call of read, which is
 // therefore not cancelled with the request that started it.
 func (h *hmdpHandler) writeShops(c *gin.Context, q shopQuery, read func(context.Context) (any, error)) error {
-	load := func(ctx context.Context, _ shopQuery) ([]byte, error) {
+	load := func(ctx context.Context, _ shopQuery) (*snapshot, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hmdpTimeout)
 		defer cancel()
 		data, err := read(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(hmdpOut{Success: true, Data: data})
+		return encodeHmdp(data)
 	}
-	body, err := h.shopPages.Get(c.Request.Context(), q, otter.LoaderFunc[shopQuery, []byte](load))
+	snap, err := h.shopPages.Get(c.Request.Context(), q, otter.LoaderFunc[shopQuery, *snapshot](load))
 	if err != nil {
 		return err
 	}
-	writeBody(c, http.StatusOK, jsonType, body)
+	snap.write(c, h.now())
 	return nil
+}
+
+// encodeHmdp returns the snapshot of a successful answer.
+func encodeHmdp(data any) (*snapshot, error) {
+	body, err := json.Marshal(hmdpOut{Success: true, Data: data})
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return newSnapshot(body), nil
 }
 
 // shopsOfType returns a page of the shops of a type, the nearest first if the query has a position.

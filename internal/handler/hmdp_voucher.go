@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -50,7 +49,7 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 			return err
 		}
 	}
-	writeBody(c, http.StatusOK, jsonType, snap.pieces[0])
+	snap.write(c, now)
 	return nil
 }
 
@@ -69,15 +68,11 @@ func (h *hmdpHandler) listOfShop(ctx context.Context, shopID int64, catalog *ser
 			out = append(out, h.voucher(v))
 		}
 	}
-	body, err := json.Marshal(hmdpOut{Success: true, Data: out})
-	if err != nil {
-		return nil, fmt.Errorf("encode the answer: %w", err)
-	}
-	snap := newSnapshot(body)
-	if ok {
+	snap, err := encodeHmdp(out)
+	if err == nil && ok {
 		h.lists.put(shopID, cachedSnapshot[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
 	}
-	return snap, nil
+	return snap, err
 }
 
 func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {

@@ -187,6 +187,27 @@ func TestExcessReadsAreRefused(t *testing.T) {
 	})
 }
 
+// TestHmdpReadsAreSnapshots: the cached reads of the course are revalidated and compressed, as those under /api/v1.
+func TestHmdpReadsAreSnapshots(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		e.shops(1)
+		for range 10 {
+			e.sale(5)
+		}
+		for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1", "/voucher/list/1"} {
+			first := e.fetch(path, nil)
+			require.Equal(t, "no-cache", first.Header().Get("Cache-Control"), path)
+			again := e.fetch(path, map[string]string{"If-None-Match": first.Header().Get("ETag")})
+			require.Equal(t, http.StatusNotModified, again.Code, path)
+			require.Empty(t, again.Body.String())
+		}
+		large := e.fetch("/voucher/list/1", map[string]string{"Accept-Encoding": "gzip"})
+		require.Equal(t, "gzip", large.Header().Get("Content-Encoding"))
+	})
+}
+
 // TestShopAnswersAreCached: repeated requests for the same shops cost at most one query per second.
 func TestShopAnswersAreCached(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ type Batch struct {
 func NewBatch(ids IDs, orders OrderPlacer, observe func([]domain.Purchase, []domain.Placed)) *Batch {
 	p := placer{ids: ids, orders: orders}
 	run := func(ctx context.Context, purchases []domain.Purchase) []domain.Placed {
-		placed := p.place(ctx, purchases)
+		placed := p.commit(ctx, purchases)
 		if observe != nil {
 			observe(purchases, placed)
 		}

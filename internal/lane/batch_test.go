@@ -43,7 +43,7 @@ func TestPlacerMixedOutcomes(t *testing.T) {
 		}
 		return o, nil
 	}}}
-	results := p.place(t.Context(), []domain.Purchase{{UserID: 1}, {UserID: 2}, {UserID: 3}, {UserID: 4}})
+	results := p.commit(t.Context(), []domain.Purchase{{UserID: 1}, {UserID: 2}, {UserID: 3}, {UserID: 4}})
 	require.ErrorIs(t, results[0].Err, domain.ErrSoldOut)
 	require.Equal(t, "2 1003 <nil>", fmt.Sprint(results[1].Order.UserID, results[1].Order.ID, results[1].Err))
 	require.ErrorIs(t, results[2].Err, broken)
@@ -62,7 +62,7 @@ func TestPlacerDetectsRepeatedIDOfSameUser(t *testing.T) {
 		return domain.Order{}, &domain.DuplicateOrderError{OrderID: storedBefore}
 	}}}
 	var dup *domain.DuplicateOrderError
-	require.ErrorAs(t, p.place(t.Context(), []domain.Purchase{{UserID: 7}})[0].Err, &dup)
+	require.ErrorAs(t, p.commit(t.Context(), []domain.Purchase{{UserID: 7}})[0].Err, &dup)
 }
 
 // The observer receives orders and refusals.

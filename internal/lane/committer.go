@@ -21,8 +21,8 @@ type Committer struct {
 }
 
 // Commit commits the admissions and returns one result per admission, in the same order. The result is nil if the order
-// is in the database, even from an earlier call. ErrSoldOut, *DuplicateOrderError and ErrIDTaken are final.
-// ErrUnavailable is temporary. Any other error is caused by the admission itself.
+// is in the database, even from an earlier call. ErrSoldOut, *DuplicateOrderError, ErrIdempotencyMismatch and ErrIDTaken
+// are final. ErrUnavailable is temporary. Any other error is caused by the admission itself.
 func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	errs := make([]error, len(as))
 	orders := make([]domain.NewOrder, len(as))
@@ -34,8 +34,8 @@ func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	}
 	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {
 		errs[i] = placed.Err
-		if placed.Replayed || errors.Is(placed.Err, domain.ErrIdempotencyMismatch) {
-			// The key belongs to an earlier order, which the gate had lost when it admitted this one.
+		if placed.Replayed {
+			// The same request placed an earlier order, which the gate had lost when it admitted this one.
 			errs[i] = &domain.DuplicateOrderError{OrderID: placed.Order.ID}
 		}
 		if errors.Is(placed.Err, domain.ErrIDTaken) {

@@ -37,9 +37,9 @@ type placer struct {
 	orders OrderPlacer
 }
 
-// place returns the results of PlaceOrders, one per purchase. An order whose id exists already is tried again under a
+// commit returns the results of PlaceOrders, one per purchase. An order whose id exists already is tried again under a
 // new id.
-func (p placer) place(ctx context.Context, purchases []domain.Purchase) []domain.Placed {
+func (p placer) commit(ctx context.Context, purchases []domain.Purchase) []domain.Placed {
 	results := make([]domain.Placed, len(purchases))
 	open := make([]int, len(purchases)) // indexes of the purchases without a result
 	for i := range open {

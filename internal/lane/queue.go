@@ -12,7 +12,7 @@ import (
 	"seckill/internal/domain"
 )
 
-// maxLoads bounds the loads of a cold gate in one batch. More than one is needed only if Redis loses its data again.
+// maxLoads bounds the loads of a cold gate for one purchase. More than one is needed only if Redis loses its data again.
 const maxLoads = 5
 
 // Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of package domain. It
@@ -31,7 +31,7 @@ type Gate interface {
 	// Instance returns the value of Admission.ReplyTo with which this process receives the outcome.
 	Instance() string
 	// Expect subscribes to the outcome of an admission. It must be called before Reserve. The caller must close the
-	// subscription.
+	// subscription; a second Close has no effect.
 	Expect(orderID int64) OutcomeWaiter
 }
 
@@ -64,14 +64,20 @@ type Queue struct {
 	gate      Gate
 	ids       IDs
 	store     GateStore
-	purchases *batch.Batcher[domain.Purchase, reservation]
+	purchases *batch.Batcher[attempt, reservation]
 	stored    *batch.Batcher[domain.Order, error] // checks whether orders of a voucher are stored; ErrNotFound if not
 
 	mu       sync.Mutex
 	lastUsed map[int64]time.Time // the last reservation of this process, by voucher
 }
 
-// reservation is the result of one purchase at the gate.
+// attempt is a purchase for the gate. After a cold gate it is repeated with the same order id.
+type attempt struct {
+	domain.Purchase
+	orderID int64 // 0 in the first attempt
+}
+
+// reservation is the result of an attempt.
 type reservation struct {
 	order    domain.Order
 	replayed bool          // an earlier request with the same key placed the order
@@ -82,14 +88,14 @@ type reservation struct {
 // NewQueue returns the lane. observe receives the size of every batch. It may be nil; it is called concurrently.
 func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queue {
 	l := &Queue{gate: gate, ids: ids, store: store, lastUsed: map[int64]time.Time{}}
-	run := func(ctx context.Context, purchases []domain.Purchase) []reservation {
+	run := func(ctx context.Context, purchases []attempt) []reservation {
 		if observe != nil {
 			observe(len(purchases))
 		}
 		return l.admit(ctx, purchases[0].VoucherID, purchases)
 	}
 	fail := func(err error) reservation { return reservation{err: domain.BatchError(err)} }
-	l.purchases = batch.New(batch.Config[domain.Purchase, reservation]{Run: run, Fail: fail})
+	l.purchases = batch.New(batch.Config[attempt, reservation]{Run: run, Fail: fail})
 	l.stored = batch.New(batch.Config[domain.Order, error]{Run: l.findStored, Fail: domain.BatchError})
 	return l
 }
@@ -97,9 +103,12 @@ func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queu
 // Place implements service.Lane. The order is queued, unless the buyer waits and the outcome is known before the end of p.Wait.
 // A repeated request waits in the same way, so that it has the same answer as the first one.
 func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
-	r := l.purchases.Do(p.VoucherID, p, p.Deadline)
-	if r.err != nil || r.outcome == nil {
-		return r.order, r.replayed, r.err
+	r := l.reserve(ctx, p)
+	if r.err != nil {
+		return domain.Order{}, false, r.err
+	}
+	if r.outcome == nil {
+		return r.order, r.replayed, nil
 	}
 	defer r.outcome.Close()
 	ctx, cancel := context.WithDeadline(ctx, domain.Earlier(p.Deadline, time.Now().Add(p.Wait)))
@@ -120,6 +129,25 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, r
 		return r.order, r.replayed, nil //nolint:nilerr // as far as known, the user's own order is queued
 	}
 	return stored, r.replayed, nil
+}
+
+// reserve reserves a unit, and loads the gate if it is cold. It waits for the load outside the batch, because few batches
+// may run at the same time and other vouchers need them.
+func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
+	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
+	defer cancel()
+	a := attempt{Purchase: p}
+	for range maxLoads {
+		r := l.purchases.Do(p.VoucherID, a, p.Deadline)
+		if !errors.Is(r.err, domain.ErrGateCold) {
+			return r
+		}
+		a.orderID = r.order.ID
+		if err := l.gate.Load(ctx, p.VoucherID, l.store.GateState); err != nil {
+			return reservation{err: err}
+		}
+	}
+	return reservation{err: fmt.Errorf("%w: the gate is cold after %d loads", domain.ErrUnavailable, maxLoads)}
 }
 
 // findOutcome reads the outcome of an admission from its ticket or, without a ticket, from the database.
@@ -170,14 +198,18 @@ func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) e
 			return err
 		}
 		return &domain.DuplicateOrderError{OrderID: newest}
+	case domain.ReasonMismatch:
+		return domain.ErrIdempotencyMismatch
 	}
 	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", domain.ErrUnavailable, reason)
 }
 
-// admit reserves units for a batch under new order ids, with one call of the gate. Purchases with a key are searched in
-// the store first; the gate then searches the reservations. If the store cannot be read, only the gate is searched. At
-// worst it admits a repeated purchase again, and the worker's transaction refuses that order.
-func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.Purchase) []reservation {
+// admit reserves units for a batch with one call of the gate. First attempts get new order ids. Purchases with a key are searched in
+// the store first; the gate then searches the reservations of the voucher's shard. If the store cannot be read, only the
+// gate is searched. At worst the gate admits a second purchase under the key, and the worker's transaction refuses one of
+// the two orders. This happens while an order of another shard is queued under the key: a search of all shards would cost
+// every purchase 16 commands.
+func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt) []reservation {
 	results := make([]reservation, len(purchases))
 	open := make([]int, len(purchases))
 	for i := range open {
@@ -188,8 +220,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.P
 		return results
 	}
 	l.markUsed(voucherID)
-	ids, err := l.ids.NextN(ctx, len(open))
-	if err != nil {
+	if err := l.assignIDs(ctx, purchases, open); err != nil {
 		for _, i := range open {
 			results[i].err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
 		}
@@ -198,18 +229,18 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.P
 	as := make([]domain.Admission, len(open))
 	for n, i := range open {
 		p := &purchases[i]
-		results[i].order = p.Order(ids[n])
+		results[i].order = p.Order(p.orderID)
 		results[i].order.Status = domain.OrderQueued
 		as[n] = domain.Admission{
-			OrderID: ids[n], UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
+			OrderID: p.orderID, UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
 			At: p.At, Key: p.Key,
 		}
 		if p.Wait > 0 {
 			as[n].ReplyTo = l.gate.Instance()
-			results[i].outcome = l.gate.Expect(ids[n])
+			results[i].outcome = l.expect(p.orderID, p.Deadline)
 		}
 	}
-	errs, err := l.reserve(ctx, voucherID, purchases[len(purchases)-1].Window, as)
+	errs, err := l.gate.Reserve(ctx, voucherID, purchases[len(purchases)-1].Window, as)
 	if err != nil {
 		errs = slices.Repeat([]error{err}, len(open))
 	}
@@ -225,28 +256,57 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []domain.P
 	return results
 }
 
+// assignIDs gives the open purchases without an order id a new one.
+func (l *Queue) assignIDs(ctx context.Context, purchases []attempt, open []int) error {
+	var fresh []int
+	for _, i := range open {
+		if purchases[i].orderID == 0 {
+			fresh = append(fresh, i)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	ids, err := l.ids.NextN(ctx, len(fresh))
+	if err != nil {
+		return err
+	}
+	for n, i := range fresh {
+		purchases[i].orderID = ids[n]
+	}
+	return nil
+}
+
 // setRefusal replaces the result of a purchase that was not admitted. For a repeated request, the result is the queued
 // order of the first one. setRefusal does nothing if err is nil.
-func (l *Queue) setRefusal(r *reservation, p *domain.Purchase, err error) {
+func (l *Queue) setRefusal(r *reservation, p *attempt, err error) {
 	if err == nil {
 		return
 	}
 	r.close()
 	var earlier *domain.RepeatedError
 	if !errors.As(err, &earlier) {
-		*r = reservation{err: err}
+		*r = reservation{order: domain.Order{ID: p.orderID}, err: err}
 		return
 	}
 	r.replayed, r.order.ID = true, earlier.OrderID
 	if p.Wait > 0 {
-		r.outcome = l.gate.Expect(earlier.OrderID)
+		r.outcome = l.expect(earlier.OrderID, p.Deadline)
 	}
+}
+
+// expect subscribes to the outcome of an order until the deadline of its purchase. Place has returned by then, even if
+// it left before the batch and will not close the subscription.
+func (l *Queue) expect(orderID int64, until time.Time) OutcomeWaiter {
+	w := l.gate.Expect(orderID)
+	time.AfterFunc(time.Until(until), w.Close)
+	return w
 }
 
 // replayStored sets the results of open purchases with the key of a stored order, and returns the other open purchases.
 // If the store cannot be read, it returns all.
 func (l *Queue) replayStored(
-	ctx context.Context, purchases []domain.Purchase, results []reservation, open []int,
+	ctx context.Context, purchases []attempt, results []reservation, open []int,
 ) (rest []int) {
 	var keyed []domain.KeyedPurchase
 	for _, i := range open {
@@ -288,20 +348,6 @@ func (r *reservation) close() {
 	if r.outcome != nil {
 		r.outcome.Close()
 	}
-}
-
-// reserve calls the gate, and loads it if it is cold.
-func (l *Queue) reserve(ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission) ([]error, error) {
-	for range maxLoads {
-		errs, err := l.gate.Reserve(ctx, voucherID, w, as)
-		if !errors.Is(err, domain.ErrGateCold) {
-			return errs, err
-		}
-		if err := l.gate.Load(ctx, voucherID, l.store.GateState); err != nil {
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("%w: the gate is cold after %d loads", domain.ErrUnavailable, maxLoads)
 }
 
 // inUseFor is how long a gate counts as in use after a reservation.

@@ -3,7 +3,9 @@ package lane
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -108,7 +110,10 @@ func TestQueueReturnsOutcome(t *testing.T) {
 		}},
 		"sold out":  {outcome: domain.Outcome{Failed: domain.ReasonSoldOut}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrSoldOut) }},
 		"duplicate": {outcome: domain.Outcome{Failed: domain.ReasonDuplicate}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorAs(t, err, &dup) }},
-		"internal":  {outcome: domain.Outcome{Failed: "internal"}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrUnavailable) }},
+		"other key": {outcome: domain.Outcome{Failed: domain.ReasonMismatch}, check: func(t *testing.T, _ domain.Order, err error) {
+			require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
+		}},
+		"internal": {outcome: domain.Outcome{Failed: "internal"}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrUnavailable) }},
 		"not in time": {err: context.DeadlineExceeded, check: func(t *testing.T, o domain.Order, err error) {
 			require.NoError(t, err)
 			require.Equal(t, domain.OrderQueued, o.Status)
@@ -184,4 +189,71 @@ func TestQueueRefusals(t *testing.T) {
 	_, _, err = l.Place(t.Context(), queuePurchase(time.Second))
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 	require.Equal(t, 2, g.closed)
+}
+
+// A buyer leaves at the deadline, before the gate has answered. The subscription is closed nevertheless.
+func TestQueueClosesSubscriptionOfLateBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) { time.Sleep(2 * time.Second); return admitAll(as) }}
+		p := queuePurchase(time.Second)
+		p.Deadline = time.Now().Add(time.Second)
+		_, _, err := NewQueue(g, &ids{}, &gateStore{}, nil).Place(t.Context(), p)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Len(t, g.expected, 1)
+		require.Equal(t, 1, g.closed)
+	})
+}
+
+// loadingGate is a gate of which only one voucher is loaded. The loads of the others do not end.
+type loadingGate struct {
+	fakeGate
+	loaded int64
+}
+
+func (g *loadingGate) Reserve(_ context.Context, voucherID int64, _ domain.Window, as []domain.Admission) ([]error, error) {
+	if voucherID != g.loaded {
+		return nil, domain.ErrGateCold
+	}
+	return admitAll(as)
+}
+
+func (g *loadingGate) Load(ctx context.Context, _ int64, _ domain.GateReader) error {
+	<-ctx.Done()
+	return domain.ErrUnavailable
+}
+
+// sharedIDs is ids for concurrent batches.
+type sharedIDs struct {
+	mu sync.Mutex
+	ids
+}
+
+func (s *sharedIDs) NextN(ctx context.Context, n int) ([]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids.NextN(ctx, n)
+}
+
+// A purchase does not wait for the loads of other vouchers.
+func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewQueue(&loadingGate{loaded: 1}, &sharedIDs{}, &gateStore{}, nil)
+		var loading sync.WaitGroup
+		for voucher := range int64(20) {
+			p := queuePurchase(0)
+			p.VoucherID = 100 + voucher
+			loading.Go(func() {
+				_, _, err := l.Place(t.Context(), p)
+				require.ErrorIs(t, err, domain.ErrUnavailable)
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		_, _, err := l.Place(t.Context(), queuePurchase(0))
+		require.NoError(t, err)
+		require.Zero(t, time.Since(start))
+		loading.Wait()
+	})
 }

@@ -108,6 +108,7 @@ func TestClientRenewReplyLost(t *testing.T) {
 
 // No renewal is executed: the hold ends before the server frees the lock, and the waiter gets in.
 func TestClientFailedRenewalsEndHold(t *testing.T) {
+	testenv.Long(t)
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
@@ -307,6 +308,7 @@ func TestServerRestartedWithoutData(t *testing.T) {
 
 // The server is paused for longer than the lease.
 func TestServerPausedBeyondLease(t *testing.T) {
+	testenv.Long(t)
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
 		rdb := newClient(t, server.Addr)

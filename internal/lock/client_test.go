@@ -81,6 +81,7 @@ func TestClose(t *testing.T) {
 }
 
 func TestCloseWhileServerHangs(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	c := newLocks(t, server.Addr)

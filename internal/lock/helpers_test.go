@@ -37,11 +37,11 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// onEachServer runs test against miniredis, a real Redis and a cluster. Tests should use it wherever they can.
+// onEachServer runs test against miniredis and, except with -short, a real Redis and a cluster. Tests should use it wherever they can.
 func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	onSingleServers(t, test)
-	t.Run("cluster", func(t *testing.T) { t.Parallel(); test(t, startCluster(t)) })
+	t.Run("cluster", func(t *testing.T) { testenv.Long(t); t.Parallel(); test(t, startCluster(t)) })
 }
 
 // onSingleServers is onEachServer for tests that put a proxy before the server, or that need what only a single server
@@ -50,7 +50,7 @@ func onSingleServers(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartMiniredis(t).Addr()) })
-	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
+	t.Run("redis", func(t *testing.T) { testenv.Long(t); t.Parallel(); test(t, testenv.StartRedis(t).Addr) })
 }
 
 // servers is onEachServer or onSingleServers.
@@ -141,8 +141,9 @@ const (
 	// belowRecheck is also below that interval, for actions of several commands.
 	belowRecheck = recheck / 2
 
-	// cancelBound bounds a call whose ctx is cancelled while a command is in flight.
-	cancelBound = 50 * time.Millisecond
+	// cancelBound bounds a call whose ctx is cancelled while a command is in flight. A call that waits for the command
+	// instead returns after its timeout, which is at least twice as long.
+	cancelBound = commandTimeout / 2
 
 	// deadBound bounds the delay that a dead waiter causes.
 	deadBound = 5 * time.Second

@@ -259,6 +259,7 @@ func TestCountDownContinuesAfterContextEnds(t *testing.T) {
 }
 
 func TestLatchFaults(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	ctx := soon(t)

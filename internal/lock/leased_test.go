@@ -208,6 +208,7 @@ func TestDeletedHoldersKeyFreesPermits(t *testing.T) {
 
 // The server is paused for longer than the lease: the hold ends before the server frees the permits.
 func TestPermitsLostDuringServerPause(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	ctx := soon(t)

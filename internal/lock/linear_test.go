@@ -226,6 +226,7 @@ func scriptOf(source string) *script {
 
 // The checker detects every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	addr := testenv.SharedRedis(t).Addr
 	for _, m := range mutants {

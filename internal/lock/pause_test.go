@@ -58,6 +58,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A paused process cannot notice that its lease has ended. When it continues, its next write arrives after that of the
 // next holder, and only the token distinguishes them. It notices the loss soon afterwards.
 func TestPausedHolder(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	s := &store{}

@@ -84,6 +84,7 @@ func TestRWRenewReplyLost(t *testing.T) {
 
 // No renewal is executed: the hold ends before the server frees the lock, and the waiter gets in.
 func TestRWFailedRenewalsEndHold(t *testing.T) {
+	testenv.Long(t)
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
 		c, p := rwFaulty(t, addr, WithWatchdog(4*time.Second))
@@ -206,6 +207,7 @@ func TestRWServerRestartedWithoutData(t *testing.T) {
 
 // All keys of a lock are on one node, and wake messages reach all waiters.
 func TestRWOnACluster(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	cluster := testenv.StartRedisCluster(t)
 	ctx := soon(t)

@@ -198,6 +198,7 @@ func TestRWWithoutWaitersPublishesNothing(t *testing.T) {
 
 // Thousands of uses by several clients: never a writer beside another holder, and nothing left behind.
 func TestManyContendedUsesOfRW(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	const uses, contenders = 5000, 24
 	server := testenv.StartRedis(t)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
 )
 
 // rwOccupancy records the holders inside, as observed by the players.
@@ -159,6 +161,7 @@ func (p *rwPlayer) release(h *Hold) {
 // Thirty players for a while: at every moment the lock is in the state that they observe, and in the end nothing is
 // left.
 func TestRWRandomUse(t *testing.T) {
+	testenv.Long(t)
 	onSingleServers(t, func(t *testing.T, addr string) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)

@@ -37,6 +37,7 @@ func eachSide(t *testing.T, on servers, test func(t *testing.T, addr string, sid
 // eachSideOnRedis is eachSide for what only a real Redis supports. The tests run in parallel.
 func eachSideOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, side rwSideOf)) {
 	t.Helper()
+	testenv.Long(t)
 	t.Parallel()
 	for _, side := range rwSides {
 		t.Run(side.name, func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t), side) })

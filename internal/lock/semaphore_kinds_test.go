@@ -85,6 +85,7 @@ func eachSemaphore(t *testing.T, on servers, test func(t *testing.T, addr string
 // eachSemaphoreOnRedis is eachSemaphore for what only a real Redis supports.
 func eachSemaphoreOnRedis(t *testing.T, test func(t *testing.T, server *testenv.Redis, k permitKind)) {
 	t.Helper()
+	testenv.Long(t)
 	t.Parallel()
 	for _, k := range permitKinds {
 		t.Run(k.name, func(t *testing.T) { t.Parallel(); test(t, testenv.StartRedis(t), k) })

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
 )
 
 // A line models a semaphore's queue, and which of its waiters were woken.
@@ -91,6 +93,7 @@ func (l *line) check(step int) {
 
 // After any sequence of changes, every waiter that can get in was woken since its last acquire.
 func TestNoWakeIsLost(t *testing.T) {
+	testenv.Long(t)
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 		t.Logf("seed %d", seed)

@@ -51,6 +51,8 @@ func refusalCode(err error) (failed string, final bool) {
 		return domain.ReasonSoldOut, true
 	case errors.As(err, &duplicate):
 		return domain.ReasonDuplicate, true
+	case errors.Is(err, domain.ErrIdempotencyMismatch):
+		return domain.ReasonMismatch, true
 	case errors.Is(err, domain.ErrIDTaken):
 		return domain.ReasonInternal, true
 	}

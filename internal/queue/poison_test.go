@@ -28,6 +28,7 @@ var poisons = map[string]func(errs []error, at int) []error{
 // Poison is dead-lettered after the fifth try. Other admissions of its batch become orders, and none of them is
 // dead-lettered.
 func TestPoisonIsDeadLetteredAfterMaxTries(t *testing.T) {
+	testenv.Long(t)
 	for name, poison := range poisons {
 		t.Run(name, func(t *testing.T) {
 			testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {

@@ -35,9 +35,9 @@ func TestWorkersCommitAdmissions(t *testing.T) {
 func TestRefusalsAreSettled(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
-		r.reserve(1, 4)
+		r.reserve(1, 5)
 		results := map[int64]error{
-			1: nil, 2: domain.ErrSoldOut, 3: &domain.DuplicateOrderError{OrderID: 9}, 4: domain.ErrIDTaken,
+			1: nil, 2: domain.ErrSoldOut, 3: &domain.DuplicateOrderError{OrderID: 9}, 4: domain.ErrIDTaken, 5: domain.ErrIdempotencyMismatch,
 		}
 		r.start(r.config("a", func(_ context.Context, as []domain.Admission) []error {
 			errs := r.refuse(as, nil)
@@ -47,7 +47,7 @@ func TestRefusalsAreSettled(t *testing.T) {
 			return errs
 		}))
 		r.settled()
-		for order, failed := range map[int64]string{2: "sold_out", 3: "duplicate_order", 4: "internal"} {
+		for order, failed := range map[int64]string{2: "sold_out", 3: "duplicate_order", 4: "internal", 5: "idempotency_mismatch"} {
 			ticket, err := r.gate.Ticket(t.Context(), order, order)
 			require.NoError(t, err)
 			require.Equal(t, failed, ticket.Failed)
@@ -132,6 +132,7 @@ func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 
 // While the database is unavailable, attempts do not count as tries, and the worker renews its claim.
 func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
+	testenv.Long(t)
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
 		r.reserve(1, 20)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -120,6 +121,25 @@ func TestRebuildsBackOffWhenIneffective(t *testing.T) {
 	l.loadHasNoEffect, w.nextRebuild = false, time.Time{}
 	require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired)
 	require.Zero(t, w.rebuildBackoff)
+}
+
+// TestFailedRebuildsUseBoundedTime: after a rebuild that fails, the next one waits for a multiple of its duration.
+func TestFailedRebuildsUseBoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRounds(t)
+		l.loadTime, l.loadErr = 3*time.Second, domain.ErrUnavailable
+		l.view.Level.Stock++
+		l.round()
+		_, err := l.r.round(t.Context(), l.states)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		for range 5 {
+			require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Findings)
+		}
+		require.Equal(t, 1, l.loads)
+		l.loadErr = nil
+		time.Sleep(pollTimeFactor * l.loadTime)
+		require.Equal(t, map[Kind]int{KindStockHigh: 1}, l.round().Repaired)
+	})
 }
 
 // TestInvariantFindingsAreReportedInEveryRound, until the sale is no longer in use.

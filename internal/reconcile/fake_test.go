@@ -23,6 +23,7 @@ type fakeSale struct {
 	before                    func(snapshot int) // called before each snapshot, with its number from 1
 	busy                      bool               // the gate's version changes with each read of the counters
 	loadErr                   error
+	loadTime                  time.Duration
 	loadHasNoEffect           bool
 	storeErr                  error
 	listFails                 bool    // Sales returns storeErr too
@@ -104,6 +105,7 @@ func (w *fakeSale) Rebuild(ctx context.Context, v, built int64, read domain.Gate
 func (w *fakeSale) Load(ctx context.Context, v int64, read domain.GateReader) error {
 	require.NotNil(w.t, read)
 	w.loads++
+	time.Sleep(w.loadTime)
 	if w.loadErr == nil && !w.loadHasNoEffect {
 		w.build()
 	}

@@ -3,6 +3,8 @@ package repo
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/testenv"
 )
 
@@ -98,6 +101,22 @@ func TestKeyUsedByAnotherRoute(t *testing.T) {
 	})
 }
 
+// A request under the key of an order whose transaction is still open is refused after the commit.
+func TestLeaseWaitsForOrderWithItsKey(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		o := keyedOrder(1, 10, v.ID, 1, "k", "order")
+		o.CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
+		leased := make(chan domain.KeyState, 1)
+		o.Fence = &losingContext{Context: t.Context(), after: 1, lose: func() { // at the end of the transaction
+			go func() { leased <- s.claimKey(t, newClaim(10, "k", "cancel")) }()
+			dbtest.RequireBlocked(t, s.db, "idem_key")
+		}}
+		require.Equal(t, []string{"order 1"}, keyedOutcomes(s.PlaceOrders(t.Context(), []domain.NewOrder{o})))
+		require.ErrorIs(t, (<-leased).Err, domain.ErrIdempotencyMismatch)
+	})
+}
+
 // Several workers send one request at once, while the buyer cancels orders. One order is placed.
 func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
@@ -131,6 +150,30 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 			for _, b := range totals {
 				require.Empty(t, b.Check())
 			}
+		}
+	})
+}
+
+// A buyer sends one key for two vouchers at once, through two processes. One order is placed.
+func TestConcurrentUsesOfKeyPlaceOneOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const users = 50
+		vouchers := [2]domain.Voucher{newSale(t, s, users, 1), newSale(t, s, users, 1)}
+		for user := range int64(users) {
+			var placed [2]domain.Placed
+			var wg sync.WaitGroup
+			for i, v := range vouchers {
+				wg.Go(func() {
+					o := keyedOrder(v.ID*100_000+user, 1+user, v.ID, 1, "k", fmt.Sprint(i))
+					placed[i] = s.PlaceOrders(context.Background(), []domain.NewOrder{o})[0]
+				})
+			}
+			wg.Wait()
+			if placed[0].Err == nil {
+				placed[0], placed[1] = placed[1], placed[0]
+			}
+			require.ErrorIs(t, placed[0].Err, domain.ErrIdempotencyMismatch)
+			require.NoError(t, placed[1].Err)
 		}
 	})
 }
@@ -171,19 +214,48 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 		"content_type, locked_until, created_at, expires_at) SELECT seq, 'payment', fingerprint, seq, runs, done, status, location, "+
 		"content_type, locked_until, created_at, expires_at FROM idempotency_keys, seq_2_to_20000 WHERE user_id = 1").Error)
 	require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE idempotency_keys").Error)
+	require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
+		used, err := s.keysElsewhere(tx, rows)
+		require.NoError(t, err)
+		require.Empty(t, used)
+	}), 5*buyers)
+}
+
+// The same holds for the pairs of user and voucher.
+func TestActiveOrdersLooksUpPairs(t *testing.T) {
+	s, err := OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	migrated(t, s)
+	const buyers, vouchers = 60, 20
+	rows := make([]*pendingInsert, buyers)
+	for i := range rows {
+		rows[i] = &pendingInsert{row: orderRow{UserID: int64(i + 1), VoucherID: int64(1 + i%vouchers)}}
+	}
+	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, "+
+		"updated_at) SELECT seq + 1, 1 + seq MOD 1000, 1 + FLOOR(seq / 1000), 1, 1, 1, NOW(3), NOW(3), NOW(3) FROM seq_0_to_19999").Error)
+	require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE voucher_orders").Error)
+	require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
+		known := knownOrders{}
+		require.NoError(t, s.addActiveOrders(tx, rows, nil, known))
+		require.Len(t, slices.Collect(maps.Keys(known)), buyers)
+	}), 5*buyers)
+}
+
+// rowReads returns how many rows and index entries the server reads during fn.
+func (s *Store) rowReads(t *testing.T, fn func(tx *gorm.DB)) (n int) {
+	t.Helper()
 	require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {
-		reads := func() (n int) {
+		count := func() (n int) {
 			require.NoError(t, tx.Raw("SELECT CAST(SUM(variable_value) AS SIGNED) FROM information_schema.session_status "+
 				"WHERE variable_name IN ('Handler_read_key', 'Handler_read_next', 'Handler_read_rnd_next')").Scan(&n).Error)
 			return n
 		}
-		before := reads()
-		used, err := s.keysElsewhere(tx, rows)
-		require.NoError(t, err)
-		require.Empty(t, used)
-		require.Less(t, reads()-before, 5*buyers)
+		before := count()
+		fn(tx)
+		n = count() - before
 		return nil
 	}))
+	return n
 }
 
 // A keyed order is not taken for its own repetition when others of its batch are refused.

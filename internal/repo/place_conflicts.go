@@ -14,11 +14,10 @@ import (
 // resolveConflicts determines after the insert which rows were stored, and answers the others. The usual reason for a
 // skipped row is a repeated click. It costs two reads, and the transaction continues.
 //
-// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: a cancelled order has
-// no slot, so no index refuses its repetition. The comparison must follow the insert. Two runs of one request want the
-// same slot, so the later run waits at the index until the earlier one is committed and visible. If a user may have
-// several active orders, both runs may have found different free slots; then reading with FOR UPDATE makes one wait for
-// the other.
+// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: the index does not refuse
+// the key on another voucher, in another slot, or after a cancellation, which frees the slot. The comparison must follow
+// the insert and lock the orders that it reads. Then one of two concurrent transactions with the same key waits for the
+// other, or loses a deadlock and runs again, and finds its order.
 func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 	inserted, missing := b.inserts, []*pendingInsert(nil)
 	if count < int64(len(b.inserts)) {
@@ -79,7 +78,10 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 	if err := b.store.addActiveOrders(tx, missing, inserted, others); err != nil {
 		return nil, err
 	}
-	if err := b.store.addKeyedOrders(tx, toCheck, inserted, others); err != nil {
+	if err := b.store.addKeyedOrders(tx, missing, nil, others); err != nil {
+		return nil, err
+	}
+	if err := b.store.addKeyedOrders(tx, inserted, inserted, others); err != nil {
 		return nil, err
 	}
 	elsewhere, err := b.store.keysElsewhere(tx, toCheck)
@@ -177,30 +179,32 @@ func freeSlot(held userOrders) int {
 }
 
 // addActiveOrders adds to known the active orders of the rows' users in the rows' sales, except the rows in except. The
-// query names its index, because MariaDB otherwise sometimes scans a table that has just grown.
+// query lists pairs of user and voucher: with two IN lists MariaDB would look up every combination. It names its index,
+// because MariaDB otherwise sometimes scans a table that has just grown.
 func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
 	if len(of) == 0 {
 		return nil
 	}
-	users, vouchers := make([]any, len(of)), []any(nil)
-	for i, p := range of {
-		users[i] = p.row.UserID
-		if !slices.Contains(vouchers, any(p.row.VoucherID)) {
-			vouchers = append(vouchers, p.row.VoucherID)
-		}
-	}
 	q := &sqldb.Statement{}
-	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE slot IS NOT NULL AND user_id").In(users)
-	q.Add(" AND voucher_id").In(vouchers)
+	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE slot IS NOT NULL AND (")
+	for i, p := range of {
+		if i > 0 {
+			q.Add(" OR ")
+		}
+		q.Add("user_id = ? AND voucher_id = ?", p.row.UserID, p.row.VoucherID)
+	}
+	q.Add(")")
 	exclude(q, except)
 	return known.read(tx, q)
 }
 
-// addKeyedOrders adds to known the orders that were placed under the keys of the rows, except the rows in except.
+// addKeyedOrders adds to known the orders that were placed under the keys of the rows, except the rows in except, which
+// this transaction has inserted. With such rows it locks what it reads: another transaction may have inserted the same
+// key at the same time. Without them it takes no locks.
 func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
 	q := &sqldb.Statement{}
 	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex("idx_user_idem_key") + " WHERE (")
-	keys, several := 0, false
+	keys := 0
 	for _, p := range of {
 		if p.key == nil {
 			continue
@@ -209,14 +213,14 @@ func (s *Store) addKeyedOrders(tx *gorm.DB, of, except []*pendingInsert, known k
 			q.Add(" OR ")
 		}
 		q.Add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
-		keys, several = keys+1, several || p.limit > 1
+		keys++
 	}
 	if keys == 0 {
 		return nil
 	}
 	q.Add(")")
 	exclude(q, except)
-	if len(except) > 0 && several {
+	if len(except) > 0 {
 		q.Add(s.db.Syntax().ForUpdate)
 	}
 	return known.read(tx, q)

@@ -35,20 +35,20 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []dom
 			rows[i].row.IdemKey, rows[i].row.IdemRequest = o.Key.Hash[:], o.Key.Request[:]
 		}
 	}
-	s.placeIsolating(ctx, rows)
+	s.commitIsolating(ctx, rows)
 	return results
 }
 
-// placeIsolating commits the rows together. If a single row makes the transaction fail, halving isolates it and the
+// commitIsolating commits the rows together. If a single row makes the transaction fail, halving isolates it and the
 // others are committed.
-func (s *Store) placeIsolating(ctx context.Context, rows []*pendingInsert) {
-	err := s.placeBatch(ctx, rows)
+func (s *Store) commitIsolating(ctx context.Context, rows []*pendingInsert) {
+	err := s.commitBatch(ctx, rows)
 	switch {
 	case err == nil:
 	case len(rows) > 1 && !errors.Is(err, domain.ErrUnavailable):
 		half := len(rows) / 2
-		s.placeIsolating(ctx, rows[:half])
-		s.placeIsolating(ctx, rows[half:])
+		s.commitIsolating(ctx, rows[:half])
+		s.commitIsolating(ctx, rows[half:])
 	default:
 		for _, p := range rows {
 			p.fail(err)
@@ -56,11 +56,11 @@ func (s *Store) placeIsolating(ctx context.Context, rows []*pendingInsert) {
 	}
 }
 
-// placeBatch runs the transaction until its outcome is known. A failure before COMMIT changes nothing, so the
+// commitBatch runs the transaction until its outcome is known. A failure before COMMIT changes nothing, so the
 // transaction runs again after a lost connection or a lock wait timeout. After an unanswered COMMIT the rows are read.
 // If all of them are stored, the COMMIT happened. If only some are, another process may have stored them under the same
 // ids (a stream entry that was delivered twice), and the transaction runs again.
-func (s *Store) placeBatch(ctx context.Context, rows []*pendingInsert) error {
+func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert) error {
 	b := &batch{store: s, rows: rows}
 	for conflicts, outages := 0, 0; ; {
 		err := s.db.Write(ctx, b.commit)

@@ -72,6 +72,34 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 	})
 }
 
+// A batch with repeated clicks, with and without a key, costs one run of its transaction: refused rows do not make it
+// start again.
+func TestRepeatedClicksCostOneRun(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const buyers = 50
+		v := newSale(t, s, 1000, 1)
+		clicks := func(round int64) (orders []domain.NewOrder) {
+			for user := range int64(buyers) {
+				orders = append(orders, domain.NewOrder{Order: newOrder(round*1000+user, 1+user, v.ID), Limit: 1},
+					keyedOrder(round*1000+500+user, 1001+user, v.ID, 1, "k", "a"))
+			}
+			return orders
+		}
+		for _, placed := range s.PlaceOrders(t.Context(), clicks(1)) {
+			require.NoError(t, placed.Err)
+		}
+		runs := &losingContext{Context: t.Context(), lose: func() {}}
+		fresh := domain.NewOrder{Order: newOrder(9000, 9000, v.ID), Limit: 1, Fence: runs}
+		placed := s.PlaceOrders(t.Context(), append(clicks(2), fresh))
+		for i := range buyers {
+			require.Equal(t, []string{duplicateOf(1000 + int64(i)), fmt.Sprint("again order ", 1500+i)}, keyedOutcomes(placed[2*i:2*i+2]))
+		}
+		require.NoError(t, placed[2*buyers].Err)
+		require.Equal(t, -2, runs.after, "Err is called twice per run")
+		requireTotals(t, s, v.ID, 1000-2*buyers-1, 2*buyers+1)
+	})
+}
+
 func TestPlaceOrdersUpToLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 4, 2)

@@ -307,6 +307,16 @@ func TestListOrders(t *testing.T) {
 	})
 }
 
+// Ping holds no connection after it has returned, even if its context lasts longer. SQLite has one for writing.
+func TestPingReleasesItsConnections(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		require.NoError(t, s.Ping(t.Context()))
+		for name, pool := range s.Pools() {
+			require.Zero(t, pool.Stats().InUse, name)
+		}
+	})
+}
+
 // Active orders without a sale violate the invariants, because their units do not exist.
 func TestBooksReportOrdersWithoutSale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

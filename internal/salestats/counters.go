@@ -16,7 +16,9 @@ var (
 		"not_found", "internal",
 	}
 	// settledNames are the names of the ends of an admission, in the order of their counters.
-	settledNames = [...]string{"ok", domain.ReasonSoldOut, domain.ReasonDuplicate, domain.ReasonInternal, "dead_letter"}
+	settledNames = [...]string{
+		"ok", domain.ReasonSoldOut, domain.ReasonDuplicate, domain.ReasonMismatch, domain.ReasonInternal, "dead_letter",
+	}
 )
 
 // Outcome is the number of the outcome of a purchase. 0 is "ok".

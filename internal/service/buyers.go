@@ -19,6 +19,9 @@ const (
 	// The pause between two reads of the list is at least buyersPause, and buyersReadShare times the duration of the
 	// last read. Even if units return all the time, the reads of a sale with 1,000,000 orders use 2 % of one CPU.
 	buyersPause, buyersReadShare = time.Second, 50
+	// buyersMaxAge is the age at which a list that is in use is read again, even if no unit is known to have returned:
+	// the message about it may be lost, and the unit sold again before the next read of the voucher.
+	buyersMaxAge = 10 * time.Second
 	// soldAgainDelay is the time within which every process notices that a returned unit is sold again. A list that is
 	// read later contains its buyer.
 	soldAgainDelay = time.Second
@@ -48,8 +51,8 @@ var ErrTooMany = errors.New("too many")
 // duplicate_order.
 //
 // The list is kept when units return. Purchases of this process are added to it. Buyers of other processes are found by
-// the next read of the list, or by one of staleLookupsPerSecond queries; until then their answer is sold_out. Users
-// whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy again.
+// the next read of the list, which begins when a unit has returned and otherwise at buyersMaxAge, or by one of
+// staleLookupsPerSecond queries; until then their answer is sold_out. Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy again.
 //
 // The zero value is ready. It is safe for concurrent use.
 type buyerList struct {
@@ -64,8 +67,8 @@ type buyerList struct {
 }
 
 // mayHaveOrder reports whether the user may have an active order of the voucher. sure means that this is known: the
-// user is on the list, or an up-to-date list does not have the user. mayHaveOrder waits up to 300 ms for the first
-// list.
+// user is on the list, or no unit is known to have returned since the list was read. mayHaveOrder waits up to 300 ms for
+// the first list.
 func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, userID int64) (may, sure bool) {
 	e, ok := s.cache.GetIfPresent(voucherID)
 	if !ok {
@@ -90,7 +93,8 @@ func (l *buyerList) find(
 	l.mu.Lock()
 	now := time.Now()
 	current := l.loaded && l.began.After(l.returned.Add(soldAgainDelay))
-	if l.reading == nil && !current && !now.Before(l.next) {
+	due := !current || now.Sub(l.began) >= buyersMaxAge
+	if l.reading == nil && due && !now.Before(l.next) {
 		l.reading = make(chan struct{})
 		go l.read(context.WithoutCancel(ctx), store, voucherID, now)
 	}

@@ -101,6 +101,24 @@ func TestReplayAfterSaleEnded(t *testing.T) {
 	}
 }
 
+// An order is replayed until its key expires, even if the end of the sale is moved to the past meanwhile. Later no order
+// is searched.
+func TestReplayAfterEndIsMovedBack(t *testing.T) {
+	v := openSale(1)
+	v.UpdatedAt = testNow
+	v.Sale.BeginAt, v.Sale.EndAt = testNow.Add(-9*domain.KeyLife), testNow.Add(-2*domain.KeyLife)
+	orders := newOrders(t, v, 1, nil)
+	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}}
+	key, now := domain.NewRequestKey("k", [32]byte{1}), testNow.Add(domain.KeyLife-time.Second)
+	orders.cfg.Now = func() time.Time { return now }
+	_, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+	require.NoError(t, err)
+	require.True(t, replayed)
+	now = testNow.Add(domain.KeyLife)
+	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+	require.ErrorIs(t, err, domain.ErrSaleEnded)
+}
+
 // A purchase with a key that reaches neither the lane nor the list of buyers is decided by its key and the orders in the
 // store: that of a recent buyer, and one of a sold-out sale without a list.
 func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
@@ -141,6 +159,30 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 			check(soldOutOrders(t, &store{}), tc.soldID, tc.soldOut)
 		})
 	}
+}
+
+// Another process sells a returned unit, and the message about it is lost. The buyer's repeated request finds its order
+// in time.
+func TestReplayAfterLostMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		buyers := []int64{1, 2}
+		orders := newOrders(t, openSale(0), 1, nil)
+		orders.cfg.Store = &orderKeyStore{
+			store: store{users: func() ([]int64, error) { return buyers, nil }}, found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true},
+		}
+		_, err := orders.Place(t.Context(), 7, 1, 0) // reads the list
+		require.ErrorIs(t, err, domain.ErrSoldOut)
+		buyers = append(buyers, 3)
+		time.Sleep(buyersMaxAge)
+		_, err = orders.Place(t.Context(), 7, 1, 0)
+		require.ErrorIs(t, err, domain.ErrSoldOut)
+		synctest.Wait()
+		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, domain.NewRequestKey("k", [32]byte{1}))
+		require.NoError(t, err)
+		require.True(t, replayed)
+		require.EqualValues(t, 5, o.ID)
+		orders.cfg.Sales.Close()
+	})
 }
 
 // A repeated request whose order is still queued returns that order even if the sale is sold out or has ended.

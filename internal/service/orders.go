@@ -130,16 +130,16 @@ func (s *Orders) PlaceOnce(
 		p.Deadline = domain.Earlier(p.Deadline, end)
 	}
 	if key == nil {
-		o, _, err = s.place(ctx, p)
+		o, _, err = s.decide(ctx, p)
 	} else {
-		o, replayed, err = s.placeKeyed(ctx, p)
+		o, replayed, err = s.decideKeyed(ctx, p)
 	}
 	s.cfg.Observe(err, time.Since(start))
 	return o, replayed, err
 }
 
-// placeKeyed is place for a purchase with a key. In-flight duplicates in this process share one run.
-func (s *Orders) placeKeyed(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+// decideKeyed is decide for a purchase with a key. In-flight duplicates in this process share one run.
+func (s *Orders) decideKeyed(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	type outcome struct {
 		order    domain.Order
 		replayed bool
@@ -148,7 +148,7 @@ func (s *Orders) placeKeyed(ctx context.Context, p domain.Purchase) (o domain.Or
 	request := strconv.FormatInt(p.UserID, 10) + string(p.Key.Request[:]) + p.Key.Name
 	v, err, _ := s.keyed.Do(request, func() (any, error) {
 		first = true
-		o, replayed, err := s.place(context.WithoutCancel(ctx), p)
+		o, replayed, err := s.decide(context.WithoutCancel(ctx), p)
 		return outcome{o, replayed}, err
 	})
 	result, _ := v.(outcome)
@@ -168,8 +168,8 @@ func (s *Orders) placeKeyed(ctx context.Context, p domain.Purchase) (o domain.Or
 	return result.order, replayed, err
 }
 
-// place decides a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the lane.
-func (s *Orders) place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
+// decide answers a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the lane.
+func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
 		return domain.Order{}, false, err
@@ -178,16 +178,16 @@ func (s *Orders) place(ctx context.Context, p domain.Purchase) (o domain.Order, 
 	if err := checkOpen(&v, p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
 		mayRepeat := p.Key != nil && !errors.Is(err, domain.ErrSaleNotStarted)
-		if mayRepeat && (v.Sale == nil || p.At.Before(v.Sale.EndAt.Add(domain.KeyLife))) {
+		if mayRepeat && (v.Sale == nil || p.At.Before(lastPurchase(&v).Add(domain.KeyLife))) {
 			return s.replayOr(ctx, &p, err)
 		}
 		return domain.Order{}, false, err
 	}
 	if v.Sale.Stock <= 0 {
-		return s.placeSoldOut(ctx, &p, &v)
+		return s.answerSoldOut(ctx, &p, &v)
 	}
 	if s.recent.has(p.UserID, p.VoucherID) {
-		if o, replayed, err = s.placeRecent(ctx, &p, &v); err != nil || replayed {
+		if o, replayed, err = s.answerRecent(ctx, &p, &v); err != nil || replayed {
 			return o, replayed, err
 		}
 	}
@@ -210,6 +210,15 @@ func (s *Orders) place(ctx context.Context, p domain.Purchase) (o domain.Order, 
 	return o, replayed, err
 }
 
+// lastPurchase returns the time after which no order of an ended sale was placed: its end, or the change that moved the
+// end to the past.
+func lastPurchase(v *domain.Voucher) time.Time {
+	if v.UpdatedAt.After(v.Sale.EndAt) {
+		return v.UpdatedAt
+	}
+	return v.Sale.EndAt
+}
+
 // checkOpen returns the reason why v is not on sale at now, or nil. It does not check the stock.
 func checkOpen(v *domain.Voucher, now time.Time) error {
 	switch v.State(now) {
@@ -224,10 +233,10 @@ func checkOpen(v *domain.Voucher, now time.Time) error {
 	return nil
 }
 
-// placeSoldOut answers a purchase for which the snapshot shows no stock: with the order of an earlier request with the
+// answerSoldOut answers a purchase for which the snapshot shows no stock: with the order of an earlier request with the
 // same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
 // the user may have an active order.
-func (s *Orders) placeSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
+func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
 	var store BuyerStore = s.cfg.Store
 	if s.cfg.Queue != nil {
 		store = s.cfg.Queue
@@ -236,7 +245,7 @@ func (s *Orders) placeSoldOut(ctx context.Context, p *domain.Purchase, v *domain
 	case !may:
 		return domain.Order{}, false, domain.ErrSoldOut
 	case !sure:
-		return s.placeSoldOutUnsure(ctx, store, p, v)
+		return s.answerUnsure(ctx, store, p, v)
 	}
 	if p.Key != nil {
 		if o, replayed, err = s.replayOr(ctx, p, domain.ErrSoldOut); !errors.Is(err, domain.ErrSoldOut) {
@@ -249,9 +258,9 @@ func (s *Orders) placeSoldOut(ctx context.Context, p *domain.Purchase, v *domain
 	return domain.Order{}, false, domain.ErrSoldOut
 }
 
-// placeSoldOutUnsure is placeSoldOut for a user with a possible but unknown order. If too many lookups are running or
+// answerUnsure is answerSoldOut for a user with a possible but unknown order. If too many lookups are running or
 // they fail, it returns ErrSoldOut.
-func (s *Orders) placeSoldOutUnsure(
+func (s *Orders) answerUnsure(
 	ctx context.Context, store BuyerStore, p *domain.Purchase, v *domain.Voucher,
 ) (o domain.Order, replayed bool, err error) {
 	if !s.startLookup(0) {
@@ -267,10 +276,10 @@ func (s *Orders) placeSoldOutUnsure(
 	return domain.Order{}, false, domain.ErrSoldOut
 }
 
-// placeRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
+// answerRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
 // without the lane. It returns no order and no error if the lane has to decide: the user may buy again, too many
 // lookups are running, or one of them failed.
-func (s *Orders) placeRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
+func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (o domain.Order, replayed bool, err error) {
 	if !s.startLookup(0) {
 		return domain.Order{}, false, nil
 	}

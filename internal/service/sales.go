@@ -84,8 +84,18 @@ type sale struct {
 // snapshot is a voucher as it was read. Callers share it, so it is never modified.
 type snapshot struct {
 	voucher domain.Voucher
-	at      time.Time
-	gone    bool // the voucher does not exist any more
+	at      time.Time // when it was read
+	stale   bool      // the voucher was changed during or after the read
+	gone    bool      // the voucher does not exist any more
+}
+
+// age returns the age of the snapshot, at least saleStale if it is stale.
+func (s *snapshot) age() time.Duration {
+	age := time.Since(s.at)
+	if s.stale {
+		age = max(age, saleStale)
+	}
+	return age
 }
 
 // NewSales returns an empty cache. Close it after use.
@@ -157,7 +167,7 @@ func (s *Sales) Get(ctx context.Context, id int64) (domain.Voucher, error) {
 		return domain.Voucher{}, err
 	}
 	snap := e.current.Load()
-	age := time.Since(snap.at)
+	age := snap.age()
 	if age >= saleFresh {
 		read, failing := s.refresh(ctx, e, id)
 		if age >= saleStale && !failing {
@@ -186,9 +196,9 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*domain.Voucher, error) {
 	}
 	snap := e.current.Load()
 	// A running read may have begun before a change. The next one has not.
-	for round := 0; round < 2 && time.Since(snap.at) >= saleFresh; round++ {
+	for round := 0; round < 2 && snap.age() >= saleFresh; round++ {
 		read, _ := s.refresh(ctx, e, id)
-		if time.Since(snap.at) < saleStale {
+		if snap.age() < saleStale {
 			break
 		}
 		select {
@@ -230,19 +240,17 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64, changes int) {
 	v, err := s.read(ctx, id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := time.Now()
-	if e.changes != changes {
-		at = time.Now().Add(-saleStale)
-	}
+	next := &snapshot{voucher: v, at: time.Now(), stale: e.changes != changes}
 	e.failing, e.err = err != nil && !errors.Is(err, domain.ErrNotFound), nil
 	switch {
 	case e.failing:
 		e.err = err
 	case err != nil:
-		e.current.Store(&snapshot{gone: true, at: at})
+		next.gone = true
+		e.current.Store(next)
 		s.cache.Invalidate(id)
 	default:
-		e.current.Store(&snapshot{voucher: v, at: at})
+		e.current.Store(next)
 		if v.Sale == nil || v.Sale.Stock > 0 {
 			e.buyers.unitReturned()
 		}
@@ -304,7 +312,7 @@ func (s *Sales) Forget(id int64) {
 	e.changes++
 	e.buyers.unitReturned()
 	old := *e.current.Load()
-	old.at = old.at.Add(-saleStale)
+	old.stale = true
 	e.current.Store(&old)
 }
 

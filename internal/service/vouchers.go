@@ -118,8 +118,10 @@ func (s *Vouchers) changeStock(ctx context.Context, c domain.StockChange) (domai
 	return v, err
 }
 
-// changeGateAndStock never lets the gate offer more units than the database has: it removes units from the gate first
-// and adds them to the gate last. If the process dies in between, reconciliation repairs the gate.
+// changeGateAndStock removes units from the gate first and adds them to the gate last, so that the gate does not offer
+// units that the database does not have. There is one exception: a rebuild of the gate that reads the database between
+// the two steps of a decrease offers the removed units again, and orders for them fail as sold_out. Reconciliation
+// repairs that, and a gate whose change was cut short.
 func (s *Vouchers) changeGateAndStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
@@ -149,7 +151,8 @@ func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // takeFromGate removes the units of a decrease from the gate. A keyed request records this with its key, so a later run
-// of the request does not remove them again; they stay removed whether or not the earlier run has committed.
+// of the request does not remove them again; unless the gate is rebuilt, they stay removed whether or not the earlier run
+// has committed.
 func (s *Vouchers) takeFromGate(ctx context.Context, c domain.StockChange) error {
 	if c.Claim != nil && c.Claim.Again && c.Claim.ResourceID == c.VoucherID {
 		return nil

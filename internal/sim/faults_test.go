@@ -33,6 +33,7 @@ type plantedFault struct {
 
 // TestLifeFindsFaults requires that the simulation finds each of the planted faults, on SQLite.
 func TestLifeFindsFaults(t *testing.T) {
+	testenv.Long(t)
 	setRapid(t, "checks", faultRuns)
 	setRapid(t, "steps", 2*lifeSteps) // longer runs instead of more conclusions
 	setRapid(t, "nofailfile", true)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestRedisClusterNodeCanBeKilledAndRestarted(t *testing.T) {
+	Long(t)
 	t.Parallel()
 	c := StartRedisCluster(t)
 	rdb := c.Client(t)

@@ -26,6 +26,12 @@
 // MariaDB runs with innodb_flush_log_at_trx_commit=1, so committed data survives Kill and Restart. Redis runs without
 // persistence and loses all data on Kill, unless the test passes "--appendonly", "yes".
 //
+// # Files in memory
+//
+// [Main] sets TMPDIR to a new directory in /dev/shm if that has 4 GiB free: what a committed transaction costs is then
+// no longer the fsync of a disk. Data in memory survives Kill. If TMPDIR is set, or benchmarks run, everything is in
+// the usual place.
+//
 // # Ports
 //
 // A server keeps its port while it is down: a lock file reserves the port, for all test processes of the user, until

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,9 +25,34 @@ type folder struct {
 	lock *flock.Flock
 }
 
+// tempInMemory makes os.TempDir a new directory in memory, and returns nil if it cannot: tests commit thousands of
+// transactions, and the fsync of a busy disk would take most of their time. The data survives the end of a process, as
+// on a disk. TMPDIR takes precedence, and benchmarks stay on the disk.
+func tempInMemory() *folder {
+	bench := flag.Lookup("test.bench")
+	if os.Getenv("TMPDIR") != "" || bench != nil && bench.Value.String() != "" || freeMemory(memoryDir) < minMemory {
+		return nil
+	}
+	f, err := newFolderIn(memoryDir)
+	if err != nil {
+		return nil
+	}
+	if err := os.Setenv("TMPDIR", f.path); err != nil {
+		panic(err) // the name and the value are valid
+	}
+	return f
+}
+
+const (
+	memoryDir = "/dev/shm"
+	minMemory = 4 << 30
+)
+
 // newFolder creates a directory and removes those of killed processes.
-func newFolder() (*folder, error) {
-	base, err := filepath.EvalSymlinks(os.TempDir()) // servers report resolved paths
+func newFolder() (*folder, error) { return newFolderIn(os.TempDir()) }
+
+func newFolderIn(base string) (*folder, error) {
+	base, err := filepath.EvalSymlinks(base) // servers report resolved paths
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,15 +25,21 @@ const (
 // reserve for a busy machine.
 const startTimeout = 30 * time.Second
 
-// Main runs the tests of a package, stops the shared servers, runs the checks and exits. A check that fails after
-// passing tests makes the run fail, as in
+// Main runs the tests of a package, stops the shared servers, runs the checks and exits. On Linux the temporary
+// directories of the tests are in memory, see doc.go. A check that fails after passing tests makes the run fail, as in
 //
 //	testenv.Main(m, func() error { return goleak.Find() })
 //
 // A package whose TestMain cannot call Main still works: its shared servers end with the process.
 func Main(m *testing.M, checks ...func() error) {
+	flag.Parse()
+	memory := tempInMemory()
 	code := m.Run()
-	if err := stopShared(); err != nil {
+	err := stopShared()
+	if memory != nil {
+		err = errors.Join(err, memory.remove())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)
 		code = max(code, 1)
 	}
@@ -97,6 +104,14 @@ func stopAtCleanup(tb testing.TB, s *server) {
 			tb.Error(err)
 		}
 	})
+}
+
+// Long skips a test with -short.
+func Long(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("not with -short")
+	}
 }
 
 // need skips or fails the test if err is not nil: it skips if a program is missing and not required.

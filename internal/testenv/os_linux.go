@@ -37,3 +37,12 @@ func freeze(p *os.Process, paused bool) error {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// freeMemory returns the free bytes of the tmpfs at dir, or zero.
+func freeMemory(dir string) uint64 {
+	var info unix.Statfs_t
+	if err := unix.Statfs(dir, &info); err != nil || info.Type != unix.TMPFS_MAGIC || unix.Access(dir, unix.W_OK) != nil {
+		return 0
+	}
+	return info.Bavail * uint64(info.Bsize) //nolint:gosec // a block size is positive
+}

@@ -17,3 +17,5 @@ func freeze(p *os.Process, paused bool) error {
 	}
 	return p.Signal(syscall.SIGCONT)
 }
+
+func freeMemory(string) uint64 { return 0 }

@@ -98,6 +98,7 @@ func TestCreateDatabase(t *testing.T) {
 }
 
 func TestRestartWaitsForItsPort(t *testing.T) {
+	Long(t)
 	t.Parallel()
 	servers := map[string]func(t *testing.T) *server{
 		"redis":   func(t *testing.T) *server { return StartRedis(t).server },

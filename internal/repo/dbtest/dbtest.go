@@ -4,6 +4,7 @@ package dbtest
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,4 +27,18 @@ func OnEach(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
 			fn(t, db)
 		})
 	}
+}
+
+// RequireBlocked waits until a writer of the table waits for another writer. A test can call it once.
+func RequireBlocked(t *testing.T, db sqldb.Access, table string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		if db.Dialect() == "sqlite" { // there is one write connection
+			return db.Pools()["write"].Stats().WaitCount > 0
+		}
+		var waiting int64
+		err := db.Reader(t.Context()).Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
+			"AND info NOT LIKE '%processlist%' AND state <> ''", "%"+table+"%").Scan(&waiting).Error
+		return err == nil && waiting > 0
+	}, time.Minute, 5*time.Millisecond)
 }

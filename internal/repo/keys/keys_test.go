@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -147,7 +148,7 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		<-open
 		taken := make(chan domain.KeyState, 1)
 		go func() { taken <- s.ClaimKeys(context.Background(), []*domain.Claim{successor})[0] }()
-		requireBlocked(t, s, "idempotency_keys")
+		dbtest.RequireBlocked(t, s.db, "idempotency_keys")
 		close(commit)
 		require.NoError(t, <-committed)
 		require.Equal(t, 2, (<-taken).Runs)
@@ -159,20 +160,6 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		require.True(t, done, "%v", err)
 		require.Equal(t, int64(42), id)
 	})
-}
-
-// requireBlocked waits until a writer of the table waits for another writer. A test can call it once.
-func requireBlocked(t *testing.T, s *Store, table string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		if s.db.Dialect() == "sqlite" { // there is one write connection
-			return s.db.Pools()["write"].Stats().WaitCount > 0
-		}
-		var waiting int64
-		err := s.db.Reader(t.Context()).Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
-			"AND info NOT LIKE '%processlist%' AND state <> ''", "%"+table+"%").Scan(&waiting).Error
-		return err == nil && waiting > 0
-	}, time.Minute, 5*time.Millisecond)
 }
 
 // Several batches contain runs of the same requests in different orders. One run of each request gets the lease, and no
@@ -258,10 +245,12 @@ func TestPurgeKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		var claims []*domain.Claim
 		for i := range 2*sqldb.PurgeBatch + 10 {
-			claims = append(claims, newClaim(1, fmt.Sprint(i), ""))
+			claims = append(claims, newClaim(int64(i%2), fmt.Sprint(i), ""))
 		}
-		for _, st := range s.ClaimKeys(t.Context(), claims) {
-			require.NoError(t, st.Err)
+		for batch := range slices.Chunk(claims, sqldb.PurgeBatch) { // no larger than those of package batch
+			for _, st := range s.ClaimKeys(t.Context(), batch) {
+				require.NoError(t, st.Err)
+			}
 		}
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.db.Syntax().InMillis, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
 		var wg sync.WaitGroup

@@ -41,27 +41,29 @@ func Elsewhere(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchase) (
 	return used, err
 }
 
-// refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read takes no locks, so an order
-// in a slow transaction delays no leases. It misses an order that is not committed yet and whose transaction checked
-// idempotency_keys just before this lease was stored; then both requests take effect, each once.
+// refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read locks the orders with these
+// keys, so it waits for a transaction that is placing one. That transaction has either found the new lease and places no
+// order, or its order is found here.
 func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, states []domain.KeyState) error {
-	var users []int64
-	var keys [][]byte
+	q := &sqldb.Statement{}
+	q.Add("SELECT user_id, idem_key FROM voucher_orders"+s.db.Syntax().ForceIndex("idx_user_idem_key")+" WHERE created_at > ? AND (",
+		time.Now().UTC().Add(-domain.KeyLife))
+	keys := 0
 	for i, c := range claims {
 		if states[i].Err == nil && states[i].Answer == nil {
+			if keys > 0 {
+				q.Add(" OR ")
+			}
 			hash := domain.KeyHash(c.Key)
-			users, keys = append(users, c.UserID), append(keys, hash[:])
+			q.Add("user_id = ? AND idem_key = ?", c.UserID, hash[:])
+			keys++
 		}
 	}
-	if len(keys) == 0 {
+	if keys == 0 {
 		return nil
 	}
-	var rows []struct {
-		UserID  int64
-		IdemKey []byte
-	}
-	err := s.db.Writer(ctx).Table("voucher_orders").Select("user_id", "idem_key").
-		Where("user_id IN ? AND idem_key IN ? AND created_at > ?", users, keys, time.Now().UTC().Add(-domain.KeyLife)).Find(&rows).Error
+	q.Add(")" + s.db.Syntax().ForUpdate)
+	rows, err := sqldb.QueryRows[keyRow](s.db.Writer(ctx), q)
 	if err != nil || len(rows) == 0 {
 		return err
 	}

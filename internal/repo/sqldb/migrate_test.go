@@ -17,6 +17,7 @@ import (
 // Several processes migrate an empty database at once. goose creates its version table in two steps, and no process may
 // see the first step without the second.
 func TestConcurrentMigrateUp(t *testing.T) {
+	testenv.Long(t)
 	for name, open := range map[string]func(t *testing.T) func() (*DB, error){
 		"sqlite": func(t *testing.T) func() (*DB, error) {
 			file := filepath.Join(t.TempDir(), "test.db")
@@ -67,6 +68,7 @@ func TestConcurrentMigrateUp(t *testing.T) {
 // Each migration is reverted and then executed up to each point at which a process can be killed. The name of the
 // database has the maximum length, which also tests the name of the lock.
 func TestInterruptedMigrationIsContinued(t *testing.T) {
+	testenv.Long(t)
 	dsn, err := testenv.SharedMariaDB(t).CreateDatabase(t.Context(), "interrupted_"+strings.Repeat("x", 64-len("interrupted_")))
 	require.NoError(t, err)
 	s, err := OpenMySQL(dsn)

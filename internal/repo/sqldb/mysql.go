@@ -20,7 +20,7 @@ import (
 // within the 5 s that a buyer waits.
 //
 // database/sql sends COMMIT without a context, so mysqlIOTimeout alone bounds it. If the network fails at that moment,
-// a request waits for its batch to begin (1.8 s, startTimeout of package batch), for COMMIT (2.5 s) and for
+// a request waits for its batch to begin (1.8 s, batch.StartTimeout), for COMMIT (2.5 s) and for
 // ResolveUnknownCommit (resolveGrace, 0.5 s). That is 4.8 s, plus the time of the statements before COMMIT. No
 // statement of an order takes longer than its wait for a lock (2 s).
 const (

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// longLivedConns bounds the reads of whole sales that run at once. Further reads wait, at most until their context
+	// LongLivedConns bounds the reads of whole sales that run at once. Further reads wait, at most until their context
 	// ends.
-	longLivedConns = 4
+	LongLivedConns = 4
 	// longLivedIdle is how long an idle connection is kept.
 	longLivedIdle = time.Minute
 )
@@ -63,7 +63,7 @@ func (a Access) longLivedDB() (*sql.DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		db.SetMaxOpenConns(longLivedConns)
+		db.SetMaxOpenConns(LongLivedConns)
 		db.SetConnMaxIdleTime(longLivedIdle)
 		a.longLived.db = db
 	}

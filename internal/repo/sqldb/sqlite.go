@@ -49,7 +49,9 @@ func OpenSQLite(file string) (_ *DB, err error) {
 	}
 	return &DB{writePool: writePool, readPool: readPool, dialect: dialect{
 		name: "sqlite", sql: sqliteSyntax, translate: sqliteFault,
-		ping:          func(ctx context.Context, pool *sql.DB) error { return pool.QueryRowContext(ctx, "SELECT 1").Err() },
+		ping: func(ctx context.Context, pool *sql.DB) error {
+			return pool.QueryRowContext(ctx, "SELECT 1").Scan(new(int)) // Scan releases the connection
+		},
 		openLongLived: func() (*sql.DB, error) { return sql.Open("sqlite", write) },
 		// Each migration is a transaction, so there is nothing to skip.
 		migrations: func(*atomic.Bool) (*sql.DB, error) { return sql.Open("sqlite", write) },
