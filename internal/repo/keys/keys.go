@@ -218,7 +218,7 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	case r.Claim == c.Token && r.Status == 0:
 		st := domain.KeyState{Runs: r.Runs}
-		if r.ResourceID != nil && r.ResourceAt != nil { // noted, and not set by writeOnce
+		if r.ResourceID != nil && r.ResourceAt != nil { // noted, and not set by WriteOnce
 			st.ResourceID = *r.ResourceID
 		}
 		return st
