@@ -111,7 +111,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 	api := handler.Config{
-		Auth: users, Orders: orders, Entry: &entry.Desk{Sales: sales, Passes: passes, Now: now}, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
+		Auth: users, Orders: orders, Entry: &entry.Service{Sales: sales, Passes: passes, Now: now}, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		DeadLetters: &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,

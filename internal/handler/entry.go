@@ -12,7 +12,7 @@ import (
 // passHeader carries the entry pass of a purchase.
 const passHeader = "X-Entry-Pass"
 
-type entryHandler struct{ desk *entry.Desk }
+type entryHandler struct{ service *entry.Service }
 
 // admissionOut is the JSON form of an admission. An open sale has neither pass nor expiry.
 type admissionOut struct {
@@ -29,7 +29,7 @@ func (h *entryHandler) enter(c *gin.Context) error {
 	if err := bindOptional(c, &struct{}{}); err != nil {
 		return err
 	}
-	a, err := h.desk.Enter(c.Request.Context(), caller(c).UserID, voucherID)
+	a, err := h.service.Enter(c.Request.Context(), caller(c).UserID, voucherID)
 	if err != nil {
 		return err
 	}

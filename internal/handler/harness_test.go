@@ -203,7 +203,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 			Store: e.db, Sales: sales, Lane: mode, Passes: passes, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
 		}),
-		Entry:    &entry.Desk{Sales: sales, Passes: passes, Now: e.clock.now},
+		Entry:    &entry.Service{Sales: sales, Passes: passes, Now: e.clock.now},
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,

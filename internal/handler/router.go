@@ -25,7 +25,7 @@ type Config struct {
 	Auth            *auth.Service
 	Vouchers        *service.Vouchers
 	Orders          *service.Orders
-	Entry           *entry.Desk
+	Entry           *entry.Service
 	Payments        *service.Payments
 	Subscribers     *salestats.Subscribers
 	DeadLetters     *service.DeadLetters
@@ -166,7 +166,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders},
-		entry:       &entryHandler{desk: cfg.Entry},
+		entry:       &entryHandler{service: cfg.Entry},
 		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
 		events:      &eventHandler{orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},

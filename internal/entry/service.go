@@ -12,8 +12,8 @@ type Sales interface {
 	Get(ctx context.Context, id int64) (domain.Voucher, error)
 }
 
-// Desk admits buyers. It is safe for concurrent use.
-type Desk struct {
+// Service admits buyers. It is safe for concurrent use.
+type Service struct {
 	Sales  Sales
 	Passes *Passes
 	Now    func() time.Time
@@ -28,12 +28,12 @@ type Admission struct {
 // Enter admits a user to a sale that is on. A repeated call returns another pass. Errors: domain.ErrNotFound,
 // domain.ErrInvalidState (not a flash-sale voucher), domain.ErrSaleNotStarted, domain.ErrSaleEnded, domain.ErrSoldOut,
 // domain.ErrUnavailable.
-func (d *Desk) Enter(ctx context.Context, userID, voucherID int64) (Admission, error) {
-	v, err := d.Sales.Get(ctx, voucherID)
+func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission, error) {
+	v, err := s.Sales.Get(ctx, voucherID)
 	if err != nil {
 		return Admission{}, err
 	}
-	now := domain.Moment(d.Now())
+	now := domain.Moment(s.Now())
 	switch err := v.CheckOpen(now); {
 	case err != nil:
 		return Admission{}, err
@@ -43,5 +43,5 @@ func (d *Desk) Enter(ctx context.Context, userID, voucherID int64) (Admission, e
 		return Admission{}, nil
 	}
 	expires := now.Add(v.Sale.Entry.PassTTL)
-	return Admission{Pass: d.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, expires), ExpiresAt: expires}, nil
+	return Admission{Pass: s.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, expires), ExpiresAt: expires}, nil
 }
