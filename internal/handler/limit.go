@@ -14,7 +14,7 @@ import (
 
 // Rate limits per caller and process. A login code costs money, so its limit is the lowest, but it lets a thousand
 // people behind one address log in within a quarter of an hour. The limit for orders permits rapid clicks, which are
-// cheap to refuse, and stops scripts.
+// cheap to refuse, and stops scripts. Passes have the same limit, counted separately.
 const (
 	codesPerSecond, codeBurst   = 1, 60
 	loginsPerSecond, loginBurst = 5, 120
