@@ -50,14 +50,14 @@ func TestServerKilledInMidRush(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
-		c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
+		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
 		wait := longRush(t, s, c)
 		p.kill()
 		s.verify(t)
 		s.serve(t, addr)
 		r := wait()
 		requireSoldOut(t, s, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -67,13 +67,13 @@ func TestServerStoppedInMidRush(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
-		c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
+		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
 		wait := longRush(t, s, c)
 		require.Zero(t, p.stop(t))
 		s.serve(t, addr)
 		r := wait()
 		requireSoldOut(t, s, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -95,7 +95,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 3001)
 		outsider := tokens[3000]
-		c := crowd(p.sale(t, 2000), 2000, tokens[:3000], p)
+		c := buyersOf(p.sale(t, 2000), 2000, tokens[:3000], p)
 		wait := longRush(t, s, c)
 
 		s.killRedis()
@@ -115,7 +115,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		}
 		r := wait()
 		requireSoldOut(t, s, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -147,11 +147,11 @@ func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
 		t.Logf("503 and /readyz after %s", time.Since(start))
 		require.NoError(t, pick(s).Resume())
 		requireReady(t, p)
-		c := crowd(sale, 10, tokens, p)
+		c := buyersOf(sale, 10, tokens, p)
 		r := c.Run(t.Context())
 		// The unanswered purchase may have been committed.
 		require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 

@@ -229,7 +229,7 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 			each(t, true, func(t *testing.T, s *stack) {
 				s, addr := s.in("queue"), freeAddr(t)
 				doomed := s.with(envKill+"="+point).serve(t, addr)
-				c := crowd(doomed.sale(t, 400), 400, s.tokens(t, 600), doomed)
+				c := buyersOf(doomed.sale(t, 400), 400, s.tokens(t, 600), doomed)
 				done := make(chan *rush.Report, 1)
 				go func() { done <- c.Run(t.Context()) }()
 				<-doomed.done
@@ -237,7 +237,7 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 				r := <-done
 				requireSoldOut(t, s, c, r)
 				requireConfirmed(t, successor, c, r)
-				judge(t, s, c, r)
+				requireInvariants(t, s, c, r)
 			})
 		})
 	}
