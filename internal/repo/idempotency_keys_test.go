@@ -336,7 +336,7 @@ func TestKeysWithUnavailableDatabase(t *testing.T) {
 }
 
 // A user may have domain.MaxKeys keys. At the limit, existing keys still work and other users are not affected. The
-// keys of error answers expire after domain.KeyLifeOfError and make room.
+// keys of error answers expire after domain.KeyLifeOfError and then do not count.
 func TestMaxKeysPerUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		for from := 0; from < domain.MaxKeys; from += 250 {

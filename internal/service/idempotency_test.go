@@ -288,7 +288,7 @@ func TestStoreFailures(t *testing.T) {
 }
 
 // A run whose caller disconnects completes, and a retry gets its answer.
-func TestRunOutlivesItsCaller(t *testing.T) {
+func TestRunContinuesAfterCallerDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := newKeys(newMemKeys(), &keyOutcomes{})
 		r := domain.KeyedRequest{UserID: 1, Key: "k"}
