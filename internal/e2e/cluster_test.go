@@ -50,7 +50,7 @@ func TestRushOnCluster(t *testing.T) {
 		servers := []*process{s.serve(t, ""), s.serve(t, "")}
 		tokens := s.tokens(t, 400)
 		var (
-			sales   [4]*rush.Crowd
+			sales   [4]*rush.Buyers
 			reports [4]*rush.Report
 			wg      sync.WaitGroup
 		)

@@ -113,16 +113,16 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 		require.NoError(t, err)
 		other, err := a.Login(t.Context(), "13800000002")
 		require.NoError(t, err)
-		require.True(t, b.Knows(t.Context(), token))
+		require.True(t, b.HasUser(t.Context(), token))
 		require.NoError(t, a.Logout(t.Context(), token))
-		require.False(t, a.Knows(t.Context(), token), "at once on the server of the logout")
-		eventually(t, "the token is revoked on the other server", func() bool { return !b.Knows(t.Context(), token) })
+		require.False(t, a.HasUser(t.Context(), token), "at once on the server of the logout")
+		eventually(t, "the token is revoked on the other server", func() bool { return !b.HasUser(t.Context(), token) })
 
 		require.NoError(t, s.flush())
 		require.Zero(t, a.stop(t))
 		a = s.serve(t, "")
-		require.False(t, a.Knows(t.Context(), token), "revocations are stored in the database")
-		require.True(t, a.Knows(t.Context(), other), "other sessions remain valid")
+		require.False(t, a.HasUser(t.Context(), token), "revocations are stored in the database")
+		require.True(t, a.HasUser(t.Context(), other), "other sessions remain valid")
 	})
 }
 

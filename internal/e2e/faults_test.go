@@ -13,7 +13,7 @@ import (
 )
 
 // longRush starts a rush that is long enough for a fault and returns once a tenth of the stock is sold.
-func longRush(t *testing.T, s *stack, c *rush.Crowd) (wait func() *rush.Report) {
+func longRush(t *testing.T, s *stack, c *rush.Buyers) (wait func() *rush.Report) {
 	t.Helper()
 	c.Parallel = 32
 	if s.lane != "lock" {
@@ -33,7 +33,7 @@ func longRush(t *testing.T, s *stack, c *rush.Crowd) (wait func() *rush.Report) 
 }
 
 // requireSoldOut requires that every buyer got a final answer and that the sale is sold out.
-func requireSoldOut(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
+func requireSoldOut(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	for _, a := range r.Answers {
 		require.Contains(t, []string{"ok", "sold_out", "duplicate_order"}, a.Code, "answers: %v", r.Codes)

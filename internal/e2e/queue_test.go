@@ -244,7 +244,7 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 }
 
 // requireConfirmed requires that every admitted buyer has a committed order.
-func requireConfirmed(t *testing.T, p *process, c *rush.Crowd, r *rush.Report) {
+func requireConfirmed(t *testing.T, p *process, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	for i, a := range r.Answers {
 		id := map[string]string{"ok": a.Order.ID, "duplicate_order": a.OrderID}[a.Code]

@@ -15,8 +15,8 @@ import (
 )
 
 // buyersOf returns simulated buyers for a sale on one or several servers.
-func buyersOf(sale string, stock int64, tokens []string, servers ...*process) *rush.Crowd {
-	c := &rush.Crowd{VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 256}
+func buyersOf(sale string, stock int64, tokens []string, servers ...*process) *rush.Buyers {
+	c := &rush.Buyers{VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 256}
 	for _, p := range servers {
 		c.Clients = append(c.Clients, p.Client)
 	}
@@ -24,7 +24,7 @@ func buyersOf(sale string, stock int64, tokens []string, servers ...*process) *r
 }
 
 // requireInvariants verifies the invariants in the buyers' answers and in the database.
-func requireInvariants(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
+func requireInvariants(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	verdicts, err := c.Check(context.Background(), r)
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func requireInvariants(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 }
 
 // requireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out.
-func requireExactSale(t *testing.T, c *rush.Crowd, r *rush.Report) {
+func requireExactSale(t *testing.T, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	users := map[string]bool{}
 	soldOut := 0
@@ -211,7 +211,7 @@ func orderConcurrently(p *process, sale, token string) {
 
 // retryUnserved repeats the purchases of buyers without an order until the stock is zero. In lane queue, a Redis that
 // loses its data loses reservations, and with them units for which other buyers got sold_out.
-func retryUnserved(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
+func retryUnserved(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	requireSettled(t, s)
 	repeated := make([]bool, len(r.Answers)) // purchases repeated while Redis lost data

@@ -144,7 +144,7 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 			require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
 				v.ID, hash[:]).Scan(&doubled).Error)
 			require.Empty(t, doubled)
-			totals, err := s.Books(t.Context())
+			totals, err := s.SaleTotals(t.Context())
 			require.NoError(t, err)
 			for _, b := range totals {
 				require.Empty(t, b.Check())
