@@ -46,11 +46,11 @@ type Answer struct {
 // behind a POST must therefore have its effect only once:
 //
 //   - An effect in one database transaction (create a voucher, change stock, cancel, pay or redeem an order): the repo
-//     method passes its claim to Store.writeOnce, which it calls instead of Store.write, and returns the id of the
-//     changed resource. If an earlier run had the effect, nothing changes and the error is a *DoneBeforeError. The
-//     service method then reads the resource and returns it as if it had just changed it (DoneBefore; see
-//     Vouchers.Create, Orders.Cancel). Steps after the transaction run again, so they must be idempotent. A request
-//     passes its claim to at most one transaction.
+//     method passes its claim to keys.WriteOnce instead of calling Write, and returns the id of the changed resource. If
+//     an earlier run had the effect, nothing changes and the error is a *DoneBeforeError. The service method then reads
+//     the resource and returns it as if it had just changed it (DoneBefore; see Vouchers.Create, Orders.Cancel). Steps
+//     after the transaction run again, so they must be idempotent. A request passes its claim to at most one
+//     transaction.
 //   - Placing an order uses no Claim. Its key is stored with the order (RequestKey, Orders.PlaceOnce).
 //   - An effect outside the database: call NoteResource before it, and detect it when Again is set (see DeadLetters).
 //

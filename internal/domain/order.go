@@ -66,6 +66,11 @@ func (s OrderStatus) Active() bool {
 	return s != OrderCancelled && s != OrderRefunded && s != OrderQueued && s != OrderFailed
 }
 
+// ActiveStatuses returns the statuses for which Active is true.
+func ActiveStatuses() []OrderStatus {
+	return []OrderStatus{OrderPendingPayment, OrderPaid, OrderRedeemed, OrderRefunding}
+}
+
 // Stored reports whether orders in this status are rows of the database.
 func (s OrderStatus) Stored() bool { return s != OrderQueued && s != OrderFailed }
 

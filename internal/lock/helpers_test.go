@@ -68,9 +68,11 @@ func newClient(t testing.TB, addr string) *redis.Client {
 	return rdb
 }
 
-// newLock returns a RedLock on the given servers, with a client each.
+// newLock returns a RedLock on the given servers, with a client each. Its node timeout is long, so that a busy machine
+// does not fail a test; opts can shorten it.
 func newLock(t testing.TB, name string, addrs []string, opts ...RedLockOption) Locker {
 	t.Helper()
+	opts = append([]RedLockOption{WithNodeTimeout(5 * time.Second)}, opts...)
 	nodes := make([]redis.UniversalClient, len(addrs))
 	for i, addr := range addrs {
 		nodes[i] = newClient(t, addr)

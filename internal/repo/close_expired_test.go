@@ -79,7 +79,7 @@ func TestConcurrentClosersCloseEachOrderOnce(t *testing.T) {
 			requireTotals(t, s, v, due, 0)
 		}
 		var entries int64
-		require.NoError(t, s.db.Writer(t.Context()).Model(&auditRow{}).Where("action = ?", "expire").Count(&entries).Error)
+		require.NoError(t, s.db.Writer(t.Context()).Table("audit_log").Where("action = ?", "expire").Count(&entries).Error)
 		require.EqualValues(t, due, entries)
 	})
 }

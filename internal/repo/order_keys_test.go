@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/testenv"
 )
 
@@ -109,7 +110,7 @@ func TestLeaseWaitsForOrderWithItsKey(t *testing.T) {
 		leased := make(chan domain.KeyState, 1)
 		o.Fence = &losingContext{Context: t.Context(), after: 1, lose: func() { // at the end of the transaction
 			go func() { leased <- s.claimKey(t, newClaim(10, "k", "cancel")) }()
-			requireBlocked(t, s, "idem_key")
+			dbtest.RequireBlocked(t, s.db, "idem_key")
 		}}
 		require.Equal(t, []string{"order 1"}, keyedOutcomes(s.PlaceOrders(t.Context(), []domain.NewOrder{o})))
 		require.ErrorIs(t, (<-leased).Err, domain.ErrIdempotencyMismatch)

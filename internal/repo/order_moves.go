@@ -9,13 +9,15 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/audit"
+	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
 // MoveOrder implements service.OrderStore.
 func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	var row orderRow
-	err := s.writeOnce(ctx, m.Claim, func(tx *gorm.DB) (int64, error) {
+	err := keys.WriteOnce(ctx, s.db, m.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err
@@ -29,8 +31,7 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 // moveLogged finds out whether a move with an unanswered COMMIT happened: the audit log then has an entry with its time.
 func (s *Store) moveLogged(m domain.OrderMove) func(tx *gorm.DB) error {
 	return func(tx *gorm.DB) error {
-		return tx.Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
-			m.OrderID, m.Move.Name, m.At, m.By.Kind, m.By.ID).Take(&auditRow{}).Error
+		return audit.Find(tx, domain.AuditEntry{OrderID: m.OrderID, Action: m.Move.Name, At: m.At, Actor: m.By})
 	}
 }
 
@@ -60,7 +61,7 @@ func move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 	}
 	row.Status, row.PaidAt, row.RedeemedAt = int8(o.Status), o.PaidAt, o.RedeemedAt
 	row.CancelledAt, row.RefundedAt = o.CancelledAt, o.RefundedAt
-	err := audit(tx, domain.AuditEntry{
+	err := audit.Write(tx, domain.AuditEntry{
 		At: m.At, Actor: m.By, Action: m.Move.Name, VoucherID: row.VoucherID, OrderID: row.ID, Detail: m.Detail,
 	})
 	if err != nil || !m.Move.ReturnsUnit() {
@@ -84,7 +85,7 @@ func movedColumns(o *domain.Order, at time.Time) map[string]any {
 
 // returnUnits adds n units to the stock of a sale.
 func returnUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) error {
-	return tx.Model(&saleRow{}).Where("voucher_id = ?", voucherID).
+	return tx.Table("seckill_vouchers").Where("voucher_id = ?", voucherID).
 		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": at}).Error
 }
 
@@ -136,7 +137,7 @@ func expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Order, error) 
 	case int(res.RowsAffected) != len(rows):
 		return nil, domain.ErrInvalidState // cannot happen under the locks; if it does, nothing may be committed
 	}
-	if err := audit(tx, entries...); err != nil {
+	if err := audit.Write(tx, entries...); err != nil {
 		return nil, err
 	}
 	for _, voucher := range slices.Sorted(maps.Keys(units)) {

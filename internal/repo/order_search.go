@@ -84,7 +84,7 @@ func (s *Store) ordersByIndex(tx *gorm.DB, index string) *gorm.DB {
 }
 
 // allStatuses are the statuses of stored orders.
-var allStatuses = append([]domain.OrderStatus{domain.OrderCancelled, domain.OrderRefunded}, activeStatuses...)
+var allStatuses = append([]domain.OrderStatus{domain.OrderCancelled, domain.OrderRefunded}, domain.ActiveStatuses()...)
 
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.
@@ -102,24 +102,4 @@ func (s *Store) findByStatus(tx *gorm.DB, f service.OrderSearch) (rows []orderRo
 		q = q.Where("expires_at <= ? AND (expires_at < ? OR id < ?)", last.ExpiresAt, last.ExpiresAt, last.ID)
 	}
 	return rows, q.Find(&rows).Error
-}
-
-// Phones implements service.OrderFinder.
-func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
-	var rows []userRow
-	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	phones := make(map[int64]string, len(rows))
-	for _, r := range rows {
-		phones[r.ID] = r.Phone
-	}
-	return phones, nil
-}
-
-// UserIDByPhone implements service.OrderFinder.
-func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
-	var row userRow
-	err := s.db.Reader(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
-	return row.ID, s.db.Translate(err)
 }

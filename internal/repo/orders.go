@@ -2,12 +2,61 @@ package repo
 
 import (
 	"context"
+	"time"
 
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
 )
+
+type orderRow struct {
+	ID          int64 `gorm:"primaryKey;autoIncrement:false"`
+	UserID      int64
+	VoucherID   int64
+	Slot        *int
+	Status      int8
+	Amount      int64
+	Currency    string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	PaidAt      *time.Time
+	RedeemedAt  *time.Time
+	CancelledAt *time.Time
+	RefundedAt  *time.Time
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
+	IdemKey     []byte    // domain.KeyHash of the request's Idempotency-Key; nil without one
+	IdemRequest []byte    // hash of the request's method, path and body; nil without a key
+}
+
+func (orderRow) TableName() string { return "voucher_orders" }
+
+func newOrderRow(o *domain.Order) orderRow {
+	return orderRow{
+		ID: o.ID, UserID: o.UserID, VoucherID: o.VoucherID, Status: int8(o.Status), Amount: o.Amount,
+		Currency: o.Currency, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt, UpdatedAt: o.CreatedAt,
+	}
+}
+
+func (r *orderRow) order() domain.Order {
+	o := domain.Order{
+		ID: r.ID, UserID: r.UserID, VoucherID: r.VoucherID, Status: domain.OrderStatus(r.Status), Amount: r.Amount,
+		Currency: r.Currency, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, PaidAt: r.PaidAt, RedeemedAt: r.RedeemedAt,
+		CancelledAt: r.CancelledAt, RefundedAt: r.RefundedAt,
+	}
+	if r.Slot != nil {
+		o.Slot = *r.Slot
+	}
+	return o
+}
+
+// asPlaced returns the order as it was when it was placed, which is the answer to a repeated request.
+func (r *orderRow) asPlaced() domain.Order {
+	o := r.order()
+	o.Status = domain.OrderPendingPayment
+	o.PaidAt, o.RedeemedAt, o.CancelledAt, o.RefundedAt = nil, nil, nil, nil
+	return o
+}
 
 // activeOrders selects the user's active orders of the voucher.
 func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
@@ -46,17 +95,12 @@ func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int,
 // Holders implements service.BuyerStore.
 func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	var users []int64
-	err := s.db.Reader(ctx).Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, activeStatuses).
+	err := s.db.Reader(ctx).Model(&orderRow{}).Where("voucher_id = ? AND status IN ?", voucherID, domain.ActiveStatuses()).
 		Limit(most+1).Pluck("user_id", &users).Error
 	if err == nil && len(users) > most {
 		return nil, service.ErrTooMany
 	}
 	return users, s.db.Translate(err)
-}
-
-// activeStatuses are the statuses of active orders.
-var activeStatuses = []domain.OrderStatus{
-	domain.OrderPendingPayment, domain.OrderPaid, domain.OrderRedeemed, domain.OrderRefunding,
 }
 
 // ListOrders implements service.OrderStore.

@@ -10,8 +10,40 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/audit"
+	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
+
+type paymentRow struct {
+	ID          int64 `gorm:"primaryKey"`
+	OrderID     int64
+	Provider    string
+	ProviderRef string
+	Amount      int64
+	Currency    string
+	Status      int8
+	RefundTries int
+	NextTryAt   *time.Time
+	CreatedAt   time.Time
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
+}
+
+func (paymentRow) TableName() string { return "payments" }
+
+func newPaymentRow(p *domain.Payment) paymentRow {
+	return paymentRow{
+		OrderID: p.OrderID, Provider: p.Provider, ProviderRef: p.Ref, Amount: p.Amount, Currency: p.Currency,
+		Status: int8(p.Status), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+	}
+}
+
+func (r *paymentRow) payment() domain.Payment {
+	return domain.Payment{
+		ID: r.ID, OrderID: r.OrderID, Provider: r.Provider, Ref: r.ProviderRef, Amount: r.Amount, Currency: r.Currency,
+		Status: domain.PaymentStatus(r.Status), RefundTries: r.RefundTries, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}
 
 // BeginPayment implements domain.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
 // return the payment that the first has stored.
@@ -20,7 +52,7 @@ func (s *Store) BeginPayment(
 ) (domain.Order, domain.Payment, error) {
 	var order orderRow
 	var row paymentRow
-	err := s.writeOnce(ctx, claim, func(tx *gorm.DB) (int64, error) {
+	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
@@ -148,7 +180,7 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succe
 	if err := s.setPayment(tx, p, domain.PaymentRefunding, at); err != nil {
 		return err
 	}
-	return audit(tx, domain.AuditEntry{
+	return audit.Write(tx, domain.AuditEntry{
 		At: at, Actor: by, Action: domain.ActionReturnMoney, VoucherID: order.VoucherID, OrderID: order.ID,
 		Detail: p.ProviderRef + ": " + reason,
 	})
@@ -176,7 +208,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 	var order orderRow
 	orderID, at := refund.OrderID, refund.At
 	refund.Move = domain.MoveRefund
-	err := s.writeOnce(ctx, refund.Claim, func(tx *gorm.DB) (int64, error) {
+	err := keys.WriteOnce(ctx, s.db, refund.Claim, func(tx *gorm.DB) (int64, error) {
 		var err error
 		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
@@ -287,7 +319,7 @@ func finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) (mo
 	if domain.OrderStatus(order.Status) == domain.OrderRefunding && open == 0 {
 		return true, move(tx, order, domain.OrderMove{Move: domain.MoveRefunded, By: by, At: at, Detail: p.ProviderRef})
 	}
-	return false, audit(tx, domain.AuditEntry{
+	return false, audit.Write(tx, domain.AuditEntry{
 		At: at, Actor: by, Action: domain.ActionMoneyReturned, VoucherID: order.VoucherID, OrderID: order.ID, Detail: p.ProviderRef,
 	})
 }

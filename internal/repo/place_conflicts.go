@@ -90,7 +90,7 @@ func (b *batch) answerConflicts(tx *gorm.DB, inserted, missing []*pendingInsert)
 	}
 	refused := make(map[*pendingInsert]bool, len(missing))
 	for _, p := range toCheck {
-		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Name}] {
+		if p.key != nil && elsewhere[p.keyID()] {
 			p.fail(domain.ErrIdempotencyMismatch)
 			refused[p] = true
 		} else if p.answerFrom(others[p.row.UserID]) != nil {

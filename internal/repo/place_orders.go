@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/loop"
+	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
@@ -102,6 +103,7 @@ type pendingInsert struct {
 
 func (p *pendingInsert) fail(err error)   { *p.result = domain.Placed{Err: err} }
 func (p *pendingInsert) succeed()         { *p.result = domain.Placed{Order: p.row.order()} }
+func (p *pendingInsert) keyID() keys.ID   { return keys.ID{UserID: p.row.UserID, Key: p.key.Name} }
 func (p *pendingInsert) fenceEnded() bool { return p.fence != nil && p.fence.Err() != nil }
 
 // batch is one group commit. Its methods run inside the transaction and may run several times.
@@ -154,7 +156,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 	if err != nil {
 		return err
 	}
-	var elsewhere map[keyID]bool
+	var elsewhere map[keys.ID]bool
 	if b.precheck {
 		if elsewhere, err = b.store.keysElsewhere(tx, b.rows); err != nil {
 			return err
@@ -173,7 +175,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 			*p.result = domain.Placed{Order: e.order(), Before: true}
 			continue
 		}
-		if p.key != nil && elsewhere[keyID{p.row.UserID, p.key.Name}] {
+		if p.key != nil && elsewhere[p.keyID()] {
 			p.fail(domain.ErrIdempotencyMismatch)
 			continue
 		}

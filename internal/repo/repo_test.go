@@ -3,7 +3,6 @@ package repo
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -12,23 +11,16 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
+	"seckill/internal/repo/sqldb"
 	"seckill/internal/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
 
-// onEach runs a test on every database, so that all of them pass the same suite.
+// onEach runs a test on every database.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
-	t.Run("sqlite", func(t *testing.T) {
-		s, err := OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
-		require.NoError(t, err)
-		fn(t, migrated(t, s))
-	})
-	t.Run("mysql", func(t *testing.T) {
-		s, err := OpenMySQL(testenv.MySQLDSN(t))
-		require.NoError(t, err)
-		fn(t, migrated(t, s))
-	})
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
 
 func migrated(t *testing.T, s *Store) *Store {
@@ -336,29 +328,6 @@ func TestTotalsIncludeOrdersWithoutSale(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []domain.SaleTotals{{VoucherID: v.ID, Active: 1}}, totals)
 		require.NotEmpty(t, totals[0].Check())
-	})
-}
-
-// The server itself ends a query when the client's deadline is over.
-func TestServerEnforcesQueryDeadline(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := s.SaleTotals(soon)
-		require.NoError(t, err, "every database accepts a query with a server timeout")
-		if s.Dialect() != "mysql" {
-			return
-		}
-		past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
-		defer cancel()
-		db, err := s.db.OpenLongLived()
-		require.NoError(t, err)
-		defer func() { require.NoError(t, db.Close()) }()
-		var slept int
-		// The context has no deadline, so only the server can end the query. MariaDB returns an error, MySQL returns 1.
-		if err = db.QueryRowContext(t.Context(), withServerTimeout(past, "SELECT SLEEP(60)")).Scan(&slept); err == nil {
-			require.Equal(t, 1, slept)
-		}
 	})
 }
 

@@ -71,7 +71,7 @@ func takeAtMost(tx *gorm.DB, voucherID int64, n int, at time.Time) (left int, er
 		return 0, nil
 	}
 	// The row lock keeps the stock unchanged until it is taken.
-	err = tx.Model(&saleRow{}).Clauses(sqldb.ForUpdate).Where("voucher_id = ?", voucherID).Select("stock").Scan(&left).Error
+	err = tx.Table("seckill_vouchers").Clauses(sqldb.ForUpdate).Where("voucher_id = ?", voucherID).Select("stock").Scan(&left).Error
 	left = min(left, n) // units may have been returned since the UPDATE failed
 	if err != nil || left == 0 {
 		return 0, err
@@ -104,7 +104,7 @@ func (b *batch) refuseSoldOut(dropped []*pendingInsert) {
 
 // takeUnits takes n units, or none and returns false.
 func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) {
-	res := tx.Model(&saleRow{}).Where("voucher_id = ? AND stock >= ?", voucherID, n).
+	res := tx.Table("seckill_vouchers").Where("voucher_id = ? AND stock >= ?", voucherID, n).
 		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": at})
 	return res.RowsAffected > 0, res.Error
 }

@@ -1,14 +1,32 @@
 package repo
 
 import (
+	"seckill/internal/repo/accounts"
+	"seckill/internal/repo/audit"
+	"seckill/internal/repo/catalog"
+	"seckill/internal/repo/keys"
+	"seckill/internal/repo/ledger"
 	"seckill/internal/repo/sqldb"
 )
 
 // Store is the database. It is safe for concurrent use.
 type Store struct {
 	*sqldb.DB
+	*accountStore
+	*auditStore
+	*catalogStore
+	*keyStore
+	*ledgerStore
 	db sqldb.Access
 }
+
+type (
+	accountStore = accounts.Store
+	auditStore   = audit.Store
+	catalogStore = catalog.Store
+	keyStore     = keys.Store
+	ledgerStore  = ledger.Store
+)
 
 // OpenMySQL opens MySQL or MariaDB as sqldb.OpenMySQL does.
 func OpenMySQL(dsn string) (*Store, error) { return open(sqldb.OpenMySQL(dsn)) }
@@ -20,5 +38,13 @@ func open(db *sqldb.DB, err error) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{DB: db, db: sqldb.Access{DB: db}}, nil
+	return newStore(db), nil
+}
+
+func newStore(db *sqldb.DB) *Store {
+	access := sqldb.Access{DB: db}
+	return &Store{
+		DB: db, db: access, accountStore: accounts.New(access), auditStore: audit.New(access), catalogStore: catalog.New(access),
+		keyStore: keys.New(access), ledgerStore: ledger.New(access),
+	}
 }

@@ -131,3 +131,25 @@ func TestListVouchersPages(t *testing.T) {
 		require.Equal(t, ids[0], page[0].ID)
 	})
 }
+
+func TestListVouchersWithoutEndedSales(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		normal := domain.Voucher{
+			ShopID: 1, Title: "n", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
+		}
+		require.NoError(t, s.CreateVoucher(t.Context(), nil, &normal, admin))
+		sale := newSale(t, s, 5, 1)
+		list := func(at time.Time, lasts bool) (ids []int64) {
+			found, err := s.ListVouchers(t.Context(), domain.VoucherFilter{Lasts: lasts, Now: at, Page: domain.Page{Limit: 9}})
+			require.NoError(t, err)
+			for _, v := range found {
+				ids = append(ids, v.ID)
+			}
+			return ids
+		}
+		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.BeginAt.Add(-time.Hour), true), "including a sale that has not begun")
+		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.EndAt.Add(-time.Millisecond), true))
+		require.Equal(t, []int64{normal.ID}, list(sale.Sale.EndAt, true))
+		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.EndAt, false))
+	})
+}

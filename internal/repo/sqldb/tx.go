@@ -18,11 +18,10 @@ import (
 // its own methods, of which each is one transaction.
 type Access struct{ *DB }
 
-// Reader returns a session for reads outside a transaction. Writer returns one on the connections for writes, whose reads
-// see every committed write.
+// Reader returns a session on the connections for reads.
 func (a Access) Reader(ctx context.Context) *gorm.DB { return a.readPool.WithContext(ctx) }
 
-// Writer is documented at Reader.
+// Writer returns a session on the connections for writes, for single statements outside a transaction.
 func (a Access) Writer(ctx context.Context) *gorm.DB { return a.writePool.WithContext(ctx) }
 
 // Syntax returns the SQL text of this database.

@@ -1,12 +1,15 @@
-package repo
+// Package keys stores Idempotency-Keys with the answers to their requests, and marks the effect of a request in the
+// transaction that makes it.
+//
+// An order stores the key of its own request; all other requests store theirs in idempotency_keys. A key belongs to one
+// request, so each side checks the other one after it has written its own row.
+package keys
 
 import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -17,37 +20,11 @@ import (
 	"seckill/internal/repo/sqldb"
 )
 
-// maxAnswerBytes bounds the answer bodies in one statement. A server accepts at least 16 MiB, and escaping may double
-// them.
-const maxAnswerBytes = 2 << 20
+// Store stores keys. It is safe for concurrent use.
+type Store struct{ db sqldb.Access }
 
-// storeAnswer ends an INSERT of answers. It stores an answer in the existing row if the row still belongs to the same lease
-// and has no answer.
-type storeAnswer struct {
-	sql  string
-	rows int64 // the number of rows that the driver reports for one stored answer
-}
-
-// MySQL assigns from left to right, and later assignments see the earlier ones. Therefore status comes last.
-const mysqlStoreAnswer = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
-
-var storeAnswers = map[string]storeAnswer{
-	"mysql": {" ON DUPLICATE KEY UPDATE " + assign(mysqlStoreAnswer, "locked_until", "expires_at", "location", "content_type", "body", "status"), 2},
-	"sqlite": {" ON CONFLICT DO UPDATE SET " + assign("excluded.%[1]s", "locked_until", "expires_at", "location", "content_type", "body", "status") +
-		" WHERE claim = excluded.claim AND status = 0", 1},
-}
-
-// assign returns one assignment per column; %[1]s in value is the name of the column.
-func assign(value string, columns ...string) string {
-	parts := make([]string, len(columns))
-	for i, c := range columns {
-		parts[i] = c + " = " + fmt.Sprintf(value, c)
-	}
-	return strings.Join(parts, ", ")
-}
-
-const keyColumns = "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, " +
-	"status, location, content_type, body, locked_until, created_at, expires_at) VALUES "
+// New returns a Store in db.
+func New(db sqldb.Access) *Store { return &Store{db} }
 
 // keyRow is a row of idempotency_keys with the columns that are read.
 type keyRow struct {
@@ -69,10 +46,10 @@ type keyRow struct {
 
 func (keyRow) TableName() string { return "idempotency_keys" }
 
-// keyID identifies a row of idempotency_keys.
-type keyID struct {
-	user int64
-	key  string
+// ID identifies a key.
+type ID struct {
+	UserID int64
+	Key    string
 }
 
 // whereKeys selects the rows of the claimed keys.
@@ -85,17 +62,20 @@ func whereKeys(db *gorm.DB, claims []*domain.Claim) *gorm.DB {
 }
 
 // readKeyRows reads the rows of the claimed keys.
-func (s *Store) readKeyRows(db *gorm.DB, claims []*domain.Claim) (map[keyID]*keyRow, error) {
+func (s *Store) readKeyRows(db *gorm.DB, claims []*domain.Claim) (map[ID]*keyRow, error) {
 	k := s.db.Syntax()
 	var rows []keyRow
 	err := whereKeys(db, claims).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
 		"content_type, body, locked_until > " + k.Now + " AS locked, expires_at <= " + k.Now + " AS expired").Find(&rows).Error
-	found := make(map[keyID]*keyRow, len(rows))
+	found := make(map[ID]*keyRow, len(rows))
 	for i := range rows {
-		found[keyID{rows[i].UserID, string(rows[i].IdemKey)}] = &rows[i]
+		found[ID{rows[i].UserID, string(rows[i].IdemKey)}] = &rows[i]
 	}
 	return found, err
 }
+
+const keyColumns = "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, " +
+	"status, location, content_type, body, locked_until, created_at, expires_at) VALUES "
 
 // ClaimKeys implements service.KeyStore. Most keys are new, so one statement inserts all rows; the rows are read only
 // if it skipped some. A row identifies its lease by the token of the claim, so the call can be repeated.
@@ -146,7 +126,7 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*domain.Claim, s
 	}
 	var free []*domain.Claim
 	for _, c := range sorted {
-		if row := rows[keyID{c.UserID, c.Key}]; row != nil && row.canTakeOver(c) {
+		if row := rows[ID{c.UserID, c.Key}]; row != nil && row.canTakeOver(c) {
 			free = append(free, c)
 		}
 	}
@@ -156,7 +136,7 @@ func (s *Store) claimKeys(ctx context.Context, claims, sorted []*domain.Claim, s
 		}
 	}
 	for i, c := range claims {
-		states[i] = rows[keyID{c.UserID, c.Key}].leaseState(c)
+		states[i] = rows[ID{c.UserID, c.Key}].leaseState(c)
 	}
 	return s.refuseKeysOfOrders(ctx, claims, states)
 }
@@ -183,7 +163,7 @@ func (s *Store) claimWithinLimits(ctx context.Context, claims []*domain.Claim, f
 	var at []int
 	for i, c := range claims {
 		if slices.Contains(full, c.UserID) {
-			if rows[keyID{c.UserID, c.Key}] == nil {
+			if rows[ID{c.UserID, c.Key}] == nil {
 				states[i] = domain.KeyState{Err: &domain.RateLimitedError{RetryAfter: domain.KeyLifeOfError}}
 				continue
 			}
@@ -238,7 +218,7 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	case r.Claim == c.Token && r.Status == 0:
 		st := domain.KeyState{Runs: r.Runs}
-		if r.ResourceID != nil && r.ResourceAt != nil { // noted, and not set by writeOnce
+		if r.ResourceID != nil && r.ResourceAt != nil { // noted, and not set by WriteOnce
 			st.ResourceID = *r.ResourceID
 		}
 		return st
@@ -253,12 +233,12 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 // takeOver leases the rows of free, whose run died or whose lifetime is over, provided that they have not changed since
 // they were read. It returns the rows of all claims as they are then. The resource that an earlier run noted stays; that
 // run can no longer write.
-func (s *Store) takeOver(ctx context.Context, all, free []*domain.Claim, seen map[keyID]*keyRow) (rows map[keyID]*keyRow, err error) {
+func (s *Store) takeOver(ctx context.Context, all, free []*domain.Claim, seen map[ID]*keyRow) (rows map[ID]*keyRow, err error) {
 	k := s.db.Syntax()
 	lease := gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()))
 	err = s.db.RunTx(ctx, func(tx *gorm.DB) error {
 		for _, c := range free {
-			row := seen[keyID{c.UserID, c.Key}]
+			row := seen[ID{c.UserID, c.Key}]
 			mine := whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Where("claim = ?", row.Claim)
 			change := map[string]any{"claim": c.Token, "locked_until": lease}
 			if row.Expired {
@@ -282,132 +262,6 @@ func (s *Store) takeOver(ctx context.Context, all, free []*domain.Claim, seen ma
 		return err
 	})
 	return rows, err
-}
-
-// errLeaseLost is the error of a run whose key was taken over by another run.
-var errLeaseLost = fmt.Errorf("%w: another run has taken over its key", domain.ErrOrderInProgress)
-
-// KeepAnswers implements service.KeyStore. It stores up to maxAnswerBytes of answers with one statement, and reads the
-// rows only if the statement did not change all of them.
-func (s *Store) KeepAnswers(ctx context.Context, answers []domain.KeptAnswer) []error {
-	errs := make([]error, len(answers))
-	order := make([]int, len(answers))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		x, y := answers[a].Claim, answers[b].Claim
-		return cmp.Or(cmp.Compare(x.UserID, y.UserID), strings.Compare(x.Key, y.Key))
-	})
-	for len(order) > 0 {
-		n, size := 0, 0
-		for n < len(order) && (n == 0 || size+len(answers[order[n]].Answer.Body) <= maxAnswerBytes) {
-			size += len(answers[order[n]].Answer.Body)
-			n++
-		}
-		some := order[:n]
-		order = order[n:]
-		if err := s.db.RetryUnavailable(ctx, func() error { return s.keepAnswers(ctx, answers, some, errs) }); err != nil {
-			for _, i := range some {
-				errs[i] = err
-			}
-		}
-	}
-	return errs
-}
-
-func (s *Store) keepAnswers(ctx context.Context, answers []domain.KeptAnswer, some []int, errs []error) error {
-	k := s.db.Syntax()
-	var rows []string
-	args := make([]any, 0, 8*len(some))
-	claims := make([]*domain.Claim, 0, len(some))
-	for _, i := range some {
-		c, a := answers[i].Claim, &answers[i].Answer
-		if a.Transient {
-			a = &domain.Answer{}
-		}
-		args = append(args, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token, a.Status, a.Location, a.ContentType, a.Body)
-		life := domain.KeyLife
-		if a.Status >= http.StatusBadRequest {
-			life = domain.KeyLifeOfError
-		}
-		rows = append(rows, "(?,?,?,?,1,0,?,?,?,?,"+k.Now+","+k.Now+","+fmt.Sprintf(k.InMillis, life.Milliseconds())+")")
-		claims = append(claims, c)
-	}
-	end := storeAnswers[s.Dialect()]
-	changed, err := s.execStatement(ctx, keyColumns+strings.Join(rows, ",")+end.sql, args)
-	if err != nil || changed == end.rows*int64(len(some)) {
-		return err
-	}
-	stored, err := s.readKeyRows(s.db.Writer(ctx), claims)
-	if err != nil {
-		return err
-	}
-	for n, i := range some {
-		if row := stored[keyID{claims[n].UserID, claims[n].Key}]; row == nil || row.Claim != claims[n].Token {
-			errs[i] = errLeaseLost
-		}
-	}
-	return nil
-}
-
-// NoteResource implements service.ResourceNoter. The time distinguishes a noted resource from the result of an effect.
-func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error {
-	return s.db.RetryUnavailable(ctx, func() error {
-		return s.db.RunTx(ctx, func(tx *gorm.DB) error {
-			if _, err := lockLease(tx, c); err != nil {
-				return err
-			}
-			return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"resource_id": id, "resource_at": at}).Error
-		})
-	})
-}
-
-// lockLease reads and locks the row of a claim, so that no other run takes over its key before the transaction ends.
-// Error: errLeaseLost.
-func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
-	var row keyRow
-	err := whereKeys(tx.Clauses(sqldb.ForUpdate), []*domain.Claim{c}).Select("claim", "done", "resource_id").Take(&row).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && row.Claim != c.Token {
-		return row, errLeaseLost
-	}
-	return row, err
-}
-
-// writeOnce is write for an effect that must happen once per request, even if the request is repeated because its answer
-// was lost. Every POST that changes something in one transaction uses it. fn returns the id of the changed resource.
-//
-// If the request has a key (c is not nil), the same transaction sets done and this id in the key's row. If an earlier run
-// has set them, fn does not run, nothing changes, and the error is a *domain.DoneBeforeError with the id; package service
-// then answers from that resource. If another run has taken over the key, nothing changes either and the error is
-// domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened. Without a key,
-// writeOnce is write.
-//
-// As in write, fn may run several times. A request must pass its claim to writeOnce at most once.
-func (s *Store) writeOnce(ctx context.Context, c *domain.Claim, fn func(tx *gorm.DB) (resourceID int64, err error)) error {
-	if c == nil {
-		return s.db.Write(ctx, func(tx *gorm.DB) error {
-			_, err := fn(tx)
-			return err
-		})
-	}
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		row, err := lockLease(tx, c)
-		if err != nil {
-			return err
-		}
-		if row.Done {
-			return &domain.DoneBeforeError{ResourceID: *row.ResourceID}
-		}
-		id, err := fn(tx)
-		if err != nil {
-			return err
-		}
-		return whereKeys(tx.Model(&keyRow{}), []*domain.Claim{c}).Updates(map[string]any{"done": true, "resource_id": id}).Error
-	})
-	return s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
-		return whereKeys(tx, []*domain.Claim{c}).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
-	})
 }
 
 // PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks, and deletes them in

@@ -1,4 +1,4 @@
-package repo
+package catalog
 
 import (
 	"context"
@@ -8,16 +8,18 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/audit"
+	"seckill/internal/repo/keys"
 	"seckill/internal/repo/sqldb"
 )
 
 // CreateVoucher implements service.VoucherStore.
 func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
-	return s.writeOnce(ctx, claim, func(tx *gorm.DB) (int64, error) {
+	return keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
 		if err := insertVoucher(tx, v); err != nil {
 			return 0, err
 		}
-		return v.ID, audit(tx, domain.AuditEntry{At: v.CreatedAt, Actor: by, Action: domain.ActionCreateVoucher, VoucherID: v.ID})
+		return v.ID, audit.Write(tx, domain.AuditEntry{At: v.CreatedAt, Actor: by, Action: domain.ActionCreateVoucher, VoucherID: v.ID})
 	})
 }
 
@@ -45,14 +47,14 @@ func (s *Store) ChangeVoucher(
 	var v domain.Voucher
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		var err error
-		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
+		if v, err = FindVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
 			return err
 		}
 		detail, err := change(&v)
 		if err != nil {
 			return err
 		}
-		err = audit(tx, domain.AuditEntry{
+		err = audit.Write(tx, domain.AuditEntry{
 			At: v.UpdatedAt, Actor: by, Action: domain.ActionChangeVoucher, VoucherID: id, Detail: detail,
 		})
 		if err != nil {
@@ -73,12 +75,12 @@ func (s *Store) ChangeVoucher(
 // ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
 func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	var v domain.Voucher
-	err := s.writeOnce(ctx, c.Claim, func(tx *gorm.DB) (int64, error) {
+	err := keys.WriteOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
 		change := stockChangeRow{VoucherID: c.VoucherID, Delta: c.Delta, Reason: c.Reason, ActorID: c.By.ID, CreatedAt: c.At}
 		if err := tx.Create(&change).Error; err != nil {
 			return 0, err
 		}
-		err := audit(tx, domain.AuditEntry{
+		err := audit.Write(tx, domain.AuditEntry{
 			At: c.At, Actor: c.By, Action: domain.ActionChangeStock, VoucherID: c.VoucherID,
 			Detail: fmt.Sprintf("%+d: %s", c.Delta, c.Reason),
 		})
@@ -91,7 +93,7 @@ func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.V
 		if res.Error != nil {
 			return 0, res.Error
 		}
-		if v, err = findVoucher(tx, c.VoucherID); err == nil && res.RowsAffected == 0 {
+		if v, err = FindVoucher(tx, c.VoucherID); err == nil && res.RowsAffected == 0 {
 			err = domain.ErrInvalidState
 		}
 		return c.VoucherID, err
@@ -101,7 +103,7 @@ func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.V
 
 // Voucher implements service.VoucherStore.
 func (s *Store) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
-	v, err := findVoucher(s.db.Reader(ctx), id)
+	v, err := FindVoucher(s.db.Reader(ctx), id)
 	return v, s.db.Translate(err)
 }
 
@@ -125,7 +127,8 @@ func (s *Store) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher,
 	return vouchers, s.db.Translate(err)
 }
 
-func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
+// FindVoucher reads a voucher and its sale. Error: gorm.ErrRecordNotFound.
+func FindVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
 	var row voucherRow
 	// Each query needs a fresh session, because a *gorm.DB with clauses accumulates conditions.
 	db = db.Session(&gorm.Session{})

@@ -1,4 +1,4 @@
-package repo
+package keys
 
 import (
 	"context"
@@ -11,11 +11,23 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
 	"seckill/internal/repo/sqldb"
+	"seckill/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+
+// onEach runs a test on every database.
+func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, New(sqldb.Access{DB: db})) })
+}
+
+var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 
 var lastToken int64
 
@@ -106,56 +118,15 @@ func TestTakeoverStopsEarlierRun(t *testing.T) {
 
 		require.ErrorIs(t, s.keepAnswer(t, stale, created), domain.ErrOrderInProgress)
 		require.ErrorIs(t, s.NoteResource(t.Context(), stale, 9, now), domain.ErrOrderInProgress)
-		v := domain.Voucher{ShopID: 1, Title: "t", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}
-		require.ErrorIs(t, s.CreateVoucher(t.Context(), stale, &v, admin), domain.ErrOrderInProgress)
-		require.Empty(t, vouchersTitled(t, s, "t"))
+		err := WriteOnce(t.Context(), s.db, stale, func(*gorm.DB) (int64, error) {
+			t.Error("an effect of the earlier run")
+			return 0, nil
+		})
+		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 
 		require.NoError(t, s.NoteResource(t.Context(), successor, 10, now))
 		require.NoError(t, s.keepAnswer(t, successor, created))
 		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "make")))
-	})
-}
-
-// vouchersTitled returns the ids of the vouchers with a title.
-func vouchersTitled(t *testing.T, s *Store, title string) (ids []int64) {
-	t.Helper()
-	require.NoError(t, s.db.Reader(t.Context()).Model(&voucherRow{}).Where("title = ?", title).Pluck("id", &ids).Error)
-	return ids
-}
-
-// If a run took effect but could not answer, the next run changes nothing and gets the id of the resource.
-func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		first, second := newClaim(1, "make", ""), newClaim(1, "make", "")
-		s.claimKey(t, first)
-		v := domain.Voucher{ShopID: 1, Title: "once", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}
-		require.NoError(t, s.CreateVoucher(t.Context(), first, &v, admin))
-		s.endLease(t, "make")
-		require.Equal(t, 2, s.claimKey(t, second).Runs)
-		again := v
-		again.ID = 0
-		id, done := domain.DoneBefore(s.CreateVoucher(t.Context(), second, &again, admin))
-		require.True(t, done)
-		require.Equal(t, v.ID, id)
-		require.Equal(t, []int64{v.ID}, vouchersTitled(t, s, "once"))
-
-		sale := newSale(t, s, 2, 2)
-		_, err := placeOrder(t.Context(), s, newOrder(1, 10, sale.ID), 2)
-		require.NoError(t, err)
-		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
-		cancelOnce := func(c *domain.Claim, id int64) error {
-			_, err := s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, UserID: 10, At: now, Claim: c})
-			return err
-		}
-		s.claimKey(t, first)
-		require.ErrorIs(t, cancelOnce(first, 2), domain.ErrNotFound, "an error does not mark the key as done")
-		require.NoError(t, cancelOnce(first, 1))
-		s.endLease(t, "cancel")
-		s.claimKey(t, second)
-		id, done = domain.DoneBefore(cancelOnce(second, 1))
-		require.True(t, done)
-		require.Equal(t, int64(1), id)
-		requireTotals(t, s, sale.ID, 2, 0)
 	})
 }
 
@@ -168,20 +139,20 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		s.endLease(t, "k")
 		open, commit, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		go func() {
-			committed <- s.writeOnce(context.Background(), slow, func(tx *gorm.DB) (int64, error) {
+			committed <- WriteOnce(context.Background(), s.db, slow, func(tx *gorm.DB) (int64, error) {
 				close(open)
 				<-commit
-				return 42, tx.Create(&shopRow{Name: "once", CreatedAt: now, UpdatedAt: now}).Error
+				return 42, tx.Exec("INSERT INTO stock_changes (voucher_id, delta, reason, actor_id, created_at) VALUES (1, 1, 'once', 1, ?)", now).Error
 			})
 		}()
 		<-open
 		taken := make(chan domain.KeyState, 1)
 		go func() { taken <- s.ClaimKeys(context.Background(), []*domain.Claim{successor})[0] }()
-		requireBlocked(t, s, "idempotency_keys")
+		dbtest.RequireBlocked(t, s.db, "idempotency_keys")
 		close(commit)
 		require.NoError(t, <-committed)
 		require.Equal(t, 2, (<-taken).Runs)
-		err := s.writeOnce(t.Context(), successor, func(tx *gorm.DB) (int64, error) {
+		err := WriteOnce(t.Context(), s.db, successor, func(tx *gorm.DB) (int64, error) {
 			t.Error("a second effect")
 			return 0, nil
 		})
@@ -189,20 +160,6 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		require.True(t, done, "%v", err)
 		require.Equal(t, int64(42), id)
 	})
-}
-
-// requireBlocked waits until a writer of the table waits for another writer. A test can call it once.
-func requireBlocked(t *testing.T, s *Store, table string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		if s.Dialect() == "sqlite" { // there is one write connection
-			return s.Pools()["write"].Stats().WaitCount > 0
-		}
-		var waiting int64
-		err := s.db.Reader(t.Context()).Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE ? "+
-			"AND info NOT LIKE '%processlist%' AND state <> ''", "%"+table+"%").Scan(&waiting).Error
-		return err == nil && waiting > 0
-	}, time.Minute, 5*time.Millisecond)
 }
 
 // Several batches contain runs of the same requests in different orders. One run of each request gets the lease, and no
@@ -219,14 +176,14 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 		var (
 			wg   sync.WaitGroup
 			mu   sync.Mutex
-			held = map[keyID]int{}
+			held = map[ID]int{}
 		)
 		for _, batch := range claims {
 			wg.Go(func() {
 				for i, st := range s.ClaimKeys(context.Background(), batch) {
 					if st.Err == nil {
 						mu.Lock()
-						held[keyID{batch[i].UserID, batch[i].Key}]++
+						held[ID{batch[i].UserID, batch[i].Key}]++
 						mu.Unlock()
 					} else if !errors.Is(st.Err, domain.ErrOrderInProgress) {
 						t.Errorf("%v", st.Err)

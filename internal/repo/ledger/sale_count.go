@@ -1,4 +1,4 @@
-package repo
+package ledger
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/catalog"
 	"seckill/internal/salestats"
 )
 
 // SaleSnapshot implements salestats.MonitorStore.
 func (s *Store) SaleSnapshot(ctx context.Context, voucherID int64) (v domain.Voucher, added int64, err error) {
 	err = s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
-		if v, err = findVoucher(tx, voucherID); err != nil {
+		if v, err = catalog.FindVoucher(tx, voucherID); err != nil {
 			return err
 		}
 		added, err = stockAdditions(tx, voucherID)
@@ -39,8 +40,8 @@ SELECT COUNT(*) FROM (
 
 // CountSale implements salestats.MonitorStore. On MySQL it opens a connection without I/O timeouts, as SaleTotals does.
 func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.SaleCount, err error) {
-	db, opts := s.Pools()["read"], (*sql.TxOptions)(nil)
-	if s.Dialect() == "mysql" {
+	db, opts := s.db.Pools()["read"], (*sql.TxOptions)(nil)
+	if s.db.Dialect() == "mysql" {
 		if db, err = s.db.OpenLongLived(); err != nil {
 			return c, s.db.Translate(err)
 		}

@@ -1,4 +1,5 @@
-package repo
+// Package ledger reads whole sales: for the reconciler, the checks of the invariants, cold gates and live statistics.
+package ledger
 
 import (
 	"context"
@@ -7,7 +8,14 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/reconcile"
+	"seckill/internal/repo/sqldb"
 )
+
+// Store reads sales. It is safe for concurrent use.
+type Store struct{ db sqldb.Access }
+
+// New returns a Store in db.
+func New(db sqldb.Access) *Store { return &Store{db} }
 
 // idsPerQuery is the most ids in one query.
 const idsPerQuery = 1000
@@ -17,7 +25,7 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 	var state domain.GateState
 	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		state = domain.GateState{}
-		if err := tx.Model(&saleRow{}).Select("stock").Where("voucher_id = ?", voucherID).Take(&state.Stock).Error; err != nil {
+		if err := tx.Table("seckill_vouchers").Select("stock").Where("voucher_id = ?", voucherID).Take(&state.Stock).Error; err != nil {
 			return err
 		}
 		err := eachActive(tx, voucherID, func(h domain.Holder, _ bool) { state.Holders = append(state.Holders, h) })
@@ -31,7 +39,7 @@ func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64
 
 // eachActive calls visit for each active order of a sale. It reads row by row, because there may be millions.
 func eachActive(tx *gorm.DB, voucherID int64, visit func(h domain.Holder, slotless bool)) error {
-	rows, err := ofVoucher(tx, voucherID).Where("status IN ?", activeStatuses).Select("id", "user_id", "slot IS NULL").Rows()
+	rows, err := ofVoucher(tx, voucherID).Where("status IN ?", domain.ActiveStatuses()).Select("id", "user_id", "slot IS NULL").Rows()
 	if err != nil {
 		return err
 	}
@@ -51,8 +59,11 @@ func eachActive(tx *gorm.DB, voucherID int64, visit func(h domain.Holder, slotle
 func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (reconcile.SaleLevel, error) {
 	var level reconcile.SaleLevel
 	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		var sale saleRow
-		err := tx.Select("stock", "limit_per_user").Where("voucher_id = ?", voucherID).Take(&sale).Error
+		var sale struct {
+			Stock        int64
+			LimitPerUser int
+		}
+		err := tx.Table("seckill_vouchers").Select("stock", "limit_per_user").Where("voucher_id = ?", voucherID).Take(&sale).Error
 		if err != nil {
 			return err
 		}

@@ -1,24 +1,31 @@
-package repo
+package catalog
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
+	"seckill/internal/repo/sqldb"
+	"seckill/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
 
 // The nearest shops are those with the shortest distance on the ground, where a degree of longitude is shorter than one
 // of latitude.
 func TestListShops(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s := New(sqldb.Access{DB: db})
 		ctx := t.Context()
 		here := domain.Place{X: 120, Y: 60}
 		shop := func(name string, typ int64, x, y float64) domain.Shop {
 			return domain.Shop{
 				Name: name, TypeID: typ, X: x, Y: y, Images: "a.png,b.png", Area: "area", Address: "address", AvgPrice: 8000,
-				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now,
+				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC),
 			}
 		}
 		shops := []domain.Shop{
@@ -52,27 +59,5 @@ func TestListShops(t *testing.T) {
 		require.Equal(t, shops[0], one)
 		_, err = s.Shop(ctx, 999)
 		require.ErrorIs(t, err, domain.ErrNotFound)
-	})
-}
-
-func TestListVouchersWithoutEndedSales(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		normal := domain.Voucher{
-			ShopID: 1, Title: "n", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
-		}
-		require.NoError(t, s.CreateVoucher(t.Context(), nil, &normal, admin))
-		sale := newSale(t, s, 5, 1)
-		list := func(at time.Time, lasts bool) (ids []int64) {
-			found, err := s.ListVouchers(t.Context(), domain.VoucherFilter{Lasts: lasts, Now: at, Page: domain.Page{Limit: 9}})
-			require.NoError(t, err)
-			for _, v := range found {
-				ids = append(ids, v.ID)
-			}
-			return ids
-		}
-		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.BeginAt.Add(-time.Hour), true), "including a sale that has not begun")
-		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.EndAt.Add(-time.Millisecond), true))
-		require.Equal(t, []int64{normal.ID}, list(sale.Sale.EndAt, true))
-		require.Equal(t, []int64{sale.ID, normal.ID}, list(sale.Sale.EndAt, false))
 	})
 }

@@ -1,4 +1,4 @@
-package repo
+package ledger
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/catalog"
 )
 
 // SaleFacts implements service.ReconcileStore.
@@ -20,7 +21,7 @@ func (s *Store) SaleFacts(
 	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		f = domain.SaleFacts{VoucherID: voucherID}
 		var err error
-		f.Voucher, err = findVoucher(tx, voucherID)
+		f.Voucher, err = catalog.FindVoucher(tx, voucherID)
 		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) { // orders without a sale are reported, not hidden
 			return err
 		}
@@ -43,13 +44,13 @@ func (s *Store) SaleFacts(
 
 // sumActive counts the active orders and sums their ids, each modulo domain.LevelDigits.
 func sumActive(tx *gorm.DB, voucherID int64) (active, sum int64, err error) {
-	err = ofVoucher(tx, voucherID).Where("status IN ?", activeStatuses).
+	err = ofVoucher(tx, voucherID).Where("status IN ?", domain.ActiveStatuses()).
 		Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", domain.LevelDigits).Row().Scan(&active, &sum)
 	return active, sum, err
 }
 
 func ofVoucher(tx *gorm.DB, voucherID int64) *gorm.DB {
-	return tx.Session(&gorm.Session{}).Model(&orderRow{}).Where("voucher_id = ?", voucherID)
+	return tx.Session(&gorm.Session{}).Table("voucher_orders").Where("voucher_id = ?", voucherID)
 }
 
 // readActiveOrders reads the active orders, unless there are more than most.
@@ -92,7 +93,7 @@ func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) (found []int64, err er
 
 // readNamed reads the orders that need attention, and the last ones that returned their unit.
 func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) error {
-	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", activeStatuses)
+	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", domain.ActiveStatuses())
 	for _, q := range []struct {
 		into  *domain.Named
 		where *gorm.DB
@@ -126,14 +127,17 @@ func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([
 	var facts []domain.OrderFact
 	for len(ids) > 0 {
 		n := min(len(ids), idsPerQuery)
-		var rows []orderRow
+		var rows []struct {
+			ID, UserID int64
+			Status     domain.OrderStatus
+		}
 		err := ofVoucher(s.db.Reader(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
 		if err != nil {
 			return nil, s.db.Translate(err)
 		}
 		for _, r := range rows {
 			facts = append(facts, domain.OrderFact{
-				Holder: domain.Holder{OrderID: r.ID, UserID: r.UserID}, Active: domain.OrderStatus(r.Status).Active(),
+				Holder: domain.Holder{OrderID: r.ID, UserID: r.UserID}, Active: r.Status.Active(),
 			})
 		}
 		ids = ids[n:]
@@ -143,7 +147,7 @@ func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([
 
 // Sales implements service.ReconcileStore.
 func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) (ids []int64, all int64, err error) {
-	q := s.db.Reader(ctx).Model(&saleRow{}).Where("end_at > ?", endAfter).Session(&gorm.Session{})
+	q := s.db.Reader(ctx).Table("seckill_vouchers").Where("end_at > ?", endAfter).Session(&gorm.Session{})
 	if err := q.Count(&all).Error; err != nil {
 		return nil, 0, s.db.Translate(err)
 	}
@@ -156,7 +160,7 @@ func (s *Store) OrphanVouchers(ctx context.Context) (ids []int64, err error) {
 	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		return tx.Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
 			WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
-			activeStatuses).Scan(&ids).Error
+			domain.ActiveStatuses()).Scan(&ids).Error
 	})
 	return ids, s.db.Translate(err)
 }

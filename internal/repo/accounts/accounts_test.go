@@ -1,4 +1,4 @@
-package repo
+package accounts
 
 import (
 	"context"
@@ -10,10 +10,23 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/repo/dbtest"
+	"seckill/internal/repo/sqldb"
+	"seckill/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+
+// onEach runs a test on every database.
+func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, New(sqldb.Access{DB: db})) })
+}
+
+var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 
 func TestChangeLoginCode(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

@@ -1,0 +1,68 @@
+// Package accounts stores users, their sessions and login codes.
+package accounts
+
+import (
+	"context"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+// Store stores accounts. It is safe for concurrent use.
+type Store struct{ db sqldb.Access }
+
+// New returns a Store in db.
+func New(db sqldb.Access) *Store { return &Store{db} }
+
+type userRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	Phone     string
+	NickName  string
+	Icon      string
+	Role      string
+	CreatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
+}
+
+func (userRow) TableName() string { return "users" }
+
+func newUserRow(u *domain.User) userRow {
+	return userRow{
+		Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: string(u.Role),
+		CreatedAt: u.CreatedAt, UpdatedAt: u.CreatedAt,
+	}
+}
+
+func (r *userRow) user() domain.User {
+	return domain.User{
+		ID: r.ID, Phone: r.Phone, NickName: r.NickName, Icon: r.Icon, Role: domain.Role(r.Role), CreatedAt: r.CreatedAt,
+	}
+}
+
+// User implements auth.Store.
+func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
+	var u userRow
+	err := s.db.Reader(ctx).Take(&u, id).Error
+	return u.user(), s.db.Translate(err)
+}
+
+// Phones implements service.OrderFinder.
+func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
+	var rows []userRow
+	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	phones := make(map[int64]string, len(rows))
+	for _, r := range rows {
+		phones[r.ID] = r.Phone
+	}
+	return phones, nil
+}
+
+// UserIDByPhone implements service.OrderFinder.
+func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
+	var row userRow
+	err := s.db.Reader(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
+	return row.ID, s.db.Translate(err)
+}

@@ -1,0 +1,85 @@
+// Package audit stores the audit log.
+package audit
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+// Store reads the audit log. It is safe for concurrent use.
+type Store struct{ db sqldb.Access }
+
+// New returns a Store in db.
+func New(db sqldb.Access) *Store { return &Store{db} }
+
+type row struct {
+	ID        int64 `gorm:"primaryKey"`
+	At        time.Time
+	Actor     string
+	ActorID   int64
+	Action    string
+	VoucherID int64
+	OrderID   *int64
+	Detail    string
+}
+
+func (row) TableName() string { return "audit_log" }
+
+func (r *row) entry() domain.AuditEntry {
+	e := domain.AuditEntry{
+		ID: r.ID, At: r.At, Actor: domain.Actor{Kind: domain.ActorKind(r.Actor), ID: r.ActorID}, Action: r.Action,
+		VoucherID: r.VoucherID, Detail: r.Detail,
+	}
+	if r.OrderID != nil {
+		e.OrderID = *r.OrderID
+	}
+	return e
+}
+
+// Write writes log entries in the same transaction as the changes that they record.
+func Write(tx *gorm.DB, entries ...domain.AuditEntry) error {
+	rows := make([]row, len(entries))
+	for i, e := range entries {
+		rows[i] = row{
+			At: e.At, Actor: string(e.Actor.Kind), ActorID: e.Actor.ID, Action: e.Action, VoucherID: e.VoucherID, Detail: e.Detail,
+		}
+		if e.OrderID != 0 {
+			rows[i].OrderID = &entries[i].OrderID
+		}
+	}
+	return tx.Create(&rows).Error
+}
+
+// Find returns nil if the log has an entry about the order with this time, action and actor, and gorm.ErrRecordNotFound
+// otherwise.
+func Find(tx *gorm.DB, e domain.AuditEntry) error {
+	return tx.Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
+		e.OrderID, e.Action, e.At, e.Actor.Kind, e.Actor.ID).Take(&row{}).Error
+}
+
+// AuditLog implements domain.AuditStore.
+func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
+	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	for column, value := range map[string]int64{"voucher_id": f.VoucherID, "order_id": f.OrderID, "actor_id": f.ActorID} {
+		if value != 0 {
+			q = q.Where(column+" = ?", value)
+		}
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	var rows []row
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	entries := make([]domain.AuditEntry, len(rows))
+	for i := range rows {
+		entries[i] = rows[i].entry()
+	}
+	return entries, nil
+}

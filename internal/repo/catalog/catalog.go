@@ -1,0 +1,118 @@
+// Package catalog stores shops and vouchers. It changes the stock of a sale only for an admin; orders change it in package
+// repo.
+package catalog
+
+import (
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+// Store stores shops and vouchers. It is safe for concurrent use.
+type Store struct{ db sqldb.Access }
+
+// New returns a Store in db.
+func New(db sqldb.Access) *Store { return &Store{db} }
+
+// The rows of the tables. They do not leave this package.
+
+type voucherRow struct {
+	ID          int64 `gorm:"primaryKey"`
+	ShopID      int64
+	Title       string
+	SubTitle    string
+	Rules       string
+	PayValue    int64
+	ActualValue int64
+	Currency    string
+	Type        int8
+	Status      int8
+	CreatedAt   time.Time
+	UpdatedAt   time.Time `gorm:"autoUpdateTime:false"` // set by package service
+}
+
+func (voucherRow) TableName() string { return "vouchers" }
+
+type saleRow struct {
+	VoucherID    int64 `gorm:"primaryKey;autoIncrement:false"`
+	InitialStock int64
+	Stock        int64
+	BeginAt      time.Time
+	EndAt        time.Time
+	LimitPerUser int
+	CreatedAt    time.Time
+	UpdatedAt    time.Time `gorm:"autoUpdateTime:false"` // set by package service
+}
+
+func (saleRow) TableName() string { return "seckill_vouchers" }
+
+func newVoucherRow(v *domain.Voucher) voucherRow {
+	return voucherRow{
+		ID: v.ID, ShopID: v.ShopID, Title: v.Title, SubTitle: v.SubTitle, Rules: v.Rules,
+		PayValue: v.PayValue, ActualValue: v.ActualValue, Currency: v.Currency, Type: int8(v.Type), Status: int8(v.Status),
+		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
+	}
+}
+
+func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
+	v := domain.Voucher{
+		ID: r.ID, ShopID: r.ShopID, Title: r.Title, SubTitle: r.SubTitle, Rules: r.Rules,
+		PayValue: r.PayValue, ActualValue: r.ActualValue, Currency: r.Currency,
+		Type: domain.VoucherType(r.Type), Status: domain.VoucherStatus(r.Status),
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+	if s != nil {
+		v.Sale = &domain.Sale{
+			InitialStock: s.InitialStock, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
+			LimitPerUser: s.LimitPerUser,
+		}
+	}
+	return v
+}
+
+type stockChangeRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	VoucherID int64
+	Delta     int64
+	Reason    string
+	ActorID   int64
+	CreatedAt time.Time
+}
+
+func (stockChangeRow) TableName() string { return "stock_changes" }
+
+type shopRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	Name      string
+	TypeID    int64
+	Images    string
+	Area      string
+	Address   string
+	X, Y      float64
+	AvgPrice  int64
+	Sold      int
+	Comments  int
+	Score     int
+	OpenHours string
+	CreatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
+}
+
+func (shopRow) TableName() string { return "shops" }
+
+func newShopRow(s *domain.Shop) shopRow {
+	return shopRow{
+		Name: s.Name, TypeID: s.TypeID, Images: s.Images, Area: s.Area, Address: s.Address, X: s.X, Y: s.Y,
+		AvgPrice: s.AvgPrice, Sold: s.Sold, Comments: s.Comments, Score: s.Score, OpenHours: s.OpenHours,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.CreatedAt,
+	}
+}
+
+func (r *shopRow) shop() domain.Shop {
+	return domain.Shop{
+		ID: r.ID, Name: r.Name, TypeID: r.TypeID, Images: r.Images, Area: r.Area, Address: r.Address, X: r.X, Y: r.Y,
+		AvgPrice: r.AvgPrice, Sold: r.Sold, Comments: r.Comments, Score: r.Score, OpenHours: r.OpenHours,
+		CreatedAt: r.CreatedAt,
+	}
+}

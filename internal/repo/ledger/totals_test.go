@@ -1,0 +1,40 @@
+package ledger
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/repo/dbtest"
+	"seckill/internal/repo/sqldb"
+	"seckill/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m, func() error { return goleak.Find() }) }
+
+// The server itself ends a query when the client's deadline is over.
+func TestServerEnforcesQueryDeadline(t *testing.T) {
+	dbtest.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s := New(sqldb.Access{DB: db})
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := s.SaleTotals(soon)
+		require.NoError(t, err, "every database accepts a query with a server timeout")
+		if db.Dialect() != "mysql" {
+			return
+		}
+		past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
+		defer cancel()
+		pool, err := s.db.OpenLongLived()
+		require.NoError(t, err)
+		defer func() { require.NoError(t, pool.Close()) }()
+		var slept int
+		// The context has no deadline, so only the server can end the query. MariaDB returns an error, MySQL returns 1.
+		if err = pool.QueryRowContext(t.Context(), withServerTimeout(past, "SELECT SLEEP(60)")).Scan(&slept); err == nil {
+			require.Equal(t, 1, slept)
+		}
+	})
+}
