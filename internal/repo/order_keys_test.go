@@ -64,7 +64,7 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 			requireReplay("after the sale has sold out")
 			requireTotals(t, s, v.ID, 0, 0)
 
-			// After domain.KeyLife the key is as good as new.
+			// After domain.KeyLife the key can be used for a new order.
 			late := keyedOrder(at+9, user, other.ID, limit, "k", "b")
 			late.CreatedAt = now.Add(domain.KeyLife)
 			require.Equal(t, []string{fmt.Sprint("order ", at+9)}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{late})))

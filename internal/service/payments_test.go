@@ -220,7 +220,7 @@ func TestReleaseIgnoresEndOfRequest(t *testing.T) {
 		ctx, disconnect := context.WithCancel(t.Context())
 		disconnect()
 		q := &hangingQueue{calls: map[int64]error{}}
-		UnitReleaser{Sales: sales, Queue: q}.Back(ctx, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
+		UnitReleaser{Sales: sales, Queue: q}.Release(ctx, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
 		require.Equal(t, map[int64]error{1: nil}, q.calls)
 	})
 }

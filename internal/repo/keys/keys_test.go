@@ -88,7 +88,7 @@ func TestKeyLifetime(t *testing.T) {
 		s.endLifetime(t, "k", -time.Minute)
 		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "a minute is left")
 		s.endLifetime(t, "k", 0)
-		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, newClaim(1, "k", "sell")), "as good as new, for any request")
+		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, newClaim(1, "k", "sell")), "an expired key can be used for any request")
 		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrOrderInProgress, "with its own lease and lifetime")
 	})
 }
