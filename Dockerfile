@@ -33,7 +33,7 @@ ENV SECKILL_ADDR=:8080 \
 VOLUME /var/lib/seckill
 EXPOSE 8080
 
-# /healthz and not /readyz: who restarts unhealthy containers must not do so because a database is down.
+# /healthz and not /readyz: a container must not be restarted because a database is down.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=40s --retries=3 \
     CMD wget -q -T 2 -O /dev/null http://127.0.0.1:8080/healthz || exit 1
 ENTRYPOINT ["seckill"]

@@ -2,13 +2,13 @@
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
-//   TOKENS, BUYERS, P95_MS   see crowd.js
+//   TOKENS, BUYERS, P95_MS   see buyers.js
 //   STOCK        (200)
 //   VUS          concurrent buyers (500, or BUYERS if that is less)
 import { check, sleep } from 'k6';
 import exec from 'k6/execution';
 import { adminToken, createSale, showVoucher, visit } from './api.js';
-import { BUYERS, ORDINARY, TRY_AGAIN, checkTotals, common, press, promises, setting, tokens } from './crowd.js';
+import { BUYERS, ORDINARY, TRY_AGAIN, checkTotals, common, placeOrders, promises, setting, tokens } from './buyers.js';
 import { summary } from './summary.js';
 
 const STOCK = setting('STOCK', 200, 1e6);
@@ -54,7 +54,7 @@ export const buy = visit((data) => {
   const since = exec.scenario.startTime;
   let times = n % DOUBLE_EVERY === 0 ? 2 : 1;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const outcomes = press(tokens[n], data.voucherID, (o) => ORDINARY.includes(o.code), { since, times });
+    const outcomes = placeOrders(tokens[n], data.voucherID, (o) => ORDINARY.includes(o.code), { since, times });
     const undecided = outcomes.find((o) => TRY_AGAIN.includes(o.code));
     if (!undecided || outcomes.some((o) => o.code === 'ok')) {
       return;

@@ -3,12 +3,12 @@
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
-//   TOKENS, BUYERS, P95_MS   see crowd.js
+//   TOKENS, BUYERS, P95_MS   see buyers.js
 //   SOAK_RATE, SOAK_DURATION (50 visits per second, 5m)
 import { check } from 'k6';
 import exec from 'k6/execution';
 import { adminToken, cancel, createSale, expecting, visit } from './api.js';
-import { BUYERS, ORDINARY, checkTotals, common, countCancelled, part, press, promises, seconds, setting, tokens } from './crowd.js';
+import { BUYERS, ORDINARY, checkTotals, common, countCancelled, part, placeOrders, promises, seconds, setting, tokens } from './buyers.js';
 import { summary } from './summary.js';
 
 const RATE = setting('SOAK_RATE', 50, 10000);
@@ -41,7 +41,7 @@ export default visit((data) => {
   const token = tokens[exec.scenario.iterationInTest % VISITORS];
   const latency = quarters[Math.min(3, Math.floor(exec.scenario.progress * 4))];
   const since = exec.scenario.startTime;
-  const [o] = press(token, data.voucherID, (o) => ORDINARY.includes(o.code), { since, latency });
+  const [o] = placeOrders(token, data.voucherID, (o) => ORDINARY.includes(o.code), { since, latency });
   if (o.code === 'duplicate_order') {
     cancelOrder(token, o.orderID);
   }

@@ -2,12 +2,12 @@
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
-//   TOKENS, BUYERS, P95_MS   see crowd.js
+//   TOKENS, BUYERS, P95_MS   see buyers.js
 //   SOLDOUT_STOCK, SOLDOUT_VUS, SOLDOUT_DURATION (50 units, 64 concurrent buyers, 15s)
 import { sleep } from 'k6';
 import exec from 'k6/execution';
 import { adminToken, createSale, visit } from './api.js';
-import { BUYERS, ORDINARY, checkTotals, common, press, promises, seconds, setting, tokens } from './crowd.js';
+import { BUYERS, ORDINARY, checkTotals, common, placeOrders, promises, seconds, setting, tokens } from './buyers.js';
 import { summary } from './summary.js';
 
 if (BUYERS < 2) {
@@ -36,16 +36,16 @@ export function setup() {
   const voucherID = createSale(adminToken(), 'Sold out', STOCK, new Date(Date.now() - 60e3));
   const orders = [];
   for (let n = 0; n < STOCK; n++) {
-    orders.push(pressUntil(n, voucherID, 'ok').orderID);
+    orders.push(orderUntil(n, voucherID, 'ok').orderID);
   }
-  pressUntil(STOCK, voucherID, 'sold_out');
-  pressUntil(0, voucherID, 'duplicate_order');
+  orderUntil(STOCK, voucherID, 'sold_out');
+  orderUntil(0, voucherID, 'duplicate_order');
   return { voucherID, orders };
 }
 
-function pressUntil(n, voucherID, code) {
+function orderUntil(n, voucherID, code) {
   for (let tries = 0; tries < 5; tries++) {
-    const [o] = press(tokens[n], voucherID, (o) => ORDINARY.includes(o.code));
+    const [o] = placeOrders(tokens[n], voucherID, (o) => ORDINARY.includes(o.code));
     if (o.code === code) {
       return o;
     }
@@ -59,7 +59,7 @@ export default visit((data) => {
   const active = i % ACTIVE_EVERY === 0;
   const n = active ? (i / ACTIVE_EVERY) % STOCK : STOCK + (i % (BUYERS - STOCK));
   const expected = (o) => (active ? o.code === 'duplicate_order' && o.orderID === data.orders[n] : o.code === 'sold_out');
-  press(tokens[n], data.voucherID, expected, { since: exec.scenario.startTime });
+  placeOrders(tokens[n], data.voucherID, expected, { since: exec.scenario.startTime });
 });
 
 export function teardown(data) {

@@ -3,13 +3,13 @@
 //
 //   BASE_URL     the server (http://127.0.0.1:8080), without rate limit
 //   ADMIN_PHONE  an admin of a server in demo mode (13800000000), or ADMIN_TOKEN
-//   TOKENS, BUYERS, P95_MS   see crowd.js
+//   TOKENS, BUYERS, P95_MS   see buyers.js
 //   STOCK                          (200)
 //   SPIKE_CALM, SPIKE_RATE         orders per second before and after the peak, and during it (20, 400)
 //   SPIKE_BEFORE, SPIKE_DURATION   length of the time before and after the peak, and of the peak (5s, 10s)
 import exec from 'k6/execution';
 import { adminToken, createSale, visit } from './api.js';
-import { BUYERS, ORDINARY, checkTotals, common, part, press, promises, seconds, setting, tokens } from './crowd.js';
+import { BUYERS, ORDINARY, checkTotals, common, part, placeOrders, promises, seconds, setting, tokens } from './buyers.js';
 import { summary } from './summary.js';
 
 const STOCK = setting('STOCK', 200, 1e6);
@@ -54,7 +54,7 @@ export default visit((data) => {
     const tooEarly = o.code === 'sale_not_started';
     return (tooEarly && sent < data.begin + SKEW) || (ORDINARY.includes(o.code) && Date.now() > data.begin - SKEW);
   };
-  press(token, data.voucherID, expected, { since: data.begin, latency: partAt(sent - data.begin) });
+  placeOrders(token, data.voucherID, expected, { since: data.begin, latency: partAt(sent - data.begin) });
 });
 
 function partAt(ms) {

@@ -1,5 +1,5 @@
 // The summary of a run. Its verdict is that of the thresholds, which also determine the exit code.
-import { CODES, ORDER_ANSWERS, PROMISES } from './crowd.js';
+import { CODES, ORDER_ANSWERS, PROMISES } from './buyers.js';
 
 // summary returns a handleSummary. title describes the run.
 export function summary(title) {

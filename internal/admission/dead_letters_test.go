@@ -55,7 +55,7 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 	})
 }
 
-func TestBuryKeepsFieldsOfUnparsableEntry(t *testing.T) {
+func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		stream := shardOf(voucher).stream()
@@ -67,8 +67,8 @@ func TestBuryKeepsFieldsOfUnparsableEntry(t *testing.T) {
 		junk := add("order", "seven")
 		misplaced := add("rows", "1 10 8 1 100 1000 ") // a row of another shard
 		for range 2 {
-			require.NoError(t, g.Bury(t.Context(), stream, junk, "junk", 1))
-			require.NoError(t, g.Bury(t.Context(), stream, misplaced, "misplaced", 1))
+			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, junk, "junk", 1))
+			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, misplaced, "misplaced", 1))
 		}
 		requireLevel(t, g, Level{Stock: 5})
 		all := deadLetters(t, g)
@@ -80,7 +80,7 @@ func TestBuryKeepsFieldsOfUnparsableEntry(t *testing.T) {
 		_, err := g.Replay(t.Context(), all[1].ID)
 		require.ErrorIs(t, err, domain.ErrInvalidState)
 		require.NoError(t, g.Discard(t.Context(), all[1].ID))
-		require.Error(t, g.Bury(t.Context(), "another", junk, "junk", 1))
+		require.Error(t, g.MoveToDeadLetters(t.Context(), "another", junk, "junk", 1))
 	})
 }
 

@@ -213,7 +213,7 @@ func (l *load) run(ctx context.Context) error {
 	}()
 	t, err := l.rebuild(working)
 	if errors.Is(context.Cause(working), errStale) && err != nil {
-		err = errStale // rebuild failed because its context was canceled
+		err = errStale // rebuild failed because its context was cancelled
 	}
 	stop(nil)
 	<-renewed

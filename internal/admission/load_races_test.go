@@ -32,7 +32,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 		}
 	}
 	races := map[string]func(w world) error{
-		"order is canceled": func(w world) error {
+		"order is cancelled": func(w world) error {
 			return errors.Join(release(w, 10, 1), release(w, 10, 1))
 		},
 		"admission is committed": func(w world) error {
@@ -47,11 +47,11 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 			w.q[1].Ends[0] = failed
 			return errors.Join(w.g.Settle(ctx, w.q[1:2]), w.g.Settle(ctx, w.q[1:2]))
 		},
-		"admission is committed, settled and canceled": func(w world) error {
+		"admission is committed, settled and cancelled": func(w world) error {
 			commit(w, 2)
 			return errors.Join(w.g.Settle(ctx, w.q[2:3]), release(w, 40, 4))
 		},
-		"admission is committed, canceled and settled": func(w world) error {
+		"admission is committed, cancelled and settled": func(w world) error {
 			commit(w, 2)
 			return errors.Join(release(w, 40, 4), w.g.Settle(ctx, w.q[2:3]))
 		},
@@ -100,7 +100,7 @@ func TestLoadIsExactDuringChanges(t *testing.T) {
 			w.db.commit(p.Admissions[0])
 			return w.g.Settle(ctx, []domain.StreamEntry{p})
 		},
-		"new admission is committed and canceled": func(w world) error {
+		"new admission is committed and cancelled": func(w world) error {
 			p := admit(w)
 			w.db.commit(p.Admissions[0])
 			return errors.Join(release(w, 70, 7), w.g.Settle(ctx, []domain.StreamEntry{p}))

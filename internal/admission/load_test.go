@@ -83,7 +83,7 @@ func TestLoadRebuildsGate(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
 		require.Empty(t, db.commit(q[1].Admissions[0])) // committed and not settled: its worker died
-		require.Empty(t, db.commit(q[2].Admissions[0])) // likewise, and canceled since
+		require.Empty(t, db.commit(q[2].Admissions[0])) // likewise, and cancelled since
 		db.cancel(q[2].Admissions[0].OrderID)
 		require.Empty(t, db.commit(q[3].Admissions[1]))
 		require.NoError(t, g.Load(t.Context(), voucher, db.read))
@@ -99,7 +99,7 @@ func TestLoadRebuildsGate(t *testing.T) {
 }
 
 // After the stream was cut from outside, a load removes the tickets of lost admissions, which would count as backlog
-// for ever. Other tickets stay.
+// forever. Other tickets stay.
 func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)

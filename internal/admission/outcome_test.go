@@ -74,7 +74,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 	})
 }
 
-// Wait finds the outcome by its checks if the message is lost, and goes on after an error of a check.
+// Wait finds the outcome by its checks if the message is lost, and continues after an error of a check.
 func TestWaitPollsWithoutMessages(t *testing.T) {
 	g := newGate(nil)
 	e := g.Expect(1)

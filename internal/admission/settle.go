@@ -75,9 +75,10 @@ func settleArgs(voucherID int64, entries []domain.StreamEntry) (keys []string, a
 	return keys, args
 }
 
-// Bury moves an unparsable entry of one of the Streams to the dead letters, with its fields unchanged. It releases no
-// unit, because the entry does not say which one. Bury is idempotent. Error: domain.ErrUnavailable.
-func (g *Gate) Bury(ctx context.Context, stream, entry, reason string, tries int64) error {
+// MoveToDeadLetters moves an unparsable entry of one of the Streams to the dead letters, with its fields unchanged. It
+// releases no unit, because the entry does not say which one. MoveToDeadLetters is idempotent. Error:
+// domain.ErrUnavailable.
+func (g *Gate) MoveToDeadLetters(ctx context.Context, stream, entry, reason string, tries int64) error {
 	s, err := shardOfStream(stream)
 	if err != nil {
 		return err

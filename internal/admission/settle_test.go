@@ -42,8 +42,8 @@ func TestSettleIsIdempotent(t *testing.T) {
 	})
 }
 
-// The admissions of one entry have all possible ends. Settling the entry twice has the same effect as once.
-func TestSettleHandlesEveryEnd(t *testing.T) {
+// The admissions of one entry have all possible outcomes. Settling the entry twice has the same effect as once.
+func TestSettleHandlesEveryOutcome(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 9)
 		db.stock[neighbour] = 9
@@ -96,7 +96,7 @@ func TestSettleRemovesOnlyItsTicket(t *testing.T) {
 }
 
 // Entries that leave the stream do not stay pending in the group.
-func TestSettleAndBuryAcknowledgeEntries(t *testing.T) {
+func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserveApart(t, g, admission(1, 10), admission(2, 11))
@@ -107,7 +107,7 @@ func TestSettleAndBuryAcknowledgeEntries(t *testing.T) {
 		require.NoError(t, rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{
 			Group: Group, Consumer: "a", Streams: []string{stream, ">"}, Block: -1,
 		}).Err())
-		require.NoError(t, g.Bury(t.Context(), stream, junk, "junk", 1))
+		require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, junk, "junk", 1))
 		q := queue(t, g, voucher)
 		settle(t, g, q[0])
 		deadLetterAll(t, g, q[1])

@@ -153,13 +153,13 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 		return causeOr(ctx, err)
 	}
 	defer client.Close()
-	crowd := &rush.Crowd{
+	simulated := &rush.Buyers{
 		Clients: []*rush.Client{client}, VoucherID: fmt.Sprint(voucherID), Stock: stock, Parallel: parallel, Progress: r.progress,
 	}
 	for _, b := range seeded {
-		crowd.Tokens = append(crowd.Tokens, b.Token)
+		simulated.Tokens = append(simulated.Tokens, b.Token)
 	}
-	report := crowd.Run(ctx)
+	report := simulated.Run(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -168,7 +168,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 		last.Answered, last.Orders, last.Outcomes = len(report.Answers), orders, maps.Clone(report.Codes)
 		last.P50, last.P99 = report.Percentile(50), report.Percentile(99)
 	})
-	verdicts, err := crowd.Check(ctx, report)
+	verdicts, err := simulated.Check(ctx, report)
 	if err != nil {
 		return causeOr(ctx, err)
 	}
@@ -178,7 +178,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, buyers int, stock
 	}
 	r.update(func(last *domain.Rush) {
 		for _, v := range verdicts {
-			last.Verdicts = append(last.Verdicts, withTotals(v, count.Books))
+			last.Verdicts = append(last.Verdicts, withTotals(v, count.Totals))
 		}
 	})
 	return nil

@@ -60,9 +60,9 @@ type Rotation struct {
 	Now        time.Time
 	Expires    time.Time // the new end of the session
 	KeepUntil  time.Time // the KeepUntil of the Revocation, if the exchange revokes the session
-	// Patience is the time after an exchange during which the exchanged token may be repeated. A repetition succeeds
+	// Grace is the time after an exchange during which the exchanged token may be repeated. A repetition succeeds
 	// without advancing the generation of the session.
-	Patience time.Duration
+	Grace time.Duration
 }
 
 // Store stores users, login codes and sessions. A method is one transaction. Errors are those of package service.
@@ -77,7 +77,7 @@ type Store interface {
 	User(ctx context.Context, id int64) (domain.User, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
 	// ErrUnauthenticated if the session does not exist, has expired or was revoked. If it has another generation, the
-	// error is the same and the session is revoked, unless r.Patience allows a repetition.
+	// error is the same and the session is revoked, unless r.Grace allows a repetition.
 	RotateSession(ctx context.Context, r Rotation) (domain.User, error)
 	// SlideSession extends a session to expires and returns its user. It never shortens a session. The error is
 	// ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
@@ -234,11 +234,11 @@ func (a *Service) role(u domain.User) domain.Role {
 	return u.Role
 }
 
-// BrowserPatience is the time during which a browser may repeat the refresh token that it has just exchanged. A page
+// BrowserGrace is the time during which a browser may repeat the refresh token that it has just exchanged. A page
 // that is reloaded twice sends its cookie before the first answer can replace it, and two tabs may refresh at once. It
 // is far longer than the 10 s after which a page gives up on an answer, because the page then retries with pauses and
 // must not lose its session.
-const BrowserPatience = 2 * time.Minute
+const BrowserGrace = 2 * time.Minute
 
 // RefreshedSession returns the session id of a refresh token, even of one that was exchanged before. It verifies only
 // the signature. Error: ErrUnauthenticated.
@@ -258,7 +258,7 @@ func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration
 	}
 	now := domain.Moment(a.cfg.Now())
 	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
-		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Patience: grace,
+		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Grace: grace,
 	})
 	if errors.Is(err, domain.ErrUnauthenticated) {
 		a.cfg.Revoked.Add(id, now.Add(SeedTTL))

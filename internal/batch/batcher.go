@@ -40,7 +40,7 @@ const (
 	// After a batch of gatherFrom items or more, the next batch waits up to gatherFor for nine tenths as many new calls:
 	// the callers that were just answered usually call again at once. Without the wait the first of them is committed
 	// alone, which costs a sixth more CPU time per item at 64 connections. A call that arrives alone waits only then:
-	// it cannot be told from the first of many.
+	// it cannot be distinguished from the first of many.
 	gatherFrom = 8
 	gatherFor  = 800 * time.Microsecond
 	// runTimeout bounds one run of a batch.

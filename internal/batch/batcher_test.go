@@ -185,7 +185,7 @@ func TestKeysShareABatchWhenAllRun(t *testing.T) {
 			require.Equal(t, maxKeys, (<-answers).size)
 		}
 		time.Sleep(500 * time.Millisecond)
-		require.Empty(t, busy, "its key has a batch that runs")
+		require.Empty(t, busy, "its key has a running batch")
 		time.Sleep(2 * time.Second)
 		require.Equal(t, answer{item: 100, size: 1}, <-busy)
 		synctest.Wait()
@@ -218,7 +218,7 @@ func TestGathersAfterALargeBatch(t *testing.T) {
 		first, rest := submit(b, 1, 0), submit(b, 1, make([]int, many)...)
 		require.Equal(t, 1, size(first))
 		require.Equal(t, many, size(rest))
-		synctest.Wait() // until the Batcher gathers: it waits for calls beyond those that it finds
+		synctest.Wait() // until the Batcher gathers: it then waits for more calls than it found
 		early := submit(b, 1, 0)
 		time.Sleep(gatherFor / 2)
 		later := submit(b, 1, make([]int, many)...)
@@ -231,7 +231,7 @@ func TestGathersAfterALargeBatch(t *testing.T) {
 		<-rest
 		start = time.Now()
 		require.Equal(t, 1, size(submit(b, 1, 0)))
-		require.Equal(t, gatherFor+time.Millisecond, time.Since(start), "the others did not come")
+		require.Equal(t, gatherFor+time.Millisecond, time.Since(start), "the other calls did not arrive")
 		time.Sleep(time.Second)
 		start = time.Now()
 		require.Equal(t, 1, size(submit(b, 1, 0)))

@@ -23,7 +23,7 @@ func TestDoctorMasksSecrets(t *testing.T) {
 	require.Len(t, secrets, 4)
 	var findings []doctor.Finding
 	for _, s := range secrets {
-		findings = append(findings, doctor.Finding{Check: "c", Result: doctor.Heard(doctor.Fail, "change it", "the server said ", errors.New(s))})
+		findings = append(findings, doctor.Finding{Check: "c", Result: doctor.FromError(doctor.Fail, "change it", "the server said ", errors.New(s))})
 	}
 	var out strings.Builder
 	require.NoError(t, newDoctorReport(findings, secrets).print(&out))

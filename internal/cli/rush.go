@@ -49,13 +49,13 @@ func (r rushCmd) Run(e *app.Env) error {
 		return fmt.Errorf("create the sale: %w", err)
 	}
 	fmt.Fprintf(e.Out, "sale %s: %d units, %d buyers, %d in parallel\n", sale.ID, r.Stock, len(tokens), r.Parallel)
-	crowd := &rush.Crowd{
+	buyers := &rush.Buyers{
 		Clients: []*rush.Client{client}, VoucherID: sale.ID, Stock: r.Stock, Tokens: tokens, Parallel: r.Parallel,
 		Progress: func(done, orders int) { fmt.Fprintf(e.Out, "  %d answered, %d orders\n", done, orders) },
 	}
-	report := crowd.Run(e.Ctx)
+	report := buyers.Run(e.Ctx)
 	printReport(e.Out, report)
-	verdicts, err := crowd.Check(e.Ctx, report)
+	verdicts, err := buyers.Check(e.Ctx, report)
 	if err != nil {
 		return &exitError{ExitUnchecked, err}
 	}
@@ -177,7 +177,7 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 	for _, b := range buyers {
 		tokens = append(tokens, b.Token)
 	}
-	if !client.Knows(e.Ctx, tokens[0]) {
+	if !client.HasUser(e.Ctx, tokens[0]) {
 		return "", nil, errOtherServer // same secret, other database
 	}
 	return admin, tokens, nil

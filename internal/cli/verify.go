@@ -122,7 +122,7 @@ func readTotals(e *app.Env) (*repo.Store, []domain.SaleTotals, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	totals, err := store.Books(e.Ctx)
+	totals, err := store.SaleTotals(e.Ctx)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}

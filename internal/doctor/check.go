@@ -32,15 +32,16 @@ const (
 	Skipped Status = "skipped"
 )
 
-// Result is the finding of a check. Its texts contain no secrets, except possibly the part that Heard repeats.
+// Result is the finding of a check. Its texts contain no secrets, except possibly the part in ErrorText.
 type Result struct {
 	Status Status `json:"status"`
 	Found  string `json:"found"`
 	Change string `json:"change,omitempty"` // the setting, SQL or command that fixes it; empty if no change is needed
 	// Unasked reports that a required server did not answer, so the state is unknown.
 	Unasked bool `json:"unasked,omitempty"`
-	// Heard is the suffix of Found that comes from an error, possibly a server's. It may contain secrets; see Masked.
-	Heard string `json:"-"`
+	// ErrorText is the suffix of Found that comes from an error, possibly a server's. It may contain secrets; see
+	// Masked.
+	ErrorText string `json:"-"`
 }
 
 // Good returns an OK result.
@@ -53,23 +54,23 @@ func Bad(status Status, change, format string, args ...any) Result {
 	return Result{Status: status, Found: fmt.Sprintf(format, args...), Change: change}
 }
 
-// Heard returns a result whose finding ends with the text of err.
-func Heard(status Status, change, found string, err error) Result {
-	heard := oneLine(err.Error())
-	return Result{Status: status, Found: found + heard, Change: change, Heard: heard}
+// FromError returns a result whose finding ends with the text of err.
+func FromError(status Status, change, found string, err error) Result {
+	text := oneLine(err.Error())
+	return Result{Status: status, Found: found + text, Change: change, ErrorText: text}
 }
 
 // Masked returns the finding with the secrets removed from its error text. The program's own texts are not masked: if a
 // password were one of their words, the gap would reveal it.
 func (r Result) Masked(secrets []string) string {
-	if r.Heard == "" {
+	if r.ErrorText == "" {
 		return r.Found
 	}
-	heard := r.Heard
+	text := r.ErrorText
 	for _, s := range secrets {
-		heard = strings.ReplaceAll(heard, s, "***")
+		text = strings.ReplaceAll(text, s, "***")
 	}
-	return strings.TrimSuffix(r.Found, r.Heard) + heard
+	return strings.TrimSuffix(r.Found, r.ErrorText) + text
 }
 
 // Unanswered returns the result of a check whose server returned an error or nothing at all. A timeout is reported in
@@ -79,7 +80,7 @@ func Unanswered(err error, change string) Result {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
 		return Result{Status: Fail, Found: "no answer in time: the server hangs, or the network drops packets", Change: change, Unasked: true}
 	}
-	r := Heard(Fail, change, "", err)
+	r := FromError(Fail, change, "", err)
 	r.Unasked = true
 	return r
 }
@@ -153,7 +154,7 @@ func (g Group) run(ctx context.Context) []Finding {
 	} else {
 		why := Result{Status: Skipped, Found: "the server was not reached: see " + g.Reach.Name}
 		if reached.Status == Skipped {
-			why.Found, why.Heard = reached.Found, reached.Heard
+			why.Found, why.ErrorText = reached.Found, reached.ErrorText
 		}
 		for i := range findings {
 			findings[i].Result = why

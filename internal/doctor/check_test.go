@@ -30,7 +30,7 @@ func TestChecksOfUnreachedServerAreSkipped(t *testing.T) {
 		{Checks: []Check{result(Good("alone"))}},
 	})
 	assert.Equal(t, []Finding{
-		{Check: "fail", On: "a", Result: Result{Status: Fail, Found: "gone", Change: "start it", Unasked: true, Heard: "gone"}},
+		{Check: "fail", On: "a", Result: Result{Status: Fail, Found: "gone", Change: "start it", Unasked: true, ErrorText: "gone"}},
 		{Check: "never", On: "a", Result: Result{Status: Skipped, Found: "the server was not reached: see fail"}},
 		{Check: "skipped", Result: Result{Status: Skipped, Found: "there is none"}},
 		{Check: "never", Result: Result{Status: Skipped, Found: "there is none"}},
@@ -42,10 +42,10 @@ func TestChecksOfUnreachedServerAreSkipped(t *testing.T) {
 
 func TestMaskedRemovesSecretsOfErrorsOnly(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "redis error: no ***", Heard(Fail, "", "redis error: ", errors.New("no redis")).Masked([]string{"redis"}))
+	assert.Equal(t, "redis error: no ***", FromError(Fail, "", "redis error: ", errors.New("no redis")).Masked([]string{"redis"}))
 	assert.Equal(t, "use redis", Good("use redis").Masked([]string{"redis"}))
 	assert.Equal(t, "no *** to ***", Unanswered(errors.New("no\nway to go"), "").Masked([]string{"way", "go"}))
-	found := Run(t.Context(), []Group{{Reach: result(Heard(Skipped, "", "", errors.New("my password"))), Checks: []Check{result(Good(""))}}})
+	found := Run(t.Context(), []Group{{Reach: result(FromError(Skipped, "", "", errors.New("my password"))), Checks: []Check{result(Good(""))}}})
 	assert.Equal(t, "my ***", found[1].Masked([]string{"password"}))
 }
 

@@ -137,7 +137,7 @@ func (c Config) checkSecret(context.Context) Result {
 	case errors.Is(c.SecretErr, fs.ErrNotExist):
 		return Good("the first start creates one in %s", c.DataDir)
 	case c.SecretErr != nil:
-		return Heard(Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
+		return FromError(Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
 	}
 	if why := weakness(string(c.Secret)); why != "" {
 		return Bad(Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
@@ -266,7 +266,7 @@ func (c Config) checkAddr(ctx context.Context) Result {
 	}
 	ips, err := c.lookup(ctx, "ip", host)
 	if err != nil {
-		return Heard(Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
+		return FromError(Fail, "SECKILL_ADDR=:8080, or a name that this machine can resolve", fmt.Sprintf("%q cannot be resolved: ", host), err)
 	}
 	for _, ip := range ips {
 		if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsLoopback() {

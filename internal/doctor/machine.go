@@ -75,7 +75,7 @@ const (
 func (m Machine) checkFiles(context.Context) Result {
 	files, err := m.Files()
 	if err != nil {
-		return Heard(Skipped, "", "the limit of open files cannot be read: ", err)
+		return FromError(Skipped, "", "the limit of open files cannot be read: ", err)
 	}
 	const change = "ulimit -n 65536 before the start (LimitNOFILE= in systemd, ulimits: nofile in compose)"
 	found := fmt.Sprintf("at most %d open files; 20,000 event streams and other connections need about %d", files, filesWarn)

@@ -126,7 +126,7 @@ func (n *redisNode) unknown(command, name string) Result {
 		err = n.configErr
 	}
 	if err != nil {
-		return Heard(Skipped, "get the value of "+name+" from the provider", command+" is refused: ", err)
+		return FromError(Skipped, "get the value of "+name+" from the provider", command+" is refused: ", err)
 	}
 	return Result{Status: Skipped, Found: "the server does not report " + name}
 }
@@ -308,7 +308,7 @@ func (n *redisNode) checkCluster(ctx context.Context) Result {
 	text, err := n.Client.ClusterInfo(ctx).Result()
 	switch {
 	case refused(err):
-		return Heard(Skipped, "confirm with the provider that all slots are covered", "CLUSTER INFO is refused: ", err)
+		return FromError(Skipped, "confirm with the provider that all slots are covered", "CLUSTER INFO is refused: ", err)
 	case err != nil:
 		return Unanswered(err, redisFix(err))
 	}
@@ -389,7 +389,7 @@ func (n *redisNode) checkClock(ctx context.Context) Result {
 	found, err := measureSkew(ctx, n.Now, func(ctx context.Context) (time.Time, error) { return n.Client.Time(ctx).Result() })
 	switch {
 	case refused(err):
-		return Heard(Skipped, "ACL SETUSER default +time, which the locks use", "TIME is refused: ", err)
+		return FromError(Skipped, "ACL SETUSER default +time, which the locks use", "TIME is refused: ", err)
 	case err != nil:
 		return Unanswered(err, redisFix(err))
 	}

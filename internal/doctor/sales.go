@@ -29,7 +29,7 @@ var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see
 type SalesStore interface {
 	reconcile.Store
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
-	Books(ctx context.Context) ([]domain.SaleTotals, error)
+	SaleTotals(ctx context.Context) ([]domain.SaleTotals, error)
 }
 
 // Sales describes the servers that hold the sales. Its checks concern mostly the sales that begin soon.
@@ -158,7 +158,7 @@ func shorten(all []string) string {
 
 // checkTotals checks the invariants of all sales, including those that have begun.
 func (s *Sales) checkTotals(ctx context.Context) Result {
-	totals, err := s.Store.Books(ctx)
+	totals, err := s.Store.SaleTotals(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // a database that hangs fails database.reachable
 		return Result{Status: Skipped, Found: fmt.Sprintf("too many orders to check within %s", totalsTimeout),
 			Change: "seckill verify, which has no deadline"}

@@ -118,7 +118,7 @@ func (s *SQLite) checkDisk(context.Context) Result {
 	}
 	free, err := freeDisk(dir)
 	if err != nil {
-		return Heard(Skipped, "", "the free space cannot be determined: ", err)
+		return FromError(Skipped, "", "the free space cannot be determined: ", err)
 	}
 	return diskResult(dir, free)
 }

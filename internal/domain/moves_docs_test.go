@@ -36,7 +36,7 @@ func diagram() string {
 }
 
 // docs/orders.md contains the diagram of the moves and describes each one. This writes the diagram:
-// go test ./internal/service -run InDocs -update
+// go test ./internal/domain -run InDocs -update
 func TestMovesInDocs(t *testing.T) {
 	const file, begin, end = "../../docs/orders.md", "<!-- moves: begin -->\n", "<!-- moves: end -->"
 	text, err := os.ReadFile(file)

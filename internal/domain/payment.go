@@ -33,8 +33,8 @@ func (s PaymentStatus) String() string {
 	return "unknown"
 }
 
-// MoneyCame reports whether the provider has reported a success. Later notices cannot revoke it.
-func (s PaymentStatus) MoneyCame() bool {
+// Received reports whether the provider has reported a success. Later notices cannot revoke it.
+func (s PaymentStatus) Received() bool {
 	return s == PaymentSucceeded || s == PaymentRefunding || s == PaymentRefunded
 }
 

@@ -51,8 +51,8 @@ type OrderFact struct {
 	Active bool
 }
 
-// Books returns the ledger of the sale.
-func (f *SaleFacts) Books() SaleTotals {
+// Totals returns the ledger of the sale.
+func (f *SaleFacts) Totals() SaleTotals {
 	b := SaleTotals{VoucherID: f.VoucherID, Additions: f.Additions, Active: f.Active, BadSlots: f.BadSlots.Count}
 	if s := f.Voucher.Sale; s != nil {
 		b.InitialStock, b.Stock = s.InitialStock, s.Stock
@@ -64,7 +64,7 @@ func (f *SaleFacts) Books() SaleTotals {
 // Check returns the broken invariants with orders: those that break the invariant if they can be determined, otherwise
 // the likely ones.
 func (f *SaleFacts) Check() []Violation {
-	violations := f.Books().Check()
+	violations := f.Totals().Check()
 	for i := range violations {
 		f.name(&violations[i])
 	}
@@ -73,7 +73,7 @@ func (f *SaleFacts) Check() []Violation {
 
 // name adds orders and a hint to a violation.
 func (f *SaleFacts) name(v *Violation) {
-	b := f.Books()
+	b := f.Totals()
 	excess := b.Stock + b.Active - b.InitialStock - b.Additions // units left or held beyond the total
 	newest := func(n int64) []Holder {
 		hs := slices.Clone(f.Holders[max(0, len(f.Holders)-int(n)):])

@@ -151,7 +151,7 @@ func TestParsePhone(t *testing.T) {
 	}
 }
 
-func TestBooksCheck(t *testing.T) {
+func TestTotalsViolateInvariants(t *testing.T) {
 	good := SaleTotals{InitialStock: 10, Additions: 5, Stock: 11, Active: 4}
 	require.Empty(t, good.Check())
 	for want, spoil := range map[string]func(*SaleTotals){

@@ -50,18 +50,18 @@ func TestRushOnCluster(t *testing.T) {
 		servers := []*process{s.serve(t, ""), s.serve(t, "")}
 		tokens := s.tokens(t, 400)
 		var (
-			crowds  [4]*rush.Crowd
+			sales   [4]*rush.Buyers
 			reports [4]*rush.Report
 			wg      sync.WaitGroup
 		)
-		for i := range crowds {
-			crowds[i] = crowd(servers[0].sale(t, 50), 50, tokens[100*i:100*(i+1)], servers...)
-			wg.Go(func() { reports[i] = crowds[i].Run(t.Context()) })
+		for i := range sales {
+			sales[i] = buyersOf(servers[0].sale(t, 50), 50, tokens[100*i:100*(i+1)], servers...)
+			wg.Go(func() { reports[i] = sales[i].Run(t.Context()) })
 		}
 		wg.Wait()
-		for i, c := range crowds {
+		for i, c := range sales {
 			requireExactSale(t, c, reports[i])
-			judge(t, s, c, reports[i])
+			requireInvariants(t, s, c, reports[i])
 		}
 		requireOneOrder(t, servers[0].sale(t, 10), tokens[0], servers...)
 	})
@@ -72,7 +72,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *stack, cluster *testenv.RedisCluster) {
 		p := s.serve(t, "")
-		c := crowd(p.sale(t, 2000), 2000, s.tokens(t, 3000), p)
+		c := buyersOf(p.sale(t, 2000), 2000, s.tokens(t, 3000), p)
 		wait := longRush(t, s, c)
 		for _, node := range cluster.Nodes {
 			node.Kill()
@@ -84,7 +84,7 @@ func TestClusterNodeKilledInMidRush(t *testing.T) {
 			retryUnserved(t, s, c, r)
 		}
 		requireSoldOut(t, s, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 

@@ -57,8 +57,8 @@ func TestPasses(t *testing.T) {
 		require.Equal(t, http.StatusCreated, again.status, again.body)
 		require.Equal(t, first.body["id"], again.body["id"], "a repeated request returns its order")
 
-		c := crowd(sale, 90, tokens, a, b) // which gets new passes
-		judge(t, s, c, c.Run(t.Context()))
+		c := buyersOf(sale, 90, tokens, a, b) // which gets new passes
+		requireInvariants(t, s, c, c.Run(t.Context()))
 	})
 }
 

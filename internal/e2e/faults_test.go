@@ -13,7 +13,7 @@ import (
 )
 
 // longRush starts a rush that is long enough for a fault and returns once a tenth of the stock is sold.
-func longRush(t *testing.T, s *stack, c *rush.Crowd) (wait func() *rush.Report) {
+func longRush(t *testing.T, s *stack, c *rush.Buyers) (wait func() *rush.Report) {
 	t.Helper()
 	c.Parallel = 32
 	if s.lane != "lock" {
@@ -33,7 +33,7 @@ func longRush(t *testing.T, s *stack, c *rush.Crowd) (wait func() *rush.Report) 
 }
 
 // requireSoldOut requires that every buyer got a final answer and that the sale is sold out.
-func requireSoldOut(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
+func requireSoldOut(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	for _, a := range r.Answers {
 		require.Contains(t, []string{"ok", "sold_out", "duplicate_order"}, a.Code, "answers: %v", r.Codes)
@@ -50,14 +50,14 @@ func TestServerKilledInMidRush(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
-		c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
+		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
 		wait := longRush(t, s, c)
 		p.kill()
 		s.verify(t)
 		s.serve(t, addr)
 		r := wait()
 		requireSoldOut(t, s, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -67,13 +67,13 @@ func TestServerStoppedInMidRush(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		addr := freeAddr(t)
 		p := s.serve(t, addr)
-		c := crowd(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
+		c := buyersOf(p.sale(t, 1000), 1000, s.tokens(t, 1500), p)
 		wait := longRush(t, s, c)
 		require.Zero(t, p.stop(t))
 		s.serve(t, addr)
 		r := wait()
 		requireSoldOut(t, s, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -95,7 +95,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 3001)
 		outsider := tokens[3000]
-		c := crowd(p.sale(t, 2000), 2000, tokens[:3000], p)
+		c := buyersOf(p.sale(t, 2000), 2000, tokens[:3000], p)
 		wait := longRush(t, s, c)
 
 		s.killRedis()
@@ -115,7 +115,7 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		}
 		r := wait()
 		requireSoldOut(t, s, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -147,11 +147,11 @@ func frozen(t *testing.T, name, lane string, pick func(*stack) freezer) {
 		t.Logf("503 and /readyz after %s", time.Since(start))
 		require.NoError(t, pick(s).Resume())
 		requireReady(t, p)
-		c := crowd(sale, 10, tokens, p)
+		c := buyersOf(sale, 10, tokens, p)
 		r := c.Run(t.Context())
 		// The unanswered purchase may have been committed.
 		require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 

@@ -106,7 +106,7 @@ func (b *browser) login(phone string) error {
 // at returns the browser with the same token at another server.
 func (b browser) at(p *process) *browser { b.url = p.url; return &b }
 
-// retryTimeouts repeats a scene until it succeeds without errPageTimeout, which can occur on a busy machine.
+// retryTimeouts repeats a test until it succeeds without errPageTimeout, which can occur on a busy machine.
 func retryTimeouts(t *testing.T, scene func() error) {
 	t.Helper()
 	eventually(t, "no page timeout", func() bool {

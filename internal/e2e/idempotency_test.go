@@ -69,8 +69,8 @@ func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	})
 }
 
-// TestKeyRetriesRefusal checks that a retry after a refusal is decided again, and that its success is then replayed.
-func TestKeyRetriesRefusal(t *testing.T) {
+// TestRefusedPurchaseIsDecidedAgain checks that a retry with the same key can succeed and that its success is then replayed.
+func TestRefusedPurchaseIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -177,8 +177,8 @@ func changes(t *testing.T, s *stack, server func() *process) []change {
 	}
 }
 
-// TestKeyWhenTheReplyIsLost loses the reply to each change in a proxy and sends the request again.
-func TestKeyWhenTheReplyIsLost(t *testing.T) {
+// TestKeyedRequestAfterLostReply loses the reply to each change in a proxy and sends the request again.
+func TestKeyedRequestAfterLostReply(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
@@ -196,9 +196,9 @@ func TestKeyWhenTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestKeyWhenTheServerDies kills the server between the effect of a change and the storage of its answer. The next
+// TestKeyedRequestAfterServerCrash kills the server between the effect of a change and the storage of its answer. The next
 // server returns the answer, even after the loss of Redis.
-func TestKeyWhenTheServerDies(t *testing.T) {
+func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")

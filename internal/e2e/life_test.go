@@ -40,11 +40,11 @@ func (p *process) call(ctx context.Context, method, path, token string, body any
 	return a, json.NewDecoder(res.Body).Decode(&a.body)
 }
 
-// must is call for what must succeed.
+// must is call for requests that have to succeed. It repeats a request that is answered 503.
 func (p *process) must(t *testing.T, method, path, token string, body any) map[string]any {
 	t.Helper()
 	var a answer
-	eventually(t, "an answer but 503, which asks to try again", func() bool {
+	eventually(t, "an answer other than 503", func() bool {
 		var err error
 		a, err = p.call(t.Context(), method, path, token, body)
 		require.NoError(t, err)
@@ -111,9 +111,9 @@ func (s *stack) expire(t *testing.T, order string, at time.Time) {
 	require.NoError(t, err)
 }
 
-// TestLife follows an order from the purchase through the payment by the sandbox to the refund. Its unit is then bought
-// on another server.
-func TestLife(t *testing.T) {
+// TestOrderFromPurchaseToRefund buys, pays through the sandbox and refunds an order. Its unit is then bought on another
+// server.
+func TestOrderFromPurchaseToRefund(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
@@ -134,8 +134,8 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestUnpaidOrdersAreClosed: one of two servers closes unpaid orders after their deadline, never before. A paid order
-// stays.
+// TestUnpaidOrdersAreClosed: one of two servers closes unpaid orders after their deadline, never before it. A paid order
+// is not closed.
 func TestUnpaidOrdersAreClosed(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
@@ -151,7 +151,7 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 			expires := time.Now().Add(time.Second)
 			s.expire(t, o.ID, expires)
 			seen := b.waitFor(t, token, o.ID, "cancelled")
-			require.False(t, seen.Before(expires), "it was closed %s before its time", expires.Sub(seen))
+			require.False(t, seen.Before(expires), "it was closed %s before its deadline", expires.Sub(seen))
 			requireProblem(t, http.StatusConflict, "invalid_state", a.send(t, http.MethodPost, "/api/v1/orders/"+o.ID+"/pay", token))
 		}
 		b.buyReturned(t, tokens[4], sale)
@@ -160,8 +160,8 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 	})
 }
 
-// TestWrongClockClosesNothingEarly: a server whose clock is an hour ahead is alone with an order that is due and one that is
-// not. It closes the first, and so has looked, and leaves the second, since the database's clock decides.
+// TestWrongClockClosesNothingEarly: the only server has a clock that is an hour ahead. It closes the order that is due and
+// not the one that is due in half an hour, because the clock of the database decides.
 func TestWrongClockClosesNothingEarly(t *testing.T) {
 	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
@@ -180,7 +180,7 @@ func TestWrongClockClosesNothingEarly(t *testing.T) {
 	})
 }
 
-// TestLimitPerUser lets a user hold three orders of a sale, and one more for each that ends.
+// TestLimitPerUser: a user may have three active orders of a sale, and buy again after each that ends.
 func TestLimitPerUser(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
@@ -223,7 +223,7 @@ func TestLimitPerUser(t *testing.T) {
 	})
 }
 
-// changeStock books a change of the stock, and returns the answer.
+// changeStock requests a change of the stock and returns the answer.
 func (p *process) changeStock(t *testing.T, admin, sale string, delta int) answer {
 	t.Helper()
 	a, err := p.call(t.Context(), http.MethodPost, "/admin/vouchers/"+sale+"/stock", admin, map[string]any{"delta": delta, "reason": "counted again"})
@@ -231,15 +231,15 @@ func (p *process) changeStock(t *testing.T, admin, sale string, delta int) answe
 	return a
 }
 
-// TestStockChangedInMidRush adds units and takes some away while two servers sell. In the end exactly as many are sold
-// as there were, and what is taken away is never what somebody holds.
+// TestStockChangedInMidRush adds and removes units while two servers sell. In the end, the number of active orders equals
+// the changed stock. Sold units cannot be removed.
 func TestStockChangedInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		tokens, admin := s.tokens(t, 1000), a.admin(t)
 		total := int64(400)
-		c := crowd(a.sale(t, total), total, tokens, a, b)
+		c := buyersOf(a.sale(t, total), total, tokens, a, b)
 		wait := longRush(t, s, c)
 		refused := 0
 		for i, delta := range []int{50, -80, 10, -40, 100, -30, -100_000, 60} {
@@ -251,7 +251,7 @@ func TestStockChangedInMidRush(t *testing.T) {
 			requireProblem(t, http.StatusConflict, "invalid_state", got)
 			refused++
 		}
-		require.Positive(t, refused, "one of them is more than there ever was")
+		require.Positive(t, refused, "a removal of 100,000 units")
 		r := wait()
 		c.Stock = total
 		retryUnserved(t, s, c, r)
@@ -262,7 +262,7 @@ func TestStockChangedInMidRush(t *testing.T) {
 			}
 		}
 		require.EqualValues(t, total, held, "answers: %v", r.Codes)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -285,44 +285,44 @@ func TestStockAddedIsSeenEverywhere(t *testing.T) {
 	})
 }
 
-// pressing counts the answers to a stream of purchases.
-type pressing struct {
+// purchaseLog records the answers to purchases.
+type purchaseLog struct {
 	mu       sync.Mutex
 	accepted []time.Time // when the accepted purchases were sent
 	codes    map[string]int
 }
 
-// press sends one purchase per buyer, every 10 ms, until ctx ends or all buyers had their turn.
-func (pr *pressing) press(ctx context.Context, p *process, tokens []string, sale string) {
+// send sends one purchase per buyer, every 10 ms, until ctx ends.
+func (l *purchaseLog) send(ctx context.Context, p *process, tokens []string, sale string) {
 	for _, token := range tokens {
 		if ctx.Err() != nil {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
-		pressed := time.Now()
+		sent := time.Now()
 		_, err := p.Place(ctx, token, sale)
 		var problem *rush.Problem
-		pr.mu.Lock()
+		l.mu.Lock()
 		switch {
 		case err == nil:
-			pr.codes["ok"]++
-			pr.accepted = append(pr.accepted, pressed)
+			l.codes["ok"]++
+			l.accepted = append(l.accepted, sent)
 		case errors.As(err, &problem):
-			pr.codes[problem.Code]++
+			l.codes[problem.Code]++
 		}
-		pr.mu.Unlock()
+		l.mu.Unlock()
 	}
 }
 
-// count returns how often an answer was given.
-func (pr *pressing) count(code string) int {
-	pr.mu.Lock()
-	defer pr.mu.Unlock()
-	return pr.codes[code]
+// count returns the number of answers with a code.
+func (l *purchaseLog) count(code string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.codes[code]
 }
 
-// TestSaleIsClosedInMidRush: after a voucher was taken off sale, or its window ended, no server accepts a purchase that is
-// sent more than a second after the answer to the admin, in the best of several tries.
+// TestSaleIsClosedInMidRush: after an admin has unpublished a voucher or ended its window, no server accepts a purchase that
+// is sent more than a second after the admin's answer, in the best of three tries.
 func TestSaleIsClosedInMidRush(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func() map[string]any{
@@ -337,34 +337,34 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 			for try := 1; try < 3 && last >= time.Second; try++ {
 				last = lastAccepted(t, servers, tokens, change)
 			}
-			t.Logf("%s: the last accepted press came %s after the answer", name, last)
+			t.Logf("%s: the last accepted purchase was sent %s after the answer", name, last)
 			require.Less(t, last, time.Second, name)
 		}
 		s.verify(t)
 	})
 }
 
-// lastAccepted changes a sale in mid-rush, and returns how long after the admin's answer a buyer pressed who was still
-// given an order. Negative: nobody did.
+// lastAccepted changes a sale in mid-rush. It returns the time from the admin's answer to the sending of the last accepted
+// purchase, which is negative if there is none.
 func lastAccepted(t *testing.T, servers []*process, tokens []string, change func() map[string]any) time.Duration {
 	t.Helper()
-	admin, sale, pr := servers[0].admin(t), servers[0].sale(t, 100_000), &pressing{codes: map[string]int{}}
+	admin, sale, log := servers[0].admin(t), servers[0].sale(t, 100_000), &purchaseLog{codes: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var wg sync.WaitGroup
-	const crowds = 8
-	for i := range crowds {
-		wg.Go(func() { pr.press(ctx, servers[i%2], tokens[i*len(tokens)/crowds:(i+1)*len(tokens)/crowds], sale) })
+	const senders = 8
+	for i := range senders {
+		wg.Go(func() { log.send(ctx, servers[i%2], tokens[i*len(tokens)/senders:(i+1)*len(tokens)/senders], sale) })
 	}
-	eventually(t, "they buy", func() bool { return pr.count("ok") > 50 })
+	eventually(t, "purchases succeed", func() bool { return log.count("ok") > 50 })
 	servers[0].must(t, http.MethodPatch, "/admin/vouchers/"+sale, admin, change())
 	answered := time.Now()
-	// Those who press after a second, some of them on each server, are those of whom it is asked.
-	eventually(t, "they are refused", func() bool { return pr.count("sale_ended") > 50 && time.Since(answered) > 1500*time.Millisecond })
+	// Both servers must have answered purchases that were sent more than a second after the change.
+	eventually(t, "purchases are refused", func() bool { return log.count("sale_ended") > 50 && time.Since(answered) > 1500*time.Millisecond })
 	stop()
 	wg.Wait()
 	last := time.Duration(-1)
-	for _, at := range pr.accepted {
+	for _, at := range log.accepted {
 		last = max(last, at.Sub(answered))
 	}
 	return last

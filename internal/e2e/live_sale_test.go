@@ -56,7 +56,7 @@ func startLiveSale(t *testing.T, s *stack, shoppers int, pause time.Duration) *l
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
 	for _, token := range next(shoppers) {
-		wg.Go(func() { l.shop(ctx, token, pause) })
+		wg.Go(func() { l.buyAndCancel(ctx, token, pause) })
 	}
 	l.newTokens = tokens
 	l.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
@@ -75,8 +75,9 @@ func (l *liveSale) order(t *testing.T, token string) rush.Order {
 	return o
 }
 
-// shop purchases and cancels until ctx ends. The answers are not checked because they depend on the damage to the gate.
-func (l *liveSale) shop(ctx context.Context, token string, pause time.Duration) {
+// buyAndCancel repeats a purchase and its cancellation until ctx ends. The answers are not checked because they depend on the
+// damage to the gate.
+func (l *liveSale) buyAndCancel(ctx context.Context, token string, pause time.Duration) {
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		l.mu.Unlock() //nolint:staticcheck // waits while a test holds it

@@ -52,7 +52,7 @@ type stack struct {
 const testSecret = "a-secret-for-tests-only-0123456789"
 
 // smoke names the tests that each and eachLane run with -short, on the embedded default. TestAPIFile sends every request
-// in every lane, the others show what it cannot: no oversell, one order per user, and what the commands report.
+// in every lane. The others cover what it does not: no oversell, one order per user, and the commands.
 var smoke = []string{
 	"TestRush", "TestOneUserHundredTimes", "TestKeyHasOneEffect", "TestLimitPerUser", "TestHmdpPurchase", "TestOrderStreamFromAnyServer",
 	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",

@@ -19,11 +19,11 @@ import (
 
 var phones atomic.Int64
 
-// newPhone is a number that nobody has used yet.
+// newPhone returns an unused phone number.
 func newPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
 
-// TestPagesFromLoginToPaid buys in a browser, from the login to the code that the shop takes: on the embedded default, and
-// in each lane on real servers.
+// TestPagesFromLoginToPaid buys, pays and redeems an order in a browser: on the embedded default, and in each lane on real
+// servers.
 func TestPagesFromLoginToPaid(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
@@ -51,7 +51,7 @@ func (s *stack) buyInBrowser(t *testing.T, p *shop, v *visitor) {
 	start := time.Now()
 	v.goTo("/")
 	v.until(canBuy(sale))
-	t.Logf("the button was there after %s", time.Since(start))
+	t.Logf("the button was enabled after %s", time.Since(start))
 	v.buy(sale, phone)
 	v.reads(card(sale), "Reserved for you")
 	v.reads(card(sale), "2 of 3 left") // seen without a reload
@@ -61,18 +61,18 @@ func (s *stack) buyInBrowser(t *testing.T, p *shop, v *visitor) {
 	v.click(payIt)
 	v.orderIs("paid")
 
-	// What the shop reads off the screen is what the page says, and what the server takes.
+	// The QR code contains the code of the page, and the server accepts it.
 	code := v.text(anOrder + " code")
 	assert.Equal(t, code, v.readQR(anOrder+" svg.qr"))
 	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
 	a := p.send(t, http.MethodPost, "/api/v1/admin/orders/"+id+"/redeem", p.token)
 	require.Equal(t, http.StatusOK, a.status, a.body)
-	v.orderIs("redeemed") // while it is being looked at
+	v.orderIs("redeemed") // without a reload
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("li.order svg.qr")?.checkVisibility() ?? false`))
 	s.verify(t)
 }
 
-// readQR takes a picture of an element and reads the QR code in it.
+// readQR decodes the QR code in a screenshot of an element.
 func (b *tab) readQR(selector string) string {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
@@ -87,14 +87,14 @@ func (b *tab) readQR(selector string) string {
 	return found.GetText()
 }
 
-// TestPages is everything that the pages do beside a plain purchase, on one server if nothing else is said.
+// TestPages covers the pages apart from a plain purchase. The tests share one server unless they start another.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
 	p := embeddedStack(t).serve(t, "").shop(t)
 	for name, test := range map[string]func(*testing.T, *shop, func(url, language string) *visitor){
 		"two tabs": twoTabs, "starts while open": startsWhileOpen, "back on sale": backOnSale, "connection cut": connectionCut,
-		"too many people": tooManyPeople, "answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly,
+		"temporary refusals": temporaryRefusals, "answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly,
 		"narrow": narrow, "markup in texts": markupInTexts, "accessible": accessible, "refund": refund, "window moved": windowMoved,
 		"texts": texts, "queued": queued, "payment refused": paymentRefused,
 	} {
@@ -105,7 +105,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// twoTabs: one user, two tabs, which know of each other's logins, orders and logouts, and cannot buy twice.
+// twoTabs: two tabs of one user share logins, orders and logouts, and buy only once.
 func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	first, second := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
 	v := visit(p.url, "en")
@@ -118,15 +118,15 @@ func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 
 	one.until(canBuy(second))
 	two.until(canBuy(second))
-	press := fmt.Sprintf(`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector(%q))`, buyOf(second))
-	one.do(chromedp.Evaluate[chromedp.Void](press))
-	two.do(chromedp.Evaluate[chromedp.Void](press))
+	clicks := fmt.Sprintf(`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector(%q))`, buyOf(second))
+	one.do(chromedp.Evaluate[chromedp.Void](clicks))
+	two.do(chromedp.Evaluate[chromedp.Void](clicks))
 	for _, tab := range []*tab{one, two} {
 		tab.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
 	}
 	requireStock(t, p.Client, second, 4)
 
-	// Both start again at once, twice over: their cookie is replaced under their hands, and they stay logged in.
+	// Both tabs reload twice at once. Each reload exchanges the refresh token of the shared cookie; both stay logged in.
 	for range 2 {
 		one.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
 		two.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
@@ -138,12 +138,12 @@ func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	one.until(`document.querySelector('[data-do="login"]')`)
 	one.do(chromedp.Reload())
 	one.until(`document.querySelector('[data-do="login"]')`)
-	one.until(canBuy(second)) // as a stranger sees it
-	require.Empty(t, evaluate[string](one, `document.cookie`), "no script sees a cookie")
-	require.NotContains(t, evaluate[string](one, `JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`), "eyJ", "nor is a token stored")
+	one.until(canBuy(second)) // as for a visitor without a session
+	require.Empty(t, evaluate[string](one, `document.cookie`), "scripts cannot read the cookie")
+	require.NotContains(t, evaluate[string](one, `JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`), "eyJ", "no token is in the storage")
 }
 
-// startsWhileOpen: the button becomes live at the beginning, by the server's clock, without a reload.
+// startsWhileOpen: the button is enabled when the sale begins by the server's clock, without a reload.
 func startsWhileOpen(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	v := visit(p.url, "en")
 	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
@@ -152,18 +152,18 @@ func startsWhileOpen(t *testing.T, p *shop, visit func(url, language string) *vi
 	v.goTo("/")
 	v.do(chromedp.Evaluate[chromedp.Void](`void (window.stayed = true)`))
 	v.reads(card(sale), "Upcoming")
-	if time.Now().Before(begin.Add(-time.Second)) { // else the machine was too slow to see it
+	if time.Now().Before(begin.Add(-time.Second)) { // otherwise the page took too long to load
 		require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 		require.Regexp(t, `^00:00:0\d$`, v.text(card(sale)+" .time"))
 	}
 	v.until(canBuy(sale))
-	t.Logf("live %s after the beginning", time.Since(begin))
-	require.False(t, time.Now().Before(begin), "not before it")
+	t.Logf("enabled %s after the beginning", time.Since(begin))
+	require.False(t, time.Now().Before(begin), "enabled before the beginning")
 	v.buy(sale, newPhone())
 	require.True(t, evaluate[bool](v.tab, `window.stayed === true`))
 }
 
-// backOnSale: what one visitor cancels another one sees, and buys, on a page that is open all the time.
+// backOnSale: an open page shows a unit that another visitor has cancelled, and can buy it.
 func backOnSale(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	sale := p.publish(t, offer{Stock: 1})
 	first, second := visit(p.url, "en"), visit(p.url, "en")
@@ -176,7 +176,7 @@ func backOnSale(t *testing.T, p *shop, visit func(url, language string) *visitor
 	first.click(linkOf(sale))
 	first.click(`li.order [data-do="cancel"]`)
 	first.reads(dialog, "Cancel this order?")
-	first.click(dialog + " button.quiet") // no
+	first.click(dialog + " button.quiet") // keeps the order
 	first.until(`!document.querySelector("dialog")`)
 	first.orderIs("pending_payment")
 	first.click(`li.order [data-do="cancel"]`)
@@ -185,7 +185,7 @@ func backOnSale(t *testing.T, p *shop, visit func(url, language string) *visitor
 	second.buy(sale, newPhone())
 }
 
-// connectionCut: pages that lose the server say so, and go on by themselves when it is back.
+// connectionCut: pages report a lost connection and recover without a reload.
 func connectionCut(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	f := p.startFront(t)
 	sale, phone := p.publish(t, offer{Stock: 5}), newPhone()
@@ -227,8 +227,8 @@ func connectionCut(t *testing.T, p *shop, visit func(url, language string) *visi
 	require.Empty(t, f.resumed[0], "the first stream has no earlier event")
 }
 
-// tooManyPeople: refusals that will pass are waited out, under the same key.
-func tooManyPeople(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+// temporaryRefusals: a purchase that is refused temporarily is retried with the same key.
+func temporaryRefusals(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	f := p.startFront(t)
 	first, second := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
 	v := visit(f.URL, "en")
@@ -236,30 +236,30 @@ func tooManyPeople(t *testing.T, p *shop, visit func(url, language string) *visi
 	v.click(`[data-do="login"]`)
 	v.login(newPhone())
 
-	// The sentences pass within a second or two: they are collected as they come.
-	v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.said = [], new MutationObserver(() => window.said.push(
+	// Each message is visible for a second or two, so an observer collects them.
+	v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.messages = [], new MutationObserver(() => window.messages.push(
 		document.querySelector(%q).innerText)).observe(document.querySelector(%q), {subtree: true, childList: true, characterData: true}))`,
 		card(first), card(first))))
 	f.respondWith("overloaded", "rate_limited", "unavailable")
 	v.click(buyOf(first))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
-	said := evaluate[string](v.tab, `window.said.join("\n")`)
-	for _, sentence := range []string{"Buying…", "Demand is very high", "Too many requests", "temporarily unavailable", "Retrying in"} {
-		assert.Contains(t, said, sentence)
+	messages := evaluate[string](v.tab, `window.messages.join("\n")`)
+	for _, message := range []string{"Buying…", "Demand is very high", "Too many requests", "temporarily unavailable", "Retrying in"} {
+		assert.Contains(t, messages, message)
 	}
 	keys := f.keysSeen()
 	require.Len(t, keys, 4)
 	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
-	require.Equal(t, []string{keys[0], keys[0], keys[0], keys[0]}, keys, "one intent has one key")
+	require.Equal(t, []string{keys[0], keys[0], keys[0], keys[0]}, keys, "retries use the same key")
 
 	f.respondWith()
 	v.click(buyOf(second))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
 	require.Len(t, f.keysSeen(), 1)
-	require.NotEqual(t, keys[0], f.keysSeen()[0], "the next intent has another one")
+	require.NotEqual(t, keys[0], f.keysSeen()[0], "the next purchase has a new key")
 }
 
-// answerLost: the order was made and nobody said so. The page asks again, under the same key, and finds it.
+// answerLost: the answer to a purchase is lost. The page repeats the request with the same key and shows the order.
 func answerLost(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	f := p.startFront(t)
 	sale := p.publish(t, offer{Stock: 5})
@@ -267,7 +267,7 @@ func answerLost(t *testing.T, p *shop, visit func(url, language string) *visitor
 	v.goTo("/")
 	v.click(`[data-do="login"]`)
 	v.login(newPhone())
-	f.respondWith("lost", "half") // Chromium itself sends again what had no answer at all
+	f.respondWith("lost", "half") // without any answer, Chromium itself repeats the request once
 	v.click(buyOf(sale))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	keys := f.keysSeen()
@@ -276,7 +276,7 @@ func answerLost(t *testing.T, p *shop, visit func(url, language string) *visitor
 	requireStock(t, p.Client, sale, 4)
 }
 
-// markupInTexts: what a merchant writes is text, whatever it looks like.
+// markupInTexts: markup in the texts of a sale is shown as text.
 func markupInTexts(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	const evil = `"><script>alert(1)</script><img src=x onerror="alert(2)">'&lt;b&gt;`
 	sale := p.publish(t, offer{Title: evil, SubTitle: evil, Rules: evil, Stock: 5})
@@ -288,13 +288,13 @@ func markupInTexts(t *testing.T, p *shop, visit func(url, language string) *visi
 	v.click(linkOf(sale))
 	v.reads("li.order h2", evil)
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("main script, main img, main b").length`))
-	require.Equal(t, "refused", evaluate[string](v.tab, `(() => { try { document.createElement("p").innerHTML = "x"; return "taken" } catch { return "refused" } })()`))
+	require.Equal(t, "refused", evaluate[string](v.tab, `(() => { try { document.createElement("p").innerHTML = "x"; return "accepted" } catch { return "refused" } })()`))
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.problems = nil // the browser has reported the line above
+	v.problems = nil // the browser reports the rejected innerHTML as an error
 }
 
-// refund gives a paid order back, and the sale can be bought again on the same page.
+// refund: after a refund, the unit can be bought again without a reload.
 func refund(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	sale := p.publish(t, offer{Stock: 1})
 	v := visit(p.url, "en")
@@ -310,7 +310,7 @@ func refund(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	v.until(canBuy(sale))
 }
 
-// windowMoved: a sale that is moved by its merchant moves on open pages.
+// windowMoved: open pages show changes of a sale's window and status.
 func windowMoved(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	sale := p.publish(t, offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := visit(p.url, "en")
@@ -322,7 +322,7 @@ func windowMoved(t *testing.T, p *shop, visit func(url, language string) *visito
 	v.until(`!document.querySelector(%q)`, card(sale))
 }
 
-// queued: in the lane queue, a buyer whose order waits for the database is told so, and then what became of it.
+// queued: in lane queue, the page shows that the order is queued, its position, and then its outcome.
 func queued(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
 	s, release := holdWorkers(t, embeddedStack(t).in("queue"))
 	p := s.serve(t, "").shop(t)
@@ -346,7 +346,7 @@ func queued(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
 	other.orderIs("pending_payment")
 }
 
-// paymentRefused: a provider that says no is no reason to wait for ever.
+// paymentRefused: the page shows that the provider declined the payment and allows another attempt.
 func paymentRefused(t *testing.T, _ *shop, visit func(url, language string) *visitor) {
 	p := embeddedStack(t).with("SECKILL_SANDBOX=fail").serve(t, "").shop(t)
 	sale := p.publish(t, offer{Stock: 5})

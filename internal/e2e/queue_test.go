@@ -229,7 +229,7 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 			each(t, true, func(t *testing.T, s *stack) {
 				s, addr := s.in("queue"), freeAddr(t)
 				doomed := s.with(envKill+"="+point).serve(t, addr)
-				c := crowd(doomed.sale(t, 400), 400, s.tokens(t, 600), doomed)
+				c := buyersOf(doomed.sale(t, 400), 400, s.tokens(t, 600), doomed)
 				done := make(chan *rush.Report, 1)
 				go func() { done <- c.Run(t.Context()) }()
 				<-doomed.done
@@ -237,14 +237,14 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 				r := <-done
 				requireSoldOut(t, s, c, r)
 				requireConfirmed(t, successor, c, r)
-				judge(t, s, c, r)
+				requireInvariants(t, s, c, r)
 			})
 		})
 	}
 }
 
 // requireConfirmed requires that every admitted buyer has a committed order.
-func requireConfirmed(t *testing.T, p *process, c *rush.Crowd, r *rush.Report) {
+func requireConfirmed(t *testing.T, p *process, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	for i, a := range r.Answers {
 		id := map[string]string{"ok": a.Order.ID, "duplicate_order": a.OrderID}[a.Code]

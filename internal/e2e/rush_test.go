@@ -14,17 +14,17 @@ import (
 	"seckill/internal/rush"
 )
 
-// crowd returns simulated buyers for a sale on one or several servers.
-func crowd(sale string, stock int64, tokens []string, servers ...*process) *rush.Crowd {
-	c := &rush.Crowd{VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 256}
+// buyersOf returns simulated buyers for a sale on one or several servers.
+func buyersOf(sale string, stock int64, tokens []string, servers ...*process) *rush.Buyers {
+	c := &rush.Buyers{VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 256}
 	for _, p := range servers {
 		c.Clients = append(c.Clients, p.Client)
 	}
 	return c
 }
 
-// judge verifies the invariants, in the buyers' answers and in the database.
-func judge(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
+// requireInvariants verifies the invariants in the buyers' answers and in the database.
+func requireInvariants(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	verdicts, err := c.Check(context.Background(), r)
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func judge(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 }
 
 // requireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out.
-func requireExactSale(t *testing.T, c *rush.Crowd, r *rush.Report) {
+func requireExactSale(t *testing.T, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	users := map[string]bool{}
 	soldOut := 0
@@ -68,10 +68,10 @@ func TestRush(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
-		c := crowd(p.sale(t, 100), 100, s.tokens(t, 1000), p)
+		c := buyersOf(p.sale(t, 100), 100, s.tokens(t, 1000), p)
 		r := c.Run(t.Context())
 		requireExactSale(t, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -80,10 +80,10 @@ func TestRushOnThreeServers(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
 		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
-		c := crowd(servers[0].sale(t, 100), 100, s.tokens(t, 1000), servers...)
+		c := buyersOf(servers[0].sale(t, 100), 100, s.tokens(t, 1000), servers...)
 		r := c.Run(t.Context())
 		requireExactSale(t, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -152,10 +152,10 @@ func TestWithoutLocks(t *testing.T) {
 	each(t, false, func(t *testing.T, s *stack) {
 		s = s.with(envOpenLocks + "=1")
 		p := s.serve(t, "")
-		c := crowd(p.sale(t, 100), 100, s.tokens(t, 1000), p)
+		c := buyersOf(p.sale(t, 100), 100, s.tokens(t, 1000), p)
 		r := c.Run(t.Context())
 		requireExactSale(t, c, r)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 		requireOneOrder(t, p.sale(t, 10), c.Tokens[0], p)
 		s.verify(t)
 	})
@@ -167,7 +167,7 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 	eachLane(t, false, func(t *testing.T, s *stack) {
 		p := s.serve(t, "")
 		tokens := s.tokens(t, 1000)
-		c := crowd(p.sale(t, 100), 100, tokens, p)
+		c := buyersOf(p.sale(t, 100), 100, tokens, p)
 		single := p.sale(t, 10)
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -195,7 +195,7 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 			requireExactSale(t, c, r)
 		}
 		require.Positive(t, flushes)
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 		require.LessOrEqual(t, len(notFailed(t, p.Client, tokens[0], single)), 1)
 	})
 }
@@ -211,7 +211,7 @@ func orderConcurrently(p *process, sale, token string) {
 
 // retryUnserved repeats the purchases of buyers without an order until the stock is zero. In lane queue, a Redis that
 // loses its data loses reservations, and with them units for which other buyers got sold_out.
-func retryUnserved(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
+func retryUnserved(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	requireSettled(t, s)
 	repeated := make([]bool, len(r.Answers)) // purchases repeated while Redis lost data
@@ -233,9 +233,8 @@ func retryUnserved(t *testing.T, s *stack, c *rush.Crowd, r *rush.Report) {
 		v, err := c.Clients[0].Voucher(t.Context(), c.VoucherID)
 		return err == nil && v.Stock == 0
 	})
-	// An order that Redis lost may still be committed by a worker that held its entry. Its buyer, for whom it was
-	// reported lost, repeated the purchase and may have got sold_out, because the gate answers without a query of the
-	// database.
+	// A worker that held the entry of a lost reservation may still commit the order. Its buyer has repeated the purchase
+	// meanwhile and may have got sold_out, because the gate does not query the database.
 	for i := range r.Answers {
 		if a := &r.Answers[i]; a.Code == "sold_out" && repeated[i] {
 			if orders := notFailed(t, c.Clients[0], c.Tokens[i], c.VoucherID); len(orders) > 0 {
@@ -263,7 +262,7 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 		p := s.serve(t, "")
 		const buyers = 60
 		tokens := s.tokens(t, buyers)
-		c := crowd(p.sale(t, buyers), buyers, tokens, p)
+		c := buyersOf(p.sale(t, buyers), buyers, tokens, p)
 		r := &rush.Report{Codes: map[string]int{}}
 		for part := range 3 {
 			third := *c
@@ -279,6 +278,6 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 		for _, a := range r.Answers {
 			require.Equal(t, "ok", a.Code)
 		}
-		judge(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }

@@ -61,12 +61,12 @@ func takeStoreScreenshot(t *testing.T) {
 func takeConsoleScreenshot(t *testing.T) {
 	s := embeddedStack(t).withAdmins().in("queue")
 	p := s.serve(t, "").shop(t)
-	sale, crowd := p.publish(t, offer{Title: "Dinner for two", SubTitle: "Riverside Hot Pot", PayValue: 9900, ActualValue: 19800, Stock: 900}), s.tokens(t, 1500)
+	sale, tokens := p.publish(t, offer{Title: "Dinner for two", SubTitle: "Riverside Hot Pot", PayValue: 9900, ActualValue: 19800, Stock: 900}), s.tokens(t, 1500)
 	v := visit(t, startBrowser(t), p.url, "en-GB")
 	v.do(chromedp.EmulateViewport(1120, 820))
 	v.enter("/console/sales/"+sale, adminPhones[0])
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
-	for i, token := range crowd {
+	for i, token := range tokens {
 		o, err := p.Place(t.Context(), token, sale)
 		if i%3 == 0 { // some buyers click twice
 			_, _ = p.Place(t.Context(), token, sale)

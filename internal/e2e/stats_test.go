@@ -64,8 +64,8 @@ func TestSaleStatsOfAllServers(t *testing.T) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		admin, sale := a.admin(t), a.sale(t, stock)
 		events := b.watchSale(t, admin, sale)
-		crowd := &rush.Crowd{Clients: []*rush.Client{a.Client, b.Client}, VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 16}
-		require.Equal(t, stock, crowd.Run(t.Context()).Codes["ok"])
+		load := &rush.Buyers{Clients: []*rush.Client{a.Client, b.Client}, VoucherID: sale, Stock: stock, Tokens: tokens, Parallel: 16}
+		require.Equal(t, stock, load.Run(t.Context()).Codes["ok"])
 		stored, last := 0, saleStats{}
 		for stored < stock || last.Instances < 2 || last.Totals.Settled["ok"] < stock || *last.Stock.Database > 0 {
 			var more bool

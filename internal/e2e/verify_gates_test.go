@@ -71,7 +71,7 @@ func TestVerifyIgnoresUnusedGate(t *testing.T) {
 	require.Contains(t, out, "no server in lane queue is running")
 	require.Contains(t, out, "note: voucher "+sale)
 
-	// With a subscriber that looks like a server, the same gate is a violation.
+	// With a subscriber to the channel of a server, the same gate is a violation.
 	subscriber := rdb.Subscribe(t.Context(), "seckill:outcomes:unused")
 	defer subscriber.Close()
 	_, err = subscriber.Receive(t.Context())

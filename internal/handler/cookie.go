@@ -35,7 +35,7 @@ func (h *authHandler) refreshCookie(c *gin.Context) error {
 	if err != nil || token.Value == "" {
 		return domain.ErrUnauthenticated
 	}
-	l, err := h.exchange(c, token.Value, auth.BrowserPatience)
+	l, err := h.exchange(c, token.Value, auth.BrowserGrace)
 	if errors.Is(err, domain.ErrUnauthenticated) {
 		h.setCookie(c, "")
 	}

@@ -113,7 +113,7 @@ func TestUnparsableDeadLetterCanOnlyBeDiscarded(t *testing.T) {
 		stream := admission.Streams()[3]
 		entryID, err := e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result()
 		require.NoError(t, err)
-		require.NoError(t, e.gate.Bury(t.Context(), stream, entryID, "no order", 1))
+		require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order", 1))
 		letter := decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items[0]
 		assert.Equal(t, deadLetterView{ID: letter.ID, Reason: "no order", Tries: 1, Fields: map[string]string{"what": "ever"}}, letter)
 		path := deadLettersPath + "/" + letter.ID

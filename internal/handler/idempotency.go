@@ -38,7 +38,7 @@ func (h *keyHandler) once(handle func(*gin.Context, *domain.Claim) error) gin.Ha
 			return handle(c, nil)
 		}
 		r := domain.KeyedRequest{UserID: caller(c).UserID, Key: key, Fingerprint: sum}
-		answer, replayed, err := h.keys.Once(c.Request.Context(), r, func(ctx context.Context, claim *domain.Claim) domain.Answer {
+		answer, replayed, err := h.keys.Do(c.Request.Context(), r, func(ctx context.Context, claim *domain.Claim) domain.Answer {
 			return capture(ctx, c, body, h.errors.wrap(func(c *gin.Context) error { return handle(c, claim) }))
 		})
 		if err != nil {

@@ -23,7 +23,7 @@ func (l *limits) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []do
 	return l.store.PlaceOrders(ctx, orders)
 }
 
-// Each admission is stored as the order that its buyer was shown, under the limit of the admission. After a long wait
+// Each admission is stored as the order that its buyer received, under the limit of the admission. After a long wait
 // in the queue, the time to pay begins with the commit.
 func TestCommitterStoresAdmissions(t *testing.T) {
 	var stored []domain.Order

@@ -141,7 +141,7 @@ func TestQueueReturnsOutcome(t *testing.T) {
 	}
 }
 
-// Redis lost the id counter, and the message is about the order of another user with the same id.
+// After Redis lost the id counter, a message can be about the order of another user with the same id.
 func TestQueueOutcomeOfOtherUser(t *testing.T) {
 	g := &fakeGate{reserve: admitAll, outcome: func(context.Context) (domain.Outcome, error) { return domain.Outcome{}, nil }}
 	st := &gateStore{order: func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound }}
@@ -191,7 +191,7 @@ func TestQueueRefusals(t *testing.T) {
 	require.Equal(t, 2, g.closed)
 }
 
-// A buyer leaves at the deadline, before the gate has answered. The subscription is closed nevertheless.
+// A purchase ends at its deadline, before the gate has answered. Its subscription is still closed.
 func TestQueueClosesSubscriptionOfLateBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) { time.Sleep(2 * time.Second); return admitAll(as) }}

@@ -23,7 +23,7 @@ func nothing(context.Context) error { return nil }
 // BenchmarkCycle compares an uncontended lock and unlock, on 64 goroutines with a name each, with the two commands that
 // they consist of.
 func BenchmarkCycle(b *testing.B) {
-	// As in a handler, the request can end.
+	// Cancellable, like the context of a request.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	rdb := newClient(b, testenv.StartRedis(b).Addr)

@@ -40,15 +40,15 @@ func TestClientAcquireReplyLost(t *testing.T) {
 			p.inject(dropReply, k.acquire.sha, 1)
 			_, err := lock(ctx)
 			require.ErrorIs(t, err, io.EOF)
-			require.NotErrorIs(t, err, ErrNotAcquired, "the server fails, but the lock is free")
-			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
+			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
+			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
 			require.Equal(t, 1, p.broken())
 			nothingLeft(t, newClient(t, addr))
 		}
 	})
 }
 
-// A waiter whose replies are lost repeats its attempt with the same id, and so gets in once.
+// A waiter whose replies are lost repeats its attempt with the same id, and acquires the lock once.
 func TestWaiterReplyLost(t *testing.T) {
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		ctx := soon(t)
@@ -83,7 +83,7 @@ func TestClientReleaseReplyLost(t *testing.T) {
 		for errors.Is(err, ErrUncertain) { // the machine stalled for 1.5 s
 			err = h.Release(ctx)
 		}
-		require.NoError(t, err, "the first release freed it, although the reply found nothing")
+		require.NoError(t, err, "the first release freed the lock; the repeated one found nothing")
 		require.Equal(t, 2, p.broken())
 		assert.Zero(t, seen.count(EventLost))
 		nothingLeft(t, newClient(t, addr))
@@ -106,7 +106,7 @@ func TestClientRenewReplyLost(t *testing.T) {
 	})
 }
 
-// No renewal is executed: the hold ends before the server frees the lock, and the waiter gets in.
+// No renewal is executed: the hold ends before the server frees the lock, and the waiter acquires the lock.
 func TestClientFailedRenewalsEndHold(t *testing.T) {
 	testenv.Long(t)
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
@@ -130,8 +130,8 @@ func TestClientFailedRenewalsEndHold(t *testing.T) {
 	})
 }
 
-// The caller's context ends while the server is silent. The timeout is far above the bound, so that it cannot be the
-// timeout that ends the call. A repeated call has another command in flight.
+// The caller's context ends while the server is silent. The timeout is far above the bound, so it cannot end the call.
+// A repeated call has another command in flight.
 func TestClientCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	eachExclusive(t, onSingleServers, func(t *testing.T, addr string, k exclusiveKind) {
 		c, p := faulty(t, addr, k)
@@ -159,7 +159,7 @@ func TestClientCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	})
 }
 
-// The acquire is answered after the caller has left: the lock is released.
+// An acquire that is answered after its caller has returned is released.
 func TestClientCancelledAcquireIsReleased(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		c := newLocks(t, server.Addr)
@@ -217,7 +217,7 @@ func TestScriptFlush(t *testing.T) {
 	})
 }
 
-// The waiters' connection is killed: it is replaced, and a wake message lost meanwhile is made up for.
+// The waiters' connection is killed. It is replaced, and a wake message that was lost meanwhile delays no waiter.
 func TestWaiterSurvivesKilledPubSub(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)
@@ -284,7 +284,8 @@ func TestDeletedKeyEndsHold(t *testing.T) {
 	})
 }
 
-// The server restarts without its data: the hold is lost, and the waiter gets in with a greater token and is renewed.
+// The server restarts without its data: the hold is lost, and the waiter acquires the lock with a greater token
+// and is renewed.
 func TestServerRestartedWithoutData(t *testing.T) {
 	eachOnRedis(t, func(t *testing.T, server *testenv.Redis, k exclusiveKind) {
 		ctx := soon(t)

@@ -28,15 +28,15 @@ func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 	return c
 }
 
-// withLongTimeout runs the set-up of a test with a long command timeout, so that only the faults under test meet the normal
-// one.
+// withLongTimeout runs the set-up of a test with a long command timeout, so that only the faults under test meet the
+// normal one.
 func withLongTimeout(c *Client, setUp func()) {
 	c.exec.timeout = longTimeout
 	setUp()
 	c.exec.timeout = commandTimeout
 }
 
-// soon returns a context for a call that should end long before it.
+// soon returns a context with a long timeout, for calls that should return quickly.
 func soon(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), longTimeout)
@@ -56,7 +56,7 @@ var exclusiveKinds = []exclusiveKind{
 	{reentrantKind, func(c *Client, name string) Locker { return c.Reentrant(name) }},
 }
 
-// attempt returns a claim of that lock. Kinds with owners get an empty one.
+// attempt returns a claim of that lock, with an empty owner.
 func (k exclusiveKind) attempt(c *Client, name string, lease time.Duration) *claim {
 	keys := keysOf(c.prefix, k.name, name, fenceKey)
 	if k.kind == rwWriteKind {

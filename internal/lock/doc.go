@@ -10,9 +10,9 @@
 //		// another holder has the lock
 //	}
 //
-// The product itself uses only the red locks ([NewRedLocks], [NewRedLock]), with [TryDo], [RedLockKey] and the events of
-// [WithRedLockObserver]: lane lock runs the purchases of one user one at a time. Everything else, [New] with the locks of
-// a [Client] and [Multi], is a library offered beside the product; no part of the product depends on it.
+// The product itself uses only the red locks ([NewRedLocks], [NewRedLock]), with [TryDo], [RedLockKey] and the events
+// of [WithRedLockObserver]: lane lock runs the purchases of one user one at a time. Everything else, [New] with the
+// locks of a [Client] and [Multi], is a library offered beside the product; no part of the product depends on it.
 //
 // # Which lock
 //
@@ -72,7 +72,7 @@
 // Client, the reply of the release hands the lock over to that waiter. No message is needed then, and a cycle takes two
 // commands.
 //
-// When the owner of a [Reentrant] or [RWMutex] gets in, the other waiters of that owner, which may follow, are woken
+// When an owner acquires a [Reentrant] or [RWMutex], its other waiters, which may then acquire it too, are woken
 // wherever they are in the queue.
 //
 // A wait that is cut short leaves the queue before it returns, or in the background if the server does not answer at
@@ -83,7 +83,7 @@
 // be delayed by up to 2 ms, to travel with the commands sent meanwhile. The keys of a lock are named
 // prefix:kind:{name}, so that a cluster keeps them together. They disappear with the lock, except the last fencing
 // token, which is kept for an hour. On a ring, the wake messages of a lock reach only the waiters whose channel is on
-// the same shard; the others get in when they retry.
+// the same shard; the others acquire the lock when they retry.
 //
 // # What a Redis lock cannot promise
 //

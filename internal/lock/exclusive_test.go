@@ -141,7 +141,7 @@ func TestWaiterAcquiresWhenLeaseEnds(t *testing.T) {
 			ends := time.Now().Add(lease)
 			h := must(t)(next.Lock(ctx))
 			late := time.Since(ends)
-			assert.Zero(t, waiters(t, newClient(t, addr), k.name, "a"), "it is inside, and in the queue")
+			assert.Zero(t, waiters(t, newClient(t, addr), k.name, "a"), "the holder is still in the queue")
 			release(t, h)
 			return late
 		})
@@ -155,7 +155,7 @@ func TestCancelledWaitLeavesQueue(t *testing.T) {
 		h, err := l.Lock(context.Background())
 		require.NoError(t, err)
 
-		why := errors.New("the caller left")
+		why := errors.New("the caller has returned")
 		ctx, cancel := context.WithCancelCause(soon(t))
 		got := background(ctx, l)
 		queued(t, rdb, k.name, "a", 1)

@@ -98,7 +98,8 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	assert.EqualValues(t, 2, sent.n.Load()-before)
 }
 
-// A deferrable call travels with the next one that is not, or alone if there is none, even if the executor is closed.
+// A deferrable call is sent with the next call that is not deferrable, or alone if there is none, even if the executor
+// is closed.
 func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, testenv.StartRedis(t).Addr)
@@ -203,7 +204,7 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// Calls of a joint script that travel together are one command, each with its own key, arguments, reply and error.
+// Calls of a joint script that are sent together are one command, each with its own key, arguments, reply and error.
 func TestJointScript(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		e := newTestExecutor(t, addr)

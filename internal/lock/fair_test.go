@@ -23,7 +23,7 @@ func arrivals(t testing.TB, rdb *redis.Client) []string {
 	return ids
 }
 
-// Hundreds of contenders of several clients get in exactly in the order of their arrival at the server.
+// Hundreds of contenders of several clients acquire the lock in the exact order of their arrival at the server.
 func TestFairOrder(t *testing.T) {
 	for server, contenders := range map[string]int{"miniredis": 60, "redis": 500} {
 		t.Run(server, func(t *testing.T) {

@@ -35,8 +35,8 @@ func TestAcquireReplyLost(t *testing.T) {
 			p.inject(dropReply, setCmd, 1)
 			_, err := lock(ctx)
 			require.ErrorIs(t, err, io.EOF)
-			require.NotErrorIs(t, err, ErrNotAcquired, "the server fails, but the lock is free")
-			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
+			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
+			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
 			require.Equal(t, 1, p.broken())
 			require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
 		}
@@ -99,7 +99,7 @@ func TestReleaseReplyLost(t *testing.T) {
 		h, err := l.TryLock(ctx)
 		require.NoError(t, err)
 		p.inject(dropReply, scriptCmd, 2)
-		require.NoError(t, h.Release(ctx), "the first release deleted it, although the reply found nothing")
+		require.NoError(t, h.Release(ctx), "the first release deleted the key; the repeated one found nothing")
 		require.Equal(t, 2, p.broken())
 		require.Zero(t, newClient(t, addr).Exists(ctx, "redlock:{a}").Val())
 		assert.Equal(t, 2, seen.count(EventReleased))
@@ -124,8 +124,8 @@ func TestReleaseUnreachable(t *testing.T) {
 	})
 }
 
-// The caller's context ends while the server is silent. The node timeout is far above the bound, so that it cannot be
-// the timeout that ends the call.
+// The caller's context ends while the server is silent. The node timeout is far above the bound, so it cannot end
+// the call.
 func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		l, p := proxied(t, addr, WithNodeTimeout(MaxNodeTimeout))
@@ -150,7 +150,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	})
 }
 
-// The acquire is answered after the caller has left: the lock is released.
+// An acquire that is answered after its caller has returned is released.
 func TestCancelledAcquireIsReleased(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

@@ -11,7 +11,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// When an owner gets in, its other waiters follow, wherever they are in the queue and whatever their client.
+// When an owner acquires the lock, its other waiters acquire it too, wherever they are in the queue and whatever their
+// client.
 func TestOtherWaitersOfOwnerAreWoken(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
@@ -34,7 +35,7 @@ func TestOtherWaitersOfOwnerAreWoken(t *testing.T) {
 					queued(t, rdb, test.kind, "a", 1)
 					wait, leave := context.WithCancel(ctx)
 					left := make(chan struct{})
-					go func() { // it may get in first, and then releases at once
+					go func() { // it may acquire the lock first, and then releases it at once
 						defer close(left)
 						_ = Do(wait, test.stranger(third), nothing)
 					}()
@@ -61,7 +62,7 @@ func reentrantOf(c *Client) Locker { return c.Reentrant("a") }
 func readOf(c *Client) Locker      { return c.RW("a").Read() }
 func writeOf(c *Client) Locker     { return c.RW("a").Write() }
 
-// An owner that waits to write, and gets in to read, receives ErrUpgrade at once.
+// A writer whose owner acquires the lock for reading gets ErrUpgrade at once.
 func TestFollowingWriterGetsErrUpgrade(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
@@ -85,7 +86,7 @@ func TestFollowingWriterGetsErrUpgrade(t *testing.T) {
 }
 
 // Each waiter of the owner gets one message; waiters without an owner or with another one get none, and no message is
-// sent if the owner was in already.
+// sent if the owner had the lock already.
 func TestOnlyWaitersOfSameOwnerAreWoken(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

@@ -72,8 +72,8 @@ func TestLateHandoffIsConfirmedByAcquire(t *testing.T) {
 	})
 }
 
-// A waiter has departed, and a request of it that was still in flight puts it into the queue again. A release that
-// hands the lock over to it passes it on to the next waiter at once, not after its lease.
+// A request that is still in flight puts a waiter that has left back into the queue. A release that hands the lock over
+// to this waiter passes it on to the next one at once, not when its lease ends.
 func TestHandoffToDepartedWaiterIsPassedOn(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -98,7 +98,7 @@ func TestHandoffToDepartedWaiterIsPassedOn(t *testing.T) {
 	})
 }
 
-// A successor whose wait is cut short at that moment releases the lock.
+// A successor whose wait ends at the moment of the handoff releases the lock.
 func TestDepartingSuccessorReleases(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)
@@ -207,8 +207,8 @@ func TestWaitersOfSuccessorsOwnerFollow(t *testing.T) {
 	}
 }
 
-// The reply of a release that hands the lock over is lost: the waiter retries and gets in at once, no other caller
-// does, and the repeated release does not take the lock from it.
+// The reply of a release that hands the lock over is lost: the waiter retries and acquires the lock at once, no other
+// caller does, and the repeated release does not take the lock from it.
 func TestHandoffReplyLost(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		for _, k := range handingOver {
@@ -244,8 +244,8 @@ func TestHandoffReplyLost(t *testing.T) {
 	})
 }
 
-// A client is closed while a lock is handed over to one of its waiters: the waiter gets and then loses it, as every
-// hold of the client, or the lock is free.
+// A client is closed while a lock is handed over to one of its waiters: the waiter either acquires and loses it,
+// like every hold of the client, or the lock is free.
 func TestCloseDuringHandoff(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)

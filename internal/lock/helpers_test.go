@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// onEachServer runs test against miniredis and, except with -short, a real Redis and a cluster. Tests should use it wherever they can.
+// onEachServer runs test against miniredis and, except with -short, a real Redis and a cluster. Tests should use it
+// wherever they can.
 func onEachServer(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	onSingleServers(t, test)
@@ -136,8 +137,8 @@ func poll(interval time.Duration, ok func() bool) bool {
 }
 
 const (
-	// leaseEndBound is the required bound for acquiring after a lease has ended. It is far below the recheck interval of a
-	// waiter that has just been queued.
+	// leaseEndBound is the required bound for acquiring after a lease has ended. It is far below the recheck interval
+	// of a waiter that has just been queued.
 	leaseEndBound = 100 * time.Millisecond
 
 	// belowRecheck is also below that interval, for actions of several commands.
@@ -151,8 +152,8 @@ const (
 	deadBound = 5 * time.Second
 )
 
-// requireOneWithin fails unless one of several tries takes no longer than bound. A machine that stalls makes some tries late; a
-// waiter that is not woken, and gets in by its recheck, makes every try late.
+// requireOneWithin fails unless one of several tries takes no longer than bound. A machine that stalls makes some tries
+// late; a waiter that is not woken, and acquires the lock by its recheck, makes every try late.
 func requireOneWithin(t testing.TB, bound time.Duration, try func() time.Duration) {
 	t.Helper()
 	var took []time.Duration

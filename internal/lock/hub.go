@@ -11,7 +11,7 @@ import (
 
 const (
 	// confirmTimeout bounds the wait for the subscription's confirmation. A waiter without it may miss its wake message
-	// and then gets in when it retries.
+	// and then acquires the lock when it retries.
 	confirmTimeout = time.Second
 
 	// departedTTL is how long a lock may still be handed over to a waiter that has departed: as long as the server

@@ -153,7 +153,7 @@ func TestCancelledLatchWaitLeavesQueue(t *testing.T) {
 		rdb := newClient(t, addr)
 		l := newLocks(t, addr).Latch("a")
 		setCount(t, l, 1)
-		why := errors.New("the caller left")
+		why := errors.New("the caller has returned")
 		ctx, cancel := context.WithCancelCause(soon(t))
 		got := waitFor(ctx, l)
 		queued(t, rdb, latchKind.name, "a", 1)

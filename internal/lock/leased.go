@@ -29,8 +29,8 @@ var leasedPool = newPoolScripts(semaphoreSource + leasedSource)
 // A LeasedSemaphore is a [Semaphore] whose permits have a lease, as a [Hold] has: they are returned by themselves when
 // their holder has died. Permits are released only by the [Permits] of the Acquire that took them, all at once.
 //
-// A waiter gets in within 100 ms after the leases that it needs have ended. If the semaphore's key is deleted, all
-// permits held are lost.
+// A waiter gets its permits within 100 ms after the leases that it needs have ended. If the semaphore's key is deleted,
+// all permits held are lost.
 type LeasedSemaphore struct{ pool }
 
 // LeasedSemaphore returns the leased semaphore with that name, which must not be empty. It sends no command.

@@ -35,7 +35,7 @@ func TestPermitsAreRenewed(t *testing.T) {
 	})
 }
 
-// The permits of a holder that is gone are returned, once.
+// The permits of a dead holder are returned once.
 func TestPermitsExpire(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -114,7 +114,7 @@ func TestInsufficientExpiredLeasesWakeNoWaiter(t *testing.T) {
 	})
 }
 
-// Every change by which the first waiter can get in earlier wakes it, if leases are about to end.
+// Every change that lets the first waiter acquire earlier wakes it, if leases are about to end.
 func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -143,7 +143,7 @@ func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 		require.NoError(t, b.Release(ctx))
 		require.Equal(t, []string{first.id}, w.received(), "one permit less is needed")
 		require.ErrorIs(t, first.release(ctx), ErrNotHeld)
-		require.Equal(t, []string{second.id}, w.received(), "another waiter is first, and can get in")
+		require.Equal(t, []string{second.id}, w.received(), "another waiter is first and can be admitted")
 		requireIn(t, second, true)
 		require.NoError(t, second.release(ctx))
 		require.NoError(t, long.Release(ctx))
@@ -151,7 +151,7 @@ func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 	})
 }
 
-// A command that finds expired leases wakes the waiters that can get in.
+// A command that finds expired leases wakes the waiters that can be admitted.
 func TestExpiredPermitsWakeWaiters(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)

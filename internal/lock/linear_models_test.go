@@ -26,9 +26,9 @@ const (
 
 // A reply is the outcome that the player received.
 type reply struct {
-	said    string
-	token   uint64 // of a successful take
-	crowded bool   // there were waiters, so a try may fail
+	outcome   string
+	token     uint64 // of a successful take
+	contended bool   // there were waiters, so a try may fail
 }
 
 const (
@@ -63,7 +63,7 @@ func describe(input, output any) string {
 	if q.read {
 		side = " shared"
 	}
-	return fmt.Sprintf("%s%s %s of %s (%d): %s %d crowded=%v", q.what, side, q.id, q.owner, q.n, a.said, a.token, a.crowded)
+	return fmt.Sprintf("%s%s %s of %s (%d): %s %d contended=%v", q.what, side, q.id, q.owner, q.n, a.outcome, a.token, a.contended)
 }
 
 // step reports whether the operation can have that reply in this state, and returns the next state.
@@ -80,7 +80,7 @@ func (s lockState) step(q operation, a reply) (bool, lockState) {
 		return true, s
 	case q.what == undo, q.what == end:
 		return true, s.without(q.id)
-	case a.said == yes && !had, a.said == no && had:
+	case a.outcome == yes && !had, a.outcome == no && had:
 		return false, s
 	case q.what == free:
 		return true, s.without(q.id)
@@ -91,9 +91,9 @@ func (s lockState) step(q operation, a reply) (bool, lockState) {
 
 func (s lockState) take(q operation, a reply) (bool, lockState) {
 	fits := s.writer == q.owner || s.writer == "" && (q.read || s.reads == "")
-	switch a.said {
+	switch a.outcome {
 	case no:
-		return !fits || a.crowded, s
+		return !fits || a.contended, s
 	case never:
 		return !q.read && s.writer != q.owner && s.reads.of(q.owner), s
 	case yes:
@@ -160,14 +160,14 @@ func (s permitState) step(q operation, a reply) (bool, permitState) {
 	switch {
 	case q.what == take && undone:
 		s.undone = s.undone.without(q.id)
-	case q.what == take && (a.said == yes && !fits || a.said == no && fits && !a.crowded):
+	case q.what == take && (a.outcome == yes && !fits || a.outcome == no && fits && !a.contended):
 		return false, s
-	case q.what == take && a.said != no && fits:
+	case q.what == take && a.outcome != no && fits:
 		s.free, s.held = s.free-q.n, s.held.with(q)
 	case q.what == take:
 	case q.what == undo && !had:
 		s.undone = s.undone.with(q)
-	case (q.what == refresh || q.what == free) && (a.said == yes && !had || a.said == no && had):
+	case (q.what == refresh || q.what == free) && (a.outcome == yes && !had || a.outcome == no && had):
 		return false, s
 	case q.what != refresh && had:
 		s.free, s.held = s.free+q.n, s.held.without(q.id)

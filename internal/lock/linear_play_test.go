@@ -47,8 +47,8 @@ func (h *history) waited(call, back int64) {
 func (h *history) check(g *game, limit time.Duration) porcupine.CheckResult {
 	for i, op := range h.ops {
 		for _, w := range h.waits {
-			if a := op.Output.(reply); g.queues && a.said == no && w.Call <= op.Return && op.Call <= w.Return {
-				a.crowded = true
+			if a := op.Output.(reply); g.queues && a.outcome == no && w.Call <= op.Return && op.Call <= w.Return {
+				a.contended = true
 				h.ops[i].Output = a
 			}
 		}
@@ -56,7 +56,7 @@ func (h *history) check(g *game, limit time.Duration) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(g.model, h.ops, limit)
 }
 
-// A game is a kind of lock, and how to play with it.
+// A game is a kind of lock with its model and the operations of its players.
 type game struct {
 	name     string
 	model    porcupine.Model
@@ -71,8 +71,8 @@ type game struct {
 	setUp func(c *Client, lock string) error
 
 	// give (if not nil) releases a lock without leases. If its error is not ErrUncertain, nothing was executed.
-	give func(ctx context.Context, g *game, c *Client, lock string, n int64) error
-	gift *script // the script that give sends
+	give       func(ctx context.Context, g *game, c *Client, lock string, n int64) error
+	giveScript *script // the script that give sends
 }
 
 const (
@@ -125,7 +125,7 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	return h
 }
 
-// A player acquires the lock, uses it, neglects it, and meets faults.
+// A player is a simulated caller: it acquires, renews and releases the lock, or lets its lease end, while faults occur.
 type player struct {
 	rng      *rand.Rand
 	calm     bool // has no faults
@@ -145,7 +145,7 @@ type player struct {
 	late  *time.Timer // the fault that is scheduled
 }
 
-// A holding is a hold from the view of its player.
+// A holding is a hold of a player.
 type holding struct {
 	cl        *claim
 	operation operation
@@ -157,7 +157,7 @@ func (p *player) play() {
 	p.late = time.AfterFunc(time.Hour, func() {})
 	for range steps {
 		time.Sleep(time.Duration(p.rng.IntN(15)) * time.Millisecond)
-		p.trouble()
+		p.injectFault()
 		p.step()
 	}
 	p.late.Stop()
@@ -172,8 +172,8 @@ func (p *player) play() {
 	}
 }
 
-// trouble makes one of the next commands fail, or none.
-func (p *player) trouble() {
+// injectFault makes one of the next commands fail, or none.
+func (p *player) injectFault() {
 	p.late.Stop()
 	p.proxy.inject(none, anyCmd, 0)
 	dice, late := p.rng.IntN(20), time.Duration(p.rng.IntN(60))*time.Millisecond
@@ -254,18 +254,18 @@ func (p *player) take(wait bool) {
 	}
 	switch {
 	case err == nil:
-		p.h.add(call, q, reply{said: yes, token: v.token}, back)
+		p.h.add(call, q, reply{outcome: yes, token: v.token}, back)
 		p.held = append(p.held, &holding{cl: cl, operation: q, until: v.validUntil})
 		if wait { // an earlier attempt may have held the lock, unnoticed until its lease ended
 			q.id += "?"
 			p.addUndone(call, q, back)
 		}
 	case cl.kind.refusal != nil && errors.Is(err, cl.kind.refusal):
-		p.h.add(call, q, reply{said: never}, back)
+		p.h.add(call, q, reply{outcome: never}, back)
 	case errors.Is(err, ErrUncertain):
 		p.addUndone(call, q, open)
 	case !wait && !gaveUp && errors.Is(err, ErrNotAcquired):
-		p.h.add(call, q, reply{said: no}, back)
+		p.h.add(call, q, reply{outcome: no}, back)
 	default:
 		p.addUndone(call, q, back)
 	}
@@ -289,9 +289,9 @@ func (p *player) left(cl *claim, err error) int64 {
 
 // addUndone adds a take that was undone, if it was executed at all. The checker tries them in the order of their calls.
 func (p *player) addUndone(call int64, q operation, back int64) {
-	p.h.add(call, q, reply{said: unanswered}, back)
+	p.h.add(call, q, reply{outcome: unanswered}, back)
 	q.what = undo
-	p.h.add(call+1, q, reply{said: unanswered}, back)
+	p.h.add(call+1, q, reply{outcome: unanswered}, back)
 }
 
 func (p *player) refresh(hold *holding) {
@@ -305,10 +305,10 @@ func (p *player) refresh(hold *holding) {
 	q.what = refresh
 	switch {
 	case err == nil:
-		p.h.add(p.h.at(began), q, reply{said: yes}, back)
+		p.h.add(p.h.at(began), q, reply{outcome: yes}, back)
 		hold.until = until
 	case errors.Is(err, ErrNotHeld):
-		p.h.add(p.h.at(began), q, reply{said: no}, back)
+		p.h.add(p.h.at(began), q, reply{outcome: no}, back)
 		p.forget(hold)
 		p.over(hold, back)
 	default: // the old or the new lease may end
@@ -332,22 +332,22 @@ func (p *player) free(hold *holding) {
 	q.what = free
 	switch {
 	case err != nil && p.g.give != nil && errors.Is(err, ErrUncertain): // it continues in the background
-		p.h.add(call, q, reply{said: unanswered}, open)
+		p.h.add(call, q, reply{outcome: unanswered}, open)
 		p.forget(hold)
 	case err != nil && p.g.give != nil && !errors.Is(err, ErrNotHeld):
 	case errors.Is(err, ErrNotHeld):
-		p.h.add(call, q, reply{said: no}, back)
+		p.h.add(call, q, reply{outcome: no}, back)
 		p.forget(hold)
 		p.over(hold, back)
 	case err != nil:
-		p.h.add(call, q, reply{said: unanswered}, open)
+		p.h.add(call, q, reply{outcome: unanswered}, open)
 		hold.unsure = true
 	case hold.unsure:
-		p.h.add(call, q, reply{said: unanswered}, back)
+		p.h.add(call, q, reply{outcome: unanswered}, back)
 		p.forget(hold)
 		p.over(hold, back)
 	default:
-		p.h.add(call, q, reply{said: yes}, back)
+		p.h.add(call, q, reply{outcome: yes}, back)
 		p.forget(hold)
 		p.freed = append(p.freed, hold)
 	}
@@ -365,5 +365,5 @@ func (p *player) over(hold *holding, back int64) {
 	if call > back {
 		back = open
 	}
-	p.h.add(call, q, reply{said: unanswered}, back)
+	p.h.add(call, q, reply{outcome: unanswered}, back)
 }

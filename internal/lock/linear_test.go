@@ -29,7 +29,7 @@ func games() []*game {
 		{name: "rw", model: lockModel, kinds: []*kind{rwReadKind, rwWriteKind}, claim: claimSide, queues: true},
 		{name: "semaphore", model: permitModel(permits), kinds: []*kind{semaphoreKind}, claim: claimPermits, queues: true,
 			setUp: func(c *Client, lock string) error { return c.Semaphore(lock).AddPermits(context.Background(), permits) },
-			give:  givePermits, gift: releaseScript},
+			give:  givePermits, giveScript: releaseScript},
 		{name: "leased", model: permitModel(permits), kinds: []*kind{leasedKind}, claim: claimLeased, queues: true,
 			setUp: func(c *Client, lock string) error {
 				return c.LeasedSemaphore(lock).AddPermits(context.Background(), permits)
@@ -75,7 +75,7 @@ func claimPermits(g *game, c *Client, lock string, _ time.Duration, _ string, rn
 }
 
 func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) error {
-	given, err := c.Semaphore(lock).request(g.gift, n).doDetached(ctx)
+	given, err := c.Semaphore(lock).request(g.giveScript, n).doDetached(ctx)
 	if err == nil && given == 0 {
 		return ErrNotHeld
 	}
@@ -88,7 +88,7 @@ func claimLeased(g *game, c *Client, lock string, lease time.Duration, _ string,
 	return cl, operation{what: take, id: cl.id, n: n}
 }
 
-// Whatever the players do, and whatever faults they meet, their operations have an order that the model allows.
+// Whatever the players do and whichever faults occur, the model allows some order of their operations.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	rounds := 12
@@ -141,7 +141,7 @@ func report(t *testing.T, h *history) {
 // A mutant is a script with a planted fault.
 type mutant struct {
 	game, fault string
-	scripts     func(*kind) []**script // nil: the game's gift
+	scripts     func(*kind) []**script // nil: the giveScript of the game
 	what, with  string                 // replaced text and its replacement
 }
 
@@ -151,7 +151,7 @@ func freeing(k *kind) []**script   { return []**script{&k.release} }
 func all(k *kind) []**script       { return []**script{&k.acquire, &k.renew, &k.release} }
 
 var mutants = []mutant{
-	{"mutex", "a second holder is let in", acquiring, `'NX', `, ``},
+	{"mutex", "a second holder is admitted", acquiring, `'NX', `, ``},
 	{"mutex", "one token for all", acquiring, "  return token\n", "  return 1\n"},
 	{"mutex", "every caller can renew", renewing, `if redis.call('GET', LOCK) ~= ID then return 0 end`, ``},
 	{"mutex", "every caller can free", freeing, `if holder then return 0 end`, ``},
@@ -204,7 +204,7 @@ func (m mutant) mutate(t *testing.T) *game {
 		}
 	}
 	if m.scripts == nil {
-		infect(&g.gift)
+		infect(&g.giveScript)
 	} else {
 		for i, k := range g.kinds {
 			copied := *k

@@ -284,7 +284,8 @@ func TestMultiLosesPartWhileWaiting(t *testing.T) {
 	})
 }
 
-// An uncertain part does not keep the others, and can be released once more; a loss is still reported.
+// A part whose release is uncertain does not prevent the release of the others. The release can be repeated, and a loss
+// is still reported.
 func TestMultiReleaseWithUncertainPart(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		ctx := soon(t)
@@ -299,7 +300,7 @@ func TestMultiReleaseWithUncertainPart(t *testing.T) {
 			}
 			p.inject(refuse, anyCmd, always)
 			require.ErrorIs(t, h.Release(ctx), ErrUncertain)
-			require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these could be had")
+			require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these are free")
 			p.heal()
 			err = h.Release(ctx)
 			if alsoLost {

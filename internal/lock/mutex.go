@@ -22,7 +22,7 @@ var mutexKind = &kind{
 }
 
 // A Mutex is the plain lock: one holder, at the lowest cost of the family. Waiters are woken in order of arrival, but a
-// caller that arrives while the lock is free gets in before them; see [Fair].
+// caller that arrives while the lock is free acquires it before them; see [Fair].
 type Mutex struct{ named }
 
 // Mutex returns the mutex with that name, which must not be empty. It sends no command.

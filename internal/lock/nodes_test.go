@@ -25,9 +25,9 @@ func startNodes(t *testing.T, n int) (nodes []*testenv.Redis, addrs []string) {
 	return nodes, addrs
 }
 
-// newMortalClient returns a client of a server, and a function that kills the server. The port of a dead server is free,
-// and within the time of a test the server of another test may take it: the lock would then find it alive. So the client
-// refuses to connect after the kill, as an unused port does.
+// newMortalClient returns a client of a server, and a function that kills the server. The port of a dead server is
+// free, and within the time of a test the server of another test may take it: the lock would then find it alive. So the
+// client refuses to connect after the kill, as an unused port does.
 func newMortalClient(t *testing.T, server *testenv.Redis) (rdb *redis.Client, kill func()) {
 	t.Helper()
 	var dead deadServer
@@ -87,7 +87,7 @@ func TestThreeNodesOneDead(t *testing.T) {
 	keyGone(t, addrs[1], "a")
 	assert.Zero(t, seen.count(EventUncertain))
 
-	// Contenders that split the two nodes wait, though the third is dead.
+	// Contenders that acquire one live node each retry until one of them has both.
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

@@ -104,7 +104,7 @@ func TestPausedHolder(t *testing.T) {
 func TestHolderProcess(t *testing.T) {
 	addr := os.Getenv(envHolder)
 	if addr == "" {
-		return // not that process
+		return // an ordinary test run
 	}
 	h, err := newLocks(t, addr, WithWatchdog(time.Second)).Mutex("a").TryLock(context.Background())
 	require.NoError(t, err)

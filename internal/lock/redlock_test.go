@@ -92,7 +92,7 @@ func TestLockWaitsForRelease(t *testing.T) {
 		}()
 		select {
 		case err := <-got:
-			require.FailNow(t, "got in early", "%v", err)
+			require.FailNow(t, "acquired too early", "%v", err)
 		case <-time.After(100 * time.Millisecond):
 		}
 		require.NoError(t, first.Release(ctx))
@@ -112,7 +112,7 @@ func TestCancelledLockReturns(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
-		why := errors.New("the caller left")
+		why := errors.New("the caller has returned")
 		gone, leave := context.WithCancelCause(context.Background())
 		leave(why)
 		for _, lock := range []func(context.Context, ...Option) (*Hold, error){l.Lock, l.TryLock} {

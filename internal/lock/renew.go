@@ -17,7 +17,7 @@ var errLeaseOver = errors.New("the lease was about to end without a renewal")
 func renewInterval(lease time.Duration) time.Duration { return lease / 3 }
 
 // renewRetryInterval returns the time between a failed renewal and the next attempt. It allows some twenty attempts
-// before the lease ends, without pressing a server that is in trouble.
+// before the lease ends without overloading a failing server.
 func renewRetryInterval(lease time.Duration) time.Duration {
 	return min(max(lease/30, 10*time.Millisecond), time.Second)
 }

@@ -18,10 +18,10 @@ var rwDowngradeKind = &kind{
 	release: rwWriteKind.release,
 }
 
-// Downgrade turns a write hold into a read hold. No other writer gets in between, and the waiting readers get in unless
-// the owner has further write holds. h ends as by a release: its Context ends with cause [ErrReleased], and its Release
-// does nothing. The new hold has the same token, the same kind of lease (a fixed one starts anew) and the values of
-// ctx. It must be released.
+// Downgrade turns a write hold into a read hold. No other writer is admitted in between, and the waiting readers are
+// admitted unless the owner has further write holds. h ends as by a release: its Context ends with cause [ErrReleased],
+// and its Release does nothing. The new hold has the same token, the same kind of lease (a fixed one starts anew) and
+// the values of ctx. It must be released.
 //
 // The error matches ErrNotHeld if h had ended or the server has just reported it lost. It matches ErrUncertain if the
 // server may have executed the downgrade but did not answer for 1.5 s: h is then lost, and what it may have left is

@@ -50,7 +50,7 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// Others may read when the last write hold is gone.
+// Others may read when the last write hold has ended.
 func TestDowngradeOfOneOfTwoWriteHolds(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)

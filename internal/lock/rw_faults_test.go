@@ -22,15 +22,15 @@ func TestRWAcquireReplyLost(t *testing.T) {
 			p.inject(dropReply, side.kind.acquire.sha, 1)
 			_, err := lock(me)
 			require.ErrorIs(t, err, io.EOF)
-			require.NotErrorIs(t, err, ErrNotAcquired, "the server fails, but the lock is free")
-			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
+			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
+			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
 			require.Equal(t, 1, p.broken())
 			nothingLeft(t, newClient(t, addr))
 		}
 	})
 }
 
-// A waiter whose replies are lost repeats its attempt with the same id, and so gets in once.
+// A waiter whose replies are lost repeats its attempt with the same id, and acquires the lock once.
 func TestRWWaiterReplyLost(t *testing.T) {
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
 		ctx := soon(t)
@@ -82,7 +82,7 @@ func TestRWRenewReplyLost(t *testing.T) {
 	})
 }
 
-// No renewal is executed: the hold ends before the server frees the lock, and the waiter gets in.
+// No renewal is executed: the hold ends before the server frees the lock, and the waiter acquires it.
 func TestRWFailedRenewalsEndHold(t *testing.T) {
 	testenv.Long(t)
 	eachSide(t, onSingleServers, func(t *testing.T, addr string, side rwSideOf) {
@@ -139,7 +139,7 @@ func TestRWScriptFlush(t *testing.T) {
 	})
 }
 
-// The keys of the holds are deleted: the holds are lost, and the waiter gets in.
+// The keys of the holds are deleted: the holds are lost, and the waiter acquires the lock.
 func TestRWDeletedKeysEndHolds(t *testing.T) {
 	eachSide(t, onEachServer, func(t *testing.T, addr string, side rwSideOf) {
 		ctx, me := soon(t), owned(t)
@@ -185,8 +185,8 @@ func TestRWWaitersSurviveKilledPubSub(t *testing.T) {
 	})
 }
 
-// The server restarts without its data: the hold is lost, and the waiter gets in, a writer with a greater token, and is
-// renewed.
+// The server restarts without its data: the hold is lost, and the waiter acquires the lock and is renewed. A writer has
+// a greater token.
 func TestRWServerRestartedWithoutData(t *testing.T) {
 	eachSideOnRedis(t, func(t *testing.T, server *testenv.Redis, side rwSideOf) {
 		ctx := soon(t)

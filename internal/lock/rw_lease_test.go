@@ -83,7 +83,7 @@ func TestRWExpiredHoldBesideLiveOnes(t *testing.T) {
 }
 
 // A writer's lease ends, but not that of its read hold: then others may read.
-func TestReadHoldOutlivesTheWrite(t *testing.T) {
+func TestReadHoldContinuesAfterWriteEnds(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		const lease = 900 * time.Millisecond
 		rdb := newClient(t, addr)

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An rwActor is a claim from the view of the model.
+// An rwActor is a claim with its state in the model.
 type rwActor struct {
 	*claim
 	owner string // its id if it has none
 	write bool
-	token uint64 // if it is inside
+	token uint64 // if it has a hold
 	woken bool   // since its last acquire
 }
 
@@ -35,7 +35,7 @@ type rwModel struct {
 	history []string
 }
 
-// can reports whether a may get in now, and whether it never will.
+// can reports whether a can be admitted now, and whether it never can.
 func (m *rwModel) can(a *rwActor) (yes, never bool) {
 	reading, writing := false, false
 	for _, h := range m.holds {
@@ -65,13 +65,13 @@ func (m *rwModel) can(a *rwActor) (yes, never bool) {
 // acquire lets a acquire, and compares the reply.
 func (m *rwModel) acquire(a *rwActor, mode string) {
 	yes, never := m.can(a)
-	inside := slices.Contains(m.holds, a)
+	held := slices.Contains(m.holds, a)
 	v, err := a.acquireOnce(context.Background(), mode)
 	a.woken = false
 	switch {
-	case inside:
+	case held:
 		require.NoError(m.t, err)
-		require.True(m.t, v.ok, "it was inside")
+		require.True(m.t, v.ok, "it had the hold")
 		require.Equal(m.t, a.token, v.token)
 	case never:
 		require.ErrorIs(m.t, err, ErrUpgrade)
@@ -178,22 +178,22 @@ func (m *rwModel) note(what string, a *rwActor) {
 	m.history = append(m.history, fmt.Sprintf("%-10s %s write=%v owner=%s", what, a.id[len(m.c.id):], a.write, a.owner))
 }
 
-// check compares the server with the model. Above all, no wake is lost: every waiter that could get in, or never will,
-// was woken since its last acquire, and no other was.
+// check compares the server with the model. Above all, no wake is lost: every waiter that can be admitted, or
+// never can, was woken since its last acquire, and no other was.
 func (m *rwModel) check() {
 	ctx := context.Background()
 	for _, id := range wokenBy(ctx, m.t, m.rdb, m.wakes, m.c.hub.channel) {
 		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == id })
 		require.GreaterOrEqual(m.t, i, 0, "an id that does not wait was woken")
 		yes, never := m.can(m.queue[i])
-		require.True(m.t, yes || never, "%s was woken but cannot get in", id)
+		require.True(m.t, yes || never, "%s was woken but cannot be admitted", id)
 		m.queue[i].woken = true
 	}
 	var queue []string
 	for _, a := range m.queue {
 		queue = append(queue, a.id)
 		yes, never := m.can(a)
-		require.True(m.t, !yes && !never || a.woken, "%s could get in, or never will, and was not woken", a.id)
+		require.True(m.t, !yes && !never || a.woken, "%s can be admitted, or never can, and was not woken", a.id)
 	}
 	keys := rwKeys(DefaultPrefix, "a", "")
 	require.Equal(m.t, queue, append([]string(nil), m.rdb.ZRange(ctx, keys[1], 0, -1).Val()...))

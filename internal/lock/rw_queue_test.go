@@ -231,8 +231,8 @@ func TestManyContendedUsesOfRW(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	assert.Positive(t, together.Load(), "no reader met another")
-	t.Logf("%d readers met others", together.Load())
+	assert.Positive(t, together.Load(), "readers never held the lock together")
+	t.Logf("%d readers held the lock with others", together.Load())
 	requireFewCommands(t, sent, uses, contenders, 3.3, time.Since(began))
 	nothingLeft(t, newClient(t, server.Addr))
 }

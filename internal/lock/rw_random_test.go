@@ -15,7 +15,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// rwOccupancy records the holders inside, as observed by the players.
+// rwOccupancy records the current holders, as observed by the players.
 type rwOccupancy struct {
 	t                *testing.T
 	readers, writers atomic.Int32
@@ -25,7 +25,7 @@ type rwOccupancy struct {
 	together         atomic.Int32 // readers that met another
 }
 
-// An rwPlayer uses one lock in all ways, and leaves at all moments.
+// An rwPlayer uses one lock in all ways and cancels its calls at random moments.
 type rwPlayer struct {
 	*rwOccupancy
 	rng *rand.Rand
@@ -102,7 +102,7 @@ func (p *rwPlayer) writing(h *Hold) *Hold {
 		p.release(h)
 		return nil
 	}
-	p.readers.Add(1) // some may get in before the downgrade returns
+	p.readers.Add(1) // some may be admitted before the downgrade returns
 	ctx, cut, cancel := p.wait()
 	defer cancel()
 	r, err := p.m.Downgrade(ctx, h)
@@ -115,7 +115,7 @@ func (p *rwPlayer) writing(h *Hold) *Hold {
 	}
 	p.downgrades.Add(1)
 	assert.NoError(p.t, h.Release(p.ctx))
-	p.readers.Add(-1) // reading counts it again
+	p.readers.Add(-1) // reading counts the hold again
 	p.reading(r)
 	return r
 }
@@ -136,7 +136,7 @@ func (p *rwPlayer) reading(h *Hold) {
 	assert.GreaterOrEqual(p.t, h.Token(), p.last.Load())
 }
 
-// again acquires a side, or reads, inside h.
+// again acquires a side, or reads, while h is held.
 func (p *rwPlayer) again(h *Hold, side Locker) {
 	if p.rng.IntN(2) == 0 {
 		side = p.m.Read()
@@ -169,15 +169,15 @@ func TestRWRandomUse(t *testing.T) {
 		for _, c := range clients {
 			c.exec.timeout = longTimeout // tolerates a busy machine
 		}
-		crowd := &rwOccupancy{t: t}
+		occupancy := &rwOccupancy{t: t}
 		all, cancel := context.WithTimeout(context.Background(), 3*longTimeout)
 		defer cancel()
 		stop := time.Now().Add(4 * time.Second)
 		var wg sync.WaitGroup
 		for i := range 30 {
-			p := &rwPlayer{rwOccupancy: crowd, rng: rand.New(rand.NewPCG(seed, uint64(i))), m: clients[i%3].RW("a")}
+			p := &rwPlayer{rwOccupancy: occupancy, rng: rand.New(rand.NewPCG(seed, uint64(i))), m: clients[i%3].RW("a")}
 			wg.Go(func() {
-				for time.Now().Before(stop) || crowd.uses.Load() < 200 {
+				for time.Now().Before(stop) || occupancy.uses.Load() < 200 {
 					p.ctx = WithOwner(all, NewOwner()) // not the owner that crashed a moment ago
 					p.play()
 				}
@@ -186,10 +186,10 @@ func TestRWRandomUse(t *testing.T) {
 		wg.Wait()
 		require.NoError(t, all.Err())
 		t.Logf("%d uses, %d downgrades, %d crashes, %d cut short",
-			crowd.uses.Load(), crowd.downgrades.Load(), crowd.crashed.Load(), crowd.cut.Load())
-		assert.Positive(t, crowd.together.Load())
-		assert.Positive(t, crowd.downgrades.Load())
-		assert.Positive(t, crowd.cut.Load())
+			occupancy.uses.Load(), occupancy.downgrades.Load(), occupancy.crashed.Load(), occupancy.cut.Load())
+		assert.Positive(t, occupancy.together.Load())
+		assert.Positive(t, occupancy.downgrades.Load())
+		assert.Positive(t, occupancy.cut.Load())
 		nothingLeft(t, newClient(t, addr))
 	})
 }

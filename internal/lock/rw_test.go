@@ -187,7 +187,7 @@ func TestNoUpgrade(t *testing.T) {
 		refused("after having written")
 		release(t, r)
 
-		// Without an owner the relation is unknown, and the call waits as any other.
+		// Without an owner, the call cannot be matched to an earlier hold and waits like any other.
 		h = must(t)(m.Read().Lock(soon(t)))
 		wait, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
@@ -199,7 +199,7 @@ func TestNoUpgrade(t *testing.T) {
 	})
 }
 
-// An owner that waits to write, and reads meanwhile, gets ErrUpgrade at once.
+// A waiting writer whose owner acquires a read hold meanwhile gets ErrUpgrade at once.
 func TestUpgradeWhileWaiting(t *testing.T) {
 	onEachServer(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)

@@ -38,7 +38,7 @@ func TestPermitsAreConserved(t *testing.T) {
 		stop := make(chan struct{})
 		var chaos, work sync.WaitGroup
 		chaos.Go(func() { broken = loseReplies(proxies, rand.New(rand.NewPCG(seed, 0)), stop) }) //nolint:gosec // reproducible
-		var out, gotIn, cut, failed atomic.Int64
+		var out, granted, cut, failed atomic.Int64
 		for i := range workers {
 			work.Go(func() {
 				rng := rand.New(rand.NewPCG(seed, uint64(i+1))) //nolint:gosec // reproducible
@@ -59,7 +59,7 @@ func TestPermitsAreConserved(t *testing.T) {
 						failed.Add(1)
 						continue
 					}
-					gotIn.Add(1)
+					granted.Add(1)
 					assert.LessOrEqual(t, out.Add(n), int64(permits), "more permits are out than exist")
 					time.Sleep(time.Duration(rng.IntN(10)) * time.Millisecond)
 					out.Add(-n)
@@ -77,8 +77,8 @@ func TestPermitsAreConserved(t *testing.T) {
 		for _, p := range proxies {
 			p.heal()
 		}
-		t.Logf("%d got in, %d not, %d failed; %d replies were lost", gotIn.Load(), cut.Load(), failed.Load(), broken)
-		require.Positive(t, gotIn.Load())
+		t.Logf("%d acquires succeeded, %d were cancelled, %d failed; %d replies were lost", granted.Load(), cut.Load(), failed.Load(), broken)
+		require.Positive(t, granted.Load())
 		require.Positive(t, broken)
 		eventually(t, "conserved", func() bool {
 			n, err := direct.Available(ctx)

@@ -41,8 +41,8 @@ func TestPermitsAcquireReplyLost(t *testing.T) {
 			p.inject(dropReply, k.acquire.sha, 1)
 			_, err := k.of(c, "a").take(soon(t), 2, wait)
 			require.ErrorIs(t, err, io.EOF)
-			require.NotErrorIs(t, err, ErrNotAcquired, "the server fails, but the permits are free")
-			require.NotErrorIs(t, err, ErrUncertain, "it was undone")
+			require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the permits are taken")
+			require.NotErrorIs(t, err, ErrUncertain, "the acquire was undone")
 			require.Equal(t, 1, p.broken())
 			requireAvailable(t, k.of(c, "a"), 3)
 		}
@@ -58,7 +58,7 @@ func TestPermitsAcquireReplyLost(t *testing.T) {
 	})
 }
 
-// A waiter whose replies are lost repeats its attempt with the same id, and so gets in once.
+// A waiter whose replies are lost repeats its attempt with the same id, and gets its permits once.
 func TestPermitsWaiterReplyLost(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		ctx := soon(t)
@@ -224,7 +224,7 @@ func TestPermitsReleasedAfterContextEnds(t *testing.T) {
 	})
 }
 
-// An error that is final for a waiting caller is retried after the caller has left.
+// After the caller has returned, the client retries even an error that would be final for a waiting caller.
 func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
 	onSingleServers(t, func(t *testing.T, addr string) {
 		rdb := newClient(t, addr)

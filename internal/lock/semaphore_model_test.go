@@ -12,7 +12,7 @@ import (
 	"seckill/internal/testenv"
 )
 
-// A line models a semaphore's queue, and which of its waiters were woken.
+// A line models a semaphore's queue and records which waiters were woken.
 type line struct {
 	t       *testing.T
 	k       permitKind
@@ -69,7 +69,7 @@ func (l *line) end(from *[]*claim, at int) {
 	}
 }
 
-// check requires that every waiter that could get in was woken, and no other.
+// check requires that every admissible waiter was woken, and no other.
 func (l *line) check(step int) {
 	l.t.Helper()
 	now := l.wakes.received()
@@ -83,15 +83,15 @@ func (l *line) check(step int) {
 		fit = append(fit, cl.id)
 	}
 	for _, id := range now {
-		require.Contains(l.t, fit, id, "step %d: woken but cannot get in", step)
+		require.Contains(l.t, fit, id, "step %d: woken but cannot be admitted", step)
 		l.woken[id] = true
 	}
 	for _, id := range fit {
-		require.True(l.t, l.woken[id], "step %d: %s could get in and was not woken", step, id)
+		require.True(l.t, l.woken[id], "step %d: %s can be admitted and was not woken", step, id)
 	}
 }
 
-// After any sequence of changes, every waiter that can get in was woken since its last acquire.
+// After any sequence of changes, every admissible waiter was woken since its last acquire.
 func TestNoWakeIsLost(t *testing.T) {
 	testenv.Long(t)
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {

@@ -66,7 +66,7 @@ func TestSemaphoreBounds(t *testing.T) {
 		require.ErrorContains(t, err, "name")
 		_, err = nameless.take(ctx, 1, false)
 		require.ErrorContains(t, err, "name")
-		require.Zero(t, newClient(t, addr).DBSize(ctx).Val(), "refused calls left something")
+		require.Zero(t, newClient(t, addr).DBSize(ctx).Val(), "refused calls left keys")
 
 		set(t, s, MaxPermits)
 		require.ErrorIs(t, s.AddPermits(ctx, 1), errTooManyTotal)

@@ -116,7 +116,7 @@ func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
 	})
 }
 
-// More waiters can get in than a script examines: those behind are woken as the queue advances.
+// More waiters can be admitted than a script examines: those behind are woken as the queue advances.
 func TestWakesContinueBeyondWindow(t *testing.T) {
 	eachSemaphore(t, onSingleServers, func(t *testing.T, addr string, k permitKind) {
 		c := newLocks(t, addr)
@@ -179,7 +179,7 @@ func TestCancelledSemaphoreWaitLeavesQueue(t *testing.T) {
 		set(t, s, 2)
 		one, err := s.take(soon(t), 1, true)
 		require.NoError(t, err)
-		why := errors.New("the caller left")
+		why := errors.New("the caller has returned")
 		ctx, cancel := context.WithCancelCause(soon(t))
 		large := waiting(ctx, s, 2)
 		queued(t, rdb, k.name, "a", 1)

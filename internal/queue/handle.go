@@ -149,7 +149,7 @@ func (r *reader) count(ctx context.Context, p domain.StreamEntry, b *Batch) {
 // deadLetter moves an entry that cannot be parsed to the dead letters.
 func (r *reader) deadLetter(ctx context.Context, e entry, cause error, b *Batch) {
 	err := r.persist(ctx, func() error {
-		return r.w.cfg.Gate.Bury(ctx, r.stream, e.Entry, truncated(cause), e.deliveries)
+		return r.w.cfg.Gate.MoveToDeadLetters(ctx, r.stream, e.Entry, truncated(cause), e.deliveries)
 	})
 	if err != nil {
 		b.Pending++

@@ -147,10 +147,10 @@ func (s *simulation) anyWorker(t *rapid.T, fits func(*simWorker) bool) *simWorke
 	return sim.Evenly(t, "worker", some(s.workers, fits)...)
 }
 
-func free(w *simWorker) bool        { return len(w.hand) == 0 }
-func busy(w *simWorker) bool        { return len(w.hand) > 0 }
-func owing(w *simWorker) bool       { return len(w.owed) > 0 }
-func experienced(w *simWorker) bool { return len(w.settled) > 0 }
+func free(w *simWorker) bool       { return len(w.hand) == 0 }
+func busy(w *simWorker) bool       { return len(w.hand) > 0 }
+func behind(w *simWorker) bool     { return len(w.owed) > 0 }
+func hasSettled(w *simWorker) bool { return len(w.settled) > 0 }
 
 func (s *simulation) anyOrder(t *rapid.T, fits func(*promise) bool) *promise {
 	return sim.Evenly(t, "order", some(s.promises, fits)...)
@@ -167,12 +167,12 @@ func (s *simulation) claim(t *rapid.T) { require.NoError(t, s.anyWorker(t, free)
 
 func (s *simulation) handle(t *rapid.T) { s.anyWorker(t, busy).handleHand(drawFate(t)) }
 
-// loseHand lets a worker die after it has read entries and before it handles them.
-func (s *simulation) loseHand(t *rapid.T) { s.anyWorker(t, busy).hand = nil }
+// loseEntries ends a worker that has read entries and not handled them.
+func (s *simulation) loseEntries(t *rapid.T) { s.anyWorker(t, busy).hand = nil }
 
 // settleLate lets a suspended worker settle what it has committed.
 func (s *simulation) settleLate(t *rapid.T) {
-	s.anyWorker(t, owing).settleOwed(t)
+	s.anyWorker(t, behind).settleOwed(t)
 }
 
 func (w *simWorker) settleOwed(t *rapid.T) {
@@ -184,7 +184,7 @@ func (w *simWorker) settleOwed(t *rapid.T) {
 
 // settleAgain repeats an earlier settlement.
 func (s *simulation) settleAgain(t *rapid.T) {
-	w := s.anyWorker(t, experienced)
+	w := s.anyWorker(t, hasSettled)
 	i := rapid.IntRange(0, len(w.settled)-1).Draw(t, "settlement")
 	require.NoError(t, s.back.Settle(s.ctx, w.settled[i]))
 }

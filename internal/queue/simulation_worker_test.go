@@ -85,7 +85,7 @@ func (w *simWorker) take(claim bool) error {
 	})
 }
 
-// handleHand lets the reader handle the entries in hand.
+// handleHand handles the entries in hand with the real reader.
 func (w *simWorker) handleHand(f fate) {
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(w.sim.ctx)
@@ -172,8 +172,8 @@ func (w *simWorker) settleNow(ctx context.Context, done []domain.StreamEntry) er
 	return w.sim.back.Settle(context.WithoutCancel(ctx), done)
 }
 
-// Bury implements Settler. The streams of a simulation have no unparsable entries.
-func (w *simWorker) Bury(_ context.Context, _, entry, reason string, _ int64) error {
+// MoveToDeadLetters implements Settler. The streams of a simulation have no unparsable entries.
+func (w *simWorker) MoveToDeadLetters(_ context.Context, _, entry, reason string, _ int64) error {
 	panic("entry " + entry + " cannot be parsed: " + reason)
 }
 

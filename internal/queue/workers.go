@@ -17,8 +17,8 @@ type Settler interface {
 	Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error)
 	// Settle ends the admissions of entries after their transaction, and removes the entries from the stream.
 	Settle(ctx context.Context, done []domain.StreamEntry) error
-	// Bury moves an entry that cannot be parsed to the dead letters.
-	Bury(ctx context.Context, stream, entry, reason string, tries int64) error
+	// MoveToDeadLetters moves an entry that cannot be parsed to the dead letters.
+	MoveToDeadLetters(ctx context.Context, stream, entry, reason string, tries int64) error
 }
 
 // CommitFunc turns admissions into orders. It returns one result per admission: nil if the order is in the database,

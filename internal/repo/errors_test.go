@@ -77,8 +77,8 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 }
 
-// OpenMySQL overrides settings of the DSN and of the server: messages in English, which dupIndex parses, and a character
-// set in which no multi-byte character hides a quote (in GBK it would end a string early).
+// OpenMySQL overrides settings of the DSN and of the server: messages in English, which dupIndex parses, and a
+// character set in which no multi-byte character hides a quote (in GBK it would end a string early).
 func TestOpenMySQLOverridesSettings(t *testing.T) {
 	db := testenv.StartMariaDB(t, "--lc-messages=ja_JP")
 	s, err := OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
@@ -154,7 +154,7 @@ func TestServerFrozenAtCommit(t *testing.T) {
 			require.NoError(t, err, "a returned order is stored")
 		}
 	}
-	totals, err := s.Books(t.Context())
+	totals, err := s.SaleTotals(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, totals[0].Check())
 	require.GreaterOrEqual(t, totals[0].Active, int64(answered))

@@ -64,7 +64,7 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 			requireReplay("after the sale has sold out")
 			requireTotals(t, s, v.ID, 0, 0)
 
-			// After domain.KeyLife the key is as good as new.
+			// After domain.KeyLife the key can be used for a new order.
 			late := keyedOrder(at+9, user, other.ID, limit, "k", "b")
 			late.CreatedAt = now.Add(domain.KeyLife)
 			require.Equal(t, []string{fmt.Sprint("order ", at+9)}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{late})))
@@ -145,7 +145,7 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 			require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
 				v.ID, hash[:]).Scan(&doubled).Error)
 			require.Empty(t, doubled)
-			totals, err := s.Books(t.Context())
+			totals, err := s.SaleTotals(t.Context())
 			require.NoError(t, err)
 			for _, b := range totals {
 				require.Empty(t, b.Check())

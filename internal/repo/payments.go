@@ -146,7 +146,7 @@ func (s *Store) paymentOfNotice(
 	case row.OrderID != order.ID || row.Provider != provider:
 		return nil, domain.Invalid("provider_ref", "belongs to another payment")
 	case !n.Succeeded:
-	case !domain.PaymentStatus(row.Status).MoneyCame():
+	case !domain.PaymentStatus(row.Status).Received():
 		row.Amount, row.Currency = received.Amount, received.Currency
 	case row.Amount != received.Amount || row.Currency != received.Currency:
 		return nil, domain.Invalid("amount", "differs from the earlier notice of this payment")
@@ -158,7 +158,7 @@ func (s *Store) paymentOfNotice(
 func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, succeeded bool, at time.Time) error {
 	status := domain.PaymentStatus(p.Status)
 	switch {
-	case status.MoneyCame():
+	case status.Received():
 		return nil
 	case !succeeded:
 		if status == domain.PaymentFailed {

@@ -103,10 +103,10 @@ func finishDueRefunds(t *testing.T, s *Store) (refunded []domain.Order) {
 	}
 }
 
-// TestEndsOfAnOrderRaced runs two closers, a payment and a cancellation of one order at once, a thousand times over the
-// two databases. One of them wins, the unit returns at most once, the audit log has only the winner, and a payment that
-// lost is refunded.
-func TestEndsOfAnOrderRaced(t *testing.T) {
+// TestConcurrentEndsOfOneOrder runs two closers, a payment and a cancellation of one order at once, a thousand times
+// over the two databases. One of them wins, the unit returns at most once, the audit log has only the winner, and a
+// payment that lost is refunded.
+func TestConcurrentEndsOfOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		n := rounds(500)
 		v := newSale(t, s, int64(n), 1)
@@ -238,8 +238,8 @@ func TestRefundRacesRedemption(t *testing.T) {
 	})
 }
 
-// Two payments of one order succeed at once. One of them pays the order and the other is refunded. A later refund of the
-// order completes even if it runs beside the refund of the other payment.
+// Two payments of one order succeed at once. One of them pays the order and the other is refunded. A later refund of
+// the order completes even if it runs beside the refund of the other payment.
 func TestSecondPaymentIsRefunded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		n := rounds(200)

@@ -81,7 +81,7 @@ func placeOrder(ctx context.Context, s *Store, o domain.Order, limit int) (domai
 // requireTotals requires the remaining stock and the number of active orders of a sale, and that its invariants hold.
 func requireTotals(t *testing.T, s *Store, voucher, left, active int64) {
 	t.Helper()
-	totals, err := s.Books(t.Context())
+	totals, err := s.SaleTotals(t.Context())
 	require.NoError(t, err)
 	for _, b := range totals {
 		if b.VoucherID == voucher {
@@ -318,13 +318,13 @@ func TestPingReleasesItsConnections(t *testing.T) {
 }
 
 // Active orders without a sale violate the invariants, because their units do not exist.
-func TestBooksReportOrdersWithoutSale(t *testing.T) {
+func TestTotalsIncludeOrdersWithoutSale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 5, 1)
 		_, err := placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
 		require.NoError(t, err)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
-		totals, err := s.Books(t.Context())
+		totals, err := s.SaleTotals(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []domain.SaleTotals{{VoucherID: v.ID, Active: 1}}, totals)
 		require.NotEmpty(t, totals[0].Check())

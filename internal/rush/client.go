@@ -172,8 +172,8 @@ func (c *Client) Accepts(ctx context.Context, token string) bool {
 	return err == nil
 }
 
-// Knows reports whether the server accepts the token and has its user.
-func (c *Client) Knows(ctx context.Context, token string) bool {
+// HasUser reports whether the server accepts the token and its user exists.
+func (c *Client) HasUser(ctx context.Context, token string) bool {
 	_, err := c.do(ctx, http.MethodGet, "/api/v1/me", token, nil, nil)
 	return err == nil
 }

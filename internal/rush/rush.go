@@ -17,8 +17,8 @@ import (
 // maxTries bounds the requests of one buyer.
 const maxTries = 30
 
-// Crowd is a group of buyers with the sale that they order from.
-type Crowd struct {
+// Buyers are simulated buyers and the sale that they order from.
+type Buyers struct {
 	Clients   []*Client // servers of one system, used in turn
 	VoucherID string
 	Stock     int64    // initial stock of the sale
@@ -47,8 +47,8 @@ type Report struct {
 
 // Run places one order per buyer. Answers that leave the outcome open are retried after the time in Retry-After. If ctx
 // ends, buyers stop retrying.
-func (c *Crowd) Run(ctx context.Context) *Report {
-	r := &Report{Answers: make([]Answer, len(c.Tokens)), Codes: map[string]int{}}
+func (b *Buyers) Run(ctx context.Context) *Report {
+	r := &Report{Answers: make([]Answer, len(b.Tokens)), Codes: map[string]int{}}
 	var (
 		mu           sync.Mutex
 		done, orders atomic.Int64
@@ -59,12 +59,12 @@ func (c *Crowd) Run(ctx context.Context) *Report {
 		defer mu.Unlock()
 		r.Codes[code]++
 	}
-	stop := c.report(&done, &orders)
-	group.SetLimit(c.Parallel)
+	stop := b.report(&done, &orders)
+	group.SetLimit(b.Parallel)
 	start := time.Now()
-	for i, token := range c.Tokens {
+	for i, token := range b.Tokens {
 		group.Go(func() error {
-			r.Answers[i] = c.buy(ctx, c.Clients[i%len(c.Clients)], token, count)
+			r.Answers[i] = b.buy(ctx, b.Clients[i%len(b.Clients)], token, count)
 			r.Answers[i].After = time.Since(start)
 			done.Add(1)
 			if r.Answers[i].Code == "ok" {
@@ -80,8 +80,8 @@ func (c *Crowd) Run(ctx context.Context) *Report {
 }
 
 // report calls Progress until the returned function is called.
-func (c *Crowd) report(done, orders *atomic.Int64) (stop func()) {
-	if c.Progress == nil {
+func (b *Buyers) report(done, orders *atomic.Int64) (stop func()) {
+	if b.Progress == nil {
 		return func() {}
 	}
 	quit := make(chan struct{})
@@ -94,7 +94,7 @@ func (c *Crowd) report(done, orders *atomic.Int64) (stop func()) {
 			case <-quit:
 				return
 			case <-t.C:
-				c.Progress(int(done.Load()), int(orders.Load()))
+				b.Progress(int(done.Load()), int(orders.Load()))
 			}
 		}
 	})
@@ -102,18 +102,18 @@ func (c *Crowd) report(done, orders *atomic.Int64) (stop func()) {
 }
 
 // buy repeats one buyer's order until the answer is final.
-func (c *Crowd) buy(ctx context.Context, client *Client, token string, count func(string)) Answer {
+func (b *Buyers) buy(ctx context.Context, client *Client, token string, count func(string)) Answer {
 	var a Answer
 	for a.Tries = 1; ; a.Tries++ {
 		start := time.Now()
-		o, err := client.Place(ctx, token, c.VoucherID)
+		o, err := client.Place(ctx, token, b.VoucherID)
 		a.Latency = time.Since(start)
 		wait := time.Second
 		var p *Problem
 		switch {
 		case err == nil && o.Status == Queued:
 			count(Queued)
-			a.Code, a.Order = c.watch(ctx, client, token, o)
+			a.Code, a.Order = b.watch(ctx, client, token, o)
 		case err == nil:
 			a.Code, a.Order = "ok", o
 		case errors.As(err, &p):
@@ -143,7 +143,7 @@ const (
 
 // watch polls a queued order until it is decided. An order that the server lost together with its Redis is not found
 // any more; its code is lost.
-func (c *Crowd) watch(ctx context.Context, client *Client, token string, queued Order) (code string, o Order) {
+func (b *Buyers) watch(ctx context.Context, client *Client, token string, queued Order) (code string, o Order) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	for {
@@ -205,21 +205,21 @@ func (r *Report) Orders() (n int, last time.Duration) {
 
 // Check reads the sale and the orders of every buyer through the public API, and compares them with the answers. The
 // stock of a sale may be cached, so broken invariants are checked again for up to 1.1 s.
-func (c *Crowd) Check(ctx context.Context, r *Report) ([]domain.Verdict, error) {
-	held, err := c.held(ctx)
+func (b *Buyers) Check(ctx context.Context, r *Report) ([]domain.Verdict, error) {
+	held, err := b.held(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the buyers' orders: %w", err)
 	}
 	for end := time.Now().Add(stockAge); ; {
 		var v Voucher
 		err := retryOn(ctx, busy, func() (err error) {
-			v, err = c.Clients[0].Voucher(ctx, c.VoucherID)
+			v, err = b.Clients[0].Voucher(ctx, b.VoucherID)
 			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read the sale: %w", err)
 		}
-		verdicts := c.verdicts(v, held, r)
+		verdicts := b.verdicts(v, held, r)
 		if time.Now().After(end) || !slices.ContainsFunc(verdicts, domain.Verdict.Broken) {
 			return verdicts, nil
 		}
@@ -234,19 +234,19 @@ const stockAge = 1100 * time.Millisecond
 var busy = []string{"unavailable", "overloaded"}
 
 // held returns the active orders of this sale, by buyer.
-func (c *Crowd) held(ctx context.Context) ([][]Order, error) {
-	held := make([][]Order, len(c.Tokens))
+func (b *Buyers) held(ctx context.Context) ([][]Order, error) {
+	held := make([][]Order, len(b.Tokens))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.Parallel)
-	for i, token := range c.Tokens {
+	group.SetLimit(b.Parallel)
+	for i, token := range b.Tokens {
 		group.Go(func() error {
 			var orders []Order
 			err := retryOn(ctx, busy, func() (err error) {
-				orders, err = c.Clients[i%len(c.Clients)].Orders(ctx, token)
+				orders, err = b.Clients[i%len(b.Clients)].Orders(ctx, token)
 				return err
 			})
 			held[i] = slices.DeleteFunc(orders, func(o Order) bool {
-				return o.VoucherID != c.VoucherID || !o.holdsUnit()
+				return o.VoucherID != b.VoucherID || !o.holdsUnit()
 			})
 			return err
 		})
@@ -254,7 +254,7 @@ func (c *Crowd) held(ctx context.Context) ([][]Order, error) {
 	return held, group.Wait()
 }
 
-func (c *Crowd) verdicts(v Voucher, held [][]Order, r *Report) []domain.Verdict {
+func (b *Buyers) verdicts(v Voucher, held [][]Order, r *Report) []domain.Verdict {
 	var sold, greedy, untrue, soldOut int64
 	ids := map[string]bool{}
 	for i, orders := range held {
@@ -275,9 +275,9 @@ func (c *Crowd) verdicts(v Voucher, held [][]Order, r *Report) []domain.Verdict 
 			soldOut++
 		}
 	}
-	sale := domain.SaleTotals{InitialStock: c.Stock, Stock: v.Stock, Active: sold, OverLimit: greedy}
+	sale := domain.SaleTotals{InitialStock: b.Stock, Stock: v.Stock, Active: sold, OverLimit: greedy}
 	return []domain.Verdict{
-		domain.NewVerdict("I1", sale.Holds("I1"), "%d sold of %d", sold, c.Stock),
+		domain.NewVerdict("I1", sale.Holds("I1"), "%d sold of %d", sold, b.Stock),
 		domain.NewVerdict("I2", sale.Holds("I2"), "%d users with more than one", greedy),
 		domain.NewVerdict("I3", sale.Holds("I3"), "%d sold + %d left = %d", sold, v.Stock, sold+v.Stock),
 		domain.NewVerdict("I4", untrue == 0, "%d answers differ from the buyer's orders", untrue),

@@ -72,7 +72,7 @@ func (f *fakeServer) run(t *testing.T) (*Report, []string) {
 	client, err := NewClient(srv.URL, 4)
 	require.NoError(t, err)
 	defer client.Close()
-	c := &Crowd{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3}
+	c := &Buyers{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3}
 	r := c.Run(t.Context())
 	verdicts, err := c.Check(t.Context(), r)
 	require.NoError(t, err)

@@ -39,7 +39,7 @@ const (
 
 // SaleCount is the result of a count of all orders of a sale, at one moment.
 type SaleCount struct {
-	Books    domain.SaleTotals
+	Totals   domain.SaleTotals
 	ByStatus map[domain.OrderStatus]int64
 }
 
@@ -343,7 +343,7 @@ func (s *SaleStats) checkOrders(c SaleCount, at time.Time, err error) {
 	if !at.IsZero() && c.ByStatus != nil {
 		s.Orders, s.CheckedAt = c.ByStatus, domain.Moment(at)
 	}
-	for _, i := range c.Books.Invariants() {
+	for _, i := range c.Totals.Invariants() {
 		switch {
 		case err != nil:
 			i.OK, i.Detail = nil, "the database could not be read"

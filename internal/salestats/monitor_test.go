@@ -45,7 +45,7 @@ func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error
 	s.mu.Lock()
 	s.counts++
 	s.mu.Unlock()
-	return SaleCount{Books: domain.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[domain.OrderStatus]int64{}}, s.failure(ctx)
+	return SaleCount{Totals: domain.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[domain.OrderStatus]int64{}}, s.failure(ctx)
 }
 
 func hang(ctx context.Context) error {

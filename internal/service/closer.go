@@ -60,7 +60,7 @@ func (c *Closer) closeBatch(ctx context.Context) (int, error) {
 	defer cancel()
 	orders, err := c.Store.CloseExpired(ctx, closeBatch)
 	if len(orders) > 0 {
-		c.Returns.Back(ctx, orders...)
+		c.Returns.Release(ctx, orders...)
 		if c.Closed != nil {
 			c.Closed(len(orders))
 		}

@@ -94,14 +94,14 @@ func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 // errRunPanicked is the result of the in-flight duplicates of a run that panicked.
 var errRunPanicked = errors.New("the run of this request panicked")
 
-// Once returns the answer of a request. It calls run, unless the request already has an answer (replayed). The context
-// of run has a deadline and stays valid if the caller disconnects. Once returns an answer only
-// after storing it, except transient ones. If storing fails, the error is ErrUnavailable, or ErrOrderInProgress for a
-// run that outlived its lease, and a retry leads to the answer.
+// Do returns the answer of a request. It calls run, unless the request already has an answer (replayed). The context
+// of run has a deadline and stays valid if the caller disconnects. Do returns an answer only after storing it, except
+// transient ones. If storing fails, the error is ErrUnavailable, or ErrOrderInProgress for a run that exceeded its
+// lease, and a retry leads to the answer.
 //
 // Errors: ErrIdempotencyMismatch, ErrOrderInProgress (an earlier run did not end in time), *RateLimitedError (the user
 // has MaxKeys keys), ErrOverloaded, ErrUnavailable.
-func (i *Idempotency) Once(
+func (i *Idempotency) Do(
 	ctx context.Context, r domain.KeyedRequest, run func(context.Context, *domain.Claim) domain.Answer,
 ) (a domain.Answer, replayed bool, err error) {
 	i.mu.Lock()
@@ -130,7 +130,7 @@ func (i *Idempotency) Once(
 	return mine.answer, replayed, mine.err
 }
 
-// claimAndRun is Once for the first of the concurrent requests in this process.
+// claimAndRun is Do for the first of the concurrent requests in this process.
 func (i *Idempotency) claimAndRun(
 	ctx context.Context, r domain.KeyedRequest, run func(context.Context, *domain.Claim) domain.Answer,
 ) (a domain.Answer, replayed bool, err error) {

@@ -143,31 +143,31 @@ func answerWith(a domain.Answer, runs *atomic.Int64) func(context.Context, *doma
 	return func(context.Context, *domain.Claim) domain.Answer { runs.Add(1); return a }
 }
 
-func TestOnceReplaysStoredAnswers(t *testing.T) {
+func TestStoredAnswersAreReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
 		seen := &keyOutcomes{}
 		keys := newKeys(newMemKeys(), seen)
 		r := domain.KeyedRequest{UserID: 1, Key: "k", Fingerprint: [32]byte{1}}
-		a, replayed, err := keys.Once(t.Context(), r, answerWith(retryAnswer, &runs))
+		a, replayed, err := keys.Do(t.Context(), r, answerWith(retryAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, retryAnswer, a)
 		require.False(t, replayed)
-		a, replayed, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
+		a, replayed, err = keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, doneAnswer, a, "a transient answer is not stored")
 		require.False(t, replayed)
-		a, replayed, err = keys.Once(t.Context(), r, answerWith(retryAnswer, &runs))
+		a, replayed, err = keys.Do(t.Context(), r, answerWith(retryAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, doneAnswer, a)
 		require.True(t, replayed)
 		other := r
 		other.Fingerprint[0] = 2
-		_, _, err = keys.Once(t.Context(), other, answerWith(doneAnswer, &runs))
+		_, _, err = keys.Do(t.Context(), other, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
 		require.EqualValues(t, 2, runs.Load())
 		other.UserID = 2
-		_, replayed, err = keys.Once(t.Context(), other, answerWith(doneAnswer, &runs))
+		_, replayed, err = keys.Do(t.Context(), other, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.False(t, replayed, "another user's key")
 		require.Equal(t, []string{"new", "takeover", "replayed", "mismatch", "new"}, seen.seen)
@@ -191,7 +191,7 @@ func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 		start := time.Now()
 		send := func(keys *Idempotency) {
 			wg.Go(func() {
-				a, _, err := keys.Once(t.Context(), r, slow)
+				a, _, err := keys.Do(t.Context(), r, slow)
 				if err != nil || a.Status != doneAnswer.Status {
 					t.Errorf("%v %v", a, err)
 				}
@@ -220,7 +220,7 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		zombie := make(chan error, 1)
 		go func() {
-			_, _, err := first.Once(t.Context(), r, func(ctx context.Context, c *domain.Claim) domain.Answer {
+			_, _, err := first.Do(t.Context(), r, func(ctx context.Context, c *domain.Claim) domain.Answer {
 				require.NoError(t, store.NoteResource(ctx, c, 9, testNow))
 				time.Sleep(domain.KeyLease + time.Minute)
 				return doneAnswer
@@ -229,11 +229,11 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 		}()
 		synctest.Wait()
 		start := time.Now()
-		_, _, err := next.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("two runs at once"); return doneAnswer })
+		_, _, err := next.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("two runs at once"); return doneAnswer })
 		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout+keyPoll, "it fails in time")
 		time.Sleep(domain.KeyLease)
-		a, replayed, err := next.Once(t.Context(), r, func(_ context.Context, c *domain.Claim) domain.Answer {
+		a, replayed, err := next.Do(t.Context(), r, func(_ context.Context, c *domain.Claim) domain.Answer {
 			require.True(t, c.Again)
 			require.Equal(t, int64(9), c.ResourceID, "recorded by the first run")
 			return doneAnswer
@@ -254,12 +254,12 @@ func TestStoreFailures(t *testing.T) {
 		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
 		store.err = domain.ErrUnavailable
-		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
+		_, _, err := keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.Zero(t, runs.Load())
 
 		store.err = nil
-		_, _, err = keys.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
+		_, _, err = keys.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
 			runs.Add(1)
 			store.set(func() { store.err = domain.ErrUnavailable })
 			return doneAnswer
@@ -267,12 +267,12 @@ func TestStoreFailures(t *testing.T) {
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		store.set(func() { store.err = nil })
 		time.Sleep(domain.KeyLease)
-		_, _, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
+		_, _, err = keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.EqualValues(t, 2, runs.Load())
 
 		r.Key = "frozen"
-		a, _, err := keys.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
+		a, _, err := keys.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
 			store.set(func() { store.frozen = true })
 			return retryAnswer
 		})
@@ -280,7 +280,7 @@ func TestStoreFailures(t *testing.T) {
 		require.Equal(t, retryAnswer, a, "a transient answer need not be stored")
 		start := time.Now()
 		r.Key = "late"
-		_, _, err = keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
+		_, _, err = keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout)
 		time.Sleep(2 * time.Second) // until the blocked batch has timed out
@@ -288,12 +288,12 @@ func TestStoreFailures(t *testing.T) {
 }
 
 // A run whose caller disconnects completes, and a retry gets its answer.
-func TestRunOutlivesItsCaller(t *testing.T) {
+func TestRunContinuesAfterCallerDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := newKeys(newMemKeys(), &keyOutcomes{})
 		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		ctx, disconnect := context.WithCancel(t.Context())
-		_, _, err := keys.Once(ctx, r, func(ctx context.Context, _ *domain.Claim) domain.Answer {
+		_, _, err := keys.Do(ctx, r, func(ctx context.Context, _ *domain.Claim) domain.Answer {
 			disconnect()
 			require.NoError(t, ctx.Err())
 			_, bounded := ctx.Deadline()
@@ -301,7 +301,7 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 			return doneAnswer
 		})
 		require.NoError(t, err)
-		a, replayed, err := keys.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("a second run"); return doneAnswer })
+		a, replayed, err := keys.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("a second run"); return doneAnswer })
 		require.NoError(t, err)
 		require.True(t, replayed)
 		require.Equal(t, doneAnswer, a)
@@ -315,15 +315,15 @@ func TestPanicReleasesTheKey(t *testing.T) {
 		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		duplicate := make(chan error, 1)
 		require.PanicsWithValue(t, "broken", func() {
-			_, _, _ = keys.Once(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
-				go func() { _, _, err := keys.Once(t.Context(), r, nil); duplicate <- err }()
+			_, _, _ = keys.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer {
+				go func() { _, _, err := keys.Do(t.Context(), r, nil); duplicate <- err }()
 				synctest.Wait()
 				panic("broken")
 			})
 		})
 		require.ErrorIs(t, <-duplicate, errRunPanicked)
 		var runs atomic.Int64
-		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
+		_, _, err := keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.EqualValues(t, 1, runs.Load())
 	})
@@ -336,11 +336,11 @@ func TestUnansweredClaimIsReleased(t *testing.T) {
 		keys := newKeys(store, &keyOutcomes{})
 		r := domain.KeyedRequest{UserID: 1, Key: "k"}
 		var runs atomic.Int64
-		_, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
+		_, _, err := keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.Zero(t, runs.Load())
 		start := time.Now()
-		a, _, err := keys.Once(t.Context(), r, answerWith(doneAnswer, &runs))
+		a, _, err := keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, doneAnswer, a)
 		require.Less(t, time.Since(start), time.Second)

@@ -34,7 +34,7 @@ func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, 
 	if err != nil {
 		return domain.Order{}, returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
-	returns.Back(ctx, o)
+	returns.Release(ctx, o)
 	return o, nil
 }
 

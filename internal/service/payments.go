@@ -144,7 +144,7 @@ func (s *Payments) beginRefund(ctx context.Context, m domain.OrderMove) (domain.
 		return domain.Order{}, s.cfg.Returns.notYet(ctx, m.UserID, m.OrderID, err)
 	}
 	if o.Status == domain.OrderRefunded { // nothing was paid, so no provider is involved
-		s.cfg.Returns.Back(ctx, o)
+		s.cfg.Returns.Release(ctx, o)
 	} else {
 		s.cfg.Returns.moved(o.ID)
 		s.wakeRun()
@@ -216,7 +216,7 @@ func (s *Payments) refund(ctx context.Context, p domain.Payment) error {
 	}
 	s.cfg.Observe(p.Provider, "refunded")
 	if order != nil {
-		s.cfg.Returns.Back(ctx, *order)
+		s.cfg.Returns.Release(ctx, *order)
 	}
 	return nil
 }

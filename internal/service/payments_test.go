@@ -213,14 +213,14 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 	})
 }
 
-// The order is refunded even if its buyer has disconnected.
-func TestReturnsOutliveTheRequest(t *testing.T) {
+// A unit is released even if the buyer has disconnected.
+func TestReleaseIgnoresEndOfRequest(t *testing.T) {
 	sales := newSales(t, &loader{})
 	synctest.Test(t, func(t *testing.T) {
 		ctx, disconnect := context.WithCancel(t.Context())
 		disconnect()
 		q := &hangingQueue{calls: map[int64]error{}}
-		UnitReleaser{Sales: sales, Queue: q}.Back(ctx, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
+		UnitReleaser{Sales: sales, Queue: q}.Release(ctx, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
 		require.Equal(t, map[int64]error{1: nil}, q.calls)
 	})
 }
@@ -251,7 +251,7 @@ func (q *stockQueue) AddStock(ctx context.Context, _, delta int64) error {
 }
 
 // The gate follows the decision of the database even if the admin has disconnected.
-func TestStockChangeOutlivesTheRequest(t *testing.T) {
+func TestStockChangeIgnoresEndOfRequest(t *testing.T) {
 	for _, tc := range []struct {
 		delta, gate int64
 		err         error

@@ -30,10 +30,10 @@ func (r UnitReleaser) moved(orderIDs ...int64) {
 	}
 }
 
-// Back propagates that these orders have returned their units. It is called after the commit. The end of ctx does not
+// Release propagates that these orders have returned their units. It is called after the commit. The end of ctx does not
 // stop it. It takes at most about 1 s and reports no error: the reconciler corrects a gate that was not reached, and
 // snapshots expire within a second without an invalidation message.
-func (r UnitReleaser) Back(ctx context.Context, orders ...domain.Order) {
+func (r UnitReleaser) Release(ctx context.Context, orders ...domain.Order) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 	defer cancel()
 	byVoucher := map[int64][]domain.Holder{}

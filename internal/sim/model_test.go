@@ -162,7 +162,7 @@ func (m model) settle(name string, n domain.PaymentNotice) string {
 	case p.order != n.OrderID || p.provider != name:
 		return "invalid"
 	}
-	open := !p.status.MoneyCame()
+	open := !p.status.Received()
 	if n.Succeeded && !open && p.amount != n.Amount {
 		return "invalid"
 	}

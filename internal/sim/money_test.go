@@ -90,9 +90,9 @@ func (l *life) deliver(at *server, n *notice) action {
 // webhook delivers any notice that exists: late, out of order or again.
 func (l *life) webhook(t *rapid.T) {
 	at, notices := l.anyServer(t), l.bank.notices
-	unheard := slices.DeleteFunc(slices.Clone(notices), func(n *notice) bool { return n.delivered.Load() })
-	if len(unheard) > 0 && rapid.Bool().Draw(t, "news") {
-		notices = unheard
+	undelivered := slices.DeleteFunc(slices.Clone(notices), func(n *notice) bool { return n.delivered.Load() })
+	if len(undelivered) > 0 && rapid.Bool().Draw(t, "undelivered") {
+		notices = undelivered
 	}
 	l.performWithFaults(t, 1, l.deliver(at, sim.Evenly(t, "notice", notices...)))
 }

@@ -137,7 +137,7 @@ func (l *life) workOnce(fault string) {
 	workers := queue.New(queue.Config{
 		Redis: l.rdb, Streams: []string{l.stream}, Group: admission.Group, Consumer: "worker " + strconv.Itoa(l.delayedWork.workers),
 		Gate: w, Commit: w.commit, ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond,
-		// Every pending entry may be claimed at once; the steps decide how long a worker stays away.
+		// Every pending entry may be claimed at once; the steps decide how long a worker is suspended.
 		MinIdle: time.Nanosecond, ClaimEvery: time.Hour, ShutdownTimeout: time.Millisecond,
 		Observe: func(queue.Batch) { stop() }, Log: silent,
 	})
@@ -232,8 +232,8 @@ func (w *worker) Settle(ctx context.Context, done []domain.StreamEntry) error {
 	return w.gate.Settle(ctx, done)
 }
 
-// Bury implements queue.Settler. Every entry in the stream is valid, so it must not be called.
-func (w *worker) Bury(_ context.Context, _, entry, reason string, _ int64) error {
+// MoveToDeadLetters implements queue.Settler. Every entry in the stream is valid, so it must not be called.
+func (w *worker) MoveToDeadLetters(_ context.Context, _, entry, reason string, _ int64) error {
 	panic("entry " + entry + " cannot be read: " + reason)
 }
 

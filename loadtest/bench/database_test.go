@@ -36,11 +36,11 @@ func filled(t *testing.T) (*stack, *repo.Store) {
 
 func TestCreatedOrdersKeepTheInvariants(t *testing.T) {
 	s, store := filled(t)
-	books, err := store.Books(t.Context())
+	totals, err := store.SaleTotals(t.Context())
 	require.NoError(t, err)
-	require.Len(t, books, 4, "30 + 30 + 30 + 10")
+	require.Len(t, totals, 4, "30 + 30 + 30 + 10")
 	var orders int64
-	for _, b := range books {
+	for _, b := range totals {
 		assert.Empty(t, b.Check())
 		orders += b.Active
 	}
@@ -57,16 +57,16 @@ func TestCreatedOrdersKeepTheInvariants(t *testing.T) {
 		"SELECT COUNT(DISTINCT user_id) FROM voucher_orders WHERE voucher_id = 2 AND status = 1 AND id BETWEEN %d AND %d", first, first+49))
 	require.NoError(t, err)
 	assert.Equal(t, int64(50), held, "unpaid, with consecutive IDs")
-	books, err = store.Books(t.Context())
+	totals, err = store.SaleTotals(t.Context())
 	require.NoError(t, err)
-	for _, b := range books {
+	for _, b := range totals {
 		assert.Empty(t, b.Check())
 	}
 
 	require.NoError(t, s.empty(t.Context()))
-	books, err = store.Books(t.Context())
+	totals, err = store.SaleTotals(t.Context())
 	require.NoError(t, err)
-	assert.Empty(t, books)
+	assert.Empty(t, totals)
 	require.NoError(t, s.fill(t.Context(), 1))
 	oldest, err := s.number(t.Context(), "SELECT MIN(id) FROM vouchers")
 	require.NoError(t, err)

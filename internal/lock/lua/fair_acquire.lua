@@ -19,6 +19,6 @@ if not holder and (not first or first.id == ID) then
   return {1, new_token()}
 end
 if holder and (not first or first.id == ID) then return deny(redis.call('PTTL', LOCK), ARGV[3]) end
--- Another waiter is first. The caller can get in only after that one has, or is dead.
+-- Another waiter is first. The caller can acquire the lock only after that one has, or is dead.
 if not holder then wake(first.id) end
 return deny(first.deadline - now_micros() / 1000, ARGV[3])

@@ -9,5 +9,5 @@ local ends = total and redis.call('ZSCORE', HOLDERS, holder)
 if not ends then return 0 end
 local moved = math.ceil(now_micros() / 1000 + LEASE)
 redis.call('ZADD', HOLDERS, format_int(moved), holder)
-if moved < tonumber(ends) then wake_admissible(total - held) end -- the first waiter may get in sooner than it expects
+if moved < tonumber(ends) then wake_admissible(total - held) end -- the first waiter may be admitted earlier than it expects
 return 1

@@ -97,7 +97,7 @@ local function wake_first_before_recheck()
   if first then wake(first.id) end
 end
 
--- Wakes every waiter that can get in now: all readers at the head of the queue, or the writer if the lock is free.
+-- Wakes every waiter that can be admitted now: all readers at the head of the queue, or the writer if the lock is free.
 local function wake_admissible()
   wake_first_before_recheck()
   if last_deadline(LOCK) then return end

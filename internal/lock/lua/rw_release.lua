@@ -1,6 +1,6 @@
 -- Ends everything that ID has of the lock: the hold, for writing or for reading, and the place in the queue. If that
 -- leaves the lock free and the first waiter is a writer, it is handed over to that writer if it is a successor.
--- Otherwise every waiter that can get in is woken.
+-- Otherwise every waiter that can be admitted is woken.
 -- KEYS[1]  lock; KEYS[2] queue; KEYS[3] waiters; KEYS[4] fence; KEYS[5] readers; KEYS[6] writer; KEYS[7] reads (see
 --          common.lua, rw.lua)
 -- ARGV[1]  wake prefix; ARGV[2] id; ARGV[3], ARGV[4] not used; ARGV[5] owner, may be empty
@@ -13,7 +13,7 @@ set_write_hold()
 set_read_hold()
 dequeue(ID)
 if had_read and last_deadline(READERS) then
-  wake_first_before_recheck() -- other readers remain, so no waiter can get in
+  wake_first_before_recheck() -- other readers remain, so no waiter can be admitted
   return held
 end
 local first = not last_deadline(LOCK) and not last_deadline(READERS) and live_waiters(1)[1]

@@ -22,7 +22,7 @@ local function set_held(held)
   redis.call('HSET', LOCK, 'held', format_int(held))
 end
 
--- Wakes the waiters that can get in now, and the first one even if it cannot but must learn when it can. To be called
+-- Wakes the waiters that can be admitted now, and the first one even if it only has to learn when it can. To be called
 -- after every change that admits a waiter or makes another one first.
 local function wake_admissible(free)
   for place, waiter in ipairs(live_waiters(math.max(1, math.min(free, WINDOW)))) do
@@ -47,7 +47,7 @@ local function may_take(free, n)
   return #line < WINDOW -- otherwise more waiters precede ID
 end
 
--- Finishes an acquire of ID that leaves `free` permits. Waiters that can get in were woken when that became possible,
+-- Finishes an acquire of ID that leaves `free` permits. Admissible waiters were woken when that became possible,
 -- except those beyond the window and a new first waiter, which has an expiry time of its own to learn.
 local function after_acquire(free)
   if MODE ~= 'wait' then return end
@@ -55,7 +55,7 @@ local function after_acquire(free)
   if free >= WINDOW or expires_soon() then wake_admissible(free) end
 end
 
--- Builds the reply of an acquire of n permits that failed. If ID is first, it can get in after ms without being woken;
+-- Builds the reply of an acquire of n permits that failed. If ID is first, it can be admitted after ms without a wake;
 -- otherwise when the first waiter counts as dead.
 local function refuse_permits(n, ms)
   local first = live_waiters(1)[1]

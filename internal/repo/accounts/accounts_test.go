@@ -168,7 +168,7 @@ func TestRotateSession(t *testing.T) {
 
 func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow time.Duration) error {
 	_, err := s.RotateSession(context.Background(), auth.Rotation{
-		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Patience: reuseWindow,
+		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Grace: reuseWindow,
 	})
 	return err
 }

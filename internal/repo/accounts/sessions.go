@@ -163,7 +163,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 			return domain.ErrUnauthenticated
 		}
 		// ExpiresAt is set at each rotation, so it implies the time of the last one.
-		repeated := r.Patience > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Patience))
+		repeated := r.Grace > 0 && row.Generation == r.Generation+1 && row.ExpiresAt.After(r.Expires.Add(-r.Grace))
 		if row.Generation != r.Generation && !repeated {
 			reuse = true
 			return revoke(tx, r.SessionID, r.Now, r.KeepUntil)

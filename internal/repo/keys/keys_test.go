@@ -88,7 +88,7 @@ func TestKeyLifetime(t *testing.T) {
 		s.endLifetime(t, "k", -time.Minute)
 		require.Equal(t, domain.KeyState{Answer: &created}, s.claimKey(t, newClaim(1, "k", "buy")), "a minute is left")
 		s.endLifetime(t, "k", 0)
-		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, newClaim(1, "k", "sell")), "as good as new, for any request")
+		require.Equal(t, domain.KeyState{Runs: 1}, s.claimKey(t, newClaim(1, "k", "sell")), "an expired key can be used for any request")
 		require.ErrorIs(t, s.claimKey(t, newClaim(1, "k", "sell")).Err, domain.ErrOrderInProgress, "with its own lease and lifetime")
 	})
 }
@@ -293,7 +293,7 @@ func TestKeysWithUnavailableDatabase(t *testing.T) {
 }
 
 // A user may have domain.MaxKeys keys. At the limit, existing keys still work and other users are not affected. The
-// keys of error answers expire after domain.KeyLifeOfError and make room.
+// keys of error answers expire after domain.KeyLifeOfError and then do not count.
 func TestMaxKeysPerUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		for from := 0; from < domain.MaxKeys; from += 250 {

@@ -38,7 +38,7 @@ const overLimitQuery = `
 SELECT COUNT(*) FROM (
   SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND status IN (1, 2, 3, 5) GROUP BY user_id HAVING COUNT(*) > ?) h`
 
-// CountSale implements salestats.MonitorStore. On MySQL it opens a connection without I/O timeouts, as Books does.
+// CountSale implements salestats.MonitorStore. On MySQL it opens a connection without I/O timeouts, as SaleTotals does.
 func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.SaleCount, err error) {
 	db, opts := s.db.Pools()["read"], (*sql.TxOptions)(nil)
 	if s.db.Dialect() == "mysql" {
@@ -58,10 +58,10 @@ func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.Sal
 }
 
 func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.SaleCount, err error) {
-	c = salestats.SaleCount{Books: domain.SaleTotals{VoucherID: voucherID}, ByStatus: map[domain.OrderStatus]int64{}}
+	c = salestats.SaleCount{Totals: domain.SaleTotals{VoucherID: voucherID}, ByStatus: map[domain.OrderStatus]int64{}}
 	var limit int
 	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user FROM seckill_vouchers WHERE voucher_id = ?", voucherID).
-		Scan(&c.Books.InitialStock, &c.Books.Stock, &limit)
+		Scan(&c.Totals.InitialStock, &c.Totals.Stock, &limit)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, domain.ErrNotFound
 	}
@@ -69,7 +69,7 @@ func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.Sa
 		return c, err
 	}
 	err = tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(delta), 0) FROM stock_changes WHERE voucher_id = ?", voucherID).
-		Scan(&c.Books.Additions)
+		Scan(&c.Totals.Additions)
 	if err != nil {
 		return c, err
 	}
@@ -87,14 +87,14 @@ func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.Sa
 		}
 		c.ByStatus[status] += n
 		if status.Active() {
-			c.Books.Active += n
+			c.Totals.Active += n
 		}
 		if status.Active() == slotless {
-			c.Books.BadSlots += n
+			c.Totals.BadSlots += n
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return c, err
 	}
-	return c, tx.QueryRowContext(ctx, overLimitQuery, voucherID, limit).Scan(&c.Books.OverLimit)
+	return c, tx.QueryRowContext(ctx, overLimitQuery, voucherID, limit).Scan(&c.Totals.OverLimit)
 }

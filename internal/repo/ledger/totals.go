@@ -31,10 +31,10 @@ SELECT o.voucher_id, 0, 0, 0, COUNT(*), 0, 0 FROM voucher_orders o
 WHERE o.status IN (1, 2, 3, 5) AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)
 GROUP BY o.voucher_id`
 
-// Books reads the totals of every sale, and of vouchers that have orders but no sale. With millions of orders this takes
-// seconds, so it opens a connection without the usual I/O timeouts. A deadline of ctx limits the query on the server as
-// well.
-func (s *Store) Books(ctx context.Context) (totals []domain.SaleTotals, err error) {
+// SaleTotals reads the totals of every sale, and of vouchers that have orders but no sale. With millions of orders this
+// takes seconds, so it opens a connection without the usual I/O timeouts. A deadline of ctx limits the query on the
+// server as well.
+func (s *Store) SaleTotals(ctx context.Context) (totals []domain.SaleTotals, err error) {
 	db, err := s.db.OpenLongLived()
 	if err != nil {
 		return nil, err

@@ -72,14 +72,14 @@ const totals = {
   repeated: new Gauge('total_repeated'), // order IDs that occurred more than once
 };
 
-// part returns a separate latency metric for a part of the run, for the option `latency` of press and the summary.
+// part returns a separate latency metric for a part of the run, for the option `latency` of placeOrders and the summary.
 export function part(name) {
   return new Trend(`to_outcome_${name}`, true);
 }
 
-// press sends `times` concurrent orders of one buyer and returns their final outcomes. expected(outcome) returns
+// placeOrders sends `times` concurrent orders of one buyer and returns their final outcomes. expected(outcome) returns
 // whether an outcome is correct. since is the start of the sale in ms since 1970.
-export function press(token, voucherID, expected, { since, times = 1, latency } = {}) {
+export function placeOrders(token, voucherID, expected, { since, times = 1, latency } = {}) {
   const request = placeRequest(token, voucherID);
   const outcomes = http.batch(Array(times).fill(request)).map((res) => outcome(res, token));
   for (const o of outcomes) {
@@ -154,7 +154,7 @@ const LAST_TRIES = 10;
 function sellLast(voucherID) {
   for (let tries = 0; tries < LAST_TRIES; tries++) {
     const left = unitsLeft(voucherID);
-    const [o] = press(tokens[lastBuyer], voucherID, (o) => ORDINARY.includes(o.code));
+    const [o] = placeOrders(tokens[lastBuyer], voucherID, (o) => ORDINARY.includes(o.code));
     if (o.code === 'ok' || (o.code === 'sold_out' && left === 0)) {
       return true;
     }
