@@ -82,7 +82,8 @@ func (b *tab) readQR(selector string) string {
 	require.NoError(b.t, err)
 	bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
 	require.NoError(b.t, err)
-	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_TRY_HARDER: true})
+	// The picture contains nothing else. Without this hint, gozxing cannot decode one code in a hundred.
+	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
 	require.NoError(b.t, err)
 	return found.GetText()
 }
