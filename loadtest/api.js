@@ -10,6 +10,9 @@ const API = BASE_URL + '/api/v1';
 // answers 202 at once and the test polls the order. The other lanes ignore it.
 const PREFER_WAIT = Number(__ENV.PREFER_WAIT || 3);
 
+// ENTRY is the entry mode of the sales. With "pass" each order request is preceded by one for a pass.
+const ENTRY = __ENV.ENTRY || 'open';
+
 const brokenVisits = new Rate('broken_visits');
 
 // visit returns an iteration that counts exceptions of f in a metric with a threshold. k6 alone logs an exception and
@@ -72,7 +75,7 @@ export function adminToken() {
 export function createSale(token, title, stock, beginAt, open = 3600) {
   const body = {
     shop_id: '1', title, pay_value: 100, actual_value: 200, stock,
-    begin_at: beginAt.toISOString(), end_at: new Date(beginAt.getTime() + open * 1000).toISOString(),
+    entry: { mode: ENTRY }, begin_at: beginAt.toISOString(), end_at: new Date(beginAt.getTime() + open * 1000).toISOString(),
   };
   const res = http.post(`${API}/admin/vouchers`, JSON.stringify(body), params('POST /admin/vouchers', token));
   if (res.status !== 201) {
@@ -95,7 +98,17 @@ export function placeRequest(token, voucherID) {
   if (PREFER_WAIT > 0) {
     p.headers.Prefer = `wait=${PREFER_WAIT}`;
   }
+  const pass = ENTRY === 'pass' && enter(token, voucherID);
+  if (pass) {
+    p.headers['X-Entry-Pass'] = pass;
+  }
   return { method: 'POST', url: `${API}/vouchers/${voucherID}/orders`, body: null, params: p };
+}
+
+// enter returns a pass, or undefined while the sale admits no buyer. The order request is then refused for the same reason.
+function enter(token, voucherID) {
+  const p = params('POST /vouchers/{id}/entry', token, { responseCallback: http.expectedStatuses(200, 409, 429, 503) });
+  return bodyOf(http.post(`${API}/vouchers/${voucherID}/entry`, null, p)).pass;
 }
 
 export function place(token, voucherID, more) {

@@ -6,6 +6,7 @@
 #   BUYERS=2000 STOCK=200 VUS=500 loadtest/run.sh rush
 #   SECKILL_ORDER_LANE=queue PROFILE=smoke loadtest/run.sh all
 #
+# ENTRY=pass creates sales that need passes, and the buyers get them.
 # PROFILE=smoke shortens each test to seconds. The other settings are described in each script.
 #
 # SECKILL_MYSQL_DSN and SECKILL_REDIS_ADDRS name the database and the Redis, which should be empty. Without them the

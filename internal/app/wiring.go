@@ -11,6 +11,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
@@ -81,8 +82,9 @@ func newServer(e *Env, b backends) (*server, error) {
 	if cfg.OrderLane != "queue" {
 		warnOfQueuedOrders(e.Ctx, workers, cfg.OrderLane, log)
 	}
+	passes := entry.NewPasses(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry passes")})
 	orders := service.NewOrders(service.OrdersConfig{
-		Store: b.store, Sales: sales, Lane: mode.orders, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
+		Store: b.store, Sales: sales, Lane: mode.orders, Passes: passes, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
 		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secret), Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})
@@ -109,7 +111,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 	api := handler.Config{
-		Auth: users, Orders: orders, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
+		Auth: users, Orders: orders, Entry: &entry.Service{Sales: sales, Passes: passes, Now: now}, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
 		DeadLetters: &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,

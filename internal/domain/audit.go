@@ -39,6 +39,7 @@ const (
 	ActionCreateVoucher = "create_voucher"
 	ActionChangeVoucher = "change_voucher"
 	ActionChangeStock   = "change_stock"
+	ActionRevokePasses  = "revoke_passes"
 	ActionReturnMoney   = "return_money"   // an unmatched payment arrived, and its refund began
 	ActionMoneyReturned = "money_returned" // the refund of an unmatched payment is done
 )

@@ -19,9 +19,13 @@ var (
 	ErrForbidden       = errors.New("forbidden")
 	ErrInvalidState    = errors.New("not possible in the present state")
 
-	ErrSaleNotStarted  = errors.New("the sale has not started")
-	ErrSaleEnded       = errors.New("the sale has ended")
-	ErrSoldOut         = errors.New("sold out")
+	ErrSaleNotStarted = errors.New("the sale has not started")
+	ErrSaleEnded      = errors.New("the sale has ended")
+	ErrSoldOut        = errors.New("sold out")
+	// ErrEntryRequired means that the sale needs an entry pass and the request has none that is genuine.
+	ErrEntryRequired = errors.New("this sale needs an entry pass of the buyer")
+	// ErrPassExpired means that the pass of the request was valid once, but it has expired or was revoked.
+	ErrPassExpired     = errors.New("the entry pass has expired or was revoked")
 	ErrOrderInProgress = errors.New("an order of this user is in progress")
 
 	// ErrOverloaded means that this process refused the request early because of its load. Nothing was changed.

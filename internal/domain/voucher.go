@@ -83,6 +83,7 @@ type Sale struct {
 	BeginAt      time.Time
 	EndAt        time.Time
 	LimitPerUser int // the most active orders of a user
+	Entry        Entry
 }
 
 // State returns the state of the voucher at now.
@@ -100,6 +101,21 @@ func (v *Voucher) State(now time.Time) SaleState {
 		return StateSoldOut
 	}
 	return StateOnSale
+}
+
+// CheckOpen returns the reason why the voucher is not on sale at now: ErrSaleNotStarted, ErrSaleEnded or ErrInvalidState
+// (not a flash-sale voucher). It does not check the stock.
+func (v *Voucher) CheckOpen(now time.Time) error {
+	switch v.State(now) {
+	case StateUpcoming:
+		return ErrSaleNotStarted
+	case StateEnded:
+		return ErrSaleEnded
+	}
+	if v.Sale == nil {
+		return ErrInvalidState
+	}
+	return nil
 }
 
 // SoldOut returns a copy of the voucher without stock.
@@ -150,6 +166,7 @@ type VoucherFields struct {
 	BeginAt      *time.Time
 	EndAt        *time.Time
 	LimitPerUser *int
+	Entry        *EntryInput // replaces the entry as a whole
 }
 
 // VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three
@@ -178,7 +195,7 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 			bad.Add(f.name, "is required")
 		}
 	}
-	if in.Stock != nil || in.BeginAt != nil || in.EndAt != nil || in.LimitPerUser != nil {
+	if in.Stock != nil || in.BeginAt != nil || in.EndAt != nil || in.LimitPerUser != nil || in.Entry != nil {
 		in.startSale(&v, &bad)
 	}
 	if in.Currency != nil {
@@ -193,7 +210,7 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 // startSale makes v a seckill voucher with the stock of the input.
 func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 	v.Type = VoucherSeckill
-	v.Sale = &Sale{LimitPerUser: 1}
+	v.Sale = &Sale{LimitPerUser: 1, Entry: DefaultEntry}
 	if in.BeginAt == nil {
 		bad.Add("begin_at", "is required for a seckill voucher")
 	}
@@ -246,6 +263,7 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	if s == nil {
 		for field, given := range map[string]bool{
 			"begin_at": f.BeginAt != nil, "end_at": f.EndAt != nil, "limit_per_user": f.LimitPerUser != nil,
+			"entry": f.Entry != nil,
 		} {
 			if given {
 				bad.Add(field, "is allowed only for a seckill voucher")
@@ -262,6 +280,9 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 		if s.LimitPerUser = *f.LimitPerUser; s.LimitPerUser < 1 || s.LimitPerUser > maxPerUser {
 			bad.Add("limit_per_user", "must be between 1 and %d", maxPerUser)
 		}
+	}
+	if f.Entry != nil {
+		f.Entry.apply(&s.Entry, bad)
 	}
 }
 

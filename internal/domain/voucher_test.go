@@ -27,7 +27,7 @@ func TestVoucherInput(t *testing.T) {
 	require.Equal(t, Voucher{
 		ShopID: 1, Title: "t", PayValue: 100, ActualValue: 200, Currency: "CNY", Type: VoucherSeckill, Status: VoucherOn,
 		CreatedAt: testNow, UpdatedAt: testNow,
-		Sale: &Sale{InitialStock: 10, Stock: 10, BeginAt: testNow, EndAt: testNow.Add(time.Hour), LimitPerUser: 2},
+		Sale: &Sale{InitialStock: 10, Stock: 10, BeginAt: testNow, EndAt: testNow.Add(time.Hour), LimitPerUser: 2, Entry: DefaultEntry},
 	}, v)
 	normal := validSale()
 	normal.Stock, normal.BeginAt, normal.EndAt, normal.LimitPerUser = nil, nil, nil, nil
@@ -64,6 +64,11 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		"ends in the year 12000": {func(in *VoucherInput) { in.EndAt = ptr(testNow.AddDate(10000, 0, 0)) }, "end_at"},
 		"limit 0":                {func(in *VoucherInput) { in.LimitPerUser = ptr(0) }, "limit_per_user"},
 		"limit above the column": {func(in *VoucherInput) { in.LimitPerUser = ptr(128) }, "limit_per_user"},
+		"no entry mode":          {func(in *VoucherInput) { in.Entry = &EntryInput{} }, "entry.mode"},
+		"entry by room":          {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "room"} }, "entry.mode"},
+		"pass without a life":    {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(0)} }, "entry.pass_ttl"},
+		"pass for a day":         {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(86_400)} }, "entry.pass_ttl"},
+		"life of no pass":        {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", PassTTL: ptr(10)} }, "entry.pass_ttl"},
 		"only a limit":           {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +99,20 @@ func TestVoucherChangeOfNormalVoucher(t *testing.T) {
 	require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Title: ptr("u")}, Status: ptr(VoucherOff)}.Apply(&v))
 	require.Equal(t, "u", v.Title)
 	require.Equal(t, VoucherOff, v.Status)
+}
+
+// A change replaces the entry as a whole, except its epoch.
+func TestEntryChange(t *testing.T) {
+	v := Voucher{Title: "t", Sale: &Sale{Entry: Entry{Mode: EntryPass, PassTTL: time.Minute, Epoch: 3}}}
+	change := func(in EntryInput) Entry {
+		require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Entry: &in}}.Apply(&v))
+		return v.Sale.Entry
+	}
+	require.Equal(t, Entry{Mode: EntryPass, PassTTL: DefaultEntry.PassTTL, Epoch: 3}, change(EntryInput{Mode: "pass"}))
+	require.Equal(t, Entry{Mode: EntryPass, PassTTL: time.Hour, Epoch: 3}, change(EntryInput{Mode: "pass", PassTTL: ptr(3600)}))
+	require.Equal(t, Entry{Mode: EntryOpen, PassTTL: DefaultEntry.PassTTL, Epoch: 3}, change(EntryInput{Mode: "open"}))
+	v.Sale = nil
+	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{Entry: &EntryInput{Mode: "open"}}}.Apply(&v), "only for a seckill voucher")
 }
 
 func TestVoucherState(t *testing.T) {

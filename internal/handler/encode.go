@@ -102,6 +102,12 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 		b = appendTime(b, "begin_at", &s.BeginAt)
 		b = appendTime(b, "end_at", &s.EndAt)
 		b = appendNumber(b, "limit_per_user", int64(s.LimitPerUser))
+		b = append(b, `,"entry":{"mode":`...)
+		b = appendString(b, s.Entry.Mode.String())
+		if s.Entry.Mode != domain.EntryOpen {
+			b = appendNumber(b, "pass_ttl", int64(s.Entry.PassTTL/time.Second))
+		}
+		b = append(b, '}')
 	}
 	b = appendTime(b, "created_at", &v.CreatedAt)
 	b = appendTime(b, "updated_at", &v.UpdatedAt)

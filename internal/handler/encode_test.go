@@ -43,6 +43,10 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			v.Sale = &domain.Sale{
 				InitialStock: id.Draw(t, "initial"), Stock: id.Draw(t, "stock"), LimitPerUser: rapid.Int().Draw(t, "limit"),
 				BeginAt: moment.Draw(t, "begin"), EndAt: moment.Draw(t, "end"),
+				Entry: domain.Entry{
+					Mode:    rapid.SampledFrom([]domain.EntryMode{domain.EntryOpen, domain.EntryPass, 77}).Draw(t, "entry"),
+					PassTTL: time.Duration(rapid.Int64Range(1, 3600).Draw(t, "ttl")) * time.Second,
+				},
 			}
 		}
 		now := moment.Draw(t, "now")

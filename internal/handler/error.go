@@ -32,6 +32,8 @@ var outcomes = []outcome{
 	{domain.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
 	{domain.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
 	{domain.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
+	{domain.ErrEntryRequired, http.StatusForbidden, "entry_required", "An entry pass is required"},
+	{domain.ErrPassExpired, http.StatusForbidden, "entry_required", "The entry pass has expired"},
 	{domain.ErrNotFound, http.StatusNotFound, "not_found", "Not found"},
 	{domain.ErrInvalidState, http.StatusConflict, "invalid_state", "Not possible in the present state"},
 	{domain.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},

@@ -220,6 +220,12 @@ func (s *faultyStore) ChangeStock(ctx context.Context, c domain.StockChange) (do
 	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
 }
 
+func (s *faultyStore) RevokePasses(
+	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time,
+) (domain.Voucher, error) {
+	return orFault(s, func() (domain.Voucher, error) { return s.Store.RevokePasses(ctx, claim, id, by, at) })
+}
+
 func (s *faultyStore) BeginPayment(
 	ctx context.Context, claim *domain.Claim, user int64, p domain.Payment,
 ) (o domain.Order, paid domain.Payment, err error) {

@@ -91,6 +91,7 @@ var hmdpMessages = map[string]string{
 	"sold_out":          "库存不足",
 	"duplicate_order":   "用户已经购买过一次了",
 	"order_in_progress": "重复下单",
+	"entry_required":    "该秒杀需要入场凭证，请在秒杀商城页面抢购",
 	"rate_limited":      "操作太频繁，请稍后再试",
 	"overloaded":        "抢购的人太多，请稍后再试",
 	"forbidden":         "没有权限",

@@ -154,8 +154,8 @@ func bindError(err error) error {
 	case errors.As(err, &tooLarge):
 		return domain.Invalid("body", "must have at most %d bytes", maxBody)
 	case errors.As(err, &wrongType):
-		// Bodies are flat: a prefix with a dot is the Go name of an embedded struct.
-		field := wrongType.Field[strings.LastIndexByte(wrongType.Field, '.')+1:]
+		// The path of a field begins with the Go name of its embedded struct.
+		field := strings.TrimPrefix(wrongType.Field, "voucherFields.")
 		if field == "" {
 			field = "body"
 		}

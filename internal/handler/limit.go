@@ -14,7 +14,7 @@ import (
 
 // Rate limits per caller and process. A login code costs money, so its limit is the lowest, but it lets a thousand
 // people behind one address log in within a quarter of an hour. The limit for orders permits rapid clicks, which are
-// cheap to refuse, and stops scripts.
+// cheap to refuse, and stops scripts. Passes have the same limit, counted separately.
 const (
 	codesPerSecond, codeBurst   = 1, 60
 	loginsPerSecond, loginBurst = 5, 120
@@ -48,20 +48,21 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 // limits are the rate limits, as token buckets in this process: they need no round trip on the hot path, and N
 // processes allow N times as much.
 type limits struct {
-	codes, logins, orders func(*gin.Context) error
-	refreshes             func(key string) error // called by the handler, after it has read the session from the token
+	codes, logins, orders, entries func(*gin.Context) error
+	refreshes                      func(key string) error // called by the handler, after it has read the session from the token
 }
 
 func newLimits(on bool) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
-		return &limits{codes: unlimited, logins: unlimited, orders: unlimited, refreshes: func(string) error { return nil }}
+		return &limits{codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, refreshes: func(string) error { return nil }}
 	}
 	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 	return &limits{
 		codes:     perKey(byAddress, limit(codesPerSecond, codeBurst)),
 		logins:    perKey(byAddress, limit(loginsPerSecond, loginBurst)),
 		orders:    perKey(byUser, limit(ordersPerSecond, orderBurst)),
+		entries:   perKey(byUser, limit(ordersPerSecond, orderBurst)),
 		refreshes: limit(refreshesPerSecond, refreshBurst),
 	}
 }

@@ -61,7 +61,7 @@ func (h *orderHandler) place(c *gin.Context) error {
 	if name != "" {
 		key = domain.NewRequestKey(name, sum)
 	}
-	o, replayed, err := h.orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key)
+	o, replayed, err := h.orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key, c.GetHeader(passHeader))
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,13 @@ var explanations = []explanation{
 		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。",
 	},
 	{
+		domain.ErrEntryRequired, "需要入场凭证",
+		"The sale admits only purchases with a valid entry pass (`entry.mode` is `pass`), and the header `X-Entry-Pass` has none: the pass is missing or forged, it belongs to another user or another sale, or it has expired or was revoked. Nothing was changed.",
+		"Call `POST /api/v1/vouchers/{id}/entry` once and repeat the purchase with the new pass and the same `Idempotency-Key`. If the repetition is refused, too, show the reason instead of repeating it in a loop.",
+		"该秒杀只接受带有效入场凭证的购买请求（`entry.mode` 为 `pass`），而请求头 `X-Entry-Pass` 里没有：凭证缺失或系伪造，属于其他用户或其他秒杀，已过期或已被作废。没有产生任何变更。",
+		"调用一次 `POST /api/v1/vouchers/{id}/entry`，用新凭证和同一个 `Idempotency-Key` 重发购买请求。如果仍被拒绝，显示原因，不要循环重试。",
+	},
+	{
 		domain.ErrNotFound, "不存在",
 		"The object does not exist or belongs to another user: both cases return the same answer. Routes and methods that the API does not have return it, too.",
 		"Do not repeat the request. Report that the object does not exist, and return to the list. For an order that was accepted with 202, 404 means that it was lost before it was stored: its unit is for sale again.",
@@ -124,9 +131,9 @@ var explanations = []explanation{
 	},
 	{
 		&domain.RateLimitedError{RetryAfter: time.Second}, "请求太频繁",
-		"The caller exceeded a rate limit: purchases and open streams are limited per user, login codes per phone, and codes and logins per address. Nothing was changed.",
+		"The caller exceeded a rate limit: purchases, passes and open streams are limited per user, login codes per phone, and codes and logins per address. Nothing was changed.",
 		"Wait for `Retry-After` seconds plus a short random time, and repeat the request with the same `Idempotency-Key`. Show the remaining time. More frequent requests do not help.",
-		"调用方请求过于频繁：购买和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。没有产生任何变更。",
+		"调用方请求过于频繁：购买、领取入场凭证和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。没有产生任何变更。",
 		"等待 `Retry-After` 秒并加一点随机时间，再用同一个 `Idempotency-Key` 重发，同时显示剩余时间。更频繁地请求没有帮助。",
 	},
 	{

@@ -14,6 +14,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/entry"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -24,6 +25,7 @@ type Config struct {
 	Auth            *auth.Service
 	Vouchers        *service.Vouchers
 	Orders          *service.Orders
+	Entry           *entry.Service
 	Payments        *service.Payments
 	Subscribers     *salestats.Subscribers
 	DeadLetters     *service.DeadLetters
@@ -68,7 +70,7 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Every POST that changes something supports Idempotency-Key, except authentication and reconciliation, which is
+	// Every POST that changes stored data supports Idempotency-Key, except authentication and reconciliation, which is
 	// idempotent. The keys of orders are stored with the orders.
 	user, admin := h.auth.require(domain.RoleBuyer), h.auth.require(domain.RoleAdmin)
 
@@ -83,6 +85,9 @@ func New(cfg Config) (http.Handler, error) {
 
 	// The service has its own timeout for a purchase, so the hot route needs no second timer.
 	r.POST("/api/v1/vouchers/:id/orders", countAnswer, e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(h.orders.place))
+
+	// Passes are made from a voucher in memory, without a timer for the same reason.
+	r.POST("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.enter))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
 	r.GET("/api/v1/vouchers", e.wrap(limitBody), e.wrap(h.vouchers.list))
@@ -116,6 +121,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(h.vouchers.change))
 	v1.GET("/admin/vouchers/:id/stats", e.wrap(admin), e.wrap(h.stats.show))
 	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), h.keys.once(h.vouchers.changeStock))
+	v1.POST("/admin/vouchers/:id/room", e.wrap(admin), h.keys.once(h.vouchers.changeRoom))
 	v1.GET("/admin/orders", e.wrap(admin), e.wrap(h.adminOrders.list))
 	v1.GET("/admin/orders/:id", e.wrap(admin), e.wrap(h.adminOrders.show))
 	v1.POST("/admin/orders/:id/cancel", e.wrap(admin), h.keys.once(h.adminOrders.cancel))
@@ -141,6 +147,7 @@ type handlers struct {
 	auth        *authHandler
 	vouchers    *voucherHandler
 	orders      *orderHandler
+	entry       *entryHandler
 	adminOrders *adminOrderHandler
 	events      *eventHandler
 	payments    *paymentHandler
@@ -159,6 +166,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders},
+		entry:       &entryHandler{service: cfg.Entry},
 		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
 		events:      &eventHandler{orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},

@@ -43,9 +43,24 @@ type voucherOut struct {
 	BeginAt      *time.Time       `json:"begin_at,omitempty"`
 	EndAt        *time.Time       `json:"end_at,omitempty"`
 	LimitPerUser *int             `json:"limit_per_user,omitempty"`
+	Entry        *entryOut        `json:"entry,omitempty"`
 	CreatedAt    time.Time        `json:"created_at"`
 	UpdatedAt    time.Time        `json:"updated_at"`
 	ServerTime   time.Time        `json:"server_time"`
+}
+
+// entryOut is the JSON form of how buyers are admitted to a sale.
+type entryOut struct {
+	Mode    string `json:"mode"`
+	PassTTL int64  `json:"pass_ttl,omitempty"` // seconds; only of a sale that needs passes
+}
+
+func newEntryOut(e domain.Entry) *entryOut {
+	o := &entryOut{Mode: e.Mode.String()}
+	if e.Mode != domain.EntryOpen {
+		o.PassTTL = int64(e.PassTTL / time.Second)
+	}
+	return o
 }
 
 func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
@@ -57,6 +72,7 @@ func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 	}
 	if s := v.Sale; s != nil {
 		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
+		o.Entry = newEntryOut(s.Entry)
 	}
 	return o
 }
@@ -167,10 +183,15 @@ type voucherFields struct {
 	BeginAt      *Time   `json:"begin_at"`
 	EndAt        *Time   `json:"end_at"`
 	LimitPerUser *int    `json:"limit_per_user"`
+	Entry        *struct {
+		Mode    string `json:"mode"`
+		PassTTL *int   `json:"pass_ttl"`
+	} `json:"entry"`
 }
 
 func (f voucherFields) service() domain.VoucherFields {
 	return domain.VoucherFields{
+		Entry:  (*domain.EntryInput)(f.Entry),
 		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
 		PayValue: f.PayValue, ActualValue: f.ActualValue,
 		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
@@ -216,6 +237,28 @@ func (h *voucherHandler) change(c *gin.Context) error {
 		ch.Status = &status
 	}
 	v, err := h.vouchers.Change(c.Request.Context(), caller(c).UserID, id, ch)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, h.out(&v))
+}
+
+// changeRoom revokes the passes of a sale.
+func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim) error {
+	id, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Revoke bool `json:"revoke"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	if !in.Revoke {
+		return domain.Invalid("revoke", "must be true")
+	}
+	v, err := h.vouchers.RevokePasses(c.Request.Context(), claim, caller(c).UserID, id)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,44 @@ func TestVoucher(t *testing.T) {
 	})
 }
 
+// A sale that was inserted without the columns of migration 00019, by an earlier version or by another program, is open.
+// Its entry can be changed, and a change keeps the epoch.
+func TestEntryOfSale(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v := newSale(t, s, 5, 1)
+		for _, statement := range []string{
+			"DELETE FROM seckill_vouchers",
+			`INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, created_at, updated_at)
+				SELECT id, 5, 5, created_at, '2099-01-01 00:00:00', created_at, created_at FROM vouchers`,
+		} {
+			_, err := s.Pools()["write"].ExecContext(ctx, statement)
+			require.NoError(t, err)
+		}
+		stored, err := s.Voucher(ctx, v.ID)
+		require.NoError(t, err)
+		require.Equal(t, domain.DefaultEntry, stored.Sale.Entry)
+		_, err = s.RevokePasses(ctx, nil, v.ID, admin, now)
+		require.ErrorIs(t, err, domain.ErrInvalidState)
+		_, err = s.RevokePasses(ctx, nil, 999, admin, now)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+
+		set := func(entry domain.Entry) {
+			_, err := s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Sale.Entry = entry; return "", nil })
+			require.NoError(t, err)
+		}
+		set(domain.Entry{Mode: domain.EntryPass, PassTTL: time.Minute})
+		later := now.Add(time.Hour)
+		revoked, err := s.RevokePasses(ctx, nil, v.ID, admin, later)
+		require.NoError(t, err)
+		require.Equal(t, domain.Entry{Mode: domain.EntryPass, PassTTL: time.Minute, Epoch: 1}, revoked.Sale.Entry)
+		set(domain.DefaultEntry)
+		stored, err = s.Voucher(ctx, v.ID)
+		require.NoError(t, err)
+		require.Equal(t, domain.Entry{PassTTL: domain.DefaultEntry.PassTTL, Epoch: 1}, stored.Sale.Entry)
+	})
+}
+
 // A change of a voucher does not overwrite the stock of a sale with orders.
 func TestChangeVoucherKeepsStock(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

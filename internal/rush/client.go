@@ -63,8 +63,13 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
 }
 
-// do sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
+// do is doWithPass without a pass.
 func (c *Client) do(ctx context.Context, method, path, token string, in, out any) (http.Header, error) {
+	return c.doWithPass(ctx, method, path, token, "", in, out)
+}
+
+// doWithPass sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
+func (c *Client) doWithPass(ctx context.Context, method, path, token, pass string, in, out any) (http.Header, error) {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -79,6 +84,9 @@ func (c *Client) do(ctx context.Context, method, path, token string, in, out any
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if pass != "" {
+		req.Header.Set("X-Entry-Pass", pass)
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Prefer", "wait=3") // for a queued order: wait up to 3 s for its outcome
@@ -232,13 +240,43 @@ func (o Order) holdsUnit() bool {
 // Queued is the status of an order that is not committed yet. Its answer has only an ID and the status.
 const Queued = "queued"
 
-// Place orders one unit.
+// RequirePasses changes a sale so that it needs passes. They are valid for an hour.
+func (c *Client) RequirePasses(ctx context.Context, adminToken, voucherID string) error {
+	entry := map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
+	_, err := c.do(ctx, http.MethodPatch, "/api/v1/admin/vouchers/"+voucherID, adminToken, entry, nil)
+	return err
+}
+
+// Enter returns a pass for a sale. It is empty if the sale needs none.
+func (c *Client) Enter(ctx context.Context, token, voucherID string) (string, error) {
+	var admission struct {
+		Pass string `json:"pass"`
+	}
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/entry", token, nil, &admission)
+	return admission.Pass, err
+}
+
+// Place orders one unit. If the sale needs a pass, it gets one and orders again.
 func (c *Client) Place(ctx context.Context, token, voucherID string) (Order, error) {
+	o, err := c.PlaceWithPass(ctx, token, voucherID, "")
+	var p *Problem
+	if !errors.As(err, &p) || p.Code != "entry_required" {
+		return o, err
+	}
+	pass, err := c.Enter(ctx, token, voucherID)
+	if err != nil {
+		return o, err
+	}
+	return c.PlaceWithPass(ctx, token, voucherID, pass)
+}
+
+// PlaceWithPass orders one unit with a pass, which may be empty.
+func (c *Client) PlaceWithPass(ctx context.Context, token, voucherID, pass string) (Order, error) {
 	var answer struct {
 		Order
 		OrderID string `json:"order_id"`
 	}
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, nil, &answer)
+	_, err := c.doWithPass(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, pass, nil, &answer)
 	if answer.Status == Queued {
 		answer.ID = answer.OrderID
 	}

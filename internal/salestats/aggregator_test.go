@@ -194,7 +194,7 @@ func TestEachOutcomeHasItsNumber(t *testing.T) {
 		require.Equal(t, Outcome(i), OutcomeOf(name)) //nolint:gosec // a handful
 	}
 	require.Equal(t, OutcomeInternal, OutcomeOf("unknown"))
-	require.Equal(t, "sale_ended", outcomeNames[lastProvingExistence])
+	require.Equal(t, "entry_required", outcomeNames[lastProvingExistence])
 }
 
 // BenchmarkAnswered measures the cost of counting one response, on all processors at once, for one voucher or several.

@@ -5,8 +5,9 @@
 // # A purchase in ten lines
 //
 //	sale := sales.Get(voucherID)            // in-process snapshot, less than a second old
-//	checkOpen(sale, now)                    // sale_not_started, sale_ended
+//	sale.CheckOpen(now)                     // sale_not_started, sale_ended
 //	if sale.Stock <= 0 { the buyer's earlier order, duplicate_order or sold_out }
+//	passes.Check(pass, user, voucher)       // entry_required, if the sale needs a pass
 //	lane.Place:                             // batch: together with others; lock: the same, under the user's lock
 //	  ids := ids.NextN(n)                   // timestamp << 32 | INCR
 //	  begin

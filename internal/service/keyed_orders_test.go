@@ -41,7 +41,7 @@ func TestInFlightDuplicatesShareRun(t *testing.T) {
 		key := domain.NewRequestKey("k", [32]byte{1})
 		var fresh, replays atomic.Int64
 		place := func(ctx context.Context, user int64, key *domain.RequestKey) {
-			o, replayed, err := orders.PlaceOnce(ctx, user, 1, 0, key)
+			o, replayed, err := orders.PlaceOnce(ctx, user, 1, 0, key, "")
 			require.NoError(t, err)
 			require.Equal(t, int64(5), o.ID)
 			if replayed {
@@ -86,7 +86,7 @@ func TestReplayAfterSaleEnded(t *testing.T) {
 			st := &orderKeyStore{found: tc.found, err: tc.err}
 			orders := newOrders(t, openSale(1), 1, nil)
 			orders.cfg.Store, orders.cfg.Now = st, func() time.Time { return openSale(1).Sale.EndAt }
-			o, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+			o, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 			if tc.want == nil {
 				require.NoError(t, err)
 				require.Equal(t, tc.found.Order, o)
@@ -111,11 +111,11 @@ func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}}
 	key, now := domain.NewRequestKey("k", [32]byte{1}), testNow.Add(domain.KeyLife-time.Second)
 	orders.cfg.Now = func() time.Time { return now }
-	_, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+	_, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 	require.NoError(t, err)
 	require.True(t, replayed)
 	now = testNow.Add(domain.KeyLife)
-	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 	require.ErrorIs(t, err, domain.ErrSaleEnded)
 }
 
@@ -147,7 +147,7 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 			check := func(orders *Orders, wantID int64, want error) {
 				t.Helper()
 				orders.cfg.Store = st
-				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 				require.Equal(t, want, err)
 				require.Equal(t, wantID, o.ID)
 				require.Equal(t, wantID == 5, replayed)
@@ -177,7 +177,7 @@ func TestReplayAfterLostMessage(t *testing.T) {
 		_, err = orders.Place(t.Context(), 7, 1, 0)
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 		synctest.Wait()
-		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, domain.NewRequestKey("k", [32]byte{1}))
+		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, domain.NewRequestKey("k", [32]byte{1}), "")
 		require.NoError(t, err)
 		require.True(t, replayed)
 		require.EqualValues(t, 5, o.ID)
@@ -202,12 +202,12 @@ func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 			orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
 			orders.cfg.Queue = &ticketQueue{store: store{users: func() ([]int64, error) { return []int64{7}, nil }}, tickets: []domain.Ticket{failed, queued}}
 			over(orders)
-			o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key)
+			o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 			require.NoError(t, err)
 			require.True(t, replayed)
 			require.Equal(t, int64(6), o.ID)
 			require.Equal(t, domain.OrderQueued, o.Status)
-			_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}))
+			_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}), "")
 			require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
 		})
 	}

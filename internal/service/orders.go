@@ -43,6 +43,13 @@ type Lane interface {
 	Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error)
 }
 
+// PassChecker checks entry passes without I/O. It is safe for concurrent use.
+type PassChecker interface {
+	// Check returns nil if the pass was issued for the user and the voucher in this epoch and has not expired at now.
+	// Errors: ErrPassExpired for a pass of theirs that was valid once, ErrEntryRequired for anything else.
+	Check(pass string, userID, voucherID int64, epoch uint32, now time.Time) error
+}
+
 // OrderObserver receives the outcome and the duration of every purchase. It must be fast and safe for concurrent use.
 type OrderObserver func(err error, took time.Duration)
 
@@ -51,6 +58,7 @@ type OrdersConfig struct {
 	Store       OrderStore
 	Sales       *Sales
 	Lane        Lane
+	Passes      PassChecker
 	Now         func() time.Time
 	PayTimeout  time.Duration    // how long an order may remain unpaid
 	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
@@ -103,9 +111,9 @@ func NewOrders(cfg OrdersConfig) *Orders {
 	return o
 }
 
-// Place is PlaceOnce without an Idempotency-Key.
+// Place is PlaceOnce without an Idempotency-Key and without a pass.
 func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.Duration) (domain.Order, error) {
-	o, _, err := s.PlaceOnce(ctx, userID, voucherID, wait, nil)
+	o, _, err := s.PlaceOnce(ctx, userID, voucherID, wait, nil, "")
 	return o, err
 }
 
@@ -119,13 +127,16 @@ func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.D
 // Refusals are not stored: each request is decided anew. While the snapshot shows no stock, the key is searched only
 // for users with a possible active order.
 //
+// If the sale needs passes, pass must be valid for the user. With an expired pass, only the order of an earlier request
+// with the key is returned.
+//
 // Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
-// *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
+// ErrEntryRequired, ErrPassExpired, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
 func (s *Orders) PlaceOnce(
-	ctx context.Context, userID, voucherID int64, wait time.Duration, key *domain.RequestKey,
+	ctx context.Context, userID, voucherID int64, wait time.Duration, key *domain.RequestKey, pass string,
 ) (o domain.Order, replayed bool, err error) {
 	start := time.Now()
-	p := domain.Purchase{UserID: userID, VoucherID: voucherID, Wait: wait, Key: key, Deadline: start.Add(placeTimeout)}
+	p := domain.Purchase{UserID: userID, VoucherID: voucherID, Wait: wait, Key: key, Pass: pass, Deadline: start.Add(placeTimeout)}
 	if end, ok := ctx.Deadline(); ok {
 		p.Deadline = domain.Earlier(p.Deadline, end)
 	}
@@ -175,7 +186,7 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 		return domain.Order{}, false, err
 	}
 	p.At = domain.Moment(s.cfg.Now())
-	if err := checkOpen(&v, p.At); err != nil {
+	if err := v.CheckOpen(p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
 		mayRepeat := p.Key != nil && !errors.Is(err, domain.ErrSaleNotStarted)
 		if mayRepeat && (v.Sale == nil || p.At.Before(lastPurchase(&v).Add(domain.KeyLife))) {
@@ -185,6 +196,15 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 	}
 	if v.Sale.Stock <= 0 {
 		return s.answerSoldOut(ctx, &p, &v)
+	}
+	if v.Sale.Entry.Mode != domain.EntryOpen {
+		err := s.cfg.Passes.Check(p.Pass, p.UserID, p.VoucherID, v.Sale.Entry.Epoch, p.At)
+		if p.Key != nil && errors.Is(err, domain.ErrPassExpired) { // a request without a pass causes no search
+			return s.replayOr(ctx, &p, err)
+		}
+		if err != nil {
+			return domain.Order{}, false, err
+		}
 	}
 	if s.recent.has(p.UserID, p.VoucherID) {
 		if o, replayed, err = s.answerRecent(ctx, &p, &v); err != nil || replayed {
@@ -217,20 +237,6 @@ func lastPurchase(v *domain.Voucher) time.Time {
 		return v.UpdatedAt
 	}
 	return v.Sale.EndAt
-}
-
-// checkOpen returns the reason why v is not on sale at now, or nil. It does not check the stock.
-func checkOpen(v *domain.Voucher, now time.Time) error {
-	switch v.State(now) {
-	case domain.StateUpcoming:
-		return domain.ErrSaleNotStarted
-	case domain.StateEnded:
-		return domain.ErrSaleEnded
-	}
-	if v.Sale == nil {
-		return domain.ErrInvalidState
-	}
-	return nil
 }
 
 // answerSoldOut answers a purchase for which the snapshot shows no stock: with the order of an earlier request with the

@@ -27,6 +27,7 @@ func differences(before, after *domain.Voucher) string {
 		add("begin_at", before.Sale.BeginAt.Format(time.RFC3339Nano), after.Sale.BeginAt.Format(time.RFC3339Nano))
 		add("end_at", before.Sale.EndAt.Format(time.RFC3339Nano), after.Sale.EndAt.Format(time.RFC3339Nano))
 		add("limit_per_user", before.Sale.LimitPerUser, after.Sale.LimitPerUser)
+		add("entry", before.Sale.Entry.String(), after.Sale.Entry.String())
 	}
 	return strings.Join(all, "; ")
 }

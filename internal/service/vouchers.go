@@ -19,6 +19,9 @@ type VoucherStore interface {
 	// ChangeStock adds units to a sale or removes units that are left, and records the change.
 	// Errors: ErrNotFound, ErrInvalidState (no sale, or not enough units left), *DoneBeforeError, ErrUnavailable.
 	ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error)
+	// RevokePasses raises the epoch of a sale. Errors: ErrNotFound, ErrInvalidState (the sale needs no passes),
+	// *DoneBeforeError, ErrUnavailable.
+	RevokePasses(ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time) (domain.Voucher, error)
 	Voucher(ctx context.Context, id int64) (domain.Voucher, error)
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
 }
@@ -115,6 +118,17 @@ func (s *Vouchers) changeStock(ctx context.Context, c domain.StockChange) (domai
 	if id, done := domain.DoneBefore(err); done {
 		return s.cfg.Store.Voucher(ctx, id)
 	}
+	return v, err
+}
+
+// RevokePasses voids all entry passes of a sale, in this process at once and in the others within a second.
+// Errors: ErrInvalidState (the sale needs no passes), ErrNotFound, ErrUnavailable.
+func (s *Vouchers) RevokePasses(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Voucher, error) {
+	v, err := s.cfg.Store.RevokePasses(ctx, claim, id, domain.Actor{Kind: domain.ActorAdmin, ID: admin}, domain.Moment(s.cfg.Now()))
+	if id, done := domain.DoneBefore(err); done {
+		v, err = s.cfg.Store.Voucher(ctx, id)
+	}
+	s.changed(id)
 	return v, err
 }
 

@@ -192,8 +192,9 @@ func problemCode(body []byte) []byte {
 	return code
 }
 
-// request returns an HTTP request without a body. token and key (the Idempotency-Key) may be empty.
-func request(method, path, token, key string) []byte {
+// request returns an HTTP request without a body. token, key (the Idempotency-Key) and pass (the X-Entry-Pass) may be
+// empty.
+func request(method, path, token, key, pass string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n", method, path)
 	if method != http.MethodGet {
@@ -204,6 +205,9 @@ func request(method, path, token, key string) []byte {
 	}
 	if key != "" {
 		fmt.Fprintf(&b, "Idempotency-Key: %s\r\n", key)
+	}
+	if pass != "" {
+		fmt.Fprintf(&b, "X-Entry-Pass: %s\r\n", pass)
 	}
 	b.Write(endOfLine)
 	return b.Bytes()

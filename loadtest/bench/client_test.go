@@ -81,7 +81,7 @@ func TestConnReadsAnswersInPieces(t *testing.T) {
 		strings.Split("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nA\r\n{\"items\":[\r\n2\r\n]}\r\n0\r\n\r\n", ""),
 		[]string{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{}"},
 	)
-	buy := orderRequest("7", "token", "")
+	buy := orderRequest("7", "token", "", "")
 	a, err := c.do(buy)
 	require.NoError(t, err)
 	assert.Equal(t, answer{status: 201}, a)
@@ -115,12 +115,12 @@ func TestConnRejectsUnsupportedResponses(t *testing.T) {
 	require.ErrorIs(t, err, errTooLong)
 }
 
-func getRequest(path string) []byte { return request(http.MethodGet, path, "", "") }
+func getRequest(path string) []byte { return request(http.MethodGet, path, "", "", "") }
 
 func TestOrderRequest(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "k"} {
-		text := string(orderRequest("7", "abc", key))
+		text := string(orderRequest("7", "abc", key, ""))
 		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
 		require.NoError(t, err)
 		assert.Equal(t, "POST /api/v1/vouchers/7/orders", req.Method+" "+req.URL.Path)

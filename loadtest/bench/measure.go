@@ -137,6 +137,7 @@ type sale struct {
 type clicks struct {
 	keyed    bool // every order has an Idempotency-Key
 	repeated bool // one request in ten repeats an earlier one
+	passes   bool // the sale needs passes
 }
 
 // sell publishes sales and sends one order per user, spread over the sales. beside, if not nil, returns loads that run
@@ -146,6 +147,11 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) []par
 	sales, err := s.sales(ctx, o.servers[0], max(o.vouchers, 1), int64(len(s.tokens)))
 	if err != nil {
 		return nil, err
+	}
+	if o.clicks.passes {
+		if err := s.enter(ctx, o.servers[0], sales[0]); err != nil {
+			return nil, err
+		}
 	}
 	o.load.requests = s.requests(sales, o.clicks, o.load.conns)
 	parts := []part{{o.subject, o.servers, o.load}}
@@ -199,11 +205,14 @@ func (s *stack) watchWorkers(ctx context.Context, m *sample, sales []string) err
 func (s *stack) requests(sales []string, how clicks, conns int) [][]byte {
 	requests := make([][]byte, len(s.tokens))
 	for i, token := range s.tokens {
-		id, key := sales[i%len(sales)], ""
+		id, key, pass := sales[i%len(sales)], "", ""
 		if how.keyed {
 			key = fmt.Sprintf("8e03978e-40d5-43e8-bc93-%012s", id) // keys are per user
 		}
-		requests[i] = orderRequest(id, token, key)
+		if how.passes {
+			pass = s.passes[i]
+		}
+		requests[i] = orderRequest(id, token, key, pass)
 	}
 	if how.repeated {
 		requests = withRepeats(requests, 4*conns)
@@ -211,9 +220,9 @@ func (s *stack) requests(sales []string, how clicks, conns int) [][]byte {
 	return requests
 }
 
-// orderRequest returns the request of an order. token and key may be empty.
-func orderRequest(sale, token, key string) []byte {
-	return request(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key)
+// orderRequest returns the request of an order. token, key and pass may be empty.
+func orderRequest(sale, token, key, pass string) []byte {
+	return request(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key, pass)
 }
 
 // withRepeats adds a repeated request after every nine. Half of them repeat the request before, so that both are in

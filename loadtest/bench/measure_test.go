@@ -42,7 +42,7 @@ func TestRequestsAreSpreadOverSales(t *testing.T) {
 	t.Parallel()
 	s := &stack{tokens: []string{"a", "b", "c"}}
 	plain := s.requests([]string{"7", "8"}, clicks{}, 1)
-	assert.Equal(t, [][]byte{orderRequest("7", "a", ""), orderRequest("8", "b", ""), orderRequest("7", "c", "")}, plain)
+	assert.Equal(t, [][]byte{orderRequest("7", "a", "", ""), orderRequest("8", "b", "", ""), orderRequest("7", "c", "", "")}, plain)
 	keyed := s.requests([]string{"7", "8"}, clicks{keyed: true}, 1)
 	assert.Contains(t, string(keyed[1]), "Idempotency-Key: 8e03978e-40d5-43e8-bc93-000000000008\r\n", "as long as a UUID")
 }

@@ -34,7 +34,7 @@ func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := buyOne(ctx, server, orderRequest(sales[0], st.extra, "")); err != nil {
+	if err := buyOne(ctx, server, orderRequest(sales[0], st.extra, "", "")); err != nil {
 		return err
 	}
 	const plain = "sold-out answers"
@@ -52,7 +52,7 @@ func (b *bench) cancellations(ctx context.Context, sec *section) (err error) {
 		cancel := load{conns: 1, limit: limit, pace: cancelEvery}
 		for range limit/cancelEvery + 1 {
 			path := fmt.Sprintf("/api/v1/admin/orders/%d/cancel", first)
-			cancel.requests = append(cancel.requests, request(http.MethodPost, path, token, ""))
+			cancel.requests = append(cancel.requests, request(http.MethodPost, path, token, "", ""))
 			first++
 		}
 		return st.refuse(ctx, sold.named(cancelling, limit), part{"cancellations", servers, cancel})
@@ -127,7 +127,7 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 				o.load.limit = limit
 				samples, err := st.sell(ctx, o, func(sale string) []part {
 					l := load{conns: max(b.opts.conns/4, 1), endless: true, limit: limit}
-					l.requests = [][]byte{request(http.MethodGet, strings.Replace(page.route, ":id", sale, 1), "", "")}
+					l.requests = [][]byte{request(http.MethodGet, strings.Replace(page.route, ":id", sale, 1), "", "", "")}
 					return []part{{subject, p[i : i+1], l}}
 				})
 				if err == nil {

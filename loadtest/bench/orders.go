@@ -73,7 +73,12 @@ func (b *bench) repeatedClicks(ctx context.Context, sec *section) error {
 	return b.clicksCompared(ctx, sec, clicks{repeated: true}, "10 % repeats", 0)
 }
 
-// clicksCompared compares orders with keys or repetitions with plain ones, and with a bare gin that gets the same
+// passes measures the cost of an entry pass. The buyers got their passes before.
+func (b *bench) passes(ctx context.Context, sec *section) error {
+	return b.clicksCompared(ctx, sec, clicks{passes: true}, "with a pass", 0.97)
+}
+
+// clicksCompared compares orders with keys, passes or repetitions with plain ones, and with a bare gin that gets the same
 // requests.
 func (b *bench) clicksCompared(ctx context.Context, sec *section, how clicks, what string, least float64) error {
 	lanes := b.directLanes()
@@ -110,7 +115,7 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.extra, "")); err != nil {
+		if err := buyOne(ctx, p[0], orderRequest(sales[0], st.extra, "", "")); err != nil {
 			return nil, err
 		}
 		l := load{conns: b.opts.conns, requests: st.requests(sales, clicks{}, b.opts.conns), endless: true, limit: limit}

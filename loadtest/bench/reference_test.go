@@ -56,7 +56,7 @@ func TestReferenceServes(t *testing.T) {
 		require.True(t, ok)
 		c, err := dial(t.Context(), addr)
 		require.NoError(t, err)
-		a, err := c.do(orderRequest("8", "token", ""))
+		a, err := c.do(orderRequest("8", "token", "", ""))
 		require.NoError(t, err)
 		assert.Equal(t, want, a.status, kind)
 		if kind == bareGin {
@@ -67,7 +67,7 @@ func TestReferenceServes(t *testing.T) {
 			}
 		}
 		if kind == ginWithScript {
-			a, err = c.do(orderRequest("8", "token", ""))
+			a, err = c.do(orderRequest("8", "token", "", ""))
 			require.NoError(t, err)
 			assert.Equal(t, "sold_out", string(a.code))
 		}

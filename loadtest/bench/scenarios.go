@@ -19,6 +19,7 @@ var scenarios = []scenario{
 	{"lanes", "Lanes and connections", "batch", (*bench).lanesCompared},
 	{"keys", "Orders with an Idempotency-Key", "batch", (*bench).keyedOrders},
 	{"repeats", "Orders with 10 % repeated requests", "batch", (*bench).repeatedClicks},
+	{"passes", "Orders with an entry pass", "batch", (*bench).passes},
 	{"soldout", "Sold-out answers", "", (*bench).soldOut},
 	{"cancellations", "Sold-out answers during cancellations", "", (*bench).cancellations},
 	{"readers", "Reads while selling", "", (*bench).readers},

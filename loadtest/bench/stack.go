@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/rush"
 	"seckill/internal/testenv"
@@ -34,6 +35,7 @@ type stack struct {
 	tokens  []string // access tokens, one per user
 	extra   string   // token of one more user
 	newest  string   // ID of the last published sale
+	passes  []string // of the users for the last sale that needs passes
 	servers map[*process]bool
 }
 
@@ -222,6 +224,34 @@ func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, er
 		return nil, "", fmt.Errorf("log the admin in: %w", err)
 	}
 	return client, token, nil
+}
+
+// enter changes a sale so that it needs passes, and gets one for each user.
+func (s *stack) enter(ctx context.Context, p *process, sale string) error {
+	admins, admin, err := s.admin(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer admins.Close()
+	if err := admins.RequirePasses(ctx, admin, sale); err != nil {
+		return fmt.Errorf("require passes: %w", err)
+	}
+	const conns = 32
+	client, err := rush.NewClient("http://"+p.addr, conns)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s.passes = make([]string, len(s.tokens))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(conns)
+	for i, token := range s.tokens {
+		group.Go(func() (err error) {
+			s.passes[i], err = client.Enter(ctx, token, sale)
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // sales publishes n sales of stock units each through the API of a server and returns their IDs.

@@ -41,6 +41,9 @@ type saleRow struct {
 	BeginAt      time.Time
 	EndAt        time.Time
 	LimitPerUser int
+	EntryMode    int8
+	PassTTL      int `gorm:"column:pass_ttl"` // seconds
+	EntryEpoch   uint32
 	CreatedAt    time.Time
 	UpdatedAt    time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
@@ -66,6 +69,9 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 		v.Sale = &domain.Sale{
 			InitialStock: s.InitialStock, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
 			LimitPerUser: s.LimitPerUser,
+			Entry: domain.Entry{
+				Mode: domain.EntryMode(s.EntryMode), PassTTL: time.Duration(s.PassTTL) * time.Second, Epoch: s.EntryEpoch,
+			},
 		}
 	}
 	return v

@@ -36,6 +36,7 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	return tx.Create(&saleRow{
 		VoucherID: v.ID, InitialStock: v.Sale.InitialStock, Stock: v.Sale.Stock,
 		BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser,
+		EntryMode: int8(v.Sale.Entry.Mode), PassTTL: int(v.Sale.Entry.PassTTL / time.Second),
 		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 	}).Error
 }
@@ -67,6 +68,7 @@ func (s *Store) ChangeVoucher(
 		return tx.Model(&saleRow{VoucherID: id}).Updates(map[string]any{
 			"begin_at": v.Sale.BeginAt, "end_at": v.Sale.EndAt,
 			"limit_per_user": v.Sale.LimitPerUser, "updated_at": v.UpdatedAt,
+			"entry_mode": int8(v.Sale.Entry.Mode), "pass_ttl": int(v.Sale.Entry.PassTTL / time.Second),
 		}).Error
 	})
 	return v, err
@@ -97,6 +99,32 @@ func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.V
 			err = domain.ErrInvalidState
 		}
 		return c.VoucherID, err
+	})
+	return v, err
+}
+
+// RevokePasses implements service.VoucherStore.
+func (s *Store) RevokePasses(
+	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time,
+) (domain.Voucher, error) {
+	var v domain.Voucher
+	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+		res := tx.Model(&saleRow{}).Where("voucher_id = ? AND entry_mode <> ?", id, int8(domain.EntryOpen)).
+			Updates(map[string]any{"entry_epoch": gorm.Expr("entry_epoch + 1"), "updated_at": at})
+		if res.Error != nil {
+			return 0, res.Error
+		}
+		var err error
+		if v, err = FindVoucher(tx, id); err != nil {
+			return 0, err
+		}
+		if res.RowsAffected == 0 {
+			return 0, domain.ErrInvalidState
+		}
+		return id, audit.Write(tx, domain.AuditEntry{
+			At: at, Actor: by, Action: domain.ActionRevokePasses, VoucherID: id,
+			Detail: fmt.Sprintf("entry_epoch: %d -> %d", v.Sale.Entry.Epoch-1, v.Sale.Entry.Epoch),
+		})
 	})
 	return v, err
 }

@@ -8,8 +8,8 @@ import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form, formatAmount, localTime } from "./form.js";
 import { panel } from "./panel.js";
-import { chip, confirmAnother, errorBox, factList, section, setChip, statusLine } from "./parts.js";
-import { fields, stateOf, validate } from "./sales.js";
+import { button, chip, confirmAnother, errorBox, factList, section, setChip, statusLine } from "./parts.js";
+import { body, fields, stateOf, validate } from "./sales.js";
 
 const MAX_UNITS = 1_000_000_000;
 
@@ -21,10 +21,18 @@ export function mount(root, id) {
   const sub = h("p", { class: "sub" });
   const state = chip("");
   const list = factList();
+  const postRoom = intents();
+  const revoked = statusLine();
+  const revoke = button({ name: "revoke", label: t("sale.revoke"), out }, async () => {
+    revoked.clear();
+    if (!(await confirm(t("sale.sure.revoke", { title: current.title }), t("sale.revoke")))) return;
+    update(await postRoom(`/admin/vouchers/${id}/room`, { revoke: true }));
+    revoked.show(t("sale.revoked"));
+  });
   const about = h("div", { class: "panel", hidden: true }, h("div", { class: "head" }, sub, state), list.element,
     h("div", { class: "actions" },
       h("a", { href: `/console/orders?voucher_id=${id}`, class: "link" }, t("sale.orders")),
-      h("a", { href: `/console/audit?voucher_id=${id}`, class: "link" }, t("sale.audit"))));
+      h("a", { href: `/console/audit?voucher_id=${id}`, class: "link" }, t("sale.audit")), revoke), revoked.element);
   const forms = h("div", { class: "forms" });
   let live = null;
   let edit = null;
@@ -41,8 +49,10 @@ export function mount(root, id) {
     const values = {
       id: v.id, begin_at: v.begin_at && stamp(v.begin_at), end_at: v.end_at && stamp(v.end_at),
       pay_value: money(v.pay_value, v.currency), actual_value: money(v.actual_value, v.currency),
-      stock: v.stock === undefined ? "" : number(v.stock), limit_per_user: v.limit_per_user, rules: v.rules,
+      stock: v.stock === undefined ? "" : number(v.stock), limit_per_user: v.limit_per_user,
+      "entry.mode": v.entry && t(`voucher.entry.${v.entry.mode}`), "entry.pass_ttl": v.entry?.pass_ttl, rules: v.rules,
     };
+    show(revoke, v.entry?.mode === "pass");
     list.set(Object.entries(values).map(([name, value]) => ({ id: name, name: t(`voucher.${name}`), value })));
     edit?.reset(formValues(v));
   }
@@ -75,7 +85,7 @@ export function mount(root, id) {
         status.clear();
         if (Object.keys(values).length === 0) return status.show(t("sale.same"));
         for (const question of confirmations(values)) if (!(await confirm(t(question, { title: current.title }), t("sale.save")))) return;
-        const changed = await patchMine(`/admin/vouchers/${id}`, { body: values });
+        const changed = await patchMine(`/admin/vouchers/${id}`, { body: body(values, f) });
         f.markSaved(Object.keys(values));
         update(changed);
         status.show(t("sale.saved"));
@@ -137,5 +147,6 @@ export function mount(root, id) {
 function formValues(v) {
   const all = { ...v, pay_value: formatAmount(v.pay_value, v.currency), actual_value: formatAmount(v.actual_value, v.currency), limit_per_user: String(v.limit_per_user) };
   for (const at of ["begin_at", "end_at"]) if (v[at]) all[at] = localTime(v[at]);
+  if (v.entry) [all["entry.mode"], all["entry.pass_ttl"]] = [v.entry.mode, String(v.entry.pass_ttl ?? 10)];
   return all;
 }

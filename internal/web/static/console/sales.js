@@ -62,10 +62,19 @@ export function fields(v, currency) {
     { name: "actual_value", kind: "amount", required: true, currency, note: t("voucher.faceValueNote") },
     !v && { name: "stock", kind: "whole", required: true, min: 0, max: MAX_UNITS },
     sale && { name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: v ? v.limit_per_user : 1 },
+    sale && { name: "entry.mode", kind: "choice", value: v ? v.entry.mode : "open", note: t("voucher.entry.modeNote"), options: ["open", "pass"].map((m) => [m, t(`voucher.entry.${m}`)]) },
+    sale && { name: "entry.pass_ttl", kind: "whole", required: true, min: 1, max: 3600, value: v?.entry.pass_ttl ?? 10, note: t("voucher.entry.pass_ttlNote") },
     sale && { name: "begin_at", kind: "time", required: true, note, value: at("begin_at", 1) },
     sale && { name: "end_at", kind: "time", required: true, note, value: at("end_at", 3) },
   ];
   return all.filter(Boolean).map((f) => ({ label: t(`voucher.${f.name}`), value: own(f.name), ...f }));
+}
+
+// body returns the request body for the values of a voucher's form. The entry is sent as a whole.
+export function body({ "entry.mode": mode, "entry.pass_ttl": ttl, ...values }, form) {
+  if (mode === undefined && ttl === undefined) return values;
+  mode = form.value("entry.mode");
+  return { ...values, entry: mode === "pass" ? { mode, pass_ttl: Number(form.value("entry.pass_ttl")) } : { mode } };
 }
 
 // validate checks a voucher's fields against each other.
@@ -83,8 +92,9 @@ export function make(root) {
   const f = form({
     name: "make", label: t("sales.publish"), fields: fields(null, () => f.value("currency")), check: validate,
     work: async (values) => {
-      if (!(await confirmAnother(post, "/admin/vouchers", values, (open) => open.title))) return;
-      const created = await post("/admin/vouchers", values);
+      const voucher = body(values, f);
+      if (!(await confirmAnother(post, "/admin/vouchers", voucher, (open) => open.title))) return;
+      const created = await post("/admin/vouchers", voucher);
       f.clear();
       go(`/console/sales/${created.id}`);
     },

@@ -62,10 +62,17 @@ async function run(voucherID, p) {
   if (!user) return;
   if (expired()) pressed = Date.now(); // the login took long, but it has just ended
   let early = 0;
+  let pass; // of a sale that needs one
+  // A press that repeats an earlier one may have its order already, so it needs a pass only if the server says so.
+  let enter = sales.sale(voucherID)?.entry?.mode === "pass" && !keys.has(user, voucherID);
+  let renewed = false;
   for (let failures = 0; session.user()?.id === user; ) {
     setState({ is: "buying", tries: failures });
     try {
-      const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keys.of(user, voucherID), timeout: TIMEOUT });
+      if (enter) ({ pass } = await postMine(`/vouchers/${voucherID}/entry`, { as: user, timeout: TIMEOUT }));
+      enter = false;
+      const headers = pass && { "X-Entry-Pass": pass };
+      const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keys.of(user, voucherID), headers, timeout: TIMEOUT });
       keys.forget(user, voucherID);
       if (session.user()?.id === user) accepted(voucherID, answer, setState);
       return;
@@ -84,6 +91,10 @@ async function run(voucherID, p) {
         mine.fetchOne(problem.orderId).catch(() => {});
         return;
       }
+      if (problem.code === "entry_required" && !renewed) {
+        enter = renewed = true;
+        continue;
+      }
       const repeat = retryable.includes(problem.code);
       if (!repeat) keys.forget(user, voucherID); // the server stores a rejection under its key
       if (problem.code === "sale_not_started" && early++ < EARLY_RETRIES) {
@@ -95,6 +106,7 @@ async function run(voucherID, p) {
         return;
       }
       await pauseBeforeRetry(problem, failures, setState);
+      renewed = false; // the pass may expire during the pause
       if (expired()) {
         reject(voucherID, problem, setState, true);
         return;
@@ -142,6 +154,14 @@ const keys = {
     }
     this.known.set(name, key);
     return key;
+  },
+  has(user, voucherID) {
+    const name = `seckill.intent.${user}.${voucherID}`;
+    try {
+      return this.known.has(name) || sessionStorage.getItem(name) !== null;
+    } catch {
+      return this.known.has(name);
+    }
   },
   forget(user, voucherID) {
     const name = `seckill.intent.${user}.${voucherID}`;

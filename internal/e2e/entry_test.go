@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/rush"
+)
+
+// TestPasses checks in every lane that a sale in mode pass sells only to buyers with a pass, on every server, and that a
+// revocation reaches the other server.
+func TestPasses(t *testing.T) {
+	t.Parallel()
+	eachLane(t, true, func(t *testing.T, s *stack) {
+		a, b := s.serve(t, ""), s.serve(t, "")
+		tokens, admin := s.tokens(t, 100), a.admin(t)
+		sale := a.sale(t, 90)
+		require.NoError(t, a.RequirePasses(t.Context(), admin, sale))
+		eventually(t, "both servers require passes", func() bool {
+			_, errA := a.PlaceWithPass(t.Context(), tokens[0], sale, "")
+			_, errB := b.PlaceWithPass(t.Context(), tokens[0], sale, "")
+			return hasCode(errA, "entry_required") && hasCode(errB, "entry_required")
+		})
+		passes := make([]string, len(tokens))
+		for i, token := range tokens {
+			var err error
+			passes[i], err = a.Enter(t.Context(), token, sale)
+			require.NoError(t, err)
+		}
+		_, err := b.PlaceWithPass(t.Context(), tokens[1], sale, passes[0])
+		requireCode(t, "entry_required", err)
+		keyed := func(p *process) answer {
+			return p.click(t, tokens[0], sale, "X-Entry-Pass", passes[0], "Idempotency-Key", "k", "Prefer", "wait=3")
+		}
+		first := keyed(b)
+		require.Equal(t, http.StatusCreated, first.status, first.body)
+
+		a.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", admin, map[string]any{"revoke": true})
+		_, err = a.PlaceWithPass(t.Context(), tokens[1], sale, passes[1])
+		requireCode(t, "entry_required", err)
+		next := 1
+		eventually(t, "the other server refuses the passes", func() bool {
+			next++
+			_, err := b.PlaceWithPass(t.Context(), tokens[next], sale, passes[next])
+			return hasCode(err, "entry_required")
+		})
+		for i := next; i < len(tokens); i++ {
+			_, err := b.PlaceWithPass(t.Context(), tokens[i], sale, passes[i])
+			requireCode(t, "entry_required", err)
+		}
+		again := keyed(a)
+		require.Equal(t, http.StatusCreated, again.status, again.body)
+		require.Equal(t, first.body["id"], again.body["id"], "a repeated request returns its order")
+
+		c := buyersOf(sale, 90, tokens, a, b) // they get new passes
+		requireInvariants(t, s, c, c.Run(t.Context()))
+	})
+}
+
+func hasCode(err error, code string) bool {
+	var p *rush.Problem
+	return errors.As(err, &p) && p.Code == code
+}
+
+// orderWithPass checks the button of a sale that needs passes: it gets a pass first, gets another one once if the server
+// refuses it, and then shows the reason.
+func orderWithPass(t *testing.T, p *shop, visit func(string) *visitor) {
+	first, second, third := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
+	for _, sale := range []string{first, second, third} {
+		require.NoError(t, p.RequirePasses(t.Context(), p.token, sale))
+	}
+	v := visit(p.url)
+	v.loginNewUser()
+	buyWithPass := func(sale, done string) (entries, orders int) {
+		v.until(canBuy(sale))
+		v.click(buyOf(sale))
+		v.waitForState(sale, done)
+		return evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, sale+"/entry")), evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, sale+"/orders"))
+	}
+	entries, orders := buyWithPass(first, "bought")
+	require.Equal(t, []int{1, 1}, []int{entries, orders})
+
+	v.run(`window.answer = (a) => a.endsWith(%q) && count(%q) === 1 && problem(403, "entry_required")`, second+"/orders", second+"/orders")
+	entries, orders = buyWithPass(second, "bought")
+	require.Equal(t, []int{2, 2}, []int{entries, orders})
+
+	v.run(`window.answer = (a) => a.endsWith(%q) && problem(403, "entry_required")`, third+"/orders")
+	entries, orders = buyWithPass(third, "refused")
+	require.Equal(t, []int{2, 2}, []int{entries, orders})
+	v.reads(card(third), "Your entry pass was not accepted")
+	v.click(`[data-do="language"]`)
+	v.reads(card(third), "入场凭证已失效")
+}
+
+// passesInConsole creates a sale with passes, changes it and revokes its passes.
+func passesInConsole(t *testing.T, c *consoleTest) {
+	v := c.visit(c.url, "en")
+	v.enter("/console/new", c.phone)
+	for field, value := range map[string]string{
+		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3", "entry.mode": "pass",
+		"entry.pass_ttl": "3601", "begin_at": local(time.Now().Add(-time.Minute)),
+	} {
+		v.fill("make", field, value)
+	}
+	v.submit("make")
+	v.reads(fieldError("make", "entry.pass_ttl"), "between 1 and 3,600")
+	v.fill("make", "entry.pass_ttl", "30")
+	v.submit("make")
+	v.reads(`[data-fact="entry.mode"]`, "With a pass")
+	sale := v.at()[len("/console/sales/"):]
+	entry := func() any { return c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"] }
+	require.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 30.0}, entry())
+
+	token, err := c.Login(t.Context(), newPhone())
+	require.NoError(t, err)
+	pass, err := c.Enter(t.Context(), token, sale)
+	require.NoError(t, err)
+	v.click(`[data-do="revoke"]`)
+	v.confirm()
+	v.reads("main", "All passes are void")
+	_, err = c.PlaceWithPass(t.Context(), token, sale, pass)
+	requireCode(t, "entry_required", err)
+
+	v.fill("change", "entry.mode", "open")
+	v.submit("change")
+	v.reads("main", "Saved.")
+	require.Equal(t, map[string]any{"mode": "open"}, entry())
+	v.until(`!document.querySelector('[data-do="revoke"]').checkVisibility()`)
+}

@@ -1,0 +1,2 @@
+// Package entry admits buyers to sales: it issues passes and checks them.
+package entry

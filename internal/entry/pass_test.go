@@ -1,0 +1,74 @@
+package entry_test
+
+import (
+	"encoding/base64"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/entry"
+)
+
+var (
+	now    = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	oldKey = entry.Key{ID: 1, Secret: []byte("an old secret of at least 32 bytes")}
+	newKey = entry.Key{ID: 2, Secret: []byte("a new secret of at least 32 bytes!")}
+)
+
+func TestPassIsValidForItsUserSaleAndTime(t *testing.T) {
+	passes := entry.NewPasses(oldKey)
+	pass := passes.Issue(7, 1, 3, now.Add(10*time.Second))
+	require.NoError(t, passes.Check(pass, 7, 1, 3, now))
+	require.NoError(t, passes.Check(pass, 7, 1, 3, now.Add(9999*time.Millisecond)))
+	for name, err := range map[string]error{
+		"borrowed":      passes.Check(pass, 8, 1, 3, now),
+		"other sale":    passes.Check(pass, 7, 2, 3, now),
+		"swapped ids":   passes.Check(pass, 1, 7, 3, now),
+		"empty":         passes.Check("", 7, 1, 3, now),
+		"other secret":  entry.NewPasses(entry.Key{ID: 1, Secret: newKey.Secret}).Check(pass, 7, 1, 3, now),
+		"unknown key":   entry.NewPasses(newKey).Check(pass, 7, 1, 3, now),
+		"not base64url": passes.Check("!"+pass[1:], 7, 1, 3, now),
+		"longer":        passes.Check(pass+"A", 7, 1, 3, now),
+	} {
+		require.ErrorIs(t, err, domain.ErrEntryRequired, name)
+	}
+	require.ErrorIs(t, passes.Check(pass, 7, 1, 3, now.Add(10*time.Second)), domain.ErrPassExpired, "expired")
+	require.ErrorIs(t, passes.Check(pass, 7, 1, 4, now), domain.ErrPassExpired, "revoked")
+}
+
+// Every change of a single bit invalidates a pass.
+func TestPassCannotBeForged(t *testing.T) {
+	passes := entry.NewPasses(oldKey)
+	raw, err := base64.RawURLEncoding.DecodeString(passes.Issue(7, 1, 3, now.Add(time.Minute)))
+	require.NoError(t, err)
+	for i := range raw {
+		for bit := range 8 {
+			raw[i] ^= 1 << bit
+			require.ErrorIs(t, passes.Check(base64.RawURLEncoding.EncodeToString(raw), 7, 1, 3, now), domain.ErrEntryRequired, "byte %d, bit %d", i, bit)
+			raw[i] ^= 1 << bit
+		}
+	}
+}
+
+// A new key signs while the old one is still accepted.
+func TestPassesOfReplacedKey(t *testing.T) {
+	old := entry.NewPasses(oldKey).Issue(7, 1, 0, now.Add(time.Minute))
+	both := entry.NewPasses(newKey, oldKey)
+	require.NoError(t, both.Check(old, 7, 1, 0, now))
+	pass := both.Issue(7, 1, 0, now.Add(time.Minute))
+	require.NoError(t, entry.NewPasses(newKey).Check(pass, 7, 1, 0, now))
+	require.ErrorIs(t, entry.NewPasses(oldKey).Check(pass, 7, 1, 0, now), domain.ErrEntryRequired)
+}
+
+func BenchmarkCheck(b *testing.B) {
+	passes := entry.NewPasses(oldKey)
+	pass := passes.Issue(7, 1, 3, now.Add(time.Minute))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := passes.Check(pass, 7, 1, 3, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

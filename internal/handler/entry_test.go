@@ -1,0 +1,207 @@
+package handler_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/entry"
+)
+
+// admissionView is the answer to POST entry.
+type admissionView struct {
+	State, Pass string
+	ExpiresAt   string `json:"expires_at"`
+}
+
+// withPass returns the client with a new pass of the voucher.
+func (c client) withPass(v voucherView) client {
+	c.t.Helper()
+	a := decode[admissionView](c.post(v.path()+"/entry", nil).want(http.StatusOK))
+	require.Equal(c.t, "admitted", a.State)
+	require.NotEmpty(c.t, a.Pass)
+	return c.with("X-Entry-Pass", a.Pass)
+}
+
+// passSale publishes a running sale that needs passes.
+func (e *env) passSale(stock int, change ...func(map[string]any)) voucherView {
+	e.t.Helper()
+	return e.sale(stock, append(change, func(b map[string]any) { b["entry"] = map[string]any{"mode": "pass", "pass_ttl": 20} })...)
+}
+
+func TestPurchaseNeedsPass(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, other, buyer := e.passSale(9), e.passSale(9), e.buyer(1)
+		forged := entry.NewPasses(entry.Key{ID: 1, Secret: []byte("a secret that this server does not use")})
+		for name, c := range map[string]client{
+			"no pass":         buyer,
+			"empty pass":      buyer.with("X-Entry-Pass", ""),
+			"forged pass":     buyer.with("X-Entry-Pass", forged.Issue(v.number(t), v.number(t), 0, e.clock.now().Add(time.Hour))),
+			"long pass":       buyer.with("X-Entry-Pass", strings.Repeat("A", 4000)),
+			"another buyer's": buyer.with("X-Entry-Pass", e.buyer(2).withPass(v).header.Get("X-Entry-Pass")),
+			"another sale's":  buyer.withPass(other),
+		} {
+			p := c.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+			assert.Equal(t, "An entry pass is required", p.Title, name)
+			c.key(name).post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+		}
+		assert.EqualValues(t, 9, e.stock(v.ID))
+		e.pageOf("13800000001").post("/voucher-order/seckill/"+v.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
+
+		buyer.withPass(v).place(v)
+		buyer.withPass(v).post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
+		e.buyer(3).withPass(other).place(other)
+		e.checkInvariants()
+	})
+}
+
+// A pass is valid from its issue until its expiry, by the server's clock.
+func TestPassExpires(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	v := e.passSale(9)
+	first, late := e.buyer(1).withPass(v), e.buyer(2).withPass(v)
+	e.clock.advance(20*time.Second - time.Millisecond)
+	first.place(v)
+	e.clock.advance(time.Millisecond)
+	p := late.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+	assert.Equal(t, "The entry pass has expired", p.Title)
+	late.withPass(v).place(v)
+}
+
+// A repeated request returns its order even if its pass has expired or was revoked. Another request does not.
+func TestRepeatedPurchaseWithExpiredPass(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v := e.passSale(9)
+		buyer, idle := e.buyer(1).withPass(v), e.buyer(2).withPass(v)
+		first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
+		e.clock.advance(time.Minute)
+		admin := e.admin()
+		admin.post(v.adminPath()+"/room", map[string]any{"revoke": true}).want(http.StatusOK)
+		buyer.key("k").post(v.orders(), nil).same(first)
+		buyer.key("l").post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+		idle.key("k").post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+		idle.key("k").withPass(v).place(v) // the refusal is not stored under the key
+		e.checkInvariants()
+	})
+}
+
+func TestRevokedPasses(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, open, admin := e.passSale(9), e.sale(9), e.admin()
+		buyer := e.buyer(1).withPass(v)
+		revoke := func(c client, v voucherView) answer {
+			return c.post(v.adminPath()+"/room", map[string]any{"revoke": true})
+		}
+		e.clock.advance(time.Second)
+		first := revoke(admin.key("k"), v).want(http.StatusOK)
+		buyer.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+		fresh := buyer.withPass(v)
+		revoke(admin.key("k"), v).same(first) // a repetition does not revoke passes that were issued since
+		fresh.place(v)
+
+		revoke(admin, open).problem(http.StatusConflict, "invalid_state")
+		admin.post("/api/v1/admin/vouchers/4711/room", map[string]any{"revoke": true}).problem(http.StatusNotFound, "not_found")
+		for body, field := range map[string]string{`{}`: "revoke", `{"revoke":false}`: "revoke", `{"paused":true}`: "paused", `{"rate":5}`: "rate"} {
+			p := admin.bad().post(v.adminPath()+"/room", body).problem(http.StatusBadRequest, "invalid_request")
+			assert.Equal(t, []string{field}, p.fields())
+		}
+		log := decode[listView[struct{ Action, Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
+		assert.Equal(t, "revoke_passes", log[0].Action)
+		assert.Equal(t, "entry_epoch: 0 -> 1", log[0].Detail)
+		assert.Len(t, log, 2)
+	})
+}
+
+func TestEntryAnswers(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		now, buyer, admin := e.clock.now(), e.buyer(1), e.admin()
+		later := e.passSale(9, func(b map[string]any) { b["begin_at"] = now.Add(time.Minute).Format(time.RFC3339) })
+		soldOut, open := e.passSale(0), e.sale(9)
+		enter := func(v voucherView) answer { return buyer.post(v.path()+"/entry", nil) }
+
+		enter(later).problem(http.StatusConflict, "sale_not_started")
+		buyer.post(later.orders(), nil).problem(http.StatusConflict, "sale_not_started")
+		enter(soldOut).problem(http.StatusConflict, "sold_out")
+		buyer.post(soldOut.orders(), nil).problem(http.StatusConflict, "sold_out")
+		buyer.post("/api/v1/vouchers/4711/entry", nil).problem(http.StatusNotFound, "not_found")
+		normal := decode[voucherView](admin.post("/api/v1/admin/vouchers",
+			map[string]any{"shop_id": "1", "title": "n", "pay_value": 1, "actual_value": 1}).want(http.StatusCreated))
+		enter(normal).problem(http.StatusConflict, "invalid_state")
+		a := enter(open).want(http.StatusOK)
+		assert.JSONEq(t, `{"state":"admitted"}`, string(a.body))
+		buyer.place(open)
+		e.guest().bad().post(later.path()+"/entry", nil).problem(http.StatusUnauthorized, "unauthenticated")
+		p := buyer.bad().post(later.path()+"/entry", `{"solution":"x"}`).problem(http.StatusBadRequest, "invalid_request")
+		assert.Equal(t, []string{"solution"}, p.fields())
+
+		e.clock.advance(time.Minute)
+		got := decode[admissionView](enter(later).want(http.StatusOK))
+		assert.Equal(t, e.clock.now().Add(20*time.Second).Format(time.RFC3339Nano), got.ExpiresAt)
+		e.clock.advance(2 * time.Hour)
+		e.buyer(1).post(later.path()+"/entry", nil).problem(http.StatusConflict, "sale_ended")
+	})
+}
+
+// The entry of a sale is stored, returned and changed as a whole.
+func TestEntryOfVoucher(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		type view struct{ Entry map[string]any }
+		admin, v, buyer := e.admin(), e.sale(9), e.buyer(1)
+		entryOf := func() map[string]any { return decode[view](e.guest().get(v.path()).want(http.StatusOK)).Entry }
+		change := func(entry map[string]any) map[string]any {
+			return decode[view](admin.patch(v.adminPath(), map[string]any{"entry": entry}).want(http.StatusOK)).Entry
+		}
+		assert.Equal(t, map[string]any{"mode": "open"}, entryOf())
+		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, change(map[string]any{"mode": "pass", "pass_ttl": 60}))
+		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 60.0}, entryOf())
+		buyer.post(v.orders(), nil).problem(http.StatusForbidden, "entry_required")
+		admin.patch(v.adminPath(), map[string]any{"title": "renamed"}).want(http.StatusOK)
+		assert.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 10.0}, change(map[string]any{"mode": "pass"}))
+		assert.Equal(t, map[string]any{"mode": "open"}, change(map[string]any{"mode": "open"}))
+		buyer.place(v)
+		log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
+		assert.Equal(t, "entry: open -> pass for 1m0s", log[3].Detail)
+
+		for body, field := range map[string]string{
+			`{"mode":"room"}`: "entry.mode", `{}`: "entry.mode", `{"mode":"PASS"}`: "entry.mode", `{"mode":1}`: "entry.mode",
+			`{"mode":"pass","pass_ttl":0}`: "entry.pass_ttl", `{"mode":"pass","pass_ttl":3601}`: "entry.pass_ttl",
+			`{"mode":"pass","pass_ttl":"5"}`: "entry.pass_ttl", `{"mode":"open","pass_ttl":5}`: "entry.pass_ttl",
+			`{"mode":"pass","challenge":"on"}`: "challenge", `"pass"`: "entry",
+		} {
+			p := admin.bad().patch(v.adminPath(), fmt.Sprintf(`{"entry":%s}`, body)).problem(http.StatusBadRequest, "invalid_request")
+			assert.Equal(t, []string{field}, p.fields(), body)
+		}
+	})
+}
+
+func TestEntriesAreLimitedPerUser(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) { s.rateLimit = true })
+	v, buyer, other := e.passSale(9), e.buyer(1), e.buyer(2)
+	limited := false
+	for range 400 {
+		a := buyer.direct("POST", v.path()+"/entry", nil)
+		if limited = a.status == http.StatusTooManyRequests; limited {
+			assert.NotEmpty(t, a.problem(http.StatusTooManyRequests, "rate_limited").Code)
+			break
+		}
+	}
+	assert.True(t, limited)
+	other.withPass(v).place(v)
+}
