@@ -273,11 +273,11 @@ func TestHmdpSharesRateLimits(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db, func(s *setup) { s.rateLimit = true })
 		p, bearer := e.pageOf(phone), e.login(phone).bad()
-		press := func() bool {
+		limited := func() bool {
 			return bearer.direct("POST", "/api/v1/vouchers/0/orders", nil).status == http.StatusTooManyRequests
 		}
 		for range 100 { // fewer than a separate bucket would hold, with repetitions because the bucket is refilled on a slow machine
-			for !press() {
+			for !limited() {
 			}
 			r := p.post("/voucher-order/seckill/0", nil)
 			if r.envelope["errorMsg"] == "操作太频繁，请稍后再试" {
