@@ -38,26 +38,16 @@ const overLimitQuery = `
 SELECT COUNT(*) FROM (
   SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND status IN (1, 2, 3, 5) GROUP BY user_id HAVING COUNT(*) > ?) h`
 
-// CountSale implements salestats.MonitorStore. On MySQL it opens a connection without I/O timeouts, as SaleTotals does.
+// CountSale implements salestats.MonitorStore.
 func (s *Store) CountSale(ctx context.Context, voucherID int64) (c salestats.SaleCount, err error) {
-	db, opts := s.db.Pools()["read"], (*sql.TxOptions)(nil)
-	if s.db.Dialect() == "mysql" {
-		if db, err = s.db.OpenLongLived(); err != nil {
-			return c, s.db.Translate(err)
-		}
-		defer func() { err = errors.Join(err, db.Close()) }()
-		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
-	}
-	tx, err := db.BeginTx(ctx, opts)
-	if err != nil {
-		return c, s.db.Translate(err)
-	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
-	c, err = countSale(ctx, tx, voucherID)
+	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
+		c, err = countSale(ctx, tx.Statement.ConnPool, voucherID)
+		return err
+	})
 	return c, s.db.Translate(err)
 }
 
-func countSale(ctx context.Context, tx *sql.Tx, voucherID int64) (c salestats.SaleCount, err error) {
+func countSale(ctx context.Context, tx gorm.ConnPool, voucherID int64) (c salestats.SaleCount, err error) {
 	c = salestats.SaleCount{Totals: domain.SaleTotals{VoucherID: voucherID}, ByStatus: map[domain.OrderStatus]int64{}}
 	var limit int
 	err = tx.QueryRowContext(ctx, "SELECT initial_stock, stock, limit_per_user FROM seckill_vouchers WHERE voucher_id = ?", voucherID).

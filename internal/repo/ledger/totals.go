@@ -2,11 +2,11 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"gorm.io/gorm"
 
 	"seckill/internal/domain"
 )
@@ -31,23 +31,20 @@ SELECT o.voucher_id, 0, 0, 0, COUNT(*), 0, 0 FROM voucher_orders o
 WHERE o.status IN (1, 2, 3, 5) AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)
 GROUP BY o.voucher_id`
 
-// SaleTotals reads the totals of every sale, and of vouchers that have orders but no sale. With millions of orders this
-// takes seconds, so it opens a connection without the usual I/O timeouts. A deadline of ctx limits the query on the
-// server as well.
+// SaleTotals reads the totals of every sale, and of vouchers that have orders but no sale, in one snapshot. With millions
+// of orders this takes seconds. A deadline of ctx limits the queries on the server as well.
 func (s *Store) SaleTotals(ctx context.Context) (totals []domain.SaleTotals, err error) {
-	db, err := s.db.OpenLongLived()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	for _, query := range []string{totalsQuery, orphansQuery} {
-		some, err := readTotals(ctx, db, query)
-		if err != nil {
-			return nil, s.db.Translate(err)
+	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
+		for _, query := range []string{totalsQuery, orphansQuery} {
+			some, err := readTotals(ctx, tx.Statement.ConnPool, query)
+			if err != nil {
+				return err
+			}
+			totals = append(totals, some...)
 		}
-		totals = append(totals, some...)
-	}
-	return totals, nil
+		return nil
+	})
+	return totals, s.db.Translate(err)
 }
 
 // serverTimeoutMargin is how much later than the client the server gives up.
@@ -65,7 +62,7 @@ func withServerTimeout(ctx context.Context, query string) string {
 		left.Seconds(), left.Milliseconds()) + strings.TrimPrefix(strings.TrimSpace(query), "SELECT")
 }
 
-func readTotals(ctx context.Context, db *sql.DB, query string) (totals []domain.SaleTotals, err error) {
+func readTotals(ctx context.Context, db gorm.ConnPool, query string) (totals []domain.SaleTotals, err error) {
 	rows, err := db.QueryContext(ctx, withServerTimeout(ctx, query))
 	if err != nil {
 		return nil, err

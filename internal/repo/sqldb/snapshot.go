@@ -52,9 +52,6 @@ func (a Access) LongSnapshot(ctx context.Context, fn func(tx *gorm.DB) error) er
 	return fn(session)
 }
 
-// OpenLongLived opens a pool without I/O timeouts, for one long read.
-func (a Access) OpenLongLived() (*sql.DB, error) { return a.dialect.openLongLived() }
-
 func (a Access) longLivedDB() (*sql.DB, error) {
 	a.longLived.mu.Lock()
 	defer a.longLived.mu.Unlock()
