@@ -97,13 +97,13 @@ func (g *Gate) Release(ctx context.Context, voucherID int64, held ...domain.Hold
 	return nil
 }
 
-// AddStock applies a change of the stock. The database commits an addition before it and a removal after it. A cold gate does not
-// change, and a running load starts over. Errors: domain.ErrInvalidState (fewer than -delta units are left to admit,
-// and nothing changed), ErrUnavailable.
+// AddStock applies a change of the stock. The database commits an addition before it and a removal after it. A cold
+// gate does not change, and a running load starts over. Errors: domain.ErrInvalidState (fewer than -delta units are
+// left to admit, and nothing changed), ErrUnavailable.
 //
 // AddStock is not idempotent. After domain.ErrUnavailable the change may or may not have been applied. If a load begins
-// and reads the database between the two steps of a change, an addition is applied twice and a removal is lost. The gate
-// is then off by delta until Rebuild. This breaks no guarantee, and the audit detects it.
+// and reads the database between the two steps of a change, an addition is applied twice and a removal is lost. The
+// gate is then off by delta until Rebuild. This breaks no guarantee, and the audit detects it.
 func (g *Gate) AddStock(ctx context.Context, voucherID, delta int64) error {
 	answer, err := g.run(ctx, addStockScript, keysOf(voucherID).list(), delta).Text()
 	if err != nil {

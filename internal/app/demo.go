@@ -9,8 +9,8 @@ import (
 // demoDuration is the length of the running sale, which stays open for a visitor who returns a week later.
 const demoDuration = 30 * 24 * time.Hour
 
-// demoData returns the shops and vouchers of a new demo database. At now, one sale is running, one is upcoming and one has
-// ended. The ShopID of a voucher is the position of its shop in the list, from 1.
+// demoData returns the shops and vouchers of a new demo database. At now, one sale is running, one is upcoming and one
+// has ended. The ShopID of a voucher is the position of its shop in the list, from 1.
 func demoData(now time.Time) ([]domain.Shop, []domain.Voucher) {
 	now = domain.Moment(now)
 	shops := []domain.Shop{

@@ -37,10 +37,10 @@ const (
 	// prepares a transaction while the previous one is written to disk, which raises throughput by a sixth. Below the
 	// threshold the batches would only become smaller.
 	secondBatchThreshold = 64
-	// After a batch of gatherFrom items or more, the next batch waits up to gatherFor for nine tenths as many new calls:
-	// the callers that were just answered usually call again at once. Without the wait the first of them is committed
-	// alone, which costs a sixth more CPU time per item at 64 connections. A call that arrives alone waits only then:
-	// it cannot be distinguished from the first of many.
+	// After a batch of gatherFrom items or more, the next batch waits up to gatherFor for nine tenths as many new
+	// calls: the callers that were just answered usually call again at once. Without the wait the first of them is
+	// committed alone, which costs a sixth more CPU time per item at 64 connections. A call that arrives alone waits
+	// only then: it cannot be distinguished from the first of many.
 	gatherFrom = 8
 	gatherFor  = 800 * time.Microsecond
 	// runTimeout bounds one run of a batch.

@@ -12,7 +12,8 @@ import (
 	"seckill/internal/app"
 )
 
-// TestInvalidConfigurationIsRefused checks that each invalid value is refused with a message that names the flag and the variable.
+// TestInvalidConfigurationIsRefused checks that each invalid value is refused with a message that names the flag and
+// the variable.
 func TestInvalidConfigurationIsRefused(t *testing.T) {
 	mysql := "--mysql-dsn=root@tcp(127.0.0.1:1)/seckill"
 	for name, tc := range map[string]struct {

@@ -103,8 +103,8 @@ func (v *Voucher) State(now time.Time) SaleState {
 	return StateOnSale
 }
 
-// CheckOpen returns the reason why the voucher is not on sale at now: ErrSaleNotStarted, ErrSaleEnded or ErrInvalidState
-// (not a flash-sale voucher). It does not check the stock.
+// CheckOpen returns the reason why the voucher is not on sale at now: ErrSaleNotStarted, ErrSaleEnded or
+// ErrInvalidState (not a flash-sale voucher). It does not check the stock.
 func (v *Voucher) CheckOpen(now time.Time) error {
 	switch v.State(now) {
 	case StateUpcoming:

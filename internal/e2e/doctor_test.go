@@ -56,7 +56,8 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 	}
 }
 
-// TestDoctorPassesSoundStack checks a stack with a database user of least privilege, a durable Redis and random secrets.
+// TestDoctorPassesSoundStack checks a stack with a database user of least privilege, a durable Redis and random
+// secrets.
 func TestDoctorPassesSoundStack(t *testing.T) {
 	t.Parallel()
 	s, dsn := sellersStack(t)
@@ -98,8 +99,8 @@ func sellersStack(t *testing.T) (*stack, *mysql.Config) {
 	return s, dsn
 }
 
-// TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a server
-// does not answer or the configuration is invalid.
+// TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a
+// server does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
 	t.Parallel()
 	s := embeddedStack(t).with("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret)

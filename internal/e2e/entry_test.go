@@ -12,8 +12,8 @@ import (
 	"seckill/internal/rush"
 )
 
-// TestPasses checks in every lane that a sale in mode pass sells only to buyers with a pass, on every server, and that a
-// revocation reaches the other server.
+// TestPasses checks in every lane that a sale in mode pass sells only to buyers with a pass, on every server, and that
+// a revocation reaches the other server.
 func TestPasses(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
@@ -67,8 +67,8 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &p) && p.Code == code
 }
 
-// orderWithPass checks the button of a sale that needs passes: it gets a pass first, gets another one once if the server
-// refuses it, and then shows the reason.
+// orderWithPass checks the button of a sale that needs passes: it gets a pass first, gets another one once if the
+// server refuses it, and then shows the reason.
 func orderWithPass(t *testing.T, p *shop, visit func(string) *visitor) {
 	first, second, third := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
 	for _, sale := range []string{first, second, third} {

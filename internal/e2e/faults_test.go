@@ -206,8 +206,8 @@ func body503(t *testing.T, url string) string {
 	return text
 }
 
-// TestFrozenDatabaseAnswersEveryClient sends more purchases than there are connections to a frozen database. Each gets a
-// 503, or "sold_out" if the sale was known to be sold out before.
+// TestFrozenDatabaseAnswersEveryClient sends more purchases than there are connections to a frozen database. Each gets
+// a 503, or "sold_out" if the sale was known to be sold out before.
 func TestFrozenDatabaseAnswersEveryClient(t *testing.T) {
 	t.Parallel()
 	s := realStack(t)

@@ -69,7 +69,8 @@ func TestKeyHasOneEffectOnThreeServers(t *testing.T) {
 	})
 }
 
-// TestRefusedPurchaseIsDecidedAgain checks that a retry with the same key can succeed and that its success is then replayed.
+// TestRefusedPurchaseIsDecidedAgain checks that a retry with the same key can succeed and that its success is then
+// replayed.
 func TestRefusedPurchaseIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
@@ -196,8 +197,8 @@ func TestKeyedRequestAfterLostReply(t *testing.T) {
 	})
 }
 
-// TestKeyedRequestAfterServerCrash kills the server between the effect of a change and the storage of its answer. The next
-// server returns the answer, even after the loss of Redis.
+// TestKeyedRequestAfterServerCrash kills the server between the effect of a change and the storage of its answer. The
+// next server returns the answer, even after the loss of Redis.
 func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	t.Parallel()
 	eachLane(t, false, func(t *testing.T, s *stack) {
@@ -285,8 +286,8 @@ func TestKeysSurviveKilledServer(t *testing.T) {
 	})
 }
 
-// TestKeyIsUsableAfterDatabaseOutage sends a keyed purchase to a server without a database, which returns 503, and again
-// after the outage.
+// TestKeyIsUsableAfterDatabaseOutage sends a keyed purchase to a server without a database, which returns 503, and
+// again after the outage.
 func TestKeyIsUsableAfterDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	for _, lane := range lanes {

@@ -134,8 +134,8 @@ func TestOrderFromPurchaseToRefund(t *testing.T) {
 	})
 }
 
-// TestUnpaidOrdersAreClosed: one of two servers closes unpaid orders after their deadline, never before it. A paid order
-// is not closed.
+// TestUnpaidOrdersAreClosed: one of two servers closes unpaid orders after their deadline, never before it. A paid
+// order is not closed.
 func TestUnpaidOrdersAreClosed(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
@@ -160,8 +160,8 @@ func TestUnpaidOrdersAreClosed(t *testing.T) {
 	})
 }
 
-// TestWrongClockClosesNothingEarly: the only server has a clock that is an hour ahead. It closes the order that is due and
-// not the one that is due in half an hour, because the clock of the database decides.
+// TestWrongClockClosesNothingEarly: the only server has a clock that is an hour ahead. It closes the order that is due
+// and not the one that is due in half an hour, because the clock of the database decides.
 func TestWrongClockClosesNothingEarly(t *testing.T) {
 	t.Parallel()
 	each(t, true, func(t *testing.T, s *stack) {
@@ -231,8 +231,8 @@ func (p *process) changeStock(t *testing.T, admin, sale string, delta int) answe
 	return a
 }
 
-// TestStockChangedInMidRush adds and removes units while two servers sell. In the end, the number of active orders equals
-// the changed stock. Sold units cannot be removed.
+// TestStockChangedInMidRush adds and removes units while two servers sell. In the end, the number of active orders
+// equals the changed stock. Sold units cannot be removed.
 func TestStockChangedInMidRush(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
@@ -321,8 +321,8 @@ func (l *purchaseLog) count(code string) int {
 	return l.codes[code]
 }
 
-// TestSaleIsClosedInMidRush: after an admin has unpublished a voucher or ended its window, no server accepts a purchase that
-// is sent more than a second after the admin's answer, in the best of three tries.
+// TestSaleIsClosedInMidRush: after an admin has unpublished a voucher or ended its window, no server accepts a purchase
+// that is sent more than a second after the admin's answer, in the best of three tries.
 func TestSaleIsClosedInMidRush(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func() map[string]any{
@@ -344,8 +344,8 @@ func TestSaleIsClosedInMidRush(t *testing.T) {
 	})
 }
 
-// lastAccepted changes a sale in mid-rush. It returns the time from the admin's answer to the sending of the last accepted
-// purchase, which is negative if there is none.
+// lastAccepted changes a sale in mid-rush. It returns the time from the admin's answer to the sending of the last
+// accepted purchase, which is negative if there is none.
 func lastAccepted(t *testing.T, servers []*process, tokens []string, change func() map[string]any) time.Duration {
 	t.Helper()
 	admin, sale, log := servers[0].admin(t), servers[0].sale(t, 100_000), &purchaseLog{codes: map[string]int{}}

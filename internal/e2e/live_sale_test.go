@@ -75,8 +75,8 @@ func (l *liveSale) order(t *testing.T, token string) rush.Order {
 	return o
 }
 
-// buyAndCancel repeats a purchase and its cancellation until ctx ends. The answers are not checked because they depend on the
-// damage to the gate.
+// buyAndCancel repeats a purchase and its cancellation until ctx ends. The answers are not checked because they depend
+// on the damage to the gate.
 func (l *liveSale) buyAndCancel(ctx context.Context, token string, pause time.Duration) {
 	for ctx.Err() == nil {
 		l.mu.Lock()

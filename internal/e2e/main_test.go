@@ -51,16 +51,16 @@ type stack struct {
 // testSecret signs the tokens of all test servers.
 const testSecret = "a-secret-for-tests-only-0123456789"
 
-// smoke names the tests that each and eachLane run with -short, on the embedded default. TestAPIFile sends every request
-// in every lane. The others cover what it does not: no oversell, one order per user, and the commands.
+// smoke names the tests that each and eachLane run with -short, on the embedded default. TestAPIFile sends every
+// request in every lane. The others cover what it does not: no oversell, one order per user, and the commands.
 var smoke = []string{
 	"TestRush", "TestOneUserHundredTimes", "TestKeyHasOneEffect", "TestLimitPerUser", "TestHmdpPurchase", "TestOrderStreamFromAnyServer",
 	"TestVerifyReportsViolations", "TestMigrateUpAndDown", "TestWithoutLocks",
 }
 
 // each runs a test in parallel on the embedded default, on MariaDB and Redis, and on the external database if one is
-// configured. A test with several servers or with faults of Redis sets shared: the embedded variant then uses SQLite and
-// a miniredis outside the server.
+// configured. A test with several servers or with faults of Redis sets shared: the embedded variant then uses SQLite
+// and a miniredis outside the server.
 func each(t *testing.T, shared bool, fn func(t *testing.T, s *stack)) {
 	if name, _, _ := strings.Cut(t.Name(), "/"); !slices.Contains(smoke, name) {
 		testenv.Long(t)

@@ -22,8 +22,8 @@ var phones atomic.Int64
 // newPhone returns an unused phone number.
 func newPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
 
-// TestPagesFromLoginToPaid buys, pays and redeems an order in a browser: on the embedded default, and in each lane on real
-// servers.
+// TestPagesFromLoginToPaid buys, pays and redeems an order in a browser: on the embedded default, and in each lane on
+// real servers.
 func TestPagesFromLoginToPaid(t *testing.T) {
 	t.Parallel()
 	browser := startBrowser(t)
@@ -127,7 +127,8 @@ func twoTabs(t *testing.T, p *shop, visit func(url, language string) *visitor) {
 	}
 	requireStock(t, p.Client, second, 4)
 
-	// Both tabs reload twice at once. Each reload exchanges the refresh token of the shared cookie; both stay logged in.
+	// Both tabs reload twice at once. Each reload exchanges the refresh token of the shared cookie; both stay logged
+	// in.
 	for range 2 {
 		one.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))
 		two.do(chromedp.Evaluate[chromedp.Void](`location.reload()`))

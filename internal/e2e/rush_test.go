@@ -233,8 +233,8 @@ func retryUnserved(t *testing.T, s *stack, c *rush.Buyers, r *rush.Report) {
 		v, err := c.Clients[0].Voucher(t.Context(), c.VoucherID)
 		return err == nil && v.Stock == 0
 	})
-	// A worker that held the entry of a lost reservation may still commit the order. Its buyer has repeated the purchase
-	// meanwhile and may have got sold_out, because the gate does not query the database.
+	// A worker that held the entry of a lost reservation may still commit the order. Its buyer has repeated the
+	// purchase meanwhile and may have got sold_out, because the gate does not query the database.
 	for i := range r.Answers {
 		if a := &r.Answers[i]; a.Code == "sold_out" && repeated[i] {
 			if orders := notFailed(t, c.Clients[0], c.Tokens[i], c.VoucherID); len(orders) > 0 {

@@ -55,8 +55,8 @@ func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	s.verify(t)
 }
 
-// queueUp orders until the order is queued, and returns its id. On a busy machine an answer can come too late: the order
-// is queued although the buyer gets 503, and the next request is refused with its id.
+// queueUp orders until the order is queued, and returns its id. On a busy machine an answer can come too late: the
+// order is queued although the buyer gets 503, and the next request is refused with its id.
 func (p *process) queueUp(ctx context.Context, token, sale string) string {
 	for ctx.Err() == nil {
 		a, err := p.trySend(ctx, http.MethodPost, ordersOf(sale), token, "", "Prefer", "wait=5")

@@ -30,8 +30,8 @@ type Key struct {
 	Secret []byte
 }
 
-// Passes issues and checks passes. A pass allows one user to send purchases of one voucher until it expires or the epoch
-// of the sale changes. It gives no unit, and it is checked without I/O. Passes is safe for concurrent use.
+// Passes issues and checks passes. A pass allows one user to send purchases of one voucher until it expires or the
+// epoch of the sale changes. It gives no unit, and it is checked without I/O. Passes is safe for concurrent use.
 type Passes struct {
 	signer byte
 	macs   map[byte]*sync.Pool // of *passMAC, by key id

@@ -30,9 +30,9 @@ func NewLock(locks UserLocks, batch *Batch) *Lock {
 // lockPoll is the interval at which a purchase with a key retries to take the lock.
 const lockPoll = 50 * time.Millisecond
 
-// Place implements service.Lane. The lock is released when Place returns: after the commit, so that its next holder sees
-// the order, or at the deadline. If it is lost or released while the transaction runs, the order is not committed. Only
-// if that happens during COMMIT may the next holder run beside it; the database then decides.
+// Place implements service.Lane. The lock is released when Place returns: after the commit, so that its next holder
+// sees the order, or at the deadline. If it is lost or released while the transaction runs, the order is not committed.
+// Only if that happens during COMMIT may the next holder run beside it; the database then decides.
 //
 // If the lock is taken, Place returns ErrOrderInProgress at once. For a purchase with a key it retries until the
 // deadline, because the holder may be the same request, and then both have the same answer.

@@ -12,11 +12,12 @@ import (
 	"seckill/internal/domain"
 )
 
-// maxLoads bounds the loads of a cold gate for one purchase. More than one is needed only if Redis loses its data again.
+// maxLoads bounds the loads of a cold gate for one purchase. More than one is needed only if Redis loses its data
+// again.
 const maxLoads = 5
 
-// Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of package domain. It
-// is safe for concurrent use.
+// Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of package domain.
+// It is safe for concurrent use.
 type Gate interface {
 	// Reserve decides about purchases of one voucher in their order. Each result is nil (admitted and queued),
 	// ErrSoldOut, *DuplicateOrderError, *RepeatedError, ErrIdempotencyMismatch, ErrSaleNotStarted, ErrSaleEnded or
@@ -100,8 +101,8 @@ func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queu
 	return l
 }
 
-// Place implements service.Lane. The order is queued, unless the buyer waits and the outcome is known before the end of p.Wait.
-// A repeated request waits in the same way, so that it has the same answer as the first one.
+// Place implements service.Lane. The order is queued, unless the buyer waits and the outcome is known before the end of
+// p.Wait. A repeated request waits in the same way, so that it has the same answer as the first one.
 func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	r := l.reserve(ctx, p)
 	if r.err != nil {
@@ -131,8 +132,8 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (o domain.Order, r
 	return stored, r.replayed, nil
 }
 
-// reserve reserves a unit, and loads the gate if it is cold. It waits for the load outside the batch, because few batches
-// may run at the same time and other vouchers need them.
+// reserve reserves a unit, and loads the gate if it is cold. It waits for the load outside the batch, because few
+// batches may run at the same time and other vouchers need them.
 func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
@@ -204,11 +205,11 @@ func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) e
 	return fmt.Errorf("%w: the order could not be stored (%s); its unit was returned", domain.ErrUnavailable, reason)
 }
 
-// admit reserves units for a batch with one call of the gate. First attempts get new order ids. Purchases with a key are searched in
-// the store first; the gate then searches the reservations of the voucher's shard. If the store cannot be read, only the
-// gate is searched. At worst the gate admits a second purchase under the key, and the worker's transaction refuses one of
-// the two orders. This happens while an order of another shard is queued under the key: a search of all shards would cost
-// every purchase 16 commands.
+// admit reserves units for a batch with one call of the gate. First attempts get new order ids. Purchases with a key
+// are searched in the store first; the gate then searches the reservations of the voucher's shard. If the store cannot
+// be read, only the gate is searched. At worst the gate admits a second purchase under the key, and the worker's
+// transaction refuses one of the two orders. This happens while an order of another shard is queued under the key: a
+// search of all shards would cost every purchase 16 commands.
 func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt) []reservation {
 	results := make([]reservation, len(purchases))
 	open := make([]int, len(purchases))

@@ -39,10 +39,10 @@ type SandboxConfig struct {
 	Faults Faults
 }
 
-// Sandbox is a payment provider that moves no money. It accepts every payment and reports success after sandboxDelay, by
-// calling the webhook as a real provider does: with a signature, and repeatedly until it is answered with 2xx. It stores
-// nothing. After a restart, a payment without a delivered notice must be created again, with the same reference. It is
-// safe for concurrent use.
+// Sandbox is a payment provider that moves no money. It accepts every payment and reports success after sandboxDelay,
+// by calling the webhook as a real provider does: with a signature, and repeatedly until it is answered with 2xx. It
+// stores nothing. After a restart, a payment without a delivered notice must be created again, with the same reference.
+// It is safe for concurrent use.
 type Sandbox struct {
 	cfg       SandboxConfig
 	client    *http.Client

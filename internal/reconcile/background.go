@@ -12,8 +12,8 @@ const (
 	// snapshotInterval is the time between two snapshots of a voucher whose counters agree. The gate can hold wrong
 	// orders although all of its counters are right.
 	snapshotInterval = time.Minute
-	// snapshotTimeFactor and pollTimeFactor bound the cost of large sales: after a snapshot, or a poll of the counters or
-	// a failed rebuild, the next one waits for at least this multiple of its duration.
+	// snapshotTimeFactor and pollTimeFactor bound the cost of large sales: after a snapshot, or a poll of the counters
+	// or a failed rebuild, the next one waits for at least this multiple of its duration.
 	snapshotTimeFactor = 100
 	pollTimeFactor     = 20
 	// readTimeout bounds one snapshot or poll. The snapshot of a sale of 1,000,000 orders takes some seconds.

@@ -91,8 +91,8 @@ func CompareStock(g domain.GateLevel, stock int64) Comparison {
 // Matches reports whether buyers find at the gate what the database has.
 func (c Comparison) Matches() bool { return !c.Busy && c.String() == "" }
 
-// Blocks reports whether a difference keeps units from buyers, which violates I5 if it lasts. Any other difference costs
-// buyers nothing, because the database decides.
+// Blocks reports whether a difference keeps units from buyers, which violates I5 if it lasts. Any other difference
+// costs buyers nothing, because the database decides.
 func (c Comparison) Blocks() bool {
 	return c.drift.stock < 0 || c.drift.held > 0 || c.drift.held == 0 && c.drift.sum != 0
 }

@@ -28,7 +28,8 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 	return row.order(), err
 }
 
-// moveLogged finds out whether a move with an unanswered COMMIT happened: the audit log then has an entry with its time.
+// moveLogged finds out whether a move with an unanswered COMMIT happened: the audit log then has an entry with its
+// time.
 func (s *Store) moveLogged(m domain.OrderMove) func(tx *gorm.DB) error {
 	return func(tx *gorm.DB) error {
 		return audit.Find(tx, domain.AuditEntry{OrderID: m.OrderID, Action: m.Move.Name, At: m.At, Actor: m.By})
@@ -47,8 +48,8 @@ func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
 	return row, err
 }
 
-// move applies a move to an order that the transaction has locked, and updates row. The condition on the status decides,
-// not the earlier read.
+// move applies a move to an order that the transaction has locked, and updates row. The condition on the status
+// decides, not the earlier read.
 func move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 	o := row.order()
 	m.Move.Apply(&o, m.At)

@@ -16,8 +16,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT and closes the connection to the
-// server, which rolls the transaction back. Then it calls meanwhile and closes the connection to the client.
+// commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT and closes the connection to
+// the server, which rolls the transaction back. Then it calls meanwhile and closes the connection to the client.
 type commitCutter struct {
 	addr      string
 	armed     atomic.Bool

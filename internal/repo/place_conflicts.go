@@ -14,10 +14,10 @@ import (
 // resolveConflicts determines after the insert which rows were stored, and answers the others. The usual reason for a
 // skipped row is a repeated click. It costs two reads, and the transaction continues.
 //
-// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: the index does not refuse
-// the key on another voucher, in another slot, or after a cancellation, which frees the slot. The comparison must follow
-// the insert and lock the orders that it reads. Then one of two concurrent transactions with the same key waits for the
-// other, or loses a deadlock and runs again, and finds its order.
+// A row with an Idempotency-Key is compared with the user's other orders even if it was stored: the index does not
+// refuse the key on another voucher, in another slot, or after a cancellation, which frees the slot. The comparison
+// must follow the insert and lock the orders that it reads. Then one of two concurrent transactions with the same key
+// waits for the other, or loses a deadlock and runs again, and finds its order.
 func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 	inserted, missing := b.inserts, []*pendingInsert(nil)
 	if count < int64(len(b.inserts)) {

@@ -258,8 +258,8 @@ func idsOf(rows []*pendingInsert) []int64 {
 	return ids
 }
 
-// readKnownOrders reads the orders of the users whose free slot cannot be assumed: of users with a limit above 1 and, if
-// precheck is set, of all users.
+// readKnownOrders reads the orders of the users whose free slot cannot be assumed: of users with a limit above 1 and,
+// if precheck is set, of all users.
 func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 	var of []*pendingInsert
 	for _, p := range b.rows {

@@ -109,8 +109,8 @@ func takeUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) (bool, error) 
 	return res.RowsAffected > 0, res.Error
 }
 
-// takeFromEach takes the units of all groups with one statement. If it returns false, it has changed only the sales with
-// enough units, and the transaction must not be committed.
+// takeFromEach takes the units of all groups with one statement. If it returns false, it has changed only the sales
+// with enough units, and the transaction must not be committed.
 func takeFromEach(tx *gorm.DB, sales []saleGroup, at time.Time) (bool, error) {
 	var units, where strings.Builder
 	var unitArgs, whereArgs []any

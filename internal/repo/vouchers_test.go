@@ -33,8 +33,8 @@ func TestVoucher(t *testing.T) {
 	})
 }
 
-// A sale that was inserted without the columns of migration 00019, by an earlier version or by another program, is open.
-// Its entry can be changed, and a change keeps the epoch.
+// A sale that was inserted without the columns of migration 00019, by an earlier version or by another program, is
+// open. Its entry can be changed, and a change keeps the epoch.
 func TestEntryOfSale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()

@@ -13,8 +13,8 @@ import (
 // pollTimeFactor is the pause after a successful poll as a multiple of its duration.
 const pollTimeFactor = 10
 
-// pollSchedule determines how often a value is polled. The pause after a poll is pollTimeFactor times its duration, within
-// the two bounds. After a failed poll it is minPause, so that a recovery is detected soon.
+// pollSchedule determines how often a value is polled. The pause after a poll is pollTimeFactor times its duration,
+// within the two bounds. After a failed poll it is minPause, so that a recovery is detected soon.
 type pollSchedule struct{ minPause, maxPause, timeout time.Duration }
 
 // poller polls a value with one goroutine at a time, and keeps the last result.

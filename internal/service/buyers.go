@@ -52,7 +52,8 @@ var ErrTooMany = errors.New("too many")
 //
 // The list is kept when units return. Purchases of this process are added to it. Buyers of other processes are found by
 // the next read of the list, which begins when a unit has returned and otherwise at buyersMaxAge, or by one of
-// staleLookupsPerSecond queries; until then their answer is sold_out. Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy again.
+// staleLookupsPerSecond queries; until then their answer is sold_out. Users whose order was cancelled or refunded stay
+// on the list until the next read, which costs a query when they buy again.
 //
 // The zero value is ready. It is safe for concurrent use.
 type buyerList struct {
@@ -67,8 +68,8 @@ type buyerList struct {
 }
 
 // mayHaveOrder reports whether the user may have an active order of the voucher. sure means that this is known: the
-// user is on the list, or no unit is known to have returned since the list was read. mayHaveOrder waits up to 300 ms for
-// the first list.
+// user is on the list, or no unit is known to have returned since the list was read. mayHaveOrder waits up to 300 ms
+// for the first list.
 func (s *Sales) mayHaveOrder(ctx context.Context, store BuyerStore, voucherID, userID int64) (may, sure bool) {
 	e, ok := s.cache.GetIfPresent(voucherID)
 	if !ok {

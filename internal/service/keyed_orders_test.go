@@ -101,8 +101,8 @@ func TestReplayAfterSaleEnded(t *testing.T) {
 	}
 }
 
-// An order is replayed until its key expires, even if the end of the sale is moved to the past meanwhile. Later no order
-// is searched.
+// An order is replayed until its key expires, even if the end of the sale is moved to the past meanwhile. Later no
+// order is searched.
 func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	v := openSale(1)
 	v.UpdatedAt = testNow
@@ -119,8 +119,8 @@ func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	require.ErrorIs(t, err, domain.ErrSaleEnded)
 }
 
-// A purchase with a key that reaches neither the lane nor the list of buyers is decided by its key and the orders in the
-// store: that of a recent buyer, and one of a sold-out sale without a list.
+// A purchase with a key that reaches neither the lane nor the list of buyers is decided by its key and the orders in
+// the store: that of a recent buyer, and one of a sold-out sale without a list.
 func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 	key := domain.NewRequestKey("k", [32]byte{1})
 	earlier := domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}

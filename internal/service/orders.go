@@ -15,8 +15,8 @@ import (
 // The remaining 2 s are for the release of a lock whose server does not answer.
 const placeTimeout = 3 * time.Second
 
-// OrderStore stores orders. Each method is one transaction. Errors are those of package domain. It is safe for concurrent
-// use.
+// OrderStore stores orders. Each method is one transaction. Errors are those of package domain. It is safe for
+// concurrent use.
 type OrderStore interface {
 	// RepeatedOrders returns, for each purchase, the order that an earlier request with the same key placed within
 	// domain.KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
@@ -80,8 +80,8 @@ type Orders struct {
 	lookups  chan struct{}      // a semaphore: one element per lookup of a user's earlier orders
 }
 
-// ReservationStore gives access to the reservations of lane queue: admissions that are not orders in the database, or not yet. It
-// is safe for concurrent use.
+// ReservationStore gives access to the reservations of lane queue: admissions that are not orders in the database, or
+// not yet. It is safe for concurrent use.
 type ReservationStore interface {
 	BuyerStore
 	// Ticket returns an admission of the user. Errors: ErrNotFound, ErrUnavailable.
@@ -123,15 +123,16 @@ func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.D
 // in the list of the user's orders.
 //
 // If key is not nil, all requests with the key within domain.KeyLife have one effect, even if they are concurrent and
-// reach different processes. replayed reports that an earlier request placed the order, which is returned as it was placed.
-// Refusals are not stored: each request is decided anew. While the snapshot shows no stock, the key is searched only
-// for users with a possible active order.
+// reach different processes. replayed reports that an earlier request placed the order, which is returned as it was
+// placed. Refusals are not stored: each request is decided anew. While the snapshot shows no stock, the key is searched
+// only for users with a possible active order.
 //
 // If the sale needs passes, pass must be valid for the user. With an expired pass, only the order of an earlier request
 // with the key is returned.
 //
 // Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
-// ErrEntryRequired, ErrPassExpired, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
+// ErrEntryRequired, ErrPassExpired, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded,
+// ErrUnavailable.
 func (s *Orders) PlaceOnce(
 	ctx context.Context, userID, voucherID int64, wait time.Duration, key *domain.RequestKey, pass string,
 ) (o domain.Order, replayed bool, err error) {
@@ -179,7 +180,8 @@ func (s *Orders) decideKeyed(ctx context.Context, p domain.Purchase) (o domain.O
 	return result.order, replayed, err
 }
 
-// decide answers a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the lane.
+// decide answers a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the
+// lane.
 func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error) {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // closer for long.
 const returnTimeout = time.Second
 
-// UnitReleaser propagates committed moves of orders: it returns units to the gate, invalidates snapshots, and publishes the
-// new status. It is safe for concurrent use.
+// UnitReleaser propagates committed moves of orders: it returns units to the gate, invalidates snapshots, and publishes
+// the new status. It is safe for concurrent use.
 type UnitReleaser struct {
 	Sales *Sales
 	Queue ReservationStore    // nil outside lane queue
@@ -30,9 +30,9 @@ func (r UnitReleaser) moved(orderIDs ...int64) {
 	}
 }
 
-// Release propagates that these orders have returned their units. It is called after the commit. The end of ctx does not
-// stop it. It takes at most about 1 s and reports no error: the reconciler corrects a gate that was not reached, and
-// snapshots expire within a second without an invalidation message.
+// Release propagates that these orders have returned their units. It is called after the commit. The end of ctx does
+// not stop it. It takes at most about 1 s and reports no error: the reconciler corrects a gate that was not reached,
+// and snapshots expire within a second without an invalidation message.
 func (r UnitReleaser) Release(ctx context.Context, orders ...domain.Order) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 	defer cancel()

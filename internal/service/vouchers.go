@@ -165,8 +165,8 @@ func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // takeFromGate removes the units of a decrease from the gate. A keyed request records this with its key, so a later run
-// of the request does not remove them again; unless the gate is rebuilt, they stay removed whether or not the earlier run
-// has committed.
+// of the request does not remove them again; unless the gate is rebuilt, they stay removed whether or not the earlier
+// run has committed.
 func (s *Vouchers) takeFromGate(ctx context.Context, c domain.StockChange) error {
 	if c.Claim != nil && c.Claim.Again && c.Claim.ResourceID == c.VoucherID {
 		return nil
@@ -183,9 +183,9 @@ func (s *Vouchers) takeFromGate(ctx context.Context, c domain.StockChange) error
 	return err
 }
 
-// returnToGate undoes takeFromGate. It first clears the record: otherwise a later run would remove no units and the gate
-// could offer too many. If the process dies in between, a later run removes the units twice, and reconciliation returns
-// them.
+// returnToGate undoes takeFromGate. It first clears the record: otherwise a later run would remove no units and the
+// gate could offer too many. If the process dies in between, a later run removes the units twice, and reconciliation
+// returns them.
 func (s *Vouchers) returnToGate(ctx context.Context, c domain.StockChange) {
 	ctx, cancel := afterCommit(ctx)
 	defer cancel()

@@ -13,8 +13,8 @@ const (
 	buckets = 29 << subBits
 )
 
-// histogram counts latencies in logarithmic buckets of microseconds. It is not safe for concurrent use. The histogram of
-// package salestats, kept per voucher and processor, has a sixth of the buckets; its 7 % are too coarse for ratios.
+// histogram counts latencies in logarithmic buckets of microseconds. It is not safe for concurrent use. The histogram
+// of package salestats, kept per voucher and processor, has a sixth of the buckets; its 7 % are too coarse for ratios.
 type histogram struct {
 	counts  [buckets]uint64
 	n       uint64

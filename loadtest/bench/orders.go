@@ -78,8 +78,8 @@ func (b *bench) passes(ctx context.Context, sec *section) error {
 	return b.clicksCompared(ctx, sec, clicks{passes: true}, "with a pass", 0.97)
 }
 
-// clicksCompared compares orders with keys, passes or repetitions with plain ones, and with a bare gin that gets the same
-// requests.
+// clicksCompared compares orders with keys, passes or repetitions with plain ones, and with a bare gin that gets the
+// same requests.
 func (b *bench) clicksCompared(ctx context.Context, sec *section, how clicks, what string, least float64) error {
 	lanes := b.directLanes()
 	st, p, err := b.servers(ctx, append(lanes, bareGin)...)

@@ -1,5 +1,5 @@
-// Package catalog stores shops and vouchers. It changes the stock of a sale only for an admin; orders change it in package
-// repo.
+// Package catalog stores shops and vouchers. It changes the stock of a sale only for an admin; orders change it in
+// package repo.
 package catalog
 
 import (

@@ -18,8 +18,8 @@ const maxAnswerBytes = 2 << 20
 // MySQL assigns from left to right, and later assignments see the earlier ones. Therefore status comes last.
 const mysqlStoreAnswer = "IF(claim = VALUES(claim) AND status = 0, VALUES(%[1]s), %[1]s)"
 
-// storeAnswers ends an INSERT of answers, by database. It stores an answer in the existing row if the row still belongs to
-// the same lease and has no answer. rows is the number of rows that the driver reports for one stored answer.
+// storeAnswers ends an INSERT of answers, by database. It stores an answer in the existing row if the row still belongs
+// to the same lease and has no answer. rows is the number of rows that the driver reports for one stored answer.
 var storeAnswers = map[string]struct {
 	sql  string
 	rows int64

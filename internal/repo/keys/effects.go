@@ -42,11 +42,11 @@ func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
 // answer was lost. Every POST that changes something in one transaction uses it. fn returns the id of the changed
 // resource.
 //
-// If the request has a key (c is not nil), the same transaction sets done and this id in the key's row. If an earlier run
-// has set them, fn does not run, nothing changes, and the error is a *domain.DoneBeforeError with the id; package service
-// then answers from that resource. If another run has taken over the key, nothing changes either and the error is
-// domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened. Without a key,
-// WriteOnce is db.Write.
+// If the request has a key (c is not nil), the same transaction sets done and this id in the key's row. If an earlier
+// run has set them, fn does not run, nothing changes, and the error is a *domain.DoneBeforeError with the id; package
+// service then answers from that resource. If another run has taken over the key, nothing changes either and the error
+// is domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened. Without a
+// key, WriteOnce is db.Write.
 //
 // As in db.Write, fn may run several times. A request must pass its claim to WriteOnce at most once.
 func WriteOnce(

@@ -90,7 +90,8 @@ func (s *Store) ClaimKeys(ctx context.Context, claims []*domain.Claim) []domain.
 	return states
 }
 
-// sortedClaims returns the claims in the order in which all transactions write their rows. One order prevents deadlocks.
+// sortedClaims returns the claims in the order in which all transactions write their rows. One order prevents
+// deadlocks.
 func sortedClaims(claims []*domain.Claim) []*domain.Claim {
 	return slices.SortedFunc(slices.Values(claims), func(a, b *domain.Claim) int {
 		return cmp.Or(cmp.Compare(a.UserID, b.UserID), strings.Compare(a.Key, b.Key))
@@ -231,8 +232,8 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 }
 
 // takeOver leases the rows of free, whose run died or whose lifetime is over, provided that they have not changed since
-// they were read. It returns the rows of all claims as they are then. The resource that an earlier run noted stays; that
-// run can no longer write.
+// they were read. It returns the rows of all claims as they are then. The resource that an earlier run noted stays;
+// that run can no longer write.
 func (s *Store) takeOver(ctx context.Context, all, free []*domain.Claim, seen map[ID]*keyRow) (rows map[ID]*keyRow, err error) {
 	k := s.db.Syntax()
 	lease := gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()))

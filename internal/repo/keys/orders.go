@@ -42,8 +42,8 @@ func Elsewhere(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchase) (
 }
 
 // refuseKeysOfOrders revokes the leases of keys under which an order was placed. The read locks the orders with these
-// keys, so it waits for a transaction that is placing one. That transaction has either found the new lease and places no
-// order, or its order is found here.
+// keys, so it waits for a transaction that is placing one. That transaction has either found the new lease and places
+// no order, or its order is found here.
 func (s *Store) refuseKeysOfOrders(ctx context.Context, claims []*domain.Claim, states []domain.KeyState) error {
 	q := &sqldb.Statement{}
 	q.Add("SELECT user_id, idem_key FROM voucher_orders"+s.db.Syntax().ForceIndex("idx_user_idem_key")+" WHERE created_at > ? AND (",

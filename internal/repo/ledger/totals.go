@@ -31,8 +31,8 @@ SELECT o.voucher_id, 0, 0, 0, COUNT(*), 0, 0 FROM voucher_orders o
 WHERE o.status IN (1, 2, 3, 5) AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)
 GROUP BY o.voucher_id`
 
-// SaleTotals reads the totals of every sale, and of vouchers that have orders but no sale, in one snapshot. With millions
-// of orders this takes seconds. A deadline of ctx limits the queries on the server as well.
+// SaleTotals reads the totals of every sale, and of vouchers that have orders but no sale, in one snapshot. With
+// millions of orders this takes seconds. A deadline of ctx limits the queries on the server as well.
 func (s *Store) SaleTotals(ctx context.Context) (totals []domain.SaleTotals, err error) {
 	err = s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		for _, query := range []string{totalsQuery, orphansQuery} {

@@ -1,5 +1,5 @@
-// Package sqldb opens MySQL, MariaDB or SQLite through gorm, changes their schema, and runs transactions on them. It hides
-// what differs between the databases, and translates driver errors into the errors of package domain.
+// Package sqldb opens MySQL, MariaDB or SQLite through gorm, changes their schema, and runs transactions on them. It
+// hides what differs between the databases, and translates driver errors into the errors of package domain.
 package sqldb
 
 import (
@@ -35,7 +35,8 @@ type dialect struct {
 	ping func(ctx context.Context, pool *sql.DB) error
 	// openLongLived opens a pool without I/O timeouts, for schema changes and reads of whole sales.
 	openLongLived func() (*sql.DB, error)
-	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is skipped.
+	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is
+	// skipped.
 	migrations func(skipApplied *atomic.Bool) (*sql.DB, error)
 	// lockSchema waits for the schema lock, which one process holds at a time, until unlock.
 	lockSchema func(ctx context.Context) (unlock func() error, err error)

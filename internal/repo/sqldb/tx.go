@@ -31,11 +31,12 @@ func (a Access) Syntax() Syntax { return a.dialect.sql }
 // transaction excludes all others.
 var ForUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
 
-// SkipLocked is ForUpdate without the rows that another transaction has locked, as it is about to change them. SQLite has
-// no second writer.
+// SkipLocked is ForUpdate without the rows that another transaction has locked, as it is about to change them. SQLite
+// has no second writer.
 var SkipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
 
-// Now returns the time of the database, which is the same for all instances. With SQLite it is the time of this machine.
+// Now returns the time of the database, which is the same for all instances. With SQLite it is the time of this
+// machine.
 func (a Access) Now(tx *gorm.DB) (time.Time, error) {
 	if a.Dialect() != "mysql" {
 		return domain.Moment(time.Now()), nil
