@@ -207,7 +207,7 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]uint32) (rooms []doma
 		ids = append(ids, id)
 	}
 	var rows []struct {
-		roomRow
+		Room  roomRow `gorm:"embedded"`
 		Stock int64
 	}
 	err = db.Model(&roomRow{}).Select("rooms.*, s.stock").Joins("JOIN seckill_vouchers s ON s.voucher_id = rooms.voucher_id").
@@ -215,8 +215,9 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]uint32) (rooms []doma
 	if err != nil {
 		return nil, now, s.db.Translate(err)
 	}
-	for _, row := range rows {
-		room := domain.Room{VoucherID: row.VoucherID, Joined: row.Joined, Size: row.Size, Stock: row.Stock}
+	for i := range rows {
+		row, stock := &rows[i].Room, rows[i].Stock
+		room := domain.Room{VoucherID: row.VoucherID, Joined: row.Joined, Size: row.Size, Stock: stock}
 		if row.StartedAt != nil {
 			room.StartedAt = *row.StartedAt
 			copy(room.Seed[:], row.Seed)
