@@ -15,6 +15,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/entry"
+	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -47,6 +48,9 @@ type Config struct {
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
 
+	// SharedLimits is the Redis of the limits that hold over all servers. Nil: there is only one server.
+	SharedLimits *ratelimit.Shared
+
 	// Pages are the HTML pages by pattern, served to GET and HEAD. They set their own Content-Security-Policy and
 	// Cache-Control. May be nil.
 	Pages map[string]http.Handler
@@ -64,7 +68,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
 	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
-	limits, countAnswer := newLimits(cfg.RateLimit), countAnswers(cfg.Aggregator)
+	limits, countAnswer := newLimits(cfg.RateLimit, cfg.SharedLimits), countAnswers(cfg.Aggregator)
 	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
