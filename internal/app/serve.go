@@ -166,9 +166,8 @@ type server struct {
 	sales   *service.Sales
 	sandbox *payment.Sandbox
 	// Closing the subscribers ends the event streams, which would otherwise last until shutdownTimeout.
-	orderSubscribers *salestats.Subscribers
-	saleSubscribers  *salestats.Subscribers
-	rushes           *rushRunner // nil outside demo mode
+	subscribers []*salestats.Subscribers
+	rushes      *rushRunner // nil outside demo mode
 	// background tasks run until the last request is answered.
 	background []func(context.Context)
 }
@@ -257,8 +256,9 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	s.orderSubscribers.Close()
-	s.saleSubscribers.Close()
+	for _, subscribers := range s.subscribers {
+		subscribers.Close()
+	}
 	if s.rushes != nil {
 		s.rushes.close(deadline)
 	}

@@ -86,9 +86,17 @@ func newServer(e *Env, b backends) (*server, error) {
 	if cfg.OrderLane != "queue" {
 		warnOfQueuedOrders(e.Ctx, workers, cfg.OrderLane, log)
 	}
-	passes := entry.NewPasses(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry passes")})
+	roomSubscribers := salestats.NewSubscribers()
+	rooms := entry.NewRooms(entry.RoomsConfig{
+		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify, Log: log,
+	})
+	entries := &entry.Service{
+		Sales: sales, Rooms: rooms, Now: now,
+		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry passes")}),
+		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry tickets")}),
+	}
 	orders := service.NewOrders(service.OrdersConfig{
-		Store: b.store, Sales: sales, Lane: mode.orders, Passes: passes, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
+		Store: b.store, Sales: sales, Lane: mode.orders, Passes: entries, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
 		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secret), Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})
@@ -115,8 +123,9 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 	api := handler.Config{
-		Auth: users, Orders: orders, Entry: &entry.Service{Sales: sales, Passes: passes, Now: now}, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
-		DeadLetters: &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
+		Auth: users, Orders: orders, Entry: entries, Payments: payments, Vouchers: vouchers, Subscribers: orderSubscribers,
+		RoomSubscribers: roomSubscribers,
+		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
@@ -138,7 +147,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 
 	background := slices.Concat(mode.background, []func(context.Context){
-		revoked.Run, keys.Run, reconciler.Run, closer.Run, payments.Run,
+		revoked.Run, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
 		stats.send, stats.receive, monitor.Run,
@@ -146,16 +155,17 @@ func newServer(e *Env, b backends) (*server, error) {
 	})
 	return &server{
 		cfg: cfg, log: log, public: public, ops: m.opsHandler(), sales: sales, sandbox: sandbox,
-		orderSubscribers: orderSubscribers, saleSubscribers: saleSubscribers, rushes: rushes, background: background,
+		subscribers: []*salestats.Subscribers{orderSubscribers, saleSubscribers, roomSubscribers}, rushes: rushes, background: background,
 	}, nil
 }
 
 // orderLane is the configured order mode with what it needs beside the requests.
 type orderLane struct {
 	orders     service.Lane
-	queue      service.ReservationStore // nil unless the lane is queue
-	background []func(context.Context)  // run while the server does
-	inUse      func() []int64           // vouchers whose gates this server used recently; nil unless the lane is queue
+	queue      service.ReservationStore                    // nil unless the lane is queue
+	background []func(context.Context)                     // run while the server does
+	inUse      func() []int64                              // vouchers whose gates this server used recently; nil unless the lane is queue
+	stock      func(context.Context, int64) (int64, error) // as in entry.RoomsConfig; nil unless the lane is queue
 }
 
 // newLane returns the configured lane.
@@ -164,7 +174,11 @@ func newLane(
 ) (orderLane, error) {
 	if e.Config.OrderLane == "queue" {
 		orders := lane.NewQueue(gate, ids, b.store, m.batch)
-		return orderLane{orders: orders, queue: gate, inUse: orders.InUse, background: []func(context.Context){
+		stock := func(ctx context.Context, voucherID int64) (int64, error) {
+			level, err := gate.Level(ctx, voucherID)
+			return level.Stock, err
+		}
+		return orderLane{orders: orders, queue: gate, inUse: orders.InUse, stock: stock, background: []func(context.Context){
 			func(ctx context.Context) { _ = gate.Run(ctx) },    // returns nil when ctx ends
 			func(ctx context.Context) { _ = workers.Run(ctx) }, // likewise
 		}}, nil

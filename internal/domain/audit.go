@@ -40,6 +40,7 @@ const (
 	ActionChangeVoucher = "change_voucher"
 	ActionChangeStock   = "change_stock"
 	ActionRevokePasses  = "revoke_passes"
+	ActionChangeRoom    = "change_room"
 	ActionReturnMoney   = "return_money"   // an unmatched payment arrived, and its refund began
 	ActionMoneyReturned = "money_returned" // the refund of an unmatched payment is done
 )

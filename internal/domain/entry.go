@@ -2,6 +2,8 @@ package domain
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -12,10 +14,11 @@ type EntryMode int8
 const (
 	EntryOpen EntryMode = 0 // every purchase is admitted
 	EntryPass EntryMode = 1 // a purchase needs a pass, which is available from the start of the sale
+	EntryRoom EntryMode = 2 // a purchase needs a pass, which the waiting room gives to one buyer after the other
 )
 
 // entryModes maps the words of the API to the modes.
-var entryModes = map[string]EntryMode{"open": EntryOpen, "pass": EntryPass}
+var entryModes = map[string]EntryMode{"open": EntryOpen, "pass": EntryPass, "room": EntryRoom}
 
 func (m EntryMode) String() string {
 	switch m {
@@ -23,50 +26,171 @@ func (m EntryMode) String() string {
 		return "open"
 	case EntryPass:
 		return "pass"
+	case EntryRoom:
+		return "room"
 	}
 	return "unknown"
 }
 
 // Entry is how buyers are admitted to a sale.
 type Entry struct {
-	Mode    EntryMode
-	PassTTL time.Duration // how long a pass is valid
-	Epoch   uint32        // passes of earlier epochs are void
+	Mode      EntryMode
+	Challenge bool          // a buyer must prove to be human before entering
+	PassTTL   time.Duration // how long a pass is valid
+	Epoch     uint32        // passes of earlier epochs are void
+
+	// The settings of the waiting room.
+	OpensAt time.Time // from when buyers may wait; zero: defaultLobby before the start
+	Rate    int       // the most buyers admitted per second
+	Paused  bool      // nobody is admitted
+	Message string    // shown to those who wait
 }
+
+// The defaults of an entry.
+const (
+	defaultPassTTL     = 10 * time.Second
+	defaultRoomPassTTL = 120 * time.Second // time to read the page and decide
+	defaultRate        = 100
+	defaultLobby       = 10 * time.Minute
+)
 
 // DefaultEntry is the entry of a sale whose input names none.
-var DefaultEntry = Entry{Mode: EntryOpen, PassTTL: 10 * time.Second}
+var DefaultEntry = Entry{Mode: EntryOpen, PassTTL: defaultPassTTL, Rate: defaultRate}
 
-// maxPassTTL bounds the time in which a pass is valid, in seconds.
-const maxPassTTL = 3600
+// Limits of the settings of an entry.
+const (
+	maxPassTTL = 3600 // seconds
+	maxRate    = 10_000
+	maxMessage = 255
+)
 
-func (e Entry) String() string {
-	if e.Mode == EntryOpen {
-		return e.Mode.String()
+// Opens returns from when buyers of a sale that begins at begin may wait.
+func (e Entry) Opens(begin time.Time) time.Time {
+	if e.OpensAt.IsZero() {
+		return begin.Add(-defaultLobby)
 	}
-	return fmt.Sprintf("%s for %s", e.Mode, e.PassTTL)
+	return e.OpensAt
 }
 
-// EntryInput is the entry that an admin sets.
+// String describes the entry for the audit log.
+func (e Entry) String() string {
+	parts := []string{e.Mode.String()}
+	if e.Mode != EntryOpen {
+		parts = append(parts, "passes for "+e.PassTTL.String())
+	}
+	if e.Challenge {
+		parts = append(parts, "with challenge")
+	}
+	if e.Mode == EntryRoom {
+		parts = append(parts, fmt.Sprintf("%d/s", e.Rate))
+		if !e.OpensAt.IsZero() {
+			parts = append(parts, "opens "+e.OpensAt.Format(time.RFC3339))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Changes lists what differs between two entries by RoomChange, for the audit log.
+func (e Entry) Changes(after Entry) string {
+	var all []string
+	add := func(field string, was, is any) {
+		if was != is {
+			all = append(all, fmt.Sprintf("%s: %v -> %v", field, was, is))
+		}
+	}
+	add("entry_epoch", e.Epoch, after.Epoch)
+	add("paused", e.Paused, after.Paused)
+	add("rate", e.Rate, after.Rate)
+	add("message", strconv.Quote(e.Message), strconv.Quote(after.Message))
+	return strings.Join(all, "; ")
+}
+
+// EntryInput is the entry that an admin sets. Nil fields select the defaults.
 type EntryInput struct {
-	Mode    string // a word of the API
-	PassTTL *int   // in seconds; nil selects the default
+	Mode      string     // a word of the API
+	Challenge *string    // "on" or "off"
+	OpensAt   *time.Time // only with mode room
+	Rate      *int       // buyers per second; only with mode room
+	PassTTL   *int       // in seconds; not with mode open
 }
 
-// apply validates the input and sets it on e. The epoch stays.
+// apply validates the input and sets it on e. The epoch, a pause and the message stay. opens_at is compared with the
+// start by the caller, which knows it.
 func (in *EntryInput) apply(e *Entry, bad *InvalidError) {
 	mode, ok := entryModes[in.Mode]
 	if !ok {
-		bad.Add("entry.mode", "must be open or pass")
+		bad.Add("entry.mode", "must be open, pass or room")
+		return
 	}
-	e.Mode, e.PassTTL = mode, DefaultEntry.PassTTL
-	switch {
-	case in.PassTTL == nil:
-	case ok && mode == EntryOpen:
-		bad.Add("entry.pass_ttl", "is allowed only with mode pass")
-	case *in.PassTTL < 1 || *in.PassTTL > maxPassTTL:
-		bad.Add("entry.pass_ttl", "must be between 1 and %d seconds", maxPassTTL)
-	default:
-		e.PassTTL = time.Duration(*in.PassTTL) * time.Second
+	next := Entry{Mode: mode, PassTTL: defaultPassTTL, Epoch: e.Epoch, Rate: defaultRate, Paused: e.Paused, Message: e.Message}
+	if mode == EntryRoom {
+		next.PassTTL = defaultRoomPassTTL
 	}
+	for field, given := range map[string]bool{"entry.pass_ttl": in.PassTTL != nil, "entry.challenge": in.Challenge != nil && *in.Challenge == "on"} {
+		if given && mode == EntryOpen {
+			bad.Add(field, "is not allowed with mode open")
+		}
+	}
+	for field, given := range map[string]bool{"entry.opens_at": in.OpensAt != nil, "entry.rate": in.Rate != nil} {
+		if given && mode != EntryRoom {
+			bad.Add(field, "is allowed only with mode room")
+		}
+	}
+	if in.Challenge != nil {
+		if next.Challenge = *in.Challenge == "on"; !next.Challenge && *in.Challenge != "off" {
+			bad.Add("entry.challenge", "must be off or on")
+		}
+	}
+	if in.PassTTL != nil {
+		if next.PassTTL = time.Duration(*in.PassTTL) * time.Second; *in.PassTTL < 1 || *in.PassTTL > maxPassTTL {
+			bad.Add("entry.pass_ttl", "must be between 1 and %d seconds", maxPassTTL)
+		}
+	}
+	setRate(&next, in.Rate, "entry.rate", bad)
+	setTime(&next.OpensAt, in.OpensAt, "entry.opens_at", bad)
+	*e = next
+}
+
+func setRate(e *Entry, rate *int, field string, bad *InvalidError) {
+	if rate == nil {
+		return
+	}
+	if e.Rate = *rate; e.Rate < 1 || e.Rate > maxRate {
+		bad.Add(field, "must be between 1 and %d buyers per second", maxRate)
+	}
+}
+
+// RoomChange changes the waiting room of a sale while it is in use. Nil fields stay unchanged.
+type RoomChange struct {
+	Revoke  bool // void all passes of the sale; also in mode pass
+	Paused  *bool
+	Rate    *int
+	Message *string
+}
+
+// Apply validates the change and applies it to the entry of a sale. Errors: *InvalidError, ErrInvalidState (the mode
+// has no room, or no passes that could be revoked).
+func (ch RoomChange) Apply(e *Entry) error {
+	var bad InvalidError
+	room := ch.Paused != nil || ch.Rate != nil || ch.Message != nil
+	next := *e
+	if !ch.Revoke && !room {
+		bad.Add("revoke", "must be true unless paused, rate or message is given")
+	}
+	if ch.Revoke {
+		next.Epoch++
+	}
+	if ch.Paused != nil {
+		next.Paused = *ch.Paused
+	}
+	setRate(&next, ch.Rate, "rate", &bad)
+	setText(&next.Message, ch.Message, "message", 0, maxMessage, &bad)
+	if err := bad.Err(); err != nil {
+		return err
+	}
+	if e.Mode == EntryOpen || room && e.Mode != EntryRoom {
+		return ErrInvalidState
+	}
+	*e = next
+	return nil
 }

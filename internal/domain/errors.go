@@ -25,7 +25,9 @@ var (
 	// ErrEntryRequired means that the sale needs an entry pass and the request has none that is genuine.
 	ErrEntryRequired = errors.New("this sale needs an entry pass of the buyer")
 	// ErrPassExpired means that the pass of the request was valid once, but it has expired or was revoked.
-	ErrPassExpired     = errors.New("the entry pass has expired or was revoked")
+	ErrPassExpired = errors.New("the entry pass has expired or was revoked")
+	// ErrPlaceLost means that the ticket of the waiting room was valid once, but its user left or let the turn pass.
+	ErrPlaceLost       = errors.New("the place in the waiting room is lost")
 	ErrOrderInProgress = errors.New("an order of this user is in progress")
 
 	// ErrOverloaded means that this process refused the request early because of its load. Nothing was changed.

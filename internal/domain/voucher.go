@@ -284,6 +284,9 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	if f.Entry != nil {
 		f.Entry.apply(&s.Entry, bad)
 	}
+	if !s.Entry.OpensAt.IsZero() && !s.BeginAt.IsZero() && s.Entry.OpensAt.After(s.BeginAt) {
+		bad.Add("entry.opens_at", "must not be after begin_at")
+	}
 }
 
 // IsCurrency reports whether code is an ISO 4217 currency code in capitals.

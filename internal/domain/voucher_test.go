@@ -65,7 +65,16 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		"limit 0":                {func(in *VoucherInput) { in.LimitPerUser = ptr(0) }, "limit_per_user"},
 		"limit above the column": {func(in *VoucherInput) { in.LimitPerUser = ptr(128) }, "limit_per_user"},
 		"no entry mode":          {func(in *VoucherInput) { in.Entry = &EntryInput{} }, "entry.mode"},
-		"entry by room":          {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "room"} }, "entry.mode"},
+		"unknown entry mode":     {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "lobby"} }, "entry.mode"},
+		"unknown challenge":      {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", Challenge: ptr("yes")} }, "entry.challenge"},
+		"challenge for nothing":  {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", Challenge: ptr("on")} }, "entry.challenge"},
+		"rate without a room":    {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", Rate: ptr(5)} }, "entry.rate"},
+		"opens without a room":   {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", OpensAt: ptr(testNow)} }, "entry.opens_at"},
+		"rate 0":                 {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "room", Rate: ptr(0)} }, "entry.rate"},
+		"huge rate":              {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "room", Rate: ptr(10_001)} }, "entry.rate"},
+		"opens after the start": {func(in *VoucherInput) {
+			in.Entry = &EntryInput{Mode: "room", OpensAt: ptr(in.BeginAt.Add(time.Second))}
+		}, "entry.opens_at"},
 		"pass without a life":    {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(0)} }, "entry.pass_ttl"},
 		"pass for a day":         {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(86_400)} }, "entry.pass_ttl"},
 		"life of no pass":        {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", PassTTL: ptr(10)} }, "entry.pass_ttl"},
@@ -101,18 +110,53 @@ func TestVoucherChangeOfNormalVoucher(t *testing.T) {
 	require.Equal(t, VoucherOff, v.Status)
 }
 
-// A change replaces the entry as a whole, except its epoch.
+// A change replaces the entry as a whole, except what only a RoomChange changes.
 func TestEntryChange(t *testing.T) {
-	v := Voucher{Title: "t", Sale: &Sale{Entry: Entry{Mode: EntryPass, PassTTL: time.Minute, Epoch: 3}}}
+	live := Entry{Epoch: 3, Paused: true, Message: "soon"}
+	v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: live}}
+	with := func(change func(e *Entry)) Entry {
+		e := live
+		e.PassTTL, e.Rate = 10*time.Second, 100
+		change(&e)
+		return e
+	}
 	change := func(in EntryInput) Entry {
 		require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Entry: &in}}.Apply(&v))
 		return v.Sale.Entry
 	}
-	require.Equal(t, Entry{Mode: EntryPass, PassTTL: DefaultEntry.PassTTL, Epoch: 3}, change(EntryInput{Mode: "pass"}))
-	require.Equal(t, Entry{Mode: EntryPass, PassTTL: time.Hour, Epoch: 3}, change(EntryInput{Mode: "pass", PassTTL: ptr(3600)}))
-	require.Equal(t, Entry{Mode: EntryOpen, PassTTL: DefaultEntry.PassTTL, Epoch: 3}, change(EntryInput{Mode: "open"}))
+	require.Equal(t, with(func(e *Entry) { e.Mode = EntryPass }), change(EntryInput{Mode: "pass"}))
+	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Challenge = EntryPass, time.Hour, true }),
+		change(EntryInput{Mode: "pass", PassTTL: ptr(3600), Challenge: ptr("on")}))
+	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL = EntryRoom, 2*time.Minute }), change(EntryInput{Mode: "room"}))
+	require.Equal(t, testNow.Add(-10*time.Minute), v.Sale.Entry.Opens(testNow))
+	opens := testNow.Add(-time.Hour)
+	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Rate, e.OpensAt = EntryRoom, 2*time.Minute, 7, opens }),
+		change(EntryInput{Mode: "room", Rate: ptr(7), OpensAt: &opens}))
+	require.Equal(t, opens, v.Sale.Entry.Opens(testNow))
+	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(opens.Add(-time.Minute)), EndAt: &testNow}}.Apply(&v), "opens_at")
+	v.Sale.BeginAt, v.Sale.EndAt = testNow, testNow.Add(time.Hour)
+	require.Equal(t, with(func(*Entry) {}), change(EntryInput{Mode: "open"}))
 	v.Sale = nil
 	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{Entry: &EntryInput{Mode: "open"}}}.Apply(&v), "only for a seckill voucher")
+}
+
+func TestRoomChange(t *testing.T) {
+	room := Entry{Mode: EntryRoom, Rate: 5, Epoch: 1}
+	e := room
+	require.NoError(t, RoomChange{Revoke: true, Paused: ptr(true), Rate: ptr(9), Message: ptr("soon")}.Apply(&e))
+	require.Equal(t, Entry{Mode: EntryRoom, Rate: 9, Epoch: 2, Paused: true, Message: "soon"}, e)
+	require.Equal(t, `entry_epoch: 1 -> 2; paused: false -> true; rate: 5 -> 9; message: "" -> "soon"`, room.Changes(e))
+	for name, ch := range map[string]RoomChange{
+		"nothing": {}, "rate 0": {Rate: ptr(0)}, "huge rate": {Rate: ptr(10_001)}, "long message": {Message: ptr(strings.Repeat("x", 256))},
+	} {
+		before := e
+		require.ErrorAs(t, ch.Apply(&e), new(*InvalidError), name)
+		require.Equal(t, before, e, name)
+	}
+	pass, open := Entry{Mode: EntryPass}, Entry{Mode: EntryOpen}
+	require.NoError(t, RoomChange{Revoke: true}.Apply(&pass))
+	require.ErrorIs(t, RoomChange{Paused: ptr(true)}.Apply(&pass), ErrInvalidState)
+	require.ErrorIs(t, RoomChange{Revoke: true}.Apply(&open), ErrInvalidState)
 }
 
 func TestVoucherState(t *testing.T) {

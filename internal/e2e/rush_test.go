@@ -106,7 +106,8 @@ func TestOneUserHundredTimesOnThreeServers(t *testing.T) {
 	})
 }
 
-// requireOneOrder requires one order; all other answers are duplicate_order with its id, or order_in_progress.
+// requireOneOrder requires one order. All other answers are duplicate_order with its id, or one that asks to come back:
+// order_in_progress, or unavailable on a machine that is so busy that a purchase takes seconds.
 func requireOneOrder(t *testing.T, sale, token string, servers ...*process) {
 	t.Helper()
 	const clicks = 100
@@ -136,7 +137,7 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*process) {
 		case p.Code == "duplicate_order":
 			require.Equal(t, placed, p.OrderID)
 		default:
-			require.Equal(t, "order_in_progress", p.Code)
+			require.Contains(t, []string{"order_in_progress", "unavailable"}, p.Code)
 			require.Positive(t, p.RetryAfter)
 		}
 	}

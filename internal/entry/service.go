@@ -14,24 +14,53 @@ type Sales interface {
 
 // Service admits buyers. It is safe for concurrent use.
 type Service struct {
-	Sales  Sales
-	Passes *Passes
-	Now    func() time.Time
+	Sales   Sales
+	Passes  *Passes
+	Tickets *Tickets
+	Rooms   *Rooms
+	Now     func() time.Time
 }
 
-// Admission is the permission to send purchases of a sale.
+// State is the state of a buyer at the entry of a sale.
+type State string
+
+// The states of a buyer.
+const (
+	Lobby    State = "lobby"    // waits for the start
+	Waiting  State = "waiting"  // waits for the turn
+	Admitted State = "admitted" // may buy
+)
+
+// Admission is the answer to a buyer at the entry.
 type Admission struct {
-	Pass      string    // empty if the sale needs none
+	State     State
+	Pass      string    // of those who are admitted; empty if the sale needs none
 	ExpiresAt time.Time // of the pass
+
+	// Of those who wait.
+	Ticket  string        // the proof of the place
+	Number  uint32        // of the place, in the order of arrival
+	Ahead   int           // buyers before this one; not in the lobby
+	ETA     time.Duration // until the turn; 0 if unknown
+	Poll    time.Duration // until the buyer should ask again
+	Paused  bool
+	Message string
+	// The lobby, from which everybody can compute its order; Size is 0 before the start.
+	Size uint32
+	Seed [32]byte
 }
 
-// Enter admits a user to a sale that is on. A repeated call returns another pass. Errors: domain.ErrNotFound,
-// domain.ErrInvalidState (not a flash-sale voucher), domain.ErrSaleNotStarted, domain.ErrSaleEnded, domain.ErrSoldOut,
-// domain.ErrUnavailable.
+// Enter admits a user to a sale that is on, or gives the user a place in its waiting room. A repeated call returns the
+// same place, or another pass. Errors: domain.ErrNotFound, domain.ErrInvalidState (not a flash-sale voucher),
+// domain.ErrSaleNotStarted (for a room: it has not opened), domain.ErrSaleEnded, domain.ErrSoldOut,
+// domain.ErrOverloaded, domain.ErrUnavailable.
 func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission, error) {
 	v, err := s.Sales.Get(ctx, voucherID)
 	if err != nil {
 		return Admission{}, err
+	}
+	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
+		return s.join(ctx, userID, &v)
 	}
 	now := domain.Moment(s.Now())
 	switch err := v.CheckOpen(now); {
@@ -40,8 +69,139 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission
 	case v.Sale.Stock <= 0:
 		return Admission{}, domain.ErrSoldOut
 	case v.Sale.Entry.Mode == domain.EntryOpen:
-		return Admission{}, nil
+		return Admission{State: Admitted}, nil
 	}
 	expires := now.Add(v.Sale.Entry.PassTTL)
-	return Admission{Pass: s.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, expires), ExpiresAt: expires}, nil
+	return Admission{
+		State: Admitted, Pass: s.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, expires), ExpiresAt: expires,
+	}, nil
+}
+
+// join gives a user a place in the room of a sale.
+func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Admission, error) {
+	l, err := s.Rooms.open(ctx, v.ID)
+	if err != nil {
+		return Admission{}, err
+	}
+	if err := s.checkRoom(v); err != nil {
+		return Admission{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	item := join{voucherID: v.ID, request: domain.PlaceRequest{UserID: userID, Lost: -1}}
+	for {
+		place := s.Rooms.joins.DoContext(ctx, v.ID, item)
+		if place.err != nil {
+			return Admission{}, place.err
+		}
+		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
+		if !t.over || item.request.Lost >= 0 {
+			return s.admission(userID, v, l, place.number, t)
+		}
+		item.request.Lost = int64(place.number) // the turn of the user is over; the next place is at the end of the line
+	}
+}
+
+// joinTimeout bounds the time that a user waits for a place.
+const joinTimeout = 3 * time.Second
+
+// checkRoom returns the reason why nobody waits for a sale now. A sale that is sold out has a room while units may come
+// back, but nobody new is let in.
+func (s *Service) checkRoom(v *domain.Voucher) error {
+	now := s.Rooms.clock.now()
+	switch v.State(now) {
+	case domain.StateUpcoming:
+		if now.Before(v.Sale.Entry.Opens(v.Sale.BeginAt)) {
+			return domain.ErrSaleNotStarted
+		}
+	case domain.StateEnded:
+		return domain.ErrSaleEnded
+	case domain.StateSoldOut:
+		return domain.ErrSoldOut
+	case domain.StateOnSale:
+	}
+	return nil
+}
+
+// Ask returns the present state of the place of a ticket, from memory, and notes that its user is there. Errors:
+// domain.ErrNotFound, domain.ErrInvalidState (the sale has no room), domain.ErrEntryRequired (not a ticket of the user),
+// domain.ErrPlaceLost, domain.ErrSaleNotStarted, domain.ErrSaleEnded, domain.ErrSoldOut, domain.ErrUnavailable.
+func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket string) (Admission, error) {
+	v, err := s.Sales.Get(ctx, voucherID)
+	switch {
+	case err != nil:
+		return Admission{}, err
+	case v.Sale == nil || v.Sale.Entry.Mode != domain.EntryRoom:
+		return Admission{}, domain.ErrInvalidState
+	}
+	number, err := s.Tickets.Number(ticket, userID, voucherID)
+	if err != nil {
+		return Admission{}, err
+	}
+	l, err := s.Rooms.open(ctx, voucherID)
+	if err != nil {
+		return Admission{}, err
+	}
+	t := l.ask(number, v.Sale, s.Rooms.clock.now()) // in a sale that is sold out, too: units may come back
+	if err := s.checkRoom(&v); err != nil {
+		return Admission{}, err
+	}
+	return s.admission(userID, &v, l, number, t)
+}
+
+// admission returns the answer for a place. Error: domain.ErrPlaceLost.
+func (s *Service) admission(userID int64, v *domain.Voucher, l *line, number uint32, t turn) (Admission, error) {
+	if t.over {
+		return Admission{}, domain.ErrPlaceLost
+	}
+	a := Admission{
+		State: Waiting, Ticket: s.Tickets.Issue(userID, v.ID, number), Number: number, Ahead: t.ahead, ETA: t.eta, Poll: t.poll,
+		Paused: v.Sale.Entry.Paused, Message: v.Sale.Entry.Message, Size: t.size, Seed: t.seed,
+	}
+	switch {
+	case !t.expires.IsZero():
+		a.State, a.ExpiresAt = Admitted, t.expires
+		a.Pass = s.Passes.Issue(userID, v.ID, v.Sale.Entry.Epoch, t.expires)
+	case t.lobby:
+		a.State = Lobby
+	}
+	return a, nil
+}
+
+// Leave gives up the place of a ticket. It does nothing if the user has no such place. Errors: domain.ErrEntryRequired
+// (not a ticket of the user), domain.ErrOverloaded, domain.ErrUnavailable.
+func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket string) error {
+	number, err := s.Tickets.Number(ticket, userID, voucherID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	item := leave{voucherID: voucherID, place: domain.RoomPlace{UserID: userID, Number: number}}
+	if err := s.Rooms.leaves.DoContext(ctx, voucherID, item); err != nil {
+		return err
+	}
+	_, err = s.Rooms.refresh(ctx, voucherID)
+	return err
+}
+
+// Check implements service.PassChecker.
+func (s *Service) Check(ctx context.Context, pass string, userID int64, v *domain.Voucher, now time.Time) error {
+	if v.Sale.Entry.Mode == domain.EntryRoom {
+		if _, err := s.Rooms.open(ctx, v.ID); err != nil {
+			return err
+		}
+		now = s.Rooms.clock.now()
+	}
+	return s.Passes.Check(pass, userID, v.ID, v.Sale.Entry.Epoch, now)
+}
+
+// Used implements service.PassChecker.
+func (s *Service) Used(ctx context.Context, pass string, userID int64, v *domain.Voucher) {
+	if v.Sale.Entry.Mode != domain.EntryRoom {
+		return
+	}
+	if l, err := s.Rooms.open(ctx, v.ID); err == nil {
+		l.use(userID, s.Passes.expiry(pass, userID, v.ID))
+	}
 }

@@ -102,16 +102,21 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 		b = appendTime(b, "begin_at", &s.BeginAt)
 		b = appendTime(b, "end_at", &s.EndAt)
 		b = appendNumber(b, "limit_per_user", int64(s.LimitPerUser))
-		b = append(b, `,"entry":{"mode":`...)
-		b = appendString(b, s.Entry.Mode.String())
-		if s.Entry.Mode != domain.EntryOpen {
-			b = appendNumber(b, "pass_ttl", int64(s.Entry.PassTTL/time.Second))
-		}
-		b = append(b, '}')
+		b = append(b, `,"entry":`...)
+		b = appendEntry(b, s)
 	}
 	b = appendTime(b, "created_at", &v.CreatedAt)
 	b = appendTime(b, "updated_at", &v.UpdatedAt)
 	return append(b, `,"server_time":"`...), []byte(`"}`)
+}
+
+// appendEntry appends the entry of a sale. An open sale, which is most of them, needs no reflection.
+func appendEntry(b []byte, s *domain.Sale) []byte {
+	if s.Entry.Mode == domain.EntryOpen {
+		return append(b, `{"mode":"open"}`...)
+	}
+	entry, _ := json.Marshal(newEntryOut(s)) // numbers, texts and times always have a JSON form
+	return append(b, entry...)
 }
 
 func appendNumber(b []byte, name string, n int64) []byte {

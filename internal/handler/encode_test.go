@@ -44,7 +44,8 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 				InitialStock: id.Draw(t, "initial"), Stock: id.Draw(t, "stock"), LimitPerUser: rapid.Int().Draw(t, "limit"),
 				BeginAt: moment.Draw(t, "begin"), EndAt: moment.Draw(t, "end"),
 				Entry: domain.Entry{
-					Mode:    rapid.SampledFrom([]domain.EntryMode{domain.EntryOpen, domain.EntryPass, 77}).Draw(t, "entry"),
+					Mode:    rapid.SampledFrom([]domain.EntryMode{domain.EntryOpen, domain.EntryPass, domain.EntryRoom, 77}).Draw(t, "entry"),
+					Message: text.Draw(t, "message"), Rate: rapid.IntRange(1, 10_000).Draw(t, "rate"),
 					PassTTL: time.Duration(rapid.Int64Range(1, 3600).Draw(t, "ttl")) * time.Second,
 				},
 			}

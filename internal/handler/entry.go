@@ -1,24 +1,85 @@
 package handler
 
 import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/entry"
+	"seckill/internal/salestats"
 )
 
-// passHeader carries the entry pass of a purchase.
-const passHeader = "X-Entry-Pass"
+const (
+	// passHeader carries the entry pass of a purchase.
+	passHeader = "X-Entry-Pass"
+	// ticketHeader carries the ticket of the waiting room.
+	ticketHeader = "X-Entry-Ticket"
+)
 
-type entryHandler struct{ service *entry.Service }
+type entryHandler struct {
+	service     *entry.Service
+	subscribers *salestats.Subscribers // of rooms, by voucher
+}
 
 // admissionOut is the JSON form of an admission. An open sale has neither pass nor expiry.
 type admissionOut struct {
-	State     string     `json:"state"`
-	Pass      string     `json:"pass,omitempty"`
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	State     entry.State `json:"state"`
+	Pass      string      `json:"pass,omitempty"`
+	ExpiresAt *time.Time  `json:"expires_at,omitempty"`
+
+	// Of a waiting room.
+	Ticket   string    `json:"ticket,omitempty"`
+	Position *int      `json:"position,omitempty"`
+	Ahead    *int      `json:"ahead,omitempty"`
+	ETA      *int64    `json:"eta_seconds,omitempty"`
+	Poll     int64     `json:"poll_after_ms,omitempty"`
+	Paused   bool      `json:"paused,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	Lobby    *lobbyOut `json:"lobby,omitempty"`
+}
+
+// lobbyOut is what everybody needs to compute the order of the lobby.
+type lobbyOut struct {
+	Number uint32 `json:"number"`
+	Size   uint32 `json:"size,omitempty"` // 0 before the start
+	Seed   string `json:"seed,omitempty"` // in hexadecimal
+}
+
+func newAdmissionOut(a *entry.Admission) admissionOut {
+	out := admissionOut{
+		State: a.State, Pass: a.Pass, Ticket: a.Ticket, Poll: a.Poll.Milliseconds(), Paused: a.Paused, Message: a.Message,
+	}
+	if a.Pass != "" {
+		out.ExpiresAt = &a.ExpiresAt
+	}
+	if a.Ticket != "" {
+		out.Lobby = &lobbyOut{Number: a.Number, Size: a.Size}
+		if a.Size > 0 {
+			out.Lobby.Seed = hex.EncodeToString(a.Seed[:])
+		}
+	}
+	if a.State == entry.Waiting {
+		position := a.Ahead + 1
+		out.Position, out.Ahead = &position, &a.Ahead
+		if a.ETA > 0 {
+			eta := int64((a.ETA + time.Second - 1) / time.Second)
+			out.ETA = &eta
+		}
+	}
+	return out
+}
+
+func writeAdmission(c *gin.Context, a *entry.Admission) error {
+	status := http.StatusOK
+	if a.State != entry.Admitted {
+		status = http.StatusAccepted
+	}
+	c.Header("Cache-Control", "no-store")
+	return writeJSON(c, status, newAdmissionOut(a))
 }
 
 func (h *entryHandler) enter(c *gin.Context) error {
@@ -33,10 +94,109 @@ func (h *entryHandler) enter(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	out := admissionOut{State: "admitted", Pass: a.Pass}
-	if a.Pass != "" {
-		out.ExpiresAt = &a.ExpiresAt
+	return writeAdmission(c, &a)
+}
+
+// ask answers from memory.
+func (h *entryHandler) ask(c *gin.Context) error {
+	voucherID, err := pathID(c)
+	if err != nil {
+		return err
 	}
-	c.Header("Cache-Control", "no-store")
-	return writeJSON(c, http.StatusOK, out)
+	a, err := h.service.Ask(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader))
+	if err != nil {
+		return err
+	}
+	return writeAdmission(c, &a)
+}
+
+func (h *entryHandler) leave(c *gin.Context) error {
+	voucherID, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	if err := h.service.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)); err != nil {
+		return err
+	}
+	c.Status(http.StatusNoContent)
+	return nil
+}
+
+// events streams the answers of ask. The last event says why nobody waits any more, with the code of the error.
+func (h *entryHandler) events(c *gin.Context) error {
+	voucherID, err := pathID(c)
+	if err != nil {
+		return err
+	}
+	s := &entryStream{h: h, user: caller(c).UserID, voucher: voucherID, ticket: c.GetHeader(ticketHeader)}
+	if s.sub, err = h.subscribers.Subscribe(s.user, voucherID); err != nil {
+		return err
+	}
+	a, err := s.ask(c.Request.Context())
+	if err == nil {
+		s.stream, err = openStream(c)
+	}
+	if err != nil {
+		h.subscribers.Unsubscribe(s.sub)
+		return err
+	}
+	go s.run(a)
+	return nil
+}
+
+// entryStream is a stream of one place in a waiting room.
+type entryStream struct {
+	*stream
+
+	h             *entryHandler
+	sub           *salestats.Subscription
+	user, voucher int64
+	ticket        string
+}
+
+func (s *entryStream) ask(ctx context.Context) (admissionOut, error) {
+	a, err := s.h.service.Ask(ctx, s.user, s.voucher, s.ticket)
+	return newAdmissionOut(&a), err
+}
+
+// run writes events until nobody waits, the client disconnects, or the process stops. A change for this buyer is sent
+// at once, and a new position when the buyer would have asked for it.
+func (s *entryStream) run(a admissionOut) {
+	defer s.h.subscribers.Unsubscribe(s.sub)
+	defer s.start()()
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	sent, due := admissionOut{}, time.Time{}
+	for {
+		now := time.Now()
+		if a.State != sent.State || a.Pass != sent.Pass || a.Paused != sent.Paused || a.Message != sent.Message || !now.Before(due) {
+			if !s.send("entry", a) {
+				return
+			}
+			wait := time.Duration(a.Poll) * time.Millisecond
+			if a.ExpiresAt != nil {
+				wait = heartbeat
+			}
+			sent, due = a, now.Add(wait)
+			poll.Reset(wait)
+		}
+		if !s.wait(s.sub, poll.C) {
+			return
+		}
+		next, err := readDetached(s.ask)
+		if outcome := Outcome(err); err == nil {
+			a = next
+		} else if outcome != "unavailable" && outcome != "internal" {
+			s.send("end", map[string]string{"code": outcome})
+			return
+		}
+	}
+}
+
+func (s *entryStream) send(event string, data any) bool {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return false
+	}
+	return s.write(append(append([]byte("event: "+event+"\ndata: "), b...), "\n\n"...))
 }

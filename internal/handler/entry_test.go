@@ -112,8 +112,9 @@ func TestRevokedPasses(t *testing.T) {
 		fresh.place(v)
 
 		revoke(admin, open).problem(http.StatusConflict, "invalid_state")
+		admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).problem(http.StatusConflict, "invalid_state")
 		admin.post("/api/v1/admin/vouchers/4711/room", map[string]any{"revoke": true}).problem(http.StatusNotFound, "not_found")
-		for body, field := range map[string]string{`{}`: "revoke", `{"revoke":false}`: "revoke", `{"paused":true}`: "paused", `{"rate":5}`: "rate"} {
+		for body, field := range map[string]string{`{}`: "revoke", `{"revoke":false}`: "revoke", `{"rate":0}`: "rate", `{"open":true}`: "open"} {
 			p := admin.bad().post(v.adminPath()+"/room", body).problem(http.StatusBadRequest, "invalid_request")
 			assert.Equal(t, []string{field}, p.fields())
 		}
@@ -176,13 +177,17 @@ func TestEntryOfVoucher(t *testing.T) {
 		assert.Equal(t, map[string]any{"mode": "open"}, change(map[string]any{"mode": "open"}))
 		buyer.place(v)
 		log := decode[listView[struct{ Detail string }]](admin.get("/api/v1/admin/audit?voucher_id=" + v.ID).want(http.StatusOK)).Items
-		assert.Equal(t, "entry: open -> pass for 1m0s", log[3].Detail)
+		assert.Equal(t, "entry: open -> pass, passes for 1m0s", log[3].Detail)
 
 		for body, field := range map[string]string{
-			`{"mode":"room"}`: "entry.mode", `{}`: "entry.mode", `{"mode":"PASS"}`: "entry.mode", `{"mode":1}`: "entry.mode",
+			`{"mode":"lobby"}`: "entry.mode", `{}`: "entry.mode", `{"mode":"PASS"}`: "entry.mode", `{"mode":1}`: "entry.mode",
 			`{"mode":"pass","pass_ttl":0}`: "entry.pass_ttl", `{"mode":"pass","pass_ttl":3601}`: "entry.pass_ttl",
 			`{"mode":"pass","pass_ttl":"5"}`: "entry.pass_ttl", `{"mode":"open","pass_ttl":5}`: "entry.pass_ttl",
-			`{"mode":"pass","challenge":"on"}`: "challenge", `"pass"`: "entry",
+			`{"mode":"open","challenge":"on"}`: "entry.challenge", `{"mode":"pass","challenge":"yes"}`: "entry.challenge",
+			`{"mode":"pass","rate":5}`: "entry.rate", `{"mode":"pass","opens_at":"2026-01-01T00:00:00Z"}`: "entry.opens_at",
+			`{"mode":"room","rate":0}`: "entry.rate", `{"mode":"room","rate":10001}`: "entry.rate",
+			`{"mode":"room","opens_at":"2999-01-01T00:00:00Z"}`: "entry.opens_at", `{"mode":"room","paused":true}`: "paused",
+			`"pass"`: "entry",
 		} {
 			p := admin.bad().patch(v.adminPath(), fmt.Sprintf(`{"entry":%s}`, body)).problem(http.StatusBadRequest, "invalid_request")
 			assert.Equal(t, []string{field}, p.fields(), body)

@@ -34,6 +34,7 @@ var outcomes = []outcome{
 	{domain.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
 	{domain.ErrEntryRequired, http.StatusForbidden, "entry_required", "An entry pass is required"},
 	{domain.ErrPassExpired, http.StatusForbidden, "entry_required", "The entry pass has expired"},
+	{domain.ErrPlaceLost, http.StatusForbidden, "entry_required", "The place in the waiting room is lost"},
 	{domain.ErrNotFound, http.StatusNotFound, "not_found", "Not found"},
 	{domain.ErrInvalidState, http.StatusConflict, "invalid_state", "Not possible in the present state"},
 	{domain.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},

@@ -220,10 +220,10 @@ func (s *faultyStore) ChangeStock(ctx context.Context, c domain.StockChange) (do
 	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
 }
 
-func (s *faultyStore) RevokePasses(
-	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time,
+func (s *faultyStore) ChangeRoom(
+	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time, ch domain.RoomChange,
 ) (domain.Voucher, error) {
-	return orFault(s, func() (domain.Voucher, error) { return s.Store.RevokePasses(ctx, claim, id, by, at) })
+	return orFault(s, func() (domain.Voucher, error) { return s.Store.ChangeRoom(ctx, claim, id, by, at, ch) })
 }
 
 func (s *faultyStore) BeginPayment(

@@ -184,7 +184,11 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.queue != nil {
 		mode, queue = s.queue(e.db)
 	}
-	passes := entry.NewPasses(entry.Key{ID: 1, Secret: secret})
+	entries := &entry.Service{
+		Sales: sales, Now: e.clock.now, Passes: entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
+		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: secret}),
+		Rooms:   entry.NewRooms(entry.RoomsConfig{Store: e.db, Sales: sales, Log: log}),
+	}
 	e.bank, e.subscribers = newBank(e.clock.now), salestats.NewSubscribers()
 	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
 	e.payments = service.NewPayments(service.PaymentsConfig{
@@ -200,10 +204,10 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.db, Sales: sales, Lane: mode, Passes: passes, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
+			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
 		}),
-		Entry:    &entry.Service{Sales: sales, Passes: passes, Now: e.clock.now},
+		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,

@@ -37,6 +37,7 @@ type Config struct {
 	Aggregator      *salestats.Aggregator  // counts the answers to buyers; nil: no counts
 	Monitor         *salestats.Monitor     // live statistics of sales
 	SaleSubscribers *salestats.Subscribers // of sales
+	RoomSubscribers *salestats.Subscribers // of the waiting rooms of sales
 	LostAfter       time.Duration          // absence of a queued order after which its stream reports it as failed; default 30 s
 	Rush            domain.Rusher          // nil outside demo mode
 	Ready           map[string]Check       // checks of /readyz by dependency; may be nil
@@ -90,8 +91,10 @@ func New(cfg Config) (http.Handler, error) {
 	// The service has its own timeout for a purchase, so the hot route needs no second timer.
 	r.POST("/api/v1/vouchers/:id/orders", countAnswer, e.wrap(limitBody), e.wrap(user), e.wrap(limits.orders), e.wrap(h.orders.place))
 
-	// Passes are made from a voucher in memory, without a timer for the same reason.
+	// Passes and places in a waiting room come from memory; package entry bounds the rest.
 	r.POST("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.enter))
+	r.GET("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.ask))
+	r.DELETE("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.leave))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
 	r.GET("/api/v1/vouchers", e.wrap(limitBody), e.wrap(h.vouchers.list))
@@ -99,6 +102,7 @@ func New(cfg Config) (http.Handler, error) {
 
 	// Streams have no timeout.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(h.events.order))
+	r.GET("/api/v1/vouchers/:id/entry/events", e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.events))
 	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
 
 	// Reads of the database are limited, so that purchases take precedence.
@@ -170,7 +174,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders},
-		entry:       &entryHandler{service: cfg.Entry},
+		entry:       &entryHandler{service: cfg.Entry, subscribers: cfg.RoomSubscribers},
 		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
 		events:      &eventHandler{orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},

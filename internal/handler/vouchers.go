@@ -51,14 +51,29 @@ type voucherOut struct {
 
 // entryOut is the JSON form of how buyers are admitted to a sale.
 type entryOut struct {
-	Mode    string `json:"mode"`
-	PassTTL int64  `json:"pass_ttl,omitempty"` // seconds; only of a sale that needs passes
+	Mode      string `json:"mode"`
+	Challenge string `json:"challenge,omitempty"` // "on"; absent if off
+	PassTTL   int64  `json:"pass_ttl,omitempty"`  // seconds; only of a sale that needs passes
+
+	// Only of a sale with a waiting room.
+	OpensAt *time.Time `json:"opens_at,omitempty"`
+	Rate    int        `json:"rate,omitempty"` // buyers per second
+	Paused  bool       `json:"paused,omitempty"`
+	Message string     `json:"message,omitempty"`
 }
 
-func newEntryOut(e domain.Entry) *entryOut {
+func newEntryOut(s *domain.Sale) *entryOut {
+	e := &s.Entry
 	o := &entryOut{Mode: e.Mode.String()}
 	if e.Mode != domain.EntryOpen {
 		o.PassTTL = int64(e.PassTTL / time.Second)
+	}
+	if e.Challenge {
+		o.Challenge = "on"
+	}
+	if e.Mode == domain.EntryRoom {
+		opens := e.Opens(s.BeginAt)
+		o.OpensAt, o.Rate, o.Paused, o.Message = &opens, e.Rate, e.Paused, e.Message
 	}
 	return o
 }
@@ -72,7 +87,7 @@ func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 	}
 	if s := v.Sale; s != nil {
 		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
-		o.Entry = newEntryOut(s.Entry)
+		o.Entry = newEntryOut(s)
 	}
 	return o
 }
@@ -184,14 +199,23 @@ type voucherFields struct {
 	EndAt        *Time   `json:"end_at"`
 	LimitPerUser *int    `json:"limit_per_user"`
 	Entry        *struct {
-		Mode    string `json:"mode"`
-		PassTTL *int   `json:"pass_ttl"`
+		Mode      string  `json:"mode"`
+		Challenge *string `json:"challenge"`
+		OpensAt   *Time   `json:"opens_at"`
+		Rate      *int    `json:"rate"`
+		PassTTL   *int    `json:"pass_ttl"`
 	} `json:"entry"`
 }
 
 func (f voucherFields) service() domain.VoucherFields {
+	var entry *domain.EntryInput
+	if e := f.Entry; e != nil {
+		entry = &domain.EntryInput{
+			Mode: e.Mode, Challenge: e.Challenge, OpensAt: (*time.Time)(e.OpensAt), Rate: e.Rate, PassTTL: e.PassTTL,
+		}
+	}
 	return domain.VoucherFields{
-		Entry:  (*domain.EntryInput)(f.Entry),
+		Entry:  entry,
 		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
 		PayValue: f.PayValue, ActualValue: f.ActualValue,
 		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
@@ -243,22 +267,22 @@ func (h *voucherHandler) change(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, h.out(&v))
 }
 
-// changeRoom revokes the passes of a sale.
+// changeRoom changes the waiting room of a sale or revokes its passes.
 func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim) error {
 	id, err := pathID(c)
 	if err != nil {
 		return err
 	}
 	var in struct {
-		Revoke bool `json:"revoke"`
+		Revoke  bool    `json:"revoke"`
+		Paused  *bool   `json:"paused"`
+		Rate    *int    `json:"rate"`
+		Message *string `json:"message"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	if !in.Revoke {
-		return domain.Invalid("revoke", "must be true")
-	}
-	v, err := h.vouchers.RevokePasses(c.Request.Context(), claim, caller(c).UserID, id)
+	v, err := h.vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, domain.RoomChange(in))
 	if err != nil {
 		return err
 	}

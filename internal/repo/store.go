@@ -6,6 +6,7 @@ import (
 	"seckill/internal/repo/catalog"
 	"seckill/internal/repo/keys"
 	"seckill/internal/repo/ledger"
+	"seckill/internal/repo/rooms"
 	"seckill/internal/repo/sqldb"
 )
 
@@ -17,6 +18,7 @@ type Store struct {
 	*catalogStore
 	*keyStore
 	*ledgerStore
+	*roomStore
 	db sqldb.Access
 }
 
@@ -26,6 +28,7 @@ type (
 	catalogStore = catalog.Store
 	keyStore     = keys.Store
 	ledgerStore  = ledger.Store
+	roomStore    = rooms.Store
 )
 
 // OpenMySQL opens MySQL or MariaDB as sqldb.OpenMySQL does.
@@ -45,6 +48,6 @@ func newStore(db *sqldb.DB) *Store {
 	access := sqldb.Access{DB: db}
 	return &Store{
 		DB: db, db: access, accountStore: accounts.New(access), auditStore: audit.New(access), catalogStore: catalog.New(access),
-		keyStore: keys.New(access), ledgerStore: ledger.New(access),
+		keyStore: keys.New(access), ledgerStore: ledger.New(access), roomStore: rooms.New(access),
 	}
 }

@@ -50,24 +50,24 @@ func TestEntryOfSale(t *testing.T) {
 		stored, err := s.Voucher(ctx, v.ID)
 		require.NoError(t, err)
 		require.Equal(t, domain.DefaultEntry, stored.Sale.Entry)
-		_, err = s.RevokePasses(ctx, nil, v.ID, admin, now)
+		_, err = s.ChangeRoom(ctx, nil, v.ID, admin, now, domain.RoomChange{Revoke: true})
 		require.ErrorIs(t, err, domain.ErrInvalidState)
-		_, err = s.RevokePasses(ctx, nil, 999, admin, now)
+		_, err = s.ChangeRoom(ctx, nil, 999, admin, now, domain.RoomChange{Revoke: true})
 		require.ErrorIs(t, err, domain.ErrNotFound)
 
-		set := func(entry domain.Entry) {
-			_, err := s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Sale.Entry = entry; return "", nil })
-			require.NoError(t, err)
+		want := domain.Entry{
+			Mode: domain.EntryRoom, Challenge: true, PassTTL: time.Minute, OpensAt: now.Add(-time.Hour), Rate: 7,
 		}
-		set(domain.Entry{Mode: domain.EntryPass, PassTTL: time.Minute})
-		later := now.Add(time.Hour)
-		revoked, err := s.RevokePasses(ctx, nil, v.ID, admin, later)
+		_, err = s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Sale.Entry = want; return "", nil })
 		require.NoError(t, err)
-		require.Equal(t, domain.Entry{Mode: domain.EntryPass, PassTTL: time.Minute, Epoch: 1}, revoked.Sale.Entry)
-		set(domain.DefaultEntry)
+		later, message, paused := now.Add(time.Hour), "soon", true
+		changed, err := s.ChangeRoom(ctx, nil, v.ID, admin, later, domain.RoomChange{Revoke: true, Message: &message, Paused: &paused})
+		require.NoError(t, err)
+		want.Epoch, want.Message, want.Paused = 1, message, paused
+		require.Equal(t, want, changed.Sale.Entry)
 		stored, err = s.Voucher(ctx, v.ID)
 		require.NoError(t, err)
-		require.Equal(t, domain.Entry{PassTTL: domain.DefaultEntry.PassTTL, Epoch: 1}, stored.Sale.Entry)
+		require.Equal(t, want, stored.Sale.Entry)
 	})
 }
 

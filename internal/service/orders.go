@@ -43,11 +43,13 @@ type Lane interface {
 	Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error)
 }
 
-// PassChecker checks entry passes without I/O. It is safe for concurrent use.
+// PassChecker checks entry passes, after the first one of a sale without I/O. It is safe for concurrent use.
 type PassChecker interface {
-	// Check returns nil if the pass was issued for the user and the voucher in this epoch and has not expired at now.
-	// Errors: ErrPassExpired for a pass of theirs that was valid once, ErrEntryRequired for anything else.
-	Check(pass string, userID, voucherID int64, epoch uint32, now time.Time) error
+	// Check returns nil if the pass was issued for the user and the sale and is valid now. Errors: ErrPassExpired for a
+	// pass of theirs that was valid once, ErrEntryRequired for anything else, ErrUnavailable.
+	Check(ctx context.Context, pass string, userID int64, v *domain.Voucher, now time.Time) error
+	// Used notes that a user has bought with a pass.
+	Used(ctx context.Context, pass string, userID int64, v *domain.Voucher)
 }
 
 // OrderObserver receives the outcome and the duration of every purchase. It must be fast and safe for concurrent use.
@@ -200,7 +202,7 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 		return s.answerSoldOut(ctx, &p, &v)
 	}
 	if v.Sale.Entry.Mode != domain.EntryOpen {
-		err := s.cfg.Passes.Check(p.Pass, p.UserID, p.VoucherID, v.Sale.Entry.Epoch, p.At)
+		err := s.cfg.Passes.Check(ctx, p.Pass, p.UserID, &v, p.At)
 		if p.Key != nil && errors.Is(err, domain.ErrPassExpired) { // a request without a pass causes no search
 			return s.replayOr(ctx, &p, err)
 		}
@@ -226,6 +228,9 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 	case err == nil:
 		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
 		s.recent.add(p.UserID, p.VoucherID)
+		if v.Sale.Entry.Mode != domain.EntryOpen && !replayed {
+			s.cfg.Passes.Used(ctx, p.Pass, p.UserID, &v)
+		}
 	case errors.Is(err, domain.ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}

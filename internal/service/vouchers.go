@@ -19,9 +19,11 @@ type VoucherStore interface {
 	// ChangeStock adds units to a sale or removes units that are left, and records the change.
 	// Errors: ErrNotFound, ErrInvalidState (no sale, or not enough units left), *DoneBeforeError, ErrUnavailable.
 	ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error)
-	// RevokePasses raises the epoch of a sale. Errors: ErrNotFound, ErrInvalidState (the sale needs no passes),
+	// ChangeRoom applies a change to the entry of a sale. Errors: those of domain.RoomChange.Apply, ErrNotFound,
 	// *DoneBeforeError, ErrUnavailable.
-	RevokePasses(ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time) (domain.Voucher, error)
+	ChangeRoom(
+		ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time, ch domain.RoomChange,
+	) (domain.Voucher, error)
 	Voucher(ctx context.Context, id int64) (domain.Voucher, error)
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
 }
@@ -121,10 +123,14 @@ func (s *Vouchers) changeStock(ctx context.Context, c domain.StockChange) (domai
 	return v, err
 }
 
-// RevokePasses voids all entry passes of a sale, in this process at once and in the others within a second.
-// Errors: ErrInvalidState (the sale needs no passes), ErrNotFound, ErrUnavailable.
-func (s *Vouchers) RevokePasses(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Voucher, error) {
-	v, err := s.cfg.Store.RevokePasses(ctx, claim, id, domain.Actor{Kind: domain.ActorAdmin, ID: admin}, domain.Moment(s.cfg.Now()))
+// ChangeRoom changes the waiting room of a sale or voids its entry passes, in this process at once and in the others
+// within a second. Errors: *InvalidError, ErrInvalidState (the sale has no room, or needs no passes), ErrNotFound,
+// ErrUnavailable.
+func (s *Vouchers) ChangeRoom(
+	ctx context.Context, claim *domain.Claim, admin, id int64, ch domain.RoomChange,
+) (domain.Voucher, error) {
+	by := domain.Actor{Kind: domain.ActorAdmin, ID: admin}
+	v, err := s.cfg.Store.ChangeRoom(ctx, claim, id, by, domain.Moment(s.cfg.Now()), ch)
 	if id, done := domain.DoneBefore(err); done {
 		v, err = s.cfg.Store.Voucher(ctx, id)
 	}

@@ -44,8 +44,15 @@ type saleRow struct {
 	EntryMode    int8
 	PassTTL      int `gorm:"column:pass_ttl"` // seconds
 	EntryEpoch   uint32
-	CreatedAt    time.Time
-	UpdatedAt    time.Time `gorm:"autoUpdateTime:false"` // set by package service
+
+	EntryChallenge bool
+	EntryOpensAt   *time.Time
+	EntryRate      int
+	EntryPaused    bool
+	EntryMessage   string
+
+	CreatedAt time.Time
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
 
 func (saleRow) TableName() string { return "seckill_vouchers" }
@@ -69,12 +76,36 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 		v.Sale = &domain.Sale{
 			InitialStock: s.InitialStock, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
 			LimitPerUser: s.LimitPerUser,
-			Entry: domain.Entry{
-				Mode: domain.EntryMode(s.EntryMode), PassTTL: time.Duration(s.PassTTL) * time.Second, Epoch: s.EntryEpoch,
-			},
+			Entry:        s.entry(),
 		}
 	}
 	return v
+}
+
+func (s *saleRow) entry() domain.Entry {
+	e := domain.Entry{
+		Mode: domain.EntryMode(s.EntryMode), Challenge: s.EntryChallenge, PassTTL: time.Duration(s.PassTTL) * time.Second,
+		Epoch: s.EntryEpoch, Rate: s.EntryRate, Paused: s.EntryPaused, Message: s.EntryMessage,
+	}
+	if s.EntryOpensAt != nil {
+		e.OpensAt = *s.EntryOpensAt
+	}
+	return e
+}
+
+// setEntry sets the columns of an entry.
+func (s *saleRow) setEntry(e *domain.Entry) {
+	s.EntryMode, s.PassTTL, s.EntryEpoch = int8(e.Mode), int(e.PassTTL/time.Second), e.Epoch
+	s.EntryChallenge, s.EntryRate, s.EntryPaused, s.EntryMessage = e.Challenge, e.Rate, e.Paused, e.Message
+	s.EntryOpensAt = nil
+	if !e.OpensAt.IsZero() {
+		s.EntryOpensAt = &e.OpensAt
+	}
+}
+
+// entryColumns are the columns that setEntry sets.
+var entryColumns = []string{
+	"entry_mode", "pass_ttl", "entry_epoch", "entry_challenge", "entry_opens_at", "entry_rate", "entry_paused", "entry_message",
 }
 
 type stockChangeRow struct {

@@ -33,12 +33,13 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	if v.Sale == nil {
 		return nil
 	}
-	return tx.Create(&saleRow{
+	sale := saleRow{
 		VoucherID: v.ID, InitialStock: v.Sale.InitialStock, Stock: v.Sale.Stock,
 		BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser,
-		EntryMode: int8(v.Sale.Entry.Mode), PassTTL: int(v.Sale.Entry.PassTTL / time.Second),
 		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
-	}).Error
+	}
+	sale.setEntry(&v.Sale.Entry)
+	return tx.Create(&sale).Error
 }
 
 // ChangeVoucher implements service.VoucherStore. It does not write the stock, which orders change concurrently.
@@ -65,11 +66,11 @@ func (s *Store) ChangeVoucher(
 		if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
 			return err
 		}
-		return tx.Model(&saleRow{VoucherID: id}).Updates(map[string]any{
-			"begin_at": v.Sale.BeginAt, "end_at": v.Sale.EndAt,
-			"limit_per_user": v.Sale.LimitPerUser, "updated_at": v.UpdatedAt,
-			"entry_mode": int8(v.Sale.Entry.Mode), "pass_ttl": int(v.Sale.Entry.PassTTL / time.Second),
-		}).Error
+		sale := saleRow{
+			VoucherID: id, BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser, UpdatedAt: v.UpdatedAt,
+		}
+		sale.setEntry(&v.Sale.Entry)
+		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", entryColumns).Updates(&sale).Error
 	})
 	return v, err
 }
@@ -103,27 +104,34 @@ func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.V
 	return v, err
 }
 
-// RevokePasses implements service.VoucherStore.
-func (s *Store) RevokePasses(
-	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time,
+// ChangeRoom implements service.VoucherStore.
+func (s *Store) ChangeRoom(
+	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time, ch domain.RoomChange,
 ) (domain.Voucher, error) {
 	var v domain.Voucher
 	err := keys.WriteOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
-		res := tx.Model(&saleRow{}).Where("voucher_id = ? AND entry_mode <> ?", id, int8(domain.EntryOpen)).
-			Updates(map[string]any{"entry_epoch": gorm.Expr("entry_epoch + 1"), "updated_at": at})
-		if res.Error != nil {
-			return 0, res.Error
-		}
 		var err error
-		if v, err = FindVoucher(tx, id); err != nil {
+		if v, err = FindVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
 			return 0, err
 		}
-		if res.RowsAffected == 0 {
+		if v.Sale == nil {
 			return 0, domain.ErrInvalidState
 		}
+		before := v.Sale.Entry
+		if err := ch.Apply(&v.Sale.Entry); err != nil {
+			return 0, err
+		}
+		sale := saleRow{VoucherID: id, UpdatedAt: at}
+		sale.setEntry(&v.Sale.Entry)
+		if err := tx.Select("updated_at", entryColumns).Updates(&sale).Error; err != nil {
+			return 0, err
+		}
+		action := domain.ActionChangeRoom
+		if ch.Revoke {
+			action = domain.ActionRevokePasses
+		}
 		return id, audit.Write(tx, domain.AuditEntry{
-			At: at, Actor: by, Action: domain.ActionRevokePasses, VoucherID: id,
-			Detail: fmt.Sprintf("entry_epoch: %d -> %d", v.Sale.Entry.Epoch-1, v.Sale.Entry.Epoch),
+			At: at, Actor: by, Action: action, VoucherID: id, Detail: before.Changes(v.Sale.Entry),
 		})
 	})
 	return v, err

@@ -290,6 +290,7 @@ const en = {
   "action.change_voucher": "Sale changed",
   "action.change_stock": "Stock adjusted",
   "action.revoke_passes": "Passes revoked",
+  "action.change_room": "Waiting room changed",
   "action.return_money": "Unmatched payment: refund issued",
   "action.money_returned": "Unmatched payment: refund completed",
 
@@ -603,6 +604,7 @@ const zh = {
   "action.change_voucher": "修改活动",
   "action.change_stock": "调整库存",
   "action.revoke_passes": "作废入场凭证",
+  "action.change_room": "修改等候室",
   "action.return_money": "无主款项：发起退款",
   "action.money_returned": "无主款项：已退款",
 

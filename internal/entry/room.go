@@ -1,0 +1,387 @@
+package entry
+
+import (
+	"maps"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"seckill/internal/domain"
+)
+
+const (
+	// minPoll and maxPoll bound the interval at which a waiting buyer asks again. Those who are first in line ask most
+	// often, and a buyer asks about pollsPerWait times before the turn comes.
+	minPoll      = time.Second
+	maxPoll      = 30 * time.Second
+	pollsPerWait = 10
+	// startSpread spreads those who wait in the lobby over the time after the start, per buyer of the lobby.
+	startSpread = 50 * time.Microsecond
+	// absentAfter is how long after the announced time a buyer who does not ask is still present.
+	absentAfter = 10 * time.Second
+	// admitBurst bounds what a room catches up after a pause of its admissions.
+	admitBurst = 2 * time.Second
+)
+
+// line is the waiting room of one sale in the memory of this process. All of it but seen and used follows from the
+// stored events, so every server gives the same answers, and a server that restarts gives the ones it gave before.
+//
+// An index stands for a place: before the start it is the number of the place, afterwards its position in the line. A
+// waiting buyer costs 4 bytes for the order, 4 for the presence and a bit.
+type line struct {
+	mu      sync.Mutex
+	room    domain.Room // without events
+	applied uint32      // events
+	read    time.Time   // when the room was read, by the clock of the database
+	order   []uint32    // of the lobby: number by position; nil before the start
+	index   []uint32    // of the lobby: position by number
+	over    bitmap      // by index: admitted or left
+	seen    []uint32    // by index: Unix time in seconds until which the buyer is present
+	passes  map[uint32]admission
+	rounds  []round // those whose passes are valid
+	admitAt time.Time
+	used    map[uint32]map[int64]struct{} // by event: users whose pass bought here
+
+	present int // buyers that wait and are present on all servers, at the last admission
+}
+
+// admission is the turn of one buyer.
+type admission struct {
+	round   uint32 // sequence number of the event
+	expires time.Time
+}
+
+// round is one admission of several buyers.
+type round struct {
+	seq     uint32
+	expires time.Time
+	buyers  int // less those who left
+}
+
+func newLine() *line {
+	return &line{passes: map[uint32]admission{}, used: map[uint32]map[int64]struct{}{}}
+}
+
+// indexOf returns the index of a number.
+func (l *line) indexOf(number uint32) uint32 {
+	if int(number) < len(l.index) {
+		return l.index[number]
+	}
+	return number
+}
+
+// numberAt is the inverse of indexOf.
+func (l *line) numberAt(index uint32) uint32 {
+	if int(index) < len(l.order) {
+		return l.order[index]
+	}
+	return index
+}
+
+// apply brings the line up to date with what was read at now, and reports whether anything changed for those who wait.
+func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
+	var order []uint32
+	l.mu.Lock()
+	starts := l.room.StartedAt.IsZero() && !r.StartedAt.IsZero()
+	l.mu.Unlock()
+	if starts { // without the lock, because a large lobby takes half a second
+		order = LobbyOrder(r.Seed, r.Size)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if starts {
+		l.start(order)
+		l.admitAt = r.StartedAt
+	}
+	changed = starts || len(r.Events) > 0 || (l.room.Stock <= 0) != (r.Stock <= 0)
+	for i := range r.Events {
+		l.happen(&r.Events[i], now)
+	}
+	r.Events = nil
+	l.room, l.read = r, now
+	l.expire(now)
+	l.over.count()
+	return changed
+}
+
+// expire forgets the passes that are not valid any more.
+func (l *line) expire(now time.Time) {
+	valid := len(l.rounds)
+	l.rounds = slices.DeleteFunc(l.rounds, func(r round) bool {
+		if r.expires.After(now) {
+			return false
+		}
+		delete(l.used, r.seq)
+		return true
+	})
+	if len(l.rounds) == valid {
+		return
+	}
+	maps.DeleteFunc(l.passes, func(_ uint32, a admission) bool { return !a.expires.After(now) })
+}
+
+// start changes the indexes from numbers to positions.
+func (l *line) start(order []uint32) {
+	l.order, l.index = order, make([]uint32, len(order))
+	for position, number := range order {
+		l.index[number] = uint32(position) //nolint:gosec // fits: an index of order
+	}
+	seen, over := l.seen, l.over
+	l.seen, l.over = make([]uint32, max(len(seen), len(order))), bitmap{}
+	for number := range uint32(len(l.seen)) { //nolint:gosec // numbers have 32 bits
+		i := l.indexOf(number)
+		if int(number) < len(seen) {
+			l.seen[i] = seen[number]
+		}
+		if over.has(number) {
+			l.over.set(i)
+		}
+	}
+}
+
+// happen applies one event.
+func (l *line) happen(e *domain.RoomEvent, now time.Time) {
+	if e.Seq <= l.applied {
+		return
+	}
+	l.applied = e.Seq
+	if e.Kind == domain.RoomAdmitted {
+		l.admitAt, l.present = e.At, e.Present
+		l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
+	}
+	for _, n := range e.Numbers {
+		i := l.indexOf(n)
+		l.over.set(i)
+		switch {
+		case e.Kind == domain.RoomAdmitted && e.ExpiresAt.After(now):
+			l.passes[i] = admission{round: e.Seq, expires: e.ExpiresAt}
+		case e.Kind == domain.RoomLeft:
+			if a, ok := l.passes[i]; ok {
+				delete(l.passes, i)
+				l.conclude(a.round)
+			}
+		}
+	}
+}
+
+// conclude takes a buyer who left out of a round.
+func (l *line) conclude(seq uint32) {
+	for i := range l.rounds {
+		if l.rounds[i].seq == seq {
+			l.rounds[i].buyers--
+		}
+	}
+}
+
+// turn is the present state of one place.
+type turn struct {
+	over    bool      // the buyer left, or the pass has expired
+	expires time.Time // of the pass; zero if the buyer is not admitted
+	lobby   bool
+	ahead   int           // in the line
+	eta     time.Duration // until the buyer is admitted, at the present rate; 0 if unknown
+	poll    time.Duration // until the buyer should ask again
+	size    uint32        // of the lobby, like seed; 0 before the start
+	seed    [32]byte
+}
+
+// ask returns the state of a place and notes that its buyer is present.
+func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := l.indexOf(number)
+	if a, ok := l.passes[i]; ok && a.expires.After(now) {
+		return turn{expires: a.expires}
+	}
+	if l.over.has(i) {
+		return turn{over: true}
+	}
+	t := turn{lobby: l.room.StartedAt.IsZero(), size: l.room.Size, seed: l.room.Seed}
+	if t.lobby {
+		spread := max(minPoll, time.Duration(l.room.Joined)*startSpread)
+		t.poll = min(maxPoll, max(0, sale.BeginAt.Sub(now))+rand.N(spread)) + rand.N(minPoll)
+	} else {
+		t.ahead = int(i) - l.over.below(i)
+		wait := l.wait(t.ahead, sale.Entry.Rate)
+		if !sale.Entry.Paused {
+			t.eta = wait
+		}
+		t.poll = min(max(wait/pollsPerWait, minPoll), maxPoll)
+		t.poll += rand.N(t.poll / 2)
+	}
+	l.note(i, now.Add(t.poll+absentAfter))
+	return t
+}
+
+// note makes a place present until a time.
+func (l *line) note(i uint32, until time.Time) {
+	if int(i) >= len(l.seen) {
+		l.seen = slices.Grow(l.seen, int(i)+1-len(l.seen))[:i+1]
+	}
+	l.seen[i] = uint32(until.Unix()) //nolint:gosec // before 2106
+}
+
+// wait estimates how long it takes to admit so many buyers, of which some are absent.
+func (l *line) wait(ahead, rate int) time.Duration {
+	waiting := int(l.room.Joined) - l.over.all()
+	if l.present > 0 && l.present < waiting {
+		ahead = ahead * l.present / waiting
+	}
+	return time.Duration(ahead+1) * time.Second / time.Duration(rate)
+}
+
+// report is what a server knows about a room and others do not: who is present, and whose passes bought.
+type report struct {
+	At      int64          `json:"at"`      // Unix time in milliseconds
+	Present int            `json:"present"` // buyers that wait
+	Next    []uint32       `json:"next"`    // the first numbers of these, in the order of the line
+	Used    map[uint32]int `json:"used"`    // by admission: passes that bought
+}
+
+// report returns at most so many of the buyers that are next.
+func (l *line) report(most int, now time.Time) report {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := report{At: now.UnixMilli(), Used: map[uint32]int{}}
+	second := uint32(now.Unix()) //nolint:gosec // before 2106
+	for i, until := range l.seen {
+		if until <= second || l.over.has(uint32(i)) { //nolint:gosec // numbers have 32 bits
+			continue
+		}
+		if r.Present++; len(r.Next) < most {
+			r.Next = append(r.Next, l.numberAt(uint32(i))) //nolint:gosec // likewise
+		}
+	}
+	for seq, users := range l.used {
+		r.Used[seq] = len(users)
+	}
+	return r
+}
+
+// reportLife is how long a server is trusted to know who is present.
+const reportLife = 5 * time.Second
+
+// next returns the admission that is due, with the next sequence number, or one without numbers. At most rate buyers
+// are admitted per second, and no more than there are units for: valid passes that have not bought count as units.
+func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.Time) domain.RoomEvent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := domain.RoomEvent{
+		VoucherID: l.room.VoucherID, Seq: l.applied + 1, Kind: domain.RoomAdmitted, At: domain.Moment(now),
+		ExpiresAt: domain.Moment(now.Add(sale.Entry.PassTTL)),
+	}
+	from := l.admitAt
+	if oldest := now.Add(-admitBurst); from.Before(oldest) {
+		from = oldest
+	}
+	due := int64(now.Sub(from)) * int64(sale.Entry.Rate) / int64(time.Second)
+	most := min(due, stock-l.outstanding(reports))
+	if most <= 0 {
+		return e
+	}
+	var indexes []uint32
+	for _, r := range reports {
+		if now.Sub(time.UnixMilli(r.At)) > reportLife {
+			continue
+		}
+		e.Present += r.Present
+		for _, n := range r.Next {
+			if i := l.indexOf(n); !l.over.has(i) {
+				indexes = append(indexes, i)
+			}
+		}
+	}
+	slices.Sort(indexes)
+	indexes = slices.Compact(indexes)
+	indexes = indexes[:min(int64(len(indexes)), most)]
+	for _, i := range indexes {
+		e.Numbers = append(e.Numbers, l.numberAt(i))
+	}
+	if int64(len(indexes)) == due { // the fraction of a buyer is due next time
+		e.At = domain.Moment(from.Add(time.Duration(due) * time.Second / time.Duration(sale.Entry.Rate)))
+	}
+	return e
+}
+
+// outstanding returns how many valid passes have not bought.
+func (l *line) outstanding(reports []report) int64 {
+	n := int64(0)
+	for _, round := range l.rounds {
+		left := round.buyers
+		for _, r := range reports {
+			left -= r.Used[round.seq]
+		}
+		n += int64(max(left, 0))
+	}
+	return n
+}
+
+// use notes that the pass of a user, which expires at a time, has bought.
+func (l *line) use(userID int64, expires time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, round := range l.rounds {
+		if round.expires.Equal(expires) {
+			if l.used[round.seq] == nil {
+				l.used[round.seq] = map[int64]struct{}{}
+			}
+			l.used[round.seq][userID] = struct{}{}
+		}
+	}
+}
+
+// bitmap is a set of indexes that knows how many of its members are below an index.
+type bitmap struct {
+	words []uint64
+	sums  []int // members in the blocks before this one; as of count
+}
+
+// blockWords is the number of words in a block.
+const blockWords = 64
+
+func (b *bitmap) has(i uint32) bool {
+	return int(i/64) < len(b.words) && b.words[i/64]>>(i%64)&1 == 1
+}
+
+func (b *bitmap) set(i uint32) {
+	if need := int(i/64) + 1; need > len(b.words) {
+		b.words = slices.Grow(b.words, need-len(b.words))[:need]
+	}
+	b.words[i/64] |= 1 << (i % 64)
+}
+
+// count makes below and all exact.
+func (b *bitmap) count() {
+	b.sums = b.sums[:0]
+	sum := 0
+	for i, w := range b.words {
+		if i%blockWords == 0 {
+			b.sums = append(b.sums, sum)
+		}
+		sum += bits.OnesCount64(w)
+	}
+	b.sums = append(b.sums, sum)
+}
+
+// all returns the number of members.
+func (b *bitmap) all() int {
+	if len(b.sums) == 0 {
+		return 0
+	}
+	return b.sums[len(b.sums)-1]
+}
+
+// below returns the number of members less than i.
+func (b *bitmap) below(i uint32) int {
+	word := int(i / 64)
+	if word >= len(b.words) || len(b.sums) == 0 {
+		return b.all()
+	}
+	n := b.sums[word/blockWords]
+	for _, w := range b.words[word/blockWords*blockWords : word] {
+		n += bits.OnesCount64(w)
+	}
+	return n + bits.OnesCount64(b.words[word]&(1<<(i%64)-1))
+}

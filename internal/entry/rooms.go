@@ -1,0 +1,322 @@
+package entry
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"seckill/internal/batch"
+	"seckill/internal/domain"
+	"seckill/internal/loop"
+)
+
+const (
+	// roomTick is the interval at which a server reads its rooms and admits buyers.
+	roomTick = 500 * time.Millisecond
+	// roomTimeout bounds one access to the store or to the peers.
+	roomTimeout = 2 * time.Second
+	// roomIdle is how long a room that nobody asks for is kept in memory.
+	roomIdle = 10 * time.Minute
+)
+
+// RoomStore stores waiting rooms. It is safe for concurrent use. Error of all methods: domain.ErrUnavailable.
+type RoomStore interface {
+	// JoinRoom returns the numbers of the places of users, and creates those that are missing or lost. A user has one
+	// place in a room.
+	JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error)
+	// LeaveRoom removes places, as far as they exist, and stores an event.
+	LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error
+	// StartRoom fixes seed and size of the lobby, unless that is done already.
+	StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error
+	// Admit stores an event. Error: domain.ErrInvalidState if another event has its sequence number.
+	Admit(ctx context.Context, e domain.RoomEvent) error
+	// Rooms returns the rooms that exist with their next events after the given sequence numbers, and the time of the
+	// database.
+	Rooms(ctx context.Context, after map[int64]uint32) ([]domain.Room, time.Time, error)
+}
+
+// Peers are the servers. It is safe for concurrent use.
+type Peers interface {
+	// Exchange stores what this server reports about a room for life, and returns the reports of all servers.
+	Exchange(ctx context.Context, voucherID int64, report []byte, life time.Duration) ([][]byte, error)
+}
+
+// RoomsConfig configures Rooms.
+type RoomsConfig struct {
+	Store RoomStore
+	Sales Sales
+	Peers Peers
+	// Stock returns how many units a sale may still sell if the database does not know all orders; nil if it does.
+	Stock func(ctx context.Context, voucherID int64) (int64, error)
+	// Changed is called when the state of those who wait for a sale may have changed.
+	Changed func(voucherID int64)
+	Log     *slog.Logger
+}
+
+// Rooms are the waiting rooms of all sales. Places are stored in the database, and so is every admission, so that
+// neither a restart nor the loss of Redis changes them. Between the servers, Redis carries only who is present; without
+// it, a server admits those who ask that server. Rooms is safe for concurrent use.
+type Rooms struct {
+	cfg    RoomsConfig
+	clock  clock
+	joins  *batch.Batcher[join, joined]
+	leaves *batch.Batcher[leave, error]
+	ticks  chan struct{} // a semaphore: one element while a tick runs
+
+	mu    sync.Mutex
+	lines map[int64]*openLine
+}
+
+// openLine is a line in use.
+type openLine struct {
+	*line
+	ready bool      // has been read
+	asked time.Time // most recently
+}
+
+type join struct {
+	voucherID int64
+	request   domain.PlaceRequest
+}
+
+type joined struct {
+	number uint32
+	err    error
+}
+
+type leave struct {
+	voucherID int64
+	place     domain.RoomPlace
+}
+
+// NewRooms returns Rooms. Run admits buyers.
+func NewRooms(cfg RoomsConfig) *Rooms {
+	r := &Rooms{cfg: cfg, lines: map[int64]*openLine{}, ticks: make(chan struct{}, 1)}
+	// The key of a call is the voucher, and a batch has one key.
+	r.joins = batch.New(batch.Config[join, joined]{
+		Run: r.join, Fail: func(err error) joined { return joined{err: domain.BatchError(err)} },
+	})
+	r.leaves = batch.New(batch.Config[leave, error]{Run: r.leave, Fail: domain.BatchError})
+	return r
+}
+
+func (r *Rooms) join(ctx context.Context, items []join) []joined {
+	requests := make([]domain.PlaceRequest, len(items))
+	for i := range items {
+		requests[i] = items[i].request
+	}
+	numbers, err := r.cfg.Store.JoinRoom(ctx, items[0].voucherID, requests)
+	results := make([]joined, len(items))
+	for i := range items {
+		if results[i].err = err; err == nil {
+			results[i].number = numbers[i]
+		}
+	}
+	return results
+}
+
+func (r *Rooms) leave(ctx context.Context, items []leave) []error {
+	places := make([]domain.RoomPlace, len(items))
+	for i := range items {
+		places[i] = items[i].place
+	}
+	err := r.cfg.Store.LeaveRoom(ctx, items[0].voucherID, places)
+	results := make([]error, len(items))
+	for i := range results {
+		results[i] = err
+	}
+	return results
+}
+
+// open returns the line of a sale. The first caller waits until it is read. Error: domain.ErrUnavailable.
+func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
+	r.mu.Lock()
+	l := r.lines[voucherID]
+	if l == nil {
+		l = &openLine{line: newLine()}
+		r.lines[voucherID] = l
+	}
+	l.asked = time.Now()
+	ready := l.ready
+	r.mu.Unlock()
+	if ready {
+		return l.line, nil
+	}
+	return r.refresh(ctx, voucherID)
+}
+
+// refresh is open with everything that is stored when it is called.
+func (r *Rooms) refresh(ctx context.Context, voucherID int64) (*line, error) {
+	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
+	defer cancel()
+	select {
+	case r.ticks <- struct{}{}:
+		defer func() { <-r.ticks }()
+	case <-ctx.Done():
+		return nil, domain.ErrUnavailable
+	}
+	if err := r.read(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := r.lines[voucherID]; l != nil {
+		return l.line, nil
+	}
+	return nil, domain.ErrUnavailable
+}
+
+// Run reads the rooms in use and admits buyers, until ctx ends.
+func (r *Rooms) Run(ctx context.Context) {
+	loop.Task{Name: "run the waiting rooms", Every: roomTick, Log: r.cfg.Log, Run: func(ctx context.Context) error {
+		r.ticks <- struct{}{}
+		defer func() { <-r.ticks }()
+		ctx, cancel := context.WithTimeout(ctx, roomTimeout)
+		defer cancel()
+		lines := r.inUse()
+		reports := make(map[int64][]report, len(lines))
+		for id, l := range lines {
+			reports[id] = r.exchange(ctx, id, l)
+		}
+		if err := r.read(ctx); err != nil { // after the reports: they name no purchase that the stock lacks
+			return err
+		}
+		var errs []error
+		for id, l := range lines {
+			errs = append(errs, r.admit(ctx, id, l, reports[id]))
+		}
+		return errors.Join(errs...)
+	}}.Loop(ctx)
+}
+
+// inUse returns the lines that were read and forgets those that nobody asked for.
+func (r *Rooms) inUse() map[int64]*line {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := make(map[int64]*line, len(r.lines))
+	for id, l := range r.lines {
+		switch {
+		case time.Since(l.asked) > roomIdle:
+			delete(r.lines, id)
+		case l.ready:
+			lines[id] = l.line
+		}
+	}
+	return lines
+}
+
+// read brings all lines up to date. The caller holds ticks.
+func (r *Rooms) read(ctx context.Context) error {
+	r.mu.Lock()
+	lines, after := make(map[int64]*openLine, len(r.lines)), make(map[int64]uint32, len(r.lines))
+	for id, l := range r.lines {
+		lines[id], after[id] = l, l.applied
+	}
+	r.mu.Unlock()
+	for len(after) > 0 {
+		rooms, now, err := r.cfg.Store.Rooms(ctx, after)
+		if err != nil {
+			return err
+		}
+		r.clock.set(now)
+		more := map[int64]uint32{}
+		for i := range rooms {
+			room := rooms[i]
+			if lines[room.VoucherID].apply(room, now) {
+				r.cfg.Changed(room.VoucherID)
+			}
+			if len(room.Events) > 0 {
+				more[room.VoucherID] = room.Events[len(room.Events)-1].Seq
+			}
+		}
+		after = more
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range lines {
+		l.ready = true
+	}
+	return nil
+}
+
+// admit starts a room whose sale has begun, or admits the buyers who are due.
+func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []report) error {
+	v, err := r.cfg.Sales.Get(ctx, voucherID)
+	if err != nil {
+		return err
+	}
+	now := r.clock.now()
+	if v.CheckOpen(now) != nil || v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 {
+		return nil
+	}
+	if l.room.StartedAt.IsZero() {
+		var seed [32]byte
+		_, _ = rand.Read(seed[:]) // never fails
+		return r.cfg.Store.StartRoom(ctx, voucherID, seed)
+	}
+	if v.Sale.Entry.Paused {
+		return nil
+	}
+	stock, err := r.stock(ctx, voucherID, l)
+	if err != nil {
+		return err
+	}
+	e := l.next(reports, v.Sale, stock, now)
+	if len(e.Numbers) == 0 {
+		return nil
+	}
+	err = r.cfg.Store.Admit(ctx, e)
+	if err == nil {
+		l.mu.Lock()
+		l.happen(&e, now)
+		l.over.count()
+		l.mu.Unlock()
+		r.cfg.Changed(voucherID)
+	}
+	if errors.Is(err, domain.ErrInvalidState) { // another server was faster
+		return nil
+	}
+	return err
+}
+
+// stock returns the units that are left.
+func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, error) {
+	if r.cfg.Stock == nil {
+		return l.room.Stock, nil
+	}
+	left, err := r.cfg.Stock(ctx, voucherID)
+	if errors.Is(err, domain.ErrGateCold) { // nobody bought since the data was lost
+		return l.room.Stock, nil
+	}
+	return min(left, l.room.Stock), err
+}
+
+// exchange returns the reports of all servers, or only that of this one while Redis is down: then each server admits
+// those who ask that server.
+func (r *Rooms) exchange(ctx context.Context, voucherID int64, l *line) []report {
+	v, err := r.cfg.Sales.Get(ctx, voucherID)
+	if err != nil || v.Sale == nil || l.room.StartedAt.IsZero() {
+		return nil // nobody is admitted
+	}
+	own := l.report(v.Sale.Entry.Rate*int(admitBurst/time.Second), r.clock.now())
+	text, err := json.Marshal(own)
+	if err != nil {
+		return []report{own}
+	}
+	texts, err := r.cfg.Peers.Exchange(ctx, voucherID, text, v.Sale.Entry.PassTTL+time.Minute)
+	if err != nil {
+		return []report{own}
+	}
+	var reports []report
+	for _, text := range texts {
+		var rep report
+		if json.Unmarshal(text, &rep) == nil { // else of a server with another version
+			reports = append(reports, rep)
+		}
+	}
+	return reports
+}
