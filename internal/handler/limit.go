@@ -13,8 +13,8 @@ import (
 
 // Rate limits per caller, as the interval of one request and the number of requests at once. A login code costs money,
 // so its limit is the lowest, but it lets a thousand people behind one address log in within a quarter of an hour. The
-// limit for orders permits rapid clicks, which are cheap to refuse, and stops scripts. Passes have the same limit,
-// counted separately.
+// limit for orders permits rapid clicks, which are cheap to refuse, and stops scripts. Entries, and polls of a place in a
+// waiting room, have the same limit, counted separately.
 const (
 	codeInterval, codeBurst   = time.Second, 60
 	loginInterval, loginBurst = time.Second / 5, 120
@@ -42,10 +42,10 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 	}
 }
 
-// limits are the rate limits. Those that protect people or money hold over all servers. Orders have one per server,
-// because the hot path should have no round trip: N servers allow N times as many.
+// limits are the rate limits. Those that protect people or money hold over all servers. Orders and polls have one per
+// server, because they should need no round trip: N servers allow N times as many.
 type limits struct {
-	codes, logins, orders, entries func(*gin.Context) error
+	codes, logins, orders, entries, polls func(*gin.Context) error
 	// refreshes is called by the handler, after it has read the session from the token.
 	refreshes func(c *gin.Context, key string) error
 }
@@ -54,7 +54,7 @@ func newLimits(on bool, shared *ratelimit.Shared) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
 		return &limits{
-			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited,
+			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, polls: unlimited,
 			refreshes: func(*gin.Context, string) error { return nil },
 		}
 	}
@@ -63,6 +63,7 @@ func newLimits(on bool, shared *ratelimit.Shared) *limits {
 		codes:     perKey(byAddress, ratelimit.New("codes", codeInterval, codeBurst, shared)),
 		logins:    perKey(byAddress, ratelimit.New("logins", loginInterval, loginBurst, shared)),
 		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, nil)),
+		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, nil)),
 		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, shared)),
 		refreshes: enforce(ratelimit.New("refreshes", refreshInterval, refreshBurst, shared)),
 	}

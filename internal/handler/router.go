@@ -93,8 +93,8 @@ func New(cfg Config) (http.Handler, error) {
 
 	// Passes and places in a waiting room come from memory; package entry bounds the rest.
 	r.POST("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.enter))
-	r.GET("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.ask))
-	r.DELETE("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.leave))
+	r.GET("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.ask))
+	r.DELETE("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.leave))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
 	r.GET("/api/v1/vouchers", e.wrap(limitBody), e.wrap(h.vouchers.list))
@@ -102,7 +102,7 @@ func New(cfg Config) (http.Handler, error) {
 
 	// Streams have no timeout.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(h.events.order))
-	r.GET("/api/v1/vouchers/:id/entry/events", e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.events))
+	r.GET("/api/v1/vouchers/:id/entry/events", e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.events))
 	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
 
 	// Reads of the database are limited, so that purchases take precedence.
