@@ -1,0 +1,224 @@
+package entry_test
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/entry"
+)
+
+// world is the database, the other servers and the sales of one server in a test. It counts the calls of the server.
+type world struct {
+	mu       sync.Mutex
+	rooms    map[int64]*domain.Room // with all events
+	vouchers map[int64]*domain.Voucher
+	calls    map[string]int
+	// exchange replaces Exchange unless it is nil.
+	exchange func(ctx context.Context) error
+	clock    time.Duration // of the database, ahead of the server
+}
+
+// newWorld returns a world with a sale of a million units per voucher, which begins in a minute.
+func newWorld(joined uint32, vouchers ...int64) *world {
+	w := &world{rooms: map[int64]*domain.Room{}, vouchers: map[int64]*domain.Voucher{}, calls: map[string]int{}}
+	for _, id := range vouchers {
+		begin := time.Now().Add(time.Minute)
+		w.rooms[id] = &domain.Room{VoucherID: id, Joined: joined, Stock: 1_000_000}
+		w.vouchers[id] = &domain.Voucher{ID: id, Status: domain.VoucherOn, Sale: &domain.Sale{
+			Stock: 1_000_000, BeginAt: begin, EndAt: begin.Add(time.Hour), LimitPerUser: 1,
+			Entry: domain.Entry{Mode: domain.EntryRoom, Rate: 10, PassTTL: time.Minute},
+		}}
+	}
+	return w
+}
+
+// call counts a call and locks the world.
+func (w *world) call(name string) (unlock func()) {
+	w.mu.Lock()
+	w.calls[name]++
+	return w.mu.Unlock
+}
+
+// count returns how often a method was called, or all methods for "".
+func (w *world) count(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for method, calls := range w.calls {
+		if name == "" || method == name {
+			n += calls
+		}
+	}
+	return n
+}
+
+// change runs a function that changes the world.
+func (w *world) change(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn()
+}
+
+func (w *world) Get(_ context.Context, id int64) (domain.Voucher, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := *w.vouchers[id]
+	sale := *v.Sale
+	v.Sale = &sale
+	return v, nil
+}
+
+func (w *world) JoinRoom(_ context.Context, id int64, requests []domain.PlaceRequest) ([]uint32, error) {
+	defer w.call("JoinRoom")()
+	numbers := make([]uint32, len(requests))
+	for i := range requests {
+		numbers[i] = w.rooms[id].Joined
+		w.rooms[id].Joined++
+	}
+	return numbers, nil
+}
+
+func (w *world) LeaveRoom(_ context.Context, id int64, places []domain.RoomPlace) error {
+	defer w.call("LeaveRoom")()
+	e := domain.RoomEvent{VoucherID: id, Kind: domain.RoomLeft, At: w.now()}
+	for _, p := range places {
+		e.Numbers = append(e.Numbers, p.Number)
+	}
+	w.append(e)
+	return nil
+}
+
+func (w *world) append(e domain.RoomEvent) {
+	r := w.rooms[e.VoucherID]
+	e.Seq = uint32(len(r.Events)) + 1
+	r.Events = append(r.Events, e)
+}
+
+func (w *world) StartRoom(_ context.Context, id int64, seed [32]byte) error {
+	defer w.call("StartRoom")()
+	if r := w.rooms[id]; r.StartedAt.IsZero() {
+		r.StartedAt, r.Seed, r.Size = w.now(), seed, r.Joined
+	}
+	return nil
+}
+
+func (w *world) Admit(_ context.Context, e domain.RoomEvent) error {
+	defer w.call("Admit")()
+	if int(e.Seq) != len(w.rooms[e.VoucherID].Events)+1 {
+		return domain.ErrInvalidState
+	}
+	w.append(e)
+	return nil
+}
+
+func (w *world) Rooms(ctx context.Context, after map[int64]uint32) (rooms []domain.Room, now time.Time, err error) {
+	defer w.call("Rooms")()
+	if ctx.Err() != nil {
+		return nil, now, domain.ErrUnavailable
+	}
+	for id, seq := range after {
+		r := *w.rooms[id]
+		r.Events = slices.Clone(r.Events[seq:])
+		rooms = append(rooms, r)
+	}
+	return rooms, w.now(), nil
+}
+
+func (w *world) now() time.Time { return time.Now().Add(w.clock) }
+
+func (w *world) Exchange(ctx context.Context, _ int64, report []byte, _ time.Duration) ([][]byte, error) {
+	w.call("Exchange")()
+	if w.exchange != nil {
+		return nil, w.exchange(ctx)
+	}
+	return [][]byte{report}, nil
+}
+
+// admitted returns the numbers that were admitted to a room, in order.
+func (w *world) admitted(id int64) (numbers []uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.rooms[id].Events {
+		if e.Kind == domain.RoomAdmitted {
+			numbers = append(numbers, e.Numbers...)
+		}
+	}
+	return numbers
+}
+
+// simulate runs a server in a world with a simulated clock.
+func simulate(t *testing.T, w func() *world, fn func(t *testing.T, w *world, server *entry.Service)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := w()
+		rooms := entry.NewRooms(entry.RoomsConfig{
+			Store: w, Sales: w, Peers: w, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { rooms.Run(ctx) })
+		defer func() { stop(); wg.Wait() }()
+		fn(t, w, &entry.Service{Sales: w, Passes: entry.NewPasses(oldKey), Tickets: entry.NewTickets(oldKey), Rooms: rooms, Now: time.Now})
+	})
+}
+
+// ask sends a poll of the buyer at a place, whose user id is the number.
+func ask(t *testing.T, server *entry.Service, voucher int64, number uint32) entry.Admission {
+	t.Helper()
+	a, err := server.Ask(t.Context(), int64(number), voucher, server.Tickets.Issue(int64(number), voucher, number))
+	if err != nil {
+		require.NoError(t, err)
+	}
+	return a
+}
+
+// heap returns the memory in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// A million waiting buyers cost one write at the start and no call to the database or to Redis per poll, and they are
+// admitted in the order of the lobby. The test logs their memory.
+func TestMillionWaiting(t *testing.T) {
+	const waiting, rate, seconds = 1_000_000, 10_000, 3
+	simulate(t, func() *world { return newWorld(waiting, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		w.vouchers[1].Sale.Entry.Rate = rate
+		ask(t, server, 1, 0) // reads the room
+		time.Sleep(45 * time.Second)
+		before, calls := heap(), w.count("")
+		for n := range uint32(waiting) {
+			if a := ask(t, server, 1, n); a.State != entry.Lobby || a.Poll < 15*time.Second {
+				require.Fail(t, "not in the lobby", "%d: %+v", n, a)
+			}
+		}
+		require.Equal(t, calls, w.count(""), "a poll calls neither the database nor Redis")
+		time.Sleep(16*time.Second + 100*time.Millisecond)
+		require.Equal(t, 1, w.count("StartRoom"))
+		require.Zero(t, w.count("JoinRoom"))
+		t.Logf("%.1f bytes per waiting buyer", float64(heap()-before)/waiting)
+
+		time.Sleep(seconds * time.Second)
+		order, admitted := entry.LobbyOrder(w.rooms[1].Seed, waiting), w.admitted(1)
+		require.InDelta(t, rate*(seconds+1), len(admitted), rate)
+		require.Equal(t, order[:len(admitted)], admitted)
+		calls = w.count("")
+		for position := len(admitted) - 100; position < len(admitted)+100; position++ {
+			a := ask(t, server, 1, order[position])
+			require.Equal(t, position < len(admitted), a.State == entry.Admitted)
+			require.Equal(t, max(position-len(admitted), 0), a.Ahead)
+		}
+		require.Equal(t, calls, w.count(""))
+		require.Equal(t, 1, w.count("StartRoom"))
+	})
+}
