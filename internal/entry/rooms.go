@@ -173,10 +173,7 @@ func (r *Rooms) Run(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 		defer cancel()
 		lines := r.inUse()
-		reports := make(map[int64][]report, len(lines))
-		for id, l := range lines {
-			reports[id] = r.exchange(ctx, id, l)
-		}
+		reports := r.exchangeAll(ctx, lines)
 		if err := r.read(ctx); err != nil { // after the reports: they name no purchase that the stock lacks
 			return err
 		}
@@ -292,6 +289,25 @@ func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, err
 		return l.room.Stock, nil
 	}
 	return min(left, l.room.Stock), err
+}
+
+// exchangeAll is exchange for every line, at the same time: a Redis that hangs costs a tick the time of one exchange.
+func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) map[int64][]report {
+	var (
+		mu  sync.Mutex
+		all = make(map[int64][]report, len(lines))
+		wg  sync.WaitGroup
+	)
+	for id, l := range lines {
+		wg.Go(func() {
+			reports := r.exchange(ctx, id, l)
+			mu.Lock()
+			defer mu.Unlock()
+			all[id] = reports
+		})
+	}
+	wg.Wait()
+	return all
 }
 
 // exchange returns the reports of all servers, or only that of this one while Redis is down.

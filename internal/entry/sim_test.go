@@ -222,3 +222,24 @@ func TestMillionWaiting(t *testing.T) {
 		require.Equal(t, 1, w.count("StartRoom"))
 	})
 }
+
+// A Redis that does not answer delays no admission, however many rooms are open.
+func TestRoomsWhileRedisHangs(t *testing.T) {
+	vouchers := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	simulate(t, func() *world { return newWorld(100, vouchers...) }, func(t *testing.T, w *world, server *entry.Service) {
+		w.exchange = func(context.Context) error {
+			time.Sleep(300 * time.Millisecond) // the time that an exchange may take
+			return domain.ErrUnavailable
+		}
+		time.Sleep(59 * time.Second)
+		for _, id := range vouchers {
+			for n := range uint32(100) {
+				ask(t, server, id, n)
+			}
+		}
+		time.Sleep(6 * time.Second)
+		for _, id := range vouchers {
+			require.InDelta(t, 45, len(w.admitted(id)), 10, "room %d", id)
+		}
+	})
+}
