@@ -292,7 +292,7 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 		ExpiresAt: domain.Moment(now.Add(sale.Entry.PassTTL)),
 	}
 	from := l.admitAt
-	if oldest := now.Add(-admitBurst); from.Before(oldest) {
+	if oldest := now.Add(-admitBurst); from.Before(oldest) || from.After(now.Add(admitBurst)) { // the clock went back
 		from = oldest
 	}
 	due := int64(now.Sub(from)) * int64(sale.Entry.Rate) / int64(time.Second)

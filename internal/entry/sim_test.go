@@ -243,3 +243,25 @@ func TestRoomsWhileRedisHangs(t *testing.T) {
 		}
 	})
 }
+
+// The clock of the database goes back by ten minutes during a sale, as after a failover. Buyers are admitted further on.
+func TestDatabaseClockGoesBack(t *testing.T) {
+	simulate(t, func() *world { return newWorld(100, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		w.vouchers[1].Sale.BeginAt = time.Now().Add(-time.Hour)
+		poll := func() {
+			for n := range uint32(100) {
+				_, _ = server.Ask(t.Context(), int64(n), 1, server.Tickets.Issue(int64(n), 1, n))
+			}
+		}
+		poll()
+		time.Sleep(2 * time.Second)
+		poll()
+		w.change(func() { w.clock = -10 * time.Minute })
+		before := len(w.admitted(1))
+		require.Positive(t, before)
+		time.Sleep(2 * time.Second)
+		poll()
+		time.Sleep(3 * time.Second)
+		require.InDelta(t, before+50, len(w.admitted(1)), 20)
+	})
+}
