@@ -135,8 +135,12 @@ func (l *line) start(order []uint32) {
 	for position, number := range order {
 		l.index[number] = uint32(position) //nolint:gosec // fits: an index of order
 	}
-	seen, over := l.seen, l.over
-	l.seen, l.over = make([]uint32, max(len(seen), len(order))), bitmap{}
+	seen, over, passes := l.seen, l.over, l.passes
+	l.seen, l.over = make([]uint32, max(len(seen), len(order), 64*len(over.words))), bitmap{}
+	l.passes = make(map[uint32]admission, len(passes))
+	for number, a := range passes { // the row was read before the start, the events after it
+		l.passes[l.indexOf(number)] = a
+	}
 	for number := range uint32(len(l.seen)) { //nolint:gosec // numbers have 32 bits
 		i := l.indexOf(number)
 		if int(number) < len(seen) {
