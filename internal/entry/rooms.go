@@ -249,7 +249,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		l.sale = view
 		r.cfg.Changed(voucherID)
 	}
-	if v.CheckOpen(now) != nil || v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 {
+	if open := v.CheckOpen(now) == nil && v.Sale.Entry.Mode == domain.EntryRoom; !open || l.room.Joined == 0 {
 		return nil
 	}
 	if l.room.StartedAt.IsZero() {
