@@ -96,7 +96,7 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Ad
 		}
 		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
 		if !t.over || item.request.Lost >= 0 {
-			return s.admission(userID, v, l, place.number, t)
+			return s.admission(userID, v, place.number, t)
 		}
 		item.request.Lost = int64(place.number) // the turn of the user is over; the next place is at the end of the line
 	}
@@ -145,11 +145,11 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 	if err := s.checkRoom(&v); err != nil {
 		return Admission{}, err
 	}
-	return s.admission(userID, &v, l, number, t)
+	return s.admission(userID, &v, number, t)
 }
 
 // admission returns the answer for a place. Error: domain.ErrPlaceLost.
-func (s *Service) admission(userID int64, v *domain.Voucher, l *line, number uint32, t turn) (Admission, error) {
+func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t turn) (Admission, error) {
 	if t.over {
 		return Admission{}, domain.ErrPlaceLost
 	}
