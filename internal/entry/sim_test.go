@@ -119,6 +119,8 @@ func (w *world) Admit(_ context.Context, e domain.RoomEvent) error {
 	return nil
 }
 
+func (w *world) PurgePlaces(context.Context) (int, error) { return 0, nil }
+
 func (w *world) Rooms(ctx context.Context, after map[int64]uint32) (rooms []domain.Room, now time.Time, err error) {
 	defer w.call("Rooms")()
 	if ctx.Err() != nil {
