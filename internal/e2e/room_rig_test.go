@@ -3,20 +3,21 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"database/sql"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/app"
+	"seckill/internal/domain"
 	"seckill/internal/entry"
+	"seckill/internal/repo"
 )
 
 // entryAnswer is the answer of the entry of a sale, or an error with its code.
@@ -211,51 +212,50 @@ func concurrently(n int, fn func(i int)) {
 	}
 }
 
-// roomEvent is a row of the log of a room.
-type roomEvent struct {
-	at      time.Time
-	numbers []uint32
+// roomLog is the log of a room in the database.
+type roomLog struct {
+	store *repo.Store
+	id    int64
 }
 
-// admissions returns the admissions of a room, from the database.
-func (s *stack) admissions(t *testing.T, sale string) (events []roomEvent) {
+func (s *stack) roomLog(t *testing.T, sale string) *roomLog {
 	t.Helper()
-	s.query(t, func(db *sql.DB) {
-		rows, err := db.QueryContext(t.Context(), "SELECT at, data FROM room_log WHERE kind = 1 AND voucher_id = "+sale+" ORDER BY seq")
-		require.NoError(t, err)
-		defer rows.Close()
-		for rows.Next() {
-			var e roomEvent
-			var data []byte
-			require.NoError(t, rows.Scan(&e.at, &data))
-			for len(data) > 0 {
-				n, size := binary.Uvarint(data)
-				require.Positive(t, size)
-				e.numbers, data = append(e.numbers, uint32(n)), data[size:]
-			}
+	store, err := app.OpenStore(app.Config{MySQLDSN: s.setting("SECKILL_MYSQL_DSN"), DataDir: s.setting("SECKILL_DATA_DIR")})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	id, err := strconv.ParseInt(sale, 10, 64)
+	require.NoError(t, err)
+	return &roomLog{store, id}
+}
+
+// admissions returns the admissions of the room so far. There are fewer than the 500 events of one read.
+func (l *roomLog) admissions(t *testing.T) (events []domain.RoomEvent) {
+	t.Helper()
+	rooms, _, err := l.store.Rooms(t.Context(), map[int64]uint32{l.id: 0})
+	require.NoError(t, err)
+	for _, e := range rooms[0].Events {
+		if e.Kind == domain.RoomAdmitted {
 			events = append(events, e)
 		}
-		require.NoError(t, rows.Err())
-	})
+	}
 	return events
 }
 
 // admitted returns the numbers that were admitted, in order.
-func (s *stack) admitted(t *testing.T, sale string) (numbers []uint32) {
+func (l *roomLog) admitted(t *testing.T) (numbers []uint32) {
 	t.Helper()
-	for _, e := range s.admissions(t, sale) {
-		numbers = append(numbers, e.numbers...)
+	for _, e := range l.admissions(t) {
+		numbers = append(numbers, e.Numbers...)
 	}
 	return numbers
 }
 
-// lobbyOrder returns the order of a lobby that an answer publishes.
-func lobbyOrder(t *testing.T, a entryAnswer) []uint32 {
+// order returns the order of the lobby.
+func (l *roomLog) order(t *testing.T) []uint32 {
 	t.Helper()
-	seed, err := hex.DecodeString(a.Lobby.Seed)
+	rooms, _, err := l.store.Rooms(t.Context(), map[int64]uint32{l.id: 0})
 	require.NoError(t, err)
-	require.Len(t, seed, 32)
-	return entry.LobbyOrder([32]byte(seed), a.Lobby.Size)
+	return entry.LobbyOrder(rooms[0].Seed, rooms[0].Size)
 }
 
 // verifyRoom requires that `seckill room verify` reports no violation, and returns its output.

@@ -108,9 +108,7 @@ func (s *stack) requirePositions(t *testing.T, sale, out string) {
 	var size int
 	_, err := fmt.Sscanf(out, "seed %s\nsize %d\n", &seed, &size)
 	require.NoError(t, err, out)
-	var place entryAnswer
-	place.Lobby.Seed, place.Lobby.Size = seed, uint32(size)
-	for position, number := range lobbyOrder(t, place)[:2] {
+	for position, number := range s.roomLog(t, sale).order(t)[:2] {
 		code, out := s.run(t, "room", "verify", "--seed", seed, "--size", fmt.Sprint(size), "--number", fmt.Sprint(number))
 		require.Zero(t, code, out)
 		require.Equal(t, fmt.Sprintf("position %d of %d\n", position+1, size), out)
