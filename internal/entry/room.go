@@ -258,6 +258,7 @@ func (l *line) wait(ahead, rate int) time.Duration {
 // report is what a server knows about a room and others do not: the present buyers, and the passes that bought.
 type report struct {
 	At      int64          `json:"at"`      // Unix time in milliseconds
+	Started bool           `json:"started"` // the server knows the order of the lobby; otherwise Next is empty
 	Present int            `json:"present"` // number of present buyers
 	Next    []uint32       `json:"next"`    // the first numbers of these, in the order of the line
 	Used    map[uint32]int `json:"used"`    // by admission: passes that bought
@@ -267,7 +268,10 @@ type report struct {
 func (l *line) report(most int, now time.Time) report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := report{At: now.UnixMilli(), Used: map[uint32]int{}}
+	r := report{At: now.UnixMilli(), Started: !l.room.StartedAt.IsZero(), Used: map[uint32]int{}}
+	if !r.Started {
+		return r
+	}
 	second := uint32(now.Unix()) //nolint:gosec // before 2106
 	for i, until := range l.seen {
 		if until <= second || l.over.has(uint32(i)) { //nolint:gosec // numbers have 32 bits
@@ -308,6 +312,9 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 	for _, r := range reports {
 		if now.Sub(time.UnixMilli(r.At)) > reportLife {
 			continue
+		}
+		if !r.Started { // its buyers would be passed over
+			return domain.RoomEvent{}
 		}
 		e.Present += r.Present
 		for _, n := range r.Next {

@@ -24,3 +24,16 @@ func TestAdmissionReadBeforeStart(t *testing.T) {
 		require.Equal(t, position < len(first), !r.ask(n).expires.IsZero(), "position %d", position)
 	}
 }
+
+// A server that has not read the start yet does not report who is next among its buyers. Nobody is admitted without
+// them, unless that server has failed.
+func TestFirstAdmissionWaitsForOtherServers(t *testing.T) {
+	r := newTestRoom(t, 20)
+	late := report{At: start.UnixMilli(), Present: 5}
+	require.Empty(t, r.admit(time.Second, late))
+	late.Started, late.Next = true, []uint32{20}
+	require.Contains(t, r.admit(0, late), LobbyOrder(r.room.Seed, 20)[0])
+
+	r = newTestRoom(t, 20)
+	require.NotEmpty(t, r.admit(reportLife+time.Second, report{At: start.UnixMilli()}))
+}

@@ -123,7 +123,7 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 	r.use(77, r.ask(first[0]).expires) // bought here: one unit less, one pass less
 	r.room.Stock = 3
 	require.Empty(t, r.admit(time.Second))
-	other := report{At: r.now.UnixMilli(), Used: map[uint32]int{1: 1}} // bought on another server
+	other := report{At: r.now.UnixMilli(), Started: true, Used: map[uint32]int{1: 1}} // bought on another server
 	r.room.Stock = 2
 	require.Empty(t, r.admit(time.Second, other))
 
