@@ -40,11 +40,18 @@ type line struct {
 	over    bitmap      // by index: admitted or left
 	seen    []uint32    // by index: Unix time in seconds until which the buyer is present
 	passes  map[uint32]admission
-	rounds  []round // those whose passes are valid
-	admitAt time.Time
+	rounds  []round                       // those whose passes are valid
+	admitAt time.Time                     // until when the rate is used up
+	sale    saleView                      // as the buyers know it
 	used    map[uint32]map[int64]struct{} // by event: users whose pass bought here
 
 	present int // buyers that wait and are present on all servers, at the last admission
+}
+
+// saleView is what buyers see of a sale beside their places.
+type saleView struct {
+	state domain.SaleState
+	entry domain.Entry
 }
 
 // admission is the turn of one buyer.
@@ -95,7 +102,7 @@ func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
 		l.start(order)
 		l.admitAt = r.StartedAt
 	}
-	changed = starts || len(r.Events) > 0 || (l.room.Stock <= 0) != (r.Stock <= 0)
+	changed = starts || len(r.Events) > 0
 	for i := range r.Events {
 		l.happen(&r.Events[i], now)
 	}
@@ -152,25 +159,37 @@ func (l *line) happen(e *domain.RoomEvent, now time.Time) {
 		l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
 	}
 	for _, n := range e.Numbers {
+		if e.Kind == domain.RoomLeft {
+			l.remove(n)
+			continue
+		}
 		i := l.indexOf(n)
 		l.over.set(i)
-		switch {
-		case e.Kind == domain.RoomAdmitted && e.ExpiresAt.After(now):
+		if e.ExpiresAt.After(now) {
 			l.passes[i] = admission{round: e.Seq, expires: e.ExpiresAt}
-		case e.Kind == domain.RoomLeft:
-			if a, ok := l.passes[i]; ok {
-				delete(l.passes, i)
-				l.conclude(a.round)
-			}
 		}
 	}
 }
 
-// conclude takes a buyer who left out of a round.
-func (l *line) conclude(seq uint32) {
-	for i := range l.rounds {
-		if l.rounds[i].seq == seq {
-			l.rounds[i].buyers--
+// leave takes a place out of the line before its event is read.
+func (l *line) leave(number uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(number)
+}
+
+// remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.
+func (l *line) remove(number uint32) {
+	i := l.indexOf(number)
+	l.over.set(i)
+	a, ok := l.passes[i]
+	if !ok {
+		return
+	}
+	delete(l.passes, i)
+	for j := range l.rounds {
+		if l.rounds[j].seq == a.round {
+			l.rounds[j].buyers--
 		}
 	}
 }

@@ -146,11 +146,6 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	if ready {
 		return l.line, nil
 	}
-	return r.refresh(ctx, voucherID)
-}
-
-// refresh is open with everything that is stored when it is called.
-func (r *Rooms) refresh(ctx context.Context, voucherID int64) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
 	select {
@@ -159,15 +154,15 @@ func (r *Rooms) refresh(ctx context.Context, voucherID int64) (*line, error) {
 	case <-ctx.Done():
 		return nil, domain.ErrUnavailable
 	}
-	if err := r.read(ctx); err != nil {
-		return nil, err
-	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.lines[voucherID]; l != nil {
-		return l.line, nil
+	ready = l.ready
+	r.mu.Unlock()
+	if !ready { // else another caller has read it
+		if err := r.read(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return nil, domain.ErrUnavailable
+	return l.line, nil
 }
 
 // Run reads the rooms in use and admits buyers, until ctx ends.
@@ -246,10 +241,14 @@ func (r *Rooms) read(ctx context.Context) error {
 // admit starts a room whose sale has begun, or admits the buyers who are due.
 func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []report) error {
 	v, err := r.cfg.Sales.Get(ctx, voucherID)
-	if err != nil {
+	if err != nil || v.Sale == nil {
 		return err
 	}
 	now := r.clock.now()
+	if view := (saleView{v.State(now), v.Sale.Entry}); view != l.sale {
+		l.sale = view
+		r.cfg.Changed(voucherID)
+	}
 	if v.CheckOpen(now) != nil || v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 {
 		return nil
 	}

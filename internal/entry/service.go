@@ -205,8 +205,10 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 	if err := s.Rooms.leaves.DoContext(ctx, voucherID, item); err != nil {
 		return err
 	}
-	_, err = s.Rooms.refresh(ctx, voucherID)
-	return err
+	if l, err := s.Rooms.open(ctx, voucherID); err == nil { // otherwise this server learns of it from the event
+		l.leave(number)
+	}
+	return nil
 }
 
 // Check implements service.PassChecker.
