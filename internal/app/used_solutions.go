@@ -10,8 +10,8 @@ import (
 	"seckill/internal/domain"
 )
 
-// usedSolutions remembers in Redis which solutions of challenges are used up. If Redis loses its data, a solution can be
-// repeated until it expires, by its user and for its sale only.
+// usedSolutions remembers in Redis which solutions of challenges are used up. If Redis loses its data, a solution can
+// be repeated until it expires, by its user and for its sale only.
 type usedSolutions struct{ rdb redis.UniversalClient }
 
 // usedSolution is the prefix of the keys.

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// buyWithChallenge checks the proof of work of the storefront. The page solves a challenge before the start and announces
-// it, so that the press needs no work. It solves another one if the server refuses the solution, and says so if the
-// browser cannot solve any.
+// buyWithChallenge checks the proof of work of the storefront. The page solves a challenge before the start and
+// announces it, so that the press needs no work. It solves another one if the server refuses the solution, and reports
+// a browser that cannot solve any.
 func buyWithChallenge(t *testing.T, p *shop, visit func(string) *visitor) {
 	publish := func(begin time.Time) string {
 		sale := p.publish(t, offer{Stock: 5, BeginAt: begin})

@@ -15,8 +15,8 @@ type HumanProof interface {
 	// Challenge returns what a user has to solve to enter the sale of a voucher, as a JSON object. Errors:
 	// domain.ErrOverloaded, domain.ErrUnavailable.
 	Challenge(ctx context.Context, userID, voucherID int64) (json.RawMessage, error)
-	// Verify checks a solution of the user for the voucher, and returns an id by which it can be used up. It does not use
-	// it up. Any error but domain.ErrOverloaded and domain.ErrUnavailable is the reason why the solution is refused.
+	// Verify checks a solution of the user for the voucher, and returns an id by which it can be used up. Any error but
+	// domain.ErrOverloaded and domain.ErrUnavailable is the reason why the solution is refused.
 	Verify(ctx context.Context, userID, voucherID int64, solution string) (id string, err error)
 }
 

@@ -54,8 +54,8 @@ type Admission struct {
 }
 
 // Enter admits a user to a sale that is on, or gives the user a place in its waiting room. A repeated call returns the
-// same place, or another pass. solution may be empty if the sale demands none; only an entry uses it up, so that buyers
-// can solve a challenge before the start. Errors: domain.ErrNotFound, domain.ErrInvalidState (not a flash-sale voucher),
+// same place, or another pass. solution may be empty if the sale demands none; only an entry uses it up, so buyers can
+// solve a challenge before the start. Errors: domain.ErrNotFound, domain.ErrInvalidState (not a flash-sale voucher),
 // *domain.ChallengeRequiredError, domain.ErrSaleNotStarted (for a room: it has not opened), domain.ErrSaleEnded,
 // domain.ErrSoldOut, domain.ErrOverloaded, domain.ErrUnavailable.
 func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution string) (Admission, error) {

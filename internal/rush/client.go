@@ -247,8 +247,8 @@ func (c *Client) ChangeVoucher(ctx context.Context, adminToken, voucherID string
 	return err
 }
 
-// Enter returns a pass for a sale. It is empty if the sale needs none. If the sale demands a solved challenge, it solves
-// one and enters again.
+// Enter returns a pass for a sale. It is empty if the sale needs none. If the sale demands a solved challenge, Enter
+// solves one and tries again.
 func (c *Client) Enter(ctx context.Context, token, voucherID string) (string, error) {
 	pass, err := c.EnterWithSolution(ctx, token, voucherID, "")
 	var p *Problem

@@ -1,4 +1,4 @@
-// Solutions of challenges, for sales that demand one (entry.challenge is "on"). Pages import this module when they need it.
+// Solutions of challenges, for sales that demand one (entry.challenge is "on"). Pages import this module on demand.
 
 import { postMine, Problem } from "../lib/api.js";
 import * as clock from "../lib/clock.js";
@@ -9,9 +9,9 @@ const solutions = new Map(); // by user and voucher: {solution: Promise, until}
 
 const name = (voucherID) => `${session.user()?.id} ${voucherID}`;
 
-// proveHuman returns a solution for POST /vouchers/{id}/entry, as a promise. It solves a challenge unless it has a solution
-// that is still valid; concurrent calls share one. `challenge` is one that the server has sent already. The solution is
-// undefined if the server demands none. Problems: those of the request, and "challenge_required" if this browser cannot
+// proveHuman returns a solution for POST /vouchers/{id}/entry, as a promise. It solves a challenge unless it has a
+// solution that is still valid; concurrent calls share one. `challenge` is one that the server has sent already. The
+// solution is undefined if the server demands none. Problems: those of the request, and "challenge_required" if this browser cannot
 // solve it.
 export function proveHuman(voucherID, challenge) {
   const key = name(voucherID);

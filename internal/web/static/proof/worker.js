@@ -1,5 +1,5 @@
-// Solves a challenge in the form of ALTCHA v2: the page posts its parameters, and the worker posts the solution back, or
-// {error}. It runs in its own thread, so the page stays responsive.
+// Solves a challenge in the form of ALTCHA v2: the page posts its parameters, and the worker posts back the solution, or
+// {error}. A worker has its own thread, so the page stays responsive.
 
 const bytes = (hex) => Uint8Array.from(hex.match(/../g), (byte) => parseInt(byte, 16));
 const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,12 +1,12 @@
-// Proofs of work for the sales that demand one (entry.challenge is "on"), solved in the background before the buyer presses
-// the button. There is nothing to operate: the card shows and announces the state.
+// Proofs of work for the sales that demand one (entry.challenge is "on"), solved in the background before the buyer
+// presses the button. There is nothing to operate: the card shows and announces the state.
 
 import { Problem } from "../lib/api.js";
 import { topic } from "../lib/events.js";
 import { session } from "../lib/session.js";
 
-// A solution is valid for two minutes. It is solved 45 to 90 s before the start, at random, so that pages do not request
-// challenges together and no solution expires at the start.
+// A solution is valid for two minutes. It is solved 45 to 90 s before the start, at random, so that pages do not
+// request challenges together and no solution expires at the start.
 const AHEAD = 45_000 + 45_000 * Math.random();
 const AFTER = 600_000; // ms after the start; later the check waits until the button is pressed
 const AGAIN = 1_000; // ms; between looks at the solution's age
@@ -22,8 +22,8 @@ export const demanded = (v) => v?.entry?.challenge === "on";
 // stateOf returns the state of a sale's proof: "working", "ready", "failed", or "" if there is none.
 export const stateOf = (id) => proofs.get(id)?.is ?? "";
 
-// prepare solves the challenge of a sale, or another one if the solution is about to expire. It does nothing while that is
-// not necessary. Pages call it every second.
+// prepare solves the challenge of a sale, or another one if the solution is about to expire. It does nothing while that
+// is not necessary. Pages call it every second.
 export function prepare(v, state, now) {
   const soon = state === "upcoming" && Date.parse(v.begin_at) - now < AHEAD;
   const hurried = state === "on_sale" && now - Date.parse(v.begin_at) < AFTER;
