@@ -22,12 +22,12 @@ export const demanded = (v) => v?.entry?.challenge === "on";
 // stateOf returns the state of a sale's proof: "working", "ready", "failed", or "" if there is none.
 export const stateOf = (id) => proofs.get(id)?.is ?? "";
 
-// prepare solves the challenge of a sale, or another one if the solution is about to expire. It does nothing while that
-// is not necessary. Pages call it every second.
+// prepare solves the challenge of a sale with passes, or another one if the solution is about to expire. It does nothing
+// while that is not necessary. Pages call it every second. (In a waiting room, buyers enter long before the start.)
 export function prepare(v, state, now) {
   const soon = state === "upcoming" && Date.parse(v.begin_at) - now < AHEAD;
   const hurried = state === "on_sale" && now - Date.parse(v.begin_at) < AFTER;
-  if (!demanded(v) || !session.user() || !(soon || hurried)) {
+  if (!demanded(v) || v.entry.mode !== "pass" || !session.user() || !(soon || hurried)) {
     proofs.delete(v.id);
     return;
   }
