@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,17 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// buyWithChallenge checks the proof of work of the storefront. The page solves a challenge before the start and
+// TestBuyWithChallenge checks the proof of work of the storefront. The page solves a challenge before the start and
 // announces it, so that the press needs no work. It solves another one if the server refuses the solution, and reports
 // a browser that cannot solve any.
-func buyWithChallenge(t *testing.T, p *shop, visit func(string) *visitor) {
+//
+// It has a server of its own: the pages of all visitors of a server request challenges.
+func TestBuyWithChallenge(t *testing.T) {
+	t.Parallel()
+	p := embeddedStack(t).serve(t, "").shop(t)
 	publish := func(begin time.Time) string {
 		sale := p.publish(t, offer{Stock: 5, BeginAt: begin})
 		p.change(t, sale, map[string]any{"entry": map[string]any{"mode": "pass", "challenge": "on"}})
 		return sale
 	}
-	early, late, never := publish(time.Now().Add(40*time.Second)), publish(time.Time{}), publish(time.Time{})
-	v := visit(p.url)
+	early, late, never := publish(time.Now().Add(time.Hour)), publish(time.Time{}), publish(time.Time{})
+	v := visit(t, startBrowser(t), p.url, "en")
+	v.before(interceptFetch)
 	v.before(`addEventListener("DOMContentLoaded", () => { window.said = [];
 		new MutationObserver(() => said.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true }); })`)
 	entries := func(sale string) int {
@@ -27,6 +33,14 @@ func buyWithChallenge(t *testing.T, p *shop, visit func(string) *visitor) {
 	}
 	v.loginNewUser()
 
+	require.Zero(t, entries(early), "the start is far away")
+	for range 100 { // keep the start 40 s ahead, however slow the machine is
+		p.change(t, early, map[string]any{"begin_at": time.Now().Add(40 * time.Second)})
+		if strings.Contains(v.text(card(early)+" .note"), "complete") {
+			break
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
 	v.reads(card(early)+" .note", "Security check complete.")
 	v.until(`said.some((text) => text.includes("Security check complete."))`)
 	require.Equal(t, 1, entries(early))
@@ -49,6 +63,17 @@ func buyWithChallenge(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.click(buyOf(late))
 	v.waitForState(late, "bought")
 	require.Equal(t, 4, entries(late))
+
+	// A solution that is about to expire is not used again.
+	for seconds, requests := range map[int]int{60: 1, 5: 2} {
+		sale := fmt.Sprint("none-", seconds)
+		v.run(`const proof = await load("proof/prove.js"), clock = await load("lib/clock.js");
+			const parameters = { nonce: "00", salt: "00", cost: 1, keyLength: 1, keyPrefix: "", expiresAt: clock.now() / 1000 + %d };
+			window.answer = (a) => a.endsWith(%q) && Promise.resolve(new Response(JSON.stringify({ code: "challenge_required", challenge: { parameters } }), { status: 403 }));
+			await proof.proveHuman(%[3]q);
+			await proof.proveHuman(%[3]q)`, seconds, "/"+sale+"/entry", sale)
+		require.Equal(t, requests, entries(sale))
+	}
 
 	v.run(`window.Worker = class { constructor() { throw new Error("no workers") } }`)
 	v.click(buyOf(never))

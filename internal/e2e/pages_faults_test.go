@@ -47,7 +47,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 		"purchase expires": purchaseExpires, "reload during purchase": reloadDuringPurchase,
 		"code before reload": codeBeforeReload, "failed read not repeated": failedReadNotRepeated,
 		"streams for pending changes": streamsForPendingChanges, "order unreadable": orderUnreadable,
-		"jitter": jitter, "order with pass": orderWithPass, "buy with challenge": buyWithChallenge,
+		"jitter": jitter, "order with pass": orderWithPass,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
