@@ -118,14 +118,15 @@ func (u *used) GiveBack(_ context.Context, id string) error {
 }
 
 // oneRoom is a RoomStore with a room in which every user has the first place.
-type oneRoom struct{ err error }
+type oneRoom struct {
+	entry.RoomStore
+	err error
+}
 
 func (r *oneRoom) JoinRoom(context.Context, int64, []domain.PlaceRequest) ([]uint32, error) {
 	return []uint32{0}, r.err
 }
-func (r *oneRoom) LeaveRoom(context.Context, int64, []domain.RoomPlace) error { return nil }
-func (r *oneRoom) StartRoom(context.Context, int64, [32]byte) error           { return nil }
-func (r *oneRoom) Admit(context.Context, domain.RoomEvent) error              { return nil }
+
 func (r *oneRoom) Rooms(context.Context, map[int64]uint32) ([]domain.Room, time.Time, error) {
 	return []domain.Room{{VoucherID: 1, Joined: 1, Stock: 1}}, now.Add(-time.Minute), nil
 }
