@@ -239,9 +239,15 @@ func TestRoomSoldOut(t *testing.T) {
 		for _, token := range tokens[buyers:] {
 			pressing.Go(func() { press(token, first.pass()) })
 		}
+		pressing.Go(func() { press(first.token, first.pass()) }) // until the order is cancelled: duplicate_order
 		_, err := a.Cancel(t.Context(), first.token, orders[0])
 		require.NoError(t, err)
-		got := <-admitted
+		var got *waiter
+		select {
+		case got = <-admitted:
+		case <-time.After(time.Minute):
+			require.Fail(t, "the unit did not come back")
+		}
 		require.Equal(t, next.number, got.number)
 		b.buyReturnedWith(t, got, sale)
 		stop()
