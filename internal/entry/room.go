@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// minPoll and maxPoll bound the interval at which a waiting buyer asks again. Those who are first in line ask most
-	// often, and a buyer asks about pollsPerWait times before the turn comes.
+	// minPoll and maxPoll bound the interval at which a waiting buyer polls. It is shortest at the front of the line: a
+	// buyer polls about pollsPerWait times before the turn.
 	minPoll      = time.Second
 	maxPoll      = 30 * time.Second
 	pollsPerWait = 10
-	// startSpread spreads those who wait in the lobby over the time after the start, per buyer of the lobby.
+	// startSpread is the time after the start, per buyer of the lobby, over which their polls are spread.
 	startSpread = 50 * time.Microsecond
-	// absentAfter is how long after the announced time a buyer who does not ask is still present.
+	// absentAfter is how long after the announced time a buyer without a poll still counts as present.
 	absentAfter = 10 * time.Second
 	// admitBurst bounds what a room catches up after a pause of its admissions.
 	admitBurst = 2 * time.Second
@@ -40,11 +40,18 @@ type line struct {
 	over    bitmap      // by index: admitted or left
 	seen    []uint32    // by index: Unix time in seconds until which the buyer is present
 	passes  map[uint32]admission
-	rounds  []round // those whose passes are valid
-	admitAt time.Time
+	rounds  []round                       // those whose passes are valid
+	admitAt time.Time                     // until when the rate is used up
+	sale    saleView                      // as the buyers know it
 	used    map[uint32]map[int64]struct{} // by event: users whose pass bought here
 
-	present int // buyers that wait and are present on all servers, at the last admission
+	present int // present buyers on all servers, at the last admission
+}
+
+// saleView is what buyers see of a sale beside their places.
+type saleView struct {
+	state domain.SaleState
+	entry domain.Entry
 }
 
 // admission is the turn of one buyer.
@@ -80,7 +87,7 @@ func (l *line) numberAt(index uint32) uint32 {
 	return index
 }
 
-// apply brings the line up to date with what was read at now, and reports whether anything changed for those who wait.
+// apply brings the line up to date with what was read at now, and reports whether anything changed for waiting buyers.
 func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
 	var order []uint32
 	l.mu.Lock()
@@ -95,7 +102,7 @@ func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
 		l.start(order)
 		l.admitAt = r.StartedAt
 	}
-	changed = starts || len(r.Events) > 0 || (l.room.Stock <= 0) != (r.Stock <= 0)
+	changed = starts || len(r.Events) > 0
 	for i := range r.Events {
 		l.happen(&r.Events[i], now)
 	}
@@ -152,25 +159,37 @@ func (l *line) happen(e *domain.RoomEvent, now time.Time) {
 		l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
 	}
 	for _, n := range e.Numbers {
+		if e.Kind == domain.RoomLeft {
+			l.remove(n)
+			continue
+		}
 		i := l.indexOf(n)
 		l.over.set(i)
-		switch {
-		case e.Kind == domain.RoomAdmitted && e.ExpiresAt.After(now):
+		if e.ExpiresAt.After(now) {
 			l.passes[i] = admission{round: e.Seq, expires: e.ExpiresAt}
-		case e.Kind == domain.RoomLeft:
-			if a, ok := l.passes[i]; ok {
-				delete(l.passes, i)
-				l.conclude(a.round)
-			}
 		}
 	}
 }
 
-// conclude takes a buyer who left out of a round.
-func (l *line) conclude(seq uint32) {
-	for i := range l.rounds {
-		if l.rounds[i].seq == seq {
-			l.rounds[i].buyers--
+// leave takes a place out of the line before its event is read.
+func (l *line) leave(number uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(number)
+}
+
+// remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.
+func (l *line) remove(number uint32) {
+	i := l.indexOf(number)
+	l.over.set(i)
+	a, ok := l.passes[i]
+	if !ok {
+		return
+	}
+	delete(l.passes, i)
+	for j := range l.rounds {
+		if l.rounds[j].seq == a.round {
+			l.rounds[j].buyers--
 		}
 	}
 }
@@ -182,12 +201,12 @@ type turn struct {
 	lobby   bool
 	ahead   int           // in the line
 	eta     time.Duration // until the buyer is admitted, at the present rate; 0 if unknown
-	poll    time.Duration // until the buyer should ask again
+	poll    time.Duration // until the next poll
 	size    uint32        // of the lobby, like seed; 0 before the start
 	seed    [32]byte
 }
 
-// ask returns the state of a place and notes that its buyer is present.
+// ask returns the state of a place and marks its buyer as present.
 func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,10 +251,10 @@ func (l *line) wait(ahead, rate int) time.Duration {
 	return time.Duration(ahead+1) * time.Second / time.Duration(rate)
 }
 
-// report is what a server knows about a room and others do not: who is present, and whose passes bought.
+// report is what a server knows about a room and others do not: the present buyers, and the passes that bought.
 type report struct {
 	At      int64          `json:"at"`      // Unix time in milliseconds
-	Present int            `json:"present"` // buyers that wait
+	Present int            `json:"present"` // number of present buyers
 	Next    []uint32       `json:"next"`    // the first numbers of these, in the order of the line
 	Used    map[uint32]int `json:"used"`    // by admission: passes that bought
 }
@@ -260,7 +279,7 @@ func (l *line) report(most int, now time.Time) report {
 	return r
 }
 
-// reportLife is how long a server is trusted to know who is present.
+// reportLife is how long the list of present buyers of a server is valid.
 const reportLife = 5 * time.Second
 
 // next returns the admission that is due, with the next sequence number, or one without numbers. At most rate buyers

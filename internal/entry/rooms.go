@@ -19,7 +19,9 @@ const (
 	roomTick = 500 * time.Millisecond
 	// roomTimeout bounds one access to the store or to the peers.
 	roomTimeout = 2 * time.Second
-	// roomIdle is how long a room that nobody asks for is kept in memory.
+	// roomPurge is the interval at which a server deletes old places, in batches with a pause for other writers.
+	roomPurge, purgePause = time.Hour, 20*time.Millisecond
+	// roomIdle is how long a room without requests is kept in memory.
 	roomIdle = 10 * time.Minute
 )
 
@@ -37,6 +39,9 @@ type RoomStore interface {
 	// Rooms returns the rooms that exist with their next events after the given sequence numbers, and the time of the
 	// database.
 	Rooms(ctx context.Context, after map[int64]uint32) ([]domain.Room, time.Time, error)
+	// PurgePlaces deletes a batch of the places of sales that ended a week ago, and returns their number. 0 means that
+	// there are no more.
+	PurgePlaces(ctx context.Context) (int, error)
 }
 
 // Peers are the servers. It is safe for concurrent use.
@@ -52,14 +57,14 @@ type RoomsConfig struct {
 	Peers Peers
 	// Stock returns how many units a sale may still sell if the database does not know all orders; nil if it does.
 	Stock func(ctx context.Context, voucherID int64) (int64, error)
-	// Changed is called when the state of those who wait for a sale may have changed.
+	// Changed is called when the state of the waiting buyers of a sale may have changed.
 	Changed func(voucherID int64)
 	Log     *slog.Logger
 }
 
 // Rooms are the waiting rooms of all sales. Places are stored in the database, and so is every admission, so that
-// neither a restart nor the loss of Redis changes them. Between the servers, Redis carries only who is present; without
-// it, a server admits those who ask that server. Rooms is safe for concurrent use.
+// neither a restart nor the loss of Redis changes them. Redis only carries the present buyers between the servers;
+// without it, each server admits its own present buyers. Rooms is safe for concurrent use.
 type Rooms struct {
 	cfg    RoomsConfig
 	clock  clock
@@ -146,11 +151,6 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	if ready {
 		return l.line, nil
 	}
-	return r.refresh(ctx, voucherID)
-}
-
-// refresh is open with everything that is stored when it is called.
-func (r *Rooms) refresh(ctx context.Context, voucherID int64) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
 	select {
@@ -159,19 +159,24 @@ func (r *Rooms) refresh(ctx context.Context, voucherID int64) (*line, error) {
 	case <-ctx.Done():
 		return nil, domain.ErrUnavailable
 	}
-	if err := r.read(ctx); err != nil {
-		return nil, err
-	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.lines[voucherID]; l != nil {
-		return l.line, nil
+	ready = l.ready
+	r.mu.Unlock()
+	if !ready { // else another caller has read it
+		if err := r.read(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return nil, domain.ErrUnavailable
+	return l.line, nil
 }
 
-// Run reads the rooms in use and admits buyers, until ctx ends.
+// Run reads the rooms in use, admits buyers, and deletes old places, until ctx ends.
 func (r *Rooms) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		loop.Task{Name: "delete old places of waiting rooms", Every: roomPurge, Log: r.cfg.Log, Run: r.purge}.Loop(ctx)
+	})
 	loop.Task{Name: "run the waiting rooms", Every: roomTick, Log: r.cfg.Log, Run: func(ctx context.Context) error {
 		r.ticks <- struct{}{}
 		defer func() { <-r.ticks }()
@@ -193,7 +198,25 @@ func (r *Rooms) Run(ctx context.Context) {
 	}}.Loop(ctx)
 }
 
-// inUse returns the lines that were read and forgets those that nobody asked for.
+func (r *Rooms) purge(ctx context.Context) error {
+	for {
+		n, err := r.purgeBatch(ctx)
+		if n == 0 || err != nil {
+			return err
+		}
+		if err := loop.Sleep(ctx, purgePause); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Rooms) purgeBatch(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
+	defer cancel()
+	return r.cfg.Store.PurgePlaces(ctx)
+}
+
+// inUse returns the lines that were read and forgets those without requests.
 func (r *Rooms) inUse() map[int64]*line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,11 +269,15 @@ func (r *Rooms) read(ctx context.Context) error {
 // admit starts a room whose sale has begun, or admits the buyers who are due.
 func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []report) error {
 	v, err := r.cfg.Sales.Get(ctx, voucherID)
-	if err != nil {
+	if err != nil || v.Sale == nil {
 		return err
 	}
 	now := r.clock.now()
-	if v.CheckOpen(now) != nil || v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 {
+	if view := (saleView{v.State(now), v.Sale.Entry}); view != l.sale {
+		l.sale = view
+		r.cfg.Changed(voucherID)
+	}
+	if open := v.CheckOpen(now) == nil && v.Sale.Entry.Mode == domain.EntryRoom; !open || l.room.Joined == 0 {
 		return nil
 	}
 	if l.room.StartedAt.IsZero() {
@@ -289,18 +316,17 @@ func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, err
 		return l.room.Stock, nil
 	}
 	left, err := r.cfg.Stock(ctx, voucherID)
-	if errors.Is(err, domain.ErrGateCold) { // nobody bought since the data was lost
+	if errors.Is(err, domain.ErrGateCold) { // there was no purchase since the data was lost
 		return l.room.Stock, nil
 	}
 	return min(left, l.room.Stock), err
 }
 
-// exchange returns the reports of all servers, or only that of this one while Redis is down: then each server admits
-// those who ask that server.
+// exchange returns the reports of all servers, or only that of this one while Redis is down.
 func (r *Rooms) exchange(ctx context.Context, voucherID int64, l *line) []report {
 	v, err := r.cfg.Sales.Get(ctx, voucherID)
 	if err != nil || v.Sale == nil || l.room.StartedAt.IsZero() {
-		return nil // nobody is admitted
+		return nil // no buyer is admitted
 	}
 	own := l.report(v.Sale.Entry.Rate*int(admitBurst/time.Second), r.clock.now())
 	text, err := json.Marshal(own)

@@ -1,0 +1,212 @@
+package entry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+var start = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+
+// roomSale is a sale that begins at start and admits ten buyers a second.
+func roomSale() *domain.Sale {
+	return &domain.Sale{
+		Stock: 1000, BeginAt: start, EndAt: start.Add(time.Hour),
+		Entry: domain.Entry{Mode: domain.EntryRoom, Rate: 10, PassTTL: 30 * time.Second},
+	}
+}
+
+// testRoom is a line with a clock, as one server sees it.
+type testRoom struct {
+	*line
+
+	t    *testing.T
+	sale *domain.Sale
+	now  time.Time
+	room domain.Room
+}
+
+// newTestRoom returns a room whose lobby has so many buyers, all present, at the start.
+func newTestRoom(t *testing.T, lobby uint32) *testRoom {
+	r := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start.Add(-time.Second)}
+	r.room = domain.Room{VoucherID: 1, Joined: lobby, Stock: r.sale.Stock}
+	r.read()
+	for n := range lobby {
+		require.True(t, r.ask(n).lobby)
+	}
+	r.now = start
+	r.room.StartedAt, r.room.Size, r.room.Seed = start, lobby, [32]byte{7}
+	r.read()
+	return r
+}
+
+// read applies events, with the sequence numbers that follow.
+func (r *testRoom) read(events ...domain.RoomEvent) {
+	room := r.room
+	for i, e := range events {
+		e.Seq = r.applied + 1 + uint32(i)
+		room.Events = append(room.Events, e)
+	}
+	r.apply(room, r.now)
+}
+
+func (r *testRoom) ask(n uint32) turn { return r.line.ask(n, r.sale, r.now) }
+
+// admit lets time pass and returns the numbers that this server then admits.
+func (r *testRoom) admit(after time.Duration, others ...report) []uint32 {
+	r.now = r.now.Add(after)
+	r.read()
+	e := r.next(append(others, r.report(100, r.now)), r.sale, r.room.Stock, r.now)
+	if len(e.Numbers) > 0 {
+		r.read(e)
+	}
+	return e.Numbers
+}
+
+func TestLobbyComesBeforeLaterArrivals(t *testing.T) {
+	r := newTestRoom(t, 20)
+	r.room.Joined = 22
+	require.Equal(t, 20, r.ask(20).ahead)
+	require.Equal(t, 21, r.ask(21).ahead)
+	order := LobbyOrder(r.room.Seed, 20)
+	require.NotEqual(t, uint32(0), order[0], "choose another seed")
+	for position, n := range order {
+		require.Equal(t, position, r.ask(n).ahead)
+	}
+	require.Equal(t, order[:10], r.admit(time.Second))
+	require.Equal(t, order[10:15], r.admit(time.Second/2))
+	require.Equal(t, 0, r.ask(order[15]).ahead)
+	require.Equal(t, append(order[15:20:20], 20, 21), r.admit(time.Second))
+	require.Equal(t, start.Add(31*time.Second), r.ask(order[0]).expires)
+}
+
+// Admissions keep to the rate, whatever the intervals between them, and catch up at most two seconds.
+func TestAdmissionRate(t *testing.T) {
+	r := newTestRoom(t, 100)
+	r.sale.Entry.Rate = 3
+	admitted := 0
+	for range 20 {
+		admitted += len(r.admit(530 * time.Millisecond))
+	}
+	require.Equal(t, 31, admitted, "10.6 s")
+	for n := range uint32(100) {
+		r.ask(n)
+	}
+	require.Len(t, r.admit(10*time.Second), 6)
+}
+
+// Who stopped asking is passed over, keeps the place, and is the next after coming back.
+func TestAbsentBuyersArePassedOver(t *testing.T) {
+	r := newTestRoom(t, 50)
+	order := LobbyOrder(r.room.Seed, 50)
+	r.now = start.Add(time.Minute) // everybody is absent now
+	require.Empty(t, r.admit(time.Second))
+	r.ask(order[20])
+	r.ask(order[30])
+	require.Equal(t, []uint32{order[20], order[30]}, r.admit(time.Second))
+	require.Equal(t, 0, r.ask(order[0]).ahead)
+	require.Equal(t, []uint32{order[0]}, r.admit(time.Second))
+	require.True(t, r.ask(order[0]).expires.After(r.now))
+}
+
+// A pass that has not bought stands for a unit until it expires or its buyer leaves.
+func TestNoMorePassesThanUnits(t *testing.T) {
+	r := newTestRoom(t, 50)
+	r.room.Stock = 4
+	first := r.admit(time.Second)
+	require.Len(t, first, 4)
+	require.Empty(t, r.admit(time.Second))
+
+	r.use(77, r.ask(first[0]).expires) // bought here: one unit less, one pass less
+	r.room.Stock = 3
+	require.Empty(t, r.admit(time.Second))
+	other := report{At: r.now.UnixMilli(), Used: map[uint32]int{1: 1}} // bought on another server
+	r.room.Stock = 2
+	require.Empty(t, r.admit(time.Second, other))
+
+	r.leave(first[2])
+	require.True(t, r.ask(first[2]).over)
+	require.Len(t, r.admit(time.Second, other), 1)
+	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: first[2:3]}) // counts once
+	require.Empty(t, r.admit(time.Second, other))
+
+	for n := range uint32(50) { // they are still there when the first passes expire
+		r.ask(n)
+	}
+	r.now = start.Add(31 * time.Second)
+	for n := range uint32(50) {
+		r.ask(n)
+	}
+	require.Len(t, r.admit(time.Second, other), 1, "of the first four, one had neither bought nor left")
+	require.True(t, r.ask(first[3]).over)
+}
+
+// The same events give the same answers on a server that starts later, except that it does not know who is present.
+func TestLateServerAgrees(t *testing.T) {
+	r := newTestRoom(t, 30)
+	first := r.admit(time.Second)
+	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{LobbyOrder(r.room.Seed, 30)[15]}})
+	late := &testRoom{line: newLine(), t: t, sale: r.sale, now: r.now, room: r.room}
+	events := []domain.RoomEvent{
+		{VoucherID: 1, Kind: domain.RoomAdmitted, At: start.Add(time.Second), ExpiresAt: start.Add(31 * time.Second), Numbers: first},
+		{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{LobbyOrder(r.room.Seed, 30)[15]}},
+	}
+	late.read(events...)
+	require.Empty(t, late.admit(0))
+	for n := range uint32(30) {
+		a, b := r.ask(n), late.ask(n)
+		require.Equal(t, a.ahead, b.ahead, n)
+		require.Equal(t, a.expires, b.expires, n)
+		require.Equal(t, a.over, b.over, n)
+	}
+	late.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: first[:1]})
+	require.True(t, late.ask(first[0]).over)
+}
+
+// Leaving in the lobby leaves a gap in the line.
+func TestLeavingLobby(t *testing.T) {
+	r := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start.Add(-time.Minute), room: domain.Room{VoucherID: 1, Joined: 3}}
+	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{1}})
+	require.True(t, r.ask(1).over)
+	r.room.StartedAt, r.room.Size, r.room.Stock = start, 3, 10
+	r.now = start
+	r.read()
+	require.True(t, r.ask(1).over)
+	require.Equal(t, 1, r.ask(0).ahead+r.ask(2).ahead)
+}
+
+// The interval between questions grows with the time until the turn, and nobody is told to ask before the start.
+func TestPollInterval(t *testing.T) {
+	r := newTestRoom(t, 5000)
+	order := LobbyOrder(r.room.Seed, 5000)
+	for position, want := range map[int]time.Duration{0: time.Second, 99: time.Second, 1000: 10 * time.Second, 4999: 30 * time.Second} {
+		poll := r.ask(order[position]).poll
+		require.GreaterOrEqual(t, poll, want-want/100, position)
+		require.LessOrEqual(t, poll, want*3/2, position)
+	}
+	require.Equal(t, 500*time.Second+time.Second/10, r.ask(order[5000-1]).eta.Round(time.Second/10)+time.Second/10)
+	r.sale.Entry.Paused = true
+	require.Zero(t, r.ask(order[0]).eta)
+
+	lobby := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start.Add(-10 * time.Second), room: domain.Room{VoucherID: 1, Joined: 1}}
+	lobby.read()
+	poll := lobby.ask(0).poll
+	require.GreaterOrEqual(t, poll, 10*time.Second)
+	require.LessOrEqual(t, poll, 12*time.Second)
+}
+
+func TestBitmapCounts(t *testing.T) {
+	var b bitmap
+	for i := uint32(0); i < 20_000; i += 3 {
+		b.set(i)
+	}
+	b.count()
+	require.Equal(t, 6667, b.all())
+	for _, i := range []uint32{0, 1, 63, 64, 4095, 4096, 4097, 12_288, 19_999, 30_000} {
+		require.Equal(t, int(min(i, 20_000)+2)/3, b.below(i), i)
+		require.Equal(t, i < 20_000 && i%3 == 0, b.has(i), i)
+	}
+}
