@@ -20,8 +20,8 @@ import (
 )
 
 // TestWaitingBuyersCostFewCommands: 5,000 buyers that wait for their queued orders, with Prefer or on an event stream,
-// cost Redis fewer than 2,000 commands per second, and each gets an answer. TestWaitingBuyersAreAnswered of package queue
-// bounds the time until then.
+// cost Redis fewer than 2,000 commands per second, and each gets an answer. TestWaitingBuyersAreAnswered of package
+// queue bounds the time until then.
 func TestWaitingBuyersCostFewCommands(t *testing.T) {
 	t.Parallel()
 	s, release := holdWorkers(t, externalStack(t).in("queue"))

@@ -20,8 +20,8 @@ import (
 	"seckill/internal/testenv"
 )
 
-// 5,000 buyers wait for their orders while no worker runs. All are answered within 5 s, even if Redis hangs. The time is
-// that of a synctest bubble, which stands still while a goroutine computes or waits for Redis. It is the sum of the
+// 5,000 buyers wait for their orders while no worker runs. All are answered within 5 s, even if Redis hangs. The time
+// is that of a synctest bubble, which stands still while a goroutine computes or waits for Redis. It is the sum of the
 // waits of the program, whatever the speed of the machine.
 func TestWaitingBuyersAreAnswered(t *testing.T) {
 	const buyers = 5000

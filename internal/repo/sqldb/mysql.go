@@ -190,8 +190,8 @@ type mysqlConn interface {
 	driver.Validator
 }
 
-// migrationConn repeats DDL that could not lock its table. While skipApplied is true, it ignores the refusal of DDL that
-// is in effect already.
+// migrationConn repeats DDL that could not lock its table. While skipApplied is true, it ignores the refusal of DDL
+// that is in effect already.
 type migrationConn struct {
 	mysqlConn
 	skipApplied *atomic.Bool
