@@ -20,7 +20,7 @@ const (
 	// roomTimeout bounds one access to the store or to the peers.
 	roomTimeout = 2 * time.Second
 	// roomPurge is the interval at which a server deletes old places, in batches with a pause for other writers.
-	roomPurge, purgePause = time.Hour, 20*time.Millisecond
+	roomPurge, purgePause = time.Hour, 20 * time.Millisecond
 	// roomIdle is how long a room without requests is kept in memory.
 	roomIdle = 10 * time.Minute
 )

@@ -12,12 +12,20 @@ type Sales interface {
 	Get(ctx context.Context, id int64) (domain.Voucher, error)
 }
 
+// Limits are the limits of unpaid orders.
+type Limits interface {
+	// MayEnter returns why a user gets no pass for the sale at now, or nil. Errors: domain.ErrUnpaidLimit,
+	// domain.ErrUnpaidElsewhere, *domain.RateLimitedError, domain.ErrOverloaded, domain.ErrUnavailable.
+	MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) error
+}
+
 // Service admits buyers. It is safe for concurrent use.
 type Service struct {
 	Sales   Sales
 	Passes  *Passes
 	Tickets *Tickets
 	Rooms   *Rooms
+	Limits  Limits
 	Now     func() time.Time
 }
 
@@ -53,7 +61,7 @@ type Admission struct {
 // Enter admits a user to a sale that is on, or gives the user a place in its waiting room. A repeated call returns the
 // same place, or another pass. Errors: domain.ErrNotFound, domain.ErrInvalidState (not a flash-sale voucher),
 // domain.ErrSaleNotStarted (for a room: it has not opened), domain.ErrSaleEnded, domain.ErrSoldOut,
-// domain.ErrOverloaded, domain.ErrUnavailable.
+// domain.ErrOverloaded, domain.ErrUnavailable, and those of Limits.
 func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission, error) {
 	v, err := s.Sales.Get(ctx, voucherID)
 	if err != nil {
@@ -71,6 +79,9 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission
 	case v.Sale.Entry.Mode == domain.EntryOpen:
 		return Admission{State: Admitted}, nil
 	}
+	if err := s.Limits.MayEnter(ctx, userID, &v, now); err != nil {
+		return Admission{}, err
+	}
 	expires := now.Add(v.Sale.Entry.PassTTL)
 	return Admission{
 		State: Admitted, Pass: s.Passes.Issue(userID, voucherID, v.Sale.Entry.Epoch, expires), ExpiresAt: expires,
@@ -84,6 +95,9 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Ad
 		return Admission{}, err
 	}
 	if err := s.checkRoom(v); err != nil {
+		return Admission{}, err
+	}
+	if err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Now())); err != nil {
 		return Admission{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)

@@ -104,6 +104,12 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 		b = appendNumber(b, "limit_per_user", int64(s.LimitPerUser))
 		b = append(b, `,"entry":`...)
 		b = appendEntry(b, s)
+		if s.PayTimeout != 0 {
+			b = appendNumber(b, "pay_timeout", int64(s.PayTimeout/time.Second))
+		}
+		if s.UnpaidLimit != nil {
+			b = appendNumber(b, "unpaid_limit", int64(*s.UnpaidLimit))
+		}
 	}
 	b = appendTime(b, "created_at", &v.CreatedAt)
 	b = appendTime(b, "updated_at", &v.UpdatedAt)

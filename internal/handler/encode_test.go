@@ -48,6 +48,8 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 					Message: text.Draw(t, "message"), Rate: rapid.IntRange(1, 10_000).Draw(t, "rate"),
 					PassTTL: time.Duration(rapid.Int64Range(1, 3600).Draw(t, "ttl")) * time.Second,
 				},
+				PayTimeout:  time.Duration(rapid.Int64Range(0, 2).Draw(t, "pay timeout")) * time.Second,
+				UnpaidLimit: rapid.Ptr(rapid.IntRange(0, 2), true).Draw(t, "unpaid limit"),
 			}
 		}
 		now := moment.Draw(t, "now")

@@ -40,6 +40,8 @@ var outcomes = []outcome{
 	{domain.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},
 	{domain.ErrSaleEnded, http.StatusConflict, "sale_ended", "The sale has ended"},
 	{domain.ErrSoldOut, http.StatusConflict, "sold_out", "Sold out"},
+	{domain.ErrUnpaidLimit, http.StatusConflict, "unpaid_limit", "Too many unpaid orders"},
+	{domain.ErrUnpaidElsewhere, http.StatusConflict, "unpaid_limit", "Too many unpaid orders"},
 	{domain.ErrOrderInProgress, http.StatusConflict, "order_in_progress", "Your order is in progress"},
 	{domain.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "The key was used for another request"},
 	{domain.ErrOverloaded, http.StatusServiceUnavailable, "overloaded", "Too many requests at this moment"},

@@ -307,6 +307,14 @@ func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64)
 	return s.Store.ActiveOrders(ctx, userID, voucherID)
 }
 
+func (s *faultyStore) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[domain.SaleUser]domain.SaleRecord, error) {
+	return orFault(s, func() (map[domain.SaleUser]domain.SaleRecord, error) { return s.Store.SaleRecords(ctx, of) })
+}
+
+func (s *faultyStore) UnpaidOrders(ctx context.Context, users []int64) (map[int64]int, error) {
+	return orFault(s, func() (map[int64]int, error) { return s.Store.UnpaidOrders(ctx, users) })
+}
+
 func (s *faultyStore) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
 	return orFault(s, func() ([]domain.Order, error) { return s.Store.ListOrders(ctx, f) })
 }

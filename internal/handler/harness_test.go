@@ -184,8 +184,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.queue != nil {
 		mode, queue = s.queue(e.db)
 	}
+	unpaid := service.NewUnpaid(e.db)
 	entries := &entry.Service{
-		Sales: sales, Now: e.clock.now, Passes: entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
+		Sales: sales, Limits: unpaid, Now: e.clock.now, Passes: entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
 		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: secret}),
 		Rooms:   entry.NewRooms(entry.RoomsConfig{Store: e.db, Sales: sales, Log: log}),
 	}
@@ -204,7 +205,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
+			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),

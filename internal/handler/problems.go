@@ -116,6 +116,13 @@ var explanations = []explanation{
 		"视为成功。`order_id` 就是其中一个订单：直接展示。想重新购买，需要先取消或退款。",
 	},
 	{
+		domain.ErrUnpaidLimit, "未支付的订单过多",
+		"The user leaves orders unpaid. Either as many orders of this sale expired unpaid as its `unpaid_limit` allows; or, when a pass is requested, the user has five or more unpaid orders over all sales. `detail` names the reason. Nothing was changed.",
+		"Do not repeat the request. Show the user's unpaid orders: a pass is available again when they are paid, cancelled or expired. Orders of this sale that expired unpaid continue to count.",
+		"该用户有订单未支付：要么该秒杀中超时未付的订单已达 `unpaid_limit`；要么在领取入场凭证时，所有秒杀中待支付的订单合计已有五个或更多。`detail` 说明了原因。没有产生任何变更。",
+		"不要重发。展示该用户的待支付订单：支付、取消或超时关闭之后，即可再次领取凭证。该秒杀中超时未付的订单会一直计入。",
+	},
+	{
 		domain.ErrOrderInProgress, "你的订单正在处理",
 		"Another request of the same user, or the same request with its `Idempotency-Key`, is still running. Its outcome is not known yet.",
 		"Wait for `Retry-After` seconds and repeat the request, with the same `Idempotency-Key` if it had one. Show that the order is in progress.",
@@ -131,9 +138,9 @@ var explanations = []explanation{
 	},
 	{
 		&domain.RateLimitedError{RetryAfter: time.Second}, "请求太频繁",
-		"The caller exceeded a rate limit: purchases, passes and open streams are limited per user, login codes per phone, and codes and logins per address. Nothing was changed.",
+		"The caller exceeded a rate limit: purchases, passes and open streams are limited per user, login codes per phone, and codes and logins per address. Or the user cancelled unpaid orders of this sale and has to wait before the next one; `detail` says so. Nothing was changed.",
 		"Wait for `Retry-After` seconds plus a short random time, and repeat the request with the same `Idempotency-Key`. Show the remaining time. More frequent requests do not help.",
-		"调用方请求过于频繁：购买、领取入场凭证和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。没有产生任何变更。",
+		"调用方请求过于频繁：购买、领取入场凭证和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。也可能是该用户取消过该秒杀的待支付订单，需要等待一段时间才能再次下单，此时 `detail` 会说明。没有产生任何变更。",
 		"等待 `Retry-After` 秒并加一点随机时间，再用同一个 `Idempotency-Key` 重发，同时显示剩余时间。更频繁地请求没有帮助。",
 	},
 	{

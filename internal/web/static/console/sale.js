@@ -50,7 +50,8 @@ export function mount(root, id) {
       id: v.id, begin_at: v.begin_at && stamp(v.begin_at), end_at: v.end_at && stamp(v.end_at),
       pay_value: money(v.pay_value, v.currency), actual_value: money(v.actual_value, v.currency),
       stock: v.stock === undefined ? "" : number(v.stock), limit_per_user: v.limit_per_user,
-      "entry.mode": v.entry && t(`voucher.entry.${v.entry.mode}`), "entry.pass_ttl": v.entry?.pass_ttl, rules: v.rules,
+      "entry.mode": v.entry && t(`voucher.entry.${v.entry.mode}`), "entry.pass_ttl": v.entry?.pass_ttl,
+      pay_timeout: v.pay_timeout, unpaid_limit: v.unpaid_limit, rules: v.rules,
     };
     show(revoke, v.entry?.mode === "pass");
     list.set(Object.entries(values).map(([name, value]) => ({ id: name, name: t(`voucher.${name}`), value })));
@@ -146,6 +147,7 @@ export function mount(root, id) {
 // formValues returns a voucher's values as its form shows them.
 function formValues(v) {
   const all = { ...v, pay_value: formatAmount(v.pay_value, v.currency), actual_value: formatAmount(v.actual_value, v.currency), limit_per_user: String(v.limit_per_user) };
+  for (const name of ["pay_timeout", "unpaid_limit"]) all[name] = String(v[name] ?? "");
   for (const at of ["begin_at", "end_at"]) if (v[at]) all[at] = localTime(v[at]);
   if (v.entry) [all["entry.mode"], all["entry.pass_ttl"]] = [v.entry.mode, String(v.entry.pass_ttl ?? 10)];
   return all;

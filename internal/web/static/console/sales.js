@@ -64,6 +64,8 @@ export function fields(v, currency) {
     sale && { name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: v ? v.limit_per_user : 1 },
     sale && { name: "entry.mode", kind: "choice", value: v ? v.entry.mode : "open", note: t("voucher.entry.modeNote"), options: ["open", "pass"].map((m) => [m, t(`voucher.entry.${m}`)]) },
     sale && { name: "entry.pass_ttl", kind: "whole", required: true, min: 1, max: 3600, value: v?.entry.pass_ttl ?? 10, note: t("voucher.entry.pass_ttlNote") },
+    sale && { name: "pay_timeout", kind: "whole", required: v?.pay_timeout !== undefined, min: 1, max: 86400, note: t("voucher.pay_timeoutNote") },
+    sale && { name: "unpaid_limit", kind: "whole", required: v?.unpaid_limit !== undefined, min: 0, max: 100, note: t("voucher.unpaid_limitNote") },
     sale && { name: "begin_at", kind: "time", required: true, note, value: at("begin_at", 1) },
     sale && { name: "end_at", kind: "time", required: true, note, value: at("end_at", 3) },
   ];

@@ -95,7 +95,8 @@ async function run(voucherID, p) {
         enter = renewed = true;
         continue;
       }
-      const repeat = retryable.includes(problem.code);
+      // A longer pause, as after many cancellations, outlasts the press.
+      const repeat = retryable.includes(problem.code) && problem.retryAfter < EXPIRY;
       if (!repeat) keys.forget(user, voucherID); // the server stores a rejection under its key
       if (problem.code === "sale_not_started" && early++ < EARLY_RETRIES) {
         await sleep(150 + Math.random() * 150); // the estimate of the server's clock is slightly fast
