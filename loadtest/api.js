@@ -10,7 +10,8 @@ const API = BASE_URL + '/api/v1';
 // answers 202 at once and the test polls the order. The other lanes ignore it.
 const PREFER_WAIT = Number(__ENV.PREFER_WAIT || 3);
 
-// ENTRY is the entry mode of the sales. With "pass" each order request is preceded by one for a pass.
+// ENTRY is the entry mode of the sales. With "pass" each order request is preceded by one for a pass. The sales demand no
+// challenge, because these scripts solve none.
 const ENTRY = __ENV.ENTRY || 'open';
 
 const brokenVisits = new Rate('broken_visits');

@@ -92,7 +92,8 @@ func newServer(e *Env, b backends) (*server, error) {
 		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify, Log: log,
 	})
 	entries := &entry.Service{
-		Sales: sales, Rooms: rooms, Limits: unpaid, Now: now,
+		Sales: sales, Rooms: rooms, Limits: unpaid, Solutions: usedSolutions{b.rdb}, Now: now,
+		Human:   entry.NewWork(domain.DeriveSecret(b.secret, "entry challenges"), now),
 		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry passes")}),
 		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry tickets")}),
 	}

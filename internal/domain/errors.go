@@ -2,6 +2,7 @@ package domain
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -56,6 +57,16 @@ type DuplicateOrderError struct {
 
 func (e *DuplicateOrderError) Error() string {
 	return fmt.Sprintf("the user already holds order %d", e.OrderID)
+}
+
+// ChallengeRequiredError means that the sale demands a solved challenge and the request has no valid solution.
+type ChallengeRequiredError struct {
+	Reason    string          // what is wrong with the solution
+	Challenge json.RawMessage // to be solved, a JSON object
+}
+
+func (e *ChallengeRequiredError) Error() string {
+	return "this sale needs a solved challenge: " + e.Reason
 }
 
 // RateLimitedError means that the caller sent too many requests.

@@ -2,6 +2,7 @@ package entry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"seckill/internal/domain"
@@ -21,12 +22,14 @@ type Limits interface {
 
 // Service admits buyers. It is safe for concurrent use.
 type Service struct {
-	Sales   Sales
-	Passes  *Passes
-	Tickets *Tickets
-	Rooms   *Rooms
-	Limits  Limits
-	Now     func() time.Time
+	Sales     Sales
+	Passes    *Passes
+	Tickets   *Tickets
+	Rooms     *Rooms
+	Limits    Limits
+	Human     HumanProof
+	Solutions UsedSolutions
+	Now       func() time.Time
 }
 
 // State is the state of a buyer at the entry of a sale.
@@ -59,27 +62,40 @@ type Admission struct {
 }
 
 // Enter admits a user to a sale that is on, or gives the user a place in its waiting room. A repeated call returns the
-// same place, or another pass. Errors: domain.ErrNotFound, domain.ErrInvalidState (not a flash-sale voucher),
-// domain.ErrSaleNotStarted (for a room: it has not opened), domain.ErrSaleEnded, domain.ErrSoldOut,
-// domain.ErrOverloaded, domain.ErrUnavailable, and those of Limits.
-func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission, error) {
+// same place, or another pass. solution may be empty if the sale demands none; only an entry uses it up, so buyers can
+// solve a challenge before the start. Errors: domain.ErrNotFound, domain.ErrInvalidState (not a flash-sale voucher),
+// *domain.ChallengeRequiredError, domain.ErrSaleNotStarted (for a room: it has not opened), domain.ErrSaleEnded,
+// domain.ErrSoldOut, domain.ErrOverloaded, domain.ErrUnavailable, and those of Limits.
+func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution string) (Admission, error) {
 	v, err := s.Sales.Get(ctx, voucherID)
 	if err != nil {
 		return Admission{}, err
 	}
 	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
-		return s.join(ctx, userID, &v)
+		return s.join(ctx, userID, &v, solution)
 	}
 	now := domain.Moment(s.Now())
-	switch err := v.CheckOpen(now); {
-	case err != nil:
-		return Admission{}, err
-	case v.Sale.Stock <= 0:
+	closed := v.CheckOpen(now)
+	switch {
+	case closed != nil && !errors.Is(closed, domain.ErrSaleNotStarted):
+		return Admission{}, closed
+	case closed == nil && v.Sale.Stock <= 0:
 		return Admission{}, domain.ErrSoldOut
-	case v.Sale.Entry.Mode == domain.EntryOpen:
+	}
+	proof, err := s.prove(ctx, userID, &v, solution)
+	if err != nil {
+		return Admission{}, err
+	}
+	if closed != nil {
+		return Admission{}, closed
+	}
+	if v.Sale.Entry.Mode == domain.EntryOpen {
 		return Admission{State: Admitted}, nil
 	}
 	if err := s.Limits.MayEnter(ctx, userID, &v, now); err != nil {
+		return Admission{}, err
+	}
+	if err := proof.useUp(ctx); err != nil {
 		return Admission{}, err
 	}
 	expires := now.Add(v.Sale.Entry.PassTTL)
@@ -89,7 +105,7 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission
 }
 
 // join gives a user a place in the room of a sale.
-func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Admission, error) {
+func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, solution string) (Admission, error) {
 	l, err := s.Rooms.open(ctx, v.ID)
 	if err != nil {
 		return Admission{}, err
@@ -97,7 +113,14 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Ad
 	if err := s.checkRoom(v); err != nil {
 		return Admission{}, err
 	}
+	proof, err := s.prove(ctx, userID, v, solution)
+	if err != nil {
+		return Admission{}, err
+	}
 	if err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Now())); err != nil {
+		return Admission{}, err
+	}
+	if err := proof.useUp(ctx); err != nil {
 		return Admission{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
@@ -106,6 +129,7 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Ad
 	for {
 		place := s.Rooms.joins.DoContext(ctx, v.ID, item)
 		if place.err != nil {
+			proof.giveBack(ctx)
 			return Admission{}, place.err
 		}
 		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())

@@ -27,15 +27,15 @@ func TestUnpaidOrdersGetNoPass(t *testing.T) {
 		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour), Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Minute},
 	}}
 	s := &entry.Service{Sales: sale{v}, Passes: entry.NewPasses(oldKey), Limits: limits{domain.ErrUnpaidLimit}, Now: func() time.Time { return now }}
-	a, err := s.Enter(t.Context(), 7, 1)
+	a, err := s.Enter(t.Context(), 7, 1, "")
 	require.ErrorIs(t, err, domain.ErrUnpaidLimit)
 	require.Empty(t, a.Pass)
 	s.Limits = limits{}
-	a, err = s.Enter(t.Context(), 7, 1)
+	a, err = s.Enter(t.Context(), 7, 1, "")
 	require.NoError(t, err)
 	require.NotEmpty(t, a.Pass)
 	v.Sale.Entry.Mode = domain.EntryOpen
 	s.Limits = limits{domain.ErrUnpaidLimit}
-	_, err = s.Enter(t.Context(), 7, 1)
+	_, err = s.Enter(t.Context(), 7, 1, "")
 	require.NoError(t, err)
 }

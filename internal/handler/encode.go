@@ -153,6 +153,10 @@ func appendProblem(b []byte, p *problem) []byte {
 		b = strconv.AppendInt(b, int64(*p.OrderID), 10)
 		b = append(b, '"')
 	}
+	if len(p.Challenge) > 0 {
+		b = append(b, `,"challenge":`...)
+		b = append(b, p.Challenge...)
+	}
 	for i, f := range p.Errors {
 		if i == 0 {
 			b = append(b, `,"errors":[`...)

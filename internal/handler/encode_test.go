@@ -69,6 +69,9 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			order := ID(o.ID)
 			p.OrderID = &order
 		}
+		if rapid.Bool().Draw(t, "with challenge") {
+			p.Challenge = json.RawMessage(`{"parameters":{"cost":5000},"signature":"00"}`)
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "errors") {
 			p.Errors = append(p.Errors, problemField{Field: text.Draw(t, "field"), Detail: text.Draw(t, "what")})
 		}

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
@@ -64,13 +65,14 @@ var internalError = outcome{status: http.StatusInternalServerError, code: "inter
 
 // problem is the body of an error answer (RFC 9457). appendProblem adds its type, the path of the page about the code.
 type problem struct {
-	Code      string         `json:"code"`
-	Title     string         `json:"title"`
-	Status    int            `json:"status"`
-	Detail    string         `json:"detail,omitempty"`
-	RequestID string         `json:"request_id"`
-	OrderID   *ID            `json:"order_id,omitempty"` // duplicate_order
-	Errors    []problemField `json:"errors,omitempty"`   // invalid_request
+	Code      string          `json:"code"`
+	Title     string          `json:"title"`
+	Status    int             `json:"status"`
+	Detail    string          `json:"detail,omitempty"`
+	RequestID string          `json:"request_id"`
+	OrderID   *ID             `json:"order_id,omitempty"`  // duplicate_order
+	Challenge json.RawMessage `json:"challenge,omitempty"` // challenge_required
+	Errors    []problemField  `json:"errors,omitempty"`    // invalid_request
 }
 
 type problemField struct {
@@ -99,6 +101,7 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 	var (
 		invalid   *domain.InvalidError
 		duplicate *domain.DuplicateOrderError
+		demanded  *domain.ChallengeRequiredError
 		limited   *domain.RateLimitedError
 	)
 	switch {
@@ -115,6 +118,11 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 		return problem{
 			Status: http.StatusConflict, Code: "duplicate_order", Title: "You already hold an order of this voucher",
 			Detail: duplicate.Error(), OrderID: &id,
+		}, 0
+	case errors.As(err, &demanded):
+		return problem{
+			Status: http.StatusForbidden, Code: "challenge_required", Title: "A solved challenge is required",
+			Detail: demanded.Error(), Challenge: demanded.Challenge,
 		}, 0
 	case errors.As(err, &limited):
 		return problem{

@@ -118,6 +118,39 @@ func (o *outbox) code(phone string) string {
 	return o.codes[phone]
 }
 
+// usedSolutions remembers the used solutions. A test can make it fail.
+type usedSolutions struct {
+	mu  sync.Mutex
+	ids map[string]bool
+	err error
+}
+
+// UseUp implements entry.UsedSolutions.
+func (u *usedSolutions) UseUp(_ context.Context, id string, _ time.Duration) (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err != nil {
+		return false, u.err
+	}
+	used := u.ids[id]
+	u.ids[id] = true
+	return !used, nil
+}
+
+// GiveBack implements entry.UsedSolutions.
+func (u *usedSolutions) GiveBack(_ context.Context, id string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.ids, id)
+	return u.err
+}
+
+func (u *usedSolutions) fail(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.err = err
+}
+
 // logBuffer stores the log.
 type logBuffer struct {
 	mu  sync.Mutex

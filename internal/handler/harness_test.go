@@ -55,6 +55,7 @@ type env struct {
 	clock  *clock
 	locks  *userLocks
 	outbox *outbox
+	used   *usedSolutions
 	bank   *bank
 
 	payments        *service.Payments
@@ -160,7 +161,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	}
 	e := &env{
 		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
-		outbox: &outbox{codes: map[string]string{}}, logs: &logBuffer{},
+		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
 	tokens, err := auth.NewTokens(secret, e.clock.now)
@@ -186,7 +187,8 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	}
 	unpaid := service.NewUnpaid(e.db)
 	entries := &entry.Service{
-		Sales: sales, Limits: unpaid, Now: e.clock.now, Passes: entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
+		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(secret, e.clock.now), Solutions: e.used,
+		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
 		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: secret}),
 		Rooms:   entry.NewRooms(entry.RoomsConfig{Store: e.db, Sales: sales, Log: log}),
 	}

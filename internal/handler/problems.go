@@ -74,6 +74,16 @@ var explanations = []explanation{
 		"调用一次 `POST /api/v1/vouchers/{id}/entry`，用新凭证和同一个 `Idempotency-Key` 重发购买请求。如果仍被拒绝，显示原因，不要循环重试。",
 	},
 	{
+		&domain.ChallengeRequiredError{Reason: "the request has no solution", Challenge: json.RawMessage(
+			`{"parameters":{"algorithm":"PBKDF2/SHA-256","cost":5000,"data":{"keySignature":"d9fa7eed","user":"1001","voucher":"2"},` +
+				`"expiresAt":1794398520,"keyLength":32,"keyPrefix":"032f4551","nonce":"00112233","salt":"0f1e2d3c"},"signature":"c8522d27"}`,
+		)}, "需要完成安全检测",
+		"The sale admits only buyers whose device has solved a proof of work (`entry.challenge` is `on`), and `solution` is missing, malformed, forged, wrong, expired or used up, or it belongs to another user or another sale. Nothing was changed.",
+		"Solve `challenge` (in the form of ALTCHA v2; the values in this example are shortened) and repeat the request with the `solution`, which is valid for at most 120 seconds and works once. Solve it before the sale starts: until then the answer is `sale_not_started`, which does not use the solution up. Give up after a few refusals.",
+		"该秒杀只接受设备已完成工作量证明的用户（`entry.challenge` 为 `on`），而请求中的 `solution` 缺失、格式有误、系伪造、答案错误、已过期或已使用过，或者属于其他用户或其他秒杀。没有产生任何变更。",
+		"解出 `challenge`（ALTCHA v2 格式，此处示例中的值有缩短），带上 `solution` 重发请求；它最长有效 120 秒，只能使用一次。请在开抢前解好：开抢前返回 `sale_not_started`，不会消耗 solution。多次被拒后不要再试。",
+	},
+	{
 		domain.ErrNotFound, "不存在",
 		"The object does not exist or belongs to another user: both cases return the same answer. Routes and methods that the API does not have return it, too.",
 		"Do not repeat the request. Report that the object does not exist, and return to the list. For an order that was accepted with 202, 404 means that it was lost before it was stored: its unit is for sale again.",

@@ -6,6 +6,7 @@ import { newKey, postMine } from "../lib/api.js";
 import { backoff, sleep, topic } from "../lib/events.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
+import * as human from "./human.js";
 import * as mine from "./mine.js";
 import * as sales from "./sales.js";
 
@@ -16,6 +17,7 @@ const TIMEOUT = 8_000;
 const EXPIRY = 180_000; // a press older than this buys nothing: the visitor may have forgotten it
 const SPREAD = 2_000; // an overloaded server sends the same Retry-After to thousands of clients: spread their retries
 const EARLY_RETRIES = 5; // while the server's clock has not reached the start of the sale
+const PROOFS = 3; // solutions of challenges that one press sends
 
 // Codes after which the same request is repeated. "internal" is one of them because its outcome is unknown.
 const retryable = ["network", "rate_limited", "overloaded", "unavailable", "order_in_progress", "internal"];
@@ -27,7 +29,7 @@ export const onChange = changes.on;
 
 // purchase returns the state of a voucher's purchase as {is, ...}:
 //   idle     no purchase
-//   buying   a request is running
+//   buying   a request is running; `proving` is set while a challenge is being solved instead
 //   waiting  a request failed with `why` and is repeated at `at` (performance.now())
 //   queued   accepted; `order` is the id of the queued order
 //   bought   `order` is the id of the order; `already` is set if it existed before
@@ -66,10 +68,22 @@ async function run(voucherID, p) {
   // A press that repeats an earlier one may have its order already, so it needs a pass only if the server says so.
   let enter = sales.sale(voucherID)?.entry?.mode === "pass" && !keys.has(user, voucherID);
   let renewed = false;
+  let challenge = null; // sent by the server with its last answer
+  let refusals = 0; // of solutions
   for (let failures = 0; session.user()?.id === user; ) {
     setState({ is: "buying", tries: failures });
     try {
-      if (enter) ({ pass } = await postMine(`/vouchers/${voucherID}/entry`, { as: user, timeout: TIMEOUT }));
+      if (enter) {
+        let body;
+        if (challenge || human.demanded(sales.sale(voucherID))) {
+          setState({ is: "buying", tries: failures, proving: true });
+          body = { solution: await human.solution(voucherID, challenge) };
+          challenge = null;
+          setState({ is: "buying", tries: failures });
+        }
+        ({ pass } = await postMine(`/vouchers/${voucherID}/entry`, { as: user, body, timeout: TIMEOUT }));
+        human.forget(voucherID); // it works once
+      }
       enter = false;
       const headers = pass && { "X-Entry-Pass": pass };
       const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keys.of(user, voucherID), headers, timeout: TIMEOUT });
@@ -93,6 +107,11 @@ async function run(voucherID, p) {
       }
       if (problem.code === "entry_required" && !renewed) {
         enter = renewed = true;
+        continue;
+      }
+      if (problem.code === "challenge_required" && problem.challenge && ++refusals < PROOFS) {
+        human.forget(voucherID);
+        ({ challenge } = problem);
         continue;
       }
       // A longer pause, as after many cancellations, outlasts the press.

@@ -7,6 +7,7 @@ import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, number, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import * as buy from "./buy.js";
+import * as human from "./human.js";
 import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
 import * as sales from "./sales.js";
@@ -65,7 +66,7 @@ export function mount(root) {
     timer = setTimeout(tick, next + 1);
   }
 
-  const ends = [sales.onChange(render), buy.onChange(tick), mine.onChange(tick), session.on(tick), sales.watch()];
+  const ends = [sales.onChange(render), buy.onChange(tick), human.onChange(tick), mine.onChange(tick), session.on(tick), sales.watch()];
   render();
   return () => {
     clearTimeout(timer);
@@ -145,6 +146,7 @@ function card(first) {
     showTime(v, state, now);
     const a = action(v, state);
     showAction(a);
+    if (!a.href && !a.busy) human.prepare(v, state, now);
     if (was !== null && was !== a.say) announce(a.say && `${v.title}: ${a.say}`);
     was = a.say;
   }
@@ -187,7 +189,7 @@ function action(v, state) {
   const order = held[0] ?? (p.order && mine.order(p.order));
   switch (p.is) {
     case "buying":
-      return { label: t("buy.buying"), disabled: true, busy: true, note: t("buy.holdOn"), say: t("buy.buying") };
+      return { label: t("buy.buying"), disabled: true, busy: true, note: t(p.proving ? "proof.working" : "buy.holdOn"), say: t("buy.buying") };
     case "waiting": {
       const why = t(`waiting.${p.why.code}`);
       return {
@@ -212,6 +214,9 @@ function action(v, state) {
     if (state === "on_sale") return { label: t("buy.retry"), note, reference: reference(p.problem), say: note };
     if (byState) return { label: t(`button.${state}`), disabled: true, note, say: note };
   }
-  if (state === "on_sale") return { label: t("buy.now"), note: "", say: t("state.on_sale") };
-  return { label: t(`button.${state}`), disabled: true, note: t(`note.${state}`), say: t(`state.${state}`) };
+  const proof = human.stateOf(v.id);
+  const check = proof ? t(`proof.${proof}`) : "";
+  const say = `${t(`state.${state}`)} ${check}`;
+  if (state === "on_sale") return { label: t("buy.now"), note: check, say };
+  return { label: t(`button.${state}`), disabled: true, note: `${t(`note.${state}`)} ${check}`, say };
 }
