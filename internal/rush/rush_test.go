@@ -2,6 +2,7 @@ package rush
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -224,7 +225,10 @@ func TestProxyErrorIsAProblem(t *testing.T) {
 func TestPlaceWaitsForTurn(t *testing.T) {
 	polls := 0
 	mux := http.NewServeMux()
-	answer := func(w http.ResponseWriter, status int, body string) { w.WriteHeader(status); _, _ = io.WriteString(w, body) }
+	answer := func(w http.ResponseWriter, status int, body string) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
 	mux.HandleFunc("POST /api/v1/vouchers/5/orders", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Entry-Pass") != "the pass" {
 			answer(w, http.StatusForbidden, `{"code":"entry_required"}`)
