@@ -175,11 +175,21 @@ func (l *line) happen(e *domain.RoomEvent, now time.Time) {
 	}
 }
 
-// leave takes a place out of the line before its event is read.
+// leave takes a place out of the line before its event is read, unless it is admitted.
 func (l *line) leave(number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.remove(number)
+	if _, admitted := l.passes[l.indexOf(number)]; !admitted {
+		l.remove(number)
+	}
+}
+
+// admitted reports whether the buyer with a number has a valid pass.
+func (l *line) admitted(number uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, admitted := l.passes[l.indexOf(number)]
+	return admitted
 }
 
 // remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.

@@ -30,7 +30,8 @@ type RoomStore interface {
 	// JoinRoom returns the numbers of the places of users, and creates those that are missing or lost. A user has one
 	// place in a room.
 	JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error)
-	// LeaveRoom removes places, as far as they exist, and stores an event.
+	// LeaveRoom removes places, as far as they exist, and stores an event. The event does not name those who were
+	// admitted and have an order of the sale: their passes have bought, and that is counted already.
 	LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error
 	// StartRoom fixes seed and size of the lobby, unless that is done already.
 	StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error

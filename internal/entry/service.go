@@ -214,13 +214,15 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	item := leave{voucherID: voucherID, place: domain.RoomPlace{UserID: userID, Number: number}}
-	if err := s.Rooms.leaves.DoContext(ctx, voucherID, item); err != nil {
+	l, err := s.Rooms.open(ctx, voucherID)
+	if err != nil {
 		return err
 	}
-	if l, err := s.Rooms.open(ctx, voucherID); err == nil { // otherwise this server learns of it from the event
-		l.leave(number)
+	place := domain.RoomPlace{UserID: userID, Number: number, Admitted: l.admitted(number)}
+	if err := s.Rooms.leaves.DoContext(ctx, voucherID, leave{voucherID: voucherID, place: place}); err != nil {
+		return err
 	}
+	l.leave(number)
 	return nil
 }
 
