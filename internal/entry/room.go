@@ -323,7 +323,7 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 		if now.Sub(time.UnixMilli(r.At)) > reportLife {
 			continue
 		}
-		if !r.Started { // its buyers would be passed over
+		if !r.Started && now.Sub(l.room.StartedAt) < reportLife { // its buyers would be passed over
 			return domain.RoomEvent{}
 		}
 		e.Present += r.Present
