@@ -103,7 +103,7 @@ func TestRoomControl(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		require.Len(t, log.admissions(t), len(paused), "nobody is admitted during a pause")
 
-		resumed := servers[1].changeRoom(t, admin, sale, map[string]any{"paused": false, "rate": 100})
+		resumed := servers[1].changeRoom(t, admin, sale, map[string]any{"paused": false, "rate": 60})
 		eventually(t, "all are admitted", func() bool { return len(log.admitted(t)) == len(tokens) })
 		events := log.admissions(t)[len(paused):]
 		require.Less(t, events[0].At.Sub(resumed), time.Second)
@@ -113,7 +113,7 @@ func TestRoomControl(t *testing.T) {
 				fast += len(e.Numbers)
 			}
 		}
-		require.GreaterOrEqual(t, fast, 45, "the rate is 100 on whichever server admits, in one or two events")
+		require.GreaterOrEqual(t, fast, 25, "the rate is 60 on whichever server admits, in one or two events")
 
 		passes := make([]string, len(all))
 		eventually(t, "all have passes", func() bool {
