@@ -113,8 +113,8 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	s.verify(t)
 }
 
-// TestRoomKeepsRate: nine of ten buyers leave, half of them without a word. Once these are known to be absent, those
-// who stay are admitted at the rate, within 10 %.
+// TestRoomKeepsRate: nine of ten buyers leave, half of them without a word. Once these count as absent, the others are
+// admitted at the rate, within 10 %.
 func TestRoomKeepsRate(t *testing.T) {
 	t.Parallel()
 	const buyers, stay, perSecond = 2500, 250, 20

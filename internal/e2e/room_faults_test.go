@@ -148,9 +148,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// TestRoomSoldOut checks in every lane that no more passes are given than units are left, that all who wait learn of the
-// end of the stock within two seconds, by polls and on streams, and that a unit that comes back goes to the next in line
-// although scripts and the buyer who returned it press all the time.
+// TestRoomSoldOut checks in every lane that there are no more passes than units, that all waiting buyers learn of the end
+// of the stock within two seconds, by polls and on streams, and that a returned unit goes to the next in line although
+// scripts and its former buyer press all the time.
 func TestRoomSoldOut(t *testing.T) {
 	t.Parallel()
 	eachLane(t, true, func(t *testing.T, s *stack) {
@@ -209,7 +209,7 @@ func TestRoomSoldOut(t *testing.T) {
 			require.WithinRange(t, end.at, sold.Add(-time.Second), polled.Add(time.Second))
 		}
 
-		// The next in line and those behind keep polling. Scripts without a place, and the buyer who cancels, press.
+		// The next in line and those behind keep polling. Scripts without a place, and the former buyer, press.
 		next := byNumber[order[units]]
 		var pressing sync.WaitGroup
 		admitted := make(chan *waiter, buyers)

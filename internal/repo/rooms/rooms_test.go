@@ -199,7 +199,7 @@ func TestPurgePlaces(t *testing.T) {
 	})
 }
 
-// The event of a buyer who leaves does not name those whose pass has bought: a pass counts once.
+// The event of leaving does not name passes that have bought: a pass counts once.
 func TestLeavingAfterPurchase(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		var places []domain.RoomPlace
