@@ -46,6 +46,9 @@ type line struct {
 	used    map[uint32]map[int64]struct{} // by event: users whose pass bought here
 
 	present int // buyers that wait and are present on all servers, at the last admission
+
+	admitted, left int      // buyers by event, including those whose passes have expired
+	reports        []report // of all servers, as of the last exchange
 }
 
 // saleView is what buyers see of a sale beside their places.
@@ -154,8 +157,11 @@ func (l *line) happen(e *domain.RoomEvent, now time.Time) {
 		return
 	}
 	l.applied = e.Seq
-	if e.Kind == domain.RoomAdmitted {
+	if e.Kind == domain.RoomLeft {
+		l.left += len(e.Numbers)
+	} else {
 		l.admitAt, l.present = e.At, e.Present
+		l.admitted += len(e.Numbers)
 		l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
 	}
 	for _, n := range e.Numbers {

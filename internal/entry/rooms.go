@@ -176,6 +176,7 @@ func (r *Rooms) Run(ctx context.Context) {
 		reports := make(map[int64][]report, len(lines))
 		for id, l := range lines {
 			reports[id] = r.exchange(ctx, id, l)
+			l.keep(reports[id])
 		}
 		if err := r.read(ctx); err != nil { // after the reports: they name no purchase that the stock lacks
 			return err
@@ -298,10 +299,14 @@ func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, err
 // those who ask that server.
 func (r *Rooms) exchange(ctx context.Context, voucherID int64, l *line) []report {
 	v, err := r.cfg.Sales.Get(ctx, voucherID)
-	if err != nil || v.Sale == nil || l.room.StartedAt.IsZero() {
-		return nil // nobody is admitted
+	if err != nil || v.Sale == nil || v.Sale.Entry.Mode != domain.EntryRoom {
+		return nil
 	}
-	own := l.report(v.Sale.Entry.Rate*int(admitBurst/time.Second), r.clock.now())
+	next := 0 // the order of the lobby is not known before the start
+	if !l.room.StartedAt.IsZero() {
+		next = v.Sale.Entry.Rate * int(admitBurst/time.Second)
+	}
+	own := l.report(next, r.clock.now())
 	text, err := json.Marshal(own)
 	if err != nil {
 		return []report{own}
