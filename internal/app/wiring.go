@@ -17,12 +17,16 @@ import (
 	"seckill/internal/lane"
 	"seckill/internal/payment"
 	"seckill/internal/queue"
+	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
 	"seckill/internal/web"
 )
+
+// sharedLimitTimeout is how long a login or an entry waits for Redis before the limit of this server decides alone.
+const sharedLimitTimeout = 200 * time.Millisecond
 
 // backends are the connections and the secret that Serve has opened.
 type backends struct {
@@ -126,6 +130,11 @@ func newServer(e *Env, b backends) (*server, error) {
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
+	}
+	if !cfg.EmbeddedRedis() { // which only this server uses
+		api.SharedLimits = &ratelimit.Shared{
+			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secret, "rate limits"), Log: log,
+		}
 	}
 	var rushes *rushRunner
 	if cfg.IsDemo() {

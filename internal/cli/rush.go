@@ -131,7 +131,7 @@ func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tok
 		}
 	}
 	if tokens == nil {
-		fmt.Fprintf(e.Out, "logging in %d buyers; with SECKILL_RATE_LIMIT=on a server allows one login a second (--tokens is faster)\n", r.Buyers)
+		fmt.Fprintf(e.Out, "logging in %d buyers; with SECKILL_RATE_LIMIT=on the servers together allow one login a second (--tokens is faster)\n", r.Buyers)
 		if tokens, err = r.logins(e.Ctx, client); err != nil {
 			return "", nil, fmt.Errorf("log in the buyers (alternative: --tokens): %w", err)
 		}
@@ -183,7 +183,7 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 	return admin, tokens, nil
 }
 
-// logins logs in the buyers through the server's demo mode, as fast as its rate limit per address allows.
+// logins logs in the buyers through the server's demo mode, as fast as the rate limit per address allows.
 func (r rushCmd) logins(ctx context.Context, client *rush.Client) ([]string, error) {
 	tokens := make([]string, r.Buyers)
 	group, ctx := errgroup.WithContext(ctx)

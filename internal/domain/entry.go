@@ -14,7 +14,7 @@ type EntryMode int8
 const (
 	EntryOpen EntryMode = 0 // every purchase is admitted
 	EntryPass EntryMode = 1 // a purchase needs a pass, which is available from the start of the sale
-	EntryRoom EntryMode = 2 // a purchase needs a pass, which the waiting room gives to one buyer after the other
+	EntryRoom EntryMode = 2 // a purchase needs a pass, which the waiting room gives to one buyer after another
 )
 
 // entryModes maps the words of the API to the modes.
@@ -42,8 +42,8 @@ type Entry struct {
 	// The settings of the waiting room.
 	OpensAt time.Time // from when buyers may wait; zero: defaultLobby before the start
 	Rate    int       // the most buyers admitted per second
-	Paused  bool      // nobody is admitted
-	Message string    // shown to those who wait
+	Paused  bool      // no buyer is admitted
+	Message string    // shown to waiting buyers
 }
 
 // The defaults of an entry.

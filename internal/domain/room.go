@@ -16,7 +16,7 @@ type RoomPlace struct {
 	Number uint32
 }
 
-// Room is the stored state of the waiting room of a sale. The numbers below Size are the lobby: those who came before
+// Room is the stored state of the waiting room of a sale. The numbers below Size are the lobby, the arrivals before
 // the start, in an order that the seed decides. Later numbers follow in the order of arrival.
 type Room struct {
 	VoucherID int64
@@ -44,7 +44,7 @@ type RoomEvent struct {
 	Seq       uint32
 	Kind      RoomEventKind
 	At        time.Time // by the clock of the database
-	ExpiresAt time.Time // of the passes of those admitted
-	Present   int       // buyers that waited and were not absent when others were admitted
+	ExpiresAt time.Time // of the passes
+	Present   int       // present buyers at the admission
 	Numbers   []uint32
 }

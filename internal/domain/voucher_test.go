@@ -75,10 +75,10 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		"opens after the start": {func(in *VoucherInput) {
 			in.Entry = &EntryInput{Mode: "room", OpensAt: ptr(in.BeginAt.Add(time.Second))}
 		}, "entry.opens_at"},
-		"pass without a life":    {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(0)} }, "entry.pass_ttl"},
-		"pass for a day":         {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(86_400)} }, "entry.pass_ttl"},
-		"life of no pass":        {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", PassTTL: ptr(10)} }, "entry.pass_ttl"},
-		"only a limit":           {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
+		"pass without a life": {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(0)} }, "entry.pass_ttl"},
+		"pass for a day":      {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(86_400)} }, "entry.pass_ttl"},
+		"life of no pass":     {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", PassTTL: ptr(10)} }, "entry.pass_ttl"},
+		"only a limit":        {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := validSale()

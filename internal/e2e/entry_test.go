@@ -12,6 +12,9 @@ import (
 	"seckill/internal/rush"
 )
 
+// passMode is the change of a sale that then needs passes, which are valid for an hour.
+var passMode = map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
+
 // TestPasses checks in every lane that a sale in mode pass sells only to buyers with a pass, on every server, and that
 // a revocation reaches the other server.
 func TestPasses(t *testing.T) {
@@ -20,7 +23,7 @@ func TestPasses(t *testing.T) {
 		a, b := s.serve(t, ""), s.serve(t, "")
 		tokens, admin := s.tokens(t, 100), a.admin(t)
 		sale := a.sale(t, 90)
-		require.NoError(t, a.RequirePasses(t.Context(), admin, sale))
+		require.NoError(t, a.ChangeVoucher(t.Context(), admin, sale, passMode))
 		eventually(t, "both servers require passes", func() bool {
 			_, errA := a.PlaceWithPass(t.Context(), tokens[0], sale, "")
 			_, errB := b.PlaceWithPass(t.Context(), tokens[0], sale, "")
@@ -72,7 +75,7 @@ func hasCode(err error, code string) bool {
 func orderWithPass(t *testing.T, p *shop, visit func(string) *visitor) {
 	first, second, third := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
 	for _, sale := range []string{first, second, third} {
-		require.NoError(t, p.RequirePasses(t.Context(), p.token, sale))
+		require.NoError(t, p.ChangeVoucher(t.Context(), p.token, sale, passMode))
 	}
 	v := visit(p.url)
 	v.loginNewUser()

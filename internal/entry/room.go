@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// minPoll and maxPoll bound the interval at which a waiting buyer asks again. Those who are first in line ask most
-	// often, and a buyer asks about pollsPerWait times before the turn comes.
+	// minPoll and maxPoll bound the interval at which a waiting buyer polls. It is shortest at the front of the line: a
+	// buyer polls about pollsPerWait times before the turn.
 	minPoll      = time.Second
 	maxPoll      = 30 * time.Second
 	pollsPerWait = 10
-	// startSpread spreads those who wait in the lobby over the time after the start, per buyer of the lobby.
+	// startSpread is the time after the start, per buyer of the lobby, over which their polls are spread.
 	startSpread = 50 * time.Microsecond
-	// absentAfter is how long after the announced time a buyer who does not ask is still present.
+	// absentAfter is how long after the announced time a buyer without a poll still counts as present.
 	absentAfter = 10 * time.Second
 	// admitBurst bounds what a room catches up after a pause of its admissions.
 	admitBurst = 2 * time.Second
@@ -45,7 +45,7 @@ type line struct {
 	sale    saleView                      // as the buyers know it
 	used    map[uint32]map[int64]struct{} // by event: users whose pass bought here
 
-	present int // buyers that wait and are present on all servers, at the last admission
+	present int // present buyers on all servers, at the last admission
 
 	admitted, left int      // buyers by event, including those whose passes have expired
 	reports        []report // of all servers, as of the last exchange
@@ -90,7 +90,7 @@ func (l *line) numberAt(index uint32) uint32 {
 	return index
 }
 
-// apply brings the line up to date with what was read at now, and reports whether anything changed for those who wait.
+// apply brings the line up to date with what was read at now, and reports whether anything changed for waiting buyers.
 func (l *line) apply(r domain.Room, now time.Time) (changed bool) {
 	var order []uint32
 	l.mu.Lock()
@@ -207,12 +207,12 @@ type turn struct {
 	lobby   bool
 	ahead   int           // in the line
 	eta     time.Duration // until the buyer is admitted, at the present rate; 0 if unknown
-	poll    time.Duration // until the buyer should ask again
+	poll    time.Duration // until the next poll
 	size    uint32        // of the lobby, like seed; 0 before the start
 	seed    [32]byte
 }
 
-// ask returns the state of a place and notes that its buyer is present.
+// ask returns the state of a place and marks its buyer as present.
 func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,10 +257,10 @@ func (l *line) wait(ahead, rate int) time.Duration {
 	return time.Duration(ahead+1) * time.Second / time.Duration(rate)
 }
 
-// report is what a server knows about a room and others do not: who is present, and whose passes bought.
+// report is what a server knows about a room and others do not: the present buyers, and the passes that bought.
 type report struct {
 	At      int64          `json:"at"`      // Unix time in milliseconds
-	Present int            `json:"present"` // buyers that wait
+	Present int            `json:"present"` // number of present buyers
 	Next    []uint32       `json:"next"`    // the first numbers of these, in the order of the line
 	Used    map[uint32]int `json:"used"`    // by admission: passes that bought
 }
@@ -285,7 +285,7 @@ func (l *line) report(most int, now time.Time) report {
 	return r
 }
 
-// reportLife is how long a server is trusted to know who is present.
+// reportLife is how long the list of present buyers of a server is valid.
 const reportLife = 5 * time.Second
 
 // next returns the admission that is due, with the next sequence number, or one without numbers. At most rate buyers

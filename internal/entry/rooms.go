@@ -19,7 +19,7 @@ const (
 	roomTick = 500 * time.Millisecond
 	// roomTimeout bounds one access to the store or to the peers.
 	roomTimeout = 2 * time.Second
-	// roomIdle is how long a room that nobody asks for is kept in memory.
+	// roomIdle is how long a room without requests is kept in memory.
 	roomIdle = 10 * time.Minute
 )
 
@@ -52,14 +52,14 @@ type RoomsConfig struct {
 	Peers Peers
 	// Stock returns how many units a sale may still sell if the database does not know all orders; nil if it does.
 	Stock func(ctx context.Context, voucherID int64) (int64, error)
-	// Changed is called when the state of those who wait for a sale may have changed.
+	// Changed is called when the state of the waiting buyers of a sale may have changed.
 	Changed func(voucherID int64)
 	Log     *slog.Logger
 }
 
 // Rooms are the waiting rooms of all sales. Places are stored in the database, and so is every admission, so that
-// neither a restart nor the loss of Redis changes them. Between the servers, Redis carries only who is present; without
-// it, a server admits those who ask that server. Rooms is safe for concurrent use.
+// neither a restart nor the loss of Redis changes them. Redis only carries the present buyers between the servers;
+// without it, each server admits its own present buyers. Rooms is safe for concurrent use.
 type Rooms struct {
 	cfg    RoomsConfig
 	clock  clock
@@ -189,7 +189,7 @@ func (r *Rooms) Run(ctx context.Context) {
 	}}.Loop(ctx)
 }
 
-// inUse returns the lines that were read and forgets those that nobody asked for.
+// inUse returns the lines that were read and forgets those without requests.
 func (r *Rooms) inUse() map[int64]*line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,14 +289,13 @@ func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, err
 		return l.room.Stock, nil
 	}
 	left, err := r.cfg.Stock(ctx, voucherID)
-	if errors.Is(err, domain.ErrGateCold) { // nobody bought since the data was lost
+	if errors.Is(err, domain.ErrGateCold) { // there was no purchase since the data was lost
 		return l.room.Stock, nil
 	}
 	return min(left, l.room.Stock), err
 }
 
-// exchange returns the reports of all servers, or only that of this one while Redis is down: then each server admits
-// those who ask that server.
+// exchange returns the reports of all servers, or only that of this one while Redis is down.
 func (r *Rooms) exchange(ctx context.Context, voucherID int64, l *line) []report {
 	v, err := r.cfg.Sales.Get(ctx, voucherID)
 	if err != nil || v.Sale == nil || v.Sale.Entry.Mode != domain.EntryRoom {

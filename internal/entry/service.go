@@ -34,18 +34,18 @@ const (
 // Admission is the answer to a buyer at the entry.
 type Admission struct {
 	State     State
-	Pass      string    // of those who are admitted; empty if the sale needs none
+	Pass      string    // of admitted buyers; empty if the sale needs none
 	ExpiresAt time.Time // of the pass
 
-	// Of those who wait.
+	// Of waiting buyers.
 	Ticket  string        // the proof of the place
 	Number  uint32        // of the place, in the order of arrival
 	Ahead   int           // buyers before this one; not in the lobby
 	ETA     time.Duration // until the turn; 0 if unknown
-	Poll    time.Duration // until the buyer should ask again
+	Poll    time.Duration // until the next poll
 	Paused  bool
 	Message string
-	// The lobby, from which everybody can compute its order; Size is 0 before the start.
+	// The lobby, whose order follows from them; Size is 0 before the start.
 	Size uint32
 	Seed [32]byte
 }
@@ -105,8 +105,7 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Ad
 // joinTimeout bounds the time that a user waits for a place.
 const joinTimeout = 3 * time.Second
 
-// checkRoom returns the reason why nobody waits for a sale now. A sale that is sold out has a room while units may come
-// back, but nobody new is let in.
+// checkRoom returns the reason why no buyer waits for a sale now.
 func (s *Service) checkRoom(v *domain.Voucher) error {
 	now := s.Rooms.clock.now()
 	switch v.State(now) {
@@ -123,7 +122,7 @@ func (s *Service) checkRoom(v *domain.Voucher) error {
 	return nil
 }
 
-// Ask returns the present state of the place of a ticket, from memory, and notes that its user is there. Errors:
+// Ask returns the present state of the place of a ticket, from memory, and marks its user as present. Errors:
 // domain.ErrNotFound, domain.ErrInvalidState (the sale has no room), domain.ErrEntryRequired (not a ticket of the user),
 // domain.ErrPlaceLost, domain.ErrSaleNotStarted, domain.ErrSaleEnded, domain.ErrSoldOut, domain.ErrUnavailable.
 func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket string) (Admission, error) {

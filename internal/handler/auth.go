@@ -17,7 +17,7 @@ type authHandler struct {
 	demo    bool
 	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
 	// limitRefresh counts a refresh against the limit of the session.
-	limitRefresh func(session string) error
+	limitRefresh func(c *gin.Context, session string) error
 }
 
 // identityKey is the context key under which require stores the caller's identity.
@@ -142,7 +142,7 @@ func (h *authHandler) exchange(c *gin.Context, token string, reuse time.Duration
 	if err != nil {
 		key = byAddress(c)
 	}
-	if err := h.limitRefresh(key); err != nil {
+	if err := h.limitRefresh(c, key); err != nil {
 		return auth.Login{}, err
 	}
 	return h.auth.Refresh(c.Request.Context(), token, reuse)

@@ -42,7 +42,7 @@ type admissionOut struct {
 	Lobby    *lobbyOut `json:"lobby,omitempty"`
 }
 
-// lobbyOut is what everybody needs to compute the order of the lobby.
+// lobbyOut has the inputs of the draw of the lobby.
 type lobbyOut struct {
 	Number uint32 `json:"number"`
 	Size   uint32 `json:"size,omitempty"` // 0 before the start
@@ -122,7 +122,7 @@ func (h *entryHandler) leave(c *gin.Context) error {
 	return nil
 }
 
-// events streams the answers of ask. The last event says why nobody waits any more, with the code of the error.
+// events streams the answers of ask. The last event has the code of the error that ended the wait.
 func (h *entryHandler) events(c *gin.Context) error {
 	voucherID, err := pathID(c)
 	if err != nil {
@@ -159,8 +159,8 @@ func (s *entryStream) ask(ctx context.Context) (admissionOut, error) {
 	return newAdmissionOut(&a), err
 }
 
-// run writes events until nobody waits, the client disconnects, or the process stops. A change for this buyer is sent
-// at once, and a new position when the buyer would have asked for it.
+// run writes events until the wait is over, the client disconnects, or the process stops. A change for this buyer is sent
+// at once, a new position at the interval of the polls.
 func (s *entryStream) run(a admissionOut) {
 	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()

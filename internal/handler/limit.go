@@ -6,24 +6,21 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/maypok86/otter/v2"
-	"golang.org/x/time/rate"
 
 	"seckill/internal/domain"
+	"seckill/internal/ratelimit"
 )
 
-// Rate limits per caller and process. A login code costs money, so its limit is the lowest, but it lets a thousand
-// people behind one address log in within a quarter of an hour. The limit for orders permits rapid clicks, which are
-// cheap to refuse, and stops scripts. Passes have the same limit, counted separately.
+// Rate limits per caller, as the interval of one request and the number of requests at once. A login code costs money,
+// so its limit is the lowest, but it lets a thousand people behind one address log in within a quarter of an hour. The
+// limit for orders permits rapid clicks, which are cheap to refuse, and stops scripts. Entries, and polls of a place in a
+// waiting room, have the same limit, counted separately.
 const (
-	codesPerSecond, codeBurst   = 1, 60
-	loginsPerSecond, loginBurst = 5, 120
+	codeInterval, codeBurst   = time.Second, 60
+	loginInterval, loginBurst = time.Second / 5, 120
 	// Per session, so that a thousand people behind one address can all reload before a sale opens.
-	refreshesPerSecond, refreshBurst = 5, 120
-	ordersPerSecond, orderBurst      = 20, 200
-
-	maxCallers = 100_000
-	callerIdle = 10 * time.Minute
+	refreshInterval, refreshBurst = time.Second / 5, 120
+	orderInterval, orderBurst     = time.Second / 20, 200
 )
 
 // maxReads bounds the concurrent requests of one API that read the database. The pool for reads has fewer connections,
@@ -45,31 +42,47 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 	}
 }
 
-// limits are the rate limits, as token buckets in this process: they need no round trip on the hot path, and N
-// processes allow N times as much.
+// limits are the rate limits. Those that protect people or money hold over all servers. Orders and polls have one per
+// server, because they should need no round trip: N servers allow N times as many.
 type limits struct {
-	codes, logins, orders, entries func(*gin.Context) error
-	refreshes                      func(key string) error // called by the handler, after it has read the session from the token
+	codes, logins, orders, entries, polls func(*gin.Context) error
+	// refreshes is called by the handler, after it has read the session from the token.
+	refreshes func(c *gin.Context, key string) error
 }
 
-func newLimits(on bool) *limits {
+func newLimits(on bool, shared *ratelimit.Shared) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
-		return &limits{codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, refreshes: func(string) error { return nil }}
+		return &limits{
+			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, polls: unlimited,
+			refreshes: func(*gin.Context, string) error { return nil },
+		}
 	}
 	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 	return &limits{
-		codes:     perKey(byAddress, limit(codesPerSecond, codeBurst)),
-		logins:    perKey(byAddress, limit(loginsPerSecond, loginBurst)),
-		orders:    perKey(byUser, limit(ordersPerSecond, orderBurst)),
-		entries:   perKey(byUser, limit(ordersPerSecond, orderBurst)),
-		refreshes: limit(refreshesPerSecond, refreshBurst),
+		codes:     perKey(byAddress, ratelimit.New("codes", codeInterval, codeBurst, shared)),
+		logins:    perKey(byAddress, ratelimit.New("logins", loginInterval, loginBurst, shared)),
+		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, nil)),
+		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, nil)),
+		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, shared)),
+		refreshes: enforce(ratelimit.New("refreshes", refreshInterval, refreshBurst, shared)),
 	}
 }
 
 // perKey returns a middleware that applies a limit to the key of each request.
-func perKey(key func(*gin.Context) string, limit func(string) error) func(*gin.Context) error {
-	return func(c *gin.Context) error { return limit(key(c)) }
+func perKey(key func(*gin.Context) string, limit *ratelimit.Limit) func(*gin.Context) error {
+	check := enforce(limit)
+	return func(c *gin.Context) error { return check(c, key(c)) }
+}
+
+// enforce returns a function that counts a request of key, and fails with *domain.RateLimitedError beyond the limit.
+func enforce(limit *ratelimit.Limit) func(c *gin.Context, key string) error {
+	return func(c *gin.Context, key string) error {
+		if wait := limit.Take(c.Request.Context(), key); wait > 0 {
+			return &domain.RateLimitedError{RetryAfter: wait}
+		}
+		return nil
+	}
 }
 
 // byAddress returns the client's IPv4 address or IPv6 /64: providers assign a whole /64 to one customer.
@@ -84,25 +97,4 @@ func byAddress(c *gin.Context) string {
 		}
 	}
 	return addr.String()
-}
-
-// limit returns a function that allows each key perSecond calls per second with bursts of burst calls, and returns
-// *domain.RateLimitedError beyond that. At most maxCallers buckets are kept; an evicted key starts again with a full
-// bucket. The function is safe for concurrent use.
-func limit(perSecond float64, burst int) func(key string) error {
-	buckets := otter.Must(&otter.Options[string, *rate.Limiter]{
-		MaximumSize:      maxCallers,
-		ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](callerIdle),
-	})
-	return func(key string) error {
-		bucket, _ := buckets.ComputeIfAbsent(key, func() (*rate.Limiter, bool) {
-			return rate.NewLimiter(rate.Limit(perSecond), burst), false
-		})
-		r := bucket.Reserve()
-		if wait := r.Delay(); wait > 0 {
-			r.Cancel()
-			return &domain.RateLimitedError{RetryAfter: wait}
-		}
-		return nil
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/entry"
+	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -48,6 +49,9 @@ type Config struct {
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
 
+	// SharedLimits is the Redis of the limits that hold over all servers. Nil: there is only one server.
+	SharedLimits *ratelimit.Shared
+
 	// Pages are the HTML pages by pattern, served to GET and HEAD. They set their own Content-Security-Policy and
 	// Cache-Control. May be nil.
 	Pages map[string]http.Handler
@@ -65,7 +69,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
 	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
-	limits, countAnswer := newLimits(cfg.RateLimit), countAnswers(cfg.Aggregator)
+	limits, countAnswer := newLimits(cfg.RateLimit, cfg.SharedLimits), countAnswers(cfg.Aggregator)
 	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
@@ -89,8 +93,8 @@ func New(cfg Config) (http.Handler, error) {
 
 	// Passes and places in a waiting room come from memory; package entry bounds the rest.
 	r.POST("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.enter))
-	r.GET("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.ask))
-	r.DELETE("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.leave))
+	r.GET("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.ask))
+	r.DELETE("/api/v1/vouchers/:id/entry", e.wrap(limitBody), e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.leave))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
 	r.GET("/api/v1/vouchers", e.wrap(limitBody), e.wrap(h.vouchers.list))
@@ -98,7 +102,7 @@ func New(cfg Config) (http.Handler, error) {
 
 	// Streams have no timeout.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(h.events.order))
-	r.GET("/api/v1/vouchers/:id/entry/events", e.wrap(user), e.wrap(limits.entries), e.wrap(h.entry.events))
+	r.GET("/api/v1/vouchers/:id/entry/events", e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.events))
 	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
 
 	// Reads of the database are limited, so that purchases take precedence.

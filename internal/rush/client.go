@@ -240,10 +240,9 @@ func (o Order) holdsUnit() bool {
 // Queued is the status of an order that is not committed yet. Its answer has only an ID and the status.
 const Queued = "queued"
 
-// RequirePasses changes a sale so that it needs passes. They are valid for an hour.
-func (c *Client) RequirePasses(ctx context.Context, adminToken, voucherID string) error {
-	entry := map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
-	_, err := c.do(ctx, http.MethodPatch, "/api/v1/admin/vouchers/"+voucherID, adminToken, entry, nil)
+// ChangeVoucher changes the given fields of a voucher.
+func (c *Client) ChangeVoucher(ctx context.Context, adminToken, voucherID string, fields map[string]any) error {
+	_, err := c.do(ctx, http.MethodPatch, "/api/v1/admin/vouchers/"+voucherID, adminToken, fields, nil)
 	return err
 }
 

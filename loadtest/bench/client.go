@@ -193,8 +193,8 @@ func problemCode(body []byte) []byte {
 }
 
 // request returns an HTTP request without a body. token, key (the Idempotency-Key) and pass (the X-Entry-Pass) may be
-// empty.
-func request(method, path, token, key, pass string) []byte {
+// empty. more are further lines of the head.
+func request(method, path, token, key, pass string, more ...string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n", method, path)
 	if method != http.MethodGet {
@@ -208,6 +208,9 @@ func request(method, path, token, key, pass string) []byte {
 	}
 	if pass != "" {
 		fmt.Fprintf(&b, "X-Entry-Pass: %s\r\n", pass)
+	}
+	for _, line := range more {
+		b.WriteString(line + "\r\n")
 	}
 	b.Write(endOfLine)
 	return b.Bytes()

@@ -20,6 +20,7 @@ var scenarios = []scenario{
 	{"keys", "Orders with an Idempotency-Key", "batch", (*bench).keyedOrders},
 	{"repeats", "Orders with 10 % repeated requests", "batch", (*bench).repeatedClicks},
 	{"passes", "Orders with an entry pass", "batch", (*bench).passes},
+	{"room", "The waiting room", "", (*bench).room},
 	{"soldout", "Sold-out answers", "", (*bench).soldOut},
 	{"cancellations", "Sold-out answers during cancellations", "", (*bench).cancellations},
 	{"readers", "Reads while selling", "", (*bench).readers},

@@ -233,7 +233,8 @@ func (s *stack) enter(ctx context.Context, p *process, sale string) error {
 		return err
 	}
 	defer admins.Close()
-	if err := admins.RequirePasses(ctx, admin, sale); err != nil {
+	entry := map[string]any{"mode": "pass", "pass_ttl": 3600}
+	if err := admins.ChangeVoucher(ctx, admin, sale, map[string]any{"entry": entry}); err != nil {
 		return fmt.Errorf("require passes: %w", err)
 	}
 	const conns = 32

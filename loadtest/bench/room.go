@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// roomRate is how many buyers per second the room admits.
+const roomRate = 500
+
+// room measures a waiting room with all users: memory and CPU time per waiting buyer, and the admissions per second
+// while the buyers ask without a pause.
+func (b *bench) room(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, b.anyLane())
+	if err != nil {
+		return err
+	}
+	server, waiting := p[0], len(st.tokens)
+	sales, err := st.sales(ctx, server, 1, int64(waiting))
+	if err != nil {
+		return err
+	}
+	path := "/api/v1/vouchers/" + sales[0] + "/entry"
+	err = st.change(ctx, server, sales[0], map[string]any{
+		"begin_at": time.Now().Add(10 * time.Minute), "end_at": time.Now().Add(time.Hour),
+		"entry": map[string]any{"mode": "room", "rate": roomRate, "opens_at": time.Now().Add(-time.Minute), "pass_ttl": 3600},
+	})
+	if err != nil {
+		return fmt.Errorf("open the room: %w", err)
+	}
+	before, began := residentMB(server.cmd.Process.Pid), time.Now()
+	requests, err := st.join(ctx, server, path, b.opts.conns)
+	if err != nil {
+		return fmt.Errorf("join the room: %w", err)
+	}
+	took := time.Since(began)
+	sec.note("%d buyers got their places in %.1f s.", waiting, took.Seconds())
+
+	commands, err := st.redisCommands(ctx)
+	if err != nil {
+		return err
+	}
+	ask := func(subject string) (*sample, error) {
+		l := load{conns: b.opts.conns, requests: requests, endless: true, limit: max(b.opts.seconds, 2*time.Second)}
+		samples, err := st.measure(ctx, part{subject, p, l})
+		if err != nil {
+			return nil, err
+		}
+		sec.samples = append(sec.samples, samples...)
+		b.progress("  %-40s %s", subject, samples[0])
+		return samples[0], samples[0].only(accepted, "200")
+	}
+	lobby, err := ask("questions in the lobby")
+	if err != nil {
+		return err
+	}
+	if err := st.change(ctx, server, sales[0], map[string]any{"begin_at": time.Now()}); err != nil {
+		return fmt.Errorf("start the sale: %w", err)
+	}
+	time.Sleep(3 * time.Second) // the start, and the first admissions to buyers who asked before it
+	first, err := st.admitted(ctx, sales[0])
+	if err != nil {
+		return err
+	}
+	line, err := ask("questions in the line")
+	if err != nil {
+		return err
+	}
+	last, err := st.admitted(ctx, sales[0])
+	if err != nil {
+		return err
+	}
+	sec.note("The server uses %.0f MiB before and %.0f MiB with %d waiting buyers: %.0f bytes each.", before,
+		residentMB(server.cmd.Process.Pid), waiting, (residentMB(server.cmd.Process.Pid)-before)*(1<<20)/float64(waiting))
+	executed, err := st.redisCommands(ctx)
+	if err != nil {
+		return err
+	}
+	asked := lobby.total() + line.total()
+	sec.note("Redis executed %d commands while %d questions were answered.", executed-commands, asked)
+	b.report.add(bar{
+		what:   fmt.Sprintf("waiting room of %d: admitted per second / rate", waiting),
+		values: []float64{float64(last-first) / line.elapsed.Seconds() / roomRate}, least: 0.9,
+	})
+	return nil
+}
+
+// change changes a voucher as an admin.
+func (s *stack) change(ctx context.Context, p *process, sale string, fields map[string]any) error {
+	client, admin, err := s.admin(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.ChangeVoucher(ctx, admin, sale, fields)
+}
+
+var ticketField = []byte(`"ticket":"`)
+
+// join gets a place for each user and returns the requests that ask for its state.
+func (s *stack) join(ctx context.Context, p *process, path string, conns int) ([][]byte, error) {
+	requests := make([][]byte, len(s.tokens))
+	group, ctx := errgroup.WithContext(ctx)
+	for worker := range conns {
+		group.Go(func() error {
+			c, err := dial(ctx, p.addr)
+			if err != nil {
+				return err
+			}
+			defer c.net.Close() //nolint:errcheck // only read from
+			if err := c.net.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+				return err
+			}
+			for i := worker; i < len(s.tokens); i += conns {
+				a, err := c.do(request(http.MethodPost, path, s.tokens[i], "", ""))
+				if err != nil {
+					return err
+				}
+				_, rest, ok := bytes.Cut(c.buf[:c.read], ticketField)
+				if !ok {
+					return fmt.Errorf("%w: %d %s instead of a place", errWrongAnswers, a.status, a.code)
+				}
+				ticket, _, _ := bytes.Cut(rest, []byte{'"'})
+				requests[i] = request(http.MethodGet, path, s.tokens[i], "", "", "X-Entry-Ticket: "+string(ticket))
+			}
+			return nil
+		})
+	}
+	return requests, group.Wait()
+}
+
+// redisCommands returns how many commands Redis has executed.
+func (s *stack) redisCommands(ctx context.Context) (int64, error) {
+	info, err := s.rdb.Info(ctx, "stats").Result()
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	_, err = fmt.Sscan(infoField(info, "total_commands_processed"), &n)
+	return n, err
+}
+
+// admitted returns how many buyers of a sale have been admitted.
+func (s *stack) admitted(ctx context.Context, sale string) (n int64, err error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT data FROM room_log WHERE kind = 1 AND voucher_id = ?", sale)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close() //nolint:errcheck // only read from
+	for rows.Next() {
+		var numbers []byte
+		if err := rows.Scan(&numbers); err != nil {
+			return 0, err
+		}
+		for _, b := range numbers {
+			if b < 0x80 { // the last byte of a number
+				n++
+			}
+		}
+	}
+	return n, rows.Err()
+}
