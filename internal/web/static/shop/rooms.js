@@ -136,10 +136,11 @@ function store(user, id, ticket) {
 // keep follows a place as soon as no other tab does.
 async function keep(id, p) {
   const { signal } = p.abort;
-  const lead = () => {
+  const lead = () => new Promise((release) => {
     p.leads = true;
-    return streams < MAX_STREAMS ? stream(id, p) : poll(id, p);
-  };
+    signal.addEventListener("abort", release);
+    (streams < MAX_STREAMS ? stream(id, p) : poll(id, p)).finally(release);
+  });
   if (!navigator.locks) return poll(id, p); // as every tab follows then, streams would use up the browser's connections
   return navigator.locks.request(`${STORED}${p.user}.${id}`, { signal }, lead).catch((err) => {
     if (!signal.aborted) throw err;
@@ -213,6 +214,9 @@ function adopt(user, id, state) {
 export function start() {
   session.on(restore);
   if (session.user()) restore(session.user());
+  // A page that the browser keeps for the back button must leave its places to the other tabs.
+  addEventListener("pagehide", () => restore(null));
+  addEventListener("pageshow", (event) => event.persisted && restore(session.user()));
   channel?.addEventListener("message", ({ data: { user, id, state, hello } }) => {
     if (user !== session.user()?.id) return;
     if (!hello) return adopt(user, id, state);

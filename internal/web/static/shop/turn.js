@@ -4,15 +4,15 @@ import * as clock from "../lib/clock.js";
 import { left, moment, number, t } from "../lib/i18n.js";
 import * as rooms from "./rooms.js";
 
-const SPOKEN = 30_000; // ms between two positions that are announced
+const SPOKEN = 30_000; // ms
 const FAR = 24 * 3_600_000;
 
 const spoken = new Map(); // by sale: {position, at}
 
-// announced returns the position to announce: it changes at most every SPOKEN.
+// announced returns the position to announce: it changes at most every SPOKEN, except for the first position.
 function announced(id, position) {
   const last = spoken.get(id);
-  if (last && last.position >= position && performance.now() - last.at < SPOKEN) return last.position;
+  if (position > 1 && last?.position >= position && performance.now() - last.at < SPOKEN) return last.position;
   spoken.set(id, { position, at: performance.now() });
   return position;
 }
