@@ -13,9 +13,9 @@ import (
 )
 
 // The row of an admission is the same text in a stream entry, a ticket and a dead letter: order, user, voucher, limit,
-// amount, time in ms, currency, waiting instance and queue position, separated by spaces. A request key follows the
-// instance, after a "#": 22 characters of the key's hash and 22 of the request's hash. An earlier release parses them
-// as part of the instance.
+// amount, time in ms, currency, waiting instance and queue position, separated by spaces. Two optional parts follow the
+// instance, and an earlier release parses them as part of it: after a "~" the sale's own time to pay in seconds, and
+// after a "#" a request key, of which 22 characters are the key's hash and 22 the request's hash.
 
 // rowSeparator separates the rows of an entry, and the rows of a user.
 const rowSeparator = "\n"
@@ -29,6 +29,10 @@ func appendRow(b []byte, a *domain.Admission) []byte {
 	b = append(b, a.Currency...)
 	b = append(b, ' ')
 	b = append(b, a.ReplyTo...)
+	if a.PayTimeout != 0 {
+		b = append(b, '~')
+		b = strconv.AppendInt(b, int64(a.PayTimeout/time.Second), 10)
+	}
 	if a.Key != nil {
 		b = append(b, '#')
 		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Hash[:])
@@ -90,8 +94,16 @@ func parseRow(row string) (domain.Admission, error) {
 			return domain.Admission{}, fmt.Errorf("admission: row %q: request key: %w", row, err)
 		}
 	}
+	replyTo, secondsText, found := strings.Cut(replyTo, "~")
+	seconds := int64(0)
+	if found {
+		var err error
+		if seconds, err = strconv.ParseInt(secondsText, 10, 64); err != nil {
+			return domain.Admission{}, fmt.Errorf("admission: row %q: time to pay: %w", row, err)
+		}
+	}
 	return domain.Admission{
-		Key: key, OrderID: numbers[0], UserID: numbers[1], VoucherID: numbers[2], Limit: int(numbers[3]), Amount: numbers[4],
+		PayTimeout: time.Duration(seconds) * time.Second, Key: key, OrderID: numbers[0], UserID: numbers[1], VoucherID: numbers[2], Limit: int(numbers[3]), Amount: numbers[4],
 		Currency: currency, At: time.UnixMilli(numbers[5]).UTC(), ReplyTo: replyTo, Place: place,
 	}, nil
 }

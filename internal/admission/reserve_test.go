@@ -93,16 +93,17 @@ func TestReserveSplitsEntriesAt64Rows(t *testing.T) {
 func TestParseRejectsMalformedEntries(t *testing.T) {
 	g, stream := newGate(nil), shardOf(voucher).stream()
 	for name, fields := range map[string]map[string]any{
-		"nothing":             {},
-		"no row":              {"rows": ""},
-		"too few words":       {"rows": "1 10 7 1 100"},
-		"not a number":        {"rows": "1 10 7 1 hundred 1000 "},
-		"an empty row":        {"rows": "1 10 7 1 100 1000 \n"},
-		"two vouchers":        {"rows": "1 10 7 1 100 1000 \n2 11 23 1 100 1000 "},
-		"another stream":      {"rows": "1 10 8 1 100 1000 "},
-		"tries not a number":  {"rows": "1 10 7 1 100 1000 ", "tries": "some"},
-		"unknown fields":      {"order": "1", "user": "10", "voucher": "7"},
-		"number out of range": {"rows": "9223372036854775808 10 7 1 100 1000 "},
+		"nothing":              {},
+		"no row":               {"rows": ""},
+		"too few words":        {"rows": "1 10 7 1 100"},
+		"not a number":         {"rows": "1 10 7 1 hundred 1000 "},
+		"an empty row":         {"rows": "1 10 7 1 100 1000 \n"},
+		"two vouchers":         {"rows": "1 10 7 1 100 1000 \n2 11 23 1 100 1000 "},
+		"seconds not a number": {"rows": "1 10 7 1 100 1000 EUR here~soon"},
+		"another stream":       {"rows": "1 10 8 1 100 1000 "},
+		"tries not a number":   {"rows": "1 10 7 1 100 1000 ", "tries": "some"},
+		"unknown fields":       {"order": "1", "user": "10", "voucher": "7"},
+		"number out of range":  {"rows": "9223372036854775808 10 7 1 100 1000 "},
 	} {
 		_, err := g.Parse(stream, "1-1", fields)
 		require.Error(t, err, name)
@@ -121,6 +122,19 @@ func TestParseRejectsMalformedEntries(t *testing.T) {
 	require.NoError(t, err)
 	want.Currency = "EUR"
 	require.Equal(t, []domain.Admission{want}, p.Admissions)
+
+	want.PayTimeout = 90 * time.Second
+	for _, key := range []*domain.RequestKey{nil, domain.NewRequestKey("k", [32]byte{7})} {
+		for _, place := range []int64{0, 5} {
+			want.Key, want.Place = key, place
+			if key != nil {
+				want.Key.Name = "" // is not stored
+			}
+			p, err = g.Parse(stream, "1-1", map[string]any{"rows": rowOf(&want)})
+			require.NoError(t, err)
+			require.Equal(t, []domain.Admission{want}, p.Admissions)
+		}
+	}
 }
 
 func TestReserveIsIdempotentByOrder(t *testing.T) {

@@ -86,17 +86,19 @@ func newServer(e *Env, b backends) (*server, error) {
 	if cfg.OrderLane != "queue" {
 		warnOfQueuedOrders(e.Ctx, workers, cfg.OrderLane, log)
 	}
+	unpaid := service.NewUnpaid(b.store)
 	roomSubscribers := salestats.NewSubscribers()
 	rooms := entry.NewRooms(entry.RoomsConfig{
 		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify, Log: log,
 	})
 	entries := &entry.Service{
-		Sales: sales, Rooms: rooms, Now: now,
+		Sales: sales, Rooms: rooms, Limits: unpaid, Solutions: usedSolutions{b.rdb}, Now: now,
+		Human:   entry.NewWork(domain.DeriveSecret(b.secret, "entry challenges"), now),
 		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry passes")}),
 		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: domain.DeriveSecret(b.secret, "entry tickets")}),
 	}
 	orders := service.NewOrders(service.OrdersConfig{
-		Store: b.store, Sales: sales, Lane: mode.orders, Passes: entries, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
+		Store: b.store, Sales: sales, Lane: mode.orders, Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
 		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secret), Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -40,7 +41,7 @@ type Sales struct {
 	Migrations []int64    // the versions that the program contains
 	Redis      SalesRedis // nil: Redis is unreachable
 	Lane       string
-	PayTimeout time.Duration
+	PayTimeout time.Duration // of sales without one of their own
 
 	upcoming []domain.Voucher // that begin within upcomingWithin, published or not; the earliest first
 }
@@ -119,6 +120,7 @@ func (s *Sales) checkWindows(context.Context) Result {
 	var failures, warnings []string
 	for _, v := range s.upcoming {
 		var failure, warning string
+		payTimeout := cmp.Or(v.Sale.PayTimeout, s.PayTimeout)
 		switch lasts := v.Sale.EndAt.Sub(v.Sale.BeginAt); {
 		case lasts <= 0:
 			failure = "ends before it begins"
@@ -128,8 +130,10 @@ func (s *Sales) checkWindows(context.Context) Result {
 			warning = "is not published"
 		case v.Sale.Stock < 1:
 			warning = "has no units"
-		case lasts <= s.PayTimeout:
-			warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, s.PayTimeout)
+		case lasts <= payTimeout:
+			warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, payTimeout)
+		case v.Sale.PayTimeout != 0 && payTimeout < minPayTimeout:
+			warning = fmt.Sprintf("has a pay_timeout of %s: payments arrive too late and are refunded", payTimeout)
 		}
 		if failure != "" {
 			failures = append(failures, fmt.Sprintf("voucher %d %s", v.ID, failure))

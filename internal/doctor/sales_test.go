@@ -48,6 +48,8 @@ func TestDoctorChecksSaleWindows(t *testing.T) {
 		"allows no orders":            {func(v *domain.Voucher) { v.Sale.LimitPerUser = 0 }, Fail},
 		"is not published":            {func(v *domain.Voucher) { v.Status = domain.VoucherOff }, Warn},
 		"has no units":                {func(v *domain.Voucher) { v.Sale.Stock = 0 }, Warn},
+		"lasts 1h0m0s, so units":      {func(v *domain.Voucher) { v.Sale.PayTimeout = time.Hour }, Warn},
+		"has a pay_timeout of 30s":    {func(v *domain.Voucher) { v.Sale.PayTimeout = 30 * time.Second }, Warn},
 		"lasts 10m0s":                 {func(v *domain.Voucher) { v.Sale.EndAt = begin.Add(10 * time.Minute) }, Warn},
 	} {
 		r := (&Sales{upcoming: []domain.Voucher{sale(tc.edit)}, PayTimeout: 15 * time.Minute}).checkWindows(t.Context())

@@ -25,9 +25,11 @@ type Admission struct {
 	Currency  string
 	Limit     int
 	At        time.Time
-	ReplyTo   string      // the instance that waits for the outcome; empty if none does
-	Place     int64       // the position in the queue of the voucher, from 1, assigned by the gate
-	Key       *RequestKey // without its name; nil for a request without an Idempotency-Key
+	// PayTimeout is that of the sale at the time of the admission; 0 selects the default of the server.
+	PayTimeout time.Duration
+	ReplyTo    string      // the instance that waits for the outcome; empty if none does
+	Place      int64       // the position in the queue of the voucher, from 1, assigned by the gate
+	Key        *RequestKey // without its name; nil for a request without an Idempotency-Key
 }
 
 // RepeatedError means that the gate admitted an earlier request with the same key.

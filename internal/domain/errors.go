@@ -1,6 +1,8 @@
 package domain
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,6 +28,10 @@ var (
 	ErrEntryRequired = errors.New("this sale needs an entry pass of the buyer")
 	// ErrPassExpired means that the pass of the request was valid once, but it has expired or was revoked.
 	ErrPassExpired = errors.New("the entry pass has expired or was revoked")
+	// ErrUnpaidLimit means that the user let as many orders of the sale expire unpaid as it allows.
+	ErrUnpaidLimit = errors.New("the user did not pay earlier orders of this sale in time")
+	// ErrUnpaidElsewhere means that the user has too many unpaid orders, over all sales, for an entry pass.
+	ErrUnpaidElsewhere = fmt.Errorf("the user has %d or more unpaid orders: pay or cancel them first", MaxUnpaidOrders)
 	// ErrPlaceLost means that the ticket of the waiting room was valid once, but its user left or let the turn pass.
 	ErrPlaceLost       = errors.New("the place in the waiting room is lost")
 	ErrOrderInProgress = errors.New("an order of this user is in progress")
@@ -53,13 +59,24 @@ func (e *DuplicateOrderError) Error() string {
 	return fmt.Sprintf("the user already holds order %d", e.OrderID)
 }
 
+// ChallengeRequiredError means that the sale demands a solved challenge and the request has no valid solution.
+type ChallengeRequiredError struct {
+	Reason    string          // what is wrong with the solution
+	Challenge json.RawMessage // to be solved, a JSON object
+}
+
+func (e *ChallengeRequiredError) Error() string {
+	return "this sale needs a solved challenge: " + e.Reason
+}
+
 // RateLimitedError means that the caller sent too many requests.
 type RateLimitedError struct {
 	RetryAfter time.Duration // how long to wait before the next request
+	Reason     string        // empty: too many requests
 }
 
 func (e *RateLimitedError) Error() string {
-	return fmt.Sprintf("too many requests, try again in %s", e.RetryAfter)
+	return fmt.Sprintf("%s, try again in %s", cmp.Or(e.Reason, "too many requests"), e.RetryAfter)
 }
 
 // FieldError describes an invalid field of the input.

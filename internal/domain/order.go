@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -106,10 +107,12 @@ type Purchase struct {
 	Window    Window
 	At        time.Time
 	ExpiresAt time.Time
-	Deadline  time.Time     // of the answer to the buyer
-	Wait      time.Duration // in lane queue, how long the buyer waits for the outcome
-	Key       *RequestKey   // nil for a request without an Idempotency-Key
-	Pass      string        // the entry pass of the request; empty if there is none
+	// PayTimeout is that of the sale; 0 if ExpiresAt follows from the default of the server.
+	PayTimeout time.Duration
+	Deadline   time.Time     // of the answer to the buyer
+	Wait       time.Duration // in lane queue, how long the buyer waits for the outcome
+	Key        *RequestKey   // nil for a request without an Idempotency-Key
+	Pass       string        // the entry pass of the request; empty if there is none
 	// Fence is the context of the user's lock in lane lock. The order must not be committed after it has ended.
 	Fence context.Context
 }
@@ -122,12 +125,12 @@ func (p Purchase) Order(id int64) Order {
 	}
 }
 
-// Order returns the order that a ticket represents. ExpiresAt is provisional while the order is queued: see
-// Committer.Commit.
+// Order returns the order that a ticket represents. payTimeout is the default of the server. ExpiresAt is provisional
+// while the order is queued: see Committer.Commit.
 func (t *Ticket) Order(payTimeout time.Duration) Order {
 	o := Order{
 		ID: t.OrderID, UserID: t.UserID, VoucherID: t.VoucherID, Status: OrderQueued, Amount: t.Amount,
-		Currency: t.Currency, CreatedAt: t.At, ExpiresAt: t.At.Add(payTimeout), Reason: t.Failed, Ahead: t.Ahead,
+		Currency: t.Currency, CreatedAt: t.At, ExpiresAt: t.At.Add(cmp.Or(t.PayTimeout, payTimeout)), Reason: t.Failed, Ahead: t.Ahead,
 	}
 	if t.Failed != "" {
 		o.Status = OrderFailed

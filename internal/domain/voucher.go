@@ -84,6 +84,11 @@ type Sale struct {
 	EndAt        time.Time
 	LimitPerUser int // the most active orders of a user
 	Entry        Entry
+	PayTimeout   time.Duration // how long an order may remain unpaid; 0 selects the server's default
+	UnpaidLimit  *int          // see MaxUnpaid; nil selects its default
+	// EndedUnpaid means that an order of the sale was cancelled or has expired. Only service.SaleLoader sets it, and only
+	// if the sale limits unpaid orders.
+	EndedUnpaid bool
 }
 
 // State returns the state of the voucher at now.
@@ -146,6 +151,9 @@ const (
 	maxMoney   = 1_000_000_000_00 // cents: 1,000,000,000 units of the currency
 	MaxStock   = 1_000_000_000    // units per sale
 	maxPerUser = 100              // slot is a TINYINT
+
+	maxPayTimeout  = 86_400 // seconds
+	maxUnpaidLimit = 100
 )
 
 // The times that both databases can store and RFC 3339 can express. The SQLite driver reads numbers up to 10^12 as
@@ -167,6 +175,8 @@ type VoucherFields struct {
 	EndAt        *time.Time
 	LimitPerUser *int
 	Entry        *EntryInput // replaces the entry as a whole
+	PayTimeout   *int        // in seconds
+	UnpaidLimit  *int
 }
 
 // VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three
@@ -195,7 +205,7 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 			bad.Add(f.name, "is required")
 		}
 	}
-	if in.Stock != nil || in.BeginAt != nil || in.EndAt != nil || in.LimitPerUser != nil || in.Entry != nil {
+	if in.Stock != nil || len(in.saleFields()) > 0 {
 		in.startSale(&v, &bad)
 	}
 	if in.Currency != nil {
@@ -261,13 +271,8 @@ func (f VoucherFields) apply(v *Voucher, bad *InvalidError) {
 // applyToSale is apply for the fields of a sale. A normal voucher (s is nil) accepts none of them.
 func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	if s == nil {
-		for field, given := range map[string]bool{
-			"begin_at": f.BeginAt != nil, "end_at": f.EndAt != nil, "limit_per_user": f.LimitPerUser != nil,
-			"entry": f.Entry != nil,
-		} {
-			if given {
-				bad.Add(field, "is allowed only for a seckill voucher")
-			}
+		for _, field := range f.saleFields() {
+			bad.Add(field, "is allowed only for a seckill voucher")
 		}
 		return
 	}
@@ -276,17 +281,37 @@ func (f VoucherFields) applyToSale(s *Sale, bad *InvalidError) {
 	if !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
 		bad.Add("end_at", "must be after begin_at")
 	}
-	if f.LimitPerUser != nil {
-		if s.LimitPerUser = *f.LimitPerUser; s.LimitPerUser < 1 || s.LimitPerUser > maxPerUser {
-			bad.Add("limit_per_user", "must be between 1 and %d", maxPerUser)
-		}
+	if n := f.LimitPerUser; n != nil {
+		s.LimitPerUser = *n
+		checkRange(*n, "limit_per_user", 1, maxPerUser, bad)
 	}
 	if f.Entry != nil {
 		f.Entry.apply(&s.Entry, bad)
 	}
+	if n := f.PayTimeout; n != nil {
+		s.PayTimeout = time.Duration(*n) * time.Second
+		checkRange(*n, "pay_timeout", 1, maxPayTimeout, bad)
+	}
+	if n := f.UnpaidLimit; n != nil {
+		s.UnpaidLimit = n
+		checkRange(*n, "unpaid_limit", 0, maxUnpaidLimit, bad)
+	}
 	if !s.Entry.OpensAt.IsZero() && !s.BeginAt.IsZero() && s.Entry.OpensAt.After(s.BeginAt) {
 		bad.Add("entry.opens_at", "must not be after begin_at")
 	}
+}
+
+// saleFields returns the names of the present fields that only a sale has.
+func (f VoucherFields) saleFields() (names []string) {
+	for name, present := range map[string]bool{
+		"begin_at": f.BeginAt != nil, "end_at": f.EndAt != nil, "limit_per_user": f.LimitPerUser != nil, "entry": f.Entry != nil,
+		"pay_timeout": f.PayTimeout != nil, "unpaid_limit": f.UnpaidLimit != nil,
+	} {
+		if present {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // IsCurrency reports whether code is an ISO 4217 currency code in capitals.
@@ -310,6 +335,12 @@ func setText(dst, src *string, field string, least, most int, bad *InvalidError)
 // unprintable reports whether r is a control character other than a line break or a tab.
 func unprintable(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\t'
+}
+
+func checkRange(n int, field string, least, most int, bad *InvalidError) {
+	if n < least || n > most {
+		bad.Add(field, "must be between %d and %d", least, most)
+	}
 }
 
 func setMoney(dst, src *int64, field string, bad *InvalidError) {

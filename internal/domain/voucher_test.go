@@ -75,10 +75,14 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		"opens after the start": {func(in *VoucherInput) {
 			in.Entry = &EntryInput{Mode: "room", OpensAt: ptr(in.BeginAt.Add(time.Second))}
 		}, "entry.opens_at"},
-		"pass without a life": {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(0)} }, "entry.pass_ttl"},
-		"pass for a day":      {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(86_400)} }, "entry.pass_ttl"},
-		"life of no pass":     {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", PassTTL: ptr(10)} }, "entry.pass_ttl"},
-		"only a limit":        {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
+		"pass without a life":   {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(0)} }, "entry.pass_ttl"},
+		"pass for a day":        {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "pass", PassTTL: ptr(86_400)} }, "entry.pass_ttl"},
+		"life of no pass":       {func(in *VoucherInput) { in.Entry = &EntryInput{Mode: "open", PassTTL: ptr(10)} }, "entry.pass_ttl"},
+		"no time to pay":        {func(in *VoucherInput) { in.PayTimeout = ptr(0) }, "pay_timeout"},
+		"two days to pay":       {func(in *VoucherInput) { in.PayTimeout = ptr(172_800) }, "pay_timeout"},
+		"negative unpaid limit": {func(in *VoucherInput) { in.UnpaidLimit = ptr(-1) }, "unpaid_limit"},
+		"huge unpaid limit":     {func(in *VoucherInput) { in.UnpaidLimit = ptr(101) }, "unpaid_limit"},
+		"only a limit":          {func(in *VoucherInput) { in.Stock, in.BeginAt, in.EndAt = nil, nil, nil }, "stock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := validSale()

@@ -73,10 +73,12 @@ func hasCode(err error, code string) bool {
 // orderWithPass checks the button of a sale that needs passes: it gets a pass first, gets another one once if the
 // server refuses it, and then shows the reason.
 func orderWithPass(t *testing.T, p *shop, visit func(string) *visitor) {
-	first, second, third := p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5}), p.publish(t, offer{Stock: 5})
-	for _, sale := range []string{first, second, third} {
-		require.NoError(t, p.ChangeVoucher(t.Context(), p.token, sale, passMode))
+	var sales [4]string
+	for i := range sales {
+		sales[i] = p.publish(t, offer{Stock: 5})
+		require.NoError(t, p.ChangeVoucher(t.Context(), p.token, sales[i], passMode))
 	}
+	first, second, third, fourth := sales[0], sales[1], sales[2], sales[3]
 	v := visit(p.url)
 	v.loginNewUser()
 	press := func(sale, done string) (entries, orders int) {
@@ -96,8 +98,18 @@ func orderWithPass(t *testing.T, p *shop, visit func(string) *visitor) {
 	entries, orders = press(third, "refused")
 	require.Equal(t, []int{2, 2}, []int{entries, orders})
 	v.reads(card(third), "Your entry pass was not accepted")
+
+	v.run(`window.answer = (a) => a.endsWith(%q) && problem(409, "unpaid_limit")`, fourth+"/entry")
+	entries, orders = press(fourth, "refused")
+	require.Equal(t, []int{1, 0}, []int{entries, orders})
+	v.reads(card(fourth), "Too many of your orders are unpaid")
+	v.run(`window.answer = (a) => a.endsWith(%q) && problem(429, "rate_limited", { "Retry-After": "600" })`, fourth+"/entry")
+	entries, _ = press(fourth, "refused")
+	require.Equal(t, 2, entries, "the page does not wait for ten minutes")
+	v.reads(card(fourth), "Too many requests")
 	v.click(`[data-do="language"]`)
 	v.reads(card(third), "入场凭证已失效")
+	v.reads(card(fourth), "请求太频繁")
 }
 
 // passesInConsole creates a sale with passes, changes it and revokes its passes.
@@ -106,18 +118,21 @@ func passesInConsole(t *testing.T, c *consoleTest) {
 	v.enter("/console/new", c.phone)
 	for field, value := range map[string]string{
 		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3", "entry.mode": "pass",
-		"entry.pass_ttl": "3601", "begin_at": local(time.Now().Add(-time.Minute)),
+		"entry.pass_ttl": "3601", "pay_timeout": "0", "unpaid_limit": "2", "begin_at": local(time.Now().Add(-time.Minute)),
 	} {
 		v.fill("make", field, value)
 	}
 	v.submit("make")
 	v.reads(fieldError("make", "entry.pass_ttl"), "between 1 and 3,600")
+	v.reads(fieldError("make", "pay_timeout"), "between 1 and 86,400")
 	v.fill("make", "entry.pass_ttl", "30")
+	v.fill("make", "pay_timeout", "")
 	v.submit("make")
 	v.reads(`[data-fact="entry.mode"]`, "With a pass")
 	sale := v.at()[len("/console/sales/"):]
 	entry := func() any { return c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"] }
 	require.Equal(t, map[string]any{"mode": "pass", "pass_ttl": 30.0}, entry())
+	v.reads(`[data-fact="unpaid_limit"]`, "2")
 
 	token, err := c.Login(t.Context(), newPhone())
 	require.NoError(t, err)
@@ -129,9 +144,16 @@ func passesInConsole(t *testing.T, c *consoleTest) {
 	_, err = c.PlaceWithPass(t.Context(), token, sale, pass)
 	requireCode(t, "entry_required", err)
 
+	v.fill("change", "unpaid_limit", "")
+	v.submit("change")
+	v.reads(fieldError("change", "unpaid_limit"), "Please fill this in")
+	v.fill("change", "unpaid_limit", "0")
+	v.fill("change", "pay_timeout", "90")
 	v.fill("change", "entry.mode", "open")
 	v.submit("change")
 	v.reads("main", "Saved.")
+	stored := c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)
+	require.Equal(t, []any{90.0, 0.0}, []any{stored["pay_timeout"], stored["unpaid_limit"]})
 	require.Equal(t, map[string]any{"mode": "open"}, entry())
 	v.until(`!document.querySelector('[data-do="revoke"]').checkVisibility()`)
 }

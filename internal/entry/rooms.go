@@ -19,6 +19,8 @@ const (
 	roomTick = 500 * time.Millisecond
 	// roomTimeout bounds one access to the store or to the peers.
 	roomTimeout = 2 * time.Second
+	// roomPurge is the interval at which a server deletes old places, in batches with a pause for other writers.
+	roomPurge, purgePause = time.Hour, 20 * time.Millisecond
 	// roomIdle is how long a room without requests is kept in memory.
 	roomIdle = 10 * time.Minute
 )
@@ -37,6 +39,9 @@ type RoomStore interface {
 	// Rooms returns the rooms that exist with their next events after the given sequence numbers, and the time of the
 	// database.
 	Rooms(ctx context.Context, after map[int64]uint32) ([]domain.Room, time.Time, error)
+	// PurgePlaces deletes a batch of the places of sales that ended a week ago, and returns their number. 0 means that
+	// there are no more.
+	PurgePlaces(ctx context.Context) (int, error)
 }
 
 // Peers are the servers. It is safe for concurrent use.
@@ -165,8 +170,13 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	return l.line, nil
 }
 
-// Run reads the rooms in use and admits buyers, until ctx ends.
+// Run reads the rooms in use, admits buyers, and deletes old places, until ctx ends.
 func (r *Rooms) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		loop.Task{Name: "delete old places of waiting rooms", Every: roomPurge, Log: r.cfg.Log, Run: r.purge}.Loop(ctx)
+	})
 	loop.Task{Name: "run the waiting rooms", Every: roomTick, Log: r.cfg.Log, Run: func(ctx context.Context) error {
 		r.ticks <- struct{}{}
 		defer func() { <-r.ticks }()
@@ -187,6 +197,24 @@ func (r *Rooms) Run(ctx context.Context) {
 		}
 		return errors.Join(errs...)
 	}}.Loop(ctx)
+}
+
+func (r *Rooms) purge(ctx context.Context) error {
+	for {
+		n, err := r.purgeBatch(ctx)
+		if n == 0 || err != nil {
+			return err
+		}
+		if err := loop.Sleep(ctx, purgePause); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Rooms) purgeBatch(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
+	defer cancel()
+	return r.cfg.Store.PurgePlaces(ctx)
 }
 
 // inUse returns the lines that were read and forgets those without requests.
@@ -250,7 +278,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		l.sale = view
 		r.cfg.Changed(voucherID)
 	}
-	if v.CheckOpen(now) != nil || v.Sale.Entry.Mode != domain.EntryRoom || l.room.Joined == 0 {
+	if open := v.CheckOpen(now) == nil && v.Sale.Entry.Mode == domain.EntryRoom; !open || l.room.Joined == 0 {
 		return nil
 	}
 	if l.room.StartedAt.IsZero() {

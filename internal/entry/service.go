@@ -2,6 +2,7 @@ package entry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"seckill/internal/domain"
@@ -12,13 +13,23 @@ type Sales interface {
 	Get(ctx context.Context, id int64) (domain.Voucher, error)
 }
 
+// Limits are the limits of unpaid orders.
+type Limits interface {
+	// MayEnter returns why a user gets no pass for the sale at now, or nil. Errors: domain.ErrUnpaidLimit,
+	// domain.ErrUnpaidElsewhere, *domain.RateLimitedError, domain.ErrOverloaded, domain.ErrUnavailable.
+	MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) error
+}
+
 // Service admits buyers. It is safe for concurrent use.
 type Service struct {
-	Sales   Sales
-	Passes  *Passes
-	Tickets *Tickets
-	Rooms   *Rooms
-	Now     func() time.Time
+	Sales     Sales
+	Passes    *Passes
+	Tickets   *Tickets
+	Rooms     *Rooms
+	Limits    Limits
+	Human     HumanProof
+	Solutions UsedSolutions
+	Now       func() time.Time
 }
 
 // State is the state of a buyer at the entry of a sale.
@@ -51,25 +62,41 @@ type Admission struct {
 }
 
 // Enter admits a user to a sale that is on, or gives the user a place in its waiting room. A repeated call returns the
-// same place, or another pass. Errors: domain.ErrNotFound, domain.ErrInvalidState (not a flash-sale voucher),
-// domain.ErrSaleNotStarted (for a room: it has not opened), domain.ErrSaleEnded, domain.ErrSoldOut,
-// domain.ErrOverloaded, domain.ErrUnavailable.
-func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission, error) {
+// same place, or another pass. solution may be empty if the sale demands none; only an entry uses it up, so buyers can
+// solve a challenge before the start. Errors: domain.ErrNotFound, domain.ErrInvalidState (not a flash-sale voucher),
+// *domain.ChallengeRequiredError, domain.ErrSaleNotStarted (for a room: it has not opened), domain.ErrSaleEnded,
+// domain.ErrSoldOut, domain.ErrOverloaded, domain.ErrUnavailable, and those of Limits.
+func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution string) (Admission, error) {
 	v, err := s.Sales.Get(ctx, voucherID)
 	if err != nil {
 		return Admission{}, err
 	}
 	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
-		return s.join(ctx, userID, &v)
+		return s.join(ctx, userID, &v, solution)
 	}
 	now := domain.Moment(s.Now())
-	switch err := v.CheckOpen(now); {
-	case err != nil:
-		return Admission{}, err
-	case v.Sale.Stock <= 0:
+	closed := v.CheckOpen(now)
+	switch {
+	case closed != nil && !errors.Is(closed, domain.ErrSaleNotStarted):
+		return Admission{}, closed
+	case closed == nil && v.Sale.Stock <= 0:
 		return Admission{}, domain.ErrSoldOut
-	case v.Sale.Entry.Mode == domain.EntryOpen:
+	}
+	proof, err := s.prove(ctx, userID, &v, solution)
+	if err != nil {
+		return Admission{}, err
+	}
+	if closed != nil {
+		return Admission{}, closed
+	}
+	if v.Sale.Entry.Mode == domain.EntryOpen {
 		return Admission{State: Admitted}, nil
+	}
+	if err := s.Limits.MayEnter(ctx, userID, &v, now); err != nil {
+		return Admission{}, err
+	}
+	if err := proof.useUp(ctx); err != nil {
+		return Admission{}, err
 	}
 	expires := now.Add(v.Sale.Entry.PassTTL)
 	return Admission{
@@ -78,12 +105,22 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64) (Admission
 }
 
 // join gives a user a place in the room of a sale.
-func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Admission, error) {
+func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, solution string) (Admission, error) {
 	l, err := s.Rooms.open(ctx, v.ID)
 	if err != nil {
 		return Admission{}, err
 	}
 	if err := s.checkRoom(v); err != nil {
+		return Admission{}, err
+	}
+	proof, err := s.prove(ctx, userID, v, solution)
+	if err != nil {
+		return Admission{}, err
+	}
+	if err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Now())); err != nil {
+		return Admission{}, err
+	}
+	if err := proof.useUp(ctx); err != nil {
 		return Admission{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
@@ -92,11 +129,12 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher) (Ad
 	for {
 		place := s.Rooms.joins.DoContext(ctx, v.ID, item)
 		if place.err != nil {
+			proof.giveBack(ctx)
 			return Admission{}, place.err
 		}
 		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
 		if !t.over || item.request.Lost >= 0 {
-			return s.admission(userID, v, l, place.number, t)
+			return s.admission(userID, v, place.number, t)
 		}
 		item.request.Lost = int64(place.number) // the turn of the user is over; the next place is at the end of the line
 	}
@@ -145,11 +183,11 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 	if err := s.checkRoom(&v); err != nil {
 		return Admission{}, err
 	}
-	return s.admission(userID, &v, l, number, t)
+	return s.admission(userID, &v, number, t)
 }
 
 // admission returns the answer for a place. Error: domain.ErrPlaceLost.
-func (s *Service) admission(userID int64, v *domain.Voucher, l *line, number uint32, t turn) (Admission, error) {
+func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t turn) (Admission, error) {
 	if t.over {
 		return Admission{}, domain.ErrPlaceLost
 	}

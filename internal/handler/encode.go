@@ -104,6 +104,12 @@ func appendVoucher(b []byte, v *domain.Voucher, now time.Time) (head, tail []byt
 		b = appendNumber(b, "limit_per_user", int64(s.LimitPerUser))
 		b = append(b, `,"entry":`...)
 		b = appendEntry(b, s)
+		if s.PayTimeout != 0 {
+			b = appendNumber(b, "pay_timeout", int64(s.PayTimeout/time.Second))
+		}
+		if s.UnpaidLimit != nil {
+			b = appendNumber(b, "unpaid_limit", int64(*s.UnpaidLimit))
+		}
 	}
 	b = appendTime(b, "created_at", &v.CreatedAt)
 	b = appendTime(b, "updated_at", &v.UpdatedAt)
@@ -146,6 +152,10 @@ func appendProblem(b []byte, p *problem) []byte {
 		b = append(b, `,"order_id":"`...)
 		b = strconv.AppendInt(b, int64(*p.OrderID), 10)
 		b = append(b, '"')
+	}
+	if len(p.Challenge) > 0 {
+		b = append(b, `,"challenge":`...)
+		b = append(b, p.Challenge...)
 	}
 	for i, f := range p.Errors {
 		if i == 0 {

@@ -48,6 +48,8 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 					Message: text.Draw(t, "message"), Rate: rapid.IntRange(1, 10_000).Draw(t, "rate"),
 					PassTTL: time.Duration(rapid.Int64Range(1, 3600).Draw(t, "ttl")) * time.Second,
 				},
+				PayTimeout:  time.Duration(rapid.Int64Range(0, 2).Draw(t, "pay timeout")) * time.Second,
+				UnpaidLimit: rapid.Ptr(rapid.IntRange(0, 2), true).Draw(t, "unpaid limit"),
 			}
 		}
 		now := moment.Draw(t, "now")
@@ -66,6 +68,9 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 		if rapid.Bool().Draw(t, "with order") {
 			order := ID(o.ID)
 			p.OrderID = &order
+		}
+		if rapid.Bool().Draw(t, "with challenge") {
+			p.Challenge = json.RawMessage(`{"parameters":{"cost":5000},"signature":"00"}`)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "errors") {
 			p.Errors = append(p.Errors, problemField{Field: text.Draw(t, "field"), Detail: text.Draw(t, "what")})

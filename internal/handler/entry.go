@@ -87,10 +87,13 @@ func (h *entryHandler) enter(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := bindOptional(c, &struct{}{}); err != nil {
+	var in struct {
+		Solution string `json:"solution"`
+	}
+	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
-	a, err := h.service.Enter(c.Request.Context(), caller(c).UserID, voucherID)
+	a, err := h.service.Enter(c.Request.Context(), caller(c).UserID, voucherID, in.Solution)
 	if err != nil {
 		return err
 	}

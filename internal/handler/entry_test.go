@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/domain"
 	"seckill/internal/entry"
+	"seckill/internal/rush"
 )
 
 // admissionView is the answer to POST entry.
@@ -146,8 +149,8 @@ func TestEntryAnswers(t *testing.T) {
 		assert.JSONEq(t, `{"state":"admitted"}`, string(a.body))
 		buyer.place(open)
 		e.guest().bad().post(later.path()+"/entry", nil).problem(http.StatusUnauthorized, "unauthenticated")
-		p := buyer.bad().post(later.path()+"/entry", `{"solution":"x"}`).problem(http.StatusBadRequest, "invalid_request")
-		assert.Equal(t, []string{"solution"}, p.fields())
+		p := buyer.bad().post(later.path()+"/entry", `{"solutions":"x"}`).problem(http.StatusBadRequest, "invalid_request")
+		assert.Equal(t, []string{"solutions"}, p.fields())
 
 		e.clock.advance(time.Minute)
 		got := decode[admissionView](enter(later).want(http.StatusOK))
@@ -155,6 +158,44 @@ func TestEntryAnswers(t *testing.T) {
 		e.clock.advance(2 * time.Hour)
 		e.buyer(1).post(later.path()+"/entry", nil).problem(http.StatusConflict, "sale_ended")
 	})
+}
+
+// demanded requires that the server demands a solved challenge, and returns a solution of it.
+func (a answer) demanded(detail string) map[string]any {
+	a.t.Helper()
+	p := a.problem(http.StatusForbidden, "challenge_required")
+	assert.Equal(a.t, "this sale needs a solved challenge: "+detail, p.Detail)
+	solution, err := rush.Solve(decode[struct{ Challenge json.RawMessage }](a).Challenge)
+	require.NoError(a.t, err)
+	return map[string]any{"solution": solution}
+}
+
+// A buyer solves a challenge before the start and enters with it after the start, once.
+func TestEntryWithChallenge(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	challenged := func(b map[string]any) {
+		b["entry"] = map[string]any{"mode": "pass", "challenge": "on"}
+		b["begin_at"] = e.clock.now().Add(time.Minute).Format(time.RFC3339)
+	}
+	v, other := e.sale(9, challenged), e.sale(9, challenged)
+	buyer, borrower := e.buyer(1), e.buyer(2)
+	enter := func(c client, v voucherView, body any) answer { return c.post(v.path()+"/entry", body) }
+
+	solution := enter(buyer, v, nil).demanded("the request has no solution")
+	enter(buyer, v, solution).problem(http.StatusConflict, "sale_not_started")
+	e.clock.advance(time.Minute)
+	enter(borrower, v, solution).demanded("the solution belongs to another user")
+	enter(buyer, other, solution).demanded("the solution belongs to another sale")
+	e.used.fail(domain.ErrUnavailable)
+	enter(buyer, v, solution).problem(http.StatusServiceUnavailable, "unavailable")
+	e.used.fail(nil)
+	pass := decode[admissionView](enter(buyer, v, solution).want(http.StatusOK)).Pass
+	buyer.with("X-Entry-Pass", pass).place(v)
+	next := enter(buyer, v, solution).demanded("the solution was used before")
+	e.clock.advance(2 * time.Minute)
+	enter(buyer, v, next).demanded("the solution has expired")
+	enter(buyer.bad(), v, map[string]any{"solution": 1}).problem(http.StatusBadRequest, "invalid_request")
 }
 
 // The entry of a sale is stored, returned and changed as a whole.

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
@@ -40,6 +41,8 @@ var outcomes = []outcome{
 	{domain.ErrSaleNotStarted, http.StatusConflict, "sale_not_started", "The sale has not started"},
 	{domain.ErrSaleEnded, http.StatusConflict, "sale_ended", "The sale has ended"},
 	{domain.ErrSoldOut, http.StatusConflict, "sold_out", "Sold out"},
+	{domain.ErrUnpaidLimit, http.StatusConflict, "unpaid_limit", "Too many unpaid orders"},
+	{domain.ErrUnpaidElsewhere, http.StatusConflict, "unpaid_limit", "Too many unpaid orders"},
 	{domain.ErrOrderInProgress, http.StatusConflict, "order_in_progress", "Your order is in progress"},
 	{domain.ErrIdempotencyMismatch, http.StatusUnprocessableEntity, "idempotency_mismatch", "The key was used for another request"},
 	{domain.ErrOverloaded, http.StatusServiceUnavailable, "overloaded", "Too many requests at this moment"},
@@ -62,13 +65,14 @@ var internalError = outcome{status: http.StatusInternalServerError, code: "inter
 
 // problem is the body of an error answer (RFC 9457). appendProblem adds its type, the path of the page about the code.
 type problem struct {
-	Code      string         `json:"code"`
-	Title     string         `json:"title"`
-	Status    int            `json:"status"`
-	Detail    string         `json:"detail,omitempty"`
-	RequestID string         `json:"request_id"`
-	OrderID   *ID            `json:"order_id,omitempty"` // duplicate_order
-	Errors    []problemField `json:"errors,omitempty"`   // invalid_request
+	Code      string          `json:"code"`
+	Title     string          `json:"title"`
+	Status    int             `json:"status"`
+	Detail    string          `json:"detail,omitempty"`
+	RequestID string          `json:"request_id"`
+	OrderID   *ID             `json:"order_id,omitempty"`  // duplicate_order
+	Challenge json.RawMessage `json:"challenge,omitempty"` // challenge_required
+	Errors    []problemField  `json:"errors,omitempty"`    // invalid_request
 }
 
 type problemField struct {
@@ -97,6 +101,7 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 	var (
 		invalid   *domain.InvalidError
 		duplicate *domain.DuplicateOrderError
+		demanded  *domain.ChallengeRequiredError
 		limited   *domain.RateLimitedError
 	)
 	switch {
@@ -113,6 +118,11 @@ func problemOf(err error) (p problem, retryAfter time.Duration) {
 		return problem{
 			Status: http.StatusConflict, Code: "duplicate_order", Title: "You already hold an order of this voucher",
 			Detail: duplicate.Error(), OrderID: &id,
+		}, 0
+	case errors.As(err, &demanded):
+		return problem{
+			Status: http.StatusForbidden, Code: "challenge_required", Title: "A solved challenge is required",
+			Detail: demanded.Error(), Challenge: demanded.Challenge,
 		}, 0
 	case errors.As(err, &limited):
 		return problem{

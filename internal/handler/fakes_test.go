@@ -118,6 +118,39 @@ func (o *outbox) code(phone string) string {
 	return o.codes[phone]
 }
 
+// usedSolutions remembers the used solutions. A test can make it fail.
+type usedSolutions struct {
+	mu  sync.Mutex
+	ids map[string]bool
+	err error
+}
+
+// UseUp implements entry.UsedSolutions.
+func (u *usedSolutions) UseUp(_ context.Context, id string, _ time.Duration) (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err != nil {
+		return false, u.err
+	}
+	used := u.ids[id]
+	u.ids[id] = true
+	return !used, nil
+}
+
+// GiveBack implements entry.UsedSolutions.
+func (u *usedSolutions) GiveBack(_ context.Context, id string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.ids, id)
+	return u.err
+}
+
+func (u *usedSolutions) fail(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.err = err
+}
+
 // logBuffer stores the log.
 type logBuffer struct {
 	mu  sync.Mutex
@@ -305,6 +338,14 @@ func (s *faultyStore) ActiveOrders(ctx context.Context, userID, voucherID int64)
 		return 0, 0, err
 	}
 	return s.Store.ActiveOrders(ctx, userID, voucherID)
+}
+
+func (s *faultyStore) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[domain.SaleUser]domain.SaleRecord, error) {
+	return orFault(s, func() (map[domain.SaleUser]domain.SaleRecord, error) { return s.Store.SaleRecords(ctx, of) })
+}
+
+func (s *faultyStore) UnpaidOrders(ctx context.Context, users []int64) (map[int64]int, error) {
+	return orFault(s, func() (map[int64]int, error) { return s.Store.UnpaidOrders(ctx, users) })
 }
 
 func (s *faultyStore) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {

@@ -55,6 +55,7 @@ type env struct {
 	clock  *clock
 	locks  *userLocks
 	outbox *outbox
+	used   *usedSolutions
 	bank   *bank
 
 	payments        *service.Payments
@@ -161,7 +162,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	}
 	e := &env{
 		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
-		outbox: &outbox{codes: map[string]string{}}, logs: &logBuffer{},
+		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
 	tokens, err := auth.NewTokens(secret, e.clock.now)
@@ -185,8 +186,10 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.queue != nil {
 		mode, queue = s.queue(e.db)
 	}
+	unpaid := service.NewUnpaid(e.db)
 	entries := &entry.Service{
-		Sales: sales, Now: e.clock.now, Passes: entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
+		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(secret, e.clock.now), Solutions: e.used,
+		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
 		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: secret}),
 		Rooms: entry.NewRooms(entry.RoomsConfig{
 			Store: e.db, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Log: log,
@@ -208,7 +211,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
+			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),

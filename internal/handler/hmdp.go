@@ -92,6 +92,7 @@ var hmdpMessages = map[string]string{
 	"duplicate_order":   "用户已经购买过一次了",
 	"order_in_progress": "重复下单",
 	"entry_required":    "该秒杀需要入场凭证，请在秒杀商城页面抢购",
+	"unpaid_limit":      "未支付的订单过多，暂不能参与该秒杀",
 	"rate_limited":      "操作太频繁，请稍后再试",
 	"overloaded":        "抢购的人太多，请稍后再试",
 	"forbidden":         "没有权限",

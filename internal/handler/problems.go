@@ -74,6 +74,16 @@ var explanations = []explanation{
 		"调用一次 `POST /api/v1/vouchers/{id}/entry`，用新凭证和同一个 `Idempotency-Key` 重发购买请求。如果仍被拒绝，显示原因，不要循环重试。",
 	},
 	{
+		&domain.ChallengeRequiredError{Reason: "the request has no solution", Challenge: json.RawMessage(
+			`{"parameters":{"algorithm":"PBKDF2/SHA-256","cost":5000,"data":{"keySignature":"d9fa7eed","user":"1001","voucher":"2"},` +
+				`"expiresAt":1794398520,"keyLength":32,"keyPrefix":"032f4551","nonce":"00112233","salt":"0f1e2d3c"},"signature":"c8522d27"}`,
+		)}, "需要完成安全检测",
+		"The sale admits only buyers whose device has solved a proof of work (`entry.challenge` is `on`), and `solution` is missing, malformed, forged, wrong, expired or used up, or it belongs to another user or another sale. Nothing was changed.",
+		"Solve `challenge` (in the form of ALTCHA v2; the values in this example are shortened) and repeat the request with the `solution`, which is valid for at most 120 seconds and works once. Solve it before the sale starts: until then the answer is `sale_not_started`, which does not use the solution up. Give up after a few refusals.",
+		"该秒杀只接受设备已完成工作量证明的用户（`entry.challenge` 为 `on`），而请求中的 `solution` 缺失、格式有误、系伪造、答案错误、已过期或已使用过，或者属于其他用户或其他秒杀。没有产生任何变更。",
+		"解出 `challenge`（ALTCHA v2 格式，此处示例中的值有缩短），带上 `solution` 重发请求；它最长有效 120 秒，只能使用一次。请在开抢前解好：开抢前返回 `sale_not_started`，不会消耗 solution。多次被拒后不要再试。",
+	},
+	{
 		domain.ErrNotFound, "不存在",
 		"The object does not exist or belongs to another user: both cases return the same answer. Routes and methods that the API does not have return it, too.",
 		"Do not repeat the request. Report that the object does not exist, and return to the list. For an order that was accepted with 202, 404 means that it was lost before it was stored: its unit is for sale again.",
@@ -116,6 +126,13 @@ var explanations = []explanation{
 		"视为成功。`order_id` 就是其中一个订单：直接展示。想重新购买，需要先取消或退款。",
 	},
 	{
+		domain.ErrUnpaidLimit, "未支付的订单过多",
+		"The user leaves orders unpaid. Either as many orders of this sale expired unpaid as its `unpaid_limit` allows; or, when a pass is requested, the user has five or more unpaid orders over all sales. `detail` names the reason. Nothing was changed.",
+		"Do not repeat the request. Show the user's unpaid orders: a pass is available again when they are paid, cancelled or expired. Orders of this sale that expired unpaid continue to count.",
+		"该用户有订单未支付：要么该秒杀中超时未付的订单已达 `unpaid_limit`；要么在领取入场凭证时，所有秒杀中待支付的订单合计已有五个或更多。`detail` 说明了原因。没有产生任何变更。",
+		"不要重发。展示该用户的待支付订单：支付、取消或超时关闭之后，即可再次领取凭证。该秒杀中超时未付的订单会一直计入。",
+	},
+	{
 		domain.ErrOrderInProgress, "你的订单正在处理",
 		"Another request of the same user, or the same request with its `Idempotency-Key`, is still running. Its outcome is not known yet.",
 		"Wait for `Retry-After` seconds and repeat the request, with the same `Idempotency-Key` if it had one. Show that the order is in progress.",
@@ -131,9 +148,9 @@ var explanations = []explanation{
 	},
 	{
 		&domain.RateLimitedError{RetryAfter: time.Second}, "请求太频繁",
-		"The caller exceeded a rate limit: purchases, passes and open streams are limited per user, login codes per phone, and codes and logins per address. Nothing was changed.",
+		"The caller exceeded a rate limit: purchases, passes and open streams are limited per user, login codes per phone, and codes and logins per address. Or the user cancelled unpaid orders of this sale and has to wait before the next one; `detail` says so. Nothing was changed.",
 		"Wait for `Retry-After` seconds plus a short random time, and repeat the request with the same `Idempotency-Key`. Show the remaining time. More frequent requests do not help.",
-		"调用方请求过于频繁：购买、领取入场凭证和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。没有产生任何变更。",
+		"调用方请求过于频繁：购买、领取入场凭证和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。也可能是该用户取消过该秒杀的待支付订单，需要等待一段时间才能再次下单，此时 `detail` 会说明。没有产生任何变更。",
 		"等待 `Retry-After` 秒并加一点随机时间，再用同一个 `Idempotency-Key` 重发，同时显示剩余时间。更频繁地请求没有帮助。",
 	},
 	{

@@ -44,6 +44,8 @@ type voucherOut struct {
 	EndAt        *time.Time       `json:"end_at,omitempty"`
 	LimitPerUser *int             `json:"limit_per_user,omitempty"`
 	Entry        *entryOut        `json:"entry,omitempty"`
+	PayTimeout   int64            `json:"pay_timeout,omitempty"` // seconds; absent if it is the server's default
+	UnpaidLimit  *int             `json:"unpaid_limit,omitempty"`
 	CreatedAt    time.Time        `json:"created_at"`
 	UpdatedAt    time.Time        `json:"updated_at"`
 	ServerTime   time.Time        `json:"server_time"`
@@ -87,7 +89,7 @@ func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
 	}
 	if s := v.Sale; s != nil {
 		o.InitialStock, o.Stock, o.BeginAt, o.EndAt, o.LimitPerUser = &s.InitialStock, &s.Stock, &s.BeginAt, &s.EndAt, &s.LimitPerUser
-		o.Entry = newEntryOut(s)
+		o.Entry, o.PayTimeout, o.UnpaidLimit = newEntryOut(s), int64(s.PayTimeout/time.Second), s.UnpaidLimit
 	}
 	return o
 }
@@ -205,6 +207,8 @@ type voucherFields struct {
 		Rate      *int    `json:"rate"`
 		PassTTL   *int    `json:"pass_ttl"`
 	} `json:"entry"`
+	PayTimeout  *int `json:"pay_timeout"`
+	UnpaidLimit *int `json:"unpaid_limit"`
 }
 
 func (f voucherFields) service() domain.VoucherFields {
@@ -219,6 +223,7 @@ func (f voucherFields) service() domain.VoucherFields {
 		ShopID: (*int64)(f.ShopID), Title: f.Title, SubTitle: f.SubTitle, Rules: f.Rules,
 		PayValue: f.PayValue, ActualValue: f.ActualValue,
 		BeginAt: (*time.Time)(f.BeginAt), EndAt: (*time.Time)(f.EndAt), LimitPerUser: f.LimitPerUser,
+		PayTimeout: f.PayTimeout, UnpaidLimit: f.UnpaidLimit,
 	}
 }
 

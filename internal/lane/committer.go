@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,7 +18,7 @@ type Committer struct {
 	Orders     OrderPlacer
 	IDs        IDs
 	Now        func() time.Time
-	PayTimeout time.Duration
+	PayTimeout time.Duration // of sales without one of their own
 }
 
 // Commit commits the admissions and returns one result per admission, in the same order. The result is nil if the order
@@ -29,7 +30,7 @@ func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 	for i, a := range as {
 		orders[i] = domain.NewOrder{Limit: a.Limit, Key: a.Key, Order: domain.Order{
 			ID: a.OrderID, UserID: a.UserID, VoucherID: a.VoucherID, Status: domain.OrderPendingPayment, Amount: a.Amount,
-			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(a.At),
+			Currency: a.Currency, CreatedAt: a.At, ExpiresAt: c.expires(&a),
 		}}
 	}
 	for i, placed := range c.Orders.PlaceOrders(ctx, orders) {
@@ -49,10 +50,10 @@ func (c *Committer) Commit(ctx context.Context, as []domain.Admission) []error {
 
 // expires returns the time until which an order must be paid. It is counted from the admission, as the buyer was
 // informed. After an outage of the database that time could be over before the commit, so it is counted from now.
-func (c *Committer) expires(admitted time.Time) time.Time {
-	from := admitted
-	if now := domain.Moment(c.Now()); now.Sub(admitted) > maxQueued {
+func (c *Committer) expires(a *domain.Admission) time.Time {
+	from := a.At
+	if now := domain.Moment(c.Now()); now.Sub(from) > maxQueued {
 		from = now
 	}
-	return from.Add(c.PayTimeout)
+	return from.Add(cmp.Or(a.PayTimeout, c.PayTimeout))
 }

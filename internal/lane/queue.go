@@ -234,7 +234,7 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 		results[i].order.Status = domain.OrderQueued
 		as[n] = domain.Admission{
 			OrderID: p.orderID, UserID: p.UserID, VoucherID: voucherID, Amount: p.Amount, Currency: p.Currency, Limit: p.Limit,
-			At: p.At, Key: p.Key,
+			At: p.At, PayTimeout: p.PayTimeout, Key: p.Key,
 		}
 		if p.Wait > 0 {
 			as[n].ReplyTo = l.gate.Instance()

@@ -33,8 +33,8 @@ func TestVoucher(t *testing.T) {
 	})
 }
 
-// A sale that was inserted without the columns of migration 00019, by an earlier version or by another program, is
-// open. Its entry can be changed, and a change keeps the epoch.
+// A sale that was inserted without the columns of migrations 00019 to 00021, by an earlier version or by another
+// program, is open and has the defaults. Its entry can be changed, and a change keeps the epoch.
 func TestEntryOfSale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -50,6 +50,8 @@ func TestEntryOfSale(t *testing.T) {
 		stored, err := s.Voucher(ctx, v.ID)
 		require.NoError(t, err)
 		require.Equal(t, domain.DefaultEntry, stored.Sale.Entry)
+		require.Zero(t, stored.Sale.PayTimeout)
+		require.Nil(t, stored.Sale.UnpaidLimit)
 		_, err = s.ChangeRoom(ctx, nil, v.ID, admin, now, domain.RoomChange{Revoke: true})
 		require.ErrorIs(t, err, domain.ErrInvalidState)
 		_, err = s.ChangeRoom(ctx, nil, 999, admin, now, domain.RoomChange{Revoke: true})

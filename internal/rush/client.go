@@ -50,13 +50,14 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Problem is an error answer of the server (RFC 9457).
 type Problem struct {
-	Status     int           `json:"status"`
-	Code       string        `json:"code"`
-	Title      string        `json:"title"`
-	Detail     string        `json:"detail"`
-	OrderID    string        `json:"order_id"`
-	RequestID  string        `json:"request_id"`
-	RetryAfter time.Duration `json:"-"`
+	Status     int             `json:"status"`
+	Code       string          `json:"code"`
+	Title      string          `json:"title"`
+	Detail     string          `json:"detail"`
+	OrderID    string          `json:"order_id"`
+	RequestID  string          `json:"request_id"`
+	Challenge  json.RawMessage `json:"challenge"` // of challenge_required
+	RetryAfter time.Duration   `json:"-"`
 }
 
 func (p *Problem) Error() string {
@@ -246,12 +247,31 @@ func (c *Client) ChangeVoucher(ctx context.Context, adminToken, voucherID string
 	return err
 }
 
-// Enter returns a pass for a sale. It is empty if the sale needs none.
+// Enter returns a pass for a sale. It is empty if the sale needs none. If the sale demands a solved challenge, Enter
+// solves one and tries again.
 func (c *Client) Enter(ctx context.Context, token, voucherID string) (string, error) {
+	pass, err := c.EnterWithSolution(ctx, token, voucherID, "")
+	var p *Problem
+	if !errors.As(err, &p) || p.Code != "challenge_required" {
+		return pass, err
+	}
+	solution, err := Solve(p.Challenge)
+	if err != nil {
+		return "", err
+	}
+	return c.EnterWithSolution(ctx, token, voucherID, solution)
+}
+
+// EnterWithSolution returns a pass for a sale, with the solution of a challenge, which may be empty.
+func (c *Client) EnterWithSolution(ctx context.Context, token, voucherID, solution string) (string, error) {
+	var in any
+	if solution != "" {
+		in = map[string]string{"solution": solution}
+	}
 	var admission struct {
 		Pass string `json:"pass"`
 	}
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/entry", token, nil, &admission)
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/entry", token, in, &admission)
 	return admission.Pass, err
 }
 

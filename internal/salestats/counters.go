@@ -11,7 +11,7 @@ import (
 var (
 	// outcomeNames are the names of the outcomes of a purchase, in the order of their numbers.
 	outcomeNames = [...]string{
-		"ok", "sold_out", "duplicate_order", "sale_not_started", "sale_ended", "entry_required", "order_in_progress", "rate_limited", "overloaded",
+		"ok", "sold_out", "duplicate_order", "sale_not_started", "sale_ended", "unpaid_limit", "entry_required", "order_in_progress", "rate_limited", "overloaded",
 		"unavailable", "replayed", "invalid_request", "invalid_state", "idempotency_mismatch", "unauthenticated", "token_expired",
 		"not_found", "internal",
 	}
@@ -28,7 +28,7 @@ type Outcome uint8
 const OutcomeInternal = Outcome(len(outcomeNames) - 1)
 
 // lastProvingExistence is "entry_required".
-const lastProvingExistence = Outcome(5)
+const lastProvingExistence = Outcome(6)
 
 // provesExistence reports whether a request with an invented voucher ID cannot have this outcome.
 func (o Outcome) provesExistence() bool { return o <= lastProvingExistence }

@@ -2,12 +2,13 @@
 // rules and errors are in package domain, the order modes in package lane. It contains no HTTP, SQL or Redis code. It
 // declares the small interfaces that it needs, and the program passes in their implementations.
 //
-// # A purchase in ten lines
+// # A purchase in a few lines
 //
 //	sale := sales.Get(voucherID)            // in-process snapshot, less than a second old
 //	sale.CheckOpen(now)                     // sale_not_started, sale_ended
 //	if sale.Stock <= 0 { the buyer's earlier order, duplicate_order or sold_out }
 //	passes.Check(pass, user, voucher)       // entry_required, if the sale needs a pass
+//	unpaid.MayOrder(user, sale)             // unpaid_limit, rate_limited: only after an order has ended unpaid
 //	lane.Place:                             // batch: together with others; lock: the same, under the user's lock
 //	  ids := ids.NextN(n)                   // timestamp << 32 | INCR
 //	  begin

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -61,8 +62,9 @@ type OrdersConfig struct {
 	Sales       *Sales
 	Lane        Lane
 	Passes      PassChecker
+	Unpaid      *Unpaid
 	Now         func() time.Time
-	PayTimeout  time.Duration    // how long an order may remain unpaid
+	PayTimeout  time.Duration    // how long an order may remain unpaid, unless its sale decides
 	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded
 	Queue       ReservationStore // the reservations of lane queue; nil in the other lanes
 	Codes       domain.RedeemCodes
@@ -133,8 +135,8 @@ func (s *Orders) Place(ctx context.Context, userID, voucherID int64, wait time.D
 // with the key is returned.
 //
 // Errors: ErrNotFound, ErrInvalidState (not a flash-sale voucher), ErrSaleNotStarted, ErrSaleEnded, ErrSoldOut,
-// ErrEntryRequired, ErrPassExpired, *DuplicateOrderError, ErrOrderInProgress, ErrIdempotencyMismatch, ErrOverloaded,
-// ErrUnavailable.
+// ErrEntryRequired, ErrPassExpired, ErrUnpaidLimit, *RateLimitedError, *DuplicateOrderError, ErrOrderInProgress,
+// ErrIdempotencyMismatch, ErrOverloaded, ErrUnavailable.
 func (s *Orders) PlaceOnce(
 	ctx context.Context, userID, voucherID int64, wait time.Duration, key *domain.RequestKey, pass string,
 ) (o domain.Order, replayed bool, err error) {
@@ -215,7 +217,14 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 			return o, replayed, err
 		}
 	}
-	p.Amount, p.Currency, p.Limit, p.ExpiresAt = v.PayValue, v.Currency, v.Sale.LimitPerUser, p.At.Add(s.cfg.PayTimeout)
+	if err := s.cfg.Unpaid.MayOrder(&p, &v); err != nil {
+		if p.Key != nil {
+			return s.replayOr(ctx, &p, err)
+		}
+		return domain.Order{}, false, err
+	}
+	p.Amount, p.Currency, p.Limit, p.PayTimeout = v.PayValue, v.Currency, v.Sale.LimitPerUser, v.Sale.PayTimeout
+	p.ExpiresAt = p.At.Add(cmp.Or(p.PayTimeout, s.cfg.PayTimeout))
 	p.Window = domain.Window{Begin: v.Sale.BeginAt, End: v.Sale.EndAt}
 	select {
 	case s.inFlight <- struct{}{}:

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,8 +29,18 @@ func differences(before, after *domain.Voucher) string {
 		add("end_at", before.Sale.EndAt.Format(time.RFC3339Nano), after.Sale.EndAt.Format(time.RFC3339Nano))
 		add("limit_per_user", before.Sale.LimitPerUser, after.Sale.LimitPerUser)
 		add("entry", before.Sale.Entry.String(), after.Sale.Entry.String())
+		add("pay_timeout", before.Sale.PayTimeout, after.Sale.PayTimeout)
+		add("unpaid_limit", orDefault(before.Sale.UnpaidLimit), orDefault(after.Sale.UnpaidLimit))
 	}
 	return strings.Join(all, "; ")
+}
+
+// orDefault returns the text of a setting whose default applies if it is nil.
+func orDefault(n *int) string {
+	if n == nil {
+		return "default"
+	}
+	return strconv.Itoa(*n)
 }
 
 func quoted(s string) string { return fmt.Sprintf("%q", s) }

@@ -7,6 +7,9 @@ const basePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // defaultPolicy also makes the browser reject innerHTML and similar ways to create elements from text.
 const defaultPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-types 'none'"
 
+// shopPolicy also allows the worker that solves challenges, by the one policy that proof/prove.js creates.
+const shopPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-types proof"
+
 // docsPolicy is the policy of Swagger UI, which creates elements from the descriptions in the document. Scripts in them
 // are still blocked.
 const docsPolicy = basePolicy
@@ -25,7 +28,7 @@ var pages = []page{
 	{ // the storefront
 		frame: "app.html", patterns: []string{"/", "/orders", "/orders/:id"},
 		main: "shop/main.js", styles: []string{"shop/shop.css"},
-		modules: []string{"lib/", "shop/", "vendor/lean-qr.mjs"}, policy: defaultPolicy,
+		modules: []string{"lib/", "shop/", "vendor/lean-qr.mjs"}, policy: shopPolicy,
 	},
 	{ // the API's documentation
 		frame: "docs.html", patterns: []string{"/docs"}, policy: docsPolicy,

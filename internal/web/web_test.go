@@ -80,11 +80,11 @@ func TestPageAndItsAssetsAreServed(t *testing.T) {
 func TestPolicyAllowsOwnResourcesOnly(t *testing.T) {
 	s, err := newSite()
 	require.NoError(t, err)
-	for _, path := range []string{"/", "/console", "/assets/" + s.version + "/shop/main.js"} {
+	for path, worker := range map[string]string{"/": "proof", "/console": "'none'", "/assets/" + s.version + "/shop/main.js": "'none'"} {
 		policy := get(t, path).Header.Get("Content-Security-Policy")
 		for _, rule := range []string{
 			"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
-			"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+			"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types " + worker,
 		} {
 			assert.Contains(t, strings.Split(policy, "; "), rule)
 		}
@@ -95,7 +95,7 @@ func TestPolicyAllowsOwnResourcesOnly(t *testing.T) {
 // TestPolicyOfDocsAllowsMarkup requires that only the rules against markup differ: Swagger UI needs them off.
 func TestPolicyOfDocsAllowsMarkup(t *testing.T) {
 	rules := strings.Split(get(t, "/docs").Header.Get("Content-Security-Policy"), "; ")
-	all := strings.Split(get(t, "/").Header.Get("Content-Security-Policy"), "; ")
+	all := strings.Split(get(t, "/console").Header.Get("Content-Security-Policy"), "; ")
 	assert.Equal(t, append(rules, "require-trusted-types-for 'script'", "trusted-types 'none'"), all)
 }
 
@@ -186,6 +186,18 @@ func TestFirstVisitSize(t *testing.T) {
 		t.Logf("%s: %d bytes", path, all)
 		assert.Less(t, all, most, path)
 	}
+}
+
+// TestProofIsSmallAndLoadedOnDemand: only sales that demand a proof of work load its scripts.
+func TestProofIsSmallAndLoadedOnDemand(t *testing.T) {
+	s, err := newSite()
+	require.NoError(t, err)
+	assert.NotContains(t, body(t, get(t, "/")), "/proof/")
+	size := int64(0)
+	for _, name := range []string{"prove.js", "worker.js"} {
+		size += get(t, "/assets/"+s.version+"/proof/"+name, "Accept-Encoding", "gzip").ContentLength
+	}
+	assert.Less(t, size, int64(3<<10))
 }
 
 // TestStorefrontLoadsNoConsoleModules keeps the storefront's first visit small.

@@ -226,8 +226,12 @@ func (s *stack) admin(ctx context.Context, p *process) (*rush.Client, string, er
 	return client, token, nil
 }
 
-// enter changes a sale so that it needs passes, and gets one for each user.
+// enter changes a sale so that it needs passes, and gets one for each user. The orders of earlier rounds count as paid:
+// users with too many unpaid orders get no pass.
 func (s *stack) enter(ctx context.Context, p *process, sale string) error {
+	if _, err := s.db.ExecContext(ctx, "UPDATE voucher_orders SET status = 2, paid_at = created_at WHERE status = 1"); err != nil {
+		return fmt.Errorf("pay the orders: %w", err)
+	}
 	admins, admin, err := s.admin(ctx, p)
 	if err != nil {
 		return err

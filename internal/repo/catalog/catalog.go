@@ -51,6 +51,9 @@ type saleRow struct {
 	EntryPaused    bool
 	EntryMessage   string
 
+	PayTimeout  *int // seconds
+	UnpaidLimit *int
+
 	CreatedAt time.Time
 	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
 }
@@ -77,9 +80,22 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 			InitialStock: s.InitialStock, Stock: s.Stock, BeginAt: s.BeginAt, EndAt: s.EndAt,
 			LimitPerUser: s.LimitPerUser,
 			Entry:        s.entry(),
+			UnpaidLimit:  s.UnpaidLimit,
+		}
+		if s.PayTimeout != nil {
+			v.Sale.PayTimeout = time.Duration(*s.PayTimeout) * time.Second
 		}
 	}
 	return v
+}
+
+// payTimeoutOf returns the column of a sale's time to pay: seconds, or nil for the default of the server.
+func payTimeoutOf(s *domain.Sale) *int {
+	if s.PayTimeout == 0 {
+		return nil
+	}
+	seconds := int(s.PayTimeout / time.Second)
+	return &seconds
 }
 
 func (s *saleRow) entry() domain.Entry {

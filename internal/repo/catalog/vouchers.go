@@ -36,6 +36,7 @@ func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	sale := saleRow{
 		VoucherID: v.ID, InitialStock: v.Sale.InitialStock, Stock: v.Sale.Stock,
 		BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser,
+		PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit,
 		CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
 	}
 	sale.setEntry(&v.Sale.Entry)
@@ -68,9 +69,10 @@ func (s *Store) ChangeVoucher(
 		}
 		sale := saleRow{
 			VoucherID: id, BeginAt: v.Sale.BeginAt, EndAt: v.Sale.EndAt, LimitPerUser: v.Sale.LimitPerUser, UpdatedAt: v.UpdatedAt,
+			PayTimeout: payTimeoutOf(v.Sale), UnpaidLimit: v.Sale.UnpaidLimit,
 		}
 		sale.setEntry(&v.Sale.Entry)
-		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", entryColumns).Updates(&sale).Error
+		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", entryColumns).Updates(&sale).Error
 	})
 	return v, err
 }
@@ -150,7 +152,39 @@ func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, er
 		return nil, s.db.Translate(err)
 	}
 	vouchers, err := s.withSales(ctx, rows)
+	if err == nil {
+		err = s.markEndedUnpaid(ctx, vouchers)
+	}
 	return vouchers, s.db.Translate(err)
+}
+
+// markEndedUnpaid sets Sale.EndedUnpaid of the sales that limit unpaid orders. It must be read after the stock, so that
+// a snapshot with a unit that an unpaid order has returned also has the mark. Sales without a limit cost nothing.
+func (s *Store) markEndedUnpaid(ctx context.Context, vouchers []domain.Voucher) error {
+	limited := map[int64]*domain.Sale{}
+	var ids []int64
+	for i := range vouchers {
+		if sale := vouchers[i].Sale; sale != nil && sale.MaxUnpaid() > 0 {
+			limited[vouchers[i].ID] = sale
+			ids = append(ids, vouchers[i].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	// A scalar subquery, because it ends at the first order of a sale: an optimizer may turn EXISTS into a join that
+	// reads all of them.
+	const query = `SELECT s.voucher_id, (SELECT 1 FROM voucher_orders o WHERE o.voucher_id = s.voucher_id AND o.status = ? LIMIT 1) AS ended
+		FROM seckill_vouchers s WHERE s.voucher_id IN ?`
+	var rows []struct {
+		VoucherID int64
+		Ended     *int
+	}
+	err := s.db.Reader(ctx).Raw(query, domain.OrderCancelled, ids).Scan(&rows).Error
+	for _, r := range rows {
+		limited[r.VoucherID].EndedUnpaid = r.Ended != nil
+	}
+	return err
 }
 
 // NewestVouchers implements service.SaleLoader.

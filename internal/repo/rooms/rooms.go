@@ -239,6 +239,28 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]uint32) (rooms []doma
 	return rooms, now, nil
 }
 
+// PurgePlaces implements entry.RoomStore.
+func (s *Store) PurgePlaces(ctx context.Context) (int, error) {
+	db := s.db.Reader(ctx)
+	now, err := s.db.Now(db)
+	if err != nil {
+		return 0, s.db.Translate(err)
+	}
+	var rows []placeRow
+	err = db.Select("p.voucher_id, p.user_id").Table("rooms r").
+		Joins("JOIN seckill_vouchers s ON s.voucher_id = r.voucher_id AND s.end_at < ?", now.Add(-placeLife)).
+		Joins("JOIN room_places p ON p.voucher_id = r.voucher_id").Limit(sqldb.PurgeBatch).Scan(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return 0, s.db.Translate(err)
+	}
+	err = s.db.Write(ctx, func(tx *gorm.DB) error { return tx.Delete(&rows).Error })
+	return len(rows), err
+}
+
+// placeLife is how long the places of a sale are kept after its end. Seed, size and the log of the room stay, so that the
+// draw can be checked.
+const placeLife = 7 * 24 * time.Hour
+
 func newEventRow(e *domain.RoomEvent) eventRow {
 	row := eventRow{VoucherID: e.VoucherID, Seq: e.Seq, Kind: int8(e.Kind), At: e.At, Present: e.Present, Data: []byte{}}
 	if !e.ExpiresAt.IsZero() {

@@ -33,9 +33,9 @@ var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 // room reads the room of voucher 1.
 func room(t *testing.T, s *Store, after uint32) (domain.Room, time.Time) {
 	t.Helper()
-	rooms, now, err := s.Rooms(t.Context(), map[int64]uint32{1: after, 2: 0})
+	rooms, now, err := s.Rooms(t.Context(), map[int64]uint32{1: after, 3: 0})
 	require.NoError(t, err)
-	require.Len(t, rooms, 1, "voucher 2 has no room")
+	require.Len(t, rooms, 1, "voucher 3 has no room")
 	return rooms[0], now
 }
 
@@ -165,5 +165,36 @@ func TestDamagedEvent(t *testing.T) {
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET data = ?", []byte{0x80}).Error)
 		_, _, err = s.Rooms(t.Context(), map[int64]uint32{1: 0})
 		require.ErrorContains(t, err, "cannot be read")
+	})
+}
+
+func TestPurgePlaces(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		requests := make([]domain.PlaceRequest, sqldb.PurgeBatch+1)
+		for i := range requests {
+			requests[i] = domain.PlaceRequest{UserID: int64(i) + 1, Lost: -1}
+		}
+		_, err := s.JoinRoom(ctx, 1, requests)
+		require.NoError(t, err)
+		_, err = s.JoinRoom(ctx, 2, requests[:2])
+		require.NoError(t, err)
+		end := func(voucherID int64, ago time.Duration) {
+			require.NoError(t, s.db.Writer(ctx).Exec("INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, created_at, "+
+				"updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, time.Now().UTC().Add(-ago), now, now).Error)
+		}
+		require.NoError(t, s.db.Writer(ctx).Exec("DELETE FROM seckill_vouchers").Error)
+		end(1, placeLife+time.Minute)
+		end(2, placeLife-time.Minute)
+		for _, want := range []int{sqldb.PurgeBatch, 1, 0} {
+			n, err := s.PurgePlaces(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		var left int64
+		require.NoError(t, s.db.Reader(ctx).Model(&placeRow{}).Count(&left).Error)
+		require.Equal(t, int64(2), left)
+		r, _ := room(t, s, 0)
+		require.Equal(t, uint32(len(requests)), r.Joined)
 	})
 }

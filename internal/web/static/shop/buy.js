@@ -6,6 +6,7 @@ import { newKey, postMine } from "../lib/api.js";
 import { backoff, sleep, topic } from "../lib/events.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
+import * as human from "./human.js";
 import * as mine from "./mine.js";
 import * as rooms from "./rooms.js";
 import * as sales from "./sales.js";
@@ -17,6 +18,7 @@ const TIMEOUT = 8_000;
 const EXPIRY = 180_000; // a press older than this buys nothing: the visitor may have forgotten it
 const SPREAD = 2_000; // an overloaded server sends the same Retry-After to thousands of clients: spread their retries
 const EARLY_RETRIES = 5; // while the server's clock has not reached the start of the sale
+const PROOFS = 3; // solutions of challenges that one press sends
 
 // Codes after which the same request is repeated. "internal" is one of them because its outcome is unknown.
 const retryable = ["network", "rate_limited", "overloaded", "unavailable", "order_in_progress", "internal"];
@@ -28,7 +30,8 @@ export const onChange = changes.on;
 
 // purchase returns the state of a voucher's purchase as {is, ...}:
 //   idle     no purchase
-//   buying   a request is running; `joining` is set if it asks for a place in the waiting room
+//   buying   a request is running; `joining` is set if it asks for a place in the waiting room, `proving` while a challenge
+//            is being solved instead
 //   waiting  a request failed with `why` and is repeated at `at` (performance.now())
 //   queued   accepted; `order` is the id of the queued order
 //   bought   `order` is the id of the order; `already` is set if it existed before
@@ -68,11 +71,21 @@ async function run(voucherID, p) {
   // A press that repeats an earlier one may have its order already, so it needs a pass only if the server says so.
   let enter = (room ? !rooms.place(voucherID).pass : sales.sale(voucherID)?.entry?.mode === "pass") && !keys.has(user, voucherID);
   let renewed = false;
+  let challenge = null; // sent by the server with its last answer
+  let refusals = 0; // of solutions
   for (let failures = 0; session.user()?.id === user; ) {
     setState({ is: "buying", tries: failures, joining: room && enter });
     try {
       if (enter) {
-        const admission = await postMine(`/vouchers/${voucherID}/entry`, { as: user, timeout: TIMEOUT });
+        let body;
+        if (challenge || human.demanded(sales.sale(voucherID))) {
+          setState({ is: "buying", tries: failures, joining: room, proving: true });
+          body = { solution: await human.solution(voucherID, challenge) };
+          challenge = null;
+          setState({ is: "buying", tries: failures, joining: room });
+        }
+        const admission = await postMine(`/vouchers/${voucherID}/entry`, { as: user, body, timeout: TIMEOUT });
+        human.forget(voucherID); // it works once
         if (room) {
           if (session.user()?.id === user) rooms.begin(voucherID, user, admission);
           return;
@@ -107,7 +120,13 @@ async function run(voucherID, p) {
         enter = !room;
         if (enter || (await rooms.renew(voucherID))) continue;
       }
-      const repeat = retryable.includes(problem.code);
+      if (problem.code === "challenge_required" && problem.challenge && ++refusals < PROOFS) {
+        human.forget(voucherID);
+        ({ challenge } = problem);
+        continue;
+      }
+      // A longer pause, as after many cancellations, outlasts the press.
+      const repeat = retryable.includes(problem.code) && problem.retryAfter < EXPIRY;
       if (!repeat) keys.forget(user, voucherID); // the server stores a rejection under its key
       if (problem.code === "sale_not_started" && early++ < EARLY_RETRIES) {
         await sleep(150 + Math.random() * 150); // the estimate of the server's clock is slightly fast

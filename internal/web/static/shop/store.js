@@ -9,6 +9,7 @@ import { left, moment, money, number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import * as buy from "./buy.js";
+import * as human from "./human.js";
 import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
 import * as rooms from "./rooms.js";
@@ -69,7 +70,9 @@ export function mount(root) {
     timer = setTimeout(tick, next + 1);
   }
 
-  const ends = [sales.onChange(render), buy.onChange(tick), mine.onChange(tick), rooms.onChange(tick), session.on(tick), sales.watch()];
+  const ends = [
+    sales.onChange(render), buy.onChange(tick), human.onChange(tick), mine.onChange(tick), rooms.onChange(tick), session.on(tick), sales.watch(),
+  ];
   render();
   return () => {
     clearTimeout(timer);
@@ -159,6 +162,7 @@ function card(first) {
     showTime(v, state, now);
     const a = action(v, state);
     showAction(a);
+    if (!a.href && !a.busy) human.prepare(v, state, now);
     if (was !== null && was !== a.say) announce(a.say && `${v.title}: ${a.say}`);
     was = a.say;
     const from = message(v, state);
@@ -212,8 +216,8 @@ function action(v, state) {
   const order = held[0] ?? (p.order && mine.order(p.order));
   switch (p.is) {
     case "buying":
-      if (p.joining) return { label: t("room.asking"), disabled: true, busy: true, note: "", say: "" };
-      return { label: t("buy.buying"), disabled: true, busy: true, note: t("buy.holdOn"), say: t("buy.buying") };
+      if (p.joining) return { label: t("room.asking"), disabled: true, busy: true, note: p.proving ? t("proof.working") : "", say: "" };
+      return { label: t("buy.buying"), disabled: true, busy: true, note: t(p.proving ? "proof.working" : "buy.holdOn"), say: t("buy.buying") };
     case "waiting": {
       const why = t(`waiting.${p.why.code}`);
       return {
@@ -241,6 +245,9 @@ function action(v, state) {
     if (byState) return { label: t(`button.${state}`), disabled: true, note, say: note };
   }
   if (inRoom) return inRoom;
-  if (state === "on_sale") return { label: t("buy.now"), note: "", say: t("state.on_sale") };
-  return { label: t(`button.${state}`), disabled: true, note: t(`note.${state}`), say: t(`state.${state}`) };
+  const proof = human.stateOf(v.id);
+  const check = proof ? t(`proof.${proof}`) : "";
+  const say = `${t(`state.${state}`)} ${check}`;
+  if (state === "on_sale") return { label: t("buy.now"), note: check, say };
+  return { label: t(`button.${state}`), disabled: true, note: `${t(`note.${state}`)} ${check}`, say };
 }

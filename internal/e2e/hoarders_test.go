@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/rush"
+)
+
+// TestHoarders lets 60 accounts that never pay compete for 50 units with 100 paying people. The accounts press first
+// whenever there are units, on two servers at once. Each of them holds one unit for one pay_timeout at most, so the
+// people have 40 units when the first time-out is over and all of them after the second.
+func TestHoarders(t *testing.T) {
+	t.Parallel()
+	const units = 50
+	eachLane(t, true, func(t *testing.T, s *stack) {
+		a, b := s.serve(t, ""), s.serve(t, "")
+		tokens, now := s.tokens(t, 160), time.Now()
+		sale := a.must(t, http.MethodPost, "/admin/vouchers", a.admin(t), map[string]any{
+			"shop_id": "1", "title": "wanted", "pay_value": 100, "actual_value": 200, "stock": units, "pay_timeout": 5,
+			"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}, "begin_at": now.Add(-time.Hour), "end_at": now.Add(time.Hour),
+		})["id"].(string)
+		h := &hoarders{servers: []*process{a, b}, sale: sale, tokens: tokens[:60]}
+		h.enter(t)
+		people, paid := tokens[60:], map[string]string{} // order -> token
+		left := func(p *process) int {
+			v, err := p.Voucher(t.Context(), sale)
+			require.NoError(t, err)
+			return int(v.Stock)
+		}
+		for timeouts := range 3 {
+			eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
+			held := h.press(t)
+			if timeouts == 0 {
+				require.Equal(t, units, held)
+			}
+			for tries := 0; left(a) > 0 || left(b) > 0; tries++ {
+				require.Less(t, tries, 1000, "the people do not get the rest")
+				people = buyAndPay(t, buyersOf(sale, units, people, a, b), a, paid)
+			}
+			t.Logf("after %d time-outs: the accounts hold %d units, the people have paid for %d", timeouts, held, len(paid))
+		}
+		for order, token := range paid {
+			a.waitFor(t, token, order, "paid")
+		}
+		require.GreaterOrEqual(t, len(paid), units*9/10)
+		s.verify(t)
+	})
+}
+
+// buyAndPay lets buyers press once and pay at once. It adds the orders to paid, with the tokens of their buyers, and
+// returns the buyers without an order.
+func buyAndPay(t *testing.T, buyers *rush.Buyers, p *process, paid map[string]string) (without []string) {
+	t.Helper()
+	for i, a := range buyers.Run(t.Context()).Answers {
+		if a.Code != "ok" {
+			without = append(without, buyers.Tokens[i])
+			continue
+		}
+		p.must(t, http.MethodPost, "/orders/"+a.Order.ID+"/pay", buyers.Tokens[i], nil)
+		paid[a.Order.ID] = buyers.Tokens[i]
+	}
+	return without
+}
+
+// hoarders are accounts that take units and do not pay.
+type hoarders struct {
+	servers []*process
+	sale    string
+	tokens  []string
+	passes  []string // one per account, valid during the whole test
+}
+
+// enter gets the passes.
+func (h *hoarders) enter(t *testing.T) {
+	h.passes = make([]string, len(h.tokens))
+	for i, token := range h.tokens {
+		var err error
+		h.passes[i], err = h.servers[i%2].Enter(t.Context(), token, h.sale)
+		require.NoError(t, err)
+	}
+}
+
+// press sends a purchase of every account to each server and returns how many were accepted.
+func (h *hoarders) press(t *testing.T) (accepted int) {
+	errs := make([]error, len(h.servers)*len(h.tokens))
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			account := i / len(h.servers)
+			_, errs[i] = h.servers[i%len(h.servers)].PlaceWithPass(t.Context(), h.tokens[account], h.sale, h.passes[account])
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err == nil {
+			accepted++
+		}
+	}
+	return accepted
+}

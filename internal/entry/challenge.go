@@ -1,0 +1,222 @@
+package entry
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"runtime"
+	"strconv"
+	"time"
+
+	"seckill/internal/domain"
+)
+
+// The work that a challenge demands. The counter of the key to be found is uniform below maxCounter, so a client
+// derives 250 keys on average and never more than 500: a quarter of a second of one core of a server or a laptop, and
+// about a second on a phone of a quarter of that speed. With 5,000 iterations a key, browsers (1,100 keys a second and
+// core in Chromium) nearly keep up with native programs (1,400 in Go); a plain SHA-256 puzzle favours programs 95 to 1.
+const (
+	algorithm    = "PBKDF2/SHA-256"
+	cost         = 5_000 // iterations of one derivation, about 0.7 ms of a core
+	maxCounter   = 500
+	keyLength    = 32 // bytes
+	prefixLength = 16 // bytes
+	nonceLength  = 16 // bytes, also of the salt
+)
+
+const (
+	// challengeLife is the time to solve a challenge and to use the solution.
+	challengeLife = 120 * time.Second
+	// maxSolution bounds the text of a solution, in bytes. Its regular length is about 800.
+	maxSolution = 4096
+	// maxDerivations bounds the challenges that are being made or wait for it: about 0.2 s of one core.
+	maxDerivations = 256
+)
+
+// Work is a HumanProof that costs a client some computing time: the PBKDF2 proof of work of ALTCHA v2. The client tries
+// counters from 0 on until PBKDF2(nonce || counter, salt) begins with the key prefix.
+//
+// The server derives the key when it makes the challenge, not when it checks the solution: challenges are requested in
+// the minutes before a sale, solutions arrive all at once when it starts. (ALTCHA calls this the deterministic mode.)
+// Nothing is stored: a signature covers the parameters, the user and the voucher, and a MAC of the key is part of them.
+// The official library is not used, because the Go module proxy does not serve it.
+//
+// Work is safe for concurrent use.
+type Work struct {
+	secret  []byte // signs challenges
+	keys    []byte // signs the keys to be found
+	now     func() time.Time
+	admits  chan struct{} // challenges that are being made or wait for it
+	running chan struct{} // derivations: half of the processors, so that purchases keep the others
+}
+
+// NewWork returns a Work that signs with secret.
+func NewWork(secret []byte, now func() time.Time) *Work {
+	return &Work{
+		secret: secret, keys: domain.DeriveSecret(secret, "keys of challenges"), now: now,
+		admits: make(chan struct{}, maxDerivations), running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+	}
+}
+
+// The JSON forms of ALTCHA v2. The fields of parameters and their data are in alphabetical order, as in the canonical
+// form that is signed. Bytes are in hex.
+type (
+	challenge struct {
+		Parameters parameters `json:"parameters"`
+		Signature  string     `json:"signature"`
+	}
+	parameters struct {
+		Algorithm string        `json:"algorithm"`
+		Cost      int           `json:"cost"`
+		Data      challengeData `json:"data"`
+		ExpiresAt int64         `json:"expiresAt"` // Unix seconds
+		KeyLength int           `json:"keyLength"`
+		KeyPrefix string        `json:"keyPrefix"`
+		Nonce     string        `json:"nonce"`
+		Salt      string        `json:"salt"`
+	}
+	challengeData struct {
+		KeySignature string `json:"keySignature"` // keyMAC of the key to be found
+		User         string `json:"user"`
+		Voucher      string `json:"voucher"`
+	}
+	payload struct {
+		Challenge challenge `json:"challenge"`
+		Solution  struct {
+			Counter    uint32 `json:"counter"`
+			DerivedKey string `json:"derivedKey"`
+		} `json:"solution"`
+	}
+)
+
+// Challenge implements HumanProof. Errors: domain.ErrOverloaded.
+func (w *Work) Challenge(_ context.Context, userID, voucherID int64) (json.RawMessage, error) {
+	select {
+	case w.admits <- struct{}{}:
+		defer func() { <-w.admits }()
+	default:
+		return nil, domain.ErrOverloaded
+	}
+	w.running <- struct{}{}
+	defer func() { <-w.running }()
+
+	var nonce, salt [nonceLength]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	_, _ = rand.Read(salt[:])  // never fails
+	n, err := rand.Int(rand.Reader, big.NewInt(maxCounter))
+	if err != nil {
+		return nil, fmt.Errorf("draw a counter: %w", err)
+	}
+	counter := uint32(n.Uint64()) //nolint:gosec // less than maxCounter
+	key, err := deriveKey(nonce[:], salt[:], counter)
+	if err != nil {
+		return nil, err
+	}
+	p := parameters{
+		Algorithm: algorithm, Cost: cost, KeyLength: keyLength, KeyPrefix: hex.EncodeToString(key[:prefixLength]),
+		Nonce: hex.EncodeToString(nonce[:]), Salt: hex.EncodeToString(salt[:]), ExpiresAt: w.now().Add(challengeLife).Unix(),
+		Data: challengeData{
+			KeySignature: hex.EncodeToString(w.keyMAC(counter, key)),
+			User:         strconv.FormatInt(userID, 10), Voucher: strconv.FormatInt(voucherID, 10),
+		},
+	}
+	signature, err := w.signature(&p)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(challenge{Parameters: p, Signature: hex.EncodeToString(signature)})
+}
+
+// The reasons why a solution is refused.
+var (
+	errNoSolution    = errors.New("the request has no solution")
+	errMalformed     = errors.New("the solution is malformed")
+	errForged        = errors.New("the challenge of the solution is not genuine")
+	errExpired       = errors.New("the solution has expired")
+	errOtherUser     = errors.New("the solution belongs to another user")
+	errOtherVoucher  = errors.New("the solution belongs to another sale")
+	errWrongSolution = errors.New("the solution is wrong")
+)
+
+// Verify implements HumanProof. It costs two HMACs and no derivation. The id is the nonce of the challenge.
+func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution string) (id string, err error) {
+	switch {
+	case solution == "":
+		return "", errNoSolution
+	case len(solution) > maxSolution:
+		return "", errMalformed
+	}
+	text, err := base64.StdEncoding.DecodeString(solution)
+	if err != nil {
+		return "", errMalformed
+	}
+	var in payload
+	if err := json.Unmarshal(text, &in); err != nil {
+		return "", errMalformed
+	}
+	p := &in.Challenge.Parameters
+	want, err := w.signature(p)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case !equalHex(in.Challenge.Signature, want):
+		return "", errForged
+	case w.now().Unix() >= p.ExpiresAt:
+		return "", errExpired
+	case p.Data.User != strconv.FormatInt(userID, 10):
+		return "", errOtherUser
+	case p.Data.Voucher != strconv.FormatInt(voucherID, 10):
+		return "", errOtherVoucher
+	}
+	key, err := hex.DecodeString(in.Solution.DerivedKey)
+	if err != nil || !equalHex(p.Data.KeySignature, w.keyMAC(in.Solution.Counter, key)) {
+		return "", errWrongSolution
+	}
+	return p.Nonce, nil
+}
+
+// deriveKey returns the key of a counter.
+func deriveKey(nonce, salt []byte, counter uint32) ([]byte, error) {
+	password := binary.BigEndian.AppendUint32(nonce[:len(nonce):len(nonce)], counter)
+	key, err := pbkdf2.Key(sha256.New, string(password), salt, cost, keyLength)
+	if err != nil {
+		return nil, fmt.Errorf("derive a key: %w", err)
+	}
+	return key, nil
+}
+
+// signature returns the HMAC of the canonical JSON of the parameters, as every library of ALTCHA computes it.
+func (w *Work) signature(p *parameters) ([]byte, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode the parameters of a challenge: %w", err)
+	}
+	return sign(w.secret, text), nil
+}
+
+// keyMAC returns the HMAC of a counter and its key.
+func (w *Work) keyMAC(counter uint32, key []byte) []byte {
+	return sign(w.keys, append(binary.BigEndian.AppendUint32(nil, counter), key...))
+}
+
+func sign(secret, message []byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write(message)
+	return h.Sum(nil)
+}
+
+// equalHex compares an HMAC in hex with the right one in constant time.
+func equalHex(given string, want []byte) bool {
+	raw, err := hex.DecodeString(given)
+	return err == nil && hmac.Equal(raw, want)
+}

@@ -1,0 +1,166 @@
+package entry
+
+import (
+	"bytes"
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+var challenged = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+
+// work returns a Work whose clock shows challenged + after.
+func work(after time.Duration) *Work {
+	return NewWork([]byte("a secret of the challenges of tests!"), func() time.Time { return challenged.Add(after) })
+}
+
+// foreign is a solution of user 7 for voucher 1 that was computed with the modules hashlib, hmac and json of Python.
+const foreign = `{"challenge": {"parameters": {"algorithm": "PBKDF2/SHA-256", "nonce": "00112233445566778899aabbccddeeff",
+"salt": "0f1e2d3c4b5a69788796a5b4c3d2e1f0", "cost": 5000, "keyLength": 32, "keyPrefix": "032f45516f52b39c2eb8e3cb12fe466a",
+"expiresAt": 1794398520, "data": {"user": "7", "voucher": "1",
+"keySignature": "d9fa7eed30069f1b939a5a5dde5e22fdd38b9eab46239a38c6e20f3f3879110b"}},
+"signature": "c8522d279550df50d40e68a28ea119659ceff414aade9136f05965516ddca2a4"},
+"solution": {"counter": 137, "derivedKey": "032f45516f52b39c2eb8e3cb12fe466abbca47cf20c577a000e1d6978ed8a932", "time": 512.5}}`
+
+func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+func TestSolutionOfAnotherImplementation(t *testing.T) {
+	for _, after := range []time.Duration{0, 120*time.Second - time.Millisecond} {
+		id, err := work(after).Verify(t.Context(), 7, 1, encode(foreign))
+		require.NoError(t, err)
+		require.Equal(t, "00112233445566778899aabbccddeeff", id)
+	}
+}
+
+func TestRefusedSolutions(t *testing.T) {
+	w, good := work(0), encode(foreign)
+	refused := func(w *Work, user, voucher int64, solution string, want error) {
+		t.Helper()
+		_, err := w.Verify(t.Context(), user, voucher, solution)
+		require.ErrorIs(t, err, want, solution)
+	}
+	refused(w, 8, 1, good, errOtherUser)
+	refused(w, 7, 2, good, errOtherVoucher)
+	refused(w, 1, 7, good, errOtherUser)
+	refused(work(120*time.Second), 7, 1, good, errExpired)
+	refused(NewWork([]byte("another secret"), w.now), 7, 1, good, errForged)
+
+	refused(w, 7, 1, "", errNoSolution)
+	for _, solution := range []string{
+		"!", good[1:], encode("[]"), encode("{"), encode(foreign + "x"), encode(strings.Replace(foreign, "5000", `"5000"`, 1)),
+		encode(strings.Replace(foreign, "137", "4294967296", 1)), encode(strings.Replace(foreign, "137", "-1", 1)),
+		encode(foreign + strings.Repeat(" ", maxSolution)),
+	} {
+		refused(w, 7, 1, solution, errMalformed)
+	}
+	refused(w, 7, 1, encode("{}"), errForged)
+
+	for replacement, want := range map[string]error{
+		`"cost": 5000|"cost": 1`: errForged,
+		`"keyPrefix": "032f45516f52b39c2eb8e3cb12fe466a"|"keyPrefix": "03"`:           errForged,
+		`"keyPrefix": "032f45516f52b39c2eb8e3cb12fe466a"|"keyPrefix": ""`:             errForged,
+		`"keyLength": 32|"keyLength": 1`:                                              errForged,
+		`"algorithm": "PBKDF2/SHA-256"|"algorithm": "SHA-256"`:                        errForged,
+		`1794398520|1794398521`:                                                       errForged,
+		`"user": "7"|"user": "8"`:                                                     errForged,
+		`"keySignature": "d9|"keySignature": "da`:                                     errForged,
+		`"nonce": "00|"nonce": "01`:                                                   errForged,
+		`"salt": "0f|"salt": "0e`:                                                     errForged,
+		`"signature": "c8|"signature": "c9`:                                           errForged,
+		`"signature": "c8|"signature": "`:                                             errForged,
+		`"counter": 137|"counter": 136`:                                               errWrongSolution,
+		`"counter": 137|"counter": 0`:                                                 errWrongSolution,
+		`bbca47cf20c577a000e1d6978ed8a932", "t|bbca47cf20c577a000e1d6978ed8a933", "t`: errWrongSolution,
+		`bbca47cf20c577a000e1d6978ed8a932", "t|", "t`:                                 errWrongSolution,
+		`bbca47cf20c577a000e1d6978ed8a932", "t|x", "t`:                                errWrongSolution,
+	} {
+		from, to, _ := strings.Cut(replacement, "|")
+		require.Contains(t, foreign, from)
+		user := int64(7)
+		if strings.Contains(to, `"user": "8"`) {
+			user = 8
+		}
+		refused(w, user, 1, encode(strings.Replace(foreign, from, to, 1)), want)
+	}
+}
+
+// TestChallengeIsSolved solves a challenge as any client of ALTCHA v2 does, from its JSON alone.
+func TestChallengeIsSolved(t *testing.T) {
+	w := work(0)
+	text, err := w.Challenge(t.Context(), 7, 1)
+	require.NoError(t, err)
+	var c struct {
+		Parameters map[string]any
+		Signature  string
+	}
+	require.NoError(t, json.Unmarshal(text, &c))
+	p := c.Parameters
+	require.Equal(t, []string{"algorithm", "cost", "data", "expiresAt", "keyLength", "keyPrefix", "nonce", "salt"}, slices.Sorted(maps.Keys(p)))
+	require.EqualValues(t, challenged.Add(2*time.Minute).Unix(), p["expiresAt"])
+	require.Equal(t, "PBKDF2/SHA-256", p["algorithm"])
+	unhex := func(v any) []byte {
+		raw, err := hex.DecodeString(v.(string))
+		require.NoError(t, err)
+		return raw
+	}
+	nonce, salt, prefix := unhex(p["nonce"]), unhex(p["salt"]), unhex(p["keyPrefix"])
+	require.Len(t, prefix, 16)
+	counter := uint32(0)
+	var key []byte
+	for ; !bytes.HasPrefix(key, prefix); counter++ {
+		require.Less(t, counter, uint32(maxCounter))
+		key, err = pbkdf2.Key(sha256.New, string(binary.BigEndian.AppendUint32(slices.Clone(nonce), counter)), salt, int(p["cost"].(float64)), int(p["keyLength"].(float64)))
+		require.NoError(t, err)
+	}
+	solution, err := json.Marshal(map[string]any{
+		"challenge": text, "solution": map[string]any{"counter": counter - 1, "derivedKey": hex.EncodeToString(key)},
+	})
+	require.NoError(t, err)
+	id, err := w.Verify(t.Context(), 7, 1, encode(string(solution)))
+	require.NoError(t, err)
+	require.Equal(t, p["nonce"], id)
+
+	other, err := w.Challenge(t.Context(), 7, 1)
+	require.NoError(t, err)
+	require.NotEqual(t, string(text), string(other))
+}
+
+// TestDerivationsAreBounded: challenges wait for a processor, a bounded number of them; the others are refused at once.
+func TestDerivationsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := work(0)
+		for range cap(w.running) {
+			w.running <- struct{}{}
+		}
+		done := make(chan error, cap(w.admits))
+		for range cap(w.admits) {
+			go func() {
+				_, err := w.Challenge(t.Context(), 7, 1)
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		require.Empty(t, done)
+		_, err := w.Challenge(t.Context(), 7, 1)
+		require.ErrorIs(t, err, domain.ErrOverloaded)
+		<-w.running
+		for range cap(w.admits) {
+			require.NoError(t, <-done)
+		}
+		_, err = w.Challenge(t.Context(), 7, 1)
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,86 @@
+package entry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"seckill/internal/domain"
+)
+
+// HumanProof makes an entry cost something that programs cannot give in bulk: computing time (Work), or an answer to a
+// hosted captcha. Implementations are safe for concurrent use.
+type HumanProof interface {
+	// Challenge returns what a user has to solve to enter the sale of a voucher, as a JSON object. Errors:
+	// domain.ErrOverloaded, domain.ErrUnavailable.
+	Challenge(ctx context.Context, userID, voucherID int64) (json.RawMessage, error)
+	// Verify checks a solution of the user for the voucher, and returns an id by which it can be used up. Any error but
+	// domain.ErrOverloaded and domain.ErrUnavailable is the reason why the solution is refused.
+	Verify(ctx context.Context, userID, voucherID int64, solution string) (id string, err error)
+}
+
+// UsedSolutions remembers the solutions that are used up, for all servers. Errors: domain.ErrUnavailable.
+type UsedSolutions interface {
+	// UseUp reports whether the id was not used up before, and remembers it for keep.
+	UseUp(ctx context.Context, id string, keep time.Duration) (bool, error)
+	// GiveBack forgets an id.
+	GiveBack(ctx context.Context, id string) error
+}
+
+// keepUsed is how long a used solution is remembered: long enough for servers whose clocks differ by a minute.
+const keepUsed = challengeLife + time.Minute
+
+var errUsed = errors.New("the solution was used before")
+
+// proof is the verified solution of a user for a sale; empty if the sale demands none.
+type proof struct {
+	service           *Service
+	userID, voucherID int64
+	id                string
+}
+
+// prove verifies the solution if the sale demands one. Errors: *domain.ChallengeRequiredError, domain.ErrOverloaded,
+// domain.ErrUnavailable.
+func (s *Service) prove(ctx context.Context, userID int64, v *domain.Voucher, solution string) (p proof, err error) {
+	if !v.Sale.Entry.Challenge {
+		return p, nil
+	}
+	p = proof{service: s, userID: userID, voucherID: v.ID}
+	p.id, err = s.Human.Verify(ctx, userID, v.ID, solution)
+	if err == nil || errors.Is(err, domain.ErrOverloaded) || errors.Is(err, domain.ErrUnavailable) {
+		return p, err
+	}
+	return p, p.refuse(ctx, err)
+}
+
+// useUp uses up the solution. Errors: those of prove.
+func (p proof) useUp(ctx context.Context) error {
+	if p.id == "" {
+		return nil
+	}
+	first, err := p.service.Solutions.UseUp(ctx, p.id, keepUsed)
+	if err != nil || first {
+		return err
+	}
+	return p.refuse(ctx, errUsed)
+}
+
+// giveBack makes the solution valid again after an entry that failed. If that fails, too, the user needs another one.
+func (p proof) giveBack(ctx context.Context) {
+	if p.id == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), joinTimeout)
+	defer cancel()
+	_ = p.service.Solutions.GiveBack(ctx, p.id)
+}
+
+// refuse returns the error that demands another solution.
+func (p proof) refuse(ctx context.Context, reason error) error {
+	c, err := p.service.Human.Challenge(ctx, p.userID, p.voucherID)
+	if err != nil {
+		return err
+	}
+	return &domain.ChallengeRequiredError{Reason: reason.Error(), Challenge: c}
+}

@@ -1,0 +1,67 @@
+package repo
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
+)
+
+// SaleRecords implements service.UnpaidStore. An order that was cancelled at or after its deadline counts as expired:
+// whether the buyer or the closer comes first makes no difference.
+func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[domain.SaleUser]domain.SaleRecord, error) {
+	var query strings.Builder
+	query.WriteString(`SELECT user_id, voucher_id, COUNT(slot), COALESCE(MAX(CASE WHEN slot IS NOT NULL THEN id END), 0),
+			COUNT(CASE WHEN status = ? AND cancelled_at >= expires_at THEN 1 END),
+			COUNT(CASE WHEN status = ? AND cancelled_at < expires_at THEN 1 END),
+			MAX(CASE WHEN status = ? AND cancelled_at < expires_at THEN cancelled_at END)
+		FROM voucher_orders` + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE ")
+	args := []any{domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled}
+	for i, u := range of {
+		if i > 0 {
+			query.WriteString(" OR ")
+		}
+		query.WriteString("(user_id = ? AND voucher_id = ?)") // pairs, as in addActiveOrders
+		args = append(args, u.UserID, u.VoucherID)
+	}
+	rows, err := s.db.Reader(ctx).Raw(query.String()+" GROUP BY user_id, voucher_id", args...).Rows()
+	if err != nil {
+		return nil, s.db.Translate(err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
+	records := make(map[domain.SaleUser]domain.SaleRecord, len(of))
+	for rows.Next() {
+		var u domain.SaleUser
+		var r domain.SaleRecord
+		var last any
+		if err := rows.Scan(&u.UserID, &u.VoucherID, &r.Active, &r.Newest, &r.Expired, &r.Cancelled, &last); err != nil {
+			return nil, err
+		}
+		switch last := last.(type) {
+		case time.Time:
+			r.LastCancel = last
+		case int64: // SQLite returns the stored milliseconds, because an expression has no declared type
+			r.LastCancel = time.UnixMilli(last).UTC()
+		}
+		records[u] = r
+	}
+	return records, s.db.Translate(rows.Err())
+}
+
+// UnpaidOrders implements service.UnpaidStore.
+func (s *Store) UnpaidOrders(ctx context.Context, users []int64) (map[int64]int, error) {
+	query := "SELECT user_id, COUNT(*) AS orders FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) +
+		" WHERE user_id IN ? AND slot IS NOT NULL AND status = ? GROUP BY user_id"
+	var rows []struct {
+		UserID int64
+		Orders int
+	}
+	err := s.db.Reader(ctx).Raw(query, users, domain.OrderPendingPayment).Scan(&rows).Error
+	counts := make(map[int64]int, len(rows))
+	for _, r := range rows {
+		counts[r.UserID] = r.Orders
+	}
+	return counts, s.db.Translate(err)
+}

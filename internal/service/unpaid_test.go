@@ -1,0 +1,109 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+// records is an UnpaidStore that counts its reads.
+type records struct {
+	of          map[domain.SaleUser]domain.SaleRecord
+	unpaid      map[int64]int
+	err         error
+	saleReads   atomic.Int64
+	unpaidReads atomic.Int64
+}
+
+func (r *records) SaleRecords(context.Context, []domain.SaleUser) (map[domain.SaleUser]domain.SaleRecord, error) {
+	time.Sleep(time.Millisecond) // as long as a query
+	r.saleReads.Add(1)
+	return r.of, r.err
+}
+
+func (r *records) UnpaidOrders(context.Context, []int64) (map[int64]int, error) {
+	r.unpaidReads.Add(1)
+	return r.unpaid, r.err
+}
+
+func limitedSale(limit int) *domain.Voucher {
+	v := openSale(5)
+	v.Sale.UnpaidLimit, v.Sale.EndedUnpaid = &limit, true
+	return &v
+}
+
+func purchase(user int64) *domain.Purchase {
+	return &domain.Purchase{UserID: user, VoucherID: 1, At: testNow, Deadline: time.Now().Add(time.Minute)}
+}
+
+// Before an order of the sale has ended unpaid, a purchase reads nothing. Afterwards concurrent purchases share
+// queries.
+func TestPurchasesShareLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &records{of: map[domain.SaleUser]domain.SaleRecord{{UserID: 7, VoucherID: 1}: {Expired: 1}}}
+		u := NewUnpaid(store)
+		v := limitedSale(1)
+		v.Sale.EndedUnpaid = false
+		require.NoError(t, u.MayOrder(purchase(7), v))
+		require.Zero(t, store.saleReads.Load())
+
+		v.Sale.EndedUnpaid = true
+		var wg sync.WaitGroup
+		for user := range int64(50) {
+			wg.Go(func() {
+				if err := u.MayOrder(purchase(user), v); user == 7 {
+					require.ErrorIs(t, err, domain.ErrUnpaidLimit)
+				} else {
+					require.NoError(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Less(t, store.saleReads.Load(), int64(10))
+		time.Sleep(time.Second) // the batcher ends
+	})
+}
+
+// A user with as many active orders as allowed is refused at once: one of them may expire before the lane inserts the
+// new order.
+func TestMayOrderCountsActiveOrders(t *testing.T) {
+	store := &records{of: map[domain.SaleUser]domain.SaleRecord{{UserID: 7, VoucherID: 1}: {Active: 1, Newest: 9}}}
+	v := limitedSale(1)
+	var dup *domain.DuplicateOrderError
+	require.ErrorAs(t, NewUnpaid(store).MayOrder(purchase(7), v), &dup)
+	require.Equal(t, int64(9), dup.OrderID)
+	v.Sale.LimitPerUser = 2
+	require.NoError(t, NewUnpaid(store).MayOrder(purchase(7), v))
+	store.err = domain.ErrUnavailable
+	require.ErrorIs(t, NewUnpaid(store).MayOrder(purchase(7), v), domain.ErrUnavailable)
+}
+
+func TestMayEnter(t *testing.T) {
+	store := &records{
+		of:     map[domain.SaleUser]domain.SaleRecord{{UserID: 7, VoucherID: 1}: {Expired: 1}, {UserID: 8, VoucherID: 1}: {Active: 1}},
+		unpaid: map[int64]int{8: domain.MaxUnpaidOrders - 1, 9: domain.MaxUnpaidOrders},
+	}
+	u := NewUnpaid(store)
+	enter := func(user int64, v *domain.Voucher) error { return u.MayEnter(t.Context(), user, v, testNow) }
+	require.ErrorIs(t, enter(7, limitedSale(1)), domain.ErrUnpaidLimit)
+	require.NoError(t, enter(8, limitedSale(1)), "the purchase tells the user about the order")
+	require.ErrorIs(t, enter(9, limitedSale(1)), domain.ErrUnpaidElsewhere)
+	store.saleReads.Store(0)
+	store.unpaidReads.Store(0)
+	require.NoError(t, enter(9, limitedSale(0)), "the sale has no limit")
+	require.Zero(t, store.unpaidReads.Load())
+	fresh := limitedSale(1)
+	fresh.Sale.EndedUnpaid = false
+	require.ErrorIs(t, enter(9, fresh), domain.ErrUnpaidElsewhere)
+	require.Zero(t, store.saleReads.Load())
+	store.err = domain.ErrUnavailable
+	require.ErrorIs(t, enter(7, limitedSale(1)), domain.ErrUnavailable)
+	require.ErrorIs(t, enter(7, fresh), domain.ErrUnavailable)
+}
