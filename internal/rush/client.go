@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"seckill/internal/loop"
 )
 
 // Client calls the API of one server. It is safe for concurrent use.
@@ -64,13 +66,14 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
 }
 
-// do is doWithPass without a pass.
+// do is doWithHeader without further headers.
 func (c *Client) do(ctx context.Context, method, path, token string, in, out any) (http.Header, error) {
-	return c.doWithPass(ctx, method, path, token, "", in, out)
+	return c.doWithHeader(ctx, method, path, token, "", "", in, out)
 }
 
-// doWithPass sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
-func (c *Client) doWithPass(ctx context.Context, method, path, token, pass string, in, out any) (http.Header, error) {
+// doWithHeader sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
+// An empty value sets no header.
+func (c *Client) doWithHeader(ctx context.Context, method, path, token, header, value string, in, out any) (http.Header, error) {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -86,8 +89,8 @@ func (c *Client) doWithPass(ctx context.Context, method, path, token, pass strin
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	if pass != "" {
-		req.Header.Set("X-Entry-Pass", pass)
+	if value != "" {
+		req.Header.Set(header, value)
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Prefer", "wait=3") // for a queued order: wait up to 3 s for its outcome
@@ -247,32 +250,51 @@ func (c *Client) ChangeVoucher(ctx context.Context, adminToken, voucherID string
 	return err
 }
 
-// Enter returns a pass for a sale. It is empty if the sale needs none. If the sale demands a solved challenge, Enter
-// solves one and tries again.
+// Enter returns a pass for a sale. It is empty if the sale needs none. Enter solves the challenge of a sale that demands
+// it, and waits for the turn in a waiting room.
 func (c *Client) Enter(ctx context.Context, token, voucherID string) (string, error) {
-	pass, err := c.EnterWithSolution(ctx, token, voucherID, "")
+	a, err := c.EnterWithSolution(ctx, token, voucherID, "")
 	var p *Problem
-	if !errors.As(err, &p) || p.Code != "challenge_required" {
-		return pass, err
-	}
-	solution, err := Solve(p.Challenge)
-	if err != nil {
+	if errors.As(err, &p) && p.Code == "challenge_required" {
+		solution, err := Solve(p.Challenge)
+		if err != nil {
+			return "", err
+		}
+		if a, err = c.EnterWithSolution(ctx, token, voucherID, solution); err != nil {
+			return "", err
+		}
+	} else if err != nil {
 		return "", err
 	}
-	return c.EnterWithSolution(ctx, token, voucherID, solution)
+	for ticket := a.Ticket; a.Pass == "" && ticket != ""; {
+		if err := loop.Sleep(ctx, time.Duration(a.Poll)*time.Millisecond); err != nil {
+			return "", err
+		}
+		a = Admission{}
+		_, err := c.doWithHeader(ctx, http.MethodGet, "/api/v1/vouchers/"+voucherID+"/entry", token, "X-Entry-Ticket", ticket, nil, &a)
+		if err != nil {
+			return "", err
+		}
+	}
+	return a.Pass, nil
 }
 
-// EnterWithSolution returns a pass for a sale, with the solution of a challenge, which may be empty.
-func (c *Client) EnterWithSolution(ctx context.Context, token, voucherID, solution string) (string, error) {
+// Admission is the answer at the entry of a sale.
+type Admission struct {
+	Pass   string `json:"pass"`
+	Ticket string `json:"ticket"`        // of a place in a waiting room
+	Poll   int64  `json:"poll_after_ms"` // until the next poll of a waiting room
+}
+
+// EnterWithSolution enters a sale once, with the solution of a challenge, which may be empty.
+func (c *Client) EnterWithSolution(ctx context.Context, token, voucherID, solution string) (Admission, error) {
 	var in any
 	if solution != "" {
 		in = map[string]string{"solution": solution}
 	}
-	var admission struct {
-		Pass string `json:"pass"`
-	}
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/entry", token, in, &admission)
-	return admission.Pass, err
+	var a Admission
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/entry", token, in, &a)
+	return a, err
 }
 
 // Place orders one unit. If the sale needs a pass, it gets one and orders again.
@@ -295,7 +317,7 @@ func (c *Client) PlaceWithPass(ctx context.Context, token, voucherID, pass strin
 		Order
 		OrderID string `json:"order_id"`
 	}
-	_, err := c.doWithPass(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, pass, nil, &answer)
+	_, err := c.doWithHeader(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, "X-Entry-Pass", pass, nil, &answer)
 	if answer.Status == Queued {
 		answer.ID = answer.OrderID
 	}

@@ -6,7 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -113,6 +115,20 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 	require.NoError(t, other.writePool.Exec("CREATE TABLE users (id INT)").Error)
 	_, err = other.MigrateUp(t.Context())
 	require.ErrorContains(t, err, "users")
+}
+
+// Schema changes of large tables take longer than mysqlIOTimeout.
+func TestMigrationsHaveNoIOTimeout(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	db, err := OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	pool, err := db.dialect.migrations(&atomic.Bool{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, pool.Close()) }()
+	_, err = pool.ExecContext(t.Context(), "DO SLEEP(?)", (mysqlIOTimeout + time.Second/2).Seconds())
+	require.NoError(t, err)
 }
 
 // upStatements returns the statements of a migration.

@@ -13,6 +13,8 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 	gormmysql "gorm.io/driver/mysql"
 	"gorm.io/gorm"
+
+	"seckill/internal/loop"
 )
 
 // Pool sizes and timeouts on MySQL. The orders of one voucher queue at one row, so more connections would only queue
@@ -130,8 +132,17 @@ var sessionSettings = []string{
 		"time_zone = '+00:00', innodb_lock_wait_timeout = 2, lc_messages = 'en_US'",
 }
 
-// sessionConnector applies sessionSettings to each new connection. If skipApplied is not nil, the connections skip DDL
-// that is in effect already while it is true.
+// DDL needs its table for itself when it begins and when it ends. While it waits for the transactions that use the
+// table, every other statement on the table waits behind it. It therefore gives up after lock_wait_timeout, lets the
+// others pass for migrationPause, and begins again, at most maxMigrationTries times.
+const (
+	migrationLockWait = "SET SESSION lock_wait_timeout = 1" // in seconds; MySQL has no shorter one
+	migrationPause    = 3 * time.Second
+	maxMigrationTries = 100
+)
+
+// sessionConnector applies sessionSettings to each new connection. If skipApplied is not nil, the connections are for
+// schema changes, see migrationConn.
 type sessionConnector struct {
 	driver.Connector
 	skipApplied *atomic.Bool
@@ -149,7 +160,10 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 	}
 	if c.skipApplied != nil {
-		return skipAppliedConn{conn.(mysqlConn), c.skipApplied}, nil
+		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, migrationLockWait, nil); err != nil {
+			return nil, &connectError{errors.Join(err, conn.Close())}
+		}
+		return migrationConn{conn.(mysqlConn), c.skipApplied}, nil
 	}
 	return conn, nil
 }
@@ -163,7 +177,7 @@ func mysqlMigrations(cfg *mysqldriver.Config, skipApplied *atomic.Bool) (*sql.DB
 	return sql.OpenDB(sessionConnector{inner, skipApplied}), nil
 }
 
-// mysqlConn lists the interfaces of a driver connection, so that skipAppliedConn keeps all of them.
+// mysqlConn lists the interfaces of a driver connection, so that migrationConn keeps all of them.
 type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -176,20 +190,27 @@ type mysqlConn interface {
 	driver.Validator
 }
 
-// skipAppliedConn ignores the refusal of DDL that is in effect already, while skipApplied is true.
-type skipAppliedConn struct {
+// migrationConn repeats DDL that could not lock its table. While skipApplied is true, it ignores the refusal of DDL
+// that is in effect already.
+type migrationConn struct {
 	mysqlConn
 	skipApplied *atomic.Bool
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c skipAppliedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	res, err := c.mysqlConn.ExecContext(ctx, query, args)
-	var e *mysqldriver.MySQLError
-	if c.skipApplied.Load() && errors.As(err, &e) && alreadyApplied[e.Number] {
-		return driver.ResultNoRows, nil
+func (c migrationConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	for try := 1; ; try++ {
+		res, err := c.mysqlConn.ExecContext(ctx, query, args)
+		var e *mysqldriver.MySQLError
+		switch {
+		case !errors.As(err, &e):
+			return res, err
+		case c.skipApplied.Load() && alreadyApplied[e.Number]:
+			return driver.ResultNoRows, nil
+		case e.Number != erLockWaitTimeout || try == maxMigrationTries || loop.Sleep(ctx, migrationPause) != nil:
+			return nil, err
+		}
 	}
-	return res, err
 }
 
 // alreadyApplied holds the error numbers of DDL that is in effect already: its table, column or key already exists or

@@ -1,0 +1,281 @@
+package repo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"seckill/internal/domain"
+	"seckill/internal/testenv"
+)
+
+// manyOrders is the size of a large sale.
+const manyOrders = 1_000_000
+
+// The indexes of 1,000,000 orders are dropped and built by migrations while buyers place and read orders. The orders
+// stay as they are, and an interrupted migration is continued.
+func TestMigrationsOfMillionOrders(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	server := testenv.StartMariaDB(t, "--innodb-buffer-pool-size=512M", "--innodb-log-file-size=256M")
+	dsn := server.DSN(t)
+	s, err := OpenMySQL(dsn)
+	require.NoError(t, err)
+	migrated(t, s)
+	full, sale := newSale(t, s, manyOrders, 1), newSale(t, s, manyOrders, 1)
+	complete := orderIndexes(t, s)
+	migrateDownTo(t, s, 16)
+	sellAll(t, dsn, full.ID)
+	sold := checksum(t, s, full.ID)
+
+	buyers := startBuyers(t, s, sale.ID)
+	up := func() {
+		t.Helper()
+		_, err := s.MigrateUp(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, complete, orderIndexes(t, s))
+		require.Equal(t, sold, checksum(t, s, full.ID))
+	}
+	placedOnline := buyers.countDuringBuilds(s)
+	up()
+	require.Greater(t, placedOnline(), int64(100), "orders are placed while an index is built")
+	for name, interrupt := range map[string]func(connection int64, endProcess func()){
+		// The server rolls the statement back. If the statement has just ended, KILL may fail.
+		"killed": func(connection int64, _ func()) {
+			_ = s.db.Writer(t.Context()).Exec(fmt.Sprint("KILL ", connection)).Error
+		},
+		// The server completes the statement, and the migration is not recorded.
+		"its process ended": func(_ int64, endProcess func()) { endProcess() },
+	} {
+		interrupted := false
+		for try := 0; !interrupted && try < 5; try++ { // the build may end before its interruption
+			migrateDownTo(t, s, 16)
+			interrupted = migrateInterrupted(t, s, interrupt)
+			up()
+		}
+		require.True(t, interrupted, name)
+	}
+	buyers.stop(t)
+	placed, stored := buyers.placed.Load(), checksum(t, s, sale.ID)[0]
+	require.GreaterOrEqual(t, stored, placed)
+	require.LessOrEqual(t, stored, placed+buyers.refused.Load(), "an order may be stored although its COMMIT was not answered")
+}
+
+// A migration cannot begin or end while another transaction uses its table, such as the check of a large sale. Buyers
+// place orders meanwhile.
+func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	s, err := OpenMySQL(testenv.MySQLDSN(t))
+	require.NoError(t, err)
+	migrated(t, s)
+	sale := newSale(t, s, 100, 1)
+	migrateDownTo(t, s, 16)
+	migration := make(chan error, 1)
+	require.NoError(t, s.db.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
+		require.NoError(t, tx.Exec("SELECT COUNT(*) FROM voucher_orders").Error)
+		go func() {
+			_, err := s.MigrateUp(context.Background())
+			migration <- err
+		}()
+		require.Eventually(t, func() bool {
+			var waiting int
+			err := s.db.Reader(t.Context()).Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() " +
+				"AND info LIKE 'ALTER TABLE voucher_orders%' AND state = 'Waiting for table metadata lock'").Scan(&waiting).Error
+			return err == nil && waiting > 0
+		}, time.Minute, time.Millisecond)
+		for id := range int64(3) {
+			require.Eventually(t, func() bool { return placeOldOrder(s, 1+id, sale.ID) == nil }, time.Minute, time.Millisecond)
+		}
+		require.Empty(t, migration)
+		return nil
+	}))
+	require.NoError(t, <-migration)
+	require.EqualValues(t, 3, checksum(t, s, sale.ID)[0])
+}
+
+func migrateDownTo(t *testing.T, s *Store, version int64) {
+	t.Helper()
+	for undone := int64(0); undone != version+1; {
+		m, err := s.MigrateDown(t.Context())
+		require.NoError(t, err)
+		undone = m.Version
+	}
+}
+
+// sellAll inserts one paid order per unit of a sale of manyOrders. The table of orders must be empty, so that MariaDB
+// fills it in bulk.
+func sellAll(t *testing.T, dsn string, sale int64) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn) // without the I/O timeouts of the store
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, stmt := range []string{
+		"SET SESSION unique_checks = 0, foreign_key_checks = 0",
+		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
+			SELECT seq, 1000000 + seq, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM seq_1_to_%d`, sale, manyOrders),
+		fmt.Sprintf("UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = %d", sale),
+	} {
+		_, err := db.ExecContext(t.Context(), stmt)
+		require.NoError(t, err)
+	}
+}
+
+// orderIndexes returns the indexes of the orders with their columns.
+func orderIndexes(t *testing.T, s *Store) (indexes []string) {
+	t.Helper()
+	require.NoError(t, s.db.Reader(t.Context()).Raw(`SELECT CONCAT_WS(' ', index_name, seq_in_index, column_name) FROM information_schema.statistics
+		WHERE table_schema = DATABASE() AND table_name = 'voucher_orders' ORDER BY index_name, seq_in_index`).Scan(&indexes).Error)
+	return indexes
+}
+
+// checksum returns the number of orders of a sale and the sum of their contents.
+func checksum(t *testing.T, s *Store, sale int64) (sums [2]int64) {
+	t.Helper()
+	require.NoError(t, s.db.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
+		return tx.Raw(`SELECT COUNT(*), SUM(CRC32(CONCAT_WS(',', id, user_id, slot, status, amount, currency, created_at, expires_at, paid_at)))
+			FROM voucher_orders WHERE voucher_id = ?`, sale).Row().Scan(&sums[0], &sums[1])
+	}))
+	return sums
+}
+
+// buyers place and read orders until they are stopped.
+type buyers struct {
+	running               sync.WaitGroup
+	stopped               atomic.Bool
+	placed, read, refused atomic.Int64
+	unexpected            atomic.Pointer[error]
+}
+
+func startBuyers(t *testing.T, s *Store, sale int64) *buyers {
+	b := &buyers{}
+	t.Cleanup(b.end)
+	for i := range int64(4) {
+		b.repeat(&b.placed, func(n int64) error {
+			id := 10_000_000 + 4*n + i
+			return placeOldOrder(s, id, sale)
+		})
+	}
+	for range 2 {
+		b.repeat(&b.read, func(n int64) error {
+			var status int
+			err := s.db.Reader(context.Background()).Raw("SELECT status FROM voucher_orders WHERE id = ?", 1+n*7919%manyOrders).Row().Scan(&status)
+			return s.db.Translate(err)
+		})
+	}
+	return b
+}
+
+// placeOldOrder stores an order with the columns of migration 16, as a server of that time does.
+func placeOldOrder(s *Store, id, sale int64) error {
+	return s.db.Write(context.Background(), func(tx *gorm.DB) error {
+		err := tx.Exec(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+			VALUES (?, ?, ?, 1, 1, 1000, NOW(3), NOW(3), NOW(3)) ON DUPLICATE KEY UPDATE id = id`, id, id, sale).Error
+		if err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ? AND stock >= 1", sale).Error
+	})
+}
+
+// repeat counts the successful calls. ErrUnavailable is the only error that a buyer may get.
+func (b *buyers) repeat(succeeded *atomic.Int64, call func(n int64) error) {
+	b.running.Go(func() {
+		for n := int64(0); !b.stopped.Load(); n++ {
+			switch err := call(n); {
+			case err == nil:
+				succeeded.Add(1)
+			case errors.Is(err, domain.ErrUnavailable):
+				b.refused.Add(1)
+			default:
+				b.unexpected.Store(&err)
+			}
+			time.Sleep(time.Millisecond) // the server builds an index beside a few buyers, not beside all that it can serve
+		}
+	})
+}
+
+func (b *buyers) end() {
+	b.stopped.Store(true)
+	b.running.Wait()
+}
+
+// stop ends the requests and checks their errors.
+func (b *buyers) stop(t *testing.T) {
+	t.Helper()
+	b.end()
+	t.Log(b.placed.Load(), "orders placed,", b.read.Load(), "read,", b.refused.Load(), "requests refused as unavailable")
+	if err := b.unexpected.Load(); err != nil {
+		require.NoError(t, *err)
+	}
+}
+
+// indexBuild is an ALTER TABLE of MariaDB while it builds an index.
+type indexBuild struct{ connection, query int64 }
+
+// watchBuilds calls seen every few milliseconds while the server builds an index of the orders.
+func watchBuilds(s *Store, seen func(indexBuild)) (stop func()) {
+	var watching sync.WaitGroup
+	var stopped atomic.Bool
+	watching.Go(func() {
+		for !stopped.Load() {
+			var b indexBuild
+			err := s.db.Reader(context.Background()).Raw("SELECT id, query_id FROM information_schema.processlist WHERE db = DATABASE() "+
+				"AND info LIKE 'ALTER TABLE voucher_orders ADD KEY%' AND state = 'altering table'").Row().Scan(&b.connection, &b.query)
+			if err == nil {
+				seen(b)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	return func() { stopped.Store(true); watching.Wait() }
+}
+
+// countDuringBuilds counts the orders that are placed while the server builds an index, until result is called.
+func (b *buyers) countDuringBuilds(s *Store) (result func() int64) {
+	var count, placed int64
+	var build indexBuild
+	stop := watchBuilds(s, func(seen indexBuild) {
+		now := b.placed.Load()
+		if seen == build {
+			count += now - placed
+		}
+		build, placed = seen, now
+	})
+	return func() int64 { stop(); return count }
+}
+
+// migrateInterrupted calls interrupt while MigrateUp builds an index, and reports whether MigrateUp failed.
+func migrateInterrupted(t *testing.T, s *Store, interrupt func(connection int64, endProcess func())) bool {
+	t.Helper()
+	ctx, endProcess := context.WithCancel(t.Context())
+	defer endProcess()
+	building, done := make(chan int64, 1), make(chan error, 1)
+	defer watchBuilds(s, func(b indexBuild) {
+		select {
+		case building <- b.connection:
+		default:
+		}
+	})()
+	go func() {
+		_, err := s.MigrateUp(ctx)
+		done <- err
+	}()
+	select {
+	case connection := <-building:
+		interrupt(connection, endProcess)
+		return <-done != nil
+	case err := <-done:
+		require.NoError(t, err)
+		return false
+	}
+}
