@@ -118,8 +118,8 @@ func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visito
 	require.Zero(t, evaluate[int](waits.tab, `Object.keys(localStorage).filter((name) => name.startsWith("seckill.place.")).length`))
 }
 
-// roomInTwoTabs checks that tabs share a place and one stream, and that another tab goes on when the one with the stream
-// closes.
+// roomInTwoTabs checks that tabs share a place and one stream, and that another tab takes over when the one with the
+// stream is left. The sale has a challenge, which the page solves to join.
 func roomInTwoTabs(t *testing.T, p *shop, visit func(string) *visitor) {
 	sale := p.room(t, offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{"challenge": "on"})
 	v := visit(p.url)

@@ -10,8 +10,8 @@ const SPREAD = 3_000; // a server that stops breaks all its streams at once: the
 
 // follow calls onEvent({event, id, data}) for each event of a stream. It returns when the server ends the stream (204,
 // 404), rejects the session (401), when `done(event)` is true, or when the signal is aborted. A broken or silent
-// connection is reopened with the Last-Event-ID, after `most` ms at the latest if it fails again and again. onProblem receives the Problem of a failed request, and null when events
-// arrive again.
+// connection is reopened with the Last-Event-ID, after pauses of at most `most` ms. onProblem receives the Problem of a
+// failed request, and null when events arrive again.
 export async function follow(path, { signal, headers: own, lastID = "", most = MOST, onEvent, onProblem, done }) {
   for (let failures = 0; !signal.aborted; failures++) {
     let retryAfter = 0;

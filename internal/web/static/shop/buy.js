@@ -30,8 +30,8 @@ export const onChange = changes.on;
 
 // purchase returns the state of a voucher's purchase as {is, ...}:
 //   idle     no purchase
-//   buying   a request is running; `joining` is set if it asks for a place in the waiting room, `proving` while a challenge
-//            is being solved instead
+//   buying   a request is running, with `joining` for a place in the waiting room; `proving` is set while a challenge is
+//            being solved instead
 //   waiting  a request failed with `why` and is repeated at `at` (performance.now())
 //   queued   accepted; `order` is the id of the queued order
 //   bought   `order` is the id of the order; `already` is set if it existed before

@@ -1,6 +1,6 @@
-// The visitor's places in waiting rooms. A place belongs to the user and survives reloads: its ticket is in localStorage.
-// One tab follows a place for all tabs of the browser (Web Locks) and passes on what it receives. It does so in the
-// background as well, by an event stream, because browsers slow down the timers of hidden pages.
+// The visitor's places in waiting rooms. A place belongs to the user and survives reloads: its ticket is in
+// localStorage. One tab follows a place for all tabs of the browser (Web Locks) and passes on what it receives. It uses
+// an event stream, in the background as well, because browsers slow down the timers of hidden pages.
 
 import * as clock from "../lib/clock.js";
 import { deleteMine, getMine } from "../lib/api.js";
@@ -10,9 +10,9 @@ import { session } from "../lib/session.js";
 import { follow, pauseOrOnline } from "../lib/stream.js";
 
 const MAX_STREAMS = 1; // of this tab; see mine.js. Further places are polled
-const POLL = 5_000; // ms; once admitted
+const POLL = 5_000; // ms; of an admitted visitor
 const RETRY = 1_000;
-const SLOWEST = 8_000; // the server takes a visitor who does not ask for ten seconds as absent
+const SLOWEST = 8_000; // ms; the server treats a visitor without a request for ten seconds as absent
 const STORED = "seckill.place.";
 
 const places = new Map(); // by voucher: {user, ticket, state, abort, leads}
@@ -26,7 +26,7 @@ export const onChange = changes.on;
 //   none      no place
 //   asking    there is a ticket, and the server has not answered yet
 //   lobby     waits for the start
-//   waiting   waits for the turn; `ahead` and `position` count buyers, `eta` is in seconds, undefined if unknown
+//   waiting   waits for the turn, at `position` with `ahead` buyers ahead; `eta` is in seconds, undefined if unknown
 //   admitted  may buy with `pass` until `until` (server time in ms)
 //   sold_out  waits for a unit to come back
 //   lost      the turn has passed, or the place was given up
@@ -72,7 +72,7 @@ export function done(id) {
   if (p) drop(id, p, "none");
 }
 
-// renew asks for a place again and returns its pass, after one was refused; undefined if there is none.
+// renew reads a place and returns its pass, after the server has refused one; undefined if there is none.
 export async function renew(id) {
   const p = places.get(id);
   if (!p) return undefined;
