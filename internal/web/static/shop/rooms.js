@@ -107,6 +107,7 @@ function fail(id, p, { code }) {
   if (code === "entry_required") drop(id, p, "lost");
   else if (["sale_ended", "invalid_state", "not_found"].includes(code)) drop(id, p, "none");
   else if (code === "sold_out") set(id, p, { is: "sold_out" });
+  else if (code === "sale_not_started") set(id, p, { is: "lobby" }); // the shop has moved the opening
   else set(id, p, { ...p.state, offline: true });
 }
 
