@@ -122,10 +122,10 @@ func consoleAccessible(t *testing.T, c *consoleTest) {
 	v.until(`document.activeElement?.dataset.do === "cancel"`)
 }
 
-// unlabelled is an expression that lists fields without a visible label, headings that skip a level, duplicate ids and
-// references to missing ids.
+// unlabelled is an expression that lists visible fields without a visible label, headings that skip a level, duplicate
+// ids and references to missing ids.
 const unlabelled = `[
-	...[...document.querySelectorAll("input, select, textarea")].filter((f) => !(f.labels[0]?.checkVisibility())).map((f) => "no label: " + f.name),
+	...[...document.querySelectorAll("input, select, textarea")].filter((f) => !f.closest("[hidden]") && !f.labels[0]?.checkVisibility()).map((f) => "no label: " + f.name),
 	...[...document.querySelectorAll("h1, h2, h3")].filter((h, i, all) => h.tagName[1] - (all[i - 1]?.tagName[1] ?? 0) > 1).map((h) => "level: " + h.innerText),
 	...[...document.querySelectorAll("[id]")].filter((el) => document.querySelectorAll("#" + CSS.escape(el.id)).length > 1).map((el) => "twice: " + el.id),
 	...[...document.querySelectorAll("[aria-describedby], [aria-labelledby]")].flatMap((el) => ["aria-describedby", "aria-labelledby"].flatMap((a) => (el.getAttribute(a) ?? "").split(" ").filter((id) => id && !document.getElementById(id)))).map((id) => "nothing with id " + id),

@@ -116,8 +116,9 @@ func orderWithPass(t *testing.T, p *shop, visit func(string) *visitor) {
 func passesInConsole(t *testing.T, c *consoleTest) {
 	v := c.visit(c.url, "en")
 	v.enter("/console/new", c.phone)
+	v.choose(`form[data-form="make"] [name="entry.mode"]`, "pass")
 	for field, value := range map[string]string{
-		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3", "entry.mode": "pass",
+		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3",
 		"entry.pass_ttl": "3601", "pay_timeout": "0", "unpaid_limit": "2", "begin_at": local(time.Now().Add(-time.Minute)),
 	} {
 		v.fill("make", field, value)

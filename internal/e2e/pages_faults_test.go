@@ -47,7 +47,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 		"purchase expires": purchaseExpires, "reload during purchase": reloadDuringPurchase,
 		"code before reload": codeBeforeReload, "failed read not repeated": failedReadNotRepeated,
 		"streams for pending changes": streamsForPendingChanges, "order unreadable": orderUnreadable,
-		"jitter": jitter, "order with pass": orderWithPass,
+		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

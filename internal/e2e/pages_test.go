@@ -97,7 +97,7 @@ func TestPages(t *testing.T) {
 		"two tabs": twoTabs, "starts while open": startsWhileOpen, "back on sale": backOnSale, "connection cut": connectionCut,
 		"temporary refusals": temporaryRefusals, "answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly,
 		"narrow": narrow, "markup in texts": markupInTexts, "accessible": accessible, "refund": refund, "window moved": windowMoved,
-		"texts": texts, "queued": queued, "payment refused": paymentRefused,
+		"texts": texts, "queued": queued, "payment refused": paymentRefused, "room journey": roomJourney,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,6 +46,9 @@ type line struct {
 	used    map[uint32]map[int64]struct{} // by event: users whose pass bought here
 
 	present int // present buyers on all servers, at the last admission
+
+	admitted, left int      // buyers by event, including those whose passes have expired
+	reports        []report // of all servers, as of the last exchange
 }
 
 // saleView is what buyers see of a sale beside their places.
@@ -158,8 +161,11 @@ func (l *line) happen(e *domain.RoomEvent, now time.Time) {
 		return
 	}
 	l.applied = e.Seq
-	if e.Kind == domain.RoomAdmitted {
+	if e.Kind == domain.RoomLeft {
+		l.left += len(e.Numbers)
+	} else {
 		l.admitAt, l.present = e.At, e.Present
+		l.admitted += len(e.Numbers)
 		l.rounds = append(l.rounds, round{seq: e.Seq, expires: e.ExpiresAt, buyers: len(e.Numbers)})
 	}
 	for _, n := range e.Numbers {
@@ -184,12 +190,12 @@ func (l *line) leave(number uint32) {
 	}
 }
 
-// admitted reports whether the buyer with a number has a valid pass.
-func (l *line) admitted(number uint32) bool {
+// hasPass reports whether the buyer with a number has a valid pass.
+func (l *line) hasPass(number uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, admitted := l.passes[l.indexOf(number)]
-	return admitted
+	_, ok := l.passes[l.indexOf(number)]
+	return ok
 }
 
 // remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.
@@ -279,9 +285,6 @@ func (l *line) report(most int, now time.Time) report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := report{At: now.UnixMilli(), Started: !l.room.StartedAt.IsZero(), Used: map[uint32]int{}}
-	if !r.Started {
-		return r
-	}
 	second := uint32(now.Unix()) //nolint:gosec // before 2106
 	for i, until := range l.seen {
 		if until <= second || l.over.has(uint32(i)) { //nolint:gosec // numbers have 32 bits

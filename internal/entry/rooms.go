@@ -330,6 +330,7 @@ func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) map[int6
 	for id, l := range lines {
 		wg.Go(func() {
 			reports := r.exchange(ctx, id, l)
+			l.keep(reports)
 			mu.Lock()
 			defer mu.Unlock()
 			all[id] = reports
@@ -342,10 +343,14 @@ func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) map[int6
 // exchange returns the reports of all servers, or only that of this one while Redis is down.
 func (r *Rooms) exchange(ctx context.Context, voucherID int64, l *line) []report {
 	v, err := r.cfg.Sales.Get(ctx, voucherID)
-	if err != nil || v.Sale == nil {
-		return nil // no buyer is admitted
+	if err != nil || v.Sale == nil || v.Sale.Entry.Mode != domain.EntryRoom {
+		return nil
 	}
-	own := l.report(v.Sale.Entry.Rate*int(admitBurst/time.Second), r.clock.now())
+	next := 0 // the order of the lobby is not known before the start
+	if !l.room.StartedAt.IsZero() {
+		next = v.Sale.Entry.Rate * int(admitBurst/time.Second)
+	}
+	own := l.report(next, r.clock.now())
 	text, err := json.Marshal(own)
 	if err != nil {
 		return []report{own}

@@ -218,7 +218,7 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 	if err != nil {
 		return err
 	}
-	place := domain.RoomPlace{UserID: userID, Number: number, Admitted: l.admitted(number)}
+	place := domain.RoomPlace{UserID: userID, Number: number, Admitted: l.hasPass(number)}
 	if err := s.Rooms.leaves.DoContext(ctx, voucherID, leave{voucherID: voucherID, place: place}); err != nil {
 		return err
 	}

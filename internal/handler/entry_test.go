@@ -57,6 +57,8 @@ func TestPurchaseNeedsPass(t *testing.T) {
 		}
 		assert.EqualValues(t, 9, e.stock(v.ID))
 		e.pageOf("13800000001").post("/voucher-order/seckill/"+v.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
+		room := e.sale(9, func(b map[string]any) { b["entry"] = map[string]any{"mode": "room"} })
+		e.pageOf("13800000001").post("/voucher-order/seckill/"+room.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
 
 		buyer.withPass(v).place(v)
 		buyer.withPass(v).post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")

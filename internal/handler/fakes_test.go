@@ -365,3 +365,10 @@ func (s *faultyStore) KeepAnswers(ctx context.Context, answers []domain.KeptAnsw
 	}
 	return s.Store.KeepAnswers(ctx, answers)
 }
+
+// noPeers implements entry.Peers for a server that is alone.
+type noPeers struct{}
+
+func (noPeers) Exchange(_ context.Context, _ int64, report []byte, _ time.Duration) ([][]byte, error) {
+	return [][]byte{report}, nil
+}

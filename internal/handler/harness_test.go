@@ -65,6 +65,7 @@ type env struct {
 	logs            *logBuffer
 
 	revoked *auth.Revocations
+	rooms   *entry.Rooms // do not run
 	engine  *gin.Engine
 	url     string
 	http    *http.Client
@@ -190,8 +191,11 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(secret, e.clock.now), Solutions: e.used,
 		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
 		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: secret}),
-		Rooms:   entry.NewRooms(entry.RoomsConfig{Store: e.db, Sales: sales, Log: log}),
+		Rooms: entry.NewRooms(entry.RoomsConfig{
+			Store: e.db, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Log: log,
+		}),
 	}
+	e.rooms = entries.Rooms
 	e.bank, e.subscribers = newBank(e.clock.now), salestats.NewSubscribers()
 	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
 	e.payments = service.NewPayments(service.PaymentsConfig{

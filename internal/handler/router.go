@@ -181,7 +181,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auditLog:    &auditHandler{log: cfg.AuditLog},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
-		stats:       &statsHandler{monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers},
+		stats:       &statsHandler{monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
 		rush:        &rushHandler{rush: cfg.Rush},
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{

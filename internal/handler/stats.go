@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
+	"seckill/internal/entry"
 	"seckill/internal/salestats"
 )
 
@@ -20,6 +21,7 @@ type statsHandler struct {
 	monitor     *salestats.Monitor
 	subscribers *salestats.Subscribers
 	vouchers    *voucherHandler
+	entries     *entry.Service
 }
 
 // statsOut is the JSON form of a sale's statistics.
@@ -31,6 +33,7 @@ type statsOut struct {
 	Stock      statsStock       `json:"stock"`
 	Orders     map[string]int64 `json:"orders"`
 	Queue      *statsQueue      `json:"queue"`
+	Room       *statsRoom       `json:"room,omitempty"` // only of a sale with a waiting room
 	Invariants []verdictOut     `json:"invariants"`
 	CheckedAt  *time.Time       `json:"checked_at"`
 	Totals     statsTotals      `json:"totals"`
@@ -48,6 +51,18 @@ type statsQueue struct {
 	Lag         int64   `json:"lag"`
 	Oldest      float64 `json:"oldest_seconds"`
 	DeadLetters int64   `json:"dead_letters"`
+}
+
+type statsRoom struct {
+	Lobby       int  `json:"lobby"`
+	Waiting     int  `json:"waiting"`
+	Present     int  `json:"present"`
+	Admitted    int  `json:"admitted"`
+	Outstanding int  `json:"outstanding"`
+	Used        int  `json:"used"`
+	Left        int  `json:"left"`
+	Rate        int  `json:"rate"`
+	Paused      bool `json:"paused"`
 }
 
 // statsCounts are the counters of a second or of the whole sale.
@@ -87,7 +102,7 @@ func newStatsCounts(s *salestats.Second) statsCounts {
 	return c
 }
 
-func (h *statsHandler) out(s *salestats.SaleStats) statsOut {
+func (h *statsHandler) out(s *salestats.SaleStats, room *entry.Stats) statsOut {
 	sale := s.Voucher.Sale
 	out := statsOut{
 		Voucher: h.vouchers.out(&s.Voucher), At: s.At, Lane: s.Lane, Instances: s.Instances,
@@ -99,6 +114,11 @@ func (h *statsHandler) out(s *salestats.SaleStats) statsOut {
 	}
 	if q := s.Queue; q != nil {
 		out.Queue = &statsQueue{q.Unsettled, math.Round(q.Oldest.Seconds()*1000) / 1000, q.DeadLetters}
+	}
+	if room != nil {
+		out.Room = &statsRoom{
+			room.Lobby, room.Waiting, room.Present, room.Admitted, room.Outstanding, room.Used, room.Left, sale.Entry.Rate, sale.Entry.Paused,
+		}
 	}
 	if !s.CheckedAt.IsZero() {
 		out.CheckedAt = &s.CheckedAt
@@ -118,11 +138,24 @@ func (h *statsHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := h.monitor.Stats(c.Request.Context(), id, time.Time{})
+	out, err := h.read(c.Request.Context(), id, time.Time{})
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, h.out(&s))
+	return writeJSON(c, http.StatusOK, out)
+}
+
+// read returns the statistics of a sale, with the seconds later than after.
+func (h *statsHandler) read(ctx context.Context, id int64, after time.Time) (statsOut, error) {
+	s, err := h.monitor.Stats(ctx, id, after)
+	switch {
+	case err != nil:
+		return statsOut{}, err
+	case s.Voucher.Sale.Entry.Mode != domain.EntryRoom:
+		return h.out(&s, nil), nil
+	}
+	room, err := h.entries.Stats(ctx, id)
+	return h.out(&s, &room), err
 }
 
 // events streams the statistics of a sale, one event per second. The first event has all known seconds, so a client
@@ -167,13 +200,13 @@ type statsStream struct {
 }
 
 // load returns the statistics with the seconds that are not sent yet.
-func (s *statsStream) load() (salestats.SaleStats, error) {
-	return readDetached(func(ctx context.Context) (salestats.SaleStats, error) { return s.h.monitor.Stats(ctx, s.id, s.sent) })
+func (s *statsStream) load() (statsOut, error) {
+	return readDetached(func(ctx context.Context) (statsOut, error) { return s.h.read(ctx, s.id, s.sent) })
 }
 
 // run writes an event on each tick of the monitor until the client disconnects or the process stops. While reads fail,
 // it writes heartbeats only; the next successful read returns the missed seconds.
-func (s *statsStream) run(stats salestats.SaleStats) {
+func (s *statsStream) run(stats statsOut) {
 	defer s.h.subscribers.Unsubscribe(s.sub)
 	defer s.start()()
 	for s.send(&stats) {
@@ -190,14 +223,14 @@ func (s *statsStream) run(stats salestats.SaleStats) {
 }
 
 // send writes an event whose id is the Unix time of its last second. It returns false if the write fails.
-func (s *statsStream) send(stats *salestats.SaleStats) bool {
+func (s *statsStream) send(stats *statsOut) bool {
 	at := stats.At.Unix() - 2 // a second that is certainly over
 	if n := len(stats.Seconds); n > 0 {
 		s.sent = stats.Seconds[n-1].At
 		at = s.sent.Unix()
 	}
 	s.event = max(s.event+1, at) // ids grow even if the clock is set back
-	data, err := json.Marshal(s.h.out(stats))
+	data, err := json.Marshal(stats)
 	if err != nil { // cannot happen for this type
 		return false
 	}

@@ -1,11 +1,13 @@
 package handler_test
 
 import (
+	"context"
 	"encoding/json"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +35,7 @@ type statsView struct {
 	Stock      struct{ Initial, Added, Database, Gate *int64 }
 	Orders     map[string]int
 	Queue      *struct{}
+	Room       map[string]any
 	Invariants []struct {
 		ID, Detail string
 		OK         *bool
@@ -108,6 +111,7 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 		assert.EqualValues(t, 3, *s.Stock.Database)
 		assert.Nil(t, s.Stock.Gate)
 		assert.Nil(t, s.Queue)
+		assert.Nil(t, s.Room)
 		assert.Equal(t, 1, s.Orders["cancelled"])
 		assert.NotNil(t, s.CheckedAt)
 		assert.Equal(t, v.ID, s.Voucher.ID)
@@ -120,6 +124,50 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 		}).want(http.StatusCreated))
 		admin.get(normal.adminPath()+"/stats").problem(http.StatusConflict, "invalid_state")
 		admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")
+	})
+}
+
+// TestStatsOfRoom: the figures of a waiting room, in the answer and in the stream.
+func TestStatsOfRoom(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { e.rooms.Run(ctx) })
+		defer running.Wait()
+		defer stop()
+		admin := e.admin()
+		v := e.sale(3, func(b map[string]any) { // rooms have the clock of the database
+			b["begin_at"], b["end_at"] = time.Now().Add(5*time.Minute).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339)
+			b["entry"] = map[string]any{"mode": "room", "rate": 7}
+		})
+		room := func(lobby, left float64, paused bool) map[string]any {
+			return map[string]any{
+				"lobby": lobby, "waiting": 0.0, "present": lobby, "admitted": 0.0, "outstanding": 0.0, "used": 0.0, "left": left,
+				"rate": 7.0, "paused": paused,
+			}
+		}
+		stats := func() map[string]any {
+			return decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK)).Room
+		}
+		require.Equal(t, room(0, 0, false), stats())
+		ticket := ""
+		for n := range 3 {
+			place := decode[struct{ State, Ticket string }](e.buyer(n+1).post(v.path()+"/entry", nil).want(http.StatusAccepted))
+			require.Equal(t, "lobby", place.State)
+			ticket = place.Ticket
+		}
+		e.buyer(3).with("X-Entry-Ticket", ticket).do("DELETE", v.path()+"/entry", nil).want(http.StatusNoContent)
+		want := room(2, 1, false)
+		require.Eventually(t, func() bool { return assert.ObjectsAreEqual(want, stats()) }, 20*time.Second, 50*time.Millisecond)
+		admin.post(v.adminPath()+"/room", map[string]any{"paused": true}).want(http.StatusOK)
+		watch, _ := admin.follow(t, v.adminPath()+"/events", "")
+		event, _ := watch.nextStats()
+		for event.Room["paused"] == false { // the sale as of the last second
+			event, _ = watch.nextStats()
+		}
+		require.Equal(t, room(2, 1, true), event.Room)
 	})
 }
 

@@ -82,7 +82,8 @@ const kinds = {
 };
 
 // field creates a field of {name, kind, label, note, value, required, min, max, currency, options, autocomplete, empty};
-// `empty` is the value of an empty field.
+// `empty` is the value of an empty field. A field with `shown` is hidden, and not read, while shown(value) is false;
+// value(name) is what another field contains.
 function field(def) {
   const ids = { input: newID(def.name), note: newID("note"), error: newID("error") };
   const kind = kinds[def.kind];
@@ -148,6 +149,10 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     h("div", { class: "fields" }, ...[...all.values()].map((f) => f.element)), ...children, out.element,
     h("div", { class: "actions" }, send));
 
+  function showFields() {
+    for (const f of all.values()) if (f.def.shown) show(f.element, f.def.shown(api.value));
+  }
+
   function showErrors(errors) {
     let first = null;
     for (const [field, f] of all) {
@@ -163,6 +168,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     const values = {};
     const errors = {};
     for (const [field, f] of all) {
+      if (f.element.hidden) continue;
       try {
         const value = f.read();
         if (value !== undefined && (!changes || f.changed())) values[field] = value;
@@ -195,13 +201,16 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     // write sets field values as user input.
     write(entries) {
       for (const [field, value] of entries) if (all.has(field)) all.get(field).input.value = value;
+      showFields();
     },
     // clear resets all fields to their initial values. reset changes the values of fields that are not being edited.
     clear() {
       for (const f of all.values()) f.input.value = f.def.value ?? "";
+      showFields();
     },
     reset(values) {
       for (const [field, value] of Object.entries(values)) all.get(field)?.reset(value);
+      showFields();
     },
     // markSaved marks the values last read from these fields as saved.
     markSaved(names) {
@@ -209,6 +218,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     },
     showErrors,
   };
+  element.addEventListener("change", showFields);
   const key = `${session.user()?.id} ${name}`; // edits belong to one user
   api.write(forms.get(key)?.edited() ?? []);
   forms.set(key, api);

@@ -9,6 +9,7 @@ import { intents } from "../lib/intent.js";
 import { form, formatAmount, localTime } from "./form.js";
 import { panel } from "./panel.js";
 import { button, chip, confirmAnother, errorBox, factList, section, setChip, statusLine } from "./parts.js";
+import { room } from "./room.js";
 import { body, fields, stateOf, validate } from "./sales.js";
 
 const MAX_UNITS = 1_000_000_000;
@@ -22,11 +23,13 @@ export function mount(root, id) {
   const state = chip("");
   const list = factList();
   const postRoom = intents();
+  const changeRoom = async (body) => update(await postRoom(`/admin/vouchers/${id}/room`, body));
+  const waitingRoom = room(changeRoom);
   const revoked = statusLine();
   const revoke = button({ name: "revoke", label: t("sale.revoke"), out }, async () => {
     revoked.clear();
     if (!(await confirm(t("sale.sure.revoke", { title: current.title }), t("sale.revoke")))) return;
-    update(await postRoom(`/admin/vouchers/${id}/room`, { revoke: true }));
+    await changeRoom({ revoke: true });
     revoked.show(t("sale.revoked"));
   });
   const about = h("div", { class: "panel", hidden: true }, h("div", { class: "head" }, sub, state), list.element,
@@ -50,10 +53,12 @@ export function mount(root, id) {
       id: v.id, begin_at: v.begin_at && stamp(v.begin_at), end_at: v.end_at && stamp(v.end_at),
       pay_value: money(v.pay_value, v.currency), actual_value: money(v.actual_value, v.currency),
       stock: v.stock === undefined ? "" : number(v.stock), limit_per_user: v.limit_per_user,
-      "entry.mode": v.entry && t(`voucher.entry.${v.entry.mode}`), "entry.pass_ttl": v.entry?.pass_ttl,
+      "entry.mode": v.entry && t(`voucher.entry.${v.entry.mode}`), "entry.opens_at": v.entry?.opens_at && stamp(v.entry.opens_at),
+      "entry.pass_ttl": v.entry?.pass_ttl, "entry.challenge": v.entry?.challenge && t(`voucher.entry.challenge.${v.entry.challenge}`),
       pay_timeout: v.pay_timeout, unpaid_limit: v.unpaid_limit, rules: v.rules,
     };
-    show(revoke, v.entry?.mode === "pass");
+    show(revoke, v.entry && v.entry.mode !== "open");
+    waitingRoom.render(v);
     list.set(Object.entries(values).map(([name, value]) => ({ id: name, name: t(`voucher.${name}`), value })));
     edit?.reset(formValues(v));
   }
@@ -67,11 +72,12 @@ export function mount(root, id) {
     forms.append(section(t("sale.change"), edit.element));
     if (v.type !== "seckill") return;
     forms.append(section(t("sale.stock"), stock()));
-    live = panel(id, ({ voucher }) => {
+    live = panel(id, ({ voucher, room }) => {
+      waitingRoom.showFigures(room);
       // Statistics gathered before the last change would revert it on the page.
       if (Date.parse(voucher.updated_at) >= Date.parse(current.updated_at)) render(voucher);
     });
-    about.after(live.element);
+    about.after(waitingRoom.element, live.element);
   }
 
   function editor(v) {
@@ -144,11 +150,21 @@ export function mount(root, id) {
   };
 }
 
-// formValues returns a voucher's values as its form shows them.
+const LOBBY = 600_000; // ms; the default of entry.opens_at is so long before the start
+const PASS_TTL = { pass: 10, room: 120 }; // the defaults
+
+// formValues returns a voucher's values as its form shows them. Defaults that follow other fields are shown as empty.
 function formValues(v) {
   const all = { ...v, pay_value: formatAmount(v.pay_value, v.currency), actual_value: formatAmount(v.actual_value, v.currency), limit_per_user: String(v.limit_per_user) };
   for (const name of ["pay_timeout", "unpaid_limit"]) all[name] = String(v[name] ?? "");
   for (const at of ["begin_at", "end_at"]) if (v[at]) all[at] = localTime(v[at]);
-  if (v.entry) [all["entry.mode"], all["entry.pass_ttl"]] = [v.entry.mode, String(v.entry.pass_ttl ?? 10)];
+  if (v.entry) {
+    const { mode, opens_at: opens, rate = "", pass_ttl: ttl, challenge = "off" } = v.entry;
+    all["entry.mode"] = mode;
+    all["entry.opens_at"] = opens && Date.parse(v.begin_at) - Date.parse(opens) !== LOBBY ? localTime(opens) : "";
+    all["entry.rate"] = String(rate);
+    all["entry.pass_ttl"] = ttl === undefined || ttl === PASS_TTL[mode] ? "" : String(ttl);
+    all["entry.challenge"] = challenge;
+  }
   return all;
 }

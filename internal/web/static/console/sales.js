@@ -7,6 +7,7 @@ import { money, number, stamp, t, zone } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form, localTime } from "./form.js";
 import { chip, confirmAnother, head, listing, section } from "./parts.js";
+import { MAX_RATE } from "./room.js";
 
 const states = ["on_sale", "upcoming", "sold_out", "ended", "off"];
 
@@ -52,6 +53,8 @@ export function fields(v, currency) {
   const sale = !v || v.type === "seckill";
   const at = (name, hours) => localTime(v ? v[name] : Date.now() - (Date.now() % 60_000) + hours * 3_600_000);
   const note = t("voucher.zone", { zone: zone() });
+  const withPass = (value) => value("entry.mode") !== "open";
+  const withRoom = (value) => value("entry.mode") === "room";
   const all = [
     { name: "title", kind: "text", required: true, max: 255 },
     { name: "sub_title", kind: "text", max: 255, empty: "" },
@@ -62,8 +65,14 @@ export function fields(v, currency) {
     { name: "actual_value", kind: "amount", required: true, currency, note: t("voucher.faceValueNote") },
     !v && { name: "stock", kind: "whole", required: true, min: 0, max: MAX_UNITS },
     sale && { name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: v ? v.limit_per_user : 1 },
-    sale && { name: "entry.mode", kind: "choice", value: v ? v.entry.mode : "open", note: t("voucher.entry.modeNote"), options: ["open", "pass"].map((m) => [m, t(`voucher.entry.${m}`)]) },
-    sale && { name: "entry.pass_ttl", kind: "whole", required: true, min: 1, max: 3600, value: v?.entry.pass_ttl ?? 10, note: t("voucher.entry.pass_ttlNote") },
+    sale && { name: "entry.mode", kind: "choice", value: "open", note: t("voucher.entry.modeNote"), options: ["open", "pass", "room"].map((m) => [m, t(`voucher.entry.${m}`)]) },
+    sale && { name: "entry.opens_at", kind: "time", value: "", empty: "", note: t("voucher.entry.opens_atNote"), shown: withRoom },
+    sale && { name: "entry.rate", kind: "whole", min: 1, max: MAX_RATE, value: "", empty: "", note: t("voucher.entry.rateNote"), shown: withRoom },
+    sale && { name: "entry.pass_ttl", kind: "whole", min: 1, max: 3600, value: "", empty: "", note: t("voucher.entry.pass_ttlNote"), shown: withPass },
+    sale && {
+      name: "entry.challenge", kind: "choice", value: "off", note: t("voucher.entry.challengeNote"), shown: withPass,
+      options: ["off", "on"].map((c) => [c, t(`voucher.entry.challenge.${c}`)]),
+    },
     sale && { name: "pay_timeout", kind: "whole", required: v?.pay_timeout !== undefined, min: 1, max: 86400, note: t("voucher.pay_timeoutNote") },
     sale && { name: "unpaid_limit", kind: "whole", required: v?.unpaid_limit !== undefined, min: 0, max: 100, note: t("voucher.unpaid_limitNote") },
     sale && { name: "begin_at", kind: "time", required: true, note, value: at("begin_at", 1) },
@@ -73,10 +82,23 @@ export function fields(v, currency) {
 }
 
 // body returns the request body for the values of a voucher's form. The entry is sent as a whole.
-export function body({ "entry.mode": mode, "entry.pass_ttl": ttl, ...values }, form) {
-  if (mode === undefined && ttl === undefined) return values;
-  mode = form.value("entry.mode");
-  return { ...values, entry: mode === "pass" ? { mode, pass_ttl: Number(form.value("entry.pass_ttl")) } : { mode } };
+export function body(values, form) {
+  const rest = Object.fromEntries(Object.entries(values).filter(([name]) => !name.startsWith("entry.")));
+  if (Object.keys(rest).length === Object.keys(values).length) return values;
+  const entry = { mode: form.value("entry.mode") };
+  const take = (name, convert) => {
+    const input = form.value(`entry.${name}`).trim();
+    if (input !== "") entry[name] = convert(input); // an empty field selects the default
+  };
+  if (entry.mode === "room") {
+    take("opens_at", (local) => new Date(local).toISOString());
+    take("rate", Number);
+  }
+  if (entry.mode !== "open") {
+    take("pass_ttl", Number);
+    take("challenge", String);
+  }
+  return { ...rest, entry };
 }
 
 // validate checks a voucher's fields against each other.
@@ -84,6 +106,7 @@ export function validate(values, form) {
   const errors = {};
   const [begin, end] = ["begin_at", "end_at"].map((name) => form.value(name));
   if (begin !== undefined && new Date(end) <= new Date(begin)) errors.end_at = t("form.order");
+  if (form.value("entry.mode") === "room" && new Date(form.value("entry.opens_at")) > new Date(begin)) errors["entry.opens_at"] = t("form.opens");
   if (values.currency !== undefined && !/^[A-Z]{3}$/.test(values.currency)) errors.currency = t("form.currency");
   return errors;
 }

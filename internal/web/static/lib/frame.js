@@ -14,6 +14,7 @@ const account = document.getElementById("account");
 let pages = [];
 let links = () => [];
 let foot = () => "";
+let badge = () => "";
 let unmount = () => {};
 
 const find = (path) => pages.find((p) => p.path.test(path));
@@ -33,11 +34,16 @@ function open(moved) {
   unmount();
   const page = here();
   unmount = page.mount(root, ...(page.path.exec(location.pathname) ?? []).slice(1).map(decode));
-  document.title = `${t(page.title)} · ${t("brand")}`;
+  showTitle();
   markCurrent();
   if (!moved) return;
   scrollTo(0, 0);
   root.querySelector("h1").focus({ preventScroll: true });
+}
+
+// showTitle sets the title of the page, which begins with the badge.
+export function showTitle() {
+  document.title = [badge(), t(here().title), t("brand")].filter(Boolean).join(" · ");
 }
 
 // go navigates to a page of this frame and returns false if the path belongs to none. Data that must not appear in the
@@ -92,11 +98,12 @@ function render() {
 }
 
 // start renders the frame and shows the page for the current address. Options: `texts`; `pages` as {path, title, mount,
-// nav}; `links(user)`, which returns [path, text key] pairs; `foot()`. The groups of the regular expression `path` are
+// nav}; `links(user)`, which returns [path, text key] pairs; `foot()`; `badge()`, the beginning of the page's title. The groups of the regular expression `path` are
 // arguments of mount(root, ...), which shows the page and returns the function that removes it. `title` is a text key,
 // `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
 export function start(options) {
   ({ pages, links, foot } = options);
+  badge = options.badge ?? badge;
   i18n.use(options.texts);
   document.addEventListener("click", onClick);
   addEventListener("popstate", () => open(true));

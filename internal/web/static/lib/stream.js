@@ -10,16 +10,16 @@ const SPREAD = 3_000; // a server that stops breaks all its streams at once: the
 
 // follow calls onEvent({event, id, data}) for each event of a stream. It returns when the server ends the stream (204,
 // 404), rejects the session (401), when `done(event)` is true, or when the signal is aborted. A broken or silent
-// connection is reopened with the Last-Event-ID. onProblem receives the Problem of a failed request, and null when events
-// arrive again.
-export async function follow(path, { signal, lastID = "", onEvent, onProblem, done }) {
+// connection is reopened with the Last-Event-ID, after pauses of at most `most` ms. onProblem receives the Problem of a
+// failed request, and null when events arrive again.
+export async function follow(path, { signal, headers: own, lastID = "", most = MOST, onEvent, onProblem, done }) {
   for (let failures = 0; !signal.aborted; failures++) {
     let retryAfter = 0;
     const cut = new AbortController();
     const stop = () => cut.abort();
     signal.addEventListener("abort", stop);
     try {
-      const headers = { Accept: "text/event-stream", ...(lastID && { "Last-Event-ID": lastID }) };
+      const headers = { ...own, Accept: "text/event-stream", ...(lastID && { "Last-Event-ID": lastID }) };
       const response = await asUser("GET", path, { headers, signal: cut.signal, stream: true });
       if (response.status === 204) return;
       onProblem?.(null);
@@ -39,12 +39,13 @@ export async function follow(path, { signal, lastID = "", onEvent, onProblem, do
       signal.removeEventListener("abort", stop);
       cut.abort();
     }
-    await pauseOrOnline(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, MOST)), signal);
+    await pauseOrOnline(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, most)), signal);
   }
 }
 
-// pauseOrOnline waits, at most until the network is back.
-async function pauseOrOnline(pause, signal) {
+// pauseOrOnline waits, at most until the network is back or the signal is aborted.
+export async function pauseOrOnline(pause, signal) {
+  if (signal.aborted) return;
   const wake = new AbortController();
   const up = () => wake.abort();
   addEventListener("online", up, { once: true });

@@ -8,6 +8,7 @@ import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
 import * as human from "./human.js";
 import * as mine from "./mine.js";
+import * as rooms from "./rooms.js";
 import * as sales from "./sales.js";
 
 const FIRST = 600; // ms
@@ -29,7 +30,8 @@ export const onChange = changes.on;
 
 // purchase returns the state of a voucher's purchase as {is, ...}:
 //   idle     no purchase
-//   buying   a request is running; `proving` is set while a challenge is being solved instead
+//   buying   a request is running, with `joining` for a place in the waiting room; `proving` is set while a challenge is
+//            being solved instead
 //   waiting  a request failed with `why` and is repeated at `at` (performance.now())
 //   queued   accepted; `order` is the id of the queued order
 //   bought   `order` is the id of the order; `already` is set if it existed before
@@ -37,7 +39,7 @@ export const onChange = changes.on;
 //            the next press repeats the request
 export const purchase = (voucherID) => purchases.get(voucherID)?.state ?? { is: "idle" };
 
-// press buys one unit. It returns when the outcome is known, or unknown with all retries used up.
+// press buys one unit, or joins the waiting room of a sale that has one and where it is not the visitor's turn. It returns when the outcome is known, or unknown with all retries used up.
 export async function press(voucherID) {
   let p = purchases.get(voucherID);
   if (p?.running) return;
@@ -64,27 +66,34 @@ async function run(voucherID, p) {
   if (!user) return;
   if (expired()) pressed = Date.now(); // the login took long, but it has just ended
   let early = 0;
+  const room = sales.sale(voucherID)?.entry?.mode === "room";
   let pass; // of a sale that needs one
   // A press that repeats an earlier one may have its order already, so it needs a pass only if the server says so.
-  let enter = sales.sale(voucherID)?.entry?.mode === "pass" && !keys.has(user, voucherID);
+  let enter = (room ? !rooms.place(voucherID).pass : sales.sale(voucherID)?.entry?.mode === "pass") && !keys.has(user, voucherID);
   let renewed = false;
   let challenge = null; // sent by the server with its last answer
   let refusals = 0; // of solutions
   for (let failures = 0; session.user()?.id === user; ) {
-    setState({ is: "buying", tries: failures });
+    setState({ is: "buying", tries: failures, joining: room && enter });
     try {
       if (enter) {
         let body;
         if (challenge || human.demanded(sales.sale(voucherID))) {
-          setState({ is: "buying", tries: failures, proving: true });
+          setState({ is: "buying", tries: failures, joining: room, proving: true });
           body = { solution: await human.solution(voucherID, challenge) };
           challenge = null;
-          setState({ is: "buying", tries: failures });
+          setState({ is: "buying", tries: failures, joining: room });
         }
-        ({ pass } = await postMine(`/vouchers/${voucherID}/entry`, { as: user, body, timeout: TIMEOUT }));
+        const admission = await postMine(`/vouchers/${voucherID}/entry`, { as: user, body, timeout: TIMEOUT });
         human.forget(voucherID); // it works once
+        if (room) {
+          if (session.user()?.id === user) rooms.begin(voucherID, user, admission);
+          return;
+        }
+        ({ pass } = admission);
       }
       enter = false;
+      if (room) pass = rooms.place(voucherID).pass ?? pass;
       const headers = pass && { "X-Entry-Pass": pass };
       const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keys.of(user, voucherID), headers, timeout: TIMEOUT });
       keys.forget(user, voucherID);
@@ -101,13 +110,15 @@ async function run(voucherID, p) {
       if (problem.code === "duplicate_order") {
         keys.forget(user, voucherID);
         if (session.user()?.id !== user) return;
+        rooms.done(voucherID);
         setState({ is: "bought", order: problem.orderId, already: true });
         mine.fetchOne(problem.orderId).catch(() => {});
         return;
       }
       if (problem.code === "entry_required" && !renewed) {
-        enter = renewed = true;
-        continue;
+        renewed = true;
+        enter = !room;
+        if (enter || (await rooms.renew(voucherID))) continue;
       }
       if (problem.code === "challenge_required" && problem.challenge && ++refusals < PROOFS) {
         human.forget(voucherID);
@@ -216,6 +227,7 @@ async function pauseBeforeRetry(problem, failures, setState) {
 function accepted(voucherID, answer, setState) {
   if (answer.status !== "queued") {
     mine.put(answer);
+    rooms.done(voucherID);
     setState({ is: "bought", order: answer.id });
     return;
   }
@@ -234,7 +246,10 @@ export function start() {
     if (p?.state.order !== order.id) return;
     if (order.status === "failed") reject(order.voucher_id, { code: order.reason || "internal" }, (state) => (p.state = state));
     else if (!mine.active(order)) p.state = { is: "idle" };
-    else p.state = { ...p.state, is: "bought" };
+    else {
+      rooms.done(order.voucher_id);
+      p.state = { ...p.state, is: "bought" };
+    }
     changes.emit(order.voucher_id);
   });
   session.on((user) => {

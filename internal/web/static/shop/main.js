@@ -6,6 +6,7 @@ import { session } from "../lib/session.js";
 import * as buy from "./buy.js";
 import * as mine from "./mine.js";
 import { mount as orders } from "./orders.js";
+import * as rooms from "./rooms.js";
 import * as sales from "./sales.js";
 import { mount as store } from "./store.js";
 import texts from "./texts.js";
@@ -23,6 +24,9 @@ frame.start({
   ],
   links: (user) => (user?.role === "admin" ? [...links, ["/console", "console"]] : links),
   foot: () => t("foot"),
+  badge: rooms.badge,
 });
+rooms.onChange(frame.showTitle);
+rooms.start();
 mine.start();
 session.start();

@@ -2,15 +2,19 @@
 
 import { announce } from "../lib/announce.js";
 import * as clock from "../lib/clock.js";
+import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { explain, reference } from "../lib/explain.js";
 import { left, moment, money, number, t } from "../lib/i18n.js";
+import { singleFlight } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import * as buy from "./buy.js";
 import * as human from "./human.js";
 import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
+import * as rooms from "./rooms.js";
 import * as sales from "./sales.js";
+import { message, turn } from "./turn.js";
 
 // mount shows the page in root and returns the function that removes it.
 export function mount(root) {
@@ -59,14 +63,16 @@ export function mount(root) {
     for (const c of cards.values()) c.update(now);
     let next = 1000 - (now % 1000);
     for (const v of sales.all()) {
-      for (const time of [Date.parse(v.begin_at), Date.parse(v.end_at)]) {
+      for (const time of [v.begin_at, v.end_at, v.entry.opens_at].map(Date.parse)) {
         if (time > now) next = Math.min(next, time - now);
       }
     }
     timer = setTimeout(tick, next + 1);
   }
 
-  const ends = [sales.onChange(render), buy.onChange(tick), human.onChange(tick), mine.onChange(tick), session.on(tick), sales.watch()];
+  const ends = [
+    sales.onChange(render), buy.onChange(tick), human.onChange(tick), mine.onChange(tick), rooms.onChange(tick), session.on(tick), sales.watch(),
+  ];
   render();
   return () => {
     clearTimeout(timer);
@@ -112,13 +118,23 @@ function card(first) {
   const link = h("a", { "aria-describedby": noteID });
   const note = h("p", { id: noteID, class: "note" });
   const ref = h("p", { class: "reference" });
+  const word = h("p", { class: "banner", "data-message": true });
+  const error = h("p", { class: "error", role: "alert" });
+  const leave = h("button", { type: "button", class: "link", "data-do": "leave", "aria-describedby": titleID }, t("room.leave"));
+  leave.addEventListener("click", singleFlight(leave, { clear: () => text(error, ""), show: (problem) => text(error, explain(problem)) }, async () => {
+    if (!(await confirm(t("room.sure"), t("room.leave")))) return;
+    await rooms.leave(id);
+    button.focus();
+  }));
   const element = h("li", { class: "sale", "data-voucher": id },
     h("div", { class: "price" }, h("span", {}, price, " ", h("span", { class: "sr" }, t("store.insteadOf")), worth), off),
     h("div", { class: "what" }, h("div", { class: "head" }, title, chip), sub, rules),
     h("div", { class: "stock" }, stockBar, stockText),
     h("div", { class: "clock" }, timeLabel, time),
-    h("div", { class: "act" }, button, link, note, ref));
+    h("div", { class: "act" }, word, button, link, note, ref, leave, error));
   let was = null;
+  let said = null;
+  let turned = null;
 
   function onPress() {
     if (button.getAttribute("aria-disabled") !== "true") buy.press(id);
@@ -149,6 +165,17 @@ function card(first) {
     if (!a.href && !a.busy) human.prepare(v, state, now);
     if (was !== null && was !== a.say) announce(a.say && `${v.title}: ${a.say}`);
     was = a.say;
+    const from = message(v, state);
+    text(word, from);
+    show(word, from);
+    if (said !== null && said !== from) announce(from && `${v.title}: ${from}`);
+    said = from;
+    show(leave, a.leave);
+    if (!a.leave) text(error, "");
+    // The turn takes the focus unless the visitor is busy elsewhere.
+    const active = document.activeElement;
+    if (a.mine && turned === false && (!active || active === document.body || element.contains(active))) button.focus();
+    turned = Boolean(a.mine);
   }
 
   function showTime(v, state, now) {
@@ -189,6 +216,7 @@ function action(v, state) {
   const order = held[0] ?? (p.order && mine.order(p.order));
   switch (p.is) {
     case "buying":
+      if (p.joining) return { label: t("room.asking"), disabled: true, busy: true, note: p.proving ? t("proof.working") : "", say: "" };
       return { label: t("buy.buying"), disabled: true, busy: true, note: t(p.proving ? "proof.working" : "buy.holdOn"), say: t("buy.buying") };
     case "waiting": {
       const why = t(`waiting.${p.why.code}`);
@@ -207,13 +235,16 @@ function action(v, state) {
     const another = p.is === "bought" && order && held.length < (v.limit_per_user ?? 1) && !unpaid;
     if (!another) return { label: t(unpaid ? "buy.pay" : "buy.see"), href: `/orders/${id}`, calm: !unpaid, note, say: note };
   }
+  const inRoom = turn(v, state);
   // A rejection that follows from the sale's state is shown for a while, then the state itself.
   const byState = !p.open && ["sold_out", "sale_not_started", "sale_ended"].includes(p.problem?.code);
   if (p.is === "refused" && (!byState || performance.now() - p.since < REFUSAL_SHOWN)) {
     const note = explain(p.problem) + (p.open ? ` ${t("buy.unknown")}` : "");
+    if (inRoom && !p.open) return inRoom.disabled || inRoom.label === t("room.again") ? inRoom : { ...inRoom, note, reference: reference(p.problem), say: note };
     if (state === "on_sale") return { label: t("buy.retry"), note, reference: reference(p.problem), say: note };
     if (byState) return { label: t(`button.${state}`), disabled: true, note, say: note };
   }
+  if (inRoom) return inRoom;
   const proof = human.stateOf(v.id);
   const check = proof ? t(`proof.${proof}`) : "";
   const say = `${t(`state.${state}`)} ${check}`;

@@ -1,0 +1,291 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// room publishes a sale with a waiting room.
+func (p *shop) room(t *testing.T, o offer, entry map[string]any) string {
+	t.Helper()
+	sale := p.publish(t, o)
+	if entry == nil {
+		entry = map[string]any{}
+	}
+	entry["mode"] = "room"
+	p.change(t, sale, map[string]any{"entry": entry})
+	return sale
+}
+
+// joinByKeyboard joins the waiting room of a sale as a new user, without a mouse.
+func (b *tab) joinByKeyboard(sale string) {
+	b.t.Helper()
+	b.until(canBuy(sale))
+	b.tabTo(buyOf(sale))
+	b.key(kb.Enter)
+	b.until(`document.activeElement?.name === "phone"`)
+	b.key(newPhone())
+	b.key(kb.Enter)
+	b.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
+	b.key(kb.Enter)
+	b.until(`document.querySelector(%q)?.checkVisibility()`, leaveOf(sale))
+}
+
+func leaveOf(sale string) string { return card(sale) + ` [data-do="leave"]` }
+
+// hasFocus is an expression that is true if an element has the focus.
+func hasFocus(selector string) string {
+	return fmt.Sprintf(`document.activeElement === document.querySelector(%q)`, selector)
+}
+
+// roomTexts are the texts of a waiting room in one language.
+type roomTexts struct {
+	lobby, badgeLobby, turn, badgeTurn, reserved, position, badge, soldOut, join string
+}
+
+var textsOfRoom = map[string]roomTexts{
+	"en": {
+		"You are in the waiting room", "Waiting · ", "It is your turn", "Your turn! · ", "Reserved for you", "Your position: 1", "No. 1 · ",
+		"A unit may come back", "Join the waiting room",
+	},
+	"zh": {
+		"已进入等候室", "等候中 · ", "轮到你了", "轮到你了！ · ", "抢到了", "你排在第 1 位", "第 1 位 · ", "如有名额退回", "进入等候室",
+	},
+}
+
+// roomJourney takes two buyers, in two languages and by keyboard, through a sale with one unit: both wait in the lobby,
+// one buys, the other keeps the place while the sale is sold out, is admitted when a unit is added, and leaves.
+func roomJourney(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale := p.room(t, offer{Stock: 1, BeginAt: time.Now().Add(time.Hour)}, map[string]any{
+		"opens_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339),
+	})
+	buyers := map[string]*visitor{}
+	for language, texts := range textsOfRoom {
+		v := visit(p.url, language)
+		buyers[language] = v
+		v.goTo("/")
+		v.joinByKeyboard(sale)
+		v.reads(buyOf(sale), texts.lobby)
+		v.until(`document.title.startsWith(%q)`, texts.badgeLobby)
+		v.reads("#live", texts.lobby)
+		v.run(`document.activeElement.blur()`)
+	}
+	p.change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Second).UTC().Format(time.RFC3339)})
+
+	first, second, deadline := "en", "zh", time.Now().Add(pageTimeout)
+	for !evaluate[bool](buyers[first].tab, canBuy(sale)) {
+		require.True(t, time.Now().Before(deadline), "no buyer is admitted")
+		first, second = second, first
+	}
+	v, texts := buyers[first], textsOfRoom[first]
+	v.until(hasFocus(buyOf(sale)))
+	v.reads(card(sale)+" .note", texts.turn)
+	v.until(`document.title.startsWith(%q)`, texts.badgeTurn)
+	v.reads("#live", texts.turn)
+
+	waits, waiting := buyers[second], textsOfRoom[second]
+	waits.reads(buyOf(sale), waiting.position)
+	waits.until(`document.title.startsWith(%q)`, waiting.badge)
+	waits.reads("#live", waiting.position)
+	require.False(t, evaluate[bool](waits.tab, canBuy(sale)))
+
+	v.key(kb.Enter)
+	v.until(hasFocus(linkOf(sale)))
+	v.reads(card(sale), texts.reserved)
+	v.until(`!document.title.includes(%q)`, texts.badgeTurn)
+
+	waits.reads(card(sale)+" .note", waiting.soldOut)
+	waits.do(chromedp.Reload())
+	waits.reads(card(sale)+" .note", waiting.soldOut) // the place survives a reload
+	waits.tabTo(`[data-do="language"]`)
+	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/stock", p.token, map[string]any{"delta": 1, "reason": "came back"})
+	waits.reads(card(sale)+" .note", waiting.turn)
+	require.True(t, evaluate[bool](waits.tab, hasFocus(`[data-do="language"]`)), "the focus stays where the buyer needs it")
+
+	waits.tabTo(leaveOf(sale))
+	waits.key(kb.Enter)
+	waits.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
+	waits.key(kb.Tab)
+	waits.key(kb.Enter)
+	waits.reads(buyOf(sale), waiting.join)
+	waits.until(hasFocus(buyOf(sale)))
+	require.Zero(t, evaluate[int](waits.tab, `Object.keys(localStorage).filter((name) => name.startsWith("seckill.place.")).length`))
+}
+
+// roomInTwoTabs checks that tabs share a place and one stream, and that another tab takes over when the one with the
+// stream is left. The sale has a challenge, which the page solves to join.
+func roomInTwoTabs(t *testing.T, p *shop, visit func(string) *visitor) {
+	sale := p.room(t, offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{"challenge": "on"})
+	v := visit(p.url)
+	v.loginNewUser()
+	one, two := v.tab, v.newTab()
+	two.before(interceptFetch)
+	two.goTo("/")
+	one.click(buyOf(sale))
+	const inLobby = "You are in the waiting room"
+	one.reads(buyOf(sale), inLobby)
+	two.reads(buyOf(sale), inLobby)
+	streams := func(b *tab) int { return evaluate[int](b, `count("/entry/events")`) }
+	eventually(t, "one tab streams", func() bool { return streams(one)+streams(two) > 0 })
+	three := v.newTab()
+	three.goTo("/")
+	three.reads(buyOf(sale), inLobby) // from the tab with the stream
+	require.Equal(t, 1, streams(one)+streams(two))
+
+	if streams(two) == 1 {
+		one, two = two, one
+	}
+	one.do(chromedp.Navigate("about:blank"))
+	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.token, map[string]any{"message": "Ten more minutes, please."})
+	for _, b := range []*tab{two, three} {
+		b.reads(card(sale), "Ten more minutes, please.")
+		b.reads("#live", "Ten more minutes, please.")
+	}
+}
+
+// stubRoom is a script that answers for a waiting room in place of the server: `joined` is the answer to POST entry,
+// push sends an event to the page, and cut breaks the connection until a time in the future.
+const stubRoom = `{
+	const reply = (status, body) => Promise.resolve(new Response(JSON.stringify(body), { status }));
+	let events = null, down = false;
+	const open = (o) => Promise.resolve(new Response(new ReadableStream({ start(c) {
+		events = c;
+		o.signal.addEventListener("abort", () => c.error(new Error("aborted")));
+	} })));
+	window.push = (event, data) => events.enqueue(new TextEncoder().encode("event: " + event + "\ndata: " + JSON.stringify(data) + "\n\n"));
+	window.cut = () => { down = true; events.error(new TypeError("cut")); };
+	window.restore = () => { down = false; events = null; dispatchEvent(new Event("online")); };
+	window.streaming = () => events !== null;
+	window.answer = (a, o) => {
+		if (a.endsWith("/entry/events")) return down ? Promise.reject(new TypeError("cut")) : open(o);
+		if (a.startsWith("POST") && a.endsWith("/entry")) return reply(202, joined);
+		if (a.startsWith("GET") && a.endsWith("/entry")) return problem(403, "entry_required");
+	};
+}`
+
+// roomRefusals covers what interrupts or ends a place: a lost connection, a pause, a refused pass, a lost place.
+func roomRefusals(t *testing.T, p *shop, visit func(string) *visitor) {
+	later := p.room(t, offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{
+		"opens_at": time.Now().Add(2 * time.Minute).UTC().Format(time.RFC3339),
+	})
+	sale := p.room(t, offer{Stock: 5}, nil)
+	v := visit(p.url)
+	v.loginNewUser()
+	v.reads(card(later)+" .note", "The waiting room opens in 00:0")
+	require.False(t, evaluate[bool](v.tab, canBuy(later)))
+
+	note := card(sale) + " .note"
+	v.run(stubRoom + `; window.joined = { state: "waiting", ticket: "t", position: 3, ahead: 2, eta_seconds: 150 }`)
+	v.click(buyOf(sale))
+	v.reads(buyOf(sale), "Your position: 3")
+	v.reads(note, "Ahead of you: 2. About 3 min left.")
+	v.until(`streaming()`)
+	v.run(`cut()`)
+	v.reads(note, "Connection lost. Your place is kept.")
+	v.reads(buyOf(sale), "Your position: 3")
+	v.run(`restore()`)
+	v.until(`streaming()`)
+	v.run(`push("entry", { state: "waiting", position: 1, ahead: 0, paused: true, message: "Back at noon." })`)
+	v.reads(note, "You are next. The shop has paused admissions.")
+	v.reads(card(sale)+" [data-message]", "Back at noon.")
+
+	v.run(`push("entry", { state: "admitted", pass: "no pass of this server", expires_at: new Date(Date.now() + 90_000).toISOString() })`)
+	v.until(canBuy(sale))
+	v.reads(note, "It is your turn. Buy within 01:")
+	v.legible(t, "turn")
+	v.click(buyOf(sale))
+	v.reads(note, "Your place is gone")
+	v.reads(buyOf(sale), "Join again")
+
+	v.run(`answer = (a, o) => a.endsWith("/entry/events") && never(o)`) // the page does not learn of the revocation
+	v.click(buyOf(sale))
+	v.run(`window.rooms = await load("shop/rooms.js")`)
+	v.until(`["lobby", "waiting"].includes(rooms.place(%q).is)`, sale)
+	v.until(`await rooms.renew(%q)`, sale)
+	p.must(t, http.MethodPost, "/admin/vouchers/"+sale+"/room", p.token, map[string]any{"revoke": true})
+	v.click(buyOf(sale))
+	v.reads(card(sale), "Reserved for you")
+}
+
+// roomInConsole publishes a sale with a waiting room and acts on it while a buyer waits.
+func roomInConsole(t *testing.T, c *consoleTest) {
+	v := c.visit(c.url, "en")
+	v.enter("/console/new", c.phone)
+	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-field="entry.rate"]').checkVisibility()`), "open sales have no room")
+	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
+	begin := time.Now().Add(5 * time.Minute).Truncate(time.Minute)
+	for field, value := range map[string]string{
+		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3", "begin_at": local(begin),
+		"entry.opens_at": local(begin.Add(time.Minute)), "entry.rate": "10001",
+	} {
+		v.fill("make", field, value)
+	}
+	v.submit("make")
+	v.reads(fieldError("make", "entry.rate"), "between 1 and 10,000")
+	v.fill("make", "entry.rate", "7")
+	v.submit("make")
+	v.reads(fieldError("make", "entry.opens_at"), "must not open after the start")
+	v.fill("make", "entry.opens_at", "")
+	v.submit("make")
+	v.reads(`[data-fact="entry.mode"]`, "Waiting room")
+	sale := v.at()[len("/console/sales/"):]
+	entry := func() map[string]any {
+		return c.must(t, http.MethodGet, "/vouchers/"+sale, "", nil)["entry"].(map[string]any)
+	}
+	require.Equal(t, map[string]any{
+		"mode": "room", "pass_ttl": 120.0, "rate": 7.0, "opens_at": begin.Add(-10 * time.Minute).UTC().Format(time.RFC3339),
+	}, entry())
+
+	buyer := c.visit(c.url, "en")
+	buyer.goTo("/")
+	buyer.until(canBuy(sale))
+	buyer.click(buyOf(sale))
+	buyer.login(newPhone())
+	buyer.reads(buyOf(sale), "You are in the waiting room")
+	figure := func(name, value string) {
+		t.Helper()
+		v.until(`document.querySelector('%s')?.innerText === %q`, fact("room."+name), value)
+	}
+	figure("lobby", "1")
+	figure("present", "1")
+	v.fill("message", "message", "The kitchen is on fire.")
+	v.submit("message")
+	v.reads("[data-room]", "Waiting customers see the message within a second.")
+	buyer.reads(card(sale)+" [data-message]", "The kitchen is on fire.")
+	v.click(`[data-do="pause"]`)
+	v.reads("[data-room] .chip", "Paused")
+	buyer.reads(card(sale)+" .note", "The shop has paused admissions")
+	v.fill("rate", "rate", "25")
+	v.submit("rate")
+	figure("rate", "25")
+	require.Equal(t, 25.0, entry()["rate"])
+
+	v.fill("change", "begin_at", local(time.Now().Add(-time.Minute)))
+	v.submit("change")
+	v.reads("main", "Saved.")
+	buyer.reads(buyOf(sale), "Your position: 1") // nobody is admitted
+	figure("waiting", "1")
+	v.legible(t, "room")
+	v.click(`[data-do="pause"]`)
+	v.reads("[data-room] .chip", "Admitting")
+	buyer.until(canBuy(sale))
+	figure("admitted", "1")
+	figure("outstanding", "1")
+
+	pass := `import(document.querySelector("script[type=module]").src.replace("main.js", "rooms.js")).then((m) => m.place("` + sale + `").pass)`
+	first := evaluate[string](buyer.tab, pass)
+	v.click(`[data-do="revoke"]`)
+	v.confirm()
+	v.reads("main", "All passes are void")
+	buyer.until(`await %s !== %q`, pass, first)
+	buyer.click(buyOf(sale))
+	buyer.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	figure("used", "1")
+	require.Equal(t, map[string]any{"mode": "room", "pass_ttl": 120.0, "rate": 25.0, "opens_at": entry()["opens_at"], "message": "The kitchen is on fire."}, entry())
+}

@@ -1,0 +1,56 @@
+package entry
+
+import (
+	"context"
+	"time"
+)
+
+// Stats are the figures of a waiting room. All but Present are the same on every server.
+type Stats struct {
+	Lobby       int // buyers that wait for the start
+	Waiting     int // buyers that wait for their turn; 0 before the start
+	Present     int // buyers of these two that are not absent, as far as the servers know of each other
+	Admitted    int // buyers that got a pass, since the room opened
+	Outstanding int // valid passes that have not bought
+	Used        int // valid passes that have bought
+	Left        int // buyers that gave up their place or an unused pass, since the room opened
+}
+
+// Stats returns the figures of the room of a sale, from memory. Error: domain.ErrUnavailable.
+func (s *Service) Stats(ctx context.Context, voucherID int64) (Stats, error) {
+	l, err := s.Rooms.open(ctx, voucherID)
+	if err != nil {
+		return Stats{}, err
+	}
+	return l.stats(s.Rooms.clock.now()), nil
+}
+
+// keep stores the reports of all servers for the figures.
+func (l *line) keep(reports []report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reports = reports
+}
+
+func (l *line) stats(now time.Time) Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Stats{Admitted: l.admitted, Left: l.left}
+	for _, r := range l.reports {
+		if now.Sub(time.UnixMilli(r.At)) <= reportLife {
+			s.Present += r.Present
+		}
+	}
+	s.Outstanding = int(l.outstanding(l.reports))
+	for _, round := range l.rounds {
+		s.Used += round.buyers
+	}
+	s.Used -= s.Outstanding
+	waiting := int(l.room.Joined) - l.over.all()
+	if l.room.StartedAt.IsZero() {
+		s.Lobby = waiting
+	} else {
+		s.Waiting = waiting
+	}
+	return s
+}
