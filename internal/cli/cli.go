@@ -28,17 +28,18 @@ type cli struct {
 	Doctor      doctorCmd      `cmd:"" help:"Check configuration, database, Redis and machine before a sale, and print what to change. Exit code 1: a check failed; 2: a server did not answer."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare the database with the gate, its buyers, the queue and the dead letters. Exit code 1: differences are left; 2: the comparison was not possible."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or discard dead letters: queued orders that could not be stored."`
+	Room        roomCmd        `cmd:"" help:"Check the waiting room of a sale."`
 	Rush        rushCmd        `cmd:"" help:"Load simulation: create a sale on a running server, send buyers to it and check the invariants."`
 }
 
-// failureCode returns the exit code for an error without a code of its own. For verify, reconcile and doctor it is
-// ExitUnchecked, because their exit code 1 means that the check ran and found something.
+// failureCode returns the exit code for an error without a code of its own. For verify, reconcile, doctor and
+// room verify it is ExitUnchecked, because their exit code 1 means that the check ran and found something.
 func failureCode(command *kong.Context, err error) int {
 	var parseErr *kong.ParseError
 	if errors.As(err, &parseErr) {
 		command = parseErr.Context
 	}
-	if command != nil && slices.Contains([]string{"verify", "reconcile", "doctor"}, command.Command()) {
+	if command != nil && slices.Contains([]string{"verify", "reconcile", "doctor", "room verify"}, command.Command()) {
 		return ExitUnchecked
 	}
 	return 1

@@ -114,8 +114,8 @@ type EntryInput struct {
 	PassTTL   *int       // in seconds; not with mode open
 }
 
-// apply validates the input and sets it on e. The epoch, a pause and the message stay. opens_at is compared with the
-// start by the caller, which knows it.
+// apply validates the input and sets it on e. A pause and the message stay. The epoch changes with the mode, unless the
+// mode was open and there are no passes. opens_at is compared with the start by the caller, which knows it.
 func (in *EntryInput) apply(e *Entry, bad *InvalidError) {
 	mode, ok := entryModes[in.Mode]
 	if !ok {
@@ -123,6 +123,9 @@ func (in *EntryInput) apply(e *Entry, bad *InvalidError) {
 		return
 	}
 	next := Entry{Mode: mode, PassTTL: defaultPassTTL, Epoch: e.Epoch, Rate: defaultRate, Paused: e.Paused, Message: e.Message}
+	if e.Mode != EntryOpen && mode != e.Mode {
+		next.Epoch++ // a pass of mode pass does not lead past the room
+	}
 	if mode == EntryRoom {
 		next.PassTTL = defaultRoomPassTTL
 	}

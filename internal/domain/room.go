@@ -12,8 +12,9 @@ type PlaceRequest struct {
 
 // RoomPlace is a place in a waiting room. Numbers count from 0 in the order of arrival.
 type RoomPlace struct {
-	UserID int64
-	Number uint32
+	UserID   int64
+	Number   uint32
+	Admitted bool // with a pass that is valid
 }
 
 // Room is the stored state of the waiting room of a sale. The numbers below Size are the lobby, the arrivals before

@@ -114,7 +114,7 @@ func TestVoucherChangeOfNormalVoucher(t *testing.T) {
 	require.Equal(t, VoucherOff, v.Status)
 }
 
-// A change replaces the entry as a whole, except what only a RoomChange changes.
+// A change replaces the entry as a whole, except what only a RoomChange changes. Another mode voids the passes of the old.
 func TestEntryChange(t *testing.T) {
 	live := Entry{Epoch: 3, Paused: true, Message: "soon"}
 	v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: live}}
@@ -131,15 +131,15 @@ func TestEntryChange(t *testing.T) {
 	require.Equal(t, with(func(e *Entry) { e.Mode = EntryPass }), change(EntryInput{Mode: "pass"}))
 	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Challenge = EntryPass, time.Hour, true }),
 		change(EntryInput{Mode: "pass", PassTTL: ptr(3600), Challenge: ptr("on")}))
-	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL = EntryRoom, 2*time.Minute }), change(EntryInput{Mode: "room"}))
+	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Epoch = EntryRoom, 2*time.Minute, 4 }), change(EntryInput{Mode: "room"}))
 	require.Equal(t, testNow.Add(-10*time.Minute), v.Sale.Entry.Opens(testNow))
 	opens := testNow.Add(-time.Hour)
-	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Rate, e.OpensAt = EntryRoom, 2*time.Minute, 7, opens }),
+	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Rate, e.OpensAt, e.Epoch = EntryRoom, 2*time.Minute, 7, opens, 4 }),
 		change(EntryInput{Mode: "room", Rate: ptr(7), OpensAt: &opens}))
 	require.Equal(t, opens, v.Sale.Entry.Opens(testNow))
 	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(opens.Add(-time.Minute)), EndAt: &testNow}}.Apply(&v), "opens_at")
 	v.Sale.BeginAt, v.Sale.EndAt = testNow, testNow.Add(time.Hour)
-	require.Equal(t, with(func(*Entry) {}), change(EntryInput{Mode: "open"}))
+	require.Equal(t, with(func(e *Entry) { e.Epoch = 5 }), change(EntryInput{Mode: "open"}))
 	v.Sale = nil
 	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{Entry: &EntryInput{Mode: "open"}}}.Apply(&v), "only for a seckill voucher")
 }

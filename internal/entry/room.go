@@ -138,8 +138,12 @@ func (l *line) start(order []uint32) {
 	for position, number := range order {
 		l.index[number] = uint32(position) //nolint:gosec // fits: an index of order
 	}
-	seen, over := l.seen, l.over
-	l.seen, l.over = make([]uint32, max(len(seen), len(order))), bitmap{}
+	seen, over, passes := l.seen, l.over, l.passes
+	l.seen, l.over = make([]uint32, max(len(seen), len(order), 64*len(over.words))), bitmap{}
+	l.passes = make(map[uint32]admission, len(passes))
+	for number, a := range passes { // the row was read before the start, the events after it
+		l.passes[l.indexOf(number)] = a
+	}
 	for number := range uint32(len(l.seen)) { //nolint:gosec // numbers have 32 bits
 		i := l.indexOf(number)
 		if int(number) < len(seen) {
@@ -177,11 +181,21 @@ func (l *line) happen(e *domain.RoomEvent, now time.Time) {
 	}
 }
 
-// leave takes a place out of the line before its event is read.
+// leave takes a place out of the line before its event is read, unless it is admitted.
 func (l *line) leave(number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.remove(number)
+	if _, admitted := l.passes[l.indexOf(number)]; !admitted {
+		l.remove(number)
+	}
+}
+
+// hasPass reports whether the buyer with a number has a valid pass.
+func (l *line) hasPass(number uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.passes[l.indexOf(number)]
+	return ok
 }
 
 // remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.
@@ -260,6 +274,7 @@ func (l *line) wait(ahead, rate int) time.Duration {
 // report is what a server knows about a room and others do not: the present buyers, and the passes that bought.
 type report struct {
 	At      int64          `json:"at"`      // Unix time in milliseconds
+	Started bool           `json:"started"` // the server knows the order of the lobby; otherwise Next is empty
 	Present int            `json:"present"` // number of present buyers
 	Next    []uint32       `json:"next"`    // the first numbers of these, in the order of the line
 	Used    map[uint32]int `json:"used"`    // by admission: passes that bought
@@ -269,7 +284,7 @@ type report struct {
 func (l *line) report(most int, now time.Time) report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := report{At: now.UnixMilli(), Used: map[uint32]int{}}
+	r := report{At: now.UnixMilli(), Started: !l.room.StartedAt.IsZero(), Used: map[uint32]int{}}
 	second := uint32(now.Unix()) //nolint:gosec // before 2106
 	for i, until := range l.seen {
 		if until <= second || l.over.has(uint32(i)) { //nolint:gosec // numbers have 32 bits
@@ -298,7 +313,7 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 		ExpiresAt: domain.Moment(now.Add(sale.Entry.PassTTL)),
 	}
 	from := l.admitAt
-	if oldest := now.Add(-admitBurst); from.Before(oldest) {
+	if oldest := now.Add(-admitBurst); from.Before(oldest) || from.After(now.Add(admitBurst)) { // the clock went back
 		from = oldest
 	}
 	due := int64(now.Sub(from)) * int64(sale.Entry.Rate) / int64(time.Second)
@@ -310,6 +325,9 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 	for _, r := range reports {
 		if now.Sub(time.UnixMilli(r.At)) > reportLife {
 			continue
+		}
+		if !r.Started && now.Sub(l.room.StartedAt) < reportLife { // its buyers would be passed over
+			return domain.RoomEvent{}
 		}
 		e.Present += r.Present
 		for _, n := range r.Next {

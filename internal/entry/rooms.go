@@ -30,7 +30,8 @@ type RoomStore interface {
 	// JoinRoom returns the numbers of the places of users, and creates those that are missing or lost. A user has one
 	// place in a room.
 	JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error)
-	// LeaveRoom removes places, as far as they exist, and stores an event.
+	// LeaveRoom removes places, as far as they exist, and stores an event. The event does not name those who were
+	// admitted and have an order of the sale: their passes have bought, and that is counted already.
 	LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error
 	// StartRoom fixes seed and size of the lobby, unless that is done already.
 	StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error
@@ -183,11 +184,7 @@ func (r *Rooms) Run(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 		defer cancel()
 		lines := r.inUse()
-		reports := make(map[int64][]report, len(lines))
-		for id, l := range lines {
-			reports[id] = r.exchange(ctx, id, l)
-			l.keep(reports[id])
-		}
+		reports := r.exchangeAll(ctx, lines)
 		if err := r.read(ctx); err != nil { // after the reports: they name no purchase that the stock lacks
 			return err
 		}
@@ -321,6 +318,26 @@ func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, err
 		return l.room.Stock, nil
 	}
 	return min(left, l.room.Stock), err
+}
+
+// exchangeAll is exchange for every line, at the same time: a Redis that hangs costs a tick the time of one exchange.
+func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) map[int64][]report {
+	var (
+		mu  sync.Mutex
+		all = make(map[int64][]report, len(lines))
+		wg  sync.WaitGroup
+	)
+	for id, l := range lines {
+		wg.Go(func() {
+			reports := r.exchange(ctx, id, l)
+			l.keep(reports)
+			mu.Lock()
+			defer mu.Unlock()
+			all[id] = reports
+		})
+	}
+	wg.Wait()
+	return all
 }
 
 // exchange returns the reports of all servers, or only that of this one while Redis is down.

@@ -214,25 +214,29 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	item := leave{voucherID: voucherID, place: domain.RoomPlace{UserID: userID, Number: number}}
-	if err := s.Rooms.leaves.DoContext(ctx, voucherID, item); err != nil {
+	l, err := s.Rooms.open(ctx, voucherID)
+	if err != nil {
 		return err
 	}
-	if l, err := s.Rooms.open(ctx, voucherID); err == nil { // otherwise this server learns of it from the event
-		l.leave(number)
+	place := domain.RoomPlace{UserID: userID, Number: number, Admitted: l.hasPass(number)}
+	if err := s.Rooms.leaves.DoContext(ctx, voucherID, leave{voucherID: voucherID, place: place}); err != nil {
+		return err
 	}
+	l.leave(number)
 	return nil
 }
 
 // Check implements service.PassChecker.
-func (s *Service) Check(ctx context.Context, pass string, userID int64, v *domain.Voucher, now time.Time) error {
-	if v.Sale.Entry.Mode == domain.EntryRoom {
-		if _, err := s.Rooms.open(ctx, v.ID); err != nil {
-			return err
-		}
-		now = s.Rooms.clock.now()
-	}
+func (s *Service) Check(_ context.Context, pass string, userID int64, v *domain.Voucher, now time.Time) error {
 	return s.Passes.Check(pass, userID, v.ID, v.Sale.Entry.Epoch, now)
+}
+
+// RoomTime implements service.PassChecker: the time of the database, which admits buyers and limits their passes.
+func (s *Service) RoomTime(ctx context.Context, voucherID int64) (time.Time, error) {
+	if _, err := s.Rooms.open(ctx, voucherID); err != nil {
+		return time.Time{}, err
+	}
+	return s.Rooms.clock.now(), nil
 }
 
 // Used implements service.PassChecker.

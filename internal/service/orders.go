@@ -49,6 +49,8 @@ type PassChecker interface {
 	// Check returns nil if the pass was issued for the user and the sale and is valid now. Errors: ErrPassExpired for a
 	// pass of theirs that was valid once, ErrEntryRequired for anything else, ErrUnavailable.
 	Check(ctx context.Context, pass string, userID int64, v *domain.Voucher, now time.Time) error
+	// RoomTime returns the time by which a sale with a waiting room begins and ends. Error: ErrUnavailable.
+	RoomTime(ctx context.Context, voucherID int64) (time.Time, error)
 	// Used notes that a user has bought with a pass.
 	Used(ctx context.Context, pass string, userID int64, v *domain.Voucher)
 }
@@ -191,7 +193,13 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (o domain.Order,
 	if err != nil {
 		return domain.Order{}, false, err
 	}
-	p.At = domain.Moment(s.cfg.Now())
+	now := s.cfg.Now()
+	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
+		if now, err = s.cfg.Passes.RoomTime(ctx, v.ID); err != nil {
+			return domain.Order{}, false, err
+		}
+	}
+	p.At = domain.Moment(now)
 	if err := v.CheckOpen(p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
 		mayRepeat := p.Key != nil && !errors.Is(err, domain.ErrSaleNotStarted)

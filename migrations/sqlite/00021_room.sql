@@ -25,7 +25,7 @@ CREATE TABLE room_places (
     PRIMARY KEY (voucher_id, user_id)
 ) WITHOUT ROWID;
 
--- What happened in a room, in order. kind 1: the buyers at the positions in data are admitted until expires_at;
+-- What happened in a room, in order. kind 1: the buyers with the numbers in data are admitted until expires_at;
 -- kind 2: the buyers with the numbers in data left. present is how many buyers waited, absent ones not included.
 CREATE TABLE room_log (
     voucher_id INTEGER NOT NULL,

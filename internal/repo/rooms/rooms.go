@@ -136,9 +136,17 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		if _, err := lockRoom(tx, voucherID); err != nil {
 			return err
 		}
-		users, number := make([]int64, len(places)), make(map[int64]uint32, len(places))
+		type place struct {
+			user   int64
+			number uint32
+		}
+		users, admitted := make([]int64, len(places)), make(map[place]bool, len(places))
 		for i, p := range places {
-			users[i], number[p.UserID] = p.UserID, p.Number
+			users[i], admitted[place{p.UserID, p.Number}] = p.UserID, p.Admitted
+		}
+		bought, err := buyers(tx, voucherID, users)
+		if err != nil {
+			return err
 		}
 		var found []placeRow
 		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
@@ -147,8 +155,13 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		var gone []int64
 		var numbers []uint32
 		for _, p := range found {
-			if p.Number == number[p.UserID] { // otherwise the user has a newer place
-				gone, numbers = append(gone, p.UserID), append(numbers, p.Number)
+			admitted, leaves := admitted[place{p.UserID, p.Number}]
+			if !leaves { // the user has a newer place
+				continue
+			}
+			gone = append(gone, p.UserID)
+			if !admitted || !bought[p.UserID] {
+				numbers = append(numbers, p.Number)
 			}
 		}
 		if len(gone) == 0 {
@@ -157,12 +170,26 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, gone).Delete(&placeRow{}).Error; err != nil {
 			return err
 		}
+		if len(numbers) == 0 {
+			return nil
+		}
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
 		return appendEvent(tx, domain.RoomEvent{VoucherID: voucherID, Kind: domain.RoomLeft, At: now, Numbers: numbers})
 	})
+}
+
+// buyers returns those of the users who have an order of the voucher, whatever its status.
+func buyers(tx *gorm.DB, voucherID int64, users []int64) (map[int64]bool, error) {
+	var found []int64
+	err := tx.Raw("SELECT DISTINCT user_id FROM voucher_orders WHERE user_id IN ? AND voucher_id = ?", users, voucherID).Scan(&found).Error
+	all := make(map[int64]bool, len(found))
+	for _, user := range found {
+		all[user] = true
+	}
+	return all, err
 }
 
 // appendEvent stores an event with the next sequence number, in a transaction that has locked the room.

@@ -198,3 +198,34 @@ func TestPurgePlaces(t *testing.T) {
 		require.Equal(t, uint32(len(requests)), r.Joined)
 	})
 }
+
+// The event of leaving does not name passes that have bought: a pass counts once.
+func TestLeavingAfterPurchase(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		var places []domain.RoomPlace
+		for user := range int64(4) {
+			numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: -1}})
+			require.NoError(t, err)
+			places = append(places, domain.RoomPlace{UserID: user, Number: numbers[0], Admitted: user < 2})
+			if user%2 == 0 {
+				require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders "+
+					"(id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at) VALUES (?, ?, 1, 1, 1, 1, ?, ?, ?)",
+					user+1, user, now, now, now).Error)
+			}
+		}
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, places))
+		r, _ := room(t, s, 0)
+		require.Len(t, r.Events, 1)
+		require.ElementsMatch(t, []uint32{1, 2, 3}, r.Events[0].Numbers, "the first has bought, the third waits for another turn")
+		numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: 0, Lost: -1}})
+		require.NoError(t, err)
+		require.Equal(t, []uint32{4}, numbers)
+		newest := domain.RoomPlace{UserID: 0, Number: 4, Admitted: true}
+		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{newest, places[0]}))
+		r, _ = room(t, s, 1)
+		require.Empty(t, r.Events)
+		numbers, err = s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: 0, Lost: -1}})
+		require.NoError(t, err)
+		require.Equal(t, []uint32{5}, numbers, "the newest place was left, whatever other tickets the user has")
+	})
+}

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"seckill/internal/domain"
+)
+
+// TestRoomIsFairToPeople: bots press 1,500 times a second from one address, from before the sale until it is sold out,
+// on every route and on both servers, and buy at once when they are admitted. People enter once, and react in 0.3 to
+// 2 s. The bots' share of the units is their share of the accounts, within 3 points.
+//
+// Chance alone: the number of bots among the 1,000 of 2,000 accounts that get a unit is hypergeometric with 10 % bots.
+// The standard deviation of their share is sqrt(0.1 * 0.9 / 1,000 * 1,000 / 1,999) = 0.67 points, so that 3 points are
+// 4.5 of them: one run in 140,000.
+func TestRoomIsFairToPeople(t *testing.T) {
+	t.Parallel()
+	const accounts, bots, units, presses = 2000, 200, 1000, 1500
+	s := externalStack(t)
+	servers := []*process{s.serve(t, ""), s.serve(t, "")}
+	tokens := s.tokens(t, accounts)
+	sale := servers[0].roomSale(t, units, 300, 60, 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)
+	defer cancel()
+	var (
+		buyers          sync.WaitGroup
+		toBots, toAll   atomic.Int64
+		pressed, robbed atomic.Int64
+		numbers         [accounts]uint32
+	)
+	react := func() time.Duration { return 300*time.Millisecond + rand.N(1700*time.Millisecond) }
+	for i, token := range tokens {
+		p, bot := servers[i%2], i < bots
+		buyers.Go(func() {
+			if !bot {
+				_ = sleep(ctx, react())
+			}
+			w := &waiter{p: p, token: token, sale: sale, passes: map[time.Time]string{}}
+			for w.ticket == "" && ctx.Err() == nil {
+				a, _ := p.entry(ctx, http.MethodPost, token, sale, "")
+				w.note(a)
+			}
+			numbers[i] = w.number
+			if a := w.wait(ctx); a.Pass == "" {
+				return
+			}
+			if !bot {
+				_ = sleep(ctx, react())
+			}
+			for ctx.Err() == nil {
+				_, err := p.PlaceWithPass(ctx, token, sale, w.pass())
+				if err == nil {
+					if toAll.Add(1); bot {
+						toBots.Add(1)
+					}
+				}
+				if !hasCode(err, "unavailable") && !hasCode(err, "overloaded") {
+					return
+				}
+			}
+		})
+	}
+	pressing, stop := context.WithCancel(ctx)
+	limit := rate.NewLimiter(presses, presses/10)
+	var keys sync.WaitGroup
+	for range 64 {
+		keys.Go(func() {
+			for limit.Wait(pressing) == nil {
+				n := pressed.Add(1)
+				token, p := tokens[n%bots], servers[n/bots%2]
+				switch n % 3 {
+				case 0:
+					_, _ = p.entry(pressing, http.MethodPost, token, sale, "")
+				case 1:
+					_, _ = p.entry(pressing, http.MethodGet, token, sale, "forged")
+				case 2:
+					if _, err := p.PlaceWithPass(pressing, token, sale, "forged"); err == nil {
+						robbed.Add(1)
+					}
+				}
+			}
+		})
+	}
+	began := time.Now()
+	buyers.Wait()
+	stop()
+	keys.Wait()
+	require.NoError(t, ctx.Err())
+	require.Zero(t, robbed.Load(), "purchases without a pass")
+	require.Equal(t, int64(units), toAll.Load())
+	lobby := len(s.roomLog(t, sale).order(t)) // all, unless the machine was too busy to let everybody in before the start
+	botsInLobby := 0
+	for _, n := range numbers[:bots] {
+		if int(n) < lobby {
+			botsInLobby++
+		}
+	}
+	accountShare, share := float64(botsInLobby)/float64(lobby), float64(toBots.Load())/units
+	t.Logf("%.1f%% of %d accounts got %.1f%% of the units with %.0f presses per second",
+		100*accountShare, lobby, 100*share, float64(pressed.Load())/time.Since(began).Seconds())
+	require.Greater(t, lobby, accounts*9/10)
+	require.InDelta(t, accountShare, share, 0.03)
+	s.verifyRoom(t, sale)
+	s.verify(t)
+}
+
+// TestRoomKeepsRate: nine of ten buyers leave, half of them without a word. Once these count as absent, the others are
+// admitted at the rate, within 10 %.
+func TestRoomKeepsRate(t *testing.T) {
+	t.Parallel()
+	const buyers, stay, perSecond = 2500, 250, 20
+	s := externalStack(t)
+	servers := []*process{s.serve(t, ""), s.serve(t, "")}
+	sale := servers[0].roomSale(t, buyers, perSecond, 60, 4*time.Second)
+	log, all := s.roomLog(t, sale), enter(t, sale, s.tokens(t, buyers), servers...)
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)
+	defer cancel()
+	stays := map[uint32]bool{}
+	var waiting sync.WaitGroup
+	for _, w := range all[:stay] {
+		stays[w.number] = true
+		waiting.Go(func() { w.wait(ctx) })
+	}
+	gone := all[stay : stay+(buyers-stay)/2]
+	concurrently(len(gone), func(i int) {
+		if a, err := gone[i].p.entry(ctx, http.MethodDelete, gone[i].token, sale, gone[i].ticket); err != nil || a.Code != "" {
+			t.Errorf("%v %s", err, a.Code)
+		}
+	})
+	waiting.Wait()
+	require.NoError(t, ctx.Err(), "all who stay are admitted")
+
+	// The others were asked to poll up to 2 s after the start, which was up to 4 s after begin, and count as present for
+	// another 10 s.
+	var late []domain.RoomEvent
+	for _, e := range log.admissions(t) {
+		if e.At.Sub(begin) > 16*time.Second {
+			late = append(late, e)
+		}
+	}
+	require.Greater(t, len(late), 10)
+	late = late[:len(late)-2] // the line may have ended before the whole number was due
+	n := 0
+	for _, e := range late[1:] {
+		n += len(e.Numbers)
+		for _, number := range e.Numbers {
+			require.True(t, stays[number], "an absent buyer is admitted")
+		}
+	}
+	took := late[len(late)-1].At.Sub(late[0].At)
+	t.Logf("%d buyers in %s", n, took)
+	require.InEpsilon(t, perSecond, float64(n)/took.Seconds(), 0.1)
+}

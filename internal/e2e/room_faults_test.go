@@ -1,0 +1,280 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRoomSurvivesFaults: while a room is full, Redis loses its data, one of four servers is killed, and the clocks of two
+// others are wrong by ten minutes. Each buyer is admitted once, with the same place and the same pass on every server,
+// and buys with it on a server that did not give it.
+func TestRoomSurvivesFaults(t *testing.T) {
+	t.Parallel()
+	each(t, true, func(t *testing.T, s *stack) {
+		const buyers, rate = 240, 40
+		clock := func(off time.Duration) *stack {
+			return s.with(envClock + "=" + time.Now().Add(off).UTC().Format(time.RFC3339))
+		}
+		right, killed := s.serve(t, ""), s.serve(t, "")
+		fast, slow := clock(10*time.Minute).serve(t, ""), clock(-10*time.Minute).serve(t, "")
+		sale := right.roomSale(t, buyers, rate, 60, 3*time.Second)
+		log := s.roomLog(t, sale)
+		all := enter(t, sale, s.tokens(t, buyers), right, killed, fast, slow)
+		numbers := make([]uint32, buyers)
+		for i, w := range all {
+			numbers[i] = w.number
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+		defer cancel()
+		var waiting sync.WaitGroup
+		for _, w := range all {
+			waiting.Go(func() { w.wait(ctx, right, fast) })
+		}
+		eventually(t, "buyers are admitted", func() bool { return len(log.admitted(t)) > 20 })
+		require.NoError(t, s.flush())
+		killed.kill()
+		waiting.Wait()
+		require.NoError(t, ctx.Err(), "all are admitted")
+
+		admitted := log.admitted(t)
+		require.ElementsMatch(t, numbers, admitted, "each place is admitted once")
+		servers := []*process{right, fast, slow}
+		concurrently(buyers, func(i int) {
+			w := all[i]
+			for _, p := range servers {
+				w.p = p
+				if a, err := w.poll(ctx); err != nil || a.Pass == "" {
+					t.Errorf("%s: no pass: %v %+v", p.url, err, a)
+				}
+			}
+			if len(w.passes) != 1 || w.number != numbers[i] {
+				t.Errorf("number %d is now %d, with the passes %v", numbers[i], w.number, w.passes)
+			}
+			p := servers[i%len(servers)]
+			if o, err := p.PlaceWithPass(ctx, w.token, sale, w.pass()); err != nil {
+				t.Errorf("%s: %v %+v", p.url, err, o)
+			}
+		})
+		s.verifyRoom(t, sale)
+		requireStock(t, right.Client, sale, 0)
+		s.verify(t)
+	})
+}
+
+// TestRoomControl: a pause, a rate and a revocation act on each of three servers within a second, and all show them.
+func TestRoomControl(t *testing.T) {
+	t.Parallel()
+	each(t, true, func(t *testing.T, s *stack) {
+		servers := []*process{s.serve(t, ""), s.serve(t, ""), s.serve(t, "")}
+		admin, tokens := servers[0].admin(t), s.tokens(t, 400)
+		sale := servers[0].roomSale(t, 1000, 20, 60, 2*time.Second)
+		log := s.roomLog(t, sale)
+		all := enter(t, sale, tokens, servers...)
+		ctx, stop := context.WithCancel(t.Context())
+		var polls sync.WaitGroup
+		for _, w := range all { // also after the admission
+			polls.Go(func() {
+				for ctx.Err() == nil {
+					a, _ := w.p.entry(ctx, http.MethodGet, w.token, sale, w.ticket)
+					_ = sleep(ctx, max(time.Duration(a.Poll)*time.Millisecond, time.Second))
+				}
+			})
+		}
+		defer polls.Wait()
+		defer stop()
+		eventually(t, "buyers are admitted", func() bool { return len(log.admitted(t)) >= 30 })
+
+		changed := servers[0].changeRoom(t, admin, sale, map[string]any{"paused": true, "message": "one moment"})
+		time.Sleep(time.Until(changed.Add(time.Second)))
+		for i, p := range servers {
+			last := all[slices.IndexFunc(all, func(w *waiter) bool { return w.p == p && !slices.Contains(log.admitted(t), w.number) })]
+			a, err := last.p.entry(t.Context(), http.MethodGet, last.token, sale, last.ticket)
+			require.NoError(t, err)
+			require.True(t, a.Paused, "server %d", i)
+			require.Equal(t, "one moment", a.Message)
+		}
+		paused := log.admissions(t)
+		time.Sleep(1500 * time.Millisecond)
+		require.Len(t, log.admissions(t), len(paused), "nobody is admitted during a pause")
+
+		resumed := servers[1].changeRoom(t, admin, sale, map[string]any{"paused": false, "rate": 60})
+		eventually(t, "all are admitted", func() bool { return len(log.admitted(t)) == len(tokens) })
+		events := log.admissions(t)[len(paused):]
+		require.Less(t, events[0].At.Sub(resumed), time.Second)
+		fast := 0
+		for _, e := range events {
+			if e.At.Sub(resumed) > time.Second && e.At.Sub(resumed) < 2*time.Second {
+				fast += len(e.Numbers)
+			}
+		}
+		require.GreaterOrEqual(t, fast, 25, "the rate is 60 on whichever server admits, in one or two events")
+
+		passes := make([]string, len(all))
+		eventually(t, "all have passes", func() bool {
+			concurrently(len(all), func(i int) {
+				a, _ := all[i].p.entry(t.Context(), http.MethodGet, all[i].token, sale, all[i].ticket)
+				passes[i] = a.Pass
+			})
+			return !slices.Contains(passes, "")
+		})
+		_, err := servers[0].PlaceWithPass(t.Context(), all[0].token, sale, passes[0])
+		require.NoError(t, err)
+		revoked := servers[2].changeRoom(t, admin, sale, map[string]any{"revoke": true})
+		time.Sleep(time.Until(revoked.Add(time.Second)))
+		for i, w := range all[1:61] {
+			_, err := servers[i%3].PlaceWithPass(t.Context(), w.token, sale, passes[1+i])
+			requireCode(t, "entry_required", err)
+		}
+		renewed := servers[0].mustEntry(t, http.MethodGet, all[1].token, sale, all[1].ticket)
+		_, err = servers[1].PlaceWithPass(t.Context(), all[1].token, sale, renewed.Pass)
+		require.NoError(t, err, "those who were admitted get new passes")
+		s.verifyRoom(t, sale)
+	})
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// TestRoomSoldOut checks in every lane that there are no more passes than units, that all waiting buyers learn of the end
+// of the stock within two seconds, by polls and on streams, and that a returned unit goes to the next in line although
+// scripts and its former buyer press all the time.
+func TestRoomSoldOut(t *testing.T) {
+	t.Parallel()
+	eachLane(t, true, func(t *testing.T, s *stack) {
+		const units, buyers, scripts = 10, 80, 5
+		a, b := s.serve(t, ""), s.serve(t, "")
+		servers, tokens := []*process{a, b}, s.tokens(t, buyers+scripts)
+		admin, sale := a.admin(t), a.roomSale(t, units, 50, 60, 2*time.Second)
+		log := s.roomLog(t, sale)
+		all := enter(t, sale, tokens[:buyers], servers...)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		codes := make(chan string, buyers)
+		for _, w := range all {
+			go func() { codes <- w.wait(ctx).Code }()
+		}
+		eventually(t, "the first buyers are admitted", func() bool { return len(log.admitted(t)) >= units })
+		a.changeRoom(t, admin, sale, map[string]any{"rate": 1}) // from now on the others poll every ten seconds
+		for range units {
+			require.Empty(t, <-codes)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		order := log.order(t)
+		require.Equal(t, order[:units], log.admitted(t), "as many passes as units")
+		byNumber := map[uint32]*waiter{}
+		for _, w := range all {
+			byNumber[w.number] = w
+		}
+
+		streams := make(chan streamEnd, buyers)
+		for _, number := range order[units:] {
+			w := byNumber[number]
+			go func() {
+				code, err := w.watch(ctx)
+				streams <- streamEnd{code, err, time.Now()}
+			}()
+		}
+		var orders []string
+		for i, number := range order[:units] {
+			o, err := servers[i%2].PlaceWithPass(t.Context(), byNumber[number].token, sale, byNumber[number].pass())
+			require.NoError(t, err)
+			requireOrdered(t, a, byNumber[number].token, o.ID)
+			orders = append(orders, o.ID)
+		}
+		sold := time.Now()
+		time.Sleep(time.Until(sold.Add(2 * time.Second)))
+		polled := time.Now()
+		for _, number := range order[units:] {
+			w := byNumber[number]
+			answer := servers[number%2].mustEntry(t, http.MethodGet, w.token, sale, w.ticket)
+			require.Equal(t, "sold_out", answer.Code)
+		}
+		for range order[units:] {
+			end := <-streams
+			require.NoError(t, end.err)
+			require.Equal(t, "sold_out", end.code)
+			require.WithinRange(t, end.at, sold.Add(-time.Second), polled.Add(time.Second))
+		}
+
+		// The next in line and those behind keep polling. Scripts without a place, and the former buyer, press.
+		next := byNumber[order[units]]
+		var pressing sync.WaitGroup
+		admitted := make(chan *waiter, buyers)
+		for _, number := range order[units:] {
+			w := byNumber[number]
+			pressing.Go(func() {
+				for ctx.Err() == nil {
+					if answer, _ := w.poll(ctx); answer.Pass != "" {
+						admitted <- w
+						return
+					}
+					_ = sleep(ctx, 300*time.Millisecond)
+				}
+			})
+		}
+		first := byNumber[order[0]]
+		press := func(token, pass string) {
+			for ctx.Err() == nil {
+				_, _ = b.entry(ctx, http.MethodPost, token, sale, "")
+				if o, err := a.PlaceWithPass(ctx, token, sale, pass); err == nil {
+					t.Errorf("a script has the order %s", o.ID)
+					return
+				}
+			}
+		}
+		time.Sleep(time.Second) // all of them are present
+		for _, token := range tokens[buyers:] {
+			pressing.Go(func() { press(token, first.pass()) })
+		}
+		pressing.Go(func() { press(first.token, first.pass()) }) // until the order is cancelled: duplicate_order
+		_, err := a.Cancel(t.Context(), first.token, orders[0])
+		require.NoError(t, err)
+		var got *waiter
+		select {
+		case got = <-admitted:
+		case <-time.After(time.Minute):
+			require.Fail(t, "the unit did not come back")
+		}
+		require.Equal(t, next.number, got.number)
+		b.buyReturnedWith(t, got, sale)
+		stop()
+		pressing.Wait()
+		require.Equal(t, order[:units+1], log.admitted(t))
+		s.verifyRoom(t, sale)
+		s.verify(t)
+	})
+}
+
+// streamEnd is the last event of a stream.
+type streamEnd struct {
+	code string
+	err  error
+	at   time.Time
+}
+
+// buyReturnedWith buys a unit that has just come back, with the pass of the buyer.
+func (p *process) buyReturnedWith(t *testing.T, w *waiter, sale string) {
+	t.Helper()
+	eventually(t, "the buyer has the unit", func() bool {
+		o, err := p.PlaceWithPass(t.Context(), w.token, sale, w.pass())
+		if err != nil {
+			requireCode(t, "sold_out", err)
+			return false
+		}
+		requireOrdered(t, p, w.token, o.ID)
+		return true
+	})
+}

@@ -1,0 +1,225 @@
+package entry_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/entry"
+)
+
+// world is the database, the other servers and the sales of one server in a test. It counts the calls of the server.
+type world struct {
+	mu       sync.Mutex
+	rooms    map[int64]*domain.Room // with all events
+	vouchers map[int64]*domain.Voucher
+	calls    map[string]int
+	// exchange replaces Exchange unless it is nil.
+	exchange func(ctx context.Context) error
+	clock    time.Duration // of the database, ahead of the server
+}
+
+// newWorld returns a world with a sale of a million units per voucher, which begins in a minute.
+func newWorld(joined uint32, vouchers ...int64) *world {
+	w := &world{rooms: map[int64]*domain.Room{}, vouchers: map[int64]*domain.Voucher{}, calls: map[string]int{}}
+	for _, id := range vouchers {
+		begin := time.Now().Add(time.Minute)
+		w.rooms[id] = &domain.Room{VoucherID: id, Joined: joined, Stock: 1_000_000}
+		w.vouchers[id] = &domain.Voucher{ID: id, Status: domain.VoucherOn, Sale: &domain.Sale{
+			Stock: 1_000_000, BeginAt: begin, EndAt: begin.Add(time.Hour), LimitPerUser: 1,
+			Entry: domain.Entry{Mode: domain.EntryRoom, Rate: 10, PassTTL: time.Minute},
+		}}
+	}
+	return w
+}
+
+// call counts a call and locks the world.
+func (w *world) call(name string) (unlock func()) {
+	w.mu.Lock()
+	w.calls[name]++
+	return w.mu.Unlock
+}
+
+// count returns how often a method was called, or all methods for "".
+func (w *world) count(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for method, calls := range w.calls {
+		if name == "" || method == name {
+			n += calls
+		}
+	}
+	return n
+}
+
+// change runs a function that changes the world.
+func (w *world) change(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn()
+}
+
+func (w *world) Get(_ context.Context, id int64) (domain.Voucher, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := *w.vouchers[id]
+	sale := *v.Sale
+	v.Sale = &sale
+	return v, nil
+}
+
+func (w *world) JoinRoom(_ context.Context, id int64, requests []domain.PlaceRequest) ([]uint32, error) {
+	defer w.call("JoinRoom")()
+	numbers := make([]uint32, len(requests))
+	for i := range requests {
+		numbers[i] = w.rooms[id].Joined
+		w.rooms[id].Joined++
+	}
+	return numbers, nil
+}
+
+func (w *world) LeaveRoom(_ context.Context, id int64, places []domain.RoomPlace) error {
+	defer w.call("LeaveRoom")()
+	e := domain.RoomEvent{VoucherID: id, Kind: domain.RoomLeft, At: w.now()}
+	for _, p := range places {
+		e.Numbers = append(e.Numbers, p.Number)
+	}
+	w.append(e)
+	return nil
+}
+
+func (w *world) append(e domain.RoomEvent) {
+	r := w.rooms[e.VoucherID]
+	e.Seq = uint32(len(r.Events)) + 1
+	r.Events = append(r.Events, e)
+}
+
+func (w *world) StartRoom(_ context.Context, id int64, seed [32]byte) error {
+	defer w.call("StartRoom")()
+	if r := w.rooms[id]; r.StartedAt.IsZero() {
+		r.StartedAt, r.Seed, r.Size = w.now(), seed, r.Joined
+	}
+	return nil
+}
+
+func (w *world) Admit(_ context.Context, e domain.RoomEvent) error {
+	defer w.call("Admit")()
+	if int(e.Seq) != len(w.rooms[e.VoucherID].Events)+1 {
+		return domain.ErrInvalidState
+	}
+	w.append(e)
+	return nil
+}
+
+func (w *world) PurgePlaces(context.Context) (int, error) { return 0, nil }
+
+func (w *world) Rooms(ctx context.Context, after map[int64]uint32) (rooms []domain.Room, now time.Time, err error) {
+	defer w.call("Rooms")()
+	if ctx.Err() != nil {
+		return nil, now, domain.ErrUnavailable
+	}
+	for id, seq := range after {
+		r := *w.rooms[id]
+		r.Events = slices.Clone(r.Events[seq:])
+		rooms = append(rooms, r)
+	}
+	return rooms, w.now(), nil
+}
+
+func (w *world) now() time.Time { return time.Now().Add(w.clock) }
+
+func (w *world) Exchange(ctx context.Context, _ int64, report []byte, _ time.Duration) ([][]byte, error) {
+	w.call("Exchange")()
+	if w.exchange != nil {
+		return nil, w.exchange(ctx)
+	}
+	return [][]byte{report}, nil
+}
+
+// admitted returns the numbers that were admitted to a room, in order.
+func (w *world) admitted(id int64) (numbers []uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.rooms[id].Events {
+		if e.Kind == domain.RoomAdmitted {
+			numbers = append(numbers, e.Numbers...)
+		}
+	}
+	return numbers
+}
+
+// simulate runs a server in a world with a simulated clock.
+func simulate(t *testing.T, w func() *world, fn func(t *testing.T, w *world, server *entry.Service)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := w()
+		rooms := entry.NewRooms(entry.RoomsConfig{
+			Store: w, Sales: w, Peers: w, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { rooms.Run(ctx) })
+		defer func() { stop(); wg.Wait() }()
+		fn(t, w, &entry.Service{Sales: w, Passes: entry.NewPasses(oldKey), Tickets: entry.NewTickets(oldKey), Rooms: rooms, Now: time.Now})
+	})
+}
+
+// ask sends a poll of the buyer at a place, whose user id is the number.
+func ask(t *testing.T, server *entry.Service, voucher int64, number uint32) entry.Admission {
+	t.Helper()
+	a, err := server.Ask(t.Context(), int64(number), voucher, server.Tickets.Issue(int64(number), voucher, number))
+	if err != nil {
+		require.NoError(t, err)
+	}
+	return a
+}
+
+// A Redis that does not answer delays no admission, however many rooms are open.
+func TestRoomsWhileRedisHangs(t *testing.T) {
+	vouchers := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	simulate(t, func() *world { return newWorld(100, vouchers...) }, func(t *testing.T, w *world, server *entry.Service) {
+		w.exchange = func(context.Context) error {
+			time.Sleep(300 * time.Millisecond) // the time that an exchange may take
+			return domain.ErrUnavailable
+		}
+		time.Sleep(59 * time.Second)
+		for _, id := range vouchers {
+			for n := range uint32(100) {
+				ask(t, server, id, n)
+			}
+		}
+		time.Sleep(6 * time.Second)
+		for _, id := range vouchers {
+			require.InDelta(t, 45, len(w.admitted(id)), 10, "room %d", id)
+		}
+	})
+}
+
+// The clock of the database goes back by ten minutes during a sale, as after a failover. Buyers are admitted further on.
+func TestDatabaseClockGoesBack(t *testing.T) {
+	simulate(t, func() *world { return newWorld(100, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		w.vouchers[1].Sale.BeginAt = time.Now().Add(-time.Hour)
+		poll := func() {
+			for n := range uint32(100) {
+				_, _ = server.Ask(t.Context(), int64(n), 1, server.Tickets.Issue(int64(n), 1, n))
+			}
+		}
+		poll()
+		time.Sleep(2 * time.Second)
+		poll()
+		w.change(func() { w.clock = -10 * time.Minute })
+		before := len(w.admitted(1))
+		require.Positive(t, before)
+		time.Sleep(2 * time.Second)
+		poll()
+		time.Sleep(3 * time.Second)
+		require.InDelta(t, before+50, len(w.admitted(1)), 20)
+	})
+}
