@@ -57,7 +57,9 @@ func TestPurchaseNeedsPass(t *testing.T) {
 		}
 		assert.EqualValues(t, 9, e.stock(v.ID))
 		e.pageOf("13800000001").post("/voucher-order/seckill/"+v.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
-		room := e.sale(9, func(b map[string]any) { b["entry"] = map[string]any{"mode": "room"} })
+		room := e.sale(9, func(b map[string]any) { // which is open by the clock of the database
+			b["entry"], b["begin_at"], b["end_at"] = map[string]any{"mode": "room"}, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+		})
 		e.pageOf("13800000001").post("/voucher-order/seckill/"+room.ID, nil).fails("该秒杀需要入场凭证，请在秒杀商城页面抢购")
 
 		buyer.withPass(v).place(v)
