@@ -86,7 +86,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	if cfg.OrderLane != "queue" {
 		warnOfQueuedOrders(e.Ctx, workers, cfg.OrderLane, log)
 	}
-	unpaid := service.NewUnpaid(b.store)
+	unpaid := entry.NewUnpaid(b.store)
 	roomSubscribers := salestats.NewSubscribers()
 	rooms := entry.NewRooms(entry.RoomsConfig{
 		Store: b.store, Sales: sales, Peers: roomPeers{b.rdb, gate.Instance()}, Stock: mode.stock, Changed: roomSubscribers.Notify, Log: log,

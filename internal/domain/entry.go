@@ -2,7 +2,6 @@ package domain
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -92,16 +91,12 @@ func (e Entry) String() string {
 
 // Changes lists what differs between two entries by RoomChange, for the audit log.
 func (e Entry) Changes(after Entry) string {
-	var all []string
-	add := func(field string, was, is any) {
-		if was != is {
-			all = append(all, fmt.Sprintf("%s: %v -> %v", field, was, is))
-		}
-	}
+	var all changes
+	add := all.add
 	add("entry_epoch", e.Epoch, after.Epoch)
 	add("paused", e.Paused, after.Paused)
 	add("rate", e.Rate, after.Rate)
-	add("message", strconv.Quote(e.Message), strconv.Quote(after.Message))
+	add("message", quoted(e.Message), quoted(after.Message))
 	return strings.Join(all, "; ")
 }
 

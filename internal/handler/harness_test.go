@@ -186,7 +186,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.queue != nil {
 		mode, queue = s.queue(e.db)
 	}
-	unpaid := service.NewUnpaid(e.db)
+	unpaid := entry.NewUnpaid(e.db)
 	entries := &entry.Service{
 		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(secret, e.clock.now), Solutions: e.used,
 		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: secret}),

@@ -81,7 +81,7 @@ func newWaitingOrders(t *testing.T, server *redis.Client, hook redis.Hook, units
 	}))
 	return service.NewOrders(service.OrdersConfig{
 		Sales: sales, Lane: lane.NewQueue(laneGate{gate}, &counter{}, nil, nil), Queue: gate,
-		Now: func() time.Time { return noonOfSale }, PayTimeout: time.Minute, MaxInFlight: int(units),
+		Unpaid: noLimits{}, Now: func() time.Time { return noonOfSale }, PayTimeout: time.Minute, MaxInFlight: int(units),
 	})
 }
 
@@ -96,6 +96,11 @@ func (s oneSale) Vouchers(context.Context, []int64) ([]domain.Voucher, error) {
 }
 
 func (s oneSale) NewestVouchers(context.Context, int) ([]domain.Voucher, error) { return nil, nil }
+
+// noLimits does not limit unpaid orders.
+type noLimits struct{}
+
+func (noLimits) MayOrder(*domain.Purchase, *domain.Voucher) error { return nil }
 
 // counter generates order ids.
 type counter struct{ last atomic.Int64 }

@@ -9,7 +9,7 @@ import (
 	"seckill/internal/repo/sqldb"
 )
 
-// SaleRecords implements service.UnpaidStore. An order that was cancelled at or after its deadline counts as expired:
+// SaleRecords implements entry.UnpaidStore. An order that was cancelled at or after its deadline counts as expired:
 // whether the buyer or the closer comes first makes no difference.
 func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[domain.SaleUser]domain.SaleRecord, error) {
 	var query strings.Builder
@@ -50,7 +50,7 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 	return records, s.db.Translate(rows.Err())
 }
 
-// UnpaidOrders implements service.UnpaidStore.
+// UnpaidOrders implements entry.UnpaidStore.
 func (s *Store) UnpaidOrders(ctx context.Context, users []int64) (map[int64]int, error) {
 	query := "SELECT user_id, COUNT(*) AS orders FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) +
 		" WHERE user_id IN ? AND slot IS NOT NULL AND status = ? GROUP BY user_id"

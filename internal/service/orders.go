@@ -55,6 +55,13 @@ type PassChecker interface {
 	Used(ctx context.Context, pass string, userID int64, v *domain.Voucher)
 }
 
+// UnpaidLimits are the limits of unpaid orders. It is safe for concurrent use.
+type UnpaidLimits interface {
+	// MayOrder returns nil if the purchase is allowed. Errors: ErrUnpaidLimit, *RateLimitedError, *DuplicateOrderError,
+	// ErrOverloaded, ErrUnavailable.
+	MayOrder(p *domain.Purchase, v *domain.Voucher) error
+}
+
 // OrderObserver receives the outcome and the duration of every purchase. It must be fast and safe for concurrent use.
 type OrderObserver func(err error, took time.Duration)
 
@@ -64,7 +71,7 @@ type OrdersConfig struct {
 	Sales       *Sales
 	Lane        Lane
 	Passes      PassChecker
-	Unpaid      *Unpaid
+	Unpaid      UnpaidLimits
 	Now         func() time.Time
 	PayTimeout  time.Duration    // how long an order may remain unpaid, unless its sale decides
 	MaxInFlight int              // the most concurrent purchases in this process; further ones fail with ErrOverloaded

@@ -43,9 +43,10 @@ func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, b
 // newOrders returns a service with one voucher. It allows maxInFlight concurrent purchases.
 func newOrders(t *testing.T, v domain.Voucher, maxInFlight int, lane laneFunc) *Orders {
 	return NewOrders(OrdersConfig{
-		Sales: newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return v, nil }}),
-		Store: &store{users: func() ([]int64, error) { return nil, nil }},
-		Lane:  lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: maxInFlight,
+		Unpaid: noLimits{},
+		Sales:  newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return v, nil }}),
+		Store:  &store{users: func() ([]int64, error) { return nil, nil }},
+		Lane:   lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: maxInFlight,
 	})
 }
 
@@ -133,3 +134,8 @@ func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
 		require.Equal(t, 3, placed)
 	})
 }
+
+// noLimits does not limit unpaid orders.
+type noLimits struct{}
+
+func (noLimits) MayOrder(*domain.Purchase, *domain.Voucher) error { return nil }

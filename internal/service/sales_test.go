@@ -219,7 +219,8 @@ func TestSalesPublishesOwnChanges(t *testing.T) {
 // soldOutOrders returns a service whose snapshot shows no stock.
 func soldOutOrders(t *testing.T, st *store) *Orders {
 	return NewOrders(OrdersConfig{
-		Sales: newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(0), nil }}), Store: st,
+		Unpaid: noLimits{},
+		Sales:  newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(0), nil }}), Store: st,
 		Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) { panic("the lane was called") }),
 		Now:  func() time.Time { return testNow }, MaxInFlight: 1,
 	})
@@ -287,7 +288,8 @@ func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, que
 		}}})
 		defer sales.Close()
 		test(t, NewOrders(OrdersConfig{
-			Sales: sales, Now: time.Now, MaxInFlight: 1,
+			Unpaid: noLimits{},
+			Sales:  sales, Now: time.Now, MaxInFlight: 1,
 			Store: &store{
 				users: func() ([]int64, error) {
 					reads.Add(1)

@@ -84,7 +84,7 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 			return "", domain.ErrInvalidState
 		}
 		v.UpdatedAt = domain.Moment(s.cfg.Now())
-		return differences(&before, v), nil
+		return before.Changes(v), nil
 	})
 	s.changed(id)
 	return v, err

@@ -17,6 +17,7 @@ import (
 
 	"seckill/internal/admission"
 	"seckill/internal/domain"
+	"seckill/internal/entry"
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/lock"
@@ -178,7 +179,8 @@ func (w *world) start(i int) {
 	}
 	s.sales = service.NewSales(service.SalesConfig{Loader: w.store, Changed: func(id int64) { w.invalidate(w.servers[1-i], id) }})
 	cfg := service.OrdersConfig{
-		Store: w.store, Sales: s.sales, Now: time.Now, PayTimeout: payTimeout, MaxInFlight: 100, Codes: redeemCodes,
+		Store: w.store, Sales: s.sales, Unpaid: entry.NewUnpaid(w.real), Now: time.Now, PayTimeout: payTimeout, MaxInFlight: 100,
+		Codes: redeemCodes,
 	}
 	switch w.lane {
 	case "lock":

@@ -1,4 +1,4 @@
-package service
+package entry
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func sharedLookup[K comparable, V any](read func(context.Context, []K) (map[K]V,
 	})
 }
 
-// MayOrder returns nil if the limits of unpaid orders allow the purchase. It reads nothing until an unpaid order of the
+// MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders allow the purchase. It reads nothing until an unpaid order of the
 // sale has returned its unit. Errors: ErrUnpaidLimit, *RateLimitedError, *DuplicateOrderError, ErrOverloaded,
 // ErrUnavailable.
 //
@@ -70,7 +70,7 @@ func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 	return r.value.MayOrder(v.Sale, p.At)
 }
 
-// MayEnter implements entry.Limits. A sale without a limit of unpaid orders admits all users. Errors: ErrUnpaidLimit,
+// MayEnter implements Limits. A sale without a limit of unpaid orders admits all users. Errors: ErrUnpaidLimit,
 // ErrUnpaidElsewhere, *RateLimitedError, ErrOverloaded, ErrUnavailable.
 func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) error {
 	if v.Sale.MaxUnpaid() == 0 {

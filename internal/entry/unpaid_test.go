@@ -1,4 +1,4 @@
-package service
+package entry
 
 import (
 	"context"
@@ -34,13 +34,13 @@ func (r *records) UnpaidOrders(context.Context, []int64) (map[int64]int, error) 
 }
 
 func limitedSale(limit int) *domain.Voucher {
-	v := openSale(5)
-	v.Sale.UnpaidLimit, v.Sale.EndedUnpaid = &limit, true
-	return &v
+	return &domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: &domain.Sale{
+		Stock: 5, LimitPerUser: 1, BeginAt: start, EndAt: start.Add(time.Hour), UnpaidLimit: &limit, EndedUnpaid: true,
+	}}
 }
 
 func purchase(user int64) *domain.Purchase {
-	return &domain.Purchase{UserID: user, VoucherID: 1, At: testNow, Deadline: time.Now().Add(time.Minute)}
+	return &domain.Purchase{UserID: user, VoucherID: 1, At: start, Deadline: time.Now().Add(time.Minute)}
 }
 
 // Before an order of the sale has ended unpaid, a purchase reads nothing. Afterwards concurrent purchases share
@@ -91,7 +91,7 @@ func TestMayEnter(t *testing.T) {
 		unpaid: map[int64]int{8: domain.MaxUnpaidOrders - 1, 9: domain.MaxUnpaidOrders},
 	}
 	u := NewUnpaid(store)
-	enter := func(user int64, v *domain.Voucher) error { return u.MayEnter(t.Context(), user, v, testNow) }
+	enter := func(user int64, v *domain.Voucher) error { return u.MayEnter(t.Context(), user, v, start) }
 	require.ErrorIs(t, enter(7, limitedSale(1)), domain.ErrUnpaidLimit)
 	require.NoError(t, enter(8, limitedSale(1)), "the purchase tells the user about the order")
 	require.ErrorIs(t, enter(9, limitedSale(1)), domain.ErrUnpaidElsewhere)

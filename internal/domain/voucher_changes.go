@@ -1,22 +1,25 @@
-package service
+package domain
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-
-	"seckill/internal/domain"
 )
 
-// differences lists the fields that an admin changed, with old and new values, for the audit log.
-func differences(before, after *domain.Voucher) string {
-	var all []string
-	add := func(field string, was, is any) {
-		if was != is {
-			all = append(all, fmt.Sprintf("%s: %v -> %v", field, was, is))
-		}
+// changes lists fields with old and new values, for the audit log.
+type changes []string
+
+func (c *changes) add(field string, was, is any) {
+	if was != is {
+		*c = append(*c, fmt.Sprintf("%s: %v -> %v", field, was, is))
 	}
+}
+
+// Changes lists what an admin changed in a voucher, for the audit log.
+func (v *Voucher) Changes(after *Voucher) string {
+	var all changes
+	before, add := v, all.add
 	add("shop_id", before.ShopID, after.ShopID)
 	add("title", quoted(before.Title), quoted(after.Title))
 	add("sub_title", quoted(before.SubTitle), quoted(after.SubTitle))
