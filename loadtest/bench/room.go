@@ -55,7 +55,7 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 		b.progress("  %-40s %s", subject, samples[0])
 		return samples[0], samples[0].only(accepted, "200")
 	}
-	lobby, err := ask("questions in the lobby")
+	lobby, err := ask("polls in the lobby")
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 	if err != nil {
 		return err
 	}
-	line, err := ask("questions in the line")
+	line, err := ask("polls in the line")
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 		return err
 	}
 	asked := lobby.total() + line.total()
-	sec.note("Redis executed %d commands while %d questions were answered.", executed-commands, asked)
+	sec.note("Redis executed %d commands while %d polls were answered.", executed-commands, asked)
 	b.report.add(bar{
 		what:   fmt.Sprintf("waiting room of %d: admitted per second / rate", waiting),
 		values: []float64{float64(last-first) / line.elapsed.Seconds() / roomRate}, least: 0.9,
