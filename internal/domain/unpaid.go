@@ -37,6 +37,7 @@ type SaleRecord struct {
 	Expired    int       // orders that were not paid by their deadline
 	Cancelled  int       // orders that were cancelled before their deadline
 	LastCancel time.Time // the last of these cancellations
+	LastReturn time.Time // when an unpaid order last returned its unit: it was cancelled or has expired
 }
 
 // MayOrder returns nil if the limits of unpaid orders allow the user another order of the sale at now. Errors:

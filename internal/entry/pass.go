@@ -113,23 +113,17 @@ func (p *Passes) Issue(userID, voucherID int64, epoch uint32, expires time.Time)
 	return p.seals.seal(userID, voucherID, epoch, expires)
 }
 
-// Check returns nil if the pass was issued for the user and the voucher in this epoch and has not expired at now.
+// Check returns the expiry of a pass that was issued for the user and the voucher in this epoch and is valid at now.
 // Errors: domain.ErrPassExpired for a pass of theirs that was valid once, domain.ErrEntryRequired for anything else.
-func (p *Passes) Check(pass string, userID, voucherID int64, epoch uint32, now time.Time) error {
+func (p *Passes) Check(pass string, userID, voucherID int64, epoch uint32, now time.Time) (expires time.Time, err error) {
 	issued, expires, ok := p.seals.open(pass, userID, voucherID)
 	switch {
 	case !ok:
-		return domain.ErrEntryRequired
+		return time.Time{}, domain.ErrEntryRequired
 	case issued != epoch, !now.Before(expires):
-		return domain.ErrPassExpired
+		return time.Time{}, domain.ErrPassExpired
 	}
-	return nil
-}
-
-// expiry returns when a pass that has been checked expires.
-func (p *Passes) expiry(pass string, userID, voucherID int64) time.Time {
-	_, expires, _ := p.seals.open(pass, userID, voucherID)
-	return expires
+	return expires, nil
 }
 
 // Tickets issues and checks tickets. A ticket is the proof of a place in the waiting room of a sale; it does not

@@ -15,9 +15,10 @@ type Sales interface {
 
 // Limits are the limits of unpaid orders.
 type Limits interface {
-	// MayEnter returns why a user gets no pass for the sale at now, or nil. Errors: domain.ErrUnpaidLimit,
-	// domain.ErrUnpaidElsewhere, *domain.RateLimitedError, domain.ErrOverloaded, domain.ErrUnavailable.
-	MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) error
+	// MayEnter returns why a user gets no pass for the sale at now, or nil and when an unpaid order of the user last
+	// returned its unit to the sale; zero if none did. Errors: domain.ErrUnpaidLimit, domain.ErrUnpaidElsewhere,
+	// *domain.RateLimitedError, domain.ErrOverloaded, domain.ErrUnavailable.
+	MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) (lastReturn time.Time, err error)
 }
 
 // Service admits buyers. It is safe for concurrent use.
@@ -92,7 +93,7 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	if v.Sale.Entry.Mode == domain.EntryOpen {
 		return Admission{State: Admitted}, nil
 	}
-	if err := s.Limits.MayEnter(ctx, userID, &v, now); err != nil {
+	if _, err := s.Limits.MayEnter(ctx, userID, &v, now); err != nil {
 		return Admission{}, err
 	}
 	if err := proof.useUp(ctx); err != nil {
@@ -117,7 +118,8 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	if err != nil {
 		return Admission{}, err
 	}
-	if err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Now())); err != nil {
+	lastReturn, err := s.Limits.MayEnter(ctx, userID, v, domain.Moment(s.Rooms.clock.now()))
+	if err != nil {
 		return Admission{}, err
 	}
 	if err := proof.useUp(ctx); err != nil {
@@ -133,7 +135,8 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 			return Admission{}, place.err
 		}
 		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
-		if !t.over || item.request.Lost >= 0 {
+		over := t.over || !t.expires.IsZero() && spent(lastReturn, t.expires, v.Sale)
+		if !over || item.request.Lost >= 0 {
 			return s.admission(userID, v, place.number, t)
 		}
 		item.request.Lost = int64(place.number) // the turn of the user is over; the next place is at the end of the line
@@ -227,7 +230,7 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 }
 
 // Check implements service.PassChecker.
-func (s *Service) Check(_ context.Context, pass string, userID int64, v *domain.Voucher, now time.Time) error {
+func (s *Service) Check(pass string, userID int64, v *domain.Voucher, now time.Time) (expires time.Time, err error) {
 	return s.Passes.Check(pass, userID, v.ID, v.Sale.Entry.Epoch, now)
 }
 
@@ -240,11 +243,11 @@ func (s *Service) RoomTime(ctx context.Context, voucherID int64) (time.Time, err
 }
 
 // Used implements service.PassChecker.
-func (s *Service) Used(ctx context.Context, pass string, userID int64, v *domain.Voucher) {
+func (s *Service) Used(ctx context.Context, p *domain.Purchase, v *domain.Voucher) {
 	if v.Sale.Entry.Mode != domain.EntryRoom {
 		return
 	}
 	if l, err := s.Rooms.open(ctx, v.ID); err == nil {
-		l.use(userID, s.Passes.expiry(pass, userID, v.ID))
+		l.use(p.UserID, p.PassExpiry)
 	}
 }

@@ -17,16 +17,21 @@ type sale struct{ domain.Voucher }
 func (s sale) Get(context.Context, int64) (domain.Voucher, error) { return s.Voucher, nil }
 
 // limits is a Limits with the same result for every user.
-type limits struct{ err error }
+type limits struct {
+	err        error
+	lastReturn time.Time
+}
 
-func (l limits) MayEnter(context.Context, int64, *domain.Voucher, time.Time) error { return l.err }
+func (l limits) MayEnter(context.Context, int64, *domain.Voucher, time.Time) (time.Time, error) {
+	return l.lastReturn, l.err
+}
 
 // A user beyond the limits of unpaid orders gets no pass. Open sales do not check them.
 func TestUnpaidOrdersGetNoPass(t *testing.T) {
 	v := domain.Voucher{Status: domain.VoucherOn, Sale: &domain.Sale{
 		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour), Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Minute},
 	}}
-	s := &entry.Service{Sales: sale{v}, Passes: entry.NewPasses(oldKey), Limits: limits{domain.ErrUnpaidLimit}, Now: func() time.Time { return now }}
+	s := &entry.Service{Sales: sale{v}, Passes: entry.NewPasses(oldKey), Limits: limits{err: domain.ErrUnpaidLimit}, Now: func() time.Time { return now }}
 	a, err := s.Enter(t.Context(), 7, 1, "")
 	require.ErrorIs(t, err, domain.ErrUnpaidLimit)
 	require.Empty(t, a.Pass)
@@ -35,7 +40,41 @@ func TestUnpaidOrdersGetNoPass(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, a.Pass)
 	v.Sale.Entry.Mode = domain.EntryOpen
-	s.Limits = limits{domain.ErrUnpaidLimit}
+	s.Limits = limits{err: domain.ErrUnpaidLimit}
 	_, err = s.Enter(t.Context(), 7, 1, "")
 	require.NoError(t, err)
+}
+
+// A buyer whose order returned its unit enters again at the end of the line, and only once.
+func TestReturnedUnitCostsThePlace(t *testing.T) {
+	simulate(t, func() *world { return newWorld(0, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		server.Limits = limits{}
+		w.vouchers[1].Sale.BeginAt = time.Now()
+		enter := func(user int64) entry.Admission {
+			a, err := server.Enter(t.Context(), user, 1, "")
+			require.NoError(t, err)
+			return a
+		}
+		enter(7)
+		time.Sleep(2 * time.Second)
+		first := enter(7)
+		require.Equal(t, entry.Admitted, first.State)
+		w.change(func() { w.vouchers[1].Sale.Entry.Paused = true })
+		time.Sleep(2 * time.Second)
+		require.Equal(t, entry.Waiting, enter(8).State)
+
+		server.Limits = limits{lastReturn: time.Now()}
+		again := enter(7)
+		require.Equal(t, entry.Waiting, again.State)
+		require.Equal(t, 1, again.Ahead, "behind the buyer that waits")
+		require.Equal(t, again.Number, enter(7).Number)
+
+		w.change(func() { w.vouchers[1].Sale.Entry.Paused = false })
+		for range 4 {
+			time.Sleep(time.Second)
+			enter(8)
+			again = enter(7)
+		}
+		require.Equal(t, entry.Admitted, again.State, "a pass that was issued after the return is good")
+	})
 }

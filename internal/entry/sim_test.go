@@ -20,6 +20,7 @@ type world struct {
 	mu       sync.Mutex
 	rooms    map[int64]*domain.Room // with all events
 	vouchers map[int64]*domain.Voucher
+	places   map[domain.SaleUser]uint32 // of users that joined
 	calls    map[string]int
 	// exchange replaces Exchange unless it is nil.
 	exchange func(ctx context.Context) error
@@ -28,7 +29,7 @@ type world struct {
 
 // newWorld returns a world with a sale of a million units per voucher, which begins in a minute.
 func newWorld(joined uint32, vouchers ...int64) *world {
-	w := &world{rooms: map[int64]*domain.Room{}, vouchers: map[int64]*domain.Voucher{}, calls: map[string]int{}}
+	w := &world{rooms: map[int64]*domain.Room{}, vouchers: map[int64]*domain.Voucher{}, places: map[domain.SaleUser]uint32{}, calls: map[string]int{}}
 	for _, id := range vouchers {
 		begin := time.Now().Add(time.Minute)
 		w.rooms[id] = &domain.Room{VoucherID: id, Joined: joined, Stock: 1_000_000}
@@ -79,9 +80,15 @@ func (w *world) Get(_ context.Context, id int64) (domain.Voucher, error) {
 func (w *world) JoinRoom(_ context.Context, id int64, requests []domain.PlaceRequest) ([]uint32, error) {
 	defer w.call("JoinRoom")()
 	numbers := make([]uint32, len(requests))
-	for i := range requests {
-		numbers[i] = w.rooms[id].Joined
-		w.rooms[id].Joined++
+	for i, r := range requests {
+		place := domain.SaleUser{UserID: r.UserID, VoucherID: id}
+		number, ok := w.places[place]
+		if !ok || int64(number) == r.Lost {
+			number = w.rooms[id].Joined
+			w.rooms[id].Joined++
+			w.places[place] = number
+		}
+		numbers[i] = number
 	}
 	return numbers, nil
 }

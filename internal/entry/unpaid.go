@@ -50,14 +50,17 @@ func sharedLookup[K comparable, V any](read func(context.Context, []K) (map[K]V,
 	})
 }
 
-// MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders allow the purchase. It reads nothing until an unpaid order of the
-// sale has returned its unit. Errors: ErrUnpaidLimit, *RateLimitedError, *DuplicateOrderError, ErrOverloaded,
-// ErrUnavailable.
+// MayOrder implements service.UnpaidLimits: nil if the limits of unpaid orders allow the purchase. Where a pass is
+// needed, it reads nothing until an unpaid order of the sale has returned its unit. Errors: ErrUnpaidLimit,
+// ErrUnpaidElsewhere (only in an open sale; elsewhere the pass was refused), ErrPassExpired, *RateLimitedError,
+// *DuplicateOrderError, ErrOverloaded, ErrUnavailable.
 //
 // *DuplicateOrderError closes a gap: an order that is active when it is read could expire before the new one is
-// committed, and would not be counted.
+// committed, and would not be counted. ErrPassExpired keeps returned units for the line of a waiting room: the pass of
+// the order that returned its unit is spent.
 func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
-	if !v.Sale.EndedUnpaid {
+	open := v.Sale.Entry.Mode == domain.EntryOpen && v.Sale.MaxUnpaid() > 0
+	if !v.Sale.EndedUnpaid && !open {
 		return nil
 	}
 	r := u.records.Do(0, domain.SaleUser{UserID: p.UserID, VoucherID: p.VoucherID}, p.Deadline)
@@ -67,27 +70,46 @@ func (u *Unpaid) MayOrder(p *domain.Purchase, v *domain.Voucher) error {
 	case r.value.Active >= v.Sale.LimitPerUser:
 		return &domain.DuplicateOrderError{OrderID: r.value.Newest}
 	}
-	return r.value.MayOrder(v.Sale, p.At)
-}
-
-// MayEnter implements Limits. A sale without a limit of unpaid orders admits all users. Errors: ErrUnpaidLimit,
-// ErrUnpaidElsewhere, *RateLimitedError, ErrOverloaded, ErrUnavailable.
-func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) error {
-	if v.Sale.MaxUnpaid() == 0 {
+	if err := r.value.MayOrder(v.Sale, p.At); err != nil {
+		return err
+	}
+	if v.Sale.Entry.Mode == domain.EntryRoom && spent(r.value.LastReturn, p.PassExpiry, v.Sale) {
+		return domain.ErrPassExpired
+	}
+	if !open {
 		return nil
 	}
-	if v.Sale.EndedUnpaid {
-		r := u.records.DoContext(ctx, 0, domain.SaleUser{UserID: userID, VoucherID: v.ID})
-		if r.err != nil {
-			return r.err
-		}
-		if err := r.value.MayOrder(v.Sale, now); err != nil {
-			return err
-		}
-	}
-	n := u.unpaid.DoContext(ctx, 0, userID)
+	return tooMany(u.unpaid.Do(0, p.UserID, p.Deadline))
+}
+
+// spent reports whether a unit was returned after the pass with this expiry was issued.
+func spent(lastReturn, expiry time.Time, s *domain.Sale) bool {
+	return !lastReturn.IsZero() && !lastReturn.Before(expiry.Add(-s.Entry.PassTTL))
+}
+
+// tooMany returns the error for a user with so many unpaid orders.
+func tooMany(n lookup[int]) error {
 	if n.err == nil && n.value >= domain.MaxUnpaidOrders {
 		return domain.ErrUnpaidElsewhere
 	}
 	return n.err
+}
+
+// MayEnter implements Limits. A sale without a limit of unpaid orders admits all users. Errors: ErrUnpaidLimit,
+// ErrUnpaidElsewhere, *RateLimitedError, ErrOverloaded, ErrUnavailable.
+func (u *Unpaid) MayEnter(ctx context.Context, userID int64, v *domain.Voucher, now time.Time) (lastReturn time.Time, err error) {
+	if v.Sale.MaxUnpaid() == 0 {
+		return lastReturn, nil
+	}
+	if v.Sale.EndedUnpaid {
+		r := u.records.DoContext(ctx, 0, domain.SaleUser{UserID: userID, VoucherID: v.ID})
+		if r.err != nil {
+			return lastReturn, r.err
+		}
+		if err := r.value.MayOrder(v.Sale, now); err != nil {
+			return lastReturn, err
+		}
+		lastReturn = r.value.LastReturn
+	}
+	return lastReturn, tooMany(u.unpaid.DoContext(ctx, 0, userID))
 }

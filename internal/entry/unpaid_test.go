@@ -50,6 +50,7 @@ func TestPurchasesShareLookups(t *testing.T) {
 		store := &records{of: map[domain.SaleUser]domain.SaleRecord{{UserID: 7, VoucherID: 1}: {Expired: 1}}}
 		u := NewUnpaid(store)
 		v := limitedSale(1)
+		v.Sale.Entry.Mode = domain.EntryPass
 		v.Sale.EndedUnpaid = false
 		require.NoError(t, u.MayOrder(purchase(7), v))
 		require.Zero(t, store.saleReads.Load())
@@ -91,7 +92,10 @@ func TestMayEnter(t *testing.T) {
 		unpaid: map[int64]int{8: domain.MaxUnpaidOrders - 1, 9: domain.MaxUnpaidOrders},
 	}
 	u := NewUnpaid(store)
-	enter := func(user int64, v *domain.Voucher) error { return u.MayEnter(t.Context(), user, v, start) }
+	enter := func(user int64, v *domain.Voucher) error {
+		_, err := u.MayEnter(t.Context(), user, v, start)
+		return err
+	}
 	require.ErrorIs(t, enter(7, limitedSale(1)), domain.ErrUnpaidLimit)
 	require.NoError(t, enter(8, limitedSale(1)), "the purchase tells the user about the order")
 	require.ErrorIs(t, enter(9, limitedSale(1)), domain.ErrUnpaidElsewhere)
@@ -106,4 +110,43 @@ func TestMayEnter(t *testing.T) {
 	store.err = domain.ErrUnavailable
 	require.ErrorIs(t, enter(7, limitedSale(1)), domain.ErrUnavailable)
 	require.ErrorIs(t, enter(7, fresh), domain.ErrUnavailable)
+}
+
+// A pass of a waiting room is spent when an order of its buyer returns the unit. A later pass is not, and passes of mode
+// pass are not.
+func TestReturnedUnitSpendsPass(t *testing.T) {
+	store := &records{of: map[domain.SaleUser]domain.SaleRecord{
+		{UserID: 7, VoucherID: 1}: {Cancelled: 1, LastCancel: start.Add(-30 * time.Second), LastReturn: start.Add(-30 * time.Second)},
+	}}
+	v := limitedSale(1)
+	v.Sale.Entry = domain.Entry{Mode: domain.EntryRoom, PassTTL: time.Minute}
+	place := func(user int64, issued time.Time) error {
+		p := purchase(user)
+		p.PassExpiry = issued.Add(time.Minute)
+		return NewUnpaid(store).MayOrder(p, v)
+	}
+	require.ErrorIs(t, place(7, start.Add(-40*time.Second)), domain.ErrPassExpired)
+	require.NoError(t, place(7, start.Add(-20*time.Second)))
+	require.NoError(t, place(8, start.Add(-40*time.Second)), "another buyer")
+	v.Sale.Entry.Mode = domain.EntryPass
+	require.NoError(t, place(7, start.Add(-40*time.Second)))
+}
+
+// An open sale with a limit counts the unpaid orders of all sales at the purchase, one without a limit reads nothing.
+func TestOpenSaleCountsUnpaidOrders(t *testing.T) {
+	store := &records{
+		of:     map[domain.SaleUser]domain.SaleRecord{{UserID: 8, VoucherID: 1}: {Active: 1, Newest: 9}},
+		unpaid: map[int64]int{7: domain.MaxUnpaidOrders, 8: domain.MaxUnpaidOrders, 9: domain.MaxUnpaidOrders - 1},
+	}
+	u, v := NewUnpaid(store), limitedSale(1)
+	v.Sale.EndedUnpaid = false
+	require.ErrorIs(t, u.MayOrder(purchase(7), v), domain.ErrUnpaidElsewhere)
+	require.ErrorAs(t, u.MayOrder(purchase(8), v), new(*domain.DuplicateOrderError))
+	require.NoError(t, u.MayOrder(purchase(9), v))
+	store.saleReads.Store(0)
+	store.unpaidReads.Store(0)
+	unlimited := limitedSale(0)
+	unlimited.Sale.EndedUnpaid = false
+	require.NoError(t, u.MayOrder(purchase(7), unlimited))
+	require.Zero(t, store.saleReads.Load()+store.unpaidReads.Load())
 }

@@ -146,8 +146,8 @@ func TestPauseAfterCancellation(t *testing.T) {
 	})
 }
 
-// A user with five unpaid orders gets neither a pass nor a place in a waiting room until one of them is paid or
-// cancelled.
+// A user with five unpaid orders gets no pass, no place in a waiting room and no order of an open sale with a limit until
+// one of them is paid or cancelled.
 func TestUnpaidOrdersOverAllSales(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
@@ -163,7 +163,8 @@ func TestUnpaidOrdersOverAllSales(t *testing.T) {
 		room := e.sale(9, with("entry", map[string]any{"mode": "room"}), with("begin_at", time.Now()), with("end_at", time.Now().Add(time.Hour)))
 		user.post(room.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
 		e.buyer(2).post(room.path()+"/entry", nil).want(http.StatusAccepted)
-		user.place(e.sale(9)) // open sales are not affected
+		user.post(e.sale(9, with("unpaid_limit", 1)).orders(), nil).problem(http.StatusConflict, "unpaid_limit")
+		user.place(e.sale(9)) // open sales without a limit are not affected
 		user.withPass(e.passSale(9, with("unpaid_limit", 0)))
 		e.buyer(2).withPass(v)
 		user.post(orders[0].path()+"/cancel", nil).want(http.StatusOK)

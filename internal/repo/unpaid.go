@@ -16,9 +16,10 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 	query.WriteString(`SELECT user_id, voucher_id, COUNT(slot), COALESCE(MAX(CASE WHEN slot IS NOT NULL THEN id END), 0),
 			COUNT(CASE WHEN status = ? AND cancelled_at >= expires_at THEN 1 END),
 			COUNT(CASE WHEN status = ? AND cancelled_at < expires_at THEN 1 END),
-			MAX(CASE WHEN status = ? AND cancelled_at < expires_at THEN cancelled_at END)
+			MAX(CASE WHEN status = ? AND cancelled_at < expires_at THEN cancelled_at END),
+			MAX(CASE WHEN status = ? THEN cancelled_at END)
 		FROM voucher_orders` + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE ")
-	args := []any{domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled}
+	args := []any{domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled, domain.OrderCancelled}
 	for i, u := range of {
 		if i > 0 {
 			query.WriteString(" OR ")
@@ -35,19 +36,26 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 	for rows.Next() {
 		var u domain.SaleUser
 		var r domain.SaleRecord
-		var last any
-		if err := rows.Scan(&u.UserID, &u.VoucherID, &r.Active, &r.Newest, &r.Expired, &r.Cancelled, &last); err != nil {
+		var lastCancel, lastReturn any
+		err := rows.Scan(&u.UserID, &u.VoucherID, &r.Active, &r.Newest, &r.Expired, &r.Cancelled, &lastCancel, &lastReturn)
+		if err != nil {
 			return nil, err
 		}
-		switch last := last.(type) {
-		case time.Time:
-			r.LastCancel = last
-		case int64: // SQLite returns the stored milliseconds, because an expression has no declared type
-			r.LastCancel = time.UnixMilli(last).UTC()
-		}
+		r.LastCancel, r.LastReturn = timeOf(lastCancel), timeOf(lastReturn)
 		records[u] = r
 	}
 	return records, s.db.Translate(rows.Err())
+}
+
+// timeOf returns the time that an expression has returned, or the zero time for NULL.
+func timeOf(value any) time.Time {
+	switch value := value.(type) {
+	case time.Time:
+		return value
+	case int64: // SQLite returns the stored milliseconds, because an expression has no declared type
+		return time.UnixMilli(value).UTC()
+	}
+	return time.Time{}
 }
 
 // UnpaidOrders implements entry.UnpaidStore.
