@@ -91,7 +91,8 @@ func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 		RefreshToken: l.RefreshToken, User: newUserOut(l.User),
 	}
 	if wantsCookie(c) {
-		h.setCookie(c, l.RefreshToken)
+		h.deviceID(c)
+		h.setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
 		out.RefreshToken = ""
 	}
 	return writeJSON(c, http.StatusOK, out)
@@ -153,7 +154,7 @@ func (h *authHandler) logout(c *gin.Context) error {
 		return err
 	}
 	if wantsCookie(c) {
-		h.setCookie(c, "")
+		h.setCookie(c, refreshCookie, "", -1)
 	}
 	c.Status(http.StatusNoContent)
 	return nil

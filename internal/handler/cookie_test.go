@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,22 +12,37 @@ import (
 	"seckill/internal/handler"
 )
 
-const refreshCookie = "seckill_refresh"
+const (
+	refreshCookie = "seckill_refresh"
+	deviceCookie  = "seckill_device"
+)
 
 // browser returns a client in cookie mode, like the storefront.
 func (e *env) browser() client { return e.guest().with("X-Refresh-Token", "cookie") }
 
-// withCookie returns the client with a cookie.
-func (c client) withCookie(cookie *http.Cookie) client {
-	return c.with("Cookie", cookie.Name+"="+cookie.Value)
+// withCookie returns the client with these cookies instead of others.
+func (c client) withCookie(cookies ...*http.Cookie) client {
+	var pairs []string
+	for _, cookie := range cookies {
+		pairs = append(pairs, cookie.Name+"="+cookie.Value)
+	}
+	return c.with("Cookie", strings.Join(pairs, "; "))
 }
 
-// cookie returns the only cookie that the answer sets.
-func (a answer) cookie() *http.Cookie {
+// cookie returns the refresh cookie that the answer sets.
+func (a answer) cookie() *http.Cookie { a.t.Helper(); return a.cookieNamed(refreshCookie) }
+
+// cookieNamed returns the only cookie with this name, or its __Host- form, that the answer sets.
+func (a answer) cookieNamed(name string) *http.Cookie {
 	a.t.Helper()
-	cookies := (&http.Response{Header: a.header}).Cookies()
-	require.Len(a.t, cookies, 1, a.what)
-	return cookies[0]
+	var found []*http.Cookie
+	for _, cookie := range (&http.Response{Header: a.header}).Cookies() {
+		if strings.TrimPrefix(cookie.Name, "__Host-") == name {
+			found = append(found, cookie)
+		}
+	}
+	require.Len(a.t, found, 1, a.what)
+	return found[0]
 }
 
 // loginBrowser logs the phone in, in cookie mode.
@@ -108,35 +124,58 @@ func TestRefreshCookieCanBeReusedBriefly(t *testing.T) {
 	})
 }
 
-// TestRefreshCookieIsSecureOverTLS: the cookie is Secure if a trusted proxy reports that the browser uses TLS.
-func TestRefreshCookieIsSecureOverTLS(t *testing.T) {
+// TestCookiesOverTLS: if a trusted proxy reports that the browser uses TLS, cookies are Secure and bound to the host.
+func TestCookiesOverTLS(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		for _, tc := range []struct {
-			name, proxies, scheme string
-			secure                bool
-		}{
-			{"plain", "", "", false},
-			{"https from an untrusted peer", "", "https", false},
-			{"https from the proxy", "192.0.2.0/24", "https", true},
-			{"one address", "192.0.2.1", "HTTPS, http", true},
-			{"http from the proxy", "192.0.2.0/24", "http", false},
-			{"another proxy", "198.51.100.0/24", "https", false},
-		} {
-			t.Run(tc.name, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t, db, func(s *setup) {
-					s.change = func(c *handler.Config) {
-						if tc.proxies != "" {
-							c.TrustedProxies = []string{tc.proxies}
-						}
+	for _, tc := range []struct {
+		name, proxies, scheme string
+		secure                bool
+	}{
+		{"plain", "", "", false},
+		{"https from an untrusted peer", "", "https", false},
+		{"https from the proxy", "192.0.2.0/24", "https", true},
+		{"one address", "192.0.2.1", "HTTPS, http", true},
+		{"http from the proxy", "192.0.2.0/24", "http", false},
+		{"another proxy", "198.51.100.0/24", "https", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, sqlite, func(s *setup) {
+				s.change = func(c *handler.Config) {
+					if tc.proxies != "" {
+						c.TrustedProxies = []string{tc.proxies}
 					}
-				})
-				cookie := e.loginBrowser().cookie()
-				c := e.browser().withCookie(cookie).with("X-Forwarded-Proto", tc.scheme)
-				a := c.direct("POST", "/api/v1/auth/refresh", nil).want(http.StatusOK) // from 192.0.2.1
-				assert.Equal(t, tc.secure, a.cookie().Secure)
+				}
 			})
-		}
-	})
+			e.sendCode(phone).want(http.StatusNoContent)
+			body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
+			c := e.browser().with("X-Forwarded-Proto", tc.scheme)
+			login := c.direct("POST", "/api/v1/auth/login", body).want(http.StatusOK) // from 192.0.2.1
+			refresh, device := login.cookie(), login.cookieNamed(deviceCookie)
+			for name, cookie := range map[string]*http.Cookie{refreshCookie: refresh, deviceCookie: device} {
+				path := "/api/v1/auth"
+				if tc.secure {
+					name, path = "__Host-"+name, "/"
+				}
+				assert.Equal(t, name, cookie.Name)
+				assert.Equal(t, path, cookie.Path)
+				assert.Equal(t, tc.secure, cookie.Secure)
+				assert.Empty(t, cookie.Domain)
+				assert.True(t, cookie.HttpOnly)
+			}
+			again := c.withCookie(refresh, device).direct("POST", "/api/v1/auth/refresh", nil).want(http.StatusOK)
+			assert.Equal(t, device.Value, again.cookieNamed(deviceCookie).Value, "the browser keeps its id")
+		})
+	}
+}
+
+// TestDeviceCookieIsReplacedIfInvalid: only ids that the server could have made are kept.
+func TestDeviceCookieIsReplacedIfInvalid(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	e.sendCode(phone).want(http.StatusNoContent)
+	body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
+	forged := &http.Cookie{Name: deviceCookie, Value: "1"}
+	device := e.browser().withCookie(forged).post("/api/v1/auth/login", body).want(http.StatusOK).cookieNamed(deviceCookie)
+	assert.Len(t, device.Value, 26)
 }
