@@ -159,22 +159,26 @@ func TestListVouchers(t *testing.T) {
 		admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 		ids["normal, off"] = off.ID
 
+		after := func(n int) string {
+			l := decode[listView[voucherView]](e.guest().get(fmt.Sprintf("%s?limit=%d", vouchersPath, n)).want(http.StatusOK))
+			return *l.NextCursor
+		}
 		for query, names := range map[string][]string{
-			"":                           {"normal", "shop 2", "sold out", "over", "upcoming", "running"}, // newest first
-			"?status=on":                 {"normal", "shop 2", "sold out", "over", "upcoming", "running"},
-			"?status=off":                {"normal, off", "off"},
-			"?status=expired":            {"expired"},
-			"?status=upcoming":           {"upcoming"},
-			"?status=on_sale":            {"normal", "shop 2", "running"},
-			"?status=sold_out":           {"sold out"},
-			"?status=ended":              {"normal, off", "expired", "off", "over"},
-			"?shop_id=2":                 {"shop 2"},
-			"?shop_id=2&status=on_sale":  {"shop 2"},
-			"?shop_id=2&status=ended":    {},
-			"?shop_id=1&status=ended":    {"normal, off", "expired", "off", "over"},
-			"?shop_id=3":                 {},
-			"?cursor=" + ids["upcoming"]: {"running"},
-			"?cursor=1":                  {},
+			"":                          {"normal", "shop 2", "sold out", "over", "upcoming", "running"}, // newest first
+			"?status=on":                {"normal", "shop 2", "sold out", "over", "upcoming", "running"},
+			"?status=off":               {"normal, off", "off"},
+			"?status=expired":           {"expired"},
+			"?status=upcoming":          {"upcoming"},
+			"?status=on_sale":           {"normal", "shop 2", "running"},
+			"?status=sold_out":          {"sold out"},
+			"?status=ended":             {"normal, off", "expired", "off", "over"},
+			"?shop_id=2":                {"shop 2"},
+			"?shop_id=2&status=on_sale": {"shop 2"},
+			"?shop_id=2&status=ended":   {},
+			"?shop_id=1&status=ended":   {"normal, off", "expired", "off", "over"},
+			"?shop_id=3":                {},
+			"?cursor=" + after(5):       {"running"},
+			"?cursor=" + after(6):       {},
 		} {
 			t.Run(query, func(t *testing.T) {
 				t.Parallel()
