@@ -171,9 +171,10 @@ type handlers struct {
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 	cursors := cursors{cfg.CursorSecret}
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors)
+	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin))
 	return handlers{
-		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes},
+		auth:        auth,
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
 		entry:       &entryHandler{service: cfg.Entry, subscribers: cfg.RoomSubscribers},

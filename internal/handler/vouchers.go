@@ -17,11 +17,12 @@ type voucherHandler struct {
 	shown    snapshots[int64, *domain.Voucher]
 	lists    snapshots[domain.VoucherFilter, *service.Catalog]
 	cursors  cursors
+	admin    func(*gin.Context) error // fails unless the caller may see unpublished vouchers
 }
 
-func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time, cursors cursors) *voucherHandler {
+func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time, cursors cursors, admin func(*gin.Context) error) *voucherHandler {
 	return &voucherHandler{
-		vouchers: vouchers, now: now, cursors: cursors,
+		vouchers: vouchers, now: now, cursors: cursors, admin: admin,
 		shown: newSnapshots[int64, *domain.Voucher](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
@@ -104,6 +105,9 @@ func (h *voucherHandler) show(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	if v.Unpublished() && h.admin(c) != nil {
+		return domain.ErrNotFound
+	}
 	now := domain.Moment(h.now())
 	snap := h.shown.get(id, v, now)
 	if snap == nil {
@@ -143,6 +147,11 @@ func (h *voucherHandler) list(c *gin.Context) error {
 		f.Status, f.State = voucherStatuses[s], saleStates[s]
 		if f.Status == 0 && f.State == "" {
 			return domain.Invalid("status", "must be on, off, expired, upcoming, on_sale, sold_out or ended")
+		}
+		if f.Status == domain.VoucherOff {
+			if err := h.admin(c); err != nil {
+				return err
+			}
 		}
 	}
 	catalog, err := h.vouchers.Catalog(c.Request.Context())
