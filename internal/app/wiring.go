@@ -130,7 +130,8 @@ func newServer(e *Env, b backends) (*server, error) {
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
-		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
+		CursorSecret: domain.DeriveSecret(b.secret, "cursors"),
+		Ready:        readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	}
 	if !cfg.EmbeddedRedis() { // which only this server uses

@@ -218,7 +218,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
-		Demo: s.demo, RateLimit: s.rateLimit,
+		Demo: s.demo, RateLimit: s.rateLimit, CursorSecret: secret,
 	}
 	if s.change != nil {
 		s.change(&cfg)

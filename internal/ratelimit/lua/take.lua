@@ -1,7 +1,7 @@
 -- Takes one call from a bucket. The time to live of the key is the time until the bucket is full, so a missing key is a
 -- full bucket, and the clock of Redis measures the time.
 -- KEYS[1]  the bucket
--- ARGV[1]  milliseconds in which one call is refilled
+-- ARGV[1]  milliseconds in which the tokens of the call are refilled
 -- ARGV[2]  milliseconds in which an empty bucket is refilled
 -- Returns 0 if the call is allowed. Otherwise it changes nothing and returns the milliseconds until a call is allowed.
 local one, all = tonumber(ARGV[1]), tonumber(ARGV[2])
