@@ -112,7 +112,11 @@ func (l *Limit) takeShared(ctx context.Context, key string, n int) (wait time.Du
 }
 
 func (l *Limit) redisKey(key string) string {
-	mac := hmac.New(sha256.New, l.shared.Secret)
+	return "seckill:limit:" + l.name + ":" + l.shared.hash(key)
+}
+
+func (s *Shared) hash(key string) string {
+	mac := hmac.New(sha256.New, s.Secret)
 	mac.Write([]byte(key))
-	return "seckill:limit:" + l.name + ":" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
