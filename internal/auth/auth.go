@@ -119,6 +119,7 @@ type Config struct {
 type Service struct {
 	cfg          Config
 	idleSessions *otter.Cache[string, *idleSession] // by token
+	roles        roleCache
 }
 
 // New returns a Service.
@@ -330,6 +331,43 @@ func (a *Service) Authenticate(token string) (Identity, error) {
 		return Identity{}, domain.ErrUnauthenticated
 	}
 	return id, nil
+}
+
+// Watch calls end when the token stops being valid: with true at its expiry, and with false when its session is revoked on
+// any instance, on this one before Logout returns. end must not block, and may be called twice. The returned function ends
+// the watch; end may still be running then. Watch starts no goroutine. Errors: ErrTokenExpired, ErrUnauthenticated.
+func (a *Service) Watch(token string, end func(expired bool)) (stop func(), err error) {
+	v, err := a.cfg.Tokens.verify(token)
+	if err != nil {
+		return nil, err
+	}
+	unwatch, err := a.cfg.Revoked.watch(v.identity.SessionID, func() { end(false) })
+	if err != nil {
+		return nil, err
+	}
+	timer := time.AfterFunc(v.expires.Sub(a.cfg.Now()), func() { end(true) })
+	return func() { timer.Stop(); unwatch() }, nil
+}
+
+// CurrentRole returns the present role of a user, which can differ from that of the token for as long as the token is
+// valid. It is read from the database at most once a second per session. A session whose user no longer exists is refused
+// from then on. Errors: ErrUnauthenticated, ErrUnavailable.
+func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, error) {
+	if role, ok := a.roles.get(id.SessionID, a.cfg.Now()); ok {
+		return role, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	asked := a.cfg.Now()
+	u, err := a.Me(ctx, id)
+	if errors.Is(err, domain.ErrUnauthenticated) {
+		a.cfg.Revoked.Add(id.SessionID, asked.Add(SeedTTL))
+	}
+	if err != nil {
+		return "", err
+	}
+	a.roles.set(id.SessionID, u.Role, asked)
+	return u.Role, nil
 }
 
 // Me returns the user of an identity. Errors: ErrUnauthenticated (the user no longer exists), ErrUnavailable.

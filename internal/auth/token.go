@@ -98,19 +98,24 @@ func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 // Verify checks the signature, the expiry, the issuer and the audience of an access token, but not whether its session
 // has ended. Only valid tokens are cached, so forged tokens use no memory. Errors: ErrTokenExpired, ErrUnauthenticated.
 func (t *Tokens) Verify(token string) (Identity, error) {
+	v, err := t.verify(token)
+	return v.identity, err
+}
+
+func (t *Tokens) verify(token string) (verified, error) {
 	v, ok := t.verified.GetIfPresent(token)
 	if !ok {
 		var err error
 		if v, err = t.parse(token); err != nil {
-			return Identity{}, err
+			return verified{}, err
 		}
 		t.verified.Set(strings.Clone(token), v) // the caller's string may be part of a larger string
 	}
 	if !t.now().Before(v.expires) {
 		t.verified.Invalidate(token)
-		return Identity{}, domain.ErrTokenExpired
+		return verified{}, domain.ErrTokenExpired
 	}
-	return v.identity, nil
+	return v, nil
 }
 
 // parse parses and verifies a token without the cache.

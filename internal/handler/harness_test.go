@@ -84,6 +84,7 @@ type setup struct {
 	ready       map[string]handler.Check                                    // of /readyz
 	change      func(*handler.Config)                                       // called last
 	sender      func(auth.CodeSender) auth.CodeSender
+	adminPhones []string // nil: adminPhone
 }
 
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
@@ -160,6 +161,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.store == nil {
 		s.store = db(t)
 	}
+	if s.adminPhones == nil {
+		s.adminPhones = []string{adminPhone}
+	}
 	e := &env{
 		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
@@ -207,7 +211,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
-			AdminPhones: []string{adminPhone}, Limits: s.limits, Now: e.clock.now,
+			AdminPhones: s.adminPhones, Limits: s.limits, Now: e.clock.now,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
