@@ -58,6 +58,20 @@ func TestInvalidTokens(t *testing.T) {
 	}
 	good := hs256("iss", "seckill")
 	e.as(good).get("/api/v1/me").want(http.StatusOK) // the base of the following variants is valid
+	years := func(issued any, seed bool) string {    // a token that expires in ten years
+		c := e.goodClaims(user)
+		c["iat"], c["exp"], c["seed"], c["role"] = issued, e.clock.now().AddDate(10, 0, 0).Unix(), seed, "buyer"
+		if issued == nil {
+			delete(c, "iat")
+		}
+		return sign(t, jwt.SigningMethodHS256, secret, c)
+	}
+	seed := func(role string, ttl time.Duration) string {
+		c := e.goodClaims(user)
+		c["seed"], c["role"], c["exp"] = true, role, e.clock.now().Add(ttl).Unix()
+		return sign(t, jwt.SigningMethodHS256, secret, c)
+	}
+	e.as(seed("buyer", 24*time.Hour)).get("/api/v1/me").want(http.StatusOK)
 	past := e.clock.now().Add(-time.Second).Unix()
 	forged := []byte("another secret that is long enough to sign")
 
@@ -78,6 +92,16 @@ func TestInvalidTokens(t *testing.T) {
 		"no aud":          {hs256("aud", nil), "unauthenticated"},
 		"no exp":          {hs256("exp", nil), "unauthenticated"},
 		"exp is a word":   {hs256("exp", "tomorrow"), "unauthenticated"},
+		"for years":       {hs256("exp", e.clock.now().AddDate(10, 0, 0).Unix()), "unauthenticated"},
+		"for 16 minutes":  {hs256("exp", e.clock.now().Add(16*time.Minute).Unix()), "unauthenticated"},
+		"no iat, years":   {years(nil, false), "unauthenticated"},
+		"iat in future":   {years(e.clock.now().AddDate(10, 0, 0).Add(-time.Minute).Unix(), false), "unauthenticated"},
+		"seed for years":  {years(e.clock.now().Unix(), true), "unauthenticated"},
+		"seed of admin":   {seed("admin", 24*time.Hour), "unauthenticated"},
+		"seed for 25 h":   {seed("buyer", 25*time.Hour), "unauthenticated"},
+		"crit":            {relabel(t, `{"alg":"HS256","typ":"JWT","crit":["b64"],"b64":false}`, e.goodClaims(user)), "unauthenticated"},
+		"empty crit":      {relabel(t, `{"alg":"HS256","typ":"JWT","crit":[]}`, e.goodClaims(user)), "unauthenticated"},
+		"other spelling":  {good[:len(good)-1] + sameBits(good[len(good)-1]), "unauthenticated"},
 		"not yet":         {hs256("nbf", e.clock.now().Add(time.Minute).Unix()), "unauthenticated"},
 		"no sid":          {hs256("sid", nil), "unauthenticated"},
 		"empty sid":       {hs256("sid", ""), "unauthenticated"},
@@ -115,6 +139,12 @@ func flip(c byte) string {
 		return "B"
 	}
 	return "A"
+}
+
+// sameBits returns another character for the end of an unpadded base64 text of 32 bytes, whose last two bits are unused.
+func sameBits(c byte) string {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	return string(digits[strings.IndexByte(digits, c)^1])
 }
 
 func TestAuthorizationHeader(t *testing.T) {
