@@ -64,6 +64,7 @@ type env struct {
 	returns         service.UnitReleaser
 	logs            *logBuffer
 
+	auth    *auth.Service
 	revoked *auth.Revocations
 	rooms   *entry.Rooms // do not run
 	engine  *gin.Engine
@@ -227,6 +228,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.change != nil {
 		s.change(&cfg)
 	}
+	e.auth = cfg.Auth
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)

@@ -1,9 +1,12 @@
 package handler_test
 
 import (
+	"context"
 	"encoding/base64"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,11 +187,31 @@ func TestAccessTokenExpires(t *testing.T) {
 	})
 }
 
+// TestTokenOfDeletedUser: a user whose row is removed by hand cannot buy with a token that is still valid, nor watch an
+// order. Other users are not affected.
 func TestTokenOfDeletedUser(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
-		ghost := e.as(sign(t, jwt.SigningMethodHS256, secret, e.goodClaims("4711")))
-		ghost.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		v, deleted, other := e.sale(5), e.login(phone), e.buyer(2)
+		never := e.login(phone) // its token has not been used
+		page := e.pageOf(phone)
+		watch, _ := deleted.watch(t, deleted.place(v), "")
+		watch.wantStatus("pending_payment", "2000000000")
+		e.exec("DELETE FROM users WHERE phone = ?", phone)
+		deleted.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { e.auth.Run(ctx, slog.New(slog.DiscardHandler)) })
+		defer running.Wait()
+		defer stop()
+		require.Nil(t, watch.next(), "the stream ends")
+		for _, c := range []client{deleted, never} {
+			c.post(v.orders(), nil).problem(http.StatusUnauthorized, "unauthenticated")
+			e.refresh(c.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+		}
+		page.post("/voucher-order/seckill/"+v.ID, nil).loggedOut()
+		other.post(v.orders(), nil).want(http.StatusCreated)
 	})
 }
