@@ -274,6 +274,16 @@ func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 	})
 }
 
+func TestMissingUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		missing, err := s.MissingUsers(t.Context(), []int64{998, seeded[0].UserID, 999, seeded[1].UserID})
+		require.NoError(t, err)
+		require.Equal(t, []int64{998, 999}, missing)
+	})
+}
+
 func TestRevokeSessions(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
