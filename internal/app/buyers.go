@@ -31,13 +31,22 @@ func OpenForSeeding(e *Env) (*repo.Store, *auth.Tokens, error) {
 	return store, signer, nil
 }
 
-// NewSigner returns a signer with the same secret as a server of this configuration.
+// NewSigner returns a signer with the same secrets as a server of this configuration.
 func NewSigner(cfg Config) (*auth.Tokens, error) {
-	secret, err := SigningSecret(cfg)
+	secrets, err := SigningSecrets(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return auth.NewTokens(secret, time.Now)
+	return newTokens(cfg, secrets, time.Now)
+}
+
+// newTokens returns the tokens of a server. In demo mode all keys are other ones: any client can log in to a demo as any
+// user, and these sessions must not outlive it.
+func newTokens(cfg Config, secrets domain.Keyring, now func() time.Time) (*auth.Tokens, error) {
+	if cfg.IsDemo() {
+		secrets = secrets.Derive("demo sessions")
+	}
+	return auth.NewTokens(secrets, now)
 }
 
 // Buyer is a seeded user with an access token.

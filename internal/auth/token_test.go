@@ -12,7 +12,7 @@ import (
 	"seckill/internal/domain"
 )
 
-var testSecret = []byte("a-secret-for-tests-only-0123456789")
+var testSecret = domain.NewKeyring([]byte("a-secret-for-tests-only-0123456789"))
 
 // Other systems read the claims, so their encoding must not change.
 func TestAccessTokenClaims(t *testing.T) {
@@ -41,14 +41,14 @@ func TestAccessTokenClaims(t *testing.T) {
 }
 
 func TestShortSecretIsRefused(t *testing.T) {
-	_, err := NewTokens(testSecret[:MinSecret-1], time.Now)
+	_, err := NewTokens(domain.NewKeyring(testSecret.Signer(), testSecret.Signer()[:MinSecret-1]), time.Now)
 	require.ErrorContains(t, err, "32")
 }
 
 func TestForgedRefreshTokenIsRefused(t *testing.T) {
 	tokens, err := NewTokens(testSecret, time.Now)
 	require.NoError(t, err)
-	other, err := NewTokens([]byte(strings.Repeat("x", MinSecret)), time.Now)
+	other, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("x", MinSecret))), time.Now)
 	require.NoError(t, err)
 	good := tokens.refresh("s", 3)
 	id, generation, err := tokens.parseRefresh(good)
@@ -63,7 +63,7 @@ func TestForgedRefreshTokenIsRefused(t *testing.T) {
 
 func TestCachedTokenStillExpires(t *testing.T) {
 	now := testNow
-	tokens, err := NewTokens([]byte(strings.Repeat("k", MinSecret)), func() time.Time { return now })
+	tokens, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("k", MinSecret))), func() time.Time { return now })
 	require.NoError(t, err)
 	token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}, time.Minute)
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestCachedTokenStillExpires(t *testing.T) {
 func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	tokens, err := NewTokens(testSecret, time.Now)
 	require.NoError(t, err)
-	other, err := NewTokens([]byte(strings.Repeat("x", MinSecret)), time.Now)
+	other, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("x", MinSecret))), time.Now)
 	require.NoError(t, err)
 	good := tokens.idleToken("s")
 	id, err := tokens.parseIdleToken(good)

@@ -110,7 +110,7 @@ var attempts = []attempt{
 	{"redeem by its code", domain.MoveRedeem, func(t *testing.T, c client, p paidView, allowed bool) {
 		id, err := strconv.ParseInt(p.Order.ID, 10, 64)
 		require.NoError(t, err)
-		wantAllowed(c.env.admin().post("/api/v1/admin/redeem", map[string]any{"code": domain.NewRedeemCodes(secret).Of(id)}), allowed)
+		wantAllowed(c.env.admin().post("/api/v1/admin/redeem", map[string]any{"code": domain.NewRedeemCodes(keys).Of(id)}), allowed)
 	}},
 	{"closer", domain.MoveExpire, func(t *testing.T, c client, _ paidView, allowed bool) {
 		assert.Equal(t, allowed, c.env.close() > 0)

@@ -33,7 +33,7 @@ type bank struct {
 }
 
 func newBank(now func() time.Time) *bank {
-	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secret: paymentSecret, Now: now})}
+	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: now})}
 }
 
 func (b *bank) Create(_ context.Context, p domain.Payment) error {
