@@ -191,7 +191,7 @@ func TestSessionsOfDemoEndWithIt(t *testing.T) {
 	sale := p.sale(t, 9)
 	require.Zero(t, p.stop(t))
 
-	p = demo.codesTo(r).with("SECKILL_ADMIN_PHONES=" + app.DemoAdmin).serve(t, "")
+	p = demo.codesTo(r).with("SECKILL_ADMIN_PHONES="+app.DemoAdmin).serve(t, "")
 	a, err := p.call(t.Context(), http.MethodGet, "/admin/orders", stranger, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusUnauthorized, a.status)
