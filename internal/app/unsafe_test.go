@@ -23,19 +23,19 @@ func safeConfig() Config {
 	}
 }
 
-// refusal returns what refuseUnsafe answers to a configuration, and its log.
-func refusal(t *testing.T, cfg Config) (error, string) {
+// refusal returns the log and the error of refuseUnsafe for a configuration.
+func refusal(t *testing.T, cfg Config) (log string, _ error) {
 	t.Helper()
 	cfg, err := cfg.Finish()
 	require.NoError(t, err)
-	var log bytes.Buffer
-	err = refuseUnsafe(&Env{Ctx: t.Context(), Config: cfg, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	return err, log.String()
+	var lines bytes.Buffer
+	err = refuseUnsafe(&Env{Ctx: t.Context(), Config: cfg, Log: slog.New(slog.NewTextHandler(&lines, nil))})
+	return lines.String(), err
 }
 
 func TestUnsafeSettingsAreRefusedByName(t *testing.T) {
 	t.Parallel()
-	err, _ := refusal(t, safeConfig())
+	_, err := refusal(t, safeConfig())
 	require.NoError(t, err)
 	yes, no := true, false
 	for what, tc := range map[string]struct {
@@ -65,7 +65,7 @@ func TestUnsafeSettingsAreRefusedByName(t *testing.T) {
 			t.Parallel()
 			cfg := safeConfig()
 			tc.edit(&cfg)
-			err, log := refusal(t, cfg)
+			log, err := refusal(t, cfg)
 			require.ErrorContains(t, err, "\n  "+tc.name+": ")
 			require.ErrorContains(t, err, "\n    -> ")
 			require.Regexp(t, `SECKILL_UNSAFE=`+tc.name+`$`, err.Error())
@@ -74,7 +74,7 @@ func TestUnsafeSettingsAreRefusedByName(t *testing.T) {
 			for _, accept := range []string{tc.name, "config." + tc.name, "all"} {
 				accepting := cfg
 				accepting.Unsafe = append([]string{accept}, cfg.Unsafe...)
-				err, log := refusal(t, accepting)
+				log, err := refusal(t, accepting)
 				require.NoError(t, err)
 				require.Equal(t, 1, strings.Count(log, "level=WARN msg=\"unsafe setting, accepted by SECKILL_UNSAFE\" name="+tc.name+" "), log)
 			}
@@ -88,7 +88,7 @@ func TestRefusalNamesEverySetting(t *testing.T) {
 	cfg := safeConfig()
 	yes := true
 	cfg.Demo, cfg.RateLimit, cfg.Proxies, cfg.Unsafe = &yes, "off", []string{"::/0"}, nil
-	err, _ := refusal(t, cfg)
+	_, err := refusal(t, cfg)
 	require.Regexp(t, `SECKILL_UNSAFE=demo,rate_limit,proxies,sandbox$`, err.Error())
 }
 
@@ -97,7 +97,7 @@ func TestEmbeddedDemoAcceptsEverySetting(t *testing.T) {
 	cfg := safeConfig()
 	cfg.MySQLDSN, cfg.RedisAddrs, cfg.Unsafe, cfg.CodeURL = "", nil, nil, ""
 	cfg.RateLimit, cfg.PaymentSecret, cfg.Proxies, cfg.OpsAddr, cfg.AdminPhones = "off", "x", []string{"0.0.0.0/0"}, ":9090", nil
-	err, log := refusal(t, cfg)
+	log, err := refusal(t, cfg)
 	require.NoError(t, err)
 	require.Empty(t, log)
 }

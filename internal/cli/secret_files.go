@@ -23,7 +23,7 @@ func secretFile(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	case os.Getenv(name) != "":
 		return nil, fmt.Errorf("%s and %s_FILE are both set", name, name)
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // named by the operator
 	value := strings.TrimRight(string(text), "\r\n")
 	if err == nil && value == "" {
 		err = errors.New(path + " is empty")

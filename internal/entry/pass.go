@@ -28,7 +28,7 @@ var sealEncoding = base64.RawURLEncoding.Strict()
 // concurrent use.
 type sealer struct {
 	signer byte
-	macs   map[byte][]*sync.Pool // of *sealMAC, by the last byte of the key id; newest first
+	macs   map[byte][]*sync.Pool // of *sealMAC, by sealID; newest first
 }
 
 // sealMAC is an HMAC with its buffers, so that a check does not allocate.
@@ -40,13 +40,16 @@ type sealMAC struct {
 
 // newSealer returns a sealer that signs with the first key and accepts all of them.
 func newSealer(keys domain.Keyring) sealer {
-	s := sealer{signer: byte(keys[0].ID), macs: map[byte][]*sync.Pool{}}
+	s := sealer{signer: sealID(keys[0]), macs: map[byte][]*sync.Pool{}}
 	for _, k := range keys {
 		// An HMAC that is reset keeps the state after the key, which saves half of the hashing.
-		s.macs[byte(k.ID)] = append(s.macs[byte(k.ID)], &sync.Pool{New: func() any { return &sealMAC{hash: hmac.New(sha256.New, k.Secret)} }})
+		s.macs[sealID(k)] = append(s.macs[sealID(k)], &sync.Pool{New: func() any { return &sealMAC{hash: hmac.New(sha256.New, k.Secret)} }})
 	}
 	return s
 }
+
+// sealID returns the key id in a seal: the last byte of the key's id, which two keys may share.
+func sealID(k domain.Key) byte { return byte(k.ID & 0xff) } //nolint:gosec // one byte
 
 // seal returns a text. expires has a precision of milliseconds.
 func (s *sealer) seal(userID, voucherID int64, number uint32, expires time.Time) string {
