@@ -66,6 +66,7 @@ type env struct {
 
 	revoked *auth.Revocations
 	rooms   *entry.Rooms // do not run
+	config  handler.Config
 	engine  *gin.Engine
 	url     string
 	http    *http.Client
@@ -223,6 +224,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.change != nil {
 		s.change(&cfg)
 	}
+	e.config = cfg
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)
