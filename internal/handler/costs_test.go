@@ -57,6 +57,16 @@ func TestReadsOfOneUserAreLimited(t *testing.T) {
 	other.direct("GET", "/api/v1/orders?limit=100", nil).want(http.StatusOK)
 }
 
+// TestRefusalWaits: a client that repeats refused requests in a loop is slowed down.
+func TestRefusalWaits(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, limited)
+	buyer := e.buyer(1)
+	var began time.Time
+	untilLimited(t, 200, func() answer { began = time.Now(); return buyer.direct("GET", "/api/v1/orders", nil) })
+	assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+}
+
 // TestAdminListsAreLimited: an admin's token that is misused costs the database no more than a buyer's.
 func TestAdminListsAreLimited(t *testing.T) {
 	t.Parallel()
@@ -96,6 +106,7 @@ func TestVisitorsReadsAreLimited(t *testing.T) {
 	_, allowed := untilLimited(t, 20_000, func() answer { return guest.direct("GET", deep, nil) })
 	assert.GreaterOrEqual(t, allowed, 900)
 	guest.direct("GET", vouchersPath, nil).want(http.StatusOK)
+	untilLimited(t, 2000, func() answer { return guest.direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil) })
 	for _, path := range []string{"/shop/%d", "/shop/of/type?typeId=1&current=%d", "/shop/of/type?typeId=1&x=120&y=0.%d"} {
 		refused := 0
 		for i := 1; i < 5000 && refused == 0; i++ {
@@ -239,7 +250,7 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 				if route.Method != http.MethodPost || strings.HasSuffix(route.Path, "/logout") || strings.HasSuffix(route.Path, "/code") {
 					continue
 				}
-				for range 30 {
+				for range 5 { // within the tokens of the user, whose refusals wait
 					for _, auth := range []string{"Bearer " + token, token} {
 						rawExchange(t, s, "POST", own.Replace(route.Path), `{"phone":"13800000001","code":"000000"}`, "Authorization", auth, "Idempotency-Key", rand.Text())
 						rawExchange(t, s, "POST", own.Replace(route.Path), "", "Authorization", auth, "Idempotency-Key", rand.Text())

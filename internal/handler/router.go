@@ -170,7 +170,7 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	cursors := cursors{cfg.CursorSecret}
+	cursors := cursors{cfg.CursorSecret, limits.visit}
 	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes, charge: limits.charge}
 	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin), limits.visit)
 	return handlers{
