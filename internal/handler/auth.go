@@ -19,13 +19,15 @@ type authHandler struct {
 	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
 	// limitRefresh counts a refresh against the limit of the session.
 	limitRefresh func(c *gin.Context, session string) error
+	// charge takes the cost of a request from the buckets of its user.
+	charge func(*gin.Context) error
 }
 
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require returns a middleware that rejects requests without a valid access token or without the role. Roles other than
-// buyer must also be in effect in the database.
+// require returns a middleware that rejects requests without a valid access token or without the role, and charges its
+// user for the others. Roles other than buyer must also be in effect in the database.
 func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		id, err := h.auth.Authenticate(bearer(c))
@@ -38,7 +40,7 @@ func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
 			}
 		}
 		c.Set(identityKey, id)
-		return nil
+		return h.charge(c)
 	}
 }
 

@@ -71,6 +71,7 @@ type env struct {
 	auth    *auth.Service
 	revoked *auth.Revocations
 	rooms   *entry.Rooms // do not run
+	config  handler.Config
 	engine  *gin.Engine
 	url     string
 	http    *http.Client
@@ -236,6 +237,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		s.change(&cfg)
 	}
 	e.auth = cfg.Auth
+	e.config = cfg
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)

@@ -31,6 +31,7 @@ type hmdpHandler struct {
 	lists    snapshots[int64, *service.Catalog] // by shop
 
 	shopPages *otter.Cache[shopQuery, *snapshot]
+	limits    *limits
 }
 
 // hmdpTimeout bounds a request of these pages. They time out after 2 s and then cannot display the reason.
@@ -38,7 +39,7 @@ const hmdpTimeout = 1700 * time.Millisecond
 
 // routes registers each route with and without the prefix /api, which only some proxies in front of the pages strip.
 func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, countAnswer gin.HandlerFunc) {
-	user, admin, visitor := h.wrap(h.authenticate), h.wrap(h.admin), h.wrap(h.visitor)
+	user, admin, visitor := h.wrap(h.user), h.wrap(h.admin), h.wrap(h.visitor)
 	reads := limitConcurrency(maxReads, h.fail)
 	for _, prefix := range []string{"", "/api"} {
 		g := r.Group(prefix, withTimeout(hmdpTimeout), h.wrap(limitBody))

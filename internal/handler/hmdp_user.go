@@ -22,9 +22,17 @@ func (h *hmdpHandler) authenticate(c *gin.Context) error {
 	return nil
 }
 
+// user rejects requests without a valid session and charges the user for the others.
+func (h *hmdpHandler) user(c *gin.Context) error {
+	if err := h.authenticate(c); err != nil {
+		return err
+	}
+	return h.limits.charge(c)
+}
+
 // admin rejects requests of other users than admins.
 func (h *hmdpHandler) admin(c *gin.Context) error {
-	if err := h.authenticate(c); err != nil {
+	if err := h.user(c); err != nil {
 		return err
 	}
 	id := caller(c)

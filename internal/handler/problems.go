@@ -148,9 +148,9 @@ var explanations = []explanation{
 	},
 	{
 		&domain.RateLimitedError{RetryAfter: time.Second}, "请求太频繁",
-		"The caller exceeded a rate limit: purchases, passes and open streams are limited per user, login codes per phone, and codes and logins per address. Or the user cancelled unpaid orders of this sale and has to wait before the next one; `detail` says so. Nothing was changed.",
+		"The caller exceeded a rate limit: purchases, passes, reads, changes of orders and open streams are limited per user, login codes per phone, and codes, logins and searches without a login per address. Or the user cancelled unpaid orders of this sale and has to wait before the next one; `detail` says so. Nothing was changed.",
 		"Wait for `Retry-After` seconds plus a short random time, and repeat the request with the same `Idempotency-Key`. Show the remaining time. More frequent requests do not help.",
-		"调用方请求过于频繁：购买、领取入场凭证和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。也可能是该用户取消过该秒杀的待支付订单，需要等待一段时间才能再次下单，此时 `detail` 会说明。没有产生任何变更。",
+		"调用方请求过于频繁：购买、领取入场凭证、查询、订单操作和事件流按用户限制，验证码按手机号限制，验证码、登录以及未登录的查询还按地址限制。也可能是该用户取消过该秒杀的待支付订单，需要等待一段时间才能再次下单，此时 `detail` 会说明。没有产生任何变更。",
 		"等待 `Retry-After` 秒并加一点随机时间，再用同一个 `Idempotency-Key` 重发，同时显示剩余时间。更频繁地请求没有帮助。",
 	},
 	{

@@ -175,9 +175,9 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	cursors := cursors{cfg.CursorSecret}
-	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin))
+	cursors := cursors{cfg.CursorSecret, limits.visit}
+	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes, charge: limits.charge}
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin), limits.visit)
 	return handlers{
 		auth:        auth,
 		vouchers:    vouchers,
@@ -194,7 +194,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
-			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(),
+			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(), limits: limits,
 		},
 	}
 }

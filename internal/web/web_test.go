@@ -155,6 +155,16 @@ func TestGzipIsNegotiated(t *testing.T) {
 	}
 }
 
+// TestLargeAssetIsSentCompressed: the bundle of Swagger UI is never sent in full.
+func TestLargeAssetIsSentCompressed(t *testing.T) {
+	for _, accept := range []string{"", "identity", "gzip"} {
+		r := get(t, "/assets/x/vendor/swagger-ui/swagger-ui-bundle.js", "Accept-Encoding", accept)
+		assert.Equal(t, "gzip", r.Header.Get("Content-Encoding"), "%q", accept)
+		assert.Less(t, r.ContentLength, int64(maxPlain)/2)
+		assert.Greater(t, len(body(t, r)), maxPlain)
+	}
+}
+
 func TestHeadReturnsTheHeadersOfGet(t *testing.T) {
 	for _, accept := range []string{"", "gzip"} {
 		whole, head := get(t, "/", "Accept-Encoding", accept), request(t, http.MethodHead, "/", "Accept-Encoding", accept)
