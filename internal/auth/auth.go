@@ -74,6 +74,7 @@ type Store interface {
 	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
 	// returns the user. Otherwise the error is ErrWrongCode.
 	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
+	// User returns a user. Error: ErrNotFound, even for one that was erased.
 	User(ctx context.Context, id int64) (domain.User, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
 	// ErrUnauthenticated if the session does not exist, has expired or was revoked. If it has another generation, the
@@ -84,6 +85,12 @@ type Store interface {
 	SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error)
 	// RevokeSession ends a session. Ending it again is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
+	// EraseUser removes the person from an account and returns its sessions, which it ends. Erasing a user again is no
+	// error.
+	EraseUser(ctx context.Context, e Erasure) (sessions []string, err error)
+	// IdleUsers reads some users with ids above after, and returns those without a session, without a login and an order
+	// since the given time, and without an order that is unfinished. last is the largest id that was read, 0 at the end.
+	IdleUsers(ctx context.Context, after int64, since time.Time) (idle []domain.User, last int64, err error)
 }
 
 // CodeSender delivers login codes, for example by SMS.

@@ -34,6 +34,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"proxies":                {[]string{"--trusted-proxies", "10.0.0.0/33"}, []string{"--trusted-proxies (SECKILL_TRUSTED_PROXIES)"}},
 		"admin phone":            {[]string{"--admin-phones", "12"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)"}},
 		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"retention":              {[]string{"--retention", "90s"}, []string{"--retention (SECKILL_RETENTION)"}},
 		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"--timezone (SECKILL_TIMEZONE)", `"Asia/Atlantis"`}},
 		"duration":               {[]string{"--pay-timeout", "soon"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
 		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"--addr (SECKILL_ADDR)", "--ops-addr (SECKILL_OPS_ADDR)"}},

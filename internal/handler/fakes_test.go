@@ -238,6 +238,10 @@ func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep ti
 	return err
 }
 
+func (s *faultyStore) EraseUser(ctx context.Context, er auth.Erasure) ([]string, error) {
+	return orFault(s, func() ([]string, error) { return s.Store.EraseUser(ctx, er) })
+}
+
 func (s *faultyStore) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
 	_, err := orFault(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, claim, v, by) })
 	return err

@@ -32,6 +32,7 @@ type Config struct {
 	DeadLetters     *service.DeadLetters
 	Shops           service.ShopStore
 	AuditLog        domain.AuditStore
+	Personal        domain.PersonalStore
 	Keys            *service.Idempotency
 	Reconciler      *reconcile.Reconciler
 	Aggregator      *salestats.Aggregator  // counts the answers to buyers; nil: no counts
@@ -105,6 +106,10 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/api/v1/vouchers/:id/entry/events", e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.events))
 	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
 
+	// An export takes longer than other answers.
+	r.GET("/api/v1/me/export", withTimeout(exportTimeout), e.wrap(limitBody), e.wrap(user), e.wrap(limits.exports),
+		limitConcurrency(maxExports, e.write), e.wrap(h.me.export))
+
 	// Reads of the database are limited, so that purchases take precedence.
 	reads := limitConcurrency(maxReads, e.write)
 
@@ -116,6 +121,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
 	v1.GET("/me", e.wrap(user), reads, e.wrap(h.auth.me))
+	v1.DELETE("/me", e.wrap(user), e.wrap(h.me.erase))
 
 	v1.GET("/orders", e.wrap(user), reads, e.wrap(h.orders.list))
 	v1.GET("/orders/:id", e.wrap(user), reads, e.wrap(h.orders.show))
@@ -153,6 +159,7 @@ func New(cfg Config) (http.Handler, error) {
 // handlers holds the handlers of all resources.
 type handlers struct {
 	auth        *authHandler
+	me          *meHandler
 	vouchers    *voucherHandler
 	orders      *orderHandler
 	entry       *entryHandler
@@ -170,8 +177,10 @@ type handlers struct {
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now)
+	login := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
 	return handlers{
-		auth:        &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes},
+		auth:        login,
+		me:          &meHandler{errors: e, auth: login, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders},
 		entry:       &entryHandler{service: cfg.Entry, subscribers: cfg.RoomSubscribers},

@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	"gorm.io/gorm"
+
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
 )
@@ -22,7 +24,8 @@ type userRow struct {
 	Icon      string
 	Role      string
 	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // of the last login
+	DeletedAt *time.Time
 }
 
 func (userRow) TableName() string { return "users" }
@@ -43,14 +46,19 @@ func (r *userRow) user() domain.User {
 // User implements auth.Store.
 func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
 	var u userRow
-	err := s.db.Reader(ctx).Take(&u, id).Error
+	err := takeUser(s.db.Reader(ctx), &u, id)
 	return u.user(), s.db.Translate(err)
+}
+
+// takeUser reads a user that was not erased.
+func takeUser(db *gorm.DB, u *userRow, id int64) error {
+	return db.Where("deleted_at IS NULL").Take(u, id).Error
 }
 
 // Phones implements service.OrderFinder.
 func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
 	var rows []userRow
-	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
+	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ? AND deleted_at IS NULL", userIDs).Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
 	phones := make(map[int64]string, len(rows))

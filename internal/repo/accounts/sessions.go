@@ -137,6 +137,12 @@ func (s *Store) OpenSession(
 func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
 	var u userRow
 	err := tx.Where("phone = ?", newcomer.Phone).Take(&u).Error
+	if err == nil { // locked, so that no erasure of the user runs between this and the new session
+		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u, u.ID).Error
+	}
+	if err == nil {
+		return u, tx.Model(&u).Update("updated_at", newcomer.CreatedAt).Error
+	}
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
 		return u, err
 	}
@@ -169,7 +175,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 			return revoke(tx, r.SessionID, r.Now, r.KeepUntil)
 		}
 		u = userRow{}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || repeated {
+		if err := takeUser(tx, &u, row.UserID); err != nil || repeated {
 			return err
 		}
 		return tx.Model(&row).Updates(map[string]any{"generation": r.Generation + 1, "expires_at": r.Expires}).Error
@@ -197,7 +203,7 @@ func (s *Store) SlideSession(ctx context.Context, id string, after, expires time
 		if row.RevokedAt != nil || !row.ExpiresAt.After(after) {
 			return domain.ErrUnauthenticated
 		}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || !expires.After(row.ExpiresAt) {
+		if err := takeUser(tx, &u, row.UserID); err != nil || !expires.After(row.ExpiresAt) {
 			return err
 		}
 		return tx.Model(&row).Update("expires_at", expires).Error
