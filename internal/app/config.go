@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,7 @@ type Config struct {
 	PaymentSecret string         `env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Key that signs payment notices. Empty: derived from SECKILL_JWT_SECRET."`
 	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"Faults of the payment sandbox: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: none."`
 	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
+	Contact       string         `name:"security-contact" env:"SECKILL_SECURITY_CONTACT" placeholder:"URI" help:"Contact for reports of vulnerabilities, such as mailto:security@example.com, served as /.well-known/security.txt. Empty: no such file."`
 	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
 }
 
@@ -94,6 +96,7 @@ func (c Config) Finish() (Config, error) {
 	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
 	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
 	rule(c.Retention == 0 || c.Retention >= minRetention, "--retention: %s is shorter than %s; 0 erases no account", c.Retention, minRetention)
+	rule(c.Contact == "" || isContact(c.Contact), "--security-contact: %q is not a mailto:, https: or tel: URI", c.Contact)
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")
 	for i, p := range c.AdminPhones {
@@ -115,6 +118,12 @@ func withoutEmpty(list []string) []string {
 		}
 	}
 	return out
+}
+
+// isContact reports whether s is a URI that RFC 9116 allows as a contact.
+func isContact(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) && u.Host+u.Opaque != ""
 }
 
 func isAddr(s string) bool {

@@ -132,6 +132,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
+		SecurityContact: cfg.Contact,
 	}
 	if !cfg.EmbeddedRedis() { // which only this server uses
 		api.SharedLimits = &ratelimit.Shared{

@@ -35,6 +35,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"admin phone":            {[]string{"--admin-phones", "12"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)"}},
 		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
 		"retention":              {[]string{"--retention", "90s"}, []string{"--retention (SECKILL_RETENTION)"}},
+		"security contact":       {[]string{"--security-contact", "security@example.com"}, []string{"--security-contact (SECKILL_SECURITY_CONTACT)"}},
 		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"--timezone (SECKILL_TIMEZONE)", `"Asia/Atlantis"`}},
 		"duration":               {[]string{"--pay-timeout", "soon"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
 		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"--addr (SECKILL_ADDR)", "--ops-addr (SECKILL_OPS_ADDR)"}},

@@ -17,9 +17,11 @@ var (
 	ErrNotFound        = errors.New("not found")
 	ErrUnauthenticated = errors.New("not authenticated")
 	ErrTokenExpired    = errors.New("token expired")
-	ErrWrongCode       = errors.New("login code wrong, used up or expired")
-	ErrForbidden       = errors.New("forbidden")
-	ErrInvalidState    = errors.New("not possible in the present state")
+	// ErrTokenReused means that a refresh token was used again after its grace. It is a copy, so the session was ended.
+	ErrTokenReused  = fmt.Errorf("%w: a refresh token was used again", ErrUnauthenticated)
+	ErrWrongCode    = errors.New("login code wrong, used up or expired")
+	ErrForbidden    = errors.New("forbidden")
+	ErrInvalidState = errors.New("not possible in the present state")
 
 	ErrSaleNotStarted = errors.New("the sale has not started")
 	ErrSaleEnded      = errors.New("the sale has ended")

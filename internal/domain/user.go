@@ -42,3 +42,12 @@ func ParsePhone(s string) (string, error) {
 	}
 	return "", Invalid("phone", "must be a mobile number such as 13800000001 or +4915112345678")
 }
+
+// MaskPhone hides the middle of a phone number: 138****0001.
+func MaskPhone(phone string) string {
+	const head, tail = 3, 4
+	if len(phone) <= head+tail {
+		return strings.Repeat("*", len(phone))
+	}
+	return phone[:head] + "****" + phone[len(phone)-tail:]
+}

@@ -39,6 +39,7 @@ func (h *meHandler) erase(c *gin.Context) error {
 	if err := h.auth.auth.Erase(ctx, id.UserID); err != nil {
 		return err
 	}
+	h.errors.security.record(c, eventErased)
 	if wantsCookie(c) {
 		h.auth.setCookie(c, "")
 	}

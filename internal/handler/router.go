@@ -48,6 +48,7 @@ type Config struct {
 	Demo            bool           // return login codes in the X-Demo-Code header
 	RateLimit       bool           // limit requests per address, session or user (limit.go)
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
+	SecurityContact string         // URI for reports of vulnerabilities, in /.well-known/security.txt; empty: no such file
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
 
 	// SharedLimits is the Redis of the limits that hold over all servers. Nil: there is only one server.
@@ -69,7 +70,11 @@ func New(cfg Config) (http.Handler, error) {
 	if err := r.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
-	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
+	security, err := newSecurityLog(cfg.Metrics, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	e := &errorWriter{log: cfg.Log, security: security, unavailable: &rate.Sometimes{Interval: time.Second}}
 	limits, countAnswer := newLimits(cfg.RateLimit, cfg.SharedLimits), countAnswers(cfg.Aggregator)
 	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)
@@ -84,7 +89,10 @@ func New(cfg Config) (http.Handler, error) {
 	r.NoRoute(e.wrap(func(*gin.Context) error { return domain.ErrNotFound }))
 
 	for pattern, page := range cfg.Pages {
-		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, gin.WrapH(page))
+		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, h.auth.strictTransport, gin.WrapH(page))
+	}
+	if cfg.SecurityContact != "" {
+		r.GET("/.well-known/security.txt", securityTxt(cfg.SecurityContact, cfg.Now))
 	}
 	r.GET("/healthz", e.wrap(health))
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
@@ -113,7 +121,7 @@ func New(cfg Config) (http.Handler, error) {
 	// Reads of the database are limited, so that purchases take precedence.
 	reads := limitConcurrency(maxReads, e.write)
 
-	v1 := r.Group("/api/v1", withTimeout(answerTimeout), e.wrap(limitBody))
+	v1 := r.Group("/api/v1", h.auth.strictTransport, withTimeout(answerTimeout), e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
 
 	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(h.auth.sendCode))
@@ -177,7 +185,7 @@ type handlers struct {
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now)
-	login := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
+	login := &authHandler{auth: cfg.Auth, security: e.security, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
 	return handlers{
 		auth:        login,
 		me:          &meHandler{errors: e, auth: login, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},

@@ -185,7 +185,10 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
-	if reuse && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
+	if reuse && err == nil {
+		err = domain.ErrTokenReused
+	}
+	if errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
 	return u.user(), err
