@@ -10,6 +10,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
@@ -30,8 +32,14 @@ const (
 	codesPerDay  = 20 // per phone; bounds the cost and, with codeTries, an attacker to 100 guesses in a million
 )
 
-// sessionTTL is the lifetime of a session after its last refresh.
-const sessionTTL = 30 * 24 * time.Hour
+const (
+	// sessionTTL is the lifetime of a session after its last refresh.
+	sessionTTL = 30 * 24 * time.Hour
+	// SessionMaxAge is the age at which a session ends even if it is refreshed. Its last access token may outlive it.
+	SessionMaxAge = 90 * 24 * time.Hour
+	// MaxSessions bounds the sessions of a user. A login beyond it ends the oldest one.
+	MaxSessions = 50
+)
 
 // LoginCode is the last code sent to a phone. The zero value stands for a phone without a code.
 type LoginCode struct {
@@ -51,12 +59,14 @@ type Session struct {
 	Generation int64 // of the valid refresh token
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
+	DeviceHash string // of the browser that opened it; empty for other clients
 }
 
 // Rotation is the exchange of a refresh token for its successor.
 type Rotation struct {
 	SessionID  string
-	Generation int64 // of the token to exchange
+	Generation int64  // of the token to exchange
+	DeviceHash string // empty without a device
 	Now        time.Time
 	Expires    time.Time // the new end of the session
 	KeepUntil  time.Time // the KeepUntil of the Revocation, if the exchange revokes the session
@@ -72,19 +82,22 @@ type Store interface {
 	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
 	// OpenSession locks and reads the login code of newUser.Phone, calls check, and stores the code as check leaves it.
 	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
-	// returns the user. Otherwise the error is ErrWrongCode.
+	// returns the user. Otherwise the error is ErrWrongCode. The oldest sessions beyond MaxSessions are revoked.
 	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
 	// User returns a user. Error: ErrNotFound, even for one that was erased.
 	User(ctx context.Context, id int64) (domain.User, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
-	// ErrUnauthenticated if the session does not exist, has expired or was revoked. If it has another generation, the
-	// error is the same and the session is revoked, unless r.Grace allows a repetition.
+	// ErrUnauthenticated if the session does not exist, has expired, was revoked or has reached SessionMaxAge. If it has
+	// another device or another generation, the error is ErrTokenReused and the session is revoked, unless r.Grace allows
+	// a repetition. A session from a version without devices is bound to that of r, if r has one.
 	RotateSession(ctx context.Context, r Rotation) (domain.User, error)
-	// SlideSession extends a session to expires and returns its user. It never shortens a session. The error is
-	// ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
+	// SlideSession extends a session to expires, but not beyond IdleSessionMaxAge, and returns its user. It never shortens
+	// a session. The error is ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
 	SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error)
 	// RevokeSession ends a session. Ending it again is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
+	// RevokeSessions ends all sessions of a user and returns their ids.
+	RevokeSessions(ctx context.Context, userID int64, now, keepUntil time.Time) ([]string, error)
 	// EraseUser removes the person from an account and returns its sessions, which it ends. Erasing a user again is no
 	// error.
 	EraseUser(ctx context.Context, e Erasure) (sessions []string, err error)
@@ -179,24 +192,25 @@ func (a *Service) replaceCode(lc *LoginCode, hash []byte, now time.Time) error {
 	return nil
 }
 
-// Login exchanges a login code for a session. The first login of a phone creates its user.
+// Login exchanges a login code for a session. The first login of a phone creates its user. The session is bound to the
+// browser with the id device; device is empty for clients that keep the refresh token themselves.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Service) Login(ctx context.Context, phone, code string) (Login, error) {
-	u, s, err := a.openSession(ctx, phone, code, sessionTTL)
+func (a *Service) Login(ctx context.Context, phone, code, device string) (Login, error) {
+	u, s, err := a.openSession(ctx, phone, code, deviceHash(device), sessionTTL)
 	if err != nil {
 		return Login{}, err
 	}
 	return a.login(u, s.ID, s.Generation)
 }
 
-// openSession exchanges a login code for a session with the lifetime ttl.
-func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.Duration) (domain.User, Session, error) {
+// openSession exchanges a login code for a session with the lifetime ttl. device is the hash of the browser's id.
+func (a *Service) openSession(ctx context.Context, phone, code, device string, ttl time.Duration) (domain.User, Session, error) {
 	phone, err := domain.ParsePhone(phone)
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
-	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
+	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: device}
 	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
 	u, err := a.cfg.Store.OpenSession(ctx, newUser, s, func(lc *LoginCode) bool {
 		return checkCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
@@ -231,6 +245,16 @@ func (a *Service) login(u domain.User, sessionID string, generation int64) (Logi
 	}, nil
 }
 
+// deviceHash returns the hash of a browser's id for the database. The hash needs no key, because the id is 128 random
+// bits.
+func deviceHash(device string) string {
+	if device == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(device))
+	return hex.EncodeToString(sum[:])
+}
+
 // role returns the user's role by configuration or, without one, by database.
 func (a *Service) role(u domain.User) domain.Role {
 	for _, p := range a.cfg.AdminPhones {
@@ -241,11 +265,10 @@ func (a *Service) role(u domain.User) domain.Role {
 	return u.Role
 }
 
-// BrowserGrace is the time during which a browser may repeat the refresh token that it has just exchanged. A page
-// that is reloaded twice sends its cookie before the first answer can replace it, and two tabs may refresh at once. It
-// is far longer than the 10 s after which a page gives up on an answer, because the page then retries with pauses and
-// must not lose its session.
-const BrowserGrace = 2 * time.Minute
+// BrowserGrace is the time during which a browser may repeat the refresh token that it has just exchanged. A page that
+// is reloaded twice sends its cookie before the first answer can replace it, two tabs may refresh at once, and a page
+// retries for 13 s if it receives no answer.
+const BrowserGrace = 30 * time.Second
 
 // RefreshedSession returns the session id of a refresh token, even of one that was exchanged before. It verifies only
 // the signature. Error: ErrUnauthenticated.
@@ -254,18 +277,20 @@ func (a *Service) RefreshedSession(token string) (string, error) {
 	return id, err
 }
 
-// Refresh exchanges a refresh token for new tokens. Repeating the exchange within grace returns the same refresh token
-// again, so a stolen copy is detected at the next exchange. A later repetition indicates theft: it revokes the session
+// Refresh exchanges a refresh token for new tokens. device is the id of the browser; it is empty for clients that keep the
+// token themselves, and for browsers without an id. A browser that repeats the exchange within grace receives the same
+// refresh token again. Any other repetition, and an exchange by another browser, indicates theft: it revokes the session
 // and its access tokens (RFC 9700, 4.14.2).
 // Errors: ErrUnauthenticated, ErrUnavailable.
-func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration) (Login, error) {
+func (a *Service) Refresh(ctx context.Context, token, device string, grace time.Duration) (Login, error) {
 	id, generation, err := a.cfg.Tokens.parseRefresh(token)
 	if err != nil {
 		return Login{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
 	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
-		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Grace: grace,
+		SessionID: id, Generation: generation, DeviceHash: deviceHash(device), Now: now, Expires: now.Add(sessionTTL),
+		KeepUntil: now.Add(SeedTTL), Grace: grace,
 	})
 	if errors.Is(err, domain.ErrUnauthenticated) {
 		a.cfg.Revoked.Add(id, now.Add(SeedTTL))
@@ -284,6 +309,20 @@ func (a *Service) Logout(ctx context.Context, id Identity) error {
 		return err
 	}
 	a.cfg.Revoked.Add(id.SessionID, now.Add(SeedTTL))
+	return nil
+}
+
+// LogoutAll ends all sessions of the user. It takes effect like Logout. Error: ErrUnavailable.
+func (a *Service) LogoutAll(ctx context.Context, id Identity) error {
+	now := domain.Moment(a.cfg.Now())
+	sessions, err := a.cfg.Store.RevokeSessions(ctx, id.UserID, now, now.Add(SeedTTL))
+	if err != nil {
+		return err
+	}
+	a.cfg.Revoked.Add(id.SessionID, now.Add(SeedTTL)) // even if it was not stored
+	for _, session := range sessions {
+		a.cfg.Revoked.Add(session, now.Add(SeedTTL))
+	}
 	return nil
 }
 

@@ -127,6 +127,48 @@ func TestLogoutReachesOtherInstances(t *testing.T) {
 	})
 }
 
+// TestLogoutEverywhere: it ends every session of the user, of both APIs and on all instances, and no other.
+func TestLogoutEverywhere(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		one := newEnv(t, db)
+		two := newEnv(t, db, func(s *setup) { s.store = one.store })
+		phones, other := []client{one.login(phone), two.login(phone)}, one.buyer(2)
+		page := one.pageOf(phone)
+		browser := one.loginBrowser()
+		at := func(e *env, c client) client { c.env = e; return c }
+		mine := one.as(decode[loginView](browser).AccessToken).with("X-Refresh-Token", "cookie")
+		left := mine.post("/api/v1/auth/logout-all", nil).want(http.StatusNoContent)
+		assert.Negative(t, left.cookie().MaxAge)
+		require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
+		for _, e := range []*env{one, two} {
+			for _, c := range append(phones, mine) {
+				at(e, c).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+			}
+			page.env = e
+			page.get("/user/me").loggedOut()
+			at(e, other).get("/api/v1/me").want(http.StatusOK)
+		}
+		one.refresh(phones[0].login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+		one.login(phone).get("/api/v1/me").want(http.StatusOK)
+	})
+}
+
+// TestSessionEndsAfterNinetyDays: even if it is refreshed every day.
+func TestSessionEndsAfterNinetyDays(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	token := e.login(phone).login.RefreshToken
+	for range 89 {
+		e.clock.advance(24 * time.Hour)
+		token = decode[loginView](e.refresh(token).want(http.StatusOK)).RefreshToken
+	}
+	e.clock.advance(24*time.Hour - time.Millisecond)
+	token = decode[loginView](e.refresh(token).want(http.StatusOK)).RefreshToken
+	e.clock.advance(time.Millisecond)
+	e.refresh(token).problem(http.StatusUnauthorized, "unauthenticated")
+}
+
 func TestLoginCodeWorksOnce(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {

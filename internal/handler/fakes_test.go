@@ -238,6 +238,10 @@ func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep ti
 	return err
 }
 
+func (s *faultyStore) RevokeSessions(ctx context.Context, user int64, now, keep time.Time) ([]string, error) {
+	return orFault(s, func() ([]string, error) { return s.Store.RevokeSessions(ctx, user, now, keep) })
+}
+
 func (s *faultyStore) EraseUser(ctx context.Context, er auth.Erasure) ([]string, error) {
 	return orFault(s, func() ([]string, error) { return s.Store.EraseUser(ctx, er) })
 }

@@ -300,6 +300,13 @@ func (e *env) stock(voucherID string) int64 {
 	return v.Sale.Stock
 }
 
+// exec runs a statement on the database, as an operator does by hand.
+func (e *env) exec(statement string, args ...any) {
+	e.t.Helper()
+	_, err := e.store.Pools()["write"].ExecContext(context.Background(), statement, args...)
+	require.NoError(e.t, err)
+}
+
 // checkInvariants checks the invariants of every sale in the database.
 func (e *env) checkInvariants() {
 	e.t.Helper()

@@ -128,6 +128,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/login", e.wrap(limits.logins), e.wrap(h.auth.login))
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
+	v1.POST("/auth/logout-all", e.wrap(user), e.wrap(h.auth.logoutAll))
 	v1.GET("/me", e.wrap(user), reads, e.wrap(h.auth.me))
 	v1.DELETE("/me", e.wrap(user), e.wrap(h.me.erase))
 

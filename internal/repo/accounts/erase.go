@@ -42,18 +42,11 @@ func (s *Store) EraseUser(ctx context.Context, e auth.Erasure) ([]string, error)
 // erase removes the person from the row of a user that the transaction has locked, and ends the sessions. Their rows
 // expire at once, so that they are purged.
 func erase(tx *gorm.DB, u *userRow, sessions []string, e auth.Erasure) error {
-	if len(sessions) > 0 {
-		ended := make([]revocationRow, len(sessions))
-		for i, id := range sessions {
-			ended[i] = revocationRow{SessionID: id, KeepUntil: e.KeepUntil}
-		}
-		if err := tx.CreateInBatches(ended, sqldb.PurgeBatch).Error; err != nil {
-			return err
-		}
-		err := tx.Model(&sessionRow{}).Where("user_id = ?", u.ID).Updates(map[string]any{"revoked_at": e.Now, "expires_at": e.Now}).Error
-		if err != nil {
-			return err
-		}
+	if err := revokeAll(tx, sessions, e.Now, e.KeepUntil); err != nil {
+		return err
+	}
+	if err := tx.Model(&sessionRow{}).Where("user_id = ?", u.ID).Update("expires_at", e.Now).Error; err != nil {
+		return err
 	}
 	if err := tx.Where("phone = ?", u.Phone).Delete(&loginCodeRow{}).Error; err != nil {
 		return err
