@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -562,4 +565,28 @@ func TestEraseIdleKeepsAdmins(t *testing.T) {
 		_, err = s.User(t.Context(), admin.ID)
 		require.NoError(t, err)
 	})
+}
+
+var personal = regexp.MustCompile(`^(phone|nick_name|icon|provider_ref)$|(user|actor)_id$|device|asker|network|second_factor`)
+
+// Every column that may identify a person is in docs/security.md, with its purpose and its lifetime.
+func TestPersonalColumnsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/security.md")
+	require.NoError(t, err)
+	db, err := sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	_, err = db.MigrateUp(t.Context())
+	require.NoError(t, err)
+	var columns []struct{ Table, Name string }
+	require.NoError(t, sqldb.Access{DB: db}.Reader(t.Context()).Raw("SELECT m.name AS 'table', c.name AS name FROM sqlite_master m "+
+		"JOIN pragma_table_info(m.name) c WHERE m.type = 'table'").Scan(&columns).Error)
+	found := 0
+	for _, c := range columns {
+		if personal.MatchString(c.Name) {
+			found++
+			require.Contains(t, string(text), "`"+c.Table+"."+c.Name+"`")
+		}
+	}
+	require.Greater(t, found, 8)
 }

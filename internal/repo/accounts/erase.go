@@ -48,7 +48,7 @@ func erase(tx *gorm.DB, u *userRow, sessions []string, e auth.Erasure) error {
 	if err := tx.Model(&sessionRow{}).Where("user_id = ?", u.ID).Update("expires_at", e.Now).Error; err != nil {
 		return err
 	}
-	if err := tx.Where("phone = ?", u.Phone).Delete(&loginCodeRow{}).Error; err != nil {
+	if err := tx.Exec("DELETE FROM login_codes WHERE phone = ?", u.Phone).Error; err != nil {
 		return err
 	}
 	if err := tx.Exec("DELETE FROM idempotency_keys WHERE user_id = ?", u.ID).Error; err != nil {
