@@ -50,6 +50,7 @@ type Config struct {
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
 	SecurityContact string         // URI for reports of vulnerabilities, in /.well-known/security.txt; empty: no such file
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
+	CursorSecret    []byte         // authenticates the cursors of lists; the same on all servers
 
 	// SharedLimits is the Redis of the limits that hold over all servers. Nil: there is only one server.
 	SharedLimits *ratelimit.Shared
@@ -185,19 +186,20 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now)
-	login := &authHandler{auth: cfg.Auth, security: e.security, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
+	cursors := cursors{cfg.CursorSecret}
+	auth := &authHandler{auth: cfg.Auth, security: e.security, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin))
 	return handlers{
-		auth:        login,
-		me:          &meHandler{errors: e, auth: login, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
+		auth:        auth,
+		me:          &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
 		vouchers:    vouchers,
-		orders:      &orderHandler{orders: cfg.Orders},
+		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
 		entry:       &entryHandler{service: cfg.Entry, subscribers: cfg.RoomSubscribers},
-		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
+		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments, cursors: cursors},
 		events:      &eventHandler{orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
-		auditLog:    &auditHandler{log: cfg.AuditLog},
-		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters},
+		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
+		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
 		stats:       &statsHandler{monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
 		rush:        &rushHandler{rush: cfg.Rush},
