@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +87,8 @@ type Store interface {
 	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
 	// User returns a user. Error: ErrNotFound, even for one that was erased.
 	User(ctx context.Context, id int64) (domain.User, error)
+	// MissingUsers returns the ids of users that do not exist.
+	MissingUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
 	// ErrUnauthenticated if the session does not exist, has expired, was revoked or has reached SessionMaxAge. If it has
 	// another device or another generation, the error is ErrTokenReused and the session is revoked, unless r.Grace allows
@@ -133,6 +136,7 @@ type Config struct {
 type Service struct {
 	cfg          Config
 	idleSessions *otter.Cache[string, *idleSession] // by token
+	roles        roleCache
 }
 
 // New returns a Service.
@@ -246,6 +250,7 @@ func (a *Service) login(u domain.User, sessionID string, generation int64) (Logi
 	if err != nil {
 		return Login{}, fmt.Errorf("sign access token: %w", err)
 	}
+	_, _ = a.cfg.Tokens.verify(access) // caches it, so that Run covers the token before its first use
 	return Login{
 		AccessToken: access, ExpiresIn: AccessTTL,
 		RefreshToken: a.cfg.Tokens.refresh(sessionID, generation), User: u,
@@ -321,13 +326,17 @@ func (a *Service) Logout(ctx context.Context, id Identity) error {
 
 // LogoutAll ends all sessions of the user. It takes effect like Logout. Error: ErrUnavailable.
 func (a *Service) LogoutAll(ctx context.Context, id Identity) error {
+	return a.endSessions(ctx, id.UserID, id.SessionID)
+}
+
+// endSessions ends the stored sessions of a user, and on this instance the sessions in known even if they are not stored.
+func (a *Service) endSessions(ctx context.Context, userID int64, known ...string) error {
 	now := domain.Moment(a.cfg.Now())
-	sessions, err := a.cfg.Store.RevokeSessions(ctx, id.UserID, now, now.Add(SeedTTL))
+	stored, err := a.cfg.Store.RevokeSessions(ctx, userID, now, now.Add(SeedTTL))
 	if err != nil {
 		return err
 	}
-	a.cfg.Revoked.Add(id.SessionID, now.Add(SeedTTL)) // even if it was not stored
-	for _, session := range sessions {
+	for _, session := range slices.Concat(known, stored) {
 		a.cfg.Revoked.Add(session, now.Add(SeedTTL))
 	}
 	return nil
@@ -344,6 +353,43 @@ func (a *Service) Authenticate(token string) (Identity, error) {
 		return Identity{}, domain.ErrUnauthenticated
 	}
 	return id, nil
+}
+
+// Watch calls end when the token stops being valid: with true at its expiry, and with false when its session is revoked on
+// any instance, on this one before Logout returns. end must not block, and may be called twice. The returned function ends
+// the watch; end may still be running then. Watch starts no goroutine. Errors: ErrTokenExpired, ErrUnauthenticated.
+func (a *Service) Watch(token string, end func(expired bool)) (stop func(), err error) {
+	v, err := a.cfg.Tokens.verify(token)
+	if err != nil {
+		return nil, err
+	}
+	unwatch, err := a.cfg.Revoked.watch(v.identity.SessionID, func() { end(false) })
+	if err != nil {
+		return nil, err
+	}
+	timer := time.AfterFunc(v.expires.Sub(a.cfg.Now()), func() { end(true) })
+	return func() { timer.Stop(); unwatch() }, nil
+}
+
+// CurrentRole returns the present role of a user, which can differ from that of the token for as long as the token is
+// valid. It is read from the database at most once a second per session. A session whose user no longer exists is refused
+// from then on. Errors: ErrUnauthenticated, ErrUnavailable.
+func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, error) {
+	if role, ok := a.roles.get(id.SessionID, a.cfg.Now()); ok {
+		return role, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	asked := a.cfg.Now()
+	u, err := a.Me(ctx, id)
+	if errors.Is(err, domain.ErrUnauthenticated) {
+		a.cfg.Revoked.Add(id.SessionID, asked.Add(SeedTTL))
+	}
+	if err != nil {
+		return "", err
+	}
+	a.roles.set(id.SessionID, u.Role, asked)
+	return u.Role, nil
 }
 
 // Me returns the user of an identity. Errors: ErrUnauthenticated (the user no longer exists), ErrUnavailable.

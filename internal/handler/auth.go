@@ -25,23 +25,46 @@ type authHandler struct {
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require returns a middleware that rejects requests without a valid access token or without the role.
+// require returns a middleware that rejects requests without a valid access token or without the role. Roles other than
+// buyer must also be in effect in the database.
 func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
 	return func(c *gin.Context) error {
-		scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return domain.ErrUnauthenticated
-		}
-		id, err := h.auth.Authenticate(token)
+		id, err := h.auth.Authenticate(bearer(c))
 		if err != nil {
 			return err
 		}
-		if role == domain.RoleAdmin && id.Role != domain.RoleAdmin {
-			return domain.ErrForbidden
+		if role != domain.RoleBuyer {
+			if err := confirmRole(c.Request.Context(), h.auth, &id, role); err != nil {
+				return err
+			}
 		}
 		c.Set(identityKey, id)
 		return nil
 	}
+}
+
+// bearer returns the access token of the request, or "" without one.
+func bearer(c *gin.Context) string {
+	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+// confirmRole returns an error unless the user has the role, both by the token and at present. It sets the present role in
+// id.
+func confirmRole(ctx context.Context, users *auth.Service, id *auth.Identity, role domain.Role) (err error) {
+	if id.Role != role {
+		return domain.ErrForbidden
+	}
+	if id.Role, err = users.CurrentRole(ctx, *id); err != nil {
+		return err
+	}
+	if id.Role != role {
+		return domain.ErrForbidden
+	}
+	return nil
 }
 
 // caller returns the identity that require stored. It panics on a route without require.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 	"seckill/internal/handler"
 )
 
@@ -335,6 +336,50 @@ func TestAdminRoutesRequireAdmin(t *testing.T) {
 		assert.Equal(t, before, e.dump())
 		assert.Equal(t, "admin", decode[userView](admin.get("/api/v1/me").want(http.StatusOK)).Role)
 		admin.post(v.orders(), nil).want(http.StatusCreated) // admins can buy, too
+	})
+}
+
+// TestRemovedAdminIsOut: an admin who is demoted, deleted, or taken off the configured phones cannot use a token that is
+// still valid, on any admin route. While the database is down, admin routes are unavailable.
+func TestRemovedAdminIsOut(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		const other = "13900000001"
+		e := newEnv(t, db)
+		e.login(other)
+		e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
+		demoted, deleted, removed := e.login(other), e.login(other), e.admin()
+		routes := func(c client, status int, code string) {
+			t.Helper()
+			c.get("/api/v1/admin/audit").problem(status, code)
+			c.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(status, code)
+			c.get("/api/v1/admin/vouchers/1/events").problem(status, code)
+		}
+		page := e.pageOf(other)
+		page.post("/voucher/seckill", e.courseVoucher()).text()
+		for _, c := range []client{demoted, removed} {
+			c.get("/api/v1/admin/audit").want(http.StatusOK)
+		}
+		e.db.fail(func() error { return domain.ErrUnavailable })
+		e.clock.advance(time.Second)
+		routes(demoted, http.StatusServiceUnavailable, "unavailable")
+		e.db.fail(nil)
+
+		e.exec("UPDATE users SET role = 'buyer' WHERE phone = ?", other)
+		e.clock.advance(time.Second) // the age up to which a role is used
+		routes(demoted, http.StatusForbidden, "forbidden")
+		demoted.get("/api/v1/orders").want(http.StatusOK)
+		page.post("/voucher/seckill", e.courseVoucher()).fails("没有权限")
+
+		e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
+		e.clock.advance(time.Second)
+		deleted.get("/api/v1/admin/audit").want(http.StatusOK)
+		e.exec("DELETE FROM users WHERE phone = ?", other)
+		e.clock.advance(time.Second)
+		routes(deleted, http.StatusUnauthorized, "unauthenticated")
+
+		restarted := newEnv(t, db, func(s *setup) { s.store, s.adminPhones = e.store, []string{other} })
+		routes(restarted.as(removed.token), http.StatusForbidden, "forbidden")
 	})
 }
 

@@ -65,6 +65,7 @@ type env struct {
 	returns         service.UnitReleaser
 	logs            *logBuffer
 
+	auth    *auth.Service
 	revoked *auth.Revocations
 	rooms   *entry.Rooms // do not run
 	engine  *gin.Engine
@@ -86,6 +87,7 @@ type setup struct {
 	ready       map[string]handler.Check                                    // of /readyz
 	change      func(*handler.Config)                                       // called last
 	sender      func(auth.CodeSender) auth.CodeSender
+	adminPhones []string // nil: adminPhone
 }
 
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
@@ -162,6 +164,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.store == nil {
 		s.store = db(t)
 	}
+	if s.adminPhones == nil {
+		s.adminPhones = []string{adminPhone}
+	}
 	e := &env{
 		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
@@ -211,7 +216,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.db, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
-			AdminPhones: []string{adminPhone}, Limits: s.limits, Now: e.clock.now,
+			AdminPhones: s.adminPhones, Limits: s.limits, Now: e.clock.now,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
@@ -227,6 +232,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.change != nil {
 		s.change(&cfg)
 	}
+	e.auth = cfg.Auth
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)

@@ -3,6 +3,7 @@ package accounts
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -53,6 +54,19 @@ func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
 // takeUser reads a user that was not erased.
 func takeUser(db *gorm.DB, u *userRow, id int64) error {
 	return db.Where("deleted_at IS NULL").Take(u, id).Error
+}
+
+// MissingUsers implements auth.Store.
+func (s *Store) MissingUsers(ctx context.Context, ids []int64) ([]int64, error) {
+	var found []int64
+	if err := s.db.Reader(ctx).Model(&userRow{}).Where("id IN ? AND deleted_at IS NULL", ids).Pluck("id", &found).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	exists := make(map[int64]bool, len(found))
+	for _, id := range found {
+		exists[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return exists[id] }), nil
 }
 
 // Phones implements service.OrderFinder.

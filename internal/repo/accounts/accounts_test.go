@@ -277,6 +277,16 @@ func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 	})
 }
 
+func TestMissingUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		missing, err := s.MissingUsers(t.Context(), []int64{998, seeded[0].UserID, 999, seeded[1].UserID})
+		require.NoError(t, err)
+		require.Equal(t, []int64{998, 999}, missing)
+	})
+}
+
 func TestRevokeSessions(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
@@ -439,6 +449,9 @@ func TestEraseUser(t *testing.T) {
 		phones, err := s.Phones(t.Context(), []int64{u.ID, other.ID})
 		require.NoError(t, err)
 		require.Equal(t, map[int64]string{other.ID: "139"}, phones)
+		missing, err := s.MissingUsers(t.Context(), []int64{u.ID, other.ID})
+		require.NoError(t, err)
+		require.Equal(t, []int64{u.ID}, missing)
 		for _, id := range sessions {
 			require.ErrorIs(t, rotate(s, id, 1, now, 0), domain.ErrUnauthenticated)
 			_, err := s.SlideSession(t.Context(), id, now.Add(-time.Hour), now.Add(time.Hour))
