@@ -65,9 +65,19 @@ func newServer(e *Env, b backends) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--sms-countries: %w", err)
 	}
+	var shared *ratelimit.Shared // nil: no other server uses the Redis
+	if !cfg.EmbeddedRedis() {
+		shared = &ratelimit.Shared{
+			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secret, "rate limits"), Log: log,
+		}
+	}
+	var quota *ratelimit.Quota
+	if cfg.RateLimit == "on" {
+		quota = ratelimit.NewQuota("login-codes", now, shared)
+	}
 	users := auth.New(auth.Config{
 		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: logSender{log},
-		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
+		AdminPhones: cfg.AdminPhones, Quota: quota, Now: now,
 	})
 
 	changedVouchers := newInvalidationBus(b.rdb, log, VouchersChannel)
@@ -136,12 +146,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
-		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
-	}
-	if !cfg.EmbeddedRedis() { // which only this server uses
-		api.SharedLimits = &ratelimit.Shared{
-			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secret, "rate limits"), Log: log,
-		}
+		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies, SharedLimits: shared,
 	}
 	var rushes *rushRunner
 	if cfg.IsDemo() {

@@ -8,41 +8,18 @@ package auth
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/big"
-	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 
 	"seckill/internal/domain"
-)
-
-// The rules for login codes.
-const (
-	codeTTL      = 2 * time.Minute
-	codeTries    = 5 // guesses per code, even without Config.Limits
-	codeCooldown = time.Minute
-	codeWindow   = 24 * time.Hour
-	codesPerDay  = 20 // per phone; bounds the cost and, with codeTries, an attacker to 100 guesses in a million
+	"seckill/internal/ratelimit"
 )
 
 // sessionTTL is the lifetime of a session after its last refresh.
 const sessionTTL = 30 * 24 * time.Hour
-
-// LoginCode is the last code sent to a phone. The zero value stands for a phone without a code.
-type LoginCode struct {
-	Phone       string
-	Hash        []byte // empty after use
-	Attempts    int
-	SentAt      time.Time
-	ExpiresAt   time.Time
-	WindowStart time.Time // start of the period of SentCount
-	SentCount   int
-}
 
 // Session is one login on one device.
 type Session struct {
@@ -65,15 +42,15 @@ type Rotation struct {
 	Grace time.Duration
 }
 
-// Store stores users, login codes and sessions. A method is one transaction. Errors are those of package service.
+// Store stores users, login requests and sessions. A method is one transaction. Errors are those of package service.
 type Store interface {
-	// ChangeLoginCode locks and reads the phone's login code, calls change, and stores the changed code. An error of
-	// change is returned, and nothing is stored.
-	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
-	// OpenSession locks and reads the login code of newUser.Phone, calls check, and stores the code as check leaves it.
-	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
-	// returns the user. Otherwise the error is ErrWrongCode.
-	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
+	AddLoginRequest(ctx context.Context, r LoginRequest) error
+	// DeleteLoginRequest deletes a request whose code could not be sent. Deleting it again is no error.
+	DeleteLoginRequest(ctx context.Context, id string) error
+	// OpenSession locks and reads the login request to which g belongs, calls check, and stores the request as check
+	// leaves it. If the code is correct, it also finds or inserts the user newUser with the phone g.Phone, stores the
+	// session s for them, and returns the user. Otherwise, and if there is no such request, the error is ErrWrongCode.
+	OpenSession(ctx context.Context, g Guess, newUser domain.User, s Session, check func(*LoginRequest) (correct bool)) (domain.User, error)
 	User(ctx context.Context, id int64) (domain.User, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
 	// ErrUnauthenticated if the session does not exist, has expired or was revoked. If it has another generation, the
@@ -86,17 +63,6 @@ type Store interface {
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 }
 
-// CodeSender delivers login codes, for example by SMS.
-type CodeSender interface {
-	SendCode(ctx context.Context, phone, code string) error
-}
-
-// PhoneNumbers parses the phone numbers to which codes may be sent.
-type PhoneNumbers interface {
-	// Parse returns the canonical form of a mobile number, and its ISO country. Error: *domain.InvalidError.
-	Parse(text string) (phone, country string, err error)
-}
-
 // Config configures a Service.
 type Config struct {
 	Store       Store
@@ -104,8 +70,8 @@ type Config struct {
 	Tokens      *Tokens
 	Revoked     *Revocations
 	Sender      CodeSender
-	AdminPhones []string // users with these phones are admins, even if the database has another role
-	Limits      bool     // enforce the cooldown and the daily number of codes; guesses are always limited
+	AdminPhones []string         // users with these phones are admins, even if the database has another role
+	Quota       *ratelimit.Quota // of sent codes, see codeBuckets; nil: unlimited, but guesses are always limited
 	Now         func() time.Time
 }
 
@@ -124,98 +90,7 @@ type Login struct {
 	ExpiresIn    time.Duration
 	RefreshToken string
 	User         domain.User
-}
-
-// SendCode sends a new login code, which replaces an older one. It returns the code for use in demo mode only.
-// Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
-func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
-	phone, _, err := a.cfg.Phones.Parse(phone)
-	if err != nil {
-		return "", err
-	}
-	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
-	if err != nil {
-		return "", fmt.Errorf("generate login code: %w", err)
-	}
-	code := fmt.Sprintf("%06d", n)
-	now := domain.Moment(a.cfg.Now())
-	err = a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
-		return a.replaceCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
-	})
-	if err != nil {
-		return "", err
-	}
-	if err := a.cfg.Sender.SendCode(ctx, phone, code); err != nil {
-		return "", errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.endCooldown(ctx, phone))
-	}
-	return code, nil
-}
-
-// endCooldown invalidates a code that could not be sent and ends its cooldown, so that a retry may follow at once.
-func (a *Service) endCooldown(ctx context.Context, phone string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	return a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
-		lc.Hash, lc.SentAt = nil, lc.SentAt.Add(-codeCooldown)
-		return nil
-	})
-}
-
-// replaceCode puts a new code into lc. Error: *RateLimitedError.
-func (a *Service) replaceCode(lc *LoginCode, hash []byte, now time.Time) error {
-	if lc.WindowStart.IsZero() || !now.Before(lc.WindowStart.Add(codeWindow)) {
-		lc.WindowStart, lc.SentCount = now, 0
-	}
-	if a.cfg.Limits {
-		if wait := lc.SentAt.Add(codeCooldown).Sub(now); wait > 0 {
-			return &domain.RateLimitedError{RetryAfter: wait}
-		}
-		if lc.SentCount >= codesPerDay {
-			return &domain.RateLimitedError{RetryAfter: lc.WindowStart.Add(codeWindow).Sub(now)}
-		}
-	}
-	lc.Hash, lc.Attempts, lc.SentAt, lc.ExpiresAt = hash, 0, now, now.Add(codeTTL)
-	lc.SentCount++
-	return nil
-}
-
-// Login exchanges a login code for a session. The first login of a phone creates its user.
-// Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Service) Login(ctx context.Context, phone, code string) (Login, error) {
-	u, s, err := a.openSession(ctx, phone, code, sessionTTL)
-	if err != nil {
-		return Login{}, err
-	}
-	return a.login(u, s.ID, s.Generation)
-}
-
-// openSession exchanges a login code for a session with the lifetime ttl.
-func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.Duration) (domain.User, Session, error) {
-	phone, _, err := a.cfg.Phones.Parse(phone)
-	if err != nil {
-		return domain.User{}, Session{}, err
-	}
-	now := domain.Moment(a.cfg.Now())
-	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
-	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
-	u, err := a.cfg.Store.OpenSession(ctx, newUser, s, func(lc *LoginCode) bool {
-		return checkCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
-	})
-	u.Role = a.role(u)
-	return u, s, err
-}
-
-// checkCode reports whether hash is that of the code, and counts the guess. A correct guess uses up the code.
-func checkCode(lc *LoginCode, hash []byte, now time.Time) bool {
-	if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
-		return false
-	}
-	lc.Attempts++
-	if !hmac.Equal(lc.Hash, hash) {
-		return false
-	}
-	lc.Hash = nil
-	return true
+	Device       string // for the device that has logged in, see Asker; empty after a refresh
 }
 
 // login signs the access token and the refresh token of a session's generation.

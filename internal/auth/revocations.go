@@ -33,8 +33,8 @@ func (r Revocation) equal(other Revocation) bool {
 type RevocationStore interface {
 	// RevocationsAfter returns the revocations with larger sequence numbers that apply at now, in ascending order.
 	RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]Revocation, error)
-	// PurgeSessions deletes a batch of the revocations and sessions that have expired, and returns their number. 0
-	// means that none is left.
+	// PurgeSessions deletes a batch of the revocations and sessions that have expired, and of the login requests of
+	// more than a day ago, and returns their number. 0 means that none is left.
 	PurgeSessions(ctx context.Context, now time.Time) (int, error)
 }
 

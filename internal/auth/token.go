@@ -43,6 +43,8 @@ type Tokens struct {
 	refreshKey []byte
 	idleKey    []byte
 	codeKey    []byte
+	deviceKey  []byte
+	askerKey   []byte
 	parser     *jwt.Parser
 	now        func() time.Time
 	verified   *otter.Cache[string, verified]
@@ -68,6 +70,8 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 		refreshKey: mac(secret, "seckill/refresh"),
 		idleKey:    mac(secret, "seckill/sliding"),
 		codeKey:    mac(secret, "seckill/login-code"),
+		deviceKey:  mac(secret, "seckill/device"),
+		askerKey:   mac(secret, "seckill/asker"),
 		now:        now,
 		verified:   otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
 		parser: jwt.NewParser(
@@ -171,7 +175,7 @@ func (t *Tokens) parseIdleToken(token string) (sessionID string, err error) {
 
 // codeHash returns the hash of a login code for the database. It is keyed, because six digits could be found from an
 // unkeyed hash in a stolen table.
-func (t *Tokens) codeHash(phone, code string) []byte { return mac(t.codeKey, phone+"/"+code) }
+func (t *Tokens) codeHash(loginID, code string) []byte { return mac(t.codeKey, loginID+"/"+code) }
 
 func mac(key []byte, text string) []byte {
 	h := hmac.New(sha256.New, key)

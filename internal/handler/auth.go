@@ -1,8 +1,8 @@
 package handler
 
 import (
+	"cmp"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -15,7 +15,7 @@ import (
 type authHandler struct {
 	auth    *auth.Service
 	demo    bool
-	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
+	proxies proxies
 	// limitRefresh counts a refresh against the limit of the session.
 	limitRefresh func(c *gin.Context, session string) error
 }
@@ -52,15 +52,24 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	code, err := h.auth.SendCode(c.Request.Context(), in.Phone)
+	sent, err := h.auth.SendCode(c.Request.Context(), in.Phone, asker(c))
 	if err != nil {
 		return err
 	}
 	if h.demo {
-		c.Header("X-Demo-Code", code)
+		c.Header("X-Demo-Code", sent.Code)
 	}
-	c.Status(http.StatusNoContent)
-	return nil
+	if wantsCookie(c) {
+		h.proxies.setLoginCookie(c, sent)
+	}
+	return writeJSON(c, http.StatusOK, codeOut{sent.LoginID, int(sent.ExpiresIn.Seconds()), int(sent.ResendAfter.Seconds())})
+}
+
+// codeOut is the body of the answer to a request for a code.
+type codeOut struct {
+	LoginID     string `json:"login_id"`
+	ExpiresIn   int    `json:"expires_in"`   // seconds
+	ResendAfter int    `json:"resend_after"` // seconds
 }
 
 // userOut is the JSON form of the caller's own user.
@@ -99,8 +108,9 @@ func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 
 func (h *authHandler) login(c *gin.Context) error {
 	var in struct {
-		Phone string `json:"phone"`
-		Code  string `json:"code"`
+		Phone   string `json:"phone"`
+		Code    string `json:"code"`
+		LoginID string `json:"login_id"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -108,10 +118,13 @@ func (h *authHandler) login(c *gin.Context) error {
 	if in.Code == "" {
 		return domain.Invalid("code", "is required")
 	}
-	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code)
+	l, err := h.auth.Login(c.Request.Context(), auth.Credentials{
+		Phone: in.Phone, Code: in.Code, LoginID: cmp.Or(in.LoginID, cookieOf(c, loginCookie)), From: asker(c),
+	})
 	if err != nil {
 		return err
 	}
+	h.proxies.setDeviceCookie(c, l.Device)
 	return h.writeLogin(c, l)
 }
 

@@ -49,7 +49,7 @@ func (h *authHandler) refreshCookie(c *gin.Context) error {
 func (h *authHandler) setCookie(c *gin.Context, token string) {
 	cookie := http.Cookie{ //nolint:gosec // Secure is set whenever the browser uses TLS
 		Name: refreshCookie, Value: token, Path: refreshPath, MaxAge: int(refreshCookieAge.Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: h.overTLS(c),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: h.proxies.overTLS(c),
 	}
 	if token == "" {
 		cookie.MaxAge = -1
@@ -57,8 +57,11 @@ func (h *authHandler) setCookie(c *gin.Context, token string) {
 	http.SetCookie(c.Writer, &cookie)
 }
 
+// proxies are the addresses and networks that are trusted to set X-Forwarded-Proto.
+type proxies []netip.Prefix
+
 // overTLS reports whether the browser connected over TLS, either directly or, by X-Forwarded-Proto, to a trusted proxy.
-func (h *authHandler) overTLS(c *gin.Context) bool {
+func (p proxies) overTLS(c *gin.Context) bool {
 	if c.Request.TLS != nil {
 		return true
 	}
@@ -67,8 +70,8 @@ func (h *authHandler) overTLS(c *gin.Context) bool {
 		return false
 	}
 	from = from.Unmap()
-	for _, p := range h.proxies {
-		if p.Contains(from) {
+	for _, network := range p {
+		if network.Contains(from) {
 			scheme, _, _ := strings.Cut(c.GetHeader("X-Forwarded-Proto"), ",")
 			return strings.EqualFold(strings.TrimSpace(scheme), "https")
 		}
@@ -77,14 +80,14 @@ func (h *authHandler) overTLS(c *gin.Context) bool {
 }
 
 // parseProxies parses addresses and networks. gin has already rejected any other entry.
-func parseProxies(list []string) []netip.Prefix {
-	var proxies []netip.Prefix
+func parseProxies(list []string) proxies {
+	var parsed proxies
 	for _, text := range list {
 		if p, err := netip.ParsePrefix(text); err == nil {
-			proxies = append(proxies, p)
+			parsed = append(parsed, p)
 		} else if a, err := netip.ParseAddr(text); err == nil {
-			proxies = append(proxies, netip.PrefixFrom(a, a.BitLen()))
+			parsed = append(parsed, netip.PrefixFrom(a, a.BitLen()))
 		}
 	}
-	return proxies
+	return parsed
 }

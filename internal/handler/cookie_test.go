@@ -21,18 +21,25 @@ func (c client) withCookie(cookie *http.Cookie) client {
 	return c.with("Cookie", cookie.Name+"="+cookie.Value)
 }
 
-// cookie returns the only cookie that the answer sets.
-func (a answer) cookie() *http.Cookie {
+// cookie returns the refresh cookie that the answer sets.
+func (a answer) cookie() *http.Cookie { a.t.Helper(); return a.cookieNamed(refreshCookie) }
+
+// cookieNamed returns a cookie that the answer sets.
+func (a answer) cookieNamed(name string) *http.Cookie {
 	a.t.Helper()
-	cookies := (&http.Response{Header: a.header}).Cookies()
-	require.Len(a.t, cookies, 1, a.what)
-	return cookies[0]
+	for _, c := range (&http.Response{Header: a.header}).Cookies() {
+		if c.Name == name {
+			return c
+		}
+	}
+	require.Fail(a.t, "the answer sets no cookie "+name, a.what)
+	return nil
 }
 
 // loginBrowser logs the phone in, in cookie mode.
 func (e *env) loginBrowser() answer {
 	e.t.Helper()
-	e.sendCode(phone).want(http.StatusNoContent)
+	e.sendCode(phone).want(http.StatusOK)
 	return e.browser().post("/api/v1/auth/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).want(http.StatusOK)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 )
 
@@ -45,12 +46,12 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	if abroad, ok := strings.CutPrefix(phone, " "); ok {
 		phone = "+" + abroad // the page does not escape the + in the URL, where it stands for a space
 	}
-	code, err := h.auth.SendCode(c.Request.Context(), phone)
+	sent, err := h.auth.SendCode(c.Request.Context(), phone, asker(c))
 	if err != nil {
 		return err
 	}
 	if h.demo {
-		c.Header("X-Demo-Code", code)
+		c.Header("X-Demo-Code", sent.Code)
 	}
 	return h.noData(c)
 }
@@ -67,10 +68,11 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 	if in.Code == "" && in.Password != "" {
 		return hmdpError("不支持密码登录，请使用验证码登录")
 	}
-	token, err := h.auth.LoginSliding(c.Request.Context(), in.Phone, in.Code)
+	token, device, err := h.auth.LoginSliding(c.Request.Context(), auth.Credentials{Phone: in.Phone, Code: in.Code, From: asker(c)})
 	if err != nil {
 		return err
 	}
+	h.proxies.setDeviceCookie(c, device)
 	return h.write(c, token)
 }
 

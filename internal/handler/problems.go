@@ -47,9 +47,9 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrUnauthenticated, "请先登录",
-		"The request has no valid credentials: the access token is missing or forged, or its session has ended; the login code is wrong, used up or expired; the refresh token is wrong or used already; or, from a payment provider, the signature is wrong or older than five minutes.",
+		"The request has no valid credentials: the access token is missing or forged, or its session has ended; the login code is wrong, used up, expired or that of another `login_id`; the refresh token is wrong or used already; or, from a payment provider, the signature is wrong or older than five minutes.",
 		"Let the user log in: `POST /api/v1/auth/code`, then `POST /api/v1/auth/login`. A wrong login code can be entered again; after five guesses a new code must be sent. Do not repeat the request with the same token.",
-		"没有有效的身份凭证：缺少访问令牌，令牌是伪造的或会话已结束，验证码错误、已用或已过期，刷新令牌错误或已被使用；对支付渠道而言，则是签名错误或超过五分钟。",
+		"没有有效的身份凭证：缺少访问令牌，令牌是伪造的或会话已结束，验证码错误、已用、已过期或不属于该 `login_id`，刷新令牌错误或已被使用；对支付渠道而言，则是签名错误或超过五分钟。",
 		"请用户登录：先 `POST /api/v1/auth/code`，再 `POST /api/v1/auth/login`。验证码输错可以再输，五次之后必须重新发送。不要用同一个令牌重发请求。",
 	},
 	{

@@ -64,7 +64,8 @@ var openAPI []byte
 func New(cfg Config) (http.Handler, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	r.RedirectTrailingSlash = false // gin's redirect lacks the security headers; answer 404
+	r.RemoteIPHeaders = []string{"X-Forwarded-For"} // not X-Real-IP, which a proxy may pass on from a client
+	r.RedirectTrailingSlash = false                 // gin's redirect lacks the security headers; answer 404
 	if err := r.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
@@ -186,7 +187,8 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
-			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(),
+			proxies: parseProxies(cfg.TrustedProxies),
+			now:     cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(),
 		},
 	}
 }

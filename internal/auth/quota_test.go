@@ -1,0 +1,106 @@
+package auth
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/ratelimit"
+)
+
+// codes counts the codes that a quota allows within a day.
+type codes struct {
+	t       *testing.T
+	now     time.Time
+	service *Service
+	quota   *ratelimit.Quota
+	phones  int
+}
+
+func newCodes(t *testing.T) *codes {
+	c := &codes{t: t, now: testNow}
+	clock := func() time.Time { return c.now }
+	tokens, err := NewTokens(testSecret, clock)
+	require.NoError(t, err)
+	c.service, c.quota = New(Config{Tokens: tokens, Now: clock}), ratelimit.NewQuota("codes", clock, nil)
+	return c
+}
+
+// send requests a code for a new phone and reports whether it is allowed.
+func (c *codes) send(country, address string, known bool) bool {
+	c.phones++
+	phone := fmt.Sprint(c.phones)
+	from := Asker{Address: netip.MustParseAddr(address)}
+	if known {
+		from.Device = c.service.cfg.Tokens.newDevice(phone)
+	}
+	return c.quota.Take(c.t.Context(), codeBuckets(phone, country, c.service.identify(from, phone))...) == 0
+}
+
+// inOneDay returns the number of codes that addresses get, at once and within a day.
+func (c *codes) inOneDay(country string, address func(i int) string) (atOnce, inAll int) {
+	for hour := range 24 {
+		for refused := 0; refused < 3; {
+			if c.send(country, address(inAll+refused), false) {
+				inAll++
+			} else {
+				refused++
+			}
+		}
+		if hour == 0 {
+			atOnce = inAll
+		}
+		c.now = c.now.Add(time.Hour)
+	}
+	return atOnce, inAll
+}
+
+func TestCodesOfNetworksAreBounded(t *testing.T) {
+	for name, address := range map[string]func(i int) string{
+		"IPv4 /24": func(i int) string { return fmt.Sprintf("198.51.100.%d", i%256) },
+		"IPv6 /48": func(i int) string { return fmt.Sprintf("2001:db8:0:%x::%x", i%0x10000, i) },
+		"mapped":   func(i int) string { return fmt.Sprintf("::ffff:198.51.100.%d", i%256) },
+	} {
+		atOnce, inAll := newCodes(t).inOneDay("CN", address)
+		require.Equal(t, 4000, atOnce, name)
+		require.LessOrEqual(t, inAll, 6000, name)
+	}
+}
+
+// Addresses all over the world cannot send more than the budget of a country, nor of all countries together. Devices
+// that have logged in before still get codes.
+func TestCodesOfCountriesAreBounded(t *testing.T) {
+	c := newCodes(t)
+	world := func(i int) string { return fmt.Sprintf("%d.%d.%d.1", 1+i%200, i/200%256, i/51200%256) }
+	for _, country := range []string{"CN", "DE"} {
+		n := 0
+		for c.send(country, world(c.phones), false) {
+			n++
+		}
+		require.Equal(t, 50_000, n)
+		require.True(t, c.send(country, "203.0.113.7", true), "a known device")
+	}
+	require.False(t, c.send("IT", "203.0.113.7", false), "in all")
+	require.True(t, c.send("IT", "203.0.113.7", true), "a known device")
+}
+
+func TestDeviceIsKnownForItsPhone(t *testing.T) {
+	c := newCodes(t)
+	device := c.service.device(Asker{}, "138")
+	identify := func(device, phone string) asker {
+		return c.service.identify(Asker{Address: netip.MustParseAddr("198.51.100.9"), Device: device}, phone)
+	}
+	require.True(t, identify(device, "138").known)
+	require.Equal(t, device, c.service.device(Asker{Device: device}, "138"), "a device keeps its identity")
+	for _, other := range []string{"", ".", "x", device + "x", "x" + device, device[:len(device)-1]} {
+		require.Equal(t, asker{key: "198.51.100.9/32", network: "198.51.100.0/24"}, identify(other, "138"), other)
+	}
+	require.False(t, identify(device, "139").known)
+	require.NotEqual(t, device, c.service.device(Asker{Device: device}, "139"))
+	require.Equal(t, asker{key: "unknown", network: "unknown"}, c.service.identify(Asker{}, "138"))
+	require.Equal(t, asker{key: "2001:db8:1:100::/56", network: "2001:db8:1::/48"},
+		c.service.identify(Asker{Address: netip.MustParseAddr("2001:db8:1:1ff::7%eth0")}, "138"))
+}
