@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 		"code before reload": codeBeforeReload, "failed read not repeated": failedReadNotRepeated,
 		"streams for pending changes": streamsForPendingChanges, "order unreadable": orderUnreadable,
 		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
+		"another site": anotherSite,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -313,6 +315,19 @@ func codeBeforeReload(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=code]`), code))
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads("#account", "Log out")
+}
+
+// anotherSite: a page of another site cannot make its visitors have login codes sent, even with plain forms.
+func anotherSite(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	for path, refusal := range map[string]string{
+		"/user/code?phone=" + newPhone(): "请求来自其他网站，已拒绝", "/api/v1/auth/code": "Not allowed from another site",
+	} {
+		form := fmt.Sprintf(`<form method=post enctype=text/plain action="%s%s"><input name='{"phone":"13700000000","x":"' value='"}'><button>Win</button></form>`, p.url, path)
+		v.do(chromedp.Navigate("data:text/html," + url.PathEscape(form)))
+		v.click("button")
+		v.until(`document.body.innerText.includes(%q)`, refusal)
+	}
 }
 
 // failedReadNotRepeated: a voucher that cannot be read is not requested again on every render.

@@ -61,10 +61,10 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrForbidden, "没有权限",
-		"The token is valid, but its user lacks the permission: the route is for admins. With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require.",
-		"Do not repeat the request. Report the missing permission and hide the control. The phones in `SECKILL_ADMIN_PHONES` are admins; a new admin must log in again. To simulate load on a server outside demo mode, run `seckill rush` from another machine.",
-		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能。",
-		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。",
+		"The token is valid, but its user lacks the permission: the route is for admins. With the title `Not allowed from another site`, a browser sent the request on behalf of a page of another origin (`Sec-Fetch-Site`, `Origin`). With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require.",
+		"Do not repeat the request. Report the missing permission and hide the control. Serve pages and API from one origin, with a proxy that keeps the `Host` header. The phones in `SECKILL_ADMIN_PHONES` are admins; a new admin must log in again. To simulate load on a server outside demo mode, run `seckill rush` from another machine.",
+		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Not allowed from another site`，则说明请求是浏览器替其他来源的网页发出的（`Sec-Fetch-Site`、`Origin`）；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能。",
+		"不要重发。提示没有权限，并隐藏相应入口。网页和接口须同源，代理须保留 `Host` 请求头。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。",
 	},
 	{
 		domain.ErrEntryRequired, "需要入场凭证",

@@ -80,7 +80,7 @@ func New(cfg Config) (http.Handler, error) {
 	// idempotent. The keys of orders are stored with the orders.
 	user, admin := h.auth.require(domain.RoleBuyer), h.auth.require(domain.RoleAdmin)
 
-	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
+	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders, refuseCrossOrigin(e, h.hmdp))
 	r.NoRoute(e.wrap(func(*gin.Context) error { return domain.ErrNotFound }))
 
 	for pattern, page := range cfg.Pages {
