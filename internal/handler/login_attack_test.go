@@ -187,3 +187,27 @@ func TestCodesOfThousandNeighbours(t *testing.T) {
 		e.guest().direct("POST", "/api/v1/auth/code", phoneBody(fmt.Sprintf("138%08d", i))).want(http.StatusOK)
 	}
 }
+
+// A stranger's guess does the same whether or not the phone has requested a code or has an account.
+func TestGuessesRevealNothing(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, behindProxy)
+		e.login("13800000001")
+		e.guest().at("203.0.113.7").post("/api/v1/auth/code", phoneBody("13800000002")).want(http.StatusOK)
+		stranger, before := e.guest().at("198.51.100.9"), e.dump()
+		var answers []problemView
+		for _, victim := range []string{"13800000001", "13800000002", "13800000003"} {
+			for _, id := range []string{"", "JBSWY3DPEHPK3PXPJBSWY3DPEH"} {
+				body := map[string]string{"phone": victim, "code": "000000", "login_id": id}
+				p := stranger.post("/api/v1/auth/login", body).problem(http.StatusUnauthorized, "unauthenticated")
+				p.RequestID = ""
+				answers = append(answers, p)
+			}
+		}
+		for _, a := range answers {
+			assert.Equal(t, answers[0], a)
+		}
+		assert.Equal(t, before, e.dump(), "no guess is stored")
+	})
+}
