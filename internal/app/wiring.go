@@ -145,7 +145,8 @@ func newServer(e *Env, b backends) (*server, error) {
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
-		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
+		CursorSecret: domain.DeriveSecret(b.secret, "cursors"),
+		Ready:        readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies, SharedLimits: shared,
 	}
 	var rushes *rushRunner
@@ -159,7 +160,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 
 	background := slices.Concat(mode.background, []func(context.Context){
-		revoked.Run, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
+		revoked.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
 		stats.send, stats.receive, monitor.Run,

@@ -11,9 +11,9 @@ import (
 // Asker is the origin of a request for a code or of a login.
 type Asker struct {
 	Address netip.Addr
-	// Device is what the last login on this device has returned in Login.Device, or empty. It is valid for the phone of
+	// Proof is what the last login on this device has returned in Login.Proof, or empty. It is valid for the phone of
 	// that login only.
-	Device string
+	Proof string
 }
 
 // asker is an identified Asker.
@@ -26,7 +26,7 @@ type asker struct {
 // identify returns the asker of a code for phone: a known device, otherwise an address. Providers assign at least an
 // IPv6 /56 to one customer, and a /48 to a company.
 func (a *Service) identify(from Asker, phone string) asker {
-	if id := a.cfg.Tokens.parseDevice(from.Device, phone); id != "" {
+	if id := a.cfg.Tokens.parseProof(from.Proof, phone); id != "" {
 		return asker{key: "device " + id, known: true}
 	}
 	addr, single, network := from.Address.Unmap().WithZone(""), 32, 24
@@ -45,25 +45,24 @@ func prefix(addr netip.Addr, bits int) string {
 	return p.String()
 }
 
-// device returns the value of Login.Device after a login to phone. A known device stays the same device.
-func (a *Service) device(from Asker, phone string) string {
-	if a.cfg.Tokens.parseDevice(from.Device, phone) != "" {
-		return from.Device
+// proof returns the value of Login.Proof after a login to phone. A known device stays the same device.
+func (a *Service) proof(from Asker, phone string) string {
+	if a.cfg.Tokens.parseProof(from.Proof, phone) != "" {
+		return from.Proof
 	}
-	return a.cfg.Tokens.newDevice(phone)
+	return a.cfg.Tokens.proof(rand.Text(), phone)
 }
 
-// newDevice returns a random device id with a signature that binds it to a phone.
-func (t *Tokens) newDevice(phone string) string { return t.signDevice(rand.Text(), phone) }
-
-func (t *Tokens) signDevice(id, phone string) string {
-	return id + "." + base64.RawURLEncoding.EncodeToString(mac(t.deviceKey, id+"/"+phone))
+// proof returns the id of a device with a signature that binds it to a phone. The id is not that of deviceHash, which
+// other clients than browsers do not have.
+func (t *Tokens) proof(id, phone string) string {
+	return id + "." + base64.RawURLEncoding.EncodeToString(mac(t.proofKey, id+"/"+phone))
 }
 
-// parseDevice returns the device id of a device that has logged in to phone, otherwise "".
-func (t *Tokens) parseDevice(device, phone string) (id string) {
-	id, _, ok := strings.Cut(device, ".")
-	if !ok || !hmac.Equal([]byte(device), []byte(t.signDevice(id, phone))) {
+// parseProof returns the id of a device that has logged in to phone, otherwise "".
+func (t *Tokens) parseProof(proof, phone string) (id string) {
+	id, _, ok := strings.Cut(proof, ".")
+	if !ok || !hmac.Equal([]byte(proof), []byte(t.proof(id, phone))) {
 		return ""
 	}
 	return id

@@ -15,6 +15,8 @@ import (
 const (
 	// SlidingTTL is the idle timeout: the lifetime of an idle-timeout session after its last use.
 	SlidingTTL = 30 * time.Minute
+	// IdleSessionMaxAge is the age at which an idle-timeout session ends even if it is used.
+	IdleSessionMaxAge = 7 * 24 * time.Hour
 	// extendEvery is the shortest interval at which a process extends a session in the store. Sessions are stored with
 	// this much extra lifetime, so that uses within the interval are not lost.
 	extendEvery = time.Minute
@@ -57,16 +59,16 @@ func newIdleSessionCache() *otter.Cache[string, *idleSession] {
 }
 
 // LoginSliding is Login for clients that use one token and never exchange it. Its session ends SlidingTTL after its
-// last use. The token is valid for AuthenticateSliding only. device is that of Login.
+// last use. The token is valid for AuthenticateSliding only. proof is Login.Proof.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Service) LoginSliding(ctx context.Context, c Credentials) (token, device string, err error) {
+func (a *Service) LoginSliding(ctx context.Context, c Credentials) (token, proof string, err error) {
 	u, s, err := a.openSession(ctx, c, SlidingTTL+extendEvery)
 	if err != nil {
 		return "", "", err
 	}
 	token = a.cfg.Tokens.idleToken(s.ID)
 	a.idleSessions.Set(token, newIdleSession(Identity{UserID: u.ID, SessionID: s.ID, Role: u.Role}, s.CreatedAt))
-	return token, a.device(c.From, u.Phone), nil
+	return token, a.proof(c.From, u.Phone), nil
 }
 
 // AuthenticateSliding verifies the token of an idle-timeout session, counts the use, and returns the identity. It calls

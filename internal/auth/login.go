@@ -108,13 +108,16 @@ func (a *Service) dropRequest(ctx context.Context, id string) error {
 	return a.cfg.Store.DeleteLoginRequest(ctx, id)
 }
 
-// Credentials are what a user enters to log in. LoginID may be empty, see Guess.
+// Credentials are what a user enters to log in, and where.
 type Credentials struct {
-	Phone, Code, LoginID string
-	From                 Asker
+	Phone, Code string
+	LoginID     string // may be empty, see Guess
+	Device      string // the id of the browser; empty for clients that keep the refresh token themselves
+	From        Asker
 }
 
-// Login exchanges a login code for a session. The first login of a phone creates its user.
+// Login exchanges a login code for a session, which is bound to the browser with the id c.Device. The first login of a
+// phone creates its user.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
 func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
 	u, s, err := a.openSession(ctx, c, sessionTTL)
@@ -122,7 +125,7 @@ func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
 		return Login{}, err
 	}
 	l, err := a.login(u, s.ID, s.Generation)
-	l.Device = a.device(c.From, u.Phone)
+	l.Proof = a.proof(c.From, u.Phone)
 	return l, err
 }
 
@@ -133,7 +136,7 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 		return domain.User{}, Session{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
-	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
+	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: deviceHash(c.Device)}
 	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
 	g := Guess{LoginID: c.LoginID, Phone: phone, Asker: a.cfg.Tokens.askerHash(a.identify(c.From, phone).key), Now: now}
 	u, err := a.cfg.Store.OpenSession(ctx, g, newUser, s, func(r *LoginRequest) bool {

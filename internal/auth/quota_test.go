@@ -35,7 +35,7 @@ func (c *codes) send(country, address string, known bool) bool {
 	phone := fmt.Sprint(c.phones)
 	from := Asker{Address: netip.MustParseAddr(address)}
 	if known {
-		from.Device = c.service.cfg.Tokens.newDevice(phone)
+		from.Proof = c.service.proof(from, phone)
 	}
 	return c.quota.Take(c.t.Context(), codeBuckets(phone, country, c.service.identify(from, phone))...) == 0
 }
@@ -97,17 +97,17 @@ func TestCodesOfCountriesAreBounded(t *testing.T) {
 
 func TestDeviceIsKnownForItsPhone(t *testing.T) {
 	c := newCodes(t)
-	device := c.service.device(Asker{}, "138")
-	identify := func(device, phone string) asker {
-		return c.service.identify(Asker{Address: netip.MustParseAddr("198.51.100.9"), Device: device}, phone)
+	proof := c.service.proof(Asker{}, "138")
+	identify := func(proof, phone string) asker {
+		return c.service.identify(Asker{Address: netip.MustParseAddr("198.51.100.9"), Proof: proof}, phone)
 	}
-	require.True(t, identify(device, "138").known)
-	require.Equal(t, device, c.service.device(Asker{Device: device}, "138"), "a device keeps its identity")
-	for _, other := range []string{"", ".", "x", device + "x", "x" + device, device[:len(device)-1]} {
+	require.True(t, identify(proof, "138").known)
+	require.Equal(t, proof, c.service.proof(Asker{Proof: proof}, "138"), "a device keeps its identity")
+	for _, other := range []string{"", ".", "x", proof + "x", "x" + proof, proof[:len(proof)-1]} {
 		require.Equal(t, asker{key: "198.51.100.9/32", network: "198.51.100.0/24"}, identify(other, "138"), other)
 	}
-	require.False(t, identify(device, "139").known)
-	require.NotEqual(t, device, c.service.device(Asker{Device: device}, "139"))
+	require.False(t, identify(proof, "139").known)
+	require.NotEqual(t, proof, c.service.proof(Asker{Proof: proof}, "139"))
 	require.Equal(t, asker{key: "unknown", network: "unknown"}, c.service.identify(Asker{}, "138"))
 	require.Equal(t, asker{key: "2001:db8:1:100::/56", network: "2001:db8:1::/48"},
 		c.service.identify(Asker{Address: netip.MustParseAddr("2001:db8:1:1ff::7%eth0")}, "138"))

@@ -27,6 +27,8 @@ const (
 	MinSecret = 32
 
 	tokenParty = "seckill" // iss and aud
+	// maxSkew is how far the clock of the server that signed a token may be ahead.
+	maxSkew = time.Minute
 )
 
 // Identity is the user and the session of a verified token.
@@ -43,7 +45,7 @@ type Tokens struct {
 	refreshKey []byte
 	idleKey    []byte
 	codeKey    []byte
-	deviceKey  []byte
+	proofKey   []byte
 	askerKey   []byte
 	parser     *jwt.Parser
 	now        func() time.Time
@@ -70,13 +72,13 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 		refreshKey: mac(secret, "seckill/refresh"),
 		idleKey:    mac(secret, "seckill/sliding"),
 		codeKey:    mac(secret, "seckill/login-code"),
-		deviceKey:  mac(secret, "seckill/device"),
+		proofKey:   mac(secret, "seckill/known-device"),
 		askerKey:   mac(secret, "seckill/asker"),
 		now:        now,
 		verified:   otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
-			jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
+			jwt.WithStrictDecoding(), jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
 			jwt.WithTimeFunc(now),
 		),
 	}, nil
@@ -87,40 +89,67 @@ type claims struct {
 	jwt.RegisteredClaims
 	SessionID string      `json:"sid"`
 	Role      domain.Role `json:"role"`
+	Seed      bool        `json:"seed"` // of a load test; its lifetime is SeedTTL
 }
 
-// Access returns a signed access token with the lifetime ttl.
+// plausible reports whether the token was issued before now and for no longer than its kind allows.
+func (c *claims) plausible(now time.Time) bool {
+	issued, longest := now, AccessTTL
+	if c.IssuedAt != nil {
+		issued = c.IssuedAt.Time
+	}
+	if c.Seed && c.Role == domain.RoleBuyer {
+		longest = SeedTTL
+	}
+	return !issued.After(now.Add(maxSkew)) && c.ExpiresAt.Sub(issued) <= longest
+}
+
+// Access returns a signed access token with the lifetime ttl: up to AccessTTL, and for buyers of a load test SeedTTL.
 func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	now := t.now()
 	// The claims type would encode the single audience as a list.
-	return jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+	c := jwt.MapClaims{
 		"iss": tokenParty, "aud": tokenParty, "sub": strconv.FormatInt(id.UserID, 10),
 		"sid": id.SessionID, "role": id.Role, "iat": now.Unix(), "exp": now.Add(ttl).Unix(),
-	}).SignedString(t.accessKey)
+	}
+	if ttl > AccessTTL {
+		c["seed"] = true
+	}
+	return jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.accessKey)
 }
 
 // Verify checks the signature, the expiry, the issuer and the audience of an access token, but not whether its session
 // has ended. Only valid tokens are cached, so forged tokens use no memory. Errors: ErrTokenExpired, ErrUnauthenticated.
 func (t *Tokens) Verify(token string) (Identity, error) {
+	v, err := t.verify(token)
+	return v.identity, err
+}
+
+func (t *Tokens) verify(token string) (verified, error) {
 	v, ok := t.verified.GetIfPresent(token)
 	if !ok {
 		var err error
 		if v, err = t.parse(token); err != nil {
-			return Identity{}, err
+			return verified{}, err
 		}
 		t.verified.Set(strings.Clone(token), v) // the caller's string may be part of a larger string
 	}
 	if !t.now().Before(v.expires) {
 		t.verified.Invalidate(token)
-		return Identity{}, domain.ErrTokenExpired
+		return verified{}, domain.ErrTokenExpired
 	}
-	return v.identity, nil
+	return v, nil
 }
 
 // parse parses and verifies a token without the cache.
 func (t *Tokens) parse(token string) (verified, error) {
 	var c claims
-	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.accessKey, nil })
+	_, err := t.parser.ParseWithClaims(token, &c, func(token *jwt.Token) (any, error) {
+		if _, ok := token.Header["crit"]; ok { // extensions that must be understood (RFC 7515, 4.1.11); there are none
+			return nil, domain.ErrUnauthenticated
+		}
+		return t.accessKey, nil
+	})
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return verified{}, domain.ErrTokenExpired
@@ -128,7 +157,7 @@ func (t *Tokens) parse(token string) (verified, error) {
 		return verified{}, domain.ErrUnauthenticated
 	}
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
-	if err != nil || id <= 0 || c.SessionID == "" {
+	if err != nil || id <= 0 || c.SessionID == "" || !c.plausible(t.now()) {
 		return verified{}, domain.ErrUnauthenticated
 	}
 	return verified{identity: Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, expires: c.ExpiresAt.Time}, nil

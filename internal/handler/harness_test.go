@@ -66,6 +66,7 @@ type env struct {
 	returns         service.UnitReleaser
 	logs            *logBuffer
 
+	auth    *auth.Service
 	revoked *auth.Revocations
 	rooms   *entry.Rooms // do not run
 	engine  *gin.Engine
@@ -88,6 +89,7 @@ type setup struct {
 	ready       map[string]handler.Check                                    // of /readyz
 	change      func(*handler.Config)                                       // called last
 	sender      func(auth.CodeSender) auth.CodeSender
+	adminPhones []string // nil: adminPhone
 }
 
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
@@ -164,6 +166,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.store == nil {
 		s.store = db(t)
 	}
+	if s.adminPhones == nil {
+		s.adminPhones = []string{adminPhone}
+	}
 	e := &env{
 		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
@@ -217,7 +222,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.db, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
-			AdminPhones: []string{adminPhone}, Quota: quota, Now: e.clock.now,
+			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
@@ -228,11 +233,12 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
-		Demo: s.demo, RateLimit: s.rateLimit,
+		Demo: s.demo, RateLimit: s.rateLimit, CursorSecret: secret,
 	}
 	if s.change != nil {
 		s.change(&cfg)
 	}
+	e.auth = cfg.Auth
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)
@@ -308,6 +314,13 @@ func (e *env) stock(voucherID string) int64 {
 	v, err := e.store.Voucher(context.Background(), id)
 	require.NoError(e.t, err)
 	return v.Sale.Stock
+}
+
+// exec runs a statement on the database, as an operator does by hand.
+func (e *env) exec(statement string, args ...any) {
+	e.t.Helper()
+	_, err := e.store.Pools()["write"].ExecContext(context.Background(), statement, args...)
+	require.NoError(e.t, err)
 }
 
 // checkInvariants checks the invariants of every sale in the database.

@@ -73,7 +73,7 @@ func TestHmdpRefusalMessages(t *testing.T) {
 		for voucher, message := range map[string]string{
 			at(time.Hour, 2*time.Hour):   "秒杀尚未开始",
 			at(-2*time.Hour, -time.Hour): "秒杀已经结束",
-			off.ID:                       "秒杀已经结束",
+			off.ID:                       "优惠券不存在",
 			at(-time.Hour, 0):            "秒杀已经结束",
 			normal:                       "该优惠券不是秒杀券",
 			"999":                        "优惠券不存在",

@@ -28,10 +28,8 @@ func (h *hmdpHandler) admin(c *gin.Context) error {
 	if err := h.authenticate(c); err != nil {
 		return err
 	}
-	if caller(c).Role != domain.RoleAdmin {
-		return domain.ErrForbidden
-	}
-	return nil
+	id := caller(c)
+	return confirmRole(c.Request.Context(), h.auth, &id, domain.RoleAdmin)
 }
 
 // visitor accepts every request. With a valid token it extends the idle timeout of the session; an invalid token is
@@ -46,7 +44,7 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	if abroad, ok := strings.CutPrefix(phone, " "); ok {
 		phone = "+" + abroad // the page does not escape the + in the URL, where it stands for a space
 	}
-	sent, err := h.auth.SendCode(c.Request.Context(), phone, asker(c))
+	sent, err := h.auth.SendCode(c.Request.Context(), phone, h.asker(c))
 	if err != nil {
 		return err
 	}
@@ -68,11 +66,11 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 	if in.Code == "" && in.Password != "" {
 		return hmdpError("不支持密码登录，请使用验证码登录")
 	}
-	token, device, err := h.auth.LoginSliding(c.Request.Context(), auth.Credentials{Phone: in.Phone, Code: in.Code, From: asker(c)})
+	token, proof, err := h.auth.LoginSliding(c.Request.Context(), auth.Credentials{Phone: in.Phone, Code: in.Code, From: h.asker(c)})
 	if err != nil {
 		return err
 	}
-	h.proxies.setDeviceCookie(c, device)
+	h.setCookie(c, knownCookie, proof, knownCookieAge)
 	return h.write(c, token)
 }
 

@@ -30,7 +30,7 @@ type person struct {
 	client
 	phone   string
 	cookies bool
-	device  *http.Cookie
+	known   *http.Cookie
 }
 
 func (p *person) send() answer {
@@ -38,8 +38,8 @@ func (p *person) send() answer {
 	if p.cookies {
 		c = c.with("X-Refresh-Token", "cookie")
 	}
-	if p.device != nil {
-		c = c.withCookie(p.device)
+	if p.known != nil {
+		c = c.withCookie(p.known)
 	}
 	return c.post("/api/v1/auth/code", phoneBody(p.phone))
 }
@@ -55,7 +55,7 @@ func (p *person) login(sent answer, code string) answer {
 	}
 	a := c.post("/api/v1/auth/login", body)
 	if p.cookies && a.status == http.StatusOK {
-		p.device = a.cookieNamed("seckill_device")
+		p.known = a.cookieNamed("seckill_known")
 	}
 	return a
 }
@@ -132,7 +132,7 @@ func TestStrangersCannotUseUpOwnersCodes(t *testing.T) {
 	owner.client = e.guest().at("198.51.100.77") // the device moves to another network
 	owner.login(owner.send().want(http.StatusOK), e.outbox.code(phone)).want(http.StatusOK)
 
-	other := &person{client: e.guest().at("198.51.100.9"), phone: "13800000002", cookies: true, device: owner.device}
+	other := &person{client: e.guest().at("198.51.100.9"), phone: "13800000002", cookies: true, known: owner.known}
 	for i := range 40 {
 		(&person{client: e.guest().at(fmt.Sprintf("198.51.%d.9", i)), phone: other.phone}).send()
 	}

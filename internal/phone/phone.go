@@ -19,6 +19,10 @@ const maxLength = 64
 // written are the characters of a number without letters: the library would dial 1-800-FLOWERS, and cut extensions off.
 var written = regexp.MustCompile(`^[(（]?[+＋]?[\p{Nd} \x{00A0}\x{3000}()（）./‐-―－-]+$`)
 
+// mainlandMobile matches the significant digits of mainland Chinese mobile numbers. Carriers open prefixes before the
+// library knows them.
+var mainlandMobile = regexp.MustCompile(`^1[3-9][0-9]{9}$`)
+
 // Numbers parses mobile numbers of some countries. The canonical form of a number has 11 digits in mainland China, and
 // is that of E.164 (+4915112345678) elsewhere. Numbers is immutable.
 type Numbers struct {
@@ -84,6 +88,10 @@ func (n *Numbers) read(text string) (number *phonenumbers.PhoneNumber, country s
 		case phonenumbers.MOBILE, phonenumbers.FIXED_LINE_OR_MOBILE: // the countries of +1 do not distinguish them
 			if country := phonenumbers.GetRegionCodeForNumber(parsed); slices.Contains(n.countries, country) {
 				return parsed, country
+			}
+		case phonenumbers.UNKNOWN:
+			if parsed.GetCountryCode() == 86 && slices.Contains(n.countries, "CN") && mainlandMobile.MatchString(phonenumbers.GetNationalSignificantNumber(parsed)) {
+				return parsed, "CN"
 			}
 		}
 		if number == nil && phonenumbers.IsPossibleNumber(parsed) {

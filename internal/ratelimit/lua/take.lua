@@ -1,7 +1,7 @@
 -- Takes one call from every bucket, or from none. The time to live of a key is the time until its bucket is full, so a
 -- missing key is a full bucket, and the clock of Redis measures the time.
 -- KEYS         the buckets, in one cluster slot
--- ARGV[2i-1]   milliseconds in which bucket i refills one call
+-- ARGV[2i-1]   milliseconds in which bucket i refills what the call takes
 -- ARGV[2i]     milliseconds in which bucket i refills if it is empty
 -- Returns 0 if the call is allowed. Otherwise it changes nothing and returns the milliseconds until every bucket has one.
 local taken, wait = {}, 0
