@@ -65,9 +65,19 @@ func newServer(e *Env, b backends) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--sms-countries: %w", err)
 	}
+	var shared *ratelimit.Shared // nil: no other server uses the Redis
+	if !cfg.EmbeddedRedis() {
+		shared = &ratelimit.Shared{
+			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secrets.Signer(), "rate limits"), Log: log,
+		}
+	}
+	var quota *ratelimit.Quota
+	if cfg.RateLimit == "on" {
+		quota = ratelimit.NewQuota("login-codes", now, shared)
+	}
 	users := auth.New(auth.Config{
 		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: newCodeSender(cfg, log, now),
-		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
+		AdminPhones: cfg.AdminPhones, Quota: quota, Now: now,
 	})
 
 	changedVouchers := newInvalidationBus(b.rdb, log, VouchersChannel)
@@ -135,12 +145,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		CursorSecret: domain.DeriveSecret(b.secrets.Signer(), "cursors"),
 		Ready:        readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
-		SecurityContact: cfg.Contact,
-	}
-	if !cfg.EmbeddedRedis() { // which only this server uses
-		api.SharedLimits = &ratelimit.Shared{
-			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secrets.Signer(), "rate limits"), Log: log,
-		}
+		SharedLimits: shared, SecurityContact: cfg.Contact,
 	}
 	var rushes *rushRunner
 	if cfg.IsDemo() {

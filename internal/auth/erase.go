@@ -33,9 +33,7 @@ func (a *Service) erase(ctx context.Context, userID int64, idleSince time.Time) 
 	if err != nil {
 		return err
 	}
-	for _, id := range sessions {
-		a.cfg.Revoked.Add(id, until)
-	}
+	a.cfg.Revoked.Add(until, sessions...)
 	return nil
 }
 

@@ -45,6 +45,8 @@ type Tokens struct {
 	refreshKeys domain.Keyring
 	idleKeys    domain.Keyring
 	codeKeys    domain.Keyring
+	proofKeys   domain.Keyring
+	askerKey    []byte
 	parser      *jwt.Parser
 	demo        bool // marks access tokens as those of a demo, and accepts marked ones
 	now         func() time.Time
@@ -83,6 +85,8 @@ func NewTokens(secrets domain.Keyring, now func() time.Time) (*Tokens, error) {
 		refreshKeys: derive(secrets, "seckill/refresh"),
 		idleKeys:    derive(secrets, "seckill/sliding"),
 		codeKeys:    derive(secrets, "seckill/login-code"),
+		proofKeys:   derive(secrets, "seckill/known-device"),
+		askerKey:    mac(secrets.Signer(), "seckill/asker"),
 		now:         now,
 		verified:    otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
 		parser: jwt.NewParser(
@@ -253,11 +257,13 @@ func (t *Tokens) parseIdleToken(token string) (sessionID string, err error) {
 
 // codeHash returns the hash of a login code for the database. It is keyed, because six digits could be found from an
 // unkeyed hash in a stolen table.
-func (t *Tokens) codeHash(phone, code string) []byte { return mac(t.codeKeys.Signer(), phone+"/"+code) }
+func (t *Tokens) codeHash(loginID, code string) []byte {
+	return mac(t.codeKeys.Signer(), loginID+"/"+code)
+}
 
 // isCode reports whether hash is that of a login code.
-func (t *Tokens) isCode(hash []byte, phone, code string) bool {
-	return t.codeKeys.Any(func(key []byte) bool { return hmac.Equal(hash, mac(key, phone+"/"+code)) })
+func (t *Tokens) isCode(hash []byte, loginID, code string) bool {
+	return t.codeKeys.Any(func(key []byte) bool { return hmac.Equal(hash, mac(key, loginID+"/"+code)) })
 }
 
 func mac(key []byte, text string) []byte {

@@ -1,9 +1,9 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -17,7 +17,7 @@ type authHandler struct {
 	auth     *auth.Service
 	security *securityLog
 	demo     bool
-	proxies  []netip.Prefix // trusted to set X-Forwarded-Proto
+	cookies
 	// limitRefresh counts a refresh against the limit of the session.
 	limitRefresh func(c *gin.Context, session string) error
 	// charge takes the cost of a request from the buckets of its user.
@@ -89,16 +89,25 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 		return err
 	}
 	c.Set(loginPhoneKey, in.Phone)
-	code, err := h.auth.SendCode(c.Request.Context(), in.Phone)
+	sent, err := h.auth.SendCode(c.Request.Context(), in.Phone, h.asker(c))
 	if err != nil {
 		return err
 	}
 	h.security.record(c, eventCodeSent)
 	if h.demo {
-		c.Header("X-Demo-Code", code)
+		c.Header("X-Demo-Code", sent.Code)
 	}
-	c.Status(http.StatusNoContent)
-	return nil
+	if wantsCookie(c) {
+		h.setCookie(c, loginCookie, sent.LoginID, sent.ExpiresIn)
+	}
+	return writeJSON(c, http.StatusOK, codeOut{sent.LoginID, int(sent.ExpiresIn.Seconds()), int(sent.ResendAfter.Seconds())})
+}
+
+// codeOut is the body of the answer to a request for a code.
+type codeOut struct {
+	LoginID     string `json:"login_id"`
+	ExpiresIn   int    `json:"expires_in"`   // seconds
+	ResendAfter int    `json:"resend_after"` // seconds
 }
 
 // userOut is the JSON form of the caller's own user.
@@ -138,8 +147,9 @@ func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 
 func (h *authHandler) login(c *gin.Context) error {
 	var in struct {
-		Phone string `json:"phone"`
-		Code  string `json:"code"`
+		Phone   string `json:"phone"`
+		Code    string `json:"code"`
+		LoginID string `json:"login_id"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -152,11 +162,14 @@ func (h *authHandler) login(c *gin.Context) error {
 	if wantsCookie(c) {
 		device = h.deviceID(c)
 	}
-	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code, device)
+	l, err := h.auth.Login(c.Request.Context(), auth.Credentials{
+		Phone: in.Phone, Code: in.Code, LoginID: cmp.Or(in.LoginID, h.cookie(c, loginCookie)), Device: device, From: h.asker(c),
+	})
 	if err != nil {
 		return err
 	}
 	h.security.record(c, eventLogin)
+	h.setCookie(c, knownCookie, l.Proof, knownCookieAge)
 	return h.writeLogin(c, l)
 }
 

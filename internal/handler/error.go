@@ -32,6 +32,7 @@ var outcomes = []outcome{
 	{domain.ErrWrongCode, http.StatusUnauthorized, "unauthenticated", "The login code is wrong, used up or expired"},
 	{domain.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
 	{domain.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
+	{errCrossOrigin, http.StatusForbidden, "forbidden", "Not allowed from another site"},
 	{domain.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
 	{domain.ErrForeignHost, http.StatusForbidden, "forbidden", "Not under this host name"},
 	{domain.ErrEntryRequired, http.StatusForbidden, "entry_required", "An entry pass is required"},

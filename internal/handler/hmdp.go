@@ -27,8 +27,9 @@ type hmdpHandler struct {
 	orders   *service.Orders
 	zone     *time.Location // of times, which these pages write without a zone
 	demo     bool
-	now      func() time.Time
-	lists    snapshots[int64, *service.Catalog] // by shop
+	cookies
+	now   func() time.Time
+	lists snapshots[int64, *service.Catalog] // by shop
 
 	shopPages *otter.Cache[shopQuery, *snapshot]
 	limits    *limits

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 )
 
@@ -52,13 +53,13 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 		phone = "+" + abroad // the page does not escape the + in the URL, where it stands for a space
 	}
 	c.Set(loginPhoneKey, phone)
-	code, err := h.auth.SendCode(c.Request.Context(), phone)
+	sent, err := h.auth.SendCode(c.Request.Context(), phone, h.asker(c))
 	if err != nil {
 		return err
 	}
 	h.errors.security.record(c, eventCodeSent)
 	if h.demo {
-		c.Header("X-Demo-Code", code)
+		c.Header("X-Demo-Code", sent.Code)
 	}
 	return h.noData(c)
 }
@@ -76,10 +77,11 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 		return hmdpError("不支持密码登录，请使用验证码登录")
 	}
 	c.Set(loginPhoneKey, in.Phone)
-	token, err := h.auth.LoginSliding(c.Request.Context(), in.Phone, in.Code)
+	token, proof, err := h.auth.LoginSliding(c.Request.Context(), auth.Credentials{Phone: in.Phone, Code: in.Code, From: h.asker(c)})
 	if err != nil {
 		return err
 	}
+	h.setCookie(c, knownCookie, proof, knownCookieAge)
 	h.errors.security.record(c, eventLogin)
 	return h.write(c, token)
 }

@@ -68,7 +68,8 @@ var openAPI []byte
 func New(cfg Config) (http.Handler, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	r.RedirectTrailingSlash = false // gin's redirect lacks the security headers; answer 404
+	r.RemoteIPHeaders = []string{"X-Forwarded-For"} // not X-Real-IP, which a proxy may pass on from a client
+	r.RedirectTrailingSlash = false                 // gin's redirect lacks the security headers; answer 404
 	if err := r.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
@@ -87,7 +88,7 @@ func New(cfg Config) (http.Handler, error) {
 	// idempotent. The keys of orders are stored with the orders.
 	user, admin := h.auth.require(domain.RoleBuyer), h.auth.require(domain.RoleAdmin)
 
-	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
+	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders, refuseCrossOrigin(e, h.hmdp))
 	if cfg.LocalHosts {
 		r.Use(e.wrap(localHosts))
 	}
@@ -191,9 +192,9 @@ type handlers struct {
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 	cursors := cursors{cfg.CursorSecret, limits.visit}
+	cookies := cookies{parseProxies(cfg.TrustedProxies)}
 	auth := &authHandler{
-		auth: cfg.Auth, security: e.security, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies),
-		limitRefresh: limits.refreshes, charge: limits.charge,
+		auth: cfg.Auth, security: e.security, demo: cfg.Demo, cookies: cookies, limitRefresh: limits.refreshes, charge: limits.charge,
 	}
 	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin), limits.visit)
 	return handlers{
@@ -213,7 +214,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
-			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(), limits: limits,
+			cookies: cookies, now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(), limits: limits,
 		},
 	}
 }

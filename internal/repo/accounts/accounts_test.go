@@ -2,7 +2,7 @@ package accounts
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"os"
@@ -31,69 +31,17 @@ func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
 
 var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 
-func TestChangeLoginCode(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
-		refuse := errors.New("refused")
-		require.ErrorIs(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
-			require.Equal(t, auth.LoginCode{Phone: "138"}, *lc)
-			lc.Attempts = 9
-			return refuse
-		}), refuse)
-		want := auth.LoginCode{
-			Phone: "138", Hash: []byte{1, 2, 3}, Attempts: 1, SentAt: now, ExpiresAt: now.Add(time.Minute), WindowStart: now, SentCount: 2,
-		}
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
-			require.Zero(t, lc.Attempts, "a refused change is not written")
-			*lc = want
-			return nil
-		}))
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
-			require.Equal(t, want, *lc)
-			lc.Hash = nil
-			return nil
-		}))
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
-			require.Empty(t, lc.Hash)
-			return nil
-		}))
-	})
-}
-
-// Every concurrent guess at a code must be counted, or a limit of five guesses allows many.
-func TestConcurrentGuessesAreCounted(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		const guesses = 40
-		var wg sync.WaitGroup
-		for range guesses {
-			wg.Go(func() {
-				if err := s.ChangeLoginCode(context.Background(), "138", func(lc *auth.LoginCode) error {
-					lc.Attempts++
-					lc.SentAt, lc.ExpiresAt, lc.WindowStart = now, now, now
-					return nil
-				}); err != nil {
-					t.Errorf("count: %v", err)
-				}
-			})
-		}
-		wg.Wait()
-		require.NoError(t, s.ChangeLoginCode(t.Context(), "138", func(lc *auth.LoginCode) error {
-			require.Equal(t, guesses, lc.Attempts)
-			return nil
-		}))
-	})
-}
-
 // anyCode accepts every code.
-func anyCode(*auth.LoginCode) bool { return true }
+func anyCode(*auth.LoginRequest) bool { return true }
 
-// sendCode stores a login code for a phone.
-func sendCode(t *testing.T, s *Store, phone string) {
+// sendCode stores a login request for a phone and returns a guess at its code.
+func sendCode(t *testing.T, s *Store, phone string) auth.Guess {
 	t.Helper()
-	require.NoError(t, s.ChangeLoginCode(t.Context(), phone, func(lc *auth.LoginCode) error {
-		lc.Hash, lc.SentAt, lc.ExpiresAt, lc.WindowStart = []byte{1}, now, now, now
-		return nil
-	}))
+	r := auth.LoginRequest{
+		ID: rand.Text(), Phone: phone, Asker: make([]byte, 16), Hash: []byte{1}, CreatedAt: now, ExpiresAt: now.Add(2 * time.Minute),
+	}
+	require.NoError(t, s.AddLoginRequest(t.Context(), r))
+	return auth.Guess{LoginID: r.ID, Phone: phone, Now: now}
 }
 
 func newSession(id string) auth.Session {
@@ -103,13 +51,13 @@ func newSession(id string) auth.Session {
 // Concurrent first logins with one phone create one user, and one session each.
 func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		sendCode(t, s, "13800000001")
+		g := sendCode(t, s, "13800000001")
 		newcomer := domain.User{Phone: "13800000001", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
 		users := make([]domain.User, 10)
 		var wg sync.WaitGroup
 		for i := range users {
 			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), newcomer, newSession(string(rune('a'+i))), anyCode)
+				u, err := s.OpenSession(context.Background(), g, newcomer, newSession(string(rune('a'+i))), anyCode)
 				if err != nil {
 					t.Errorf("log in: %v", err)
 				}
@@ -128,29 +76,11 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 	})
 }
 
-func TestWrongGuessIsCountedAndOpensNoSession(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
-		wrong := func(lc *auth.LoginCode) bool { lc.Attempts++; return false }
-		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode)
-		require.ErrorIs(t, err, domain.ErrWrongCode, "no code was sent")
-		sendCode(t, s, "1")
-		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong)
-		require.ErrorIs(t, err, domain.ErrWrongCode)
-		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *auth.LoginCode) error {
-			require.Equal(t, 1, lc.Attempts)
-			return nil
-		}))
-		_, err = s.User(t.Context(), 1)
-		require.ErrorIs(t, err, domain.ErrNotFound)
-	})
-}
-
 func TestRotateSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
 		require.ErrorIs(t, rotate("unknown", 1, now), domain.ErrUnauthenticated)
@@ -163,7 +93,7 @@ func TestRotateSession(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Equal(t, "a", list[0].SessionID)
 
-		_, err = s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
 		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), domain.ErrUnauthenticated, "the session has ended")
 	})
@@ -179,8 +109,8 @@ func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow tim
 // For a short time a browser may send the token that it has just exchanged. Older tokens are never accepted.
 func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		const reuseWindow = 10 * time.Second
 		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
@@ -190,7 +120,7 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "too late")
 		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "revoked")
 
-		_, err = s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
 		for generation := range int64(2) {
 			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
@@ -233,8 +163,8 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 
 func TestRotateSessionRespectsMaxAge(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		end := now.Add(auth.SessionMaxAge)
 		require.NoError(t, s.db.Writer(t.Context()).Model(&sessionRow{}).Where("id = ?", "a").Update("expires_at", end.Add(time.Hour)).Error)
@@ -250,13 +180,12 @@ func TestRotateSessionRespectsMaxAge(t *testing.T) {
 // A login beyond auth.MaxSessions ends the oldest session of the user, and no session of another user.
 func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
+		guesses := map[string]auth.Guess{"1": sendCode(t, s, "1"), "2": sendCode(t, s, "2")}
 		open := func(phone string, n int) {
 			sess := auth.Session{ID: fmt.Sprintf("%s-%d", phone, n), Generation: 1, CreatedAt: now.Add(time.Duration(n) * time.Second), ExpiresAt: now.Add(time.Hour)}
-			_, err := s.OpenSession(t.Context(), domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode)
+			_, err := s.OpenSession(t.Context(), guesses[phone], domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode)
 			require.NoError(t, err)
 		}
-		sendCode(t, s, "1")
-		sendCode(t, s, "2")
 		open("2", 0)
 		for n := range auth.MaxSessions {
 			open("1", n)
@@ -317,8 +246,8 @@ func TestRevokeSessions(t *testing.T) {
 func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
@@ -390,9 +319,9 @@ func TestSeedUsersReusesUsers(t *testing.T) {
 func TestSlideSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		sendCode(t, s, "1")
+		g := sendCode(t, s, "1")
 		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
-		owner, err := s.OpenSession(ctx, newcomer, newSession("a"), anyCode) // it ends an hour after now
+		owner, err := s.OpenSession(ctx, g, newcomer, newSession("a"), anyCode) // it ends an hour after now
 		require.NoError(t, err)
 		end := func() time.Time {
 			var row sessionRow
@@ -432,10 +361,10 @@ func TestSlideSession(t *testing.T) {
 // login opens a session for a phone at a time.
 func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.User {
 	t.Helper()
-	sendCode(t, s, phone)
+	g := sendCode(t, s, phone)
 	sess := newSession(session)
 	sess.CreatedAt, sess.ExpiresAt = at, at.Add(time.Hour)
-	u, err := s.OpenSession(t.Context(), domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode)
+	u, err := s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode)
 	require.NoError(t, err)
 	return u
 }
