@@ -322,9 +322,11 @@ func (a *Service) endSessions(ctx context.Context, userID int64, known ...string
 	if err != nil {
 		return err
 	}
+	var ended []Revocation
 	for _, session := range slices.Concat(known, stored) {
-		a.cfg.Revoked.Add(session, now.Add(SeedTTL))
+		ended = append(ended, Revocation{SessionID: session, KeepUntil: now.Add(SeedTTL)})
 	}
+	a.cfg.Revoked.add(ended...)
 	return nil
 }
 

@@ -79,6 +79,7 @@ func (r *Revocations) Add(sessionID string, keepUntil time.Time) {
 	r.add(Revocation{SessionID: sessionID, KeepUntil: keepUntil})
 }
 
+// add adds all sessions before it calls the first watcher.
 func (r *Revocations) add(list ...Revocation) {
 	var ended []*watcher
 	r.mu.Lock()
