@@ -86,8 +86,8 @@ type Store interface {
 	// returns the user. Otherwise the error is ErrWrongCode. The oldest sessions beyond MaxSessions are revoked.
 	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
 	User(ctx context.Context, id int64) (domain.User, error)
-	// MissingUsers returns the ids of users that do not exist.
-	MissingUsers(ctx context.Context, ids []int64) ([]int64, error)
+	// DeletedUsers returns those ids that have a session but no user.
+	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
 	// ErrUnauthenticated if the session does not exist, has expired, was revoked or has reached SessionMaxAge. If it has
 	// another device or another generation, the error is the same and the session is revoked, unless r.Grace allows a
