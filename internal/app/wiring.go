@@ -131,10 +131,11 @@ func newServer(e *Env, b backends) (*server, error) {
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
+		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		CursorSecret: domain.DeriveSecret(b.secrets.Signer(), "cursors"),
 		Ready:        readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
+		SecurityContact: cfg.Contact,
 	}
 	if !cfg.EmbeddedRedis() { // which only this server uses
 		api.SharedLimits = &ratelimit.Shared{
@@ -151,8 +152,9 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
+	retention := auth.Retention{Users: users, Keep: cfg.Retention, Log: log}
 	background := slices.Concat(mode.background, []func(context.Context){
-		revoked.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
+		revoked.Run, retention.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
 		stats.send, stats.receive, monitor.Run,

@@ -84,13 +84,14 @@ type Store interface {
 	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
 	// returns the user. Otherwise the error is ErrWrongCode. The oldest sessions beyond MaxSessions are revoked.
 	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
+	// User returns a user. Error: ErrNotFound, even for one that was erased.
 	User(ctx context.Context, id int64) (domain.User, error)
 	// DeletedUsers returns those ids that have a session but no user.
 	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
 	// ErrUnauthenticated if the session does not exist, has expired, was revoked or has reached SessionMaxAge. If it has
-	// another device or another generation, the error is the same and the session is revoked, unless r.Grace allows a
-	// repetition. A session from a version without devices is bound to that of r, if r has one.
+	// another device or another generation, the error is ErrTokenReused and the session is revoked, unless r.Grace allows
+	// a repetition. A session from a version without devices is bound to that of r, if r has one.
 	RotateSession(ctx context.Context, r Rotation) (domain.User, error)
 	// SlideSession extends a session to expires, but not beyond IdleSessionMaxAge, and returns its user. It never shortens
 	// a session. The error is ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
@@ -99,6 +100,12 @@ type Store interface {
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 	// RevokeSessions ends all sessions of a user and returns their ids.
 	RevokeSessions(ctx context.Context, userID int64, now, keepUntil time.Time) ([]string, error)
+	// EraseUser removes the person from an account and returns its sessions, which it ends. Erasing a user again is no
+	// error.
+	EraseUser(ctx context.Context, e Erasure) (sessions []string, err error)
+	// IdleUsers reads some users with ids above after, and returns those without a session, without a login and an order
+	// since the given time, and without an order that is unfinished. last is the largest id that was read, 0 at the end.
+	IdleUsers(ctx context.Context, after int64, since time.Time) (idle []domain.User, last int64, err error)
 }
 
 // CodeSender delivers login codes, for example by SMS.

@@ -14,9 +14,10 @@ import (
 )
 
 type authHandler struct {
-	auth    *auth.Service
-	demo    bool
-	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
+	auth     *auth.Service
+	security *securityLog
+	demo     bool
+	proxies  []netip.Prefix // trusted to set X-Forwarded-Proto
 	// limitRefresh counts a refresh against the limit of the session.
 	limitRefresh func(c *gin.Context, session string) error
 }
@@ -69,6 +70,15 @@ func confirmRole(ctx context.Context, users *auth.Service, id *auth.Identity, ro
 // caller returns the identity that require stored. It panics on a route without require.
 func caller(c *gin.Context) auth.Identity { return c.MustGet(identityKey).(auth.Identity) }
 
+// identityOf returns the caller's identity, if the request has a valid one.
+func identityOf(c *gin.Context) (auth.Identity, bool) {
+	id, ok := c.Get(identityKey)
+	if !ok {
+		return auth.Identity{}, false
+	}
+	return id.(auth.Identity), true
+}
+
 func (h *authHandler) sendCode(c *gin.Context) error {
 	var in struct {
 		Phone string `json:"phone"`
@@ -76,10 +86,12 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
+	c.Set(loginPhoneKey, in.Phone)
 	code, err := h.auth.SendCode(c.Request.Context(), in.Phone)
 	if err != nil {
 		return err
 	}
+	h.security.record(c, eventCodeSent)
 	if h.demo {
 		c.Header("X-Demo-Code", code)
 	}
@@ -133,6 +145,7 @@ func (h *authHandler) login(c *gin.Context) error {
 	if in.Code == "" {
 		return domain.Invalid("code", "is required")
 	}
+	c.Set(loginPhoneKey, in.Phone)
 	device := ""
 	if wantsCookie(c) {
 		device = h.deviceID(c)
@@ -141,6 +154,7 @@ func (h *authHandler) login(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	h.security.record(c, eventLogin)
 	return h.writeLogin(c, l)
 }
 

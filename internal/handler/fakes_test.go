@@ -242,6 +242,10 @@ func (s *faultyStore) RevokeSessions(ctx context.Context, user int64, now, keep 
 	return orFault(s, func() ([]string, error) { return s.Store.RevokeSessions(ctx, user, now, keep) })
 }
 
+func (s *faultyStore) EraseUser(ctx context.Context, er auth.Erasure) ([]string, error) {
+	return orFault(s, func() ([]string, error) { return s.Store.EraseUser(ctx, er) })
+}
+
 func (s *faultyStore) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
 	_, err := orFault(s, func() (int, error) { return 0, s.Store.CreateVoucher(ctx, claim, v, by) })
 	return err

@@ -227,7 +227,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 			Codes: domain.NewRedeemCodes(keys), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
+		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Personal: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorSecret: secret,

@@ -139,6 +139,7 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure(invalidMessage(invalid)))
 		return
 	case errors.Is(err, domain.ErrWrongCode):
+		h.errors.security.observe(c, err)
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure("验证码错误"))
 		return
 	}

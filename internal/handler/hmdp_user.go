@@ -43,10 +43,12 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	if abroad, ok := strings.CutPrefix(phone, " "); ok {
 		phone = "+" + abroad // the page does not escape the + in the URL, where it stands for a space
 	}
+	c.Set(loginPhoneKey, phone)
 	code, err := h.auth.SendCode(c.Request.Context(), phone)
 	if err != nil {
 		return err
 	}
+	h.errors.security.record(c, eventCodeSent)
 	if h.demo {
 		c.Header("X-Demo-Code", code)
 	}
@@ -65,10 +67,12 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 	if in.Code == "" && in.Password != "" {
 		return hmdpError("不支持密码登录，请使用验证码登录")
 	}
+	c.Set(loginPhoneKey, in.Phone)
 	token, err := h.auth.LoginSliding(c.Request.Context(), in.Phone, in.Code)
 	if err != nil {
 		return err
 	}
+	h.errors.security.record(c, eventLogin)
 	return h.write(c, token)
 }
 

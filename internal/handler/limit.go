@@ -21,6 +21,7 @@ const (
 	// Per session, so that a thousand people behind one address can all reload before a sale opens.
 	refreshInterval, refreshBurst = time.Second / 5, 120
 	orderInterval, orderBurst     = time.Second / 20, 200
+	exportInterval, exportBurst   = time.Minute, 2 // a download that failed can be repeated at once
 )
 
 // maxReads bounds the concurrent requests of one API that read the database. The pool for reads has fewer connections,
@@ -45,7 +46,7 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 // limits are the rate limits. Those that protect people or money hold over all servers. Orders and polls have one per
 // server, because they should need no round trip: N servers allow N times as many.
 type limits struct {
-	codes, logins, orders, entries, polls func(*gin.Context) error
+	codes, logins, orders, entries, polls, exports func(*gin.Context) error
 	// refreshes is called by the handler, after it has read the session from the token.
 	refreshes func(c *gin.Context, key string) error
 }
@@ -54,7 +55,7 @@ func newLimits(on bool, shared *ratelimit.Shared) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
 		return &limits{
-			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, polls: unlimited,
+			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, polls: unlimited, exports: unlimited,
 			refreshes: func(*gin.Context, string) error { return nil },
 		}
 	}
@@ -65,6 +66,7 @@ func newLimits(on bool, shared *ratelimit.Shared) *limits {
 		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, nil)),
 		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, nil)),
 		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, shared)),
+		exports:   perKey(byUser, ratelimit.New("exports", exportInterval, exportBurst, shared)),
 		refreshes: enforce(ratelimit.New("refreshes", refreshInterval, refreshBurst, shared)),
 	}
 }

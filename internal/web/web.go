@@ -198,6 +198,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h.Set("Content-Security-Policy", f.policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", permissions)
 	body, tag := f.plain, f.tag
 	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		if zipped := f.zipped(); zipped != nil {

@@ -89,6 +89,7 @@ func TestPolicyAllowsOwnResourcesOnly(t *testing.T) {
 			assert.Contains(t, strings.Split(policy, "; "), rule)
 		}
 		assert.NotContains(t, policy, "unsafe")
+		assert.Contains(t, get(t, path).Header.Get("Permissions-Policy"), "camera=(), ")
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -424,4 +427,184 @@ func TestSlideSession(t *testing.T) {
 		require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), domain.ErrUnauthenticated, "its user does not exist")
 	})
+}
+
+// login opens a session for a phone at a time.
+func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.User {
+	t.Helper()
+	sendCode(t, s, phone)
+	sess := newSession(session)
+	sess.CreatedAt, sess.ExpiresAt = at, at.Add(time.Hour)
+	u, err := s.OpenSession(t.Context(), domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode)
+	require.NoError(t, err)
+	return u
+}
+
+func TestEraseUser(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		u, other := login(t, s, "138", "a", now), login(t, s, "139", "b", now)
+		login(t, s, "138", "c", now)
+		sendCode(t, s, "138")
+		e := auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)}
+		sessions, err := s.EraseUser(t.Context(), e)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"a", "c"}, sessions)
+		_, err = s.User(t.Context(), u.ID)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+		phones, err := s.Phones(t.Context(), []int64{u.ID, other.ID})
+		require.NoError(t, err)
+		require.Equal(t, map[int64]string{other.ID: "139"}, phones)
+		missing, err := s.DeletedUsers(t.Context(), []int64{u.ID, other.ID})
+		require.NoError(t, err)
+		require.Equal(t, []int64{u.ID}, missing)
+		for _, id := range sessions {
+			require.ErrorIs(t, rotate(s, id, 1, now, 0), domain.ErrUnauthenticated)
+			_, err := s.SlideSession(t.Context(), id, now.Add(-time.Hour), now.Add(time.Hour))
+			require.ErrorIs(t, err, domain.ErrUnauthenticated)
+		}
+		list, err := s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		_, err = s.OpenSession(t.Context(), domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode)
+		require.ErrorIs(t, err, domain.ErrWrongCode, "the login code is gone")
+
+		sessions, err = s.EraseUser(t.Context(), e)
+		require.NoError(t, err, "erasing twice is no error")
+		require.Empty(t, sessions)
+		require.NotEqual(t, u.ID, login(t, s, "138", "e", now).ID, "the phone creates a new account")
+		purged, err := s.PurgeSessions(t.Context(), now.Add(time.Millisecond))
+		require.NoError(t, err)
+		require.Equal(t, 2, purged, "the sessions of the erased user are purged")
+		require.NoError(t, rotate(s, "b", 1, now, 0), "other users are not affected")
+	})
+}
+
+// A login that runs beside the erasure of its user opens a session of the erased account only if it came first, and
+// that session ends with the others.
+func TestEraseUserBesideLogins(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		for i := range 10 {
+			u := login(t, s, "138", fmt.Sprint("first", i), now)
+			sendCode(t, s, "138")
+			var erased []string
+			var opened domain.User
+			var loginErr, eraseErr error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				opened, loginErr = s.OpenSession(context.Background(), domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now},
+					newSession(fmt.Sprint("second", i)), anyCode)
+			})
+			wg.Go(func() {
+				erased, eraseErr = s.EraseUser(context.Background(), auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)})
+			})
+			wg.Wait()
+			require.NoError(t, eraseErr)
+			if loginErr == nil && opened.ID == u.ID {
+				require.Contains(t, erased, fmt.Sprint("second", i))
+			}
+		}
+	})
+}
+
+func TestIdleUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const keep = 1000 * time.Hour
+		later := now.Add(keep)
+		order := 0
+		ordered := func(userID int64, status domain.OrderStatus, at time.Time) {
+			order++
+			require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, status, amount, created_at, "+
+				"expires_at, updated_at) VALUES (?, ?, 1, ?, 1, ?, ?, ?)", order, userID, status, at, at, at).Error)
+		}
+		idle := login(t, s, "1", "a", now)
+		login(t, s, "2", "b", later) // came back
+		recent := login(t, s, "3", "c", now)
+		ordered(recent.ID, domain.OrderCancelled, later)
+		owed := login(t, s, "4", "d", now)
+		ordered(owed.ID, domain.OrderPaid, now)
+		used := login(t, s, "5", "e", now)
+		ordered(used.ID, domain.OrderRedeemed, now)
+		_, err := s.PurgeSessions(t.Context(), later)
+		require.NoError(t, err)
+		login(t, s, "6", "f", later.Add(-time.Hour))
+		returned := login(t, s, "1x", "g", now)
+		login(t, s, "1x", "h", later)
+		_, err = s.PurgeSessions(t.Context(), later.Add(2*time.Hour))
+		require.NoError(t, err)
+
+		since := later.Add(-time.Minute)
+		found := func() (ids []int64) {
+			for after := int64(0); ; {
+				users, last, err := s.IdleUsers(t.Context(), after, since)
+				require.NoError(t, err)
+				if last == 0 {
+					return ids
+				}
+				for _, u := range users {
+					ids = append(ids, u.ID)
+				}
+				after = last
+			}
+		}
+		six := idle.ID + 5
+		require.ElementsMatch(t, []int64{idle.ID, used.ID, six}, found())
+		for _, u := range []domain.User{returned, idle} {
+			_, err := s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: later, KeepUntil: later, IdleSince: since})
+			require.NoError(t, err)
+		}
+		_, err = s.User(t.Context(), returned.ID)
+		require.NoError(t, err, "a user who has come back since the search is kept")
+		_, err = s.User(t.Context(), idle.ID)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+		login(t, s, "5", "i", now) // an old login whose session lasts
+		require.Equal(t, []int64{six}, found())
+	})
+}
+
+func TestEraseIdleKeepsAdmins(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const buyers = sqldb.PurgeBatch + 1 // two steps
+		_, err := s.SeedUsers(t.Context(), buyers, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		admin := login(t, s, "138", "a", now)
+		later := now.Add(1000 * time.Hour)
+		for n := 1; n > 0; {
+			n, err = s.PurgeSessions(t.Context(), later)
+			require.NoError(t, err)
+		}
+		users := auth.New(auth.Config{
+			Store: s, Revoked: auth.NewRevocations(s, nil, nil), AdminPhones: []string{"138"}, Now: func() time.Time { return later },
+		})
+		for _, want := range []int{buyers, 0} {
+			erased, err := users.EraseIdle(t.Context(), 999*time.Hour)
+			require.NoError(t, err)
+			require.Equal(t, want, erased)
+		}
+		_, err = s.User(t.Context(), admin.ID)
+		require.NoError(t, err)
+	})
+}
+
+var personal = regexp.MustCompile(`^(phone|nick_name|icon|provider_ref)$|(user|actor)_id$|device|asker|network|second_factor`)
+
+// Every column that may identify a person is in docs/security.md, with its purpose and its lifetime.
+func TestPersonalColumnsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/security.md")
+	require.NoError(t, err)
+	db, err := sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	_, err = db.MigrateUp(t.Context())
+	require.NoError(t, err)
+	var columns []struct{ Table, Name string }
+	require.NoError(t, sqldb.Access{DB: db}.Reader(t.Context()).Raw("SELECT m.name AS 'table', c.name AS name FROM sqlite_master m "+
+		"JOIN pragma_table_info(m.name) c WHERE m.type = 'table'").Scan(&columns).Error)
+	found := 0
+	for _, c := range columns {
+		if personal.MatchString(c.Name) {
+			found++
+			require.Contains(t, string(text), "`"+c.Table+"."+c.Name+"`")
+		}
+	}
+	require.Greater(t, found, 8)
 }

@@ -163,6 +163,12 @@ func revokeOldest(tx *gorm.DB, latest *auth.Session) error {
 func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
 	var u userRow
 	err := tx.Where("phone = ?", newcomer.Phone).Take(&u).Error
+	if err == nil { // locked, so that no erasure of the user runs between this and the new session
+		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u, u.ID).Error
+	}
+	if err == nil {
+		return u, tx.Model(&u).Update("updated_at", newcomer.CreatedAt).Error
+	}
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
 		return u, err
 	}
@@ -196,7 +202,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 			return revokeAll(tx, []string{r.SessionID}, r.Now, r.KeepUntil)
 		}
 		u = userRow{}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || repeated {
+		if err := takeUser(tx, &u, row.UserID); err != nil || repeated {
 			return err
 		}
 		if r.Expires.Before(end) {
@@ -213,7 +219,10 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
-	if stolen && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
+	if stolen && err == nil {
+		err = domain.ErrTokenReused
+	}
+	if errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
 	return u.user(), err
@@ -235,7 +244,7 @@ func (s *Store) SlideSession(ctx context.Context, id string, after, expires time
 		if end := row.CreatedAt.Add(auth.IdleSessionMaxAge); end.Before(extended) {
 			extended = end
 		}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || !extended.After(row.ExpiresAt) {
+		if err := takeUser(tx, &u, row.UserID); err != nil || !extended.After(row.ExpiresAt) {
 			return err
 		}
 		return tx.Model(&row).Update("expires_at", extended).Error

@@ -159,6 +159,12 @@ export const session = {
     drop(true);
   },
 
+  // erase deletes the account on the server and ends the session in this browser.
+  async erase() {
+    await asUser("DELETE", "/me", { headers: BY_COOKIE });
+    drop(true);
+  },
+
   // expired ends the session in this browser if the token that the server rejected is the current one.
   expired(rejected) {
     if (rejected === token) drop(true);
