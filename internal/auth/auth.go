@@ -245,8 +245,8 @@ func (a *Service) Watch(token string, end func(expired bool)) (stop func(), err 
 }
 
 // CurrentRole returns the present role of a user, which can differ from that of the token for as long as the token is
-// valid. It is read from the database at most once a second per session. A session whose user no longer exists is refused
-// from then on. Errors: ErrUnauthenticated, ErrUnavailable.
+// valid. It is read from the database at most once a second per session. Errors: ErrUnauthenticated (the user no longer
+// exists), ErrUnavailable.
 func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, error) {
 	if role, ok := a.roles.get(id.SessionID, a.cfg.Now()); ok {
 		return role, nil
@@ -255,9 +255,6 @@ func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, er
 	defer cancel()
 	asked := a.cfg.Now()
 	u, err := a.Me(ctx, id)
-	if errors.Is(err, domain.ErrUnauthenticated) {
-		a.cfg.Revoked.Add(asked.Add(SeedTTL), id.SessionID)
-	}
 	if err != nil {
 		return "", err
 	}

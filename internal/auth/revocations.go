@@ -83,6 +83,7 @@ func (r *Revocations) Add(keepUntil time.Time, sessionIDs ...string) {
 	r.add(list...)
 }
 
+// add adds all sessions before it calls the first watcher.
 func (r *Revocations) add(list ...Revocation) {
 	var ended []*watcher
 	r.mu.Lock()

@@ -99,7 +99,7 @@ func TestPages(t *testing.T) {
 		"temporary refusals": temporaryRefusals, "answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly,
 		"narrow": narrow, "markup in texts": markupInTexts, "accessible": accessible, "refund": refund, "window moved": windowMoved,
 		"texts": texts, "queued": queued, "payment refused": paymentRefused, "room journey": roomJourney,
-		"account": account,
+		"account": account, "log out everywhere": logoutEverywhere,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -362,6 +362,23 @@ func paymentRefused(t *testing.T, _ *shop, visit func(url, language string) *vis
 	v.reads(anOrder, "The payment was declined")
 	v.orderIs("pending_payment")
 	v.until(`document.querySelector(%q).getAttribute("aria-disabled") !== "true"`, payIt)
+}
+
+// logoutEverywhere ends the session of another browser as well.
+func logoutEverywhere(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	phone := newPhone()
+	one, two := visit(p.url, "en"), visit(p.url, "zh")
+	for _, v := range []*visitor{one, two} {
+		v.goTo("/")
+		v.click(`[data-do="login"]`)
+		v.login(phone)
+	}
+	two.click(`[data-do="account"]`)
+	two.click(`dialog[open] [data-do="everywhere"]`)
+	one.do(chromedp.Reload())
+	for _, v := range []*visitor{two, one} {
+		v.until(`!document.querySelector("dialog") && document.querySelector('[data-do="login"]')`)
+	}
 }
 
 // account downloads a visitor's data and deletes the account from the dialog behind the phone number.

@@ -373,7 +373,7 @@ func TestEraseUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		u, other := login(t, s, "138", "a", now), login(t, s, "139", "b", now)
 		login(t, s, "138", "c", now)
-		sendCode(t, s, "138")
+		unused := sendCode(t, s, "138")
 		e := auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)}
 		sessions, err := s.EraseUser(t.Context(), e)
 		require.NoError(t, err)
@@ -394,7 +394,7 @@ func TestEraseUser(t *testing.T) {
 		list, err := s.RevocationsAfter(t.Context(), 0, now)
 		require.NoError(t, err)
 		require.Len(t, list, 2)
-		_, err = s.OpenSession(t.Context(), domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode)
+		_, err = s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode)
 		require.ErrorIs(t, err, domain.ErrWrongCode, "the login code is gone")
 
 		sessions, err = s.EraseUser(t.Context(), e)
@@ -414,13 +414,13 @@ func TestEraseUserBesideLogins(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		for i := range 10 {
 			u := login(t, s, "138", fmt.Sprint("first", i), now)
-			sendCode(t, s, "138")
+			g := sendCode(t, s, "138")
 			var erased []string
 			var opened domain.User
 			var loginErr, eraseErr error
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				opened, loginErr = s.OpenSession(context.Background(), domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now},
+				opened, loginErr = s.OpenSession(context.Background(), g, domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now},
 					newSession(fmt.Sprint("second", i)), anyCode)
 			})
 			wg.Go(func() {

@@ -1,4 +1,4 @@
-// The visitor's account: download of all data, and deletion.
+// The visitor's account: logout everywhere, download of all data, and deletion.
 
 import { asUser } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
@@ -38,6 +38,11 @@ export function account() {
     }
   }
 
+  async function everywhere() {
+    await session.logout({ everywhere: true });
+    dialog.close();
+  }
+
   async function erase() {
     if (!(await confirm(t("account.sure"), t("account.delete"), t("account.consequences")))) return;
     await session.erase();
@@ -48,7 +53,7 @@ export function account() {
   const dialog = h("dialog", { class: "sheet", "aria-labelledby": id, onclose: () => dialog.remove() },
     h("h2", { id }, t("account.title")),
     h("p", { class: "note" }, t("account.note")),
-    button("download", download), button("delete", erase), error,
+    button("everywhere", everywhere), button("download", download), button("delete", erase), error,
     h("div", { class: "actions" }, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, t("back"))));
   document.body.append(dialog);
   dialog.showModal();

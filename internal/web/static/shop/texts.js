@@ -7,6 +7,7 @@ const en = {
 
   "account.title": "Your account",
   "account.note": "You can download everything that is stored about you, or delete your account.",
+  "account.everywhere": "Log out everywhere",
   "account.download": "Download my data",
   "account.delete": "Delete my account",
   "account.sure": "Delete your account for good?",
@@ -123,6 +124,7 @@ const zh = {
 
   "account.title": "我的账号",
   "account.note": "你可以下载我们保存的全部个人数据，也可以注销账号。",
+  "account.everywhere": "退出所有设备",
   "account.download": "下载我的数据",
   "account.delete": "注销账号",
   "account.sure": "确定要永久注销账号吗？",
