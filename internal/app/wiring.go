@@ -60,9 +60,15 @@ func newServer(e *Env, b backends) (*server, error) {
 	if err := revoked.Load(e.Ctx); err != nil {
 		return nil, fmt.Errorf("load the revoked sessions: %w", err)
 	}
+	var factors *auth.SecondFactors // nil in demo mode
+	if !cfg.IsDemo() {
+		if factors, err = NewSecondFactors(b.secret); err != nil {
+			return nil, err
+		}
+	}
 	users := auth.New(auth.Config{
 		Store: b.store, Tokens: tokens, Revoked: revoked, Sender: logSender{log},
-		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
+		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now, SecondFactors: factors, Log: log,
 	})
 
 	changedVouchers := newInvalidationBus(b.rdb, log, VouchersChannel)
@@ -239,4 +245,9 @@ func NewReconciler(e *Env, gate reconcile.Gate, store *repo.Store, cfg reconcile
 	cfg.Gate, cfg.Store, cfg.OrderTime, cfg.Log = gate, store, idgen.Time, e.Log
 	cfg.MinAge, cfg.Every = e.Tuning.MinAge, e.Tuning.Every
 	return reconcile.New(cfg)
+}
+
+// NewSecondFactors returns the second factors of a server with this signing secret.
+func NewSecondFactors(secret []byte) (*auth.SecondFactors, error) {
+	return auth.NewSecondFactors(domain.DeriveSecret(secret, "second factors"))
 }

@@ -4,6 +4,8 @@
 // database, and a refresh token, which is exchanged for new tokens. Clients that cannot exchange tokens get a single
 // token of an idle-timeout session, which ends 30 minutes after its last use. Every instance polls the list of ended
 // sessions (Revocations).
+//
+// Roles above viewer take effect only in sessions that were opened with a second factor (SecondFactors).
 package auth
 
 import (
@@ -12,8 +14,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/big"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -46,11 +49,12 @@ type LoginCode struct {
 
 // Session is one login on one device.
 type Session struct {
-	ID         string
-	UserID     int64
-	Generation int64 // of the valid refresh token
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
+	ID           string
+	UserID       int64
+	Generation   int64 // of the valid refresh token
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	SecondFactor bool // the login had a second factor
 }
 
 // Rotation is the exchange of a refresh token for its successor.
@@ -71,20 +75,30 @@ type Store interface {
 	// change is returned, and nothing is stored.
 	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
 	// OpenSession locks and reads the login code of newUser.Phone, calls check, and stores the code as check leaves it.
-	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
-	// returns the user. Otherwise the error is ErrWrongCode.
-	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
+	// If the code is correct, it also finds or inserts the user with this phone, calls confirm, stores the session s for
+	// them, and returns the user. Otherwise the error is ErrWrongCode.
+	//
+	// confirm gets the user's second factor, or nil, and reports whether the login had it; then the factor is stored as
+	// confirm leaves it. An error of confirm is returned with the user, and the code stays as it was, but ErrWrongTOTP
+	// counts as an attempt.
+	OpenSession(
+		ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool), confirm ConfirmFunc,
+	) (domain.User, error)
 	User(ctx context.Context, id int64) (domain.User, error)
-	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
-	// ErrUnauthenticated if the session does not exist, has expired or was revoked. If it has another generation, the
-	// error is the same and the session is revoked, unless r.Grace allows a repetition.
-	RotateSession(ctx context.Context, r Rotation) (domain.User, error)
+	// RotateSession advances a session from r.Generation to the next generation. It returns the user, and whether the
+	// session was opened with a second factor. The error is ErrUnauthenticated if the session does not exist, has expired
+	// or was revoked. If it has another generation, the error is the same and the session is revoked, unless r.Grace
+	// allows a repetition.
+	RotateSession(ctx context.Context, r Rotation) (u domain.User, secondFactor bool, err error)
 	// SlideSession extends a session to expires and returns its user. It never shortens a session. The error is
 	// ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
 	SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error)
 	// RevokeSession ends a session. Ending it again is no error.
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 }
+
+// ConfirmFunc checks the second factor of a login. It may be called several times.
+type ConfirmFunc func(u domain.User, f *SecondFactor) (confirmed bool, err error)
 
 // CodeSender delivers login codes, for example by SMS.
 type CodeSender interface {
@@ -100,12 +114,17 @@ type Config struct {
 	AdminPhones []string // users with these phones are admins, even if the database has another role
 	Limits      bool     // enforce the cooldown and the daily number of codes; guesses are always limited
 	Now         func() time.Time
+
+	// SecondFactors checks the second factors of the users whose roles need one. Nil: no role does, as in demo mode.
+	SecondFactors *SecondFactors
+	Log           *slog.Logger // required with SecondFactors
 }
 
 // Service logs users in and out. It is safe for concurrent use.
 type Service struct {
 	cfg          Config
 	idleSessions *otter.Cache[string, *idleSession] // by token
+	notEnrolled  sync.Map                           // ids of the users that the log has named
 }
 
 // New returns a Service.
@@ -172,29 +191,58 @@ func (a *Service) replaceCode(lc *LoginCode, hash []byte, now time.Time) error {
 	return nil
 }
 
-// Login exchanges a login code for a session. The first login of a phone creates its user.
-// Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Service) Login(ctx context.Context, phone, code string) (Login, error) {
-	u, s, err := a.openSession(ctx, phone, code, sessionTTL)
+// Login exchanges a login code for a session. The first login of a phone creates its user. totp is the password that the
+// user's authenticator app shows; users whose role needs none may leave it empty. A user without a second factor whose
+// role needs one is logged in as a buyer.
+//
+// Errors: *InvalidError, ErrWrongCode, ErrTOTPRequired and ErrWrongTOTP (with the User), ErrUnavailable.
+func (a *Service) Login(ctx context.Context, phone, code, totp string) (Login, error) {
+	u, s, err := a.openSession(ctx, phone, code, sessionTTL, func(u domain.User, f *SecondFactor) (bool, error) {
+		return a.confirm(u, f, totp)
+	})
 	if err != nil {
-		return Login{}, err
+		return Login{User: u}, err
 	}
-	return a.login(u, s.ID, s.Generation)
+	return a.login(u, s.ID, s.Generation, s.SecondFactor)
+}
+
+// confirm is a ConfirmFunc, for a login with the one-time password totp.
+func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, error) {
+	role := a.configuredRole(u)
+	switch {
+	case a.cfg.SecondFactors == nil || !role.NeedsSecondFactor():
+		return false, nil
+	case f == nil:
+		if _, named := a.notEnrolled.LoadOrStore(u.ID, true); !named {
+			a.cfg.Log.Warn("a user without a second factor is logged in as a buyer: run seckill admin enroll", "user_id", u.ID, "role", role)
+		}
+		return false, nil
+	}
+	step, err := a.cfg.SecondFactors.check(u, f, totp, a.cfg.Now())
+	if err != nil {
+		return false, err
+	}
+	f.LastStep = step
+	return true, nil
 }
 
 // openSession exchanges a login code for a session with the lifetime ttl.
-func (a *Service) openSession(ctx context.Context, phone, code string, ttl time.Duration) (domain.User, Session, error) {
+func (a *Service) openSession(
+	ctx context.Context, phone, code string, ttl time.Duration, confirm ConfirmFunc,
+) (domain.User, Session, error) {
 	phone, err := domain.ParsePhone(phone)
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl)}
-	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
-	u, err := a.cfg.Store.OpenSession(ctx, newUser, s, func(lc *LoginCode) bool {
+	u, err := a.cfg.Store.OpenSession(ctx, newUser(phone, domain.RoleBuyer, now), s, func(lc *LoginCode) bool {
 		return checkCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
+	}, func(u domain.User, f *SecondFactor) (confirmed bool, err error) {
+		s.SecondFactor, err = confirm(u, f)
+		return s.SecondFactor, err
 	})
-	u.Role = a.role(u)
+	u.Role = a.role(u, s.SecondFactor)
 	return u, s, err
 }
 
@@ -212,9 +260,10 @@ func checkCode(lc *LoginCode, hash []byte, now time.Time) bool {
 }
 
 // login signs the access token and the refresh token of a session's generation.
-func (a *Service) login(u domain.User, sessionID string, generation int64) (Login, error) {
-	u.Role = a.role(u)
-	access, err := a.cfg.Tokens.Access(Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role}, AccessTTL)
+func (a *Service) login(u domain.User, sessionID string, generation int64, secondFactor bool) (Login, error) {
+	u.Role = a.role(u, secondFactor)
+	id := Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role, SecondFactor: secondFactor}
+	access, err := a.cfg.Tokens.Access(id, AccessTTL)
 	if err != nil {
 		return Login{}, fmt.Errorf("sign access token: %w", err)
 	}
@@ -224,8 +273,17 @@ func (a *Service) login(u domain.User, sessionID string, generation int64) (Logi
 	}, nil
 }
 
-// role returns the user's role by configuration or, without one, by database.
-func (a *Service) role(u domain.User) domain.Role {
+// role returns the role of a user in a session with or without a second factor.
+func (a *Service) role(u domain.User, secondFactor bool) domain.Role {
+	role := a.configuredRole(u)
+	if a.cfg.SecondFactors != nil && role.NeedsSecondFactor() && !secondFactor {
+		return domain.RoleBuyer
+	}
+	return role
+}
+
+// configuredRole returns the user's role by configuration or, without one, by database.
+func (a *Service) configuredRole(u domain.User) domain.Role {
 	for _, p := range a.cfg.AdminPhones {
 		if p == u.Phone {
 			return domain.RoleAdmin
@@ -257,7 +315,7 @@ func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration
 		return Login{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
-	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
+	u, secondFactor, err := a.cfg.Store.RotateSession(ctx, Rotation{
 		SessionID: id, Generation: generation, Now: now, Expires: now.Add(sessionTTL), KeepUntil: now.Add(SeedTTL), Grace: grace,
 	})
 	if errors.Is(err, domain.ErrUnauthenticated) {
@@ -266,7 +324,7 @@ func (a *Service) Refresh(ctx context.Context, token string, grace time.Duration
 	if err != nil {
 		return Login{}, err
 	}
-	return a.login(u, id, generation+1)
+	return a.login(u, id, generation+1, secondFactor)
 }
 
 // Logout ends the session. It takes effect at once on this instance, and within two seconds on every other one.
@@ -299,6 +357,6 @@ func (a *Service) Me(ctx context.Context, id Identity) (domain.User, error) {
 	if errors.Is(err, domain.ErrNotFound) {
 		return domain.User{}, domain.ErrUnauthenticated
 	}
-	u.Role = a.role(u)
+	u.Role = a.role(u, id.SecondFactor)
 	return u, err
 }

@@ -59,7 +59,7 @@ func newIdleSessionCache() *otter.Cache[string, *idleSession] {
 // LoginSliding is Login for clients that use one token and never exchange it. Its session ends SlidingTTL after its
 // last use. The token is valid for AuthenticateSliding only. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
 func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token string, err error) {
-	u, s, err := a.openSession(ctx, phone, code, SlidingTTL+extendEvery)
+	u, s, err := a.openSession(ctx, phone, code, SlidingTTL+extendEvery, withoutSecondFactor)
 	if err != nil {
 		return "", err
 	}
@@ -67,6 +67,10 @@ func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token s
 	a.idleSessions.Set(token, newIdleSession(Identity{UserID: u.ID, SessionID: s.ID, Role: u.Role}, s.CreatedAt))
 	return token, nil
 }
+
+// withoutSecondFactor is the ConfirmFunc of clients that cannot send a second factor. Roles that need one are not in
+// effect in their sessions.
+func withoutSecondFactor(domain.User, *SecondFactor) (bool, error) { return false, nil }
 
 // AuthenticateSliding verifies the token of an idle-timeout session, counts the use, and returns the identity. It calls
 // the store at most once a minute per cached session. While the store is unavailable, a cached session stays valid
@@ -135,5 +139,5 @@ func (a *Service) extend(ctx context.Context, id string, now, after time.Time, t
 	if err != nil {
 		return nil, err
 	}
-	return newIdleSession(Identity{UserID: u.ID, SessionID: id, Role: a.role(u)}, now), nil
+	return newIdleSession(Identity{UserID: u.ID, SessionID: id, Role: a.role(u, false)}, now), nil
 }

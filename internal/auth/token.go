@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ type Identity struct {
 	UserID    int64
 	SessionID string
 	Role      domain.Role
+	// SecondFactor is whether the session was opened with a second factor.
+	SecondFactor bool
 }
 
 // Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the tokens of idle-timeout sessions. It is
@@ -83,16 +86,24 @@ type claims struct {
 	jwt.RegisteredClaims
 	SessionID string      `json:"sid"`
 	Role      domain.Role `json:"role"`
+	Methods   []string    `json:"amr"`
 }
+
+// methodTOTP is the value of amr for a one-time password (RFC 8176).
+const methodTOTP = "otp"
 
 // Access returns a signed access token with the lifetime ttl.
 func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	now := t.now()
 	// The claims type would encode the single audience as a list.
-	return jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+	c := jwt.MapClaims{
 		"iss": tokenParty, "aud": tokenParty, "sub": strconv.FormatInt(id.UserID, 10),
 		"sid": id.SessionID, "role": id.Role, "iat": now.Unix(), "exp": now.Add(ttl).Unix(),
-	}).SignedString(t.accessKey)
+	}
+	if id.SecondFactor {
+		c["amr"] = []string{methodTOTP}
+	}
+	return jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.accessKey)
 }
 
 // Verify checks the signature, the expiry, the issuer and the audience of an access token, but not whether its session
@@ -127,7 +138,8 @@ func (t *Tokens) parse(token string) (verified, error) {
 	if err != nil || id <= 0 || c.SessionID == "" {
 		return verified{}, domain.ErrUnauthenticated
 	}
-	return verified{identity: Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, expires: c.ExpiresAt.Time}, nil
+	identity := Identity{UserID: id, SessionID: c.SessionID, Role: c.Role, SecondFactor: slices.Contains(c.Methods, methodTOTP)}
+	return verified{identity: identity, expires: c.ExpiresAt.Time}, nil
 }
 
 // refresh returns the refresh token of a session's generation: both in plain text, with a signature. Tokens of earlier

@@ -18,8 +18,14 @@ var (
 	ErrUnauthenticated = errors.New("not authenticated")
 	ErrTokenExpired    = errors.New("token expired")
 	ErrWrongCode       = errors.New("login code wrong, used up or expired")
-	ErrForbidden       = errors.New("forbidden")
-	ErrInvalidState    = errors.New("not possible in the present state")
+	// ErrTOTPRequired means that the login needs the user's second factor and the request has none. The login code
+	// remains valid.
+	ErrTOTPRequired = errors.New("the login needs the six digits that the authenticator app shows, as totp")
+	// ErrWrongTOTP means that the second factor is wrong or was used before. The login code remains valid; the attempt
+	// counts as a wrong guess.
+	ErrWrongTOTP    = errors.New("the digits of the authenticator app are wrong or were used already: enter the next ones")
+	ErrForbidden    = errors.New("forbidden")
+	ErrInvalidState = errors.New("not possible in the present state")
 
 	ErrSaleNotStarted = errors.New("the sale has not started")
 	ErrSaleEnded      = errors.New("the sale has ended")

@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// Role is the set of permissions of a user.
-type Role string
-
-// The roles. An admin has all permissions of a buyer.
-const (
-	RoleBuyer Role = "buyer"
-	RoleAdmin Role = "admin"
-)
-
 // User is an account, identified by its phone number.
 type User struct {
 	ID        int64
@@ -23,6 +14,12 @@ type User struct {
 	Icon      string
 	Role      Role
 	CreatedAt time.Time
+}
+
+// Admin is a user with a role above buyer.
+type Admin struct {
+	User       User
+	EnrolledAt time.Time // of the second factor; zero without one
 }
 
 var (
@@ -41,4 +38,13 @@ func ParsePhone(s string) (string, error) {
 		return s, nil
 	}
 	return "", Invalid("phone", "must be a mobile number such as 13800000001 or +4915112345678")
+}
+
+// MaskPhone hides the middle of a phone number: 138****0001.
+func MaskPhone(phone string) string {
+	const head, tail = 3, 4
+	if len(phone) <= head+tail {
+		return strings.Repeat("*", len(phone))
+	}
+	return phone[:head] + "****" + phone[len(phone)-tail:]
 }

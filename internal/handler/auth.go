@@ -14,6 +14,7 @@ import (
 
 type authHandler struct {
 	auth    *auth.Service
+	staff   *staff // records the logins of admins
 	demo    bool
 	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
 	// limitRefresh counts a refresh against the limit of the session.
@@ -23,23 +24,18 @@ type authHandler struct {
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require returns a middleware that rejects requests without a valid access token or without the role.
-func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
-	return func(c *gin.Context) error {
-		scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return domain.ErrUnauthenticated
-		}
-		id, err := h.auth.Authenticate(token)
-		if err != nil {
-			return err
-		}
-		if role == domain.RoleAdmin && id.Role != domain.RoleAdmin {
-			return domain.ErrForbidden
-		}
-		c.Set(identityKey, id)
-		return nil
+// require rejects requests without a valid access token.
+func (h *authHandler) require(c *gin.Context) error {
+	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return domain.ErrUnauthenticated
 	}
+	id, err := h.auth.Authenticate(token)
+	if err != nil {
+		return err
+	}
+	c.Set(identityKey, id)
+	return nil
 }
 
 // caller returns the identity that require stored. It panics on a route without require.
@@ -70,10 +66,12 @@ type userOut struct {
 	NickName string      `json:"nick_name"`
 	Icon     string      `json:"icon"`
 	Role     domain.Role `json:"role"`
+
+	Permissions []domain.Permission `json:"permissions,omitempty"`
 }
 
 func newUserOut(u domain.User) userOut {
-	return userOut{ID: ID(u.ID), Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: u.Role}
+	return userOut{ID: ID(u.ID), Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: u.Role, Permissions: u.Role.Permissions()}
 }
 
 // loginOut is the body of a login or refresh answer (RFC 6749, 5.1, plus the user).
@@ -101,6 +99,7 @@ func (h *authHandler) login(c *gin.Context) error {
 	var in struct {
 		Phone string `json:"phone"`
 		Code  string `json:"code"`
+		TOTP  string `json:"totp"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -108,7 +107,8 @@ func (h *authHandler) login(c *gin.Context) error {
 	if in.Code == "" {
 		return domain.Invalid("code", "is required")
 	}
-	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code)
+	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code, in.TOTP)
+	h.staff.login(c, l.User, err)
 	if err != nil {
 		return err
 	}

@@ -22,17 +22,6 @@ func (h *hmdpHandler) authenticate(c *gin.Context) error {
 	return nil
 }
 
-// admin rejects requests of other users than admins.
-func (h *hmdpHandler) admin(c *gin.Context) error {
-	if err := h.authenticate(c); err != nil {
-		return err
-	}
-	if caller(c).Role != domain.RoleAdmin {
-		return domain.ErrForbidden
-	}
-	return nil
-}
-
 // visitor accepts every request. With a valid token it extends the idle timeout of the session; an invalid token is
 // ignored.
 func (h *hmdpHandler) visitor(c *gin.Context) error {

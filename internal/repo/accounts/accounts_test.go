@@ -84,6 +84,9 @@ func TestConcurrentGuessesAreCounted(t *testing.T) {
 // anyCode accepts every code.
 func anyCode(*auth.LoginCode) bool { return true }
 
+// noFactor confirms logins without a second factor.
+func noFactor(domain.User, *auth.SecondFactor) (bool, error) { return false, nil }
+
 // sendCode stores a login code for a phone.
 func sendCode(t *testing.T, s *Store, phone string) {
 	t.Helper()
@@ -106,7 +109,7 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range users {
 			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), newcomer, newSession(string(rune('a'+i))), anyCode)
+				u, err := s.OpenSession(context.Background(), newcomer, newSession(string(rune('a'+i))), anyCode, noFactor)
 				if err != nil {
 					t.Errorf("log in: %v", err)
 				}
@@ -129,10 +132,10 @@ func TestWrongGuessIsCountedAndOpensNoSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
 		wrong := func(lc *auth.LoginCode) bool { lc.Attempts++; return false }
-		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode)
+		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode, noFactor)
 		require.ErrorIs(t, err, domain.ErrWrongCode, "no code was sent")
 		sendCode(t, s, "1")
-		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong)
+		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong, noFactor)
 		require.ErrorIs(t, err, domain.ErrWrongCode)
 		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *auth.LoginCode) error {
 			require.Equal(t, 1, lc.Attempts)
@@ -147,7 +150,7 @@ func TestRotateSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
 		require.NoError(t, err)
 		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
 		require.ErrorIs(t, rotate("unknown", 1, now), domain.ErrUnauthenticated)
@@ -160,14 +163,14 @@ func TestRotateSession(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Equal(t, "a", list[0].SessionID)
 
-		_, err = s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode, noFactor)
 		require.NoError(t, err)
 		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), domain.ErrUnauthenticated, "the session has ended")
 	})
 }
 
 func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow time.Duration) error {
-	_, err := s.RotateSession(context.Background(), auth.Rotation{
+	_, _, err := s.RotateSession(context.Background(), auth.Rotation{
 		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Grace: reuseWindow,
 	})
 	return err
@@ -177,7 +180,7 @@ func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow tim
 func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
 		require.NoError(t, err)
 		const reuseWindow = 10 * time.Second
 		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
@@ -187,7 +190,7 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "too late")
 		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "revoked")
 
-		_, err = s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode, noFactor)
 		require.NoError(t, err)
 		for generation := range int64(2) {
 			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
@@ -200,7 +203,7 @@ func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
 		require.NoError(t, err)
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
@@ -274,7 +277,7 @@ func TestSlideSession(t *testing.T) {
 		ctx := t.Context()
 		sendCode(t, s, "1")
 		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
-		owner, err := s.OpenSession(ctx, newcomer, newSession("a"), anyCode) // it ends an hour after now
+		owner, err := s.OpenSession(ctx, newcomer, newSession("a"), anyCode, noFactor) // it ends an hour after now
 		require.NoError(t, err)
 		end := func() time.Time {
 			var row sessionRow

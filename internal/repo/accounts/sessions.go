@@ -19,6 +19,8 @@ type sessionRow struct {
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	RevokedAt  *time.Time
+
+	SecondFactor bool
 }
 
 func (sessionRow) TableName() string { return "sessions" }
@@ -26,6 +28,7 @@ func (sessionRow) TableName() string { return "sessions" }
 func newSessionRow(s *auth.Session) sessionRow {
 	return sessionRow{
 		ID: s.ID, UserID: s.UserID, Generation: s.Generation, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt,
+		SecondFactor: s.SecondFactor,
 	}
 }
 
@@ -100,14 +103,15 @@ func lockLoginCode(tx *gorm.DB, phone string) (loginCodeRow, error) {
 
 // OpenSession implements auth.Store.
 func (s *Store) OpenSession(
-	ctx context.Context, newcomer domain.User, sess auth.Session, use func(*auth.LoginCode) bool,
+	ctx context.Context, newcomer domain.User, sess auth.Session, use func(*auth.LoginCode) bool, confirm auth.ConfirmFunc,
 ) (domain.User, error) {
 	var (
-		u     userRow
-		right bool
+		u       userRow
+		right   bool
+		refusal error
 	)
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		right = false
+		right, refusal = false, nil
 		code, err := lockLoginCode(tx, newcomer.Phone)
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return nil
@@ -115,6 +119,7 @@ func (s *Store) OpenSession(
 		if err != nil {
 			return err
 		}
+		found := code
 		lc := code.loginCode(newcomer.Phone)
 		right = use(&lc)
 		code = newLoginCodeRow(&lc)
@@ -124,12 +129,25 @@ func (s *Store) OpenSession(
 		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
 			return err
 		}
+		sess.SecondFactor, err = confirmFactor(tx, &u, confirm)
+		if errors.Is(err, domain.ErrWrongTOTP) {
+			refusal = err
+			found.Attempts++
+			return tx.Select("*").Updates(&found).Error
+		}
+		if err != nil {
+			return err
+		}
 		sess.UserID = u.ID
 		row := newSessionRow(&sess)
 		return tx.Create(&row).Error
 	})
-	if err == nil && !right {
+	switch {
+	case err != nil:
+	case !right:
 		err = domain.ErrWrongCode
+	case refusal != nil:
+		err = refusal
 	}
 	return u.user(), err
 }
@@ -148,14 +166,14 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 }
 
 // RotateSession implements auth.Store.
-func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, error) {
+func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, bool, error) {
 	var (
 		u     userRow
+		row   sessionRow
 		reuse bool
 	)
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		reuse = false
-		var row sessionRow
+		reuse, row = false, sessionRow{}
 		if err := tx.Clauses(sqldb.ForUpdate).Where("id = ?", r.SessionID).Take(&row).Error; err != nil {
 			return err
 		}
@@ -182,7 +200,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 	if reuse && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
-	return u.user(), err
+	return u.user(), row.SecondFactor, err
 }
 
 // SlideSession implements auth.Store. It never shortens a session that another process has extended further.
