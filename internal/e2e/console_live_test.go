@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"regexp"
 	"testing"
+	"time"
 
+	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -123,9 +125,12 @@ func TestConsoleRush(t *testing.T) {
 	}
 }
 
-// rushOutsideDemo checks that the page offers no rush outside demo mode and gives the reason.
+// rushOutsideDemo logs in with a second factor. It checks that the page offers no rush outside demo mode and gives the
+// reason.
 func rushOutsideDemo(t *testing.T, c *consoleTest) {
-	p := embeddedStack(t).withAdmins().with("SECKILL_DEMO=false").serve(t, "")
+	s := embeddedStack(t).withAdmins().with("SECKILL_DEMO=false")
+	key := s.enroll(t, c.phone)
+	p := s.serve(t, "")
 	v := c.visit(p.url, "en")
 	v.goTo("/console/rush")
 	v.click(`[data-do="enter"]`)
@@ -135,6 +140,14 @@ func rushOutsideDemo(t *testing.T, c *consoleTest) {
 	code := regexp.MustCompile(`phone=` + c.phone + ` code=(\d{6})`)
 	eventually(t, "the code is sent", func() bool { return code.MatchString(p.log.String()) })
 	v.key(code.FindStringSubmatch(p.log.String())[1] + "\r")
+	v.until(`document.activeElement?.name === "totp"`) // outside demo mode, admins need a second factor
+	require.Equal(t, "one-time-code", evaluate[string](v.tab, `document.activeElement.autocomplete`))
+	require.Empty(t, evaluate[[]string](v.tab, unlabelled))
+	v.key("12345\r")
+	v.reads("dialog[open] .error", "The digits are wrong")
+	password, err := totp.GenerateCode(key, time.Now())
+	require.NoError(t, err)
+	v.key(password + "\r")
 	v.reads("[data-nodemo]", "This server is not in demo mode")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form").length`))
 }

@@ -104,6 +104,8 @@ async function renew() {
 
 export const session = {
   user: () => user,
+  // may reports whether the visitor's role has a permission. The server checks it in any case.
+  may: (permission) => user?.permissions?.includes(permission) ?? false,
   // on subscribes to logins and logouts; the listener receives the new user, or null.
   on: changes.on,
 
@@ -140,9 +142,12 @@ export const session = {
     return response.headers.get("X-Demo-Code") ?? "";
   },
 
-  async login(phone, code) {
+  // login logs in with a login code and, if given, the password of the visitor's authenticator app. Problem of its own:
+  // "totp_required" if that is missing or wrong.
+  async login(phone, code, totp) {
     await exclusive(async () => {
-      const login = await json(await send("POST", "/auth/login", { body: { phone, code }, headers: BY_COOKIE }));
+      const body = { phone, code, ...(totp && { totp }) };
+      const login = await json(await send("POST", "/auth/login", { body, headers: BY_COOKIE }));
       hint(true);
       adopt(login, true);
     });

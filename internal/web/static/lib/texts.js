@@ -32,6 +32,9 @@ const en = {
   "login.demo": "Demo mode: the code {code} has been filled in for you.",
   "login.enter": "Log in and continue",
   "login.wrong": "The code is wrong, already used or expired.",
+  "login.totp": "Authenticator code",
+  "login.totpNote": "The six digits that your authenticator app shows now.",
+  "login.wrongTOTP": "The digits are wrong or were used already. Enter the next ones that the app shows.",
   "login.badphone": "Enter a valid mobile number, such as 13800000000 or +4915112345678.",
   "login.as": "Logged in as",
 
@@ -101,6 +104,9 @@ const zh = {
   "login.demo": "演示环境：验证码 {code} 已自动填入。",
   "login.enter": "登录并继续",
   "login.wrong": "验证码错误、已使用或已过期。",
+  "login.totp": "动态验证码",
+  "login.totpNote": "身份验证器应用当前显示的六位数字。",
+  "login.wrongTOTP": "动态验证码错误或已使用过，请输入应用显示的下一个。",
   "login.badphone": "手机号格式不正确，示例：13800000000 或 +4915112345678。",
   "login.as": "当前登录",
 
