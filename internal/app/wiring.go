@@ -155,7 +155,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 
 	background := slices.Concat(mode.background, []func(context.Context){
-		revoked.Run, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
+		revoked.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
 		stats.send, stats.receive, monitor.Run,

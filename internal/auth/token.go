@@ -28,6 +28,8 @@ const (
 	MinSecret = 32
 
 	tokenParty = "seckill" // iss and aud
+	// maxSkew is how far the clock of the server that signed a token may be ahead.
+	maxSkew = time.Minute
 )
 
 // Identity is the user and the session of a verified token.
@@ -75,7 +77,7 @@ func NewTokens(secret []byte, now func() time.Time) (*Tokens, error) {
 		verified:   otter.Must(&otter.Options[string, verified]{MaximumSize: maxVerified}),
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
-			jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
+			jwt.WithStrictDecoding(), jwt.WithExpirationRequired(), jwt.WithIssuer(tokenParty), jwt.WithAudience(tokenParty),
 			jwt.WithTimeFunc(now),
 		),
 	}, nil
@@ -87,12 +89,25 @@ type claims struct {
 	SessionID string      `json:"sid"`
 	Role      domain.Role `json:"role"`
 	Methods   []string    `json:"amr"`
+	Seed      bool        `json:"seed"` // of a load test; its lifetime is SeedTTL
 }
 
 // methodTOTP is the value of amr for a one-time password (RFC 8176).
 const methodTOTP = "otp"
 
-// Access returns a signed access token with the lifetime ttl.
+// plausible reports whether the token was issued before now and for no longer than its kind allows.
+func (c *claims) plausible(now time.Time) bool {
+	issued, longest := now, AccessTTL
+	if c.IssuedAt != nil {
+		issued = c.IssuedAt.Time
+	}
+	if c.Seed && c.Role == domain.RoleBuyer {
+		longest = SeedTTL
+	}
+	return !issued.After(now.Add(maxSkew)) && c.ExpiresAt.Sub(issued) <= longest
+}
+
+// Access returns a signed access token with the lifetime ttl: up to AccessTTL, and for buyers of a load test SeedTTL.
 func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	now := t.now()
 	// The claims type would encode the single audience as a list.
@@ -103,31 +118,44 @@ func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	if id.SecondFactor {
 		c["amr"] = []string{methodTOTP}
 	}
+	if ttl > AccessTTL {
+		c["seed"] = true
+	}
 	return jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.accessKey)
 }
 
 // Verify checks the signature, the expiry, the issuer and the audience of an access token, but not whether its session
 // has ended. Only valid tokens are cached, so forged tokens use no memory. Errors: ErrTokenExpired, ErrUnauthenticated.
 func (t *Tokens) Verify(token string) (Identity, error) {
+	v, err := t.verify(token)
+	return v.identity, err
+}
+
+func (t *Tokens) verify(token string) (verified, error) {
 	v, ok := t.verified.GetIfPresent(token)
 	if !ok {
 		var err error
 		if v, err = t.parse(token); err != nil {
-			return Identity{}, err
+			return verified{}, err
 		}
 		t.verified.Set(strings.Clone(token), v) // the caller's string may be part of a larger string
 	}
 	if !t.now().Before(v.expires) {
 		t.verified.Invalidate(token)
-		return Identity{}, domain.ErrTokenExpired
+		return verified{}, domain.ErrTokenExpired
 	}
-	return v.identity, nil
+	return v, nil
 }
 
 // parse parses and verifies a token without the cache.
 func (t *Tokens) parse(token string) (verified, error) {
 	var c claims
-	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.accessKey, nil })
+	_, err := t.parser.ParseWithClaims(token, &c, func(token *jwt.Token) (any, error) {
+		if _, ok := token.Header["crit"]; ok { // extensions that must be understood (RFC 7515, 4.1.11); there are none
+			return nil, domain.ErrUnauthenticated
+		}
+		return t.accessKey, nil
+	})
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return verified{}, domain.ErrTokenExpired
@@ -135,7 +163,7 @@ func (t *Tokens) parse(token string) (verified, error) {
 		return verified{}, domain.ErrUnauthenticated
 	}
 	id, err := strconv.ParseInt(c.Subject, 10, 64)
-	if err != nil || id <= 0 || c.SessionID == "" {
+	if err != nil || id <= 0 || c.SessionID == "" || !c.plausible(t.now()) {
 		return verified{}, domain.ErrUnauthenticated
 	}
 	identity := Identity{UserID: id, SessionID: c.SessionID, Role: c.Role, SecondFactor: slices.Contains(c.Methods, methodTOTP)}

@@ -64,6 +64,7 @@ type env struct {
 	returns         service.UnitReleaser
 	logs            *logBuffer
 
+	auth    *auth.Service
 	revoked *auth.Revocations
 	admins  *auth.Admins
 	rooms   *entry.Rooms // do not run
@@ -86,6 +87,7 @@ type setup struct {
 	ready       map[string]handler.Check                                    // of /readyz
 	change      func(*handler.Config)                                       // called last
 	sender      func(auth.CodeSender) auth.CodeSender
+	adminPhones []string // nil: adminPhone
 }
 
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
@@ -162,6 +164,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.store == nil {
 		s.store = db(t)
 	}
+	if s.adminPhones == nil {
+		s.adminPhones = []string{adminPhone}
+	}
 	e := &env{
 		t: t, store: s.store, db: &faultyStore{Store: s.store}, clock: newClock(), locks: newUserLocks(),
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
@@ -215,7 +220,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
-			AdminPhones: []string{adminPhone}, Limits: s.limits, Now: e.clock.now, SecondFactors: factors, Log: log,
+			AdminPhones: s.adminPhones, Limits: s.limits, Now: e.clock.now, SecondFactors: factors, Log: log,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
@@ -231,6 +236,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.change != nil {
 		s.change(&cfg)
 	}
+	e.auth = cfg.Auth
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)
@@ -314,6 +320,13 @@ func (e *env) stock(voucherID string) int64 {
 	v, err := e.store.Voucher(context.Background(), id)
 	require.NoError(e.t, err)
 	return v.Sale.Stock
+}
+
+// exec runs a statement on the database, as an operator does by hand.
+func (e *env) exec(statement string, args ...any) {
+	e.t.Helper()
+	_, err := e.store.Pools()["write"].ExecContext(context.Background(), statement, args...)
+	require.NoError(e.t, err)
 }
 
 // checkInvariants checks the invariants of every sale in the database.

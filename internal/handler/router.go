@@ -117,6 +117,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/login", e.wrap(limits.logins), e.wrap(h.auth.login))
 	v1.POST("/auth/refresh", e.wrap(h.auth.refresh))
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
+	v1.POST("/auth/logout-all", e.wrap(user), e.wrap(h.auth.logoutAll))
 	v1.GET("/me", e.wrap(user), reads, e.wrap(h.auth.me))
 
 	v1.GET("/orders", e.wrap(user), reads, e.wrap(h.orders.list))
@@ -180,14 +181,14 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		auth:        &authHandler{auth: cfg.Auth, staff: staff, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders},
-		entry:       &entryHandler{service: cfg.Entry, subscribers: cfg.RoomSubscribers},
+		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
 		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
-		events:      &eventHandler{orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
+		events:      &eventHandler{auth: cfg.Auth, orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
 		auditLog:    &auditHandler{log: cfg.AuditLog},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
-		stats:       &statsHandler{monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
+		stats:       &statsHandler{auth: cfg.Auth, monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
 		rush:        &rushHandler{rush: cfg.Rush},
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 )
 
@@ -25,6 +26,7 @@ import (
 //
 // Requests of buyers are refused and not recorded.
 type staff struct {
+	auth   *auth.Service
 	audit  domain.AuditStore
 	log    *slog.Logger
 	now    func() time.Time
@@ -33,7 +35,7 @@ type staff struct {
 }
 
 func newStaff(cfg Config) *staff {
-	return &staff{audit: cfg.AuditLog, log: cfg.Log, now: cfg.Now, failed: rate.Sometimes{Interval: time.Second}}
+	return &staff{auth: cfg.Auth, audit: cfg.AuditLog, log: cfg.Log, now: cfg.Now, failed: rate.Sometimes{Interval: time.Second}}
 }
 
 // require returns a middleware for routes that need the permission p. authenticate stores the caller's identity; fail
@@ -46,9 +48,9 @@ func (s *staff) require(
 			fail(c, err)
 			return
 		}
-		role := caller(c).Role
-		if !role.OnStaff() {
-			fail(c, domain.ErrForbidden)
+		role, err := s.confirmRole(c)
+		if err != nil {
+			fail(c, err)
 			return
 		}
 		needed := p
@@ -72,6 +74,25 @@ func (s *staff) require(
 			s.attempt(c, func(ctx context.Context) error { return s.audit.FinishRequest(ctx, r.ID, c.Writer.Status()) }, r)
 		}
 	}
+}
+
+// confirmRole returns the caller's present role, which the token may not state yet, and sets it in the caller's identity.
+// Errors: ErrForbidden (the caller is a buyer), ErrUnauthenticated, ErrUnavailable.
+func (s *staff) confirmRole(c *gin.Context) (domain.Role, error) {
+	id := caller(c)
+	if !id.Role.OnStaff() {
+		return "", domain.ErrForbidden
+	}
+	role, err := s.auth.CurrentRole(c.Request.Context(), id)
+	if err != nil {
+		return "", err
+	}
+	if !role.OnStaff() {
+		return "", domain.ErrForbidden
+	}
+	id.Role = role
+	c.Set(identityKey, id)
+	return role, nil
 }
 
 // login records the login of a user with a role above buyer, and a login with a wrong second factor.

@@ -86,12 +86,7 @@ func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time
 	if err := tx.Model(&sessionRow{}).Where("user_id = ? AND revoked_at IS NULL", u.ID).Pluck("id", &sessions).Error; err != nil {
 		return err
 	}
-	for _, id := range sessions {
-		if err := revoke(tx, id, now, keepUntil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return revokeAll(tx, sessions, now, keepUntil)
 }
 
 // Admins implements auth.AdminStore.
