@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"seckill/internal/auth"
-	"seckill/internal/domain"
 	"seckill/internal/payment"
+	"seckill/internal/phone"
 )
 
 // Config is the configuration. Each field is set by a flag or by an environment variable. Empty lists and empty strings
@@ -29,6 +29,7 @@ type Config struct {
 	QueueBacklog  int            `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: maximum number of users with waiting orders in each of the 16 streams; further purchases are refused (${default})."`
 	JWTSecret     string         `env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Key that signs access tokens, at least 32 bytes. Required with MySQL; otherwise generated in the data directory."`
 	AdminPhones   []string       `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Phone numbers of the admins. Default in demo mode: 13800000000."`
+	SMSCountries  []string       `name:"sms-countries" env:"SECKILL_SMS_COUNTRIES" default:"CN" placeholder:"COUNTRY" help:"Countries whose mobile numbers can log in, as ISO codes such as CN,DE (${default})."`
 	Demo          *bool          `env:"SECKILL_DEMO" negatable:"" help:"Demo mode: login codes in a response header, sample shops and vouchers. Default: on with the embedded database, off otherwise."`
 	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Rate limits per address, session and user, and the pause between login codes: ${enum} (${default}). Off is for load tests."`
 	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted. Empty: none."`
@@ -42,6 +43,9 @@ type Config struct {
 
 // DemoAdmin is the phone number of the admin in demo mode if none is configured.
 const DemoAdmin = "13800000000"
+
+// DefaultCountry is the country whose numbers can log in if none is configured.
+const DefaultCountry = "CN"
 
 // Embedded reports whether the database is SQLite in the data directory.
 func (c Config) Embedded() bool { return c.MySQLDSN == "" }
@@ -60,8 +64,14 @@ func (c Config) IsDemo() bool {
 // Finish validates the configuration and returns it with empty list elements removed, phone numbers normalized and the
 // demo's admin filled in. Its error has one line per broken rule, which names the flag.
 func (c Config) Finish() (Config, error) {
-	for _, l := range []*[]string{&c.RedisAddrs, &c.LockNodes, &c.AdminPhones, &c.Proxies} {
+	for _, l := range []*[]string{&c.RedisAddrs, &c.LockNodes, &c.AdminPhones, &c.SMSCountries, &c.Proxies} {
 		*l = withoutEmpty(*l)
+	}
+	if c.IsDemo() && len(c.AdminPhones) == 0 {
+		c.AdminPhones = []string{DemoAdmin}
+	}
+	if len(c.SMSCountries) == 0 {
+		c.SMSCountries = []string{DefaultCountry}
 	}
 	var problems []error
 	rule := func(ok bool, format string, args ...any) {
@@ -91,13 +101,12 @@ func (c Config) Finish() (Config, error) {
 	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")
-	for i, p := range c.AdminPhones {
-		phone, err := domain.ParsePhone(p)
-		rule(err == nil, "--admin-phones: %q is not a phone number", p)
-		c.AdminPhones[i] = phone
-	}
-	if c.IsDemo() && len(c.AdminPhones) == 0 {
-		c.AdminPhones = []string{DemoAdmin}
+	numbers, err := phone.New(c.SMSCountries)
+	rule(err == nil, "--sms-countries: %w", err)
+	for i := 0; numbers != nil && i < len(c.AdminPhones); i++ {
+		number, _, err := numbers.Parse(c.AdminPhones[i])
+		rule(err == nil, "--admin-phones: %q: %w", c.AdminPhones[i], err)
+		c.AdminPhones[i] = number
 	}
 	return c, errors.Join(problems...)
 }

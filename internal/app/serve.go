@@ -280,12 +280,12 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
 	if !s.cfg.IsDemo() {
 		return
 	}
-	fmt.Fprintf(out, `Demo mode: any mobile number can log in; %s is an admin. The pages fill in the login code; other clients find it in the X-Demo-Code header:
+	fmt.Fprintf(out, `Demo mode: any mobile number of %s can log in; %s is an admin. The pages fill in the login code; other clients find it in the X-Demo-Code header:
   curl -si %s/api/v1/auth/code  -d '{"phone":"13800000001"}'
   curl -s  %s/api/v1/auth/login -d '{"phone":"13800000001","code":"<the code>"}'
   curl -s  %s/api/v1/vouchers
   curl -s  %s/api/v1/vouchers/2/orders -X POST -H 'Authorization: Bearer <access_token>'
-`, strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
+`, strings.Join(s.cfg.SMSCountries, ", "), strings.Join(s.cfg.AdminPhones, ", "), url, url, url, url)
 }
 
 // urlOf returns the URL of a listener for clients on this machine.

@@ -16,6 +16,7 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
+	"seckill/internal/phone"
 	"seckill/internal/queue"
 	"seckill/internal/ratelimit"
 	"seckill/internal/reconcile"
@@ -66,8 +67,12 @@ func newServer(e *Env, b backends) (*server, error) {
 			return nil, err
 		}
 	}
+	phones, err := phone.New(cfg.SMSCountries)
+	if err != nil {
+		return nil, fmt.Errorf("--sms-countries: %w", err)
+	}
 	users := auth.New(auth.Config{
-		Store: b.store, Tokens: tokens, Revoked: revoked, Sender: logSender{log},
+		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: logSender{log},
 		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now, SecondFactors: factors, Log: log,
 	})
 
@@ -105,7 +110,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	orders := service.NewOrders(service.OrdersConfig{
 		Store: b.store, Sales: sales, Lane: mode.orders, Passes: entries, Unpaid: unpaid, Queue: mode.queue, Now: now, PayTimeout: cfg.PayTimeout,
-		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secret), Moved: movedOrders.publish,
+		MaxInFlight: maxInFlight, Codes: domain.NewRedeemCodes(b.secret), Phones: phones, Moved: movedOrders.publish,
 		Observe: m.order, ObserveKey: m.keyed,
 	})
 	vouchers := service.NewVouchers(service.VouchersConfig{Store: b.store, Sales: sales, Queue: mode.queue, Now: now})
@@ -136,7 +141,8 @@ func newServer(e *Env, b backends) (*server, error) {
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
 		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
-		Ready: readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
+		CursorSecret: domain.DeriveSecret(b.secret, "cursors"),
+		Ready:        readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
 	}
 	if !cfg.EmbeddedRedis() { // which only this server uses

@@ -24,10 +24,19 @@ type AdminStore interface {
 	Admins(ctx context.Context, phones []string) ([]domain.Admin, error)
 }
 
+// AdminNumbers parses the phone numbers of admins.
+type AdminNumbers interface {
+	PhoneNumbers
+	// Canonical returns the canonical form of any number, even of a country that is no longer accepted. Error:
+	// *domain.InvalidError.
+	Canonical(text string) (string, error)
+}
+
 // Admins changes the roles of users. It is safe for concurrent use.
 type Admins struct {
 	Store         AdminStore
 	SecondFactors *SecondFactors
+	Numbers       AdminNumbers
 	Phones        []string // as in Config.AdminPhones
 	Now           func() time.Time
 }
@@ -37,7 +46,7 @@ type Admins struct {
 // the user's and returns the key for their authenticator app; otherwise the key is nil. Errors: *InvalidError,
 // ErrUnavailable.
 func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role) (domain.User, *otp.Key, error) {
-	phone, err := domain.ParsePhone(phone)
+	phone, _, err := a.Numbers.Parse(phone)
 	if err != nil {
 		return domain.User{}, nil, err
 	}
@@ -70,7 +79,7 @@ func (a *Admins) Enroll(ctx context.Context, phone string, role domain.Role) (do
 // Remove makes the user with this phone a buyer and ends their sessions. Errors: *InvalidError, ErrNotFound,
 // ErrUnavailable.
 func (a *Admins) Remove(ctx context.Context, phone string) (domain.User, error) {
-	phone, err := domain.ParsePhone(phone)
+	phone, err := a.Numbers.Canonical(phone)
 	if err != nil {
 		return domain.User{}, err
 	}

@@ -121,9 +121,16 @@ type CodeSender interface {
 	SendCode(ctx context.Context, phone, code string) error
 }
 
+// PhoneNumbers parses the phone numbers to which codes may be sent.
+type PhoneNumbers interface {
+	// Parse returns the canonical form of a mobile number, and its ISO country. Error: *domain.InvalidError.
+	Parse(text string) (phone, country string, err error)
+}
+
 // Config configures a Service.
 type Config struct {
 	Store       Store
+	Phones      PhoneNumbers
 	Tokens      *Tokens
 	Revoked     *Revocations
 	Sender      CodeSender
@@ -158,7 +165,7 @@ type Login struct {
 // SendCode sends a new login code, which replaces an older one. It returns the code for use in demo mode only.
 // Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
 func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
-	phone, err := domain.ParsePhone(phone)
+	phone, _, err := a.cfg.Phones.Parse(phone)
 	if err != nil {
 		return "", err
 	}
@@ -247,7 +254,7 @@ func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, er
 func (a *Service) openSession(
 	ctx context.Context, phone, code, device string, ttl time.Duration, confirm ConfirmFunc,
 ) (domain.User, Session, error) {
-	phone, err := domain.ParsePhone(phone)
+	phone, _, err := a.cfg.Phones.Parse(phone)
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/phone"
 	"seckill/internal/repo"
 )
 
@@ -157,6 +158,10 @@ func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error
 	if err != nil {
 		return err
 	}
+	numbers, err := phone.New(e.Config.SMSCountries)
+	if err != nil {
+		return fmt.Errorf("--sms-countries: %w", err)
+	}
 	store, err := app.OpenStore(e.Config)
 	if err != nil {
 		return err
@@ -168,7 +173,7 @@ func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error
 	if err := app.PrepareDatabase(e, store); err != nil {
 		return err
 	}
-	return do(store, &auth.Admins{Store: store, SecondFactors: factors, Phones: e.Config.AdminPhones, Now: time.Now})
+	return do(store, &auth.Admins{Store: store, SecondFactors: factors, Numbers: numbers, Phones: e.Config.AdminPhones, Now: time.Now})
 }
 
 // finishTimeout bounds the write of a command's outcome to the audit log.

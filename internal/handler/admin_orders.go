@@ -14,6 +14,7 @@ import (
 type adminOrderHandler struct {
 	orders   *service.Orders
 	payments *service.Payments
+	cursors  cursors
 }
 
 // adminOrderOut is an order in answers to admins.
@@ -50,11 +51,11 @@ func (h *adminOrderHandler) search(c *gin.Context) error {
 }
 
 func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
-	f := service.OrderSearch{Phone: phone}
-	var err error
-	if f.Page, err = page(c); err != nil {
+	page, err := h.cursors.request(c)
+	if err != nil {
 		return err
 	}
+	f := service.OrderSearch{Phone: phone, Page: page.Page}
 	for name, dst := range map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID} {
 		if *dst, err = queryID(c, name); err != nil {
 			return err
@@ -71,7 +72,7 @@ func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 		return err
 	}
 	out := func(o *service.FoundOrder) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
-	return writeJSON(c, http.StatusOK, newList(f.Page, orders, out, func(o *service.FoundOrder) int64 { return o.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, orders, out, func(o *service.FoundOrder) int64 { return o.ID }))
 }
 
 // order returns the order of the path. Orders that are not stored yet are found by the user_id of the query.

@@ -9,7 +9,10 @@ import (
 	"seckill/internal/domain"
 )
 
-type auditHandler struct{ log domain.AuditStore }
+type auditHandler struct {
+	log     domain.AuditStore
+	cursors cursors
+}
 
 // auditOut is the JSON form of an audit log entry.
 type auditOut struct {
@@ -51,11 +54,11 @@ func (h *auditHandler) list(c *gin.Context) error {
 }
 
 func (h *auditHandler) changes(c *gin.Context) error {
-	var f domain.AuditFilter
-	var err error
-	if f.Page, err = page(c); err != nil {
+	page, err := h.cursors.request(c)
+	if err != nil {
 		return err
 	}
+	f := domain.AuditFilter{Page: page.Page}
 	for name, dst := range map[string]*int64{"voucher_id": &f.VoucherID, "order_id": &f.OrderID, "actor_id": &f.ActorID} {
 		if *dst, err = queryID(c, name); err != nil {
 			return err
@@ -65,7 +68,7 @@ func (h *auditHandler) changes(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(f.Page, entries, newAuditOut, func(e *domain.AuditEntry) int64 { return e.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, entries, newAuditOut, func(e *domain.AuditEntry) int64 { return e.ID }))
 }
 
 // requestOut is the JSON form of an admin's request.
@@ -99,11 +102,11 @@ func newRequestOut(r *domain.AdminRequest) requestOut {
 }
 
 func (h *auditHandler) requests(c *gin.Context) error {
-	f := domain.RequestFilter{Target: c.Query("target")}
-	var err error
-	if f.Page, err = page(c); err != nil {
+	page, err := h.cursors.request(c)
+	if err != nil {
 		return err
 	}
+	f := domain.RequestFilter{Target: c.Query("target"), Page: page.Page}
 	if f.UserID, err = queryID(c, "actor_id"); err != nil {
 		return err
 	}
@@ -111,5 +114,5 @@ func (h *auditHandler) requests(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(f.Page, requests, newRequestOut, func(r *domain.AdminRequest) int64 { return r.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, requests, newRequestOut, func(r *domain.AdminRequest) int64 { return r.ID }))
 }

@@ -25,6 +25,7 @@ import (
 	"seckill/internal/entry"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
+	phonenumber "seckill/internal/phone"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -78,6 +79,7 @@ type setup struct {
 	store       *repo.Store                                                 // nil: a new one
 	limits      bool                                                        // cooldown and daily number of codes
 	rateLimit   bool                                                        // requests per caller
+	countries   []string                                                    // of phone numbers besides CN
 	demo        bool                                                        // X-Demo-Code
 	factors     bool                                                        // roles need second factors
 	maxInFlight int                                                         // concurrent purchases
@@ -174,11 +176,13 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
 	tokens, err := auth.NewTokens(secret, e.clock.now)
 	require.NoError(t, err)
+	numbers, err := phonenumber.New(append(s.countries, "CN"))
+	require.NoError(t, err)
 	e.revoked = auth.NewRevocations(s.store, e.clock.now, log)
 	require.NoError(t, e.revoked.Load(t.Context()))
 	factors, err := auth.NewSecondFactors(domain.DeriveSecret(secret, "second factors"))
 	require.NoError(t, err)
-	e.admins = &auth.Admins{Store: s.store, SecondFactors: factors, Phones: []string{adminPhone}, Now: e.clock.now}
+	e.admins = &auth.Admins{Store: s.store, SecondFactors: factors, Numbers: numbers, Phones: []string{adminPhone}, Now: e.clock.now}
 	if !s.factors {
 		factors = nil
 	}
@@ -219,19 +223,19 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	cfg := handler.Config{
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
-			Store: e.db, Tokens: tokens, Revoked: e.revoked, Sender: sender,
+			Store: e.db, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
 			AdminPhones: s.adminPhones, Limits: s.limits, Now: e.clock.now, SecondFactors: factors, Log: log,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: domain.NewRedeemCodes(secret), Moved: e.subscribers.Notify,
+			Codes: domain.NewRedeemCodes(secret), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
-		Demo: s.demo, RateLimit: s.rateLimit,
+		Demo: s.demo, RateLimit: s.rateLimit, CursorSecret: secret,
 	}
 	if s.change != nil {
 		s.change(&cfg)

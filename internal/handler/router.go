@@ -48,6 +48,7 @@ type Config struct {
 	RateLimit       bool           // limit requests per address, session or user (limit.go)
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
+	CursorSecret    []byte         // authenticates the cursors of lists; the same on all servers
 
 	// SharedLimits is the Redis of the limits that hold over all servers. Nil: there is only one server.
 	SharedLimits *ratelimit.Shared
@@ -175,18 +176,24 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	vouchers, staff := newVoucherHandler(cfg.Vouchers, cfg.Now), newStaff(cfg)
+	cursors, staff := cursors{cfg.CursorSecret}, newStaff(cfg)
+	auth := &authHandler{
+		auth: cfg.Auth, staff: staff, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes,
+	}
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, func(c *gin.Context) error {
+		return staff.check(c, domain.MayRead, auth.require)
+	})
 	return handlers{
 		staff:       staff,
-		auth:        &authHandler{auth: cfg.Auth, staff: staff, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes},
+		auth:        auth,
 		vouchers:    vouchers,
-		orders:      &orderHandler{orders: cfg.Orders},
+		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
 		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
-		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments},
+		adminOrders: &adminOrderHandler{orders: cfg.Orders, payments: cfg.Payments, cursors: cursors},
 		events:      &eventHandler{auth: cfg.Auth, orders: cfg.Orders, subscribers: cfg.Subscribers, lostAfter: cmp.Or(cfg.LostAfter, defaultLostAfter)},
 		payments:    &paymentHandler{payments: cfg.Payments},
-		auditLog:    &auditHandler{log: cfg.AuditLog},
-		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters},
+		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
+		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
 		keys:        &keyHandler{keys: cfg.Keys, errors: e},
 		stats:       &statsHandler{auth: cfg.Auth, monitor: cfg.Monitor, subscribers: cfg.SaleSubscribers, vouchers: vouchers, entries: cfg.Entry},
 		rush:        &rushHandler{rush: cfg.Rush},

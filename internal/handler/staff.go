@@ -44,11 +44,7 @@ func (s *staff) require(
 	p domain.Permission, authenticate func(*gin.Context) error, fail func(*gin.Context, error),
 ) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if err := authenticate(c); err != nil {
-			fail(c, err)
-			return
-		}
-		role, err := s.confirmRole(c)
+		role, err := s.confirmRole(c, authenticate)
 		if err != nil {
 			fail(c, err)
 			return
@@ -76,9 +72,21 @@ func (s *staff) require(
 	}
 }
 
+// check returns an error unless the caller has the permission p. The request is not recorded.
+func (s *staff) check(c *gin.Context, p domain.Permission, authenticate func(*gin.Context) error) error {
+	role, err := s.confirmRole(c, authenticate)
+	if err == nil && !role.May(p) {
+		err = domain.ErrForbidden
+	}
+	return err
+}
+
 // confirmRole returns the caller's present role, which the token may not state yet, and sets it in the caller's identity.
-// Errors: ErrForbidden (the caller is a buyer), ErrUnauthenticated, ErrUnavailable.
-func (s *staff) confirmRole(c *gin.Context) (domain.Role, error) {
+// Errors: ErrForbidden (the caller is a buyer), ErrUnavailable, those of authenticate.
+func (s *staff) confirmRole(c *gin.Context, authenticate func(*gin.Context) error) (domain.Role, error) {
+	if err := authenticate(c); err != nil {
+		return "", err
+	}
 	id := caller(c)
 	if !id.Role.OnStaff() {
 		return "", domain.ErrForbidden

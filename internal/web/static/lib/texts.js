@@ -35,7 +35,7 @@ const en = {
   "login.totp": "Authenticator code",
   "login.totpNote": "The six digits that your authenticator app shows now.",
   "login.wrongTOTP": "The digits are wrong or were used already. Enter the next ones that the app shows.",
-  "login.badphone": "Enter a valid mobile number, such as 13800000000 or +4915112345678.",
+  "login.badphone": "Enter a mobile number of a country that this shop serves, such as 13800000000 or +86 138 0000 0000.",
   "login.as": "Logged in as",
 
   "status.queued": "In the queue",
@@ -107,7 +107,7 @@ const zh = {
   "login.totp": "动态验证码",
   "login.totpNote": "身份验证器应用当前显示的六位数字。",
   "login.wrongTOTP": "动态验证码错误或已使用过，请输入应用显示的下一个。",
-  "login.badphone": "手机号格式不正确，示例：13800000000 或 +4915112345678。",
+  "login.badphone": "请输入本店支持的国家或地区的手机号，例如 13800000000 或 +86 138 0000 0000。",
   "login.as": "当前登录",
 
   "status.queued": "排队中",
