@@ -96,8 +96,8 @@ type Store interface {
 		ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool), confirm ConfirmFunc,
 	) (domain.User, error)
 	User(ctx context.Context, id int64) (domain.User, error)
-	// MissingUsers returns the ids of users that do not exist.
-	MissingUsers(ctx context.Context, ids []int64) ([]int64, error)
+	// DeletedUsers returns those ids that have a session but no user.
+	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation. It returns the user, and whether the
 	// session was opened with a second factor. The error is ErrUnauthenticated if the session does not exist, has
 	// expired, was revoked or has reached SessionMaxAge. If it has another device or another generation, the error is the

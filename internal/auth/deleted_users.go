@@ -31,21 +31,22 @@ func (a *Service) Run(ctx context.Context, log *slog.Logger) {
 	}}.Loop(ctx)
 }
 
-// checkUsers revokes the sessions of those users that do not exist. It looks twice, because a node of a database cluster
-// may lack a user who has just been inserted through another one.
+// checkUsers revokes the sessions of deleted users. A token that a load test signed for a user without a row has no
+// session, so it stays valid. It looks twice, because a node of a database cluster may lack a user that has just been
+// inserted through another one.
 func (a *Service) checkUsers(ctx context.Context, ids []int64) error {
-	missing, err := a.missingUsers(ctx, ids)
-	if err != nil || len(missing) == 0 {
+	deleted, err := a.deletedUsers(ctx, ids)
+	if err != nil || len(deleted) == 0 {
 		return err
 	}
 	if err := loop.Sleep(ctx, checkEvery); err != nil {
 		return err
 	}
-	if missing, err = a.missingUsers(ctx, missing); err != nil {
+	if deleted, err = a.deletedUsers(ctx, deleted); err != nil {
 		return err
 	}
 	active := a.activeUsers()
-	for _, user := range missing {
+	for _, user := range deleted {
 		if err := a.endSessions(ctx, user, active[user]...); err != nil {
 			return err
 		}
@@ -53,13 +54,13 @@ func (a *Service) checkUsers(ctx context.Context, ids []int64) error {
 	return nil
 }
 
-func (a *Service) missingUsers(ctx context.Context, ids []int64) ([]int64, error) {
+func (a *Service) deletedUsers(ctx context.Context, ids []int64) ([]int64, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := withTimeout(ctx)
 	defer cancel()
-	return a.cfg.Store.MissingUsers(ctx, ids)
+	return a.cfg.Store.DeletedUsers(ctx, ids)
 }
 
 // activeUsers returns the sessions that this process accepts without asking the database, by user. It removes expired

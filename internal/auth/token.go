@@ -89,25 +89,25 @@ type claims struct {
 	SessionID string      `json:"sid"`
 	Role      domain.Role `json:"role"`
 	Methods   []string    `json:"amr"`
-	Seed      bool        `json:"seed"` // of a load test; its lifetime is SeedTTL
 }
 
 // methodTOTP is the value of amr for a one-time password (RFC 8176).
 const methodTOTP = "otp"
 
-// plausible reports whether the token was issued before now and for no longer than its kind allows.
+// plausible reports whether the token was issued before now and for no longer than its role allows. Load tests have
+// tokens of buyers that live for SeedTTL.
 func (c *claims) plausible(now time.Time) bool {
 	issued, longest := now, AccessTTL
 	if c.IssuedAt != nil {
 		issued = c.IssuedAt.Time
 	}
-	if c.Seed && c.Role == domain.RoleBuyer {
+	if c.Role == domain.RoleBuyer {
 		longest = SeedTTL
 	}
 	return !issued.After(now.Add(maxSkew)) && c.ExpiresAt.Sub(issued) <= longest
 }
 
-// Access returns a signed access token with the lifetime ttl: up to AccessTTL, and for buyers of a load test SeedTTL.
+// Access returns a signed access token with the lifetime ttl: at most AccessTTL, for load tests SeedTTL.
 func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	now := t.now()
 	// The claims type would encode the single audience as a list.
@@ -117,9 +117,6 @@ func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	}
 	if id.SecondFactor {
 		c["amr"] = []string{methodTOTP}
-	}
-	if ttl > AccessTTL {
-		c["seed"] = true
 	}
 	return jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.accessKey)
 }

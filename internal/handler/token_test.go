@@ -61,20 +61,20 @@ func TestInvalidTokens(t *testing.T) {
 	}
 	good := hs256("iss", "seckill")
 	e.as(good).get("/api/v1/me").want(http.StatusOK) // the base of the following variants is valid
-	years := func(issued any, seed bool) string {    // a token that expires in ten years
+	years := func(issued any) string {               // a token that expires in ten years
 		c := e.goodClaims(user)
-		c["iat"], c["exp"], c["seed"], c["role"] = issued, e.clock.now().AddDate(10, 0, 0).Unix(), seed, "buyer"
+		c["iat"], c["exp"] = issued, e.clock.now().AddDate(10, 0, 0).Unix()
 		if issued == nil {
 			delete(c, "iat")
 		}
 		return sign(t, jwt.SigningMethodHS256, secret, c)
 	}
-	seed := func(role string, ttl time.Duration) string {
+	lasting := func(role string, ttl time.Duration) string {
 		c := e.goodClaims(user)
-		c["seed"], c["role"], c["exp"] = true, role, e.clock.now().Add(ttl).Unix()
+		c["role"], c["exp"] = role, e.clock.now().Add(ttl).Unix()
 		return sign(t, jwt.SigningMethodHS256, secret, c)
 	}
-	e.as(seed("buyer", 24*time.Hour)).get("/api/v1/me").want(http.StatusOK)
+	e.as(lasting("buyer", 24*time.Hour)).get("/api/v1/me").want(http.StatusOK)
 	past := e.clock.now().Add(-time.Second).Unix()
 	forged := []byte("another secret that is long enough to sign")
 
@@ -96,12 +96,10 @@ func TestInvalidTokens(t *testing.T) {
 		"no exp":          {hs256("exp", nil), "unauthenticated"},
 		"exp is a word":   {hs256("exp", "tomorrow"), "unauthenticated"},
 		"for years":       {hs256("exp", e.clock.now().AddDate(10, 0, 0).Unix()), "unauthenticated"},
-		"for 16 minutes":  {hs256("exp", e.clock.now().Add(16*time.Minute).Unix()), "unauthenticated"},
-		"no iat, years":   {years(nil, false), "unauthenticated"},
-		"iat in future":   {years(e.clock.now().AddDate(10, 0, 0).Add(-time.Minute).Unix(), false), "unauthenticated"},
-		"seed for years":  {years(e.clock.now().Unix(), true), "unauthenticated"},
-		"seed of admin":   {seed("admin", 24*time.Hour), "unauthenticated"},
-		"seed for 25 h":   {seed("buyer", 25*time.Hour), "unauthenticated"},
+		"admin, 16 min":   {lasting("admin", 16*time.Minute), "unauthenticated"},
+		"no iat, years":   {years(nil), "unauthenticated"},
+		"iat in future":   {years(e.clock.now().AddDate(10, 0, 0).Add(-time.Minute).Unix()), "unauthenticated"},
+		"buyer, 25 h":     {lasting("buyer", 25*time.Hour), "unauthenticated"},
 		"crit":            {relabel(t, `{"alg":"HS256","typ":"JWT","crit":["b64"],"b64":false}`, e.goodClaims(user)), "unauthenticated"},
 		"empty crit":      {relabel(t, `{"alg":"HS256","typ":"JWT","crit":[]}`, e.goodClaims(user)), "unauthenticated"},
 		"other spelling":  {good[:len(good)-1] + sameBits(good[len(good)-1]), "unauthenticated"},

@@ -277,13 +277,18 @@ func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 	})
 }
 
-func TestMissingUsers(t *testing.T) {
+func TestDeletedUsers(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
 		require.NoError(t, err)
-		missing, err := s.MissingUsers(t.Context(), []int64{998, seeded[0].UserID, 999, seeded[1].UserID})
+		ids := []int64{998, seeded[0].UserID, seeded[1].UserID} // 998 never existed
+		deleted, err := s.DeletedUsers(t.Context(), ids)
 		require.NoError(t, err)
-		require.Equal(t, []int64{998, 999}, missing)
+		require.Empty(t, deleted)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM users WHERE id = ?", seeded[1].UserID).Error)
+		deleted, err = s.DeletedUsers(t.Context(), ids)
+		require.NoError(t, err)
+		require.Equal(t, []int64{seeded[1].UserID}, deleted)
 	})
 }
 
