@@ -80,7 +80,10 @@ func Serve(e *Env) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	secret, err := SigningSecret(cfg)
+	if err := refuseUnsafe(e); err != nil {
+		return err
+	}
+	secrets, err := SigningSecrets(cfg)
 	if err != nil {
 		return err
 	}
@@ -111,7 +114,7 @@ func Serve(e *Env) error {
 	if err := PrepareDatabase(e, store); err != nil {
 		return err
 	}
-	s, err := newServer(e, backends{store: store, rdb: rdb, lockNodes: nodes, secret: secret})
+	s, err := newServer(e, backends{store: store, rdb: rdb, lockNodes: nodes, secrets: secrets})
 	if err != nil {
 		return err
 	}
@@ -291,13 +294,4 @@ func (s *server) greet(out io.Writer, addr net.Addr) {
 // urlOf returns the URL of a listener for clients on this machine.
 func urlOf(addr net.Addr) string {
 	return "http://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(addr.String())
-}
-
-// logSender writes login codes to the log. It stands in for a text message service.
-type logSender struct{ log *slog.Logger }
-
-// SendCode implements auth.CodeSender.
-func (s logSender) SendCode(_ context.Context, phone, code string) error {
-	s.log.Info("login code", "phone", phone, "code", code)
-	return nil
 }

@@ -10,7 +10,6 @@ package auth
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -118,7 +117,8 @@ type ConfirmFunc func(u domain.User, f *SecondFactor) (confirmed bool, err error
 
 // CodeSender delivers login codes, for example by SMS.
 type CodeSender interface {
-	SendCode(ctx context.Context, phone, code string) error
+	// SendCode delivers a code, which is valid until expires. After an error the code is void.
+	SendCode(ctx context.Context, phone, code string, expires time.Time) error
 }
 
 // PhoneNumbers parses the phone numbers to which codes may be sent.
@@ -181,7 +181,7 @@ func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := a.cfg.Sender.SendCode(ctx, phone, code); err != nil {
+	if err := a.cfg.Sender.SendCode(ctx, phone, code, now.Add(codeTTL)); err != nil {
 		return "", errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.endCooldown(ctx, phone))
 	}
 	return code, nil
@@ -261,7 +261,7 @@ func (a *Service) openSession(
 	now := domain.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: device}
 	u, err := a.cfg.Store.OpenSession(ctx, newUser(phone, domain.RoleBuyer, now), s, func(lc *LoginCode) bool {
-		return checkCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
+		return checkCode(lc, func(hash []byte) bool { return a.cfg.Tokens.isCode(hash, phone, code) }, now)
 	}, func(u domain.User, f *SecondFactor) (confirmed bool, err error) {
 		s.SecondFactor, err = confirm(u, f)
 		return s.SecondFactor, err
@@ -270,13 +270,13 @@ func (a *Service) openSession(
 	return u, s, err
 }
 
-// checkCode reports whether hash is that of the code, and counts the guess. A correct guess uses up the code.
-func checkCode(lc *LoginCode, hash []byte, now time.Time) bool {
+// checkCode reports whether the guess is correct by the hash of the code, and counts it. A correct guess uses up the code.
+func checkCode(lc *LoginCode, correct func(hash []byte) bool, now time.Time) bool {
 	if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
 		return false
 	}
 	lc.Attempts++
-	if !hmac.Equal(lc.Hash, hash) {
+	if !correct(lc.Hash) {
 		return false
 	}
 	lc.Hash = nil

@@ -31,10 +31,10 @@ type SecondFactor struct {
 type SecondFactors struct{ keys []cipher.AEAD }
 
 // NewSecondFactors returns SecondFactors with keys of 32 bytes. The first key encrypts; all keys decrypt.
-func NewSecondFactors(keys ...[]byte) (*SecondFactors, error) {
+func NewSecondFactors(keys domain.Keyring) (*SecondFactors, error) {
 	f := &SecondFactors{}
 	for _, key := range keys {
-		block, err := aes.NewCipher(key)
+		block, err := aes.NewCipher(key.Secret)
 		if err != nil {
 			return nil, fmt.Errorf("key of second factors: %w", err)
 		}

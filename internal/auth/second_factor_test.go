@@ -15,7 +15,7 @@ import (
 func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
 func TestSecondFactorCheck(t *testing.T) {
-	factors, err := NewSecondFactors(testKey(1))
+	factors, err := NewSecondFactors(domain.NewKeyring(testKey(1)))
 	require.NoError(t, err)
 	key, err := newKey("13800000001")
 	require.NoError(t, err)
@@ -54,13 +54,13 @@ func TestSecondFactorCheck(t *testing.T) {
 }
 
 func TestSecondFactorsAreEncrypted(t *testing.T) {
-	old, err := NewSecondFactors(testKey(1))
+	old, err := NewSecondFactors(domain.NewKeyring(testKey(1)))
 	require.NoError(t, err)
 	sealed := old.seal(7, "SECRET")
 	require.NotContains(t, string(sealed), "SECRET")
 	require.LessOrEqual(t, len(old.seal(7, fmt.Sprintf("%032d", 0))), 128, "the column's length")
 
-	rotated, err := NewSecondFactors(testKey(2), testKey(1))
+	rotated, err := NewSecondFactors(domain.NewKeyring(testKey(2), testKey(1)))
 	require.NoError(t, err)
 	secret, err := rotated.open(7, sealed)
 	require.NoError(t, err, "an earlier key decrypts")
@@ -69,13 +69,13 @@ func TestSecondFactorsAreEncrypted(t *testing.T) {
 	require.Error(t, err, "of another user")
 	_, err = old.open(7, rotated.seal(7, "SECRET"))
 	require.Error(t, err, "the first key encrypts")
-	_, err = NewSecondFactors()
+	_, err = NewSecondFactors(nil)
 	require.Error(t, err)
 }
 
 // A token states whether its session was opened with a second factor.
 func TestTokenHasSecondFactor(t *testing.T) {
-	tokens, err := NewTokens(testKey(1), func() time.Time { return testNow })
+	tokens, err := NewTokens(domain.NewKeyring(testKey(1)), func() time.Time { return testNow })
 	require.NoError(t, err)
 	for _, secondFactor := range []bool{true, false} {
 		want := Identity{UserID: 7, SessionID: "s", Role: domain.RoleOperator, SecondFactor: secondFactor}

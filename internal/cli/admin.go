@@ -150,11 +150,11 @@ func (r removeAdminCmd) Run(e *app.Env) error {
 
 // withAdmins calls do with the database of the servers with this configuration. A server may be running.
 func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error) {
-	secret, err := app.SigningSecret(e.Config)
+	secrets, err := app.SigningSecrets(e.Config)
 	if err != nil {
 		return err
 	}
-	factors, err := app.NewSecondFactors(secret)
+	factors, err := app.NewSecondFactors(secrets)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,8 @@ var (
 	ErrWrongTOTP    = errors.New("the digits of the authenticator app are wrong or were used already: enter the next ones")
 	ErrForbidden    = errors.New("forbidden")
 	ErrInvalidState = errors.New("not possible in the present state")
+	// ErrForeignHost means that the Host of the request is not a name of this machine, on which the demo runs.
+	ErrForeignHost = errors.New("this demo is for its own machine: use the address that it listens on, or localhost")
 
 	ErrSaleNotStarted = errors.New("the sale has not started")
 	ErrSaleEnded      = errors.New("the sale has ended")

@@ -297,11 +297,11 @@ type brokenSender struct {
 	broken *atomic.Bool
 }
 
-func (s brokenSender) SendCode(ctx context.Context, phone, code string) error {
+func (s brokenSender) SendCode(ctx context.Context, phone, code string, expires time.Time) error {
 	if s.broken.Load() {
 		return errors.New("the provider answered 500 for +49123")
 	}
-	return s.CodeSender.SendCode(ctx, phone, code)
+	return s.CodeSender.SendCode(ctx, phone, code, expires)
 }
 
 // TestFailedCodeCanBeRetried: after the Retry-After of one second, a failed code can be sent again.

@@ -105,7 +105,7 @@ type outbox struct {
 }
 
 // SendCode implements service.CodeSender.
-func (o *outbox) SendCode(_ context.Context, phone, code string) error {
+func (o *outbox) SendCode(_ context.Context, phone, code string, _ time.Time) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.codes[phone] = code

@@ -44,8 +44,11 @@ const (
 	payTimeout = 15 * time.Minute
 )
 
-// secret signs the tokens of all environments.
-var secret = []byte("a signing secret for tests, 40 bytes long")
+// keys sign the tokens of all environments.
+var (
+	secret = []byte("a signing secret for tests, 40 bytes long")
+	keys   = domain.NewKeyring(secret)
+)
 
 // env is the whole stack behind a real listener: handlers, services and a separate database. Locks, ids and text
 // messages are in-memory fakes.
@@ -174,13 +177,13 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
-	tokens, err := auth.NewTokens(secret, e.clock.now)
+	tokens, err := auth.NewTokens(keys, e.clock.now)
 	require.NoError(t, err)
 	numbers, err := phonenumber.New(append(s.countries, "CN"))
 	require.NoError(t, err)
 	e.revoked = auth.NewRevocations(s.store, e.clock.now, log)
 	require.NoError(t, e.revoked.Load(t.Context()))
-	factors, err := auth.NewSecondFactors(domain.DeriveSecret(secret, "second factors"))
+	factors, err := auth.NewSecondFactors(keys.Derive("second factors"))
 	require.NoError(t, err)
 	e.admins = &auth.Admins{Store: s.store, SecondFactors: factors, Numbers: numbers, Phones: []string{adminPhone}, Now: e.clock.now}
 	if !s.factors {
@@ -205,9 +208,9 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	}
 	unpaid := entry.NewUnpaid(e.db)
 	entries := &entry.Service{
-		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(secret, e.clock.now), Solutions: e.used,
-		Passes:  entry.NewPasses(entry.Key{ID: 1, Secret: secret}),
-		Tickets: entry.NewTickets(entry.Key{ID: 1, Secret: secret}),
+		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(keys, e.clock.now), Solutions: e.used,
+		Passes:  entry.NewPasses(keys),
+		Tickets: entry.NewTickets(keys),
 		Rooms: entry.NewRooms(entry.RoomsConfig{
 			Store: e.db, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Log: log,
 		}),
@@ -229,7 +232,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.db, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: domain.NewRedeemCodes(secret), Phones: numbers, Moved: e.subscribers.Notify,
+			Codes: domain.NewRedeemCodes(keys), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
 		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,

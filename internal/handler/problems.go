@@ -68,10 +68,10 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrForbidden, "没有权限",
-		"The token is valid, but the role of its user lacks the permission that the route needs (`permissions` in `GET /api/v1/me`). With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require.",
-		"Do not repeat the request. Report the missing permission and hide the control. `seckill admin enroll` gives roles, and the phones in `SECKILL_ADMIN_PHONES` are admins. Outside demo mode, roles above viewer take effect only in sessions that were opened with a second factor. To simulate load on a server outside demo mode, run `seckill rush` from another machine.",
-		"令牌有效，但该用户的角色没有此接口所需的权限（见 `GET /api/v1/me` 的 `permissions`）；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能。",
-		"不要重发。提示没有权限，并隐藏相应入口。角色由 `seckill admin enroll` 授予，`SECKILL_ADMIN_PHONES` 里的手机号是管理员。非演示环境下，高于 viewer 的角色只在通过第二重验证登录的会话中生效。对非演示环境的压测请在外部运行 `seckill rush`。",
+		"The token is valid, but the role of its user lacks the permission that the route needs (`permissions` in `GET /api/v1/me`). With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require. With the title `Not under this host name`, a demo on a loopback address was requested under a DNS name, as by a web page whose name was changed to resolve to 127.0.0.1.",
+		"Do not repeat the request. Report the missing permission and hide the control. `seckill admin enroll` gives roles, and the phones in `SECKILL_ADMIN_PHONES` are admins. Outside demo mode, roles above viewer take effect only in sessions that were opened with a second factor. To simulate load on a server outside demo mode, run `seckill rush` from another machine. Open such a demo as `localhost` or by its address.",
+		"令牌有效，但该用户的角色没有此接口所需的权限（见 `GET /api/v1/me` 的 `permissions`）；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能；如果标题是 `Not under this host name`，则说明请求用域名访问了只监听本机的演示环境（可能是网页的 DNS 重绑定攻击）。",
+		"不要重发。提示没有权限，并隐藏相应入口。角色由 `seckill admin enroll` 授予，`SECKILL_ADMIN_PHONES` 里的手机号是管理员。非演示环境下，高于 viewer 的角色只在通过第二重验证登录的会话中生效。对非演示环境的压测请在外部运行 `seckill rush`。本机的演示环境请用 `localhost` 或 IP 地址打开。",
 	},
 	{
 		domain.ErrEntryRequired, "需要入场凭证",

@@ -45,6 +45,7 @@ type Config struct {
 	Log             *slog.Logger
 	Now             func() time.Time
 	Demo            bool           // return login codes in the X-Demo-Code header
+	LocalHosts      bool           // refuse requests for names of other machines (localHosts)
 	RateLimit       bool           // limit requests per address, session or user (limit.go)
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
@@ -83,6 +84,9 @@ func New(cfg Config) (http.Handler, error) {
 	phones, administer := h.permit(domain.MaySeePhones, e), h.permit(domain.MayAdminister, e)
 
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
+	if cfg.LocalHosts {
+		r.Use(e.wrap(localHosts))
+	}
 	r.NoRoute(e.wrap(func(*gin.Context) error { return domain.ErrNotFound }))
 
 	for pattern, page := range cfg.Pages {

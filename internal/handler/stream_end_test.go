@@ -76,7 +76,7 @@ func (r *streamRig) open(e *env, token string) map[string]*stream {
 // tokenFor returns an access token of a session of the user, which expires after ttl.
 func (r *streamRig) tokenFor(session string, ttl time.Duration) string {
 	r.t.Helper()
-	tokens, err := auth.NewTokens(secret, r.one.clock.now)
+	tokens, err := auth.NewTokens(domain.NewKeyring(secret), r.one.clock.now)
 	require.NoError(r.t, err)
 	id, err := strconv.ParseInt(r.userID, 10, 64)
 	require.NoError(r.t, err)
