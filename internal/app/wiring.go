@@ -61,6 +61,12 @@ func newServer(e *Env, b backends) (*server, error) {
 	if err := revoked.Load(e.Ctx); err != nil {
 		return nil, fmt.Errorf("load the revoked sessions: %w", err)
 	}
+	var factors *auth.SecondFactors // nil in demo mode
+	if !cfg.IsDemo() {
+		if factors, err = NewSecondFactors(b.secrets); err != nil {
+			return nil, err
+		}
+	}
 	phones, err := phone.New(cfg.SMSCountries)
 	if err != nil {
 		return nil, fmt.Errorf("--sms-countries: %w", err)
@@ -77,7 +83,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	}
 	users := auth.New(auth.Config{
 		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: newCodeSender(cfg, log, now),
-		AdminPhones: cfg.AdminPhones, Quota: quota, Now: now,
+		AdminPhones: cfg.AdminPhones, Quota: quota, Now: now, SecondFactors: factors, Log: log,
 	})
 
 	changedVouchers := newInvalidationBus(b.rdb, log, VouchersChannel)
@@ -249,4 +255,9 @@ func NewReconciler(e *Env, gate reconcile.Gate, store *repo.Store, cfg reconcile
 	cfg.Gate, cfg.Store, cfg.OrderTime, cfg.Log = gate, store, idgen.Time, e.Log
 	cfg.MinAge, cfg.Every = e.Tuning.MinAge, e.Tuning.Every
 	return reconcile.New(cfg)
+}
+
+// NewSecondFactors returns the second factors of a server with these signing secrets.
+func NewSecondFactors(secrets domain.Keyring) (*auth.SecondFactors, error) {
+	return auth.NewSecondFactors(secrets.Derive("second factors"))
 }

@@ -4,6 +4,8 @@
 // database, and a refresh token, which is exchanged for new tokens. Clients that cannot exchange tokens get a single
 // token of an idle-timeout session, which ends 30 minutes after its last use. Every instance polls the list of ended
 // sessions (Revocations).
+//
+// Roles above viewer take effect only in sessions that were opened with a second factor (SecondFactors).
 package auth
 
 import (
@@ -12,7 +14,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -32,12 +36,13 @@ const (
 
 // Session is one login on one device.
 type Session struct {
-	ID         string
-	UserID     int64
-	Generation int64 // of the valid refresh token
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
-	DeviceHash string // of the browser that opened it; empty for other clients
+	ID           string
+	UserID       int64
+	Generation   int64 // of the valid refresh token
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	DeviceHash   string // of the browser that opened it; empty for other clients
+	SecondFactor bool   // the login had a second factor
 }
 
 // Rotation is the exchange of a refresh token for its successor.
@@ -59,19 +64,26 @@ type Store interface {
 	// DeleteLoginRequest deletes a request whose code could not be sent. Deleting it again is no error.
 	DeleteLoginRequest(ctx context.Context, id string) error
 	// OpenSession locks and reads the login request to which g belongs, calls check, and stores the request as check
-	// leaves it. If the code is correct, it also finds or inserts the user newUser with the phone g.Phone, stores the
-	// session s for them, and returns the user. Otherwise, and if there is no such request, the error is ErrWrongCode.
-	// The oldest sessions beyond MaxSessions are revoked.
-	OpenSession(ctx context.Context, g Guess, newUser domain.User, s Session, check func(*LoginRequest) (correct bool)) (domain.User, error)
+	// leaves it. If the code is correct, it also finds or inserts the user newUser with the phone g.Phone, calls confirm,
+	// stores the session s for them, and returns the user. Otherwise, and if there is no such request, the error is
+	// ErrWrongCode. The oldest sessions beyond MaxSessions are revoked.
+	//
+	// confirm gets the user's second factor, or nil, and reports whether the login had it; then the factor is stored as
+	// confirm leaves it. An error of confirm is returned with the user, and the code stays valid; only ErrWrongTOTP counts
+	// as an attempt.
+	OpenSession(
+		ctx context.Context, g Guess, newUser domain.User, s Session, check func(*LoginRequest) (correct bool), confirm ConfirmFunc,
+	) (domain.User, error)
 	// User returns a user. Error: ErrNotFound, even for one that was erased.
 	User(ctx context.Context, id int64) (domain.User, error)
 	// DeletedUsers returns those ids that have a session but no user.
 	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
-	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
-	// ErrUnauthenticated if the session does not exist, has expired, was revoked or has reached SessionMaxAge. If it has
-	// another device or another generation, the error is ErrTokenReused and the session is revoked, unless r.Grace allows
-	// a repetition. A session from a version without devices is bound to that of r, if r has one.
-	RotateSession(ctx context.Context, r Rotation) (domain.User, error)
+	// RotateSession advances a session from r.Generation to the next generation. It returns the user, and whether the
+	// session was opened with a second factor. The error is ErrUnauthenticated if the session does not exist, has
+	// expired, was revoked or has reached SessionMaxAge. If it has another device or another generation, the error is
+	// ErrTokenReused and the session is revoked, unless r.Grace allows a repetition. A session from a version without
+	// devices is bound to that of r, if r has one.
+	RotateSession(ctx context.Context, r Rotation) (u domain.User, secondFactor bool, err error)
 	// SlideSession extends a session to expires, but not beyond IdleSessionMaxAge, and returns its user. It never shortens
 	// a session. The error is ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
 	SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error)
@@ -87,6 +99,9 @@ type Store interface {
 	IdleUsers(ctx context.Context, after int64, since time.Time) (idle []domain.User, last int64, err error)
 }
 
+// ConfirmFunc checks the second factor of a login. It may be called several times.
+type ConfirmFunc func(u domain.User, f *SecondFactor) (confirmed bool, err error)
+
 // Config configures a Service.
 type Config struct {
 	Store       Store
@@ -97,6 +112,10 @@ type Config struct {
 	AdminPhones []string         // users with these phones are admins, even if the database has another role
 	Quota       *ratelimit.Quota // of sent codes, see codeBuckets; nil: unlimited, but guesses are always limited
 	Now         func() time.Time
+
+	// SecondFactors checks the second factors of the users whose roles need one. Nil: no role does, as in demo mode.
+	SecondFactors *SecondFactors
+	Log           *slog.Logger // required with SecondFactors
 }
 
 // Service logs users in and out. It is safe for concurrent use.
@@ -104,6 +123,7 @@ type Service struct {
 	cfg          Config
 	idleSessions *otter.Cache[string, *idleSession] // by token
 	roles        roleCache
+	notEnrolled  sync.Map // ids of the users that the log has named
 }
 
 // New returns a Service.
@@ -119,9 +139,10 @@ type Login struct {
 }
 
 // login signs the access token and the refresh token of a session's generation.
-func (a *Service) login(u domain.User, sessionID string, generation int64) (Login, error) {
-	u.Role = a.role(u)
-	access, err := a.cfg.Tokens.Access(Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role}, AccessTTL)
+func (a *Service) login(u domain.User, sessionID string, generation int64, secondFactor bool) (Login, error) {
+	u.Role = a.role(u, secondFactor)
+	id := Identity{UserID: u.ID, SessionID: sessionID, Role: u.Role, SecondFactor: secondFactor}
+	access, err := a.cfg.Tokens.Access(id, AccessTTL)
 	if err != nil {
 		return Login{}, fmt.Errorf("sign access token: %w", err)
 	}
@@ -142,8 +163,17 @@ func deviceHash(device string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// role returns the user's role by configuration or, without one, by database.
-func (a *Service) role(u domain.User) domain.Role {
+// role returns the role of a user in a session with or without a second factor.
+func (a *Service) role(u domain.User, secondFactor bool) domain.Role {
+	role := a.configuredRole(u)
+	if a.cfg.SecondFactors != nil && role.NeedsSecondFactor() && !secondFactor {
+		return domain.RoleBuyer
+	}
+	return role
+}
+
+// configuredRole returns the user's role by configuration or, without one, by database.
+func (a *Service) configuredRole(u domain.User) domain.Role {
 	for _, p := range a.cfg.AdminPhones {
 		if p == u.Phone {
 			return domain.RoleAdmin
@@ -175,7 +205,7 @@ func (a *Service) Refresh(ctx context.Context, token, device string, grace time.
 		return Login{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
-	u, err := a.cfg.Store.RotateSession(ctx, Rotation{
+	u, secondFactor, err := a.cfg.Store.RotateSession(ctx, Rotation{
 		SessionID: id, Generation: generation, DeviceHash: deviceHash(device), Now: now, Expires: now.Add(sessionTTL),
 		KeepUntil: now.Add(SeedTTL), Grace: grace,
 	})
@@ -185,7 +215,7 @@ func (a *Service) Refresh(ctx context.Context, token, device string, grace time.
 	if err != nil {
 		return Login{}, err
 	}
-	return a.login(u, id, generation+1)
+	return a.login(u, id, generation+1, secondFactor)
 }
 
 // Logout ends the session. It takes effect at once on this instance, and within two seconds on every other one.
@@ -268,6 +298,6 @@ func (a *Service) Me(ctx context.Context, id Identity) (domain.User, error) {
 	if errors.Is(err, domain.ErrNotFound) {
 		return domain.User{}, domain.ErrUnauthenticated
 	}
-	u.Role = a.role(u)
+	u.Role = a.role(u, id.SecondFactor)
 	return u, err
 }

@@ -74,7 +74,7 @@ func (a *Service) EraseIdle(ctx context.Context, keep time.Duration) (erased int
 			return erased, err
 		}
 		for _, u := range idle {
-			if a.role(u) != domain.RoleBuyer {
+			if a.configuredRole(u) != domain.RoleBuyer {
 				continue
 			}
 			if err := a.eraseIdle(ctx, u.ID, since); err != nil {

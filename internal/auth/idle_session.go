@@ -62,7 +62,7 @@ func newIdleSessionCache() *otter.Cache[string, *idleSession] {
 // last use. The token is valid for AuthenticateSliding only. proof is Login.Proof.
 // Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
 func (a *Service) LoginSliding(ctx context.Context, c Credentials) (token, proof string, err error) {
-	u, s, err := a.openSession(ctx, c, SlidingTTL+extendEvery)
+	u, s, err := a.openSession(ctx, c, SlidingTTL+extendEvery, withoutSecondFactor)
 	if err != nil {
 		return "", "", err
 	}
@@ -70,6 +70,10 @@ func (a *Service) LoginSliding(ctx context.Context, c Credentials) (token, proof
 	a.idleSessions.Set(token, newIdleSession(Identity{UserID: u.ID, SessionID: s.ID, Role: u.Role}, s.CreatedAt))
 	return token, a.proof(c.From, u.Phone), nil
 }
+
+// withoutSecondFactor is the ConfirmFunc of clients that cannot send a second factor. Roles that need one are not in
+// effect in their sessions.
+func withoutSecondFactor(domain.User, *SecondFactor) (bool, error) { return false, nil }
 
 // AuthenticateSliding verifies the token of an idle-timeout session, counts the use, and returns the identity. It calls
 // the store at most once a minute per cached session. While the store is unavailable, a cached session stays valid
@@ -138,5 +142,5 @@ func (a *Service) extend(ctx context.Context, id string, now, after time.Time, t
 	if err != nil {
 		return nil, err
 	}
-	return newIdleSession(Identity{UserID: u.ID, SessionID: id, Role: a.role(u)}, now), nil
+	return newIdleSession(Identity{UserID: u.ID, SessionID: id, Role: a.role(u, false)}, now), nil
 }

@@ -48,7 +48,7 @@ func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires
 	return domain.User{ID: 7, Role: s.role}, nil
 }
 
-func (s *sessionTable) OpenSession(_ context.Context, _ Guess, _ domain.User, sess Session, _ func(*LoginRequest) bool) (domain.User, error) {
+func (s *sessionTable) OpenSession(_ context.Context, _ Guess, _ domain.User, sess Session, _ func(*LoginRequest) bool, _ ConfirmFunc) (domain.User, error) {
 	s.ends[sess.ID] = sess.ExpiresAt
 	return domain.User{ID: 7, Role: s.role}, nil
 }

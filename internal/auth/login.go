@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"strings"
 	"time"
 
 	"seckill/internal/domain"
@@ -111,42 +110,67 @@ func (a *Service) dropRequest(ctx context.Context, id string) error {
 // Credentials are what a user enters to log in, and where.
 type Credentials struct {
 	Phone, Code string
+	TOTP        string // what the user's authenticator app shows; empty if there is none
 	LoginID     string // may be empty, see Guess
 	Device      string // the id of the browser; empty for clients that keep the refresh token themselves
 	From        Asker
 }
 
 // Login exchanges a login code for a session, which is bound to the browser with the id c.Device. The first login of a
-// phone creates its user.
-// Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
+// phone creates its user. A user without a second factor whose role needs one is logged in as a buyer.
+//
+// Errors: *InvalidError, ErrWrongCode, ErrTOTPRequired and ErrWrongTOTP (with the User), ErrUnavailable.
 func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
-	u, s, err := a.openSession(ctx, c, sessionTTL)
+	confirm := func(u domain.User, f *SecondFactor) (bool, error) { return a.confirm(u, f, c.TOTP) }
+	u, s, err := a.openSession(ctx, c, sessionTTL, confirm)
 	if err != nil {
-		return Login{}, err
+		return Login{User: u}, err
 	}
-	l, err := a.login(u, s.ID, s.Generation)
+	l, err := a.login(u, s.ID, s.Generation, s.SecondFactor)
 	l.Proof = a.proof(c.From, u.Phone)
 	return l, err
 }
 
+// confirm is a ConfirmFunc, for a login with the one-time password totp.
+func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, error) {
+	role := a.configuredRole(u)
+	switch {
+	case a.cfg.SecondFactors == nil || !role.NeedsSecondFactor():
+		return false, nil
+	case f == nil:
+		if _, named := a.notEnrolled.LoadOrStore(u.ID, true); !named {
+			a.cfg.Log.Warn("a user without a second factor is logged in as a buyer: run seckill admin enroll", "user_id", u.ID, "role", role)
+		}
+		return false, nil
+	}
+	step, err := a.cfg.SecondFactors.check(u, f, totp, a.cfg.Now())
+	if err != nil {
+		return false, err
+	}
+	f.LastStep = step
+	return true, nil
+}
+
 // openSession exchanges a login code for a session with the lifetime ttl.
-func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Duration) (domain.User, Session, error) {
+func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Duration, confirm ConfirmFunc) (domain.User, Session, error) {
 	phone, _, err := a.cfg.Phones.Parse(c.Phone)
 	if err != nil {
 		return domain.User{}, Session{}, err
 	}
 	now := domain.Moment(a.cfg.Now())
 	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: deviceHash(c.Device)}
-	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
 	g := Guess{LoginID: c.LoginID, Phone: phone, Asker: a.cfg.Tokens.askerHash(a.identify(c.From, phone).key), Now: now}
-	u, err := a.cfg.Store.OpenSession(ctx, g, newUser, s, func(r *LoginRequest) bool {
+	u, err := a.cfg.Store.OpenSession(ctx, g, newUser(phone, domain.RoleBuyer, now), s, func(r *LoginRequest) bool {
 		attempts := &r.Attempts
 		if g.LoginID == "" {
 			attempts = &r.AttemptsWithoutID
 		}
 		return checkCode(r, attempts, func(hash []byte) bool { return a.cfg.Tokens.isCode(hash, r.ID, c.Code) }, now)
+	}, func(u domain.User, f *SecondFactor) (confirmed bool, err error) {
+		s.SecondFactor, err = confirm(u, f)
+		return s.SecondFactor, err
 	})
-	u.Role = a.role(u)
+	u.Role = a.role(u, s.SecondFactor)
 	return u, s, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,8 @@ type Identity struct {
 	UserID    int64
 	SessionID string
 	Role      domain.Role
+	// SecondFactor is whether the session was opened with a second factor.
+	SecondFactor bool
 }
 
 // Tokens signs and verifies access tokens (JWT, HS256), refresh tokens and the tokens of idle-timeout sessions. It is
@@ -123,8 +126,12 @@ type claims struct {
 	jwt.RegisteredClaims
 	SessionID string      `json:"sid"`
 	Role      domain.Role `json:"role"`
+	Methods   []string    `json:"amr"`
 	Demo      bool        `json:"demo"`
 }
+
+// methodTOTP is the value of amr for a one-time password (RFC 8176).
+const methodTOTP = "otp"
 
 // plausible reports whether the token was issued for no longer than its role allows, and expires soon enough even if its
 // time of issue is missing or in the future. Load tests have tokens of buyers that live for SeedTTL.
@@ -146,6 +153,9 @@ func (t *Tokens) Access(id Identity, ttl time.Duration) (string, error) {
 	c := jwt.MapClaims{
 		"iss": tokenParty, "aud": tokenParty, "sub": strconv.FormatInt(id.UserID, 10),
 		"sid": id.SessionID, "role": id.Role, "iat": now.Unix(), "exp": now.Add(ttl).Unix(),
+	}
+	if id.SecondFactor {
+		c["amr"] = []string{methodTOTP}
 	}
 	if t.demo {
 		c["demo"] = true
@@ -192,7 +202,8 @@ func (t *Tokens) parse(token string) (verified, error) {
 	if err != nil || id <= 0 || c.SessionID == "" || c.Demo && !t.demo || !c.plausible(t.now()) {
 		return verified{}, domain.ErrUnauthenticated
 	}
-	return verified{identity: Identity{UserID: id, SessionID: c.SessionID, Role: c.Role}, expires: c.ExpiresAt.Time}, nil
+	identity := Identity{UserID: id, SessionID: c.SessionID, Role: c.Role, SecondFactor: slices.Contains(c.Methods, methodTOTP)}
+	return verified{identity: identity, expires: c.ExpiresAt.Time}, nil
 }
 
 // keyID returns the kid of a key.

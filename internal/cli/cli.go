@@ -28,6 +28,7 @@ type cli struct {
 	Doctor      doctorCmd      `cmd:"" help:"Check configuration, database, Redis and machine before a sale, and print what to change. Exit code 1: a check failed; 2: a server did not answer."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare the database with the gate, its buyers, the queue and the dead letters. Exit code 1: differences are left; 2: the comparison was not possible."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or discard dead letters: queued orders that could not be stored."`
+	Admin       adminCmd       `cmd:"" help:"Enroll, list or remove admins: users with a role above buyer."`
 	Room        roomCmd        `cmd:"" help:"Check the waiting room of a sale."`
 	Rush        rushCmd        `cmd:"" help:"Load simulation: create a sale on a running server, send buyers to it and check the invariants."`
 }

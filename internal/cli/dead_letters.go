@@ -10,6 +10,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
+	"seckill/internal/repo"
 	"seckill/internal/service"
 )
 
@@ -35,7 +36,7 @@ func (l listDeadLettersCmd) Run(e *app.Env) error {
 	if l.Limit < 1 || l.Limit > maxDeadLetters {
 		return fmt.Errorf("--limit must be between 1 and %d", maxDeadLetters)
 	}
-	return withDeadLetters(e, func(ctx context.Context, deadLetters *service.DeadLetters) error {
+	return withDeadLetters(e, func(ctx context.Context, _ *repo.Store, deadLetters *service.DeadLetters) error {
 		found, err := deadLetters.List(ctx, "", l.Limit)
 		if err != nil {
 			return fmt.Errorf("list the dead letters: %w", err)
@@ -59,13 +60,15 @@ type replayDeadLetterCmd struct {
 
 // Run replays one dead letter.
 func (r replayDeadLetterCmd) Run(e *app.Env) error {
-	return withDeadLetters(e, func(ctx context.Context, deadLetters *service.DeadLetters) error {
-		a, err := deadLetters.Replay(ctx, nil, r.ID)
-		if err != nil {
-			return fmt.Errorf("replay dead letter %s: %w", r.ID, explain(err))
-		}
-		fmt.Fprintf(e.Out, "order %d of user %d is back in the queue\n", a.OrderID, a.UserID)
-		return nil
+	return withDeadLetters(e, func(ctx context.Context, store *repo.Store, deadLetters *service.DeadLetters) error {
+		return audited(ctx, store, "dead-letters replay", r.ID, func() error {
+			a, err := deadLetters.Replay(ctx, nil, r.ID)
+			if err != nil {
+				return fmt.Errorf("replay dead letter %s: %w", r.ID, explain(err))
+			}
+			fmt.Fprintf(e.Out, "order %d of user %d is back in the queue\n", a.OrderID, a.UserID)
+			return nil
+		})
 	})
 }
 
@@ -75,12 +78,14 @@ type discardDeadLetterCmd struct {
 
 // Run deletes one dead letter.
 func (d discardDeadLetterCmd) Run(e *app.Env) error {
-	return withDeadLetters(e, func(ctx context.Context, deadLetters *service.DeadLetters) error {
-		if err := deadLetters.Discard(ctx, nil, d.ID); err != nil {
-			return fmt.Errorf("discard dead letter %s: %w", d.ID, explain(err))
-		}
-		fmt.Fprintf(e.Out, "dead letter %s deleted\n", d.ID)
-		return nil
+	return withDeadLetters(e, func(ctx context.Context, store *repo.Store, deadLetters *service.DeadLetters) error {
+		return audited(ctx, store, "dead-letters discard", d.ID, func() error {
+			if err := deadLetters.Discard(ctx, nil, d.ID); err != nil {
+				return fmt.Errorf("discard dead letter %s: %w", d.ID, explain(err))
+			}
+			fmt.Fprintf(e.Out, "dead letter %s deleted\n", d.ID)
+			return nil
+		})
 	})
 }
 
@@ -99,7 +104,7 @@ func explain(err error) error {
 }
 
 // withDeadLetters calls do with the dead letters of the servers with this configuration.
-func withDeadLetters(e *app.Env, do func(context.Context, *service.DeadLetters) error) (err error) {
+func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.DeadLetters) error) (err error) {
 	rdb, err := app.SharedRedis(e.Config)
 	if err != nil {
 		return err
@@ -115,7 +120,7 @@ func withDeadLetters(e *app.Env, do func(context.Context, *service.DeadLetters) 
 	defer func() { err = errors.Join(err, store.Close()) }()
 	ctx, cancel := context.WithTimeout(e.Ctx, deadLetterTimeout)
 	defer cancel()
-	return do(ctx, &service.DeadLetters{Store: app.NewGate(rdb, e.Config.QueueBacklog, e.Log), Reader: store.GateState})
+	return do(ctx, store, &service.DeadLetters{Store: app.NewGate(rdb, e.Config.QueueBacklog, e.Log), Reader: store.GateState})
 }
 
 func decimal(id int64) string { return strconv.FormatInt(id, 10) }

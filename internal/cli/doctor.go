@@ -201,7 +201,7 @@ func (x *examination) reachEmbedded(ctx context.Context) doctor.Result {
 
 func (x *examination) salesGroup() doctor.Group {
 	cfg := x.env.Config
-	s := doctor.Sales{Lane: cfg.OrderLane, PayTimeout: cfg.PayTimeout}
+	s := doctor.Sales{Lane: cfg.OrderLane, PayTimeout: cfg.PayTimeout, Admins: cfg.AdminPhones, Demo: cfg.IsDemo()}
 	if x.store != nil {
 		s.Store, s.Pool, s.Dialect = x.store, x.store.Pools()["write"], x.store.Dialect()
 		s.Migrations = knownMigrations(s.Dialect)

@@ -50,15 +50,34 @@ func (r reconcileCmd) Run(e *app.Env) (err error) {
 		}
 	}
 	var reports []reconcile.Report
-	for len(ids) > 0 {
-		n := min(len(ids), reconcilePage)
-		some, err := reconciler.ReconcileAll(e.Ctx, ids[:n], r.Apply)
-		if err != nil {
-			return &exitError{ExitUnchecked, fmt.Errorf("could not reconcile: %w", err)}
+	run := func() error {
+		for len(ids) > 0 {
+			n := min(len(ids), reconcilePage)
+			some, err := reconciler.ReconcileAll(e.Ctx, ids[:n], r.Apply)
+			if err != nil {
+				return err
+			}
+			reports, ids = append(reports, some...), ids[n:]
 		}
-		reports, ids = append(reports, some...), ids[n:]
+		return nil
+	}
+	if r.Apply {
+		err = audited(e.Ctx, store, "reconcile --apply", r.target(), run)
+	} else {
+		err = run()
+	}
+	if err != nil {
+		return &exitError{ExitUnchecked, fmt.Errorf("could not reconcile: %w", err)}
 	}
 	return printReports(e.Out, reports)
+}
+
+// target returns the voucher for the audit log, or "" for all vouchers.
+func (r reconcileCmd) target() string {
+	if r.Voucher == 0 {
+		return ""
+	}
+	return decimal(r.Voucher)
 }
 
 // connect returns a reconciler for the Redis of the servers with this configuration, and a function that closes it. If

@@ -31,6 +31,8 @@ type SalesStore interface {
 	reconcile.Store
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
 	SaleTotals(ctx context.Context) ([]domain.SaleTotals, error)
+	// Admins returns the users with a role above buyer, and those whose phone is one of phones.
+	Admins(ctx context.Context, phones []string) ([]domain.Admin, error)
 }
 
 // Sales describes the servers that hold the sales. Its checks concern mostly the sales that begin soon.
@@ -42,6 +44,8 @@ type Sales struct {
 	Redis      SalesRedis // nil: Redis is unreachable
 	Lane       string
 	PayTimeout time.Duration // of sales without one of their own
+	Admins     []string      // phones of the configured admins
+	Demo       bool          // roles need no second factor
 
 	upcoming []domain.Voucher // that begin within upcomingWithin, published or not; the earliest first
 }
@@ -64,6 +68,7 @@ func (s Sales) Group() Group {
 			{Name: "sales.books", Run: s.checkTotals, Deadline: totalsTimeout},
 			{Name: "sales.gates", Run: s.checkGates, Deadline: gatesTimeout},
 			{Name: "sales.queue", Run: s.checkQueue},
+			{Name: "sales.admins", Run: s.checkAdmins},
 		},
 	}
 }
@@ -249,4 +254,31 @@ func (s *Sales) checkQueue(ctx context.Context) Result {
 			"%d orders wait in the queue, and servers in lane %s do not confirm them", waiting, s.Lane)
 	}
 	return Good("%d orders waiting, no dead letters", waiting)
+}
+
+// checkAdmins warns of roles that are not in effect, because their users have no second factor.
+func (s *Sales) checkAdmins(ctx context.Context) Result {
+	if s.Demo {
+		return Good("demo mode: no role needs a second factor")
+	}
+	admins, err := s.Store.Admins(ctx, s.Admins)
+	if err != nil {
+		return Unanswered(err, "see database.schema")
+	}
+	enrolled, missing := 0, []string{}
+	for _, a := range admins {
+		if a.EnrolledAt.IsZero() && (a.User.Role.NeedsSecondFactor() || slices.Contains(s.Admins, a.User.Phone)) {
+			missing = append(missing, fmt.Sprint(a.User.ID))
+		} else {
+			enrolled++
+		}
+	}
+	switch change := "seckill admin enroll --phone <number>"; {
+	case len(missing) > 0:
+		return Bad(Warn, change, "users with a role but without a second factor are logged in as buyers: %s",
+			strings.Join(missing[:min(len(missing), maxListed)], ", "))
+	case enrolled == 0:
+		return Bad(Warn, change, "no user has a role above buyer: sales cannot be published or changed")
+	}
+	return Good("%d users with a role above buyer", enrolled)
 }

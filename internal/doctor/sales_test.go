@@ -60,3 +60,33 @@ func TestDoctorChecksSaleWindows(t *testing.T) {
 	many := &Sales{upcoming: []domain.Voucher{off, off, off, off, off}, PayTimeout: time.Minute}
 	require.Contains(t, many.checkWindows(t.Context()).Found, "and 2 more")
 }
+
+// adminList is the part of a SalesStore that checkAdmins reads.
+type adminList struct {
+	SalesStore
+	admins []domain.Admin
+}
+
+func (l adminList) Admins(context.Context, []string) ([]domain.Admin, error) { return l.admins, nil }
+
+func TestDoctorChecksSecondFactors(t *testing.T) {
+	t.Parallel()
+	enrolled := domain.Admin{User: domain.User{ID: 1, Phone: "1", Role: domain.RoleOperator}, EnrolledAt: time.Now()}
+	missing := domain.Admin{User: domain.User{ID: 2, Phone: "2", Role: domain.RoleOperator}}
+	configured := domain.Admin{User: domain.User{ID: 3, Phone: "3", Role: domain.RoleBuyer}}
+	viewer := domain.Admin{User: domain.User{ID: 4, Phone: "4", Role: domain.RoleViewer}}
+	for found, tc := range map[string]struct {
+		admins []domain.Admin
+		demo   bool
+		want   Status
+	}{
+		"2 users with a role": {[]domain.Admin{enrolled, viewer}, false, OK},
+		"buyers: 2, 3":        {[]domain.Admin{enrolled, missing, configured}, false, Warn},
+		"no user has a role":  {nil, false, Warn},
+		"demo mode":           {[]domain.Admin{missing}, true, OK},
+	} {
+		r := (&Sales{Store: adminList{admins: tc.admins}, Admins: []string{"3"}, Demo: tc.demo}).checkAdmins(t.Context())
+		require.Equal(t, tc.want, r.Status, r.Found)
+		require.Contains(t, r.Found, found)
+	}
+}

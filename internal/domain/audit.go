@@ -2,6 +2,7 @@ package domain
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -53,8 +54,46 @@ type AuditFilter struct {
 	Page      Page
 }
 
-// AuditStore reads the audit log. Error: ErrUnavailable.
+// AdminRequest records one request of a user with a role above buyer, or one command on the server.
+type AdminRequest struct {
+	ID        int64
+	At        time.Time
+	UserID    int64  // 0 for a command
+	Role      Role   // empty for a command
+	Method    string // of HTTP, or MethodCommand
+	Route     string // the pattern of the path, or the command
+	Target    string // the id in the path, or what the command was applied to; may be empty
+	Status    int    // of the answer; 0 if the end of the request is not known
+	RequestID string // empty for a command
+	Network   string // of the client: an IPv4 /24 or an IPv6 /48; empty for a command
+}
+
+// maxAuditTarget bounds the target of an AdminRequest, in bytes.
+const maxAuditTarget = 64
+
+// AuditTarget returns the target of an AdminRequest, for an id of any form.
+func AuditTarget(id string) string {
+	return strings.ToValidUTF8(id[:min(len(id), maxAuditTarget)], "?")
+}
+
+// MethodCommand is the method of an AdminRequest that records a command on the server.
+const MethodCommand = "CLI"
+
+// RequestFilter selects requests. A zero field matches every request.
+type RequestFilter struct {
+	UserID int64
+	Target string
+	Page   Page
+}
+
+// AuditStore is the audit log. Error: ErrUnavailable.
 type AuditStore interface {
 	// AuditLog returns the matching entries, newest first.
 	AuditLog(ctx context.Context, f AuditFilter) ([]AuditEntry, error)
+	// AdminRequests returns the matching requests, newest first.
+	AdminRequests(ctx context.Context, f RequestFilter) ([]AdminRequest, error)
+	// RecordRequest stores a request and sets its ID.
+	RecordRequest(ctx context.Context, r *AdminRequest) error
+	// FinishRequest stores the status of a request that was recorded before its answer was known.
+	FinishRequest(ctx context.Context, id int64, status int) error
 }

@@ -18,8 +18,14 @@ var (
 	ErrUnauthenticated = errors.New("not authenticated")
 	ErrTokenExpired    = errors.New("token expired")
 	// ErrTokenReused means that a refresh token was used again after its grace. It is a copy, so the session was ended.
-	ErrTokenReused  = fmt.Errorf("%w: a refresh token was used again", ErrUnauthenticated)
-	ErrWrongCode    = errors.New("login code wrong, used up or expired")
+	ErrTokenReused = fmt.Errorf("%w: a refresh token was used again", ErrUnauthenticated)
+	ErrWrongCode   = errors.New("login code wrong, used up or expired")
+	// ErrTOTPRequired means that the login needs the user's second factor and the request has none. The login code
+	// remains valid.
+	ErrTOTPRequired = errors.New("the login needs the six digits that the authenticator app shows, as totp")
+	// ErrWrongTOTP means that the second factor is wrong or was used before. The login code remains valid; the attempt
+	// counts as a wrong guess.
+	ErrWrongTOTP    = errors.New("the digits of the authenticator app are wrong or were used already: enter the next ones")
 	ErrForbidden    = errors.New("forbidden")
 	ErrInvalidState = errors.New("not possible in the present state")
 	// ErrForeignHost means that the Host of the request is not a name of this machine, on which the demo runs.

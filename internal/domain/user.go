@@ -5,15 +5,6 @@ import (
 	"time"
 )
 
-// Role is the set of permissions of a user.
-type Role string
-
-// The roles. An admin has all permissions of a buyer.
-const (
-	RoleBuyer Role = "buyer"
-	RoleAdmin Role = "admin"
-)
-
 // User is an account, identified by its phone number in canonical form (package phone).
 type User struct {
 	ID        int64
@@ -22,6 +13,12 @@ type User struct {
 	Icon      string
 	Role      Role
 	CreatedAt time.Time
+}
+
+// Admin is a user with a role above buyer.
+type Admin struct {
+	User       User
+	EnrolledAt time.Time // of the second factor; zero without one
 }
 
 // MaskPhone hides the middle of a phone number: 138****0001.

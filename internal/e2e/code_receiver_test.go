@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -24,6 +25,7 @@ type codeReceiver struct {
 
 	mu    sync.Mutex
 	codes map[string]string // the last code by phone
+	apps  map[string]string // the keys of authenticator apps by phone
 	all   []string
 }
 
@@ -31,7 +33,7 @@ const eventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
 
 func startCodeReceiver(t *testing.T) *codeReceiver {
 	t.Helper()
-	r := &codeReceiver{codes: map[string]string{}}
+	r := &codeReceiver{codes: map[string]string{}, apps: map[string]string{}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		assert.NoError(t, err)
@@ -74,6 +76,12 @@ func (r *codeReceiver) sent() []string {
 	return append([]string{}, r.all...)
 }
 
+// enroll gives an admin a second factor, with which login logs in once.
+func (r *codeReceiver) enroll(t *testing.T, s *stack, phone string) {
+	t.Helper()
+	r.apps[phone] = s.enroll(t, phone)
+}
+
 // login logs a phone in at a server outside demo mode and returns the body of the answer.
 func (r *codeReceiver) login(t *testing.T, p *process, phone string) map[string]any {
 	t.Helper()
@@ -86,6 +94,10 @@ func (r *codeReceiver) login(t *testing.T, p *process, phone string) map[string]
 	in := map[string]any{"phone": phone, "code": r.code(phone)}
 	if id, ok := a.body["login_id"]; ok {
 		in["login_id"] = id
+	}
+	if key := r.apps[phone]; key != "" {
+		in["totp"], err = totp.GenerateCode(key, time.Now())
+		require.NoError(t, err)
 	}
 	return p.must(t, http.MethodPost, "/auth/login", "", in)
 }

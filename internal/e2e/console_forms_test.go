@@ -186,6 +186,6 @@ func adminRevoked(t *testing.T, c *consoleTest) {
 	v.enter("/console/rush", c.phone)
 	v.until(`document.querySelector("form[data-form=rush]")`)
 	v.run(`window.adminRevoked = true`)
-	v.reads("[data-gate]", "This account is not an admin")
+	v.reads("[data-gate]", "Your role does not include this page")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, [data-nodemo]").length`))
 }

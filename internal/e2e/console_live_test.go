@@ -3,7 +3,9 @@ package e2e
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -122,10 +124,13 @@ func TestConsoleRush(t *testing.T) {
 	}
 }
 
-// rushOutsideDemo checks that the page offers no rush outside demo mode and gives the reason.
+// rushOutsideDemo logs in with a second factor. It checks that the page offers no rush outside demo mode and gives the
+// reason.
 func rushOutsideDemo(t *testing.T, c *consoleTest) {
 	r := startCodeReceiver(t)
-	p := embeddedStack(t).withAdmins().codesTo(r).serve(t, "")
+	s := embeddedStack(t).withAdmins().codesTo(r)
+	key := s.enroll(t, c.phone)
+	p := s.serve(t, "")
 	v := c.visit(p.url, "en")
 	v.goTo("/console/rush")
 	v.click(`[data-do="enter"]`)
@@ -134,6 +139,14 @@ func rushOutsideDemo(t *testing.T, c *consoleTest) {
 	v.until(`document.activeElement?.name === "code"`)
 	eventually(t, "the code is sent", func() bool { return r.code(c.phone) != "" })
 	v.key(r.code(c.phone) + "\r")
+	v.until(`document.activeElement?.name === "totp"`) // outside demo mode, admins need a second factor
+	require.Equal(t, "one-time-code", evaluate[string](v.tab, `document.activeElement.autocomplete`))
+	require.Empty(t, evaluate[[]string](v.tab, unlabelled))
+	v.key("12345\r")
+	v.reads("dialog[open] .error", "The digits are wrong")
+	password, err := totp.GenerateCode(key, time.Now())
+	require.NoError(t, err)
+	v.key(password + "\r")
 	v.reads("[data-nodemo]", "This server is not in demo mode")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form").length`))
 }

@@ -39,6 +39,7 @@ func TestLogOfRealServerHasNoCodes(t *testing.T) {
 	r := startCodeReceiver(t)
 	const boss, buyer, other, lost = "13911115555", "13911112222", "13911113333", "13911114444"
 	s := embeddedStack(t).codesTo(r).with("SECKILL_LOG_LEVEL=debug", "SECKILL_ADMIN_PHONES="+boss, "SECKILL_OPS_ADDR=127.0.0.1:0")
+	r.enroll(t, s, boss)
 	p := s.serve(t, "")
 	admin := r.login(t, p, boss)["access_token"].(string)
 	login := r.login(t, p, buyer)
@@ -167,7 +168,11 @@ func TestChangeOfSecret(t *testing.T) {
 	const first, second = "an old secret of at least 32 bytes", "a new secret of at least 32 bytes!"
 	start := func(secrets ...string) *process {
 		require.NoError(t, os.WriteFile(file, []byte(strings.Join(secrets, "\n")+"\n"), 0o600))
-		return base.with("SECKILL_JWT_SECRET=", "SECKILL_JWT_SECRET_FILE="+file).serve(t, "")
+		s := base.with("SECKILL_JWT_SECRET=", "SECKILL_JWT_SECRET_FILE="+file)
+		if len(secrets) == 1 { // it decrypts no second factor from before
+			r.enroll(t, s, app.DemoAdmin)
+		}
+		return s.serve(t, "")
 	}
 
 	p := start(first)

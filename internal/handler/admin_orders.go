@@ -10,7 +10,7 @@ import (
 )
 
 // adminOrderHandler serves the orders of all users to admins. Its answers omit the redeem code, which proves ownership
-// of the order.
+// of the order, and mask phone numbers, except that of phone.
 type adminOrderHandler struct {
 	orders   *service.Orders
 	payments *service.Payments
@@ -21,21 +21,41 @@ type adminOrderHandler struct {
 type adminOrderOut struct {
 	orderOut
 
-	Phone string   `json:"phone"`
+	Phone string   `json:"phone"` // masked
 	Moves []string `json:"moves"`
 }
 
-func newAdminOrderOut(o *service.FoundOrder) adminOrderOut {
-	return adminOrderOut{orderOut: newOrderOut(&o.Order), Phone: o.Phone, Moves: service.AdminMoves(o.Status)}
+func newAdminOrderOut(o *service.FoundOrder, caller domain.Role) adminOrderOut {
+	out := adminOrderOut{orderOut: newOrderOut(&o.Order), Phone: domain.MaskPhone(o.Phone), Moves: []string{}}
+	if caller.May(domain.MayOperate) {
+		out.Moves = service.AdminMoves(o.Status)
+	}
+	return out
 }
 
 // list searches orders by the filters of the query.
-func (h *adminOrderHandler) list(c *gin.Context) error {
+func (h *adminOrderHandler) list(c *gin.Context) error { return h.find(c, c.Query("phone")) }
+
+// search is list with the phone number in the body, because URLs end up in the logs of proxies.
+func (h *adminOrderHandler) search(c *gin.Context) error {
+	var in struct {
+		Phone string `json:"phone"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	if in.Phone == "" {
+		return domain.Invalid("phone", "is required")
+	}
+	return h.find(c, in.Phone)
+}
+
+func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 	page, err := h.cursors.request(c)
 	if err != nil {
 		return err
 	}
-	f := service.OrderSearch{Phone: c.Query("phone"), Page: page.Page}
+	f := service.OrderSearch{Phone: phone, Page: page.Page}
 	for name, dst := range map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID} {
 		if *dst, err = queryID(c, name); err != nil {
 			return err
@@ -51,20 +71,37 @@ func (h *adminOrderHandler) list(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, newList(page, orders, newAdminOrderOut, func(o *service.FoundOrder) int64 { return o.ID }))
+	out := func(o *service.FoundOrder) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
+	return writeJSON(c, http.StatusOK, newList(page, orders, out, func(o *service.FoundOrder) int64 { return o.ID }))
+}
+
+// order returns the order of the path. Orders that are not stored yet are found by the user_id of the query.
+func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return service.FoundOrder{}, err
+	}
+	user, err := queryID(c, "user_id")
+	if err != nil {
+		return service.FoundOrder{}, err
+	}
+	return h.orders.Find(c.Request.Context(), user, id)
+}
+
+// phone returns the full phone number of the order's user.
+func (h *adminOrderHandler) phone(c *gin.Context) error {
+	o, err := h.order(c)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, struct {
+		Phone string `json:"phone"`
+	}{o.Phone})
 }
 
 // show returns an order and its payments.
 func (h *adminOrderHandler) show(c *gin.Context) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-	user, err := queryID(c, "user_id")
-	if err != nil {
-		return err
-	}
-	o, err := h.orders.Find(c.Request.Context(), user, id)
+	o, err := h.order(c)
 	if err != nil {
 		return err
 	}
@@ -72,9 +109,9 @@ func (h *adminOrderHandler) show(c *gin.Context) error {
 		adminOrderOut
 
 		Payments []paymentOut `json:"payments"`
-	}{newAdminOrderOut(&o), []paymentOut{}}
+	}{newAdminOrderOut(&o, caller(c).Role), []paymentOut{}}
 	if o.Status.Stored() {
-		payments, err := h.payments.List(c.Request.Context(), o.UserID, id)
+		payments, err := h.payments.List(c.Request.Context(), o.UserID, o.ID)
 		if err != nil {
 			return err
 		}

@@ -74,8 +74,8 @@ func TestAdminSearchesOrders(t *testing.T) {
 	})
 }
 
-// TestAdminReadsOrderWithoutRedeemCode checks that an admin gets the payments, the buyer's phone and the possible
-// moves, but not the redeem code, which proves ownership.
+// TestAdminReadsOrderWithoutRedeemCode checks that an admin gets the payments, the buyer's masked phone and the
+// possible moves, but not the redeem code, which proves ownership.
 func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
@@ -87,7 +87,7 @@ func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
 			decode[listView[adminOrderView]](e.admin().get("/api/v1/admin/orders?id=" + p.Order.ID).want(http.StatusOK)).Items[0],
 		} {
 			assert.Equal(t, "paid", o.Status)
-			assert.Equal(t, "13800000001", o.Phone)
+			assert.Equal(t, "138****0001", o.Phone)
 			assert.Equal(t, []string{"redeem", "refund"}, o.Moves)
 			assert.Empty(t, o.RedeemCode)
 		}
@@ -160,8 +160,9 @@ func TestQueuedOrdersAreFoundByUserOnly(t *testing.T) {
 		o := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + failed + byUser).want(http.StatusOK))
 		require.Equal(t, "failed", o.Status)
 		require.Equal(t, "internal", o.Reason)
-		require.Equal(t, "13800000001", o.Phone)
+		require.Equal(t, "138****0001", o.Phone)
 		require.Equal(t, []string{}, o.Moves)
+		require.JSONEq(t, `{"phone":"13800000001"}`, string(admin.get("/api/v1/admin/orders/"+failed+"/phone"+byUser).want(http.StatusOK).body))
 		admin.get("/api/v1/admin/orders/"+queued).problem(http.StatusNotFound, "not_found")
 		q.work()
 		require.Equal(t, []string{queued, failed}, admin.find(byUser))

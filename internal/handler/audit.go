@@ -42,7 +42,18 @@ func newAuditOut(e *domain.AuditEntry) auditOut {
 	return out
 }
 
+// list returns the changes of vouchers and orders or, with kind=request, the requests of admins.
 func (h *auditHandler) list(c *gin.Context) error {
+	switch c.Query("kind") {
+	case "", "change":
+		return h.changes(c)
+	case "request":
+		return h.requests(c)
+	}
+	return domain.Invalid("kind", "must be change or request")
+}
+
+func (h *auditHandler) changes(c *gin.Context) error {
 	page, err := h.cursors.request(c)
 	if err != nil {
 		return err
@@ -58,4 +69,50 @@ func (h *auditHandler) list(c *gin.Context) error {
 		return err
 	}
 	return writeJSON(c, http.StatusOK, newList(page, entries, newAuditOut, func(e *domain.AuditEntry) int64 { return e.ID }))
+}
+
+// requestOut is the JSON form of an admin's request.
+type requestOut struct {
+	ID        ID          `json:"id"`
+	At        time.Time   `json:"at"`
+	Actor     string      `json:"actor"`              // admin, or system for a command on the server
+	ActorID   *ID         `json:"actor_id,omitempty"` // absent for a command
+	Action    string      `json:"action"`             // always request
+	Role      domain.Role `json:"role,omitempty"`
+	Method    string      `json:"method"`
+	Route     string      `json:"route"`
+	Target    string      `json:"target,omitempty"`
+	Status    *int        `json:"status"` // null while the answer is not known
+	RequestID string      `json:"request_id,omitempty"`
+	Network   string      `json:"network,omitempty"`
+}
+
+func newRequestOut(r *domain.AdminRequest) requestOut {
+	out := requestOut{
+		ID: ID(r.ID), At: r.At, Actor: string(domain.ActorAdmin), ActorID: (*ID)(&r.UserID), Action: "request", Role: r.Role,
+		Method: r.Method, Route: r.Route, Target: r.Target, RequestID: r.RequestID, Network: r.Network,
+	}
+	if r.UserID == 0 {
+		out.Actor, out.ActorID = string(domain.ActorSystem), nil
+	}
+	if r.Status != 0 {
+		out.Status = &r.Status
+	}
+	return out
+}
+
+func (h *auditHandler) requests(c *gin.Context) error {
+	page, err := h.cursors.request(c)
+	if err != nil {
+		return err
+	}
+	f := domain.RequestFilter{Target: c.Query("target"), Page: page.Page}
+	if f.UserID, err = queryID(c, "actor_id"); err != nil {
+		return err
+	}
+	requests, err := h.log.AdminRequests(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, newList(page, requests, newRequestOut, func(r *domain.AdminRequest) int64 { return r.ID }))
 }

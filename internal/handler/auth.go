@@ -15,6 +15,7 @@ import (
 
 type authHandler struct {
 	auth     *auth.Service
+	staff    *staff // records the logins of admins
 	security *securityLog
 	demo     bool
 	cookies
@@ -27,22 +28,14 @@ type authHandler struct {
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require returns a middleware that rejects requests without a valid access token or without the role, and charges its
-// user for the others. Roles other than buyer must also be in effect in the database.
-func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
-	return func(c *gin.Context) error {
-		id, err := h.auth.Authenticate(bearer(c))
-		if err != nil {
-			return err
-		}
-		if role != domain.RoleBuyer {
-			if err := confirmRole(c.Request.Context(), h.auth, &id, role); err != nil {
-				return err
-			}
-		}
-		c.Set(identityKey, id)
-		return h.charge(c)
+// require rejects requests without a valid access token, and charges the user for the others.
+func (h *authHandler) require(c *gin.Context) error {
+	id, err := h.auth.Authenticate(bearer(c))
+	if err != nil {
+		return err
 	}
+	c.Set(identityKey, id)
+	return h.charge(c)
 }
 
 // bearer returns the access token of the request, or "" without one.
@@ -52,21 +45,6 @@ func bearer(c *gin.Context) string {
 		return ""
 	}
 	return token
-}
-
-// confirmRole returns an error unless the user has the role, both by the token and at present. It sets the present role in
-// id.
-func confirmRole(ctx context.Context, users *auth.Service, id *auth.Identity, role domain.Role) (err error) {
-	if id.Role != role {
-		return domain.ErrForbidden
-	}
-	if id.Role, err = users.CurrentRole(ctx, *id); err != nil {
-		return err
-	}
-	if id.Role != role {
-		return domain.ErrForbidden
-	}
-	return nil
 }
 
 // caller returns the identity that require stored. It panics on a route without require.
@@ -117,10 +95,12 @@ type userOut struct {
 	NickName string      `json:"nick_name"`
 	Icon     string      `json:"icon"`
 	Role     domain.Role `json:"role"`
+
+	Permissions []domain.Permission `json:"permissions,omitempty"`
 }
 
 func newUserOut(u domain.User) userOut {
-	return userOut{ID: ID(u.ID), Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: u.Role}
+	return userOut{ID: ID(u.ID), Phone: u.Phone, NickName: u.NickName, Icon: u.Icon, Role: u.Role, Permissions: u.Role.Permissions()}
 }
 
 // loginOut is the body of a login or refresh answer (RFC 6749, 5.1, plus the user).
@@ -150,6 +130,7 @@ func (h *authHandler) login(c *gin.Context) error {
 		Phone   string `json:"phone"`
 		Code    string `json:"code"`
 		LoginID string `json:"login_id"`
+		TOTP    string `json:"totp"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -163,8 +144,9 @@ func (h *authHandler) login(c *gin.Context) error {
 		device = h.deviceID(c)
 	}
 	l, err := h.auth.Login(c.Request.Context(), auth.Credentials{
-		Phone: in.Phone, Code: in.Code, LoginID: cmp.Or(in.LoginID, h.cookie(c, loginCookie)), Device: device, From: h.asker(c),
+		Phone: in.Phone, Code: in.Code, TOTP: in.TOTP, LoginID: cmp.Or(in.LoginID, h.cookie(c, loginCookie)), Device: device, From: h.asker(c),
 	})
+	h.staff.login(c, l.User, err)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ type outcome struct {
 var outcomes = []outcome{
 	{domain.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated", "Log in first"},
 	{domain.ErrWrongCode, http.StatusUnauthorized, "unauthenticated", "The login code is wrong, used up or expired"},
+	{domain.ErrTOTPRequired, http.StatusUnauthorized, "totp_required", "The second factor is required"},
+	{domain.ErrWrongTOTP, http.StatusUnauthorized, "totp_required", "The second factor is wrong or used up"},
 	{domain.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
 	{domain.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
 	{errCrossOrigin, http.StatusForbidden, "forbidden", "Not allowed from another site"},

@@ -216,17 +216,20 @@ func (s *faultyStore) AddLoginRequest(ctx context.Context, r auth.LoginRequest) 
 }
 
 func (s *faultyStore) OpenSession(
-	ctx context.Context, g auth.Guess, u domain.User, sess auth.Session, check func(*auth.LoginRequest) bool,
+	ctx context.Context, g auth.Guess, u domain.User, sess auth.Session, check func(*auth.LoginRequest) bool, confirm auth.ConfirmFunc,
 ) (domain.User, error) {
-	return orFault(s, func() (domain.User, error) { return s.Store.OpenSession(ctx, g, u, sess, check) })
+	return orFault(s, func() (domain.User, error) { return s.Store.OpenSession(ctx, g, u, sess, check, confirm) })
 }
 
 func (s *faultyStore) User(ctx context.Context, id int64) (domain.User, error) {
 	return orFault(s, func() (domain.User, error) { return s.Store.User(ctx, id) })
 }
 
-func (s *faultyStore) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, error) {
-	return orFault(s, func() (domain.User, error) { return s.Store.RotateSession(ctx, r) })
+func (s *faultyStore) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, bool, error) {
+	if err := s.hit(); err != nil {
+		return domain.User{}, false, err
+	}
+	return s.Store.RotateSession(ctx, r)
 }
 
 func (s *faultyStore) SlideSession(ctx context.Context, id string, after, expires time.Time) (domain.User, error) {
@@ -296,6 +299,20 @@ func (s *faultyStore) FindOrders(ctx context.Context, f service.OrderSearch) ([]
 
 func (s *faultyStore) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
 	return orFault(s, func() ([]domain.AuditEntry, error) { return s.Store.AuditLog(ctx, f) })
+}
+
+func (s *faultyStore) RecordRequest(ctx context.Context, r *domain.AdminRequest) error {
+	_, err := orFault(s, func() (int, error) { return 0, s.Store.RecordRequest(ctx, r) })
+	return err
+}
+
+func (s *faultyStore) FinishRequest(ctx context.Context, id int64, status int) error {
+	_, err := orFault(s, func() (int, error) { return 0, s.Store.FinishRequest(ctx, id, status) })
+	return err
+}
+
+func (s *faultyStore) AdminRequests(ctx context.Context, f domain.RequestFilter) ([]domain.AdminRequest, error) {
+	return orFault(s, func() ([]domain.AdminRequest, error) { return s.Store.AdminRequests(ctx, f) })
 }
 
 func (s *faultyStore) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {

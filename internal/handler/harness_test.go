@@ -71,6 +71,7 @@ type env struct {
 
 	auth    *auth.Service
 	revoked *auth.Revocations
+	admins  *auth.Admins
 	rooms   *entry.Rooms // do not run
 	config  handler.Config
 	engine  *gin.Engine
@@ -86,6 +87,7 @@ type setup struct {
 	rateLimit   bool                                                        // requests per caller
 	countries   []string                                                    // of phone numbers besides CN
 	demo        bool                                                        // X-Demo-Code
+	factors     bool                                                        // roles need second factors
 	maxInFlight int                                                         // concurrent purchases
 	lane        func(service.Lane) service.Lane                             // wraps the lock lane
 	queue       func(*faultyStore) (service.Lane, service.ReservationStore) // lane queue instead of it
@@ -184,6 +186,12 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	require.NoError(t, err)
 	e.revoked = auth.NewRevocations(s.store, e.clock.now, log)
 	require.NoError(t, e.revoked.Load(t.Context()))
+	factors, err := auth.NewSecondFactors(keys.Derive("second factors"))
+	require.NoError(t, err)
+	e.admins = &auth.Admins{Store: s.store, SecondFactors: factors, Numbers: numbers, Phones: []string{adminPhone}, Now: e.clock.now}
+	if !s.factors {
+		factors = nil
+	}
 	var sender auth.CodeSender = e.outbox
 	if s.sender != nil {
 		sender = s.sender(sender)
@@ -226,7 +234,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.db, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
-			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now,
+			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now, SecondFactors: factors, Log: log,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
@@ -291,6 +299,14 @@ func (e *env) admin() client { e.t.Helper(); return e.login(adminPhone) }
 
 // buyer logs in the n-th buyer.
 func (e *env) buyer(n int) client { e.t.Helper(); return e.login(fmt.Sprintf("138%08d", n)) }
+
+// staff gives a phone a role and logs it in.
+func (e *env) staff(phone string, role domain.Role) client {
+	e.t.Helper()
+	_, _, err := e.admins.Enroll(context.Background(), phone, role)
+	require.NoError(e.t, err)
+	return e.login(phone)
+}
 
 // saleBody is the body that publishes a sale which began an hour ago and ends in an hour.
 func (e *env) saleBody(stock int) map[string]any {

@@ -31,15 +31,6 @@ func (h *hmdpHandler) user(c *gin.Context) error {
 	return h.limits.charge(c)
 }
 
-// admin rejects requests of other users than admins.
-func (h *hmdpHandler) admin(c *gin.Context) error {
-	if err := h.user(c); err != nil {
-		return err
-	}
-	id := caller(c)
-	return confirmRole(c.Request.Context(), h.auth, &id, domain.RoleAdmin)
-}
-
 // visitor accepts every request. With a valid token it extends the idle timeout of the session; an invalid token is
 // ignored.
 func (h *hmdpHandler) visitor(c *gin.Context) error {

@@ -53,6 +53,13 @@ var explanations = []explanation{
 		"请用户登录：先 `POST /api/v1/auth/code`，再 `POST /api/v1/auth/login`。验证码输错可以再输，五次之后必须重新发送。不要用同一个令牌重发请求。",
 	},
 	{
+		domain.ErrTOTPRequired, "需要动态验证码",
+		"The login code is right, but the user's role needs a second factor outside demo mode, and `totp` is missing, wrong or used up: each password of the authenticator app is accepted once. The login code remains valid; a wrong `totp` counts as one of its five guesses.",
+		"Prompt for the six digits of the authenticator app, and repeat `POST /api/v1/auth/login` with the same code and the `totp`. If the app is lost, `seckill admin enroll` on the server replaces it.",
+		"登录验证码正确，但该用户的角色在非演示环境下还需要第二重验证，而 `totp` 缺失、错误或已使用过：动态验证码每个只能用一次。登录验证码仍然有效；`totp` 输错会计入其五次机会。",
+		"请用户输入身份验证器应用上的六位数字，用同一个验证码加上 `totp` 重发 `POST /api/v1/auth/login`。如果应用已丢失，请在服务器上运行 `seckill admin enroll` 重新绑定。",
+	},
+	{
 		domain.ErrTokenExpired, "访问令牌已过期",
 		"The access token was valid and has expired: it lasts at most 15 minutes. The session may still be valid.",
 		"Call `POST /api/v1/auth/refresh` once, then repeat the request with the new token, without involving the user. If the refresh returns `unauthenticated`, require a new login.",
@@ -61,10 +68,10 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrForbidden, "没有权限",
-		"The token is valid, but its user lacks the permission: the route is for admins. With the title `Not allowed from another site`, a browser sent the request on behalf of a page of another origin (`Sec-Fetch-Site`, `Origin`). With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require. With the title `Not under this host name`, a demo on a loopback address was requested under a DNS name, as by a web page whose name was changed to resolve to 127.0.0.1.",
-		"Do not repeat the request. Report the missing permission and hide the control. Serve pages and API from one origin, with a proxy that keeps the `Host` header. The phones in `SECKILL_ADMIN_PHONES` are admins; a new admin must log in again. To simulate load on a server outside demo mode, run `seckill rush` from another machine. Open such a demo as `localhost` or by its address.",
-		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Not allowed from another site`，则说明请求是浏览器替其他来源的网页发出的（`Sec-Fetch-Site`、`Origin`）；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能；如果标题是 `Not under this host name`，则说明请求用域名访问了只监听本机的演示环境（可能是网页的 DNS 重绑定攻击）。",
-		"不要重发。提示没有权限，并隐藏相应入口。网页和接口须同源，代理须保留 `Host` 请求头。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。本机的演示环境请用 `localhost` 或 IP 地址打开。",
+		"The token is valid, but the role of its user lacks the permission that the route needs (`permissions` in `GET /api/v1/me`). With the title `Not allowed from another site`, a browser sent the request on behalf of a page of another origin (`Sec-Fetch-Site`, `Origin`). With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require. With the title `Not under this host name`, a demo on a loopback address was requested under a DNS name, as by a web page whose name was changed to resolve to 127.0.0.1.",
+		"Do not repeat the request. Report the missing permission and hide the control. Serve pages and API from one origin, with a proxy that keeps the `Host` header. `seckill admin enroll` gives roles, and the phones in `SECKILL_ADMIN_PHONES` are admins. Outside demo mode, roles above viewer take effect only in sessions that were opened with a second factor. To simulate load on a server outside demo mode, run `seckill rush` from another machine. Open such a demo as `localhost` or by its address.",
+		"令牌有效，但该用户的角色没有此接口所需的权限（见 `GET /api/v1/me` 的 `permissions`）；如果标题是 `Not allowed from another site`，则说明请求是浏览器替其他来源的网页发出的（`Sec-Fetch-Site`、`Origin`）；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能；如果标题是 `Not under this host name`，则说明请求用域名访问了只监听本机的演示环境（可能是网页的 DNS 重绑定攻击）。",
+		"不要重发。提示没有权限，并隐藏相应入口。网页和接口须同源，代理须保留 `Host` 请求头。角色由 `seckill admin enroll` 授予，`SECKILL_ADMIN_PHONES` 里的手机号是管理员。非演示环境下，高于 viewer 的角色只在通过第二重验证登录的会话中生效。对非演示环境的压测请在外部运行 `seckill rush`。本机的演示环境请用 `localhost` 或 IP 地址打开。",
 	},
 	{
 		domain.ErrEntryRequired, "需要入场凭证",

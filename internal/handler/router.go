@@ -86,7 +86,9 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	// Every POST that changes stored data supports Idempotency-Key, except authentication and reconciliation, which is
 	// idempotent. The keys of orders are stored with the orders.
-	user, admin := h.auth.require(domain.RoleBuyer), h.auth.require(domain.RoleAdmin)
+	user := h.auth.require
+	read, redeem, operate := h.permit(domain.MayRead, e), h.permit(domain.MayRedeem, e), h.permit(domain.MayOperate, e)
+	phones, administer := h.permit(domain.MaySeePhones, e), h.permit(domain.MayAdminister, e)
 
 	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders, refuseCrossOrigin(e, h.hmdp))
 	if cfg.LocalHosts {
@@ -118,7 +120,7 @@ func New(cfg Config) (http.Handler, error) {
 	// Streams have no timeout.
 	r.GET("/api/v1/orders/:id/events", e.wrap(user), e.wrap(h.events.order))
 	r.GET("/api/v1/vouchers/:id/entry/events", e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.events))
-	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
+	r.GET("/api/v1/admin/vouchers/:id/events", read, e.wrap(h.stats.events))
 
 	// An export takes longer than other answers.
 	r.GET("/api/v1/me/export", withTimeout(exportTimeout), e.wrap(limitBody), e.wrap(user), e.wrap(limits.exports),
@@ -146,26 +148,28 @@ func New(cfg Config) (http.Handler, error) {
 	v1.GET("/orders/:id/payments", e.wrap(user), reads, e.wrap(h.payments.list))
 	v1.POST("/payments/webhook/:provider", e.wrap(h.payments.webhook))
 
-	v1.POST("/admin/vouchers", e.wrap(admin), h.keys.once(h.vouchers.create))
-	v1.PATCH("/admin/vouchers/:id", e.wrap(admin), e.wrap(h.vouchers.change))
-	v1.GET("/admin/vouchers/:id/stats", e.wrap(admin), e.wrap(h.stats.show))
-	v1.POST("/admin/vouchers/:id/stock", e.wrap(admin), h.keys.once(h.vouchers.changeStock))
-	v1.POST("/admin/vouchers/:id/room", e.wrap(admin), h.keys.once(h.vouchers.changeRoom))
-	v1.GET("/admin/orders", e.wrap(admin), e.wrap(h.adminOrders.list))
-	v1.GET("/admin/orders/:id", e.wrap(admin), e.wrap(h.adminOrders.show))
-	v1.POST("/admin/orders/:id/cancel", e.wrap(admin), h.keys.once(h.adminOrders.cancel))
-	v1.POST("/admin/orders/:id/refund", e.wrap(admin), h.keys.once(h.adminOrders.refund))
-	v1.POST("/admin/orders/:id/redeem", e.wrap(admin), h.keys.once(h.orders.redeem))
-	v1.POST("/admin/redeem", e.wrap(admin), h.keys.once(h.orders.redeemCode))
-	v1.GET("/admin/audit", e.wrap(admin), e.wrap(h.auditLog.list))
-	v1.GET("/admin/dead-letters", e.wrap(admin), e.wrap(h.deadLetters.list))
-	v1.POST("/admin/dead-letters/:id/replay", e.wrap(admin), h.keys.once(h.deadLetters.replay))
-	v1.POST("/admin/dead-letters/:id/discard", e.wrap(admin), h.keys.once(h.deadLetters.discard))
-	v1.GET("/admin/reconcile", e.wrap(admin), e.wrap(h.reconcile.report))
-	v1.POST("/admin/reconcile", e.wrap(admin), e.wrap(h.reconcile.apply))
-	v1.POST("/admin/rush", e.wrap(admin), e.wrap(h.rush.requireDemo), h.keys.once(h.rush.start))
-	v1.GET("/admin/rush", e.wrap(admin), e.wrap(h.rush.requireDemo), e.wrap(h.rush.show))
-	v1.DELETE("/admin/rush", e.wrap(admin), e.wrap(h.rush.requireDemo), e.wrap(h.rush.stop))
+	v1.POST("/admin/vouchers", operate, h.keys.once(h.vouchers.create))
+	v1.PATCH("/admin/vouchers/:id", operate, e.wrap(h.vouchers.change))
+	v1.GET("/admin/vouchers/:id/stats", read, e.wrap(h.stats.show))
+	v1.POST("/admin/vouchers/:id/stock", operate, h.keys.once(h.vouchers.changeStock))
+	v1.POST("/admin/vouchers/:id/room", operate, h.keys.once(h.vouchers.changeRoom))
+	v1.GET("/admin/orders", read, e.wrap(h.adminOrders.list))
+	v1.GET("/admin/orders/:id", read, e.wrap(h.adminOrders.show))
+	v1.GET("/admin/orders/:id/phone", phones, e.wrap(h.adminOrders.phone))
+	v1.POST("/admin/orders/search", phones, e.wrap(h.adminOrders.search))
+	v1.POST("/admin/orders/:id/cancel", operate, h.keys.once(h.adminOrders.cancel))
+	v1.POST("/admin/orders/:id/refund", operate, h.keys.once(h.adminOrders.refund))
+	v1.POST("/admin/orders/:id/redeem", operate, h.keys.once(h.orders.redeem))
+	v1.POST("/admin/redeem", redeem, h.keys.once(h.orders.redeemCode))
+	v1.GET("/admin/audit", read, e.wrap(h.auditLog.list))
+	v1.GET("/admin/dead-letters", read, e.wrap(h.deadLetters.list))
+	v1.POST("/admin/dead-letters/:id/replay", operate, h.keys.once(h.deadLetters.replay))
+	v1.POST("/admin/dead-letters/:id/discard", operate, h.keys.once(h.deadLetters.discard))
+	v1.GET("/admin/reconcile", read, e.wrap(h.reconcile.report))
+	v1.POST("/admin/reconcile", administer, e.wrap(h.reconcile.apply))
+	v1.POST("/admin/rush", administer, e.wrap(h.rush.requireDemo), h.keys.once(h.rush.start))
+	v1.GET("/admin/rush", administer, e.wrap(h.rush.requireDemo), e.wrap(h.rush.show))
+	v1.DELETE("/admin/rush", administer, e.wrap(h.rush.requireDemo), e.wrap(h.rush.stop))
 
 	h.hmdp.routes(r, limits, countAnswer)
 	return r, nil
@@ -173,6 +177,7 @@ func New(cfg Config) (http.Handler, error) {
 
 // handlers holds the handlers of all resources.
 type handlers struct {
+	staff       *staff
 	auth        *authHandler
 	me          *meHandler
 	vouchers    *voucherHandler
@@ -191,13 +196,17 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	cursors := cursors{cfg.CursorSecret, limits.visit}
+	cursors, staff := cursors{cfg.CursorSecret, limits.visit}, newStaff(cfg)
 	cookies := cookies{parseProxies(cfg.TrustedProxies)}
 	auth := &authHandler{
-		auth: cfg.Auth, security: e.security, demo: cfg.Demo, cookies: cookies, limitRefresh: limits.refreshes, charge: limits.charge,
+		auth: cfg.Auth, staff: staff, security: e.security, demo: cfg.Demo, cookies: cookies,
+		limitRefresh: limits.refreshes, charge: limits.charge,
 	}
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin), limits.visit)
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, func(c *gin.Context) error {
+		return staff.check(c, domain.MayRead, auth.require)
+	}, limits.visit)
 	return handlers{
+		staff:       staff,
 		auth:        auth,
 		me:          &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
 		vouchers:    vouchers,
@@ -213,8 +222,13 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		rush:        &rushHandler{rush: cfg.Rush},
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
-			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
+			errors: e, auth: cfg.Auth, staff: staff, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
 			cookies: cookies, now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(), limits: limits,
 		},
 	}
+}
+
+// permit returns the middleware of routes that need a permission.
+func (h *handlers) permit(p domain.Permission, e *errorWriter) gin.HandlerFunc {
+	return h.staff.require(p, h.auth.require, e.write)
 }

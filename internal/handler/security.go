@@ -29,12 +29,14 @@ const (
 	eventPassForged    securityEvent = "pass_forged"
 	eventUnknownCode   securityEvent = "redeem_unknown_code"
 	eventErased        securityEvent = "account_erased"
+	eventCrossOrigin   securityEvent = "cross_origin"
+	eventTOTPFailed    securityEvent = "totp_failed"
 )
 
 // securityEvents lists all events, whose counters exist from the start.
 var securityEvents = []securityEvent{
 	eventCodeSent, eventLogin, eventLoginFailed, eventLoginBlocked, eventTokenRefused, eventRefreshReused, eventForbidden,
-	eventWebhook, eventPassForged, eventUnknownCode, eventErased,
+	eventWebhook, eventPassForged, eventUnknownCode, eventErased, eventCrossOrigin, eventTOTPFailed,
 }
 
 // loginRoutes are the routes whose rate limits protect logins.
@@ -55,6 +57,10 @@ func eventOf(c *gin.Context, err error) securityEvent {
 	switch {
 	case errors.Is(err, domain.ErrWrongCode):
 		return eventLoginFailed
+	case errors.Is(err, domain.ErrWrongTOTP):
+		return eventTOTPFailed
+	case errors.Is(err, errCrossOrigin):
+		return eventCrossOrigin
 	case errors.Is(err, domain.ErrTokenReused):
 		return eventRefreshReused
 	case errors.Is(err, domain.ErrUnauthenticated):

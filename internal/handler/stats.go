@@ -212,7 +212,7 @@ func (s *statsStream) load() (statsOut, error) {
 			return statsOut{}, err
 		}
 		role, err := s.h.auth.CurrentRole(ctx, s.admin)
-		if err == nil && role != s.admin.Role {
+		if err == nil && !role.May(domain.MayRead) {
 			err = domain.ErrForbidden
 		}
 		return stats, err

@@ -34,6 +34,9 @@ var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 // anyCode accepts every code.
 func anyCode(*auth.LoginRequest) bool { return true }
 
+// noFactor confirms logins without a second factor.
+func noFactor(domain.User, *auth.SecondFactor) (bool, error) { return false, nil }
+
 // sendCode stores a login request for a phone and returns a guess at its code.
 func sendCode(t *testing.T, s *Store, phone string) auth.Guess {
 	t.Helper()
@@ -57,7 +60,7 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range users {
 			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), g, newcomer, newSession(string(rune('a'+i))), anyCode)
+				u, err := s.OpenSession(context.Background(), g, newcomer, newSession(string(rune('a'+i))), anyCode, noFactor)
 				if err != nil {
 					t.Errorf("log in: %v", err)
 				}
@@ -80,7 +83,7 @@ func TestRotateSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		g := sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
 		require.NoError(t, err)
 		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
 		require.ErrorIs(t, rotate("unknown", 1, now), domain.ErrUnauthenticated)
@@ -93,14 +96,14 @@ func TestRotateSession(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Equal(t, "a", list[0].SessionID)
 
-		_, err = s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode, noFactor)
 		require.NoError(t, err)
 		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), domain.ErrUnauthenticated, "the session has ended")
 	})
 }
 
 func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow time.Duration) error {
-	_, err := s.RotateSession(context.Background(), auth.Rotation{
+	_, _, err := s.RotateSession(context.Background(), auth.Rotation{
 		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Grace: reuseWindow,
 	})
 	return err
@@ -110,7 +113,7 @@ func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow tim
 func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		g := sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
 		require.NoError(t, err)
 		const reuseWindow = 10 * time.Second
 		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
@@ -120,7 +123,7 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "too late")
 		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "revoked")
 
-		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode, noFactor)
 		require.NoError(t, err)
 		for generation := range int64(2) {
 			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
@@ -133,7 +136,7 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 func TestRotateSessionOfAnotherDevice(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		rotate := func(id string, generation int64, device string) error {
-			_, err := s.RotateSession(t.Context(), auth.Rotation{
+			_, _, err := s.RotateSession(t.Context(), auth.Rotation{
 				SessionID: id, Generation: generation, DeviceHash: device, Now: now, Expires: now.Add(time.Hour),
 				KeepUntil: now.Add(24 * time.Hour), Grace: time.Minute,
 			})
@@ -164,7 +167,7 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 func TestRotateSessionRespectsMaxAge(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		g := sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
 		require.NoError(t, err)
 		end := now.Add(auth.SessionMaxAge)
 		require.NoError(t, s.db.Writer(t.Context()).Model(&sessionRow{}).Where("id = ?", "a").Update("expires_at", end.Add(time.Hour)).Error)
@@ -183,7 +186,7 @@ func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 		guesses := map[string]auth.Guess{"1": sendCode(t, s, "1"), "2": sendCode(t, s, "2")}
 		open := func(phone string, n int) {
 			sess := auth.Session{ID: fmt.Sprintf("%s-%d", phone, n), Generation: 1, CreatedAt: now.Add(time.Duration(n) * time.Second), ExpiresAt: now.Add(time.Hour)}
-			_, err := s.OpenSession(t.Context(), guesses[phone], domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode)
+			_, err := s.OpenSession(t.Context(), guesses[phone], domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode, noFactor)
 			require.NoError(t, err)
 		}
 		open("2", 0)
@@ -247,7 +250,7 @@ func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		g := sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode, noFactor)
 		require.NoError(t, err)
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
@@ -321,7 +324,7 @@ func TestSlideSession(t *testing.T) {
 		ctx := t.Context()
 		g := sendCode(t, s, "1")
 		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
-		owner, err := s.OpenSession(ctx, g, newcomer, newSession("a"), anyCode) // it ends an hour after now
+		owner, err := s.OpenSession(ctx, g, newcomer, newSession("a"), anyCode, noFactor) // it ends an hour after now
 		require.NoError(t, err)
 		end := func() time.Time {
 			var row sessionRow
@@ -364,7 +367,7 @@ func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.U
 	g := sendCode(t, s, phone)
 	sess := newSession(session)
 	sess.CreatedAt, sess.ExpiresAt = at, at.Add(time.Hour)
-	u, err := s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode)
+	u, err := s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode, noFactor)
 	require.NoError(t, err)
 	return u
 }
@@ -394,7 +397,7 @@ func TestEraseUser(t *testing.T) {
 		list, err := s.RevocationsAfter(t.Context(), 0, now)
 		require.NoError(t, err)
 		require.Len(t, list, 2)
-		_, err = s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode)
+		_, err = s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode, noFactor)
 		require.ErrorIs(t, err, domain.ErrWrongCode, "the login code is gone")
 
 		sessions, err = s.EraseUser(t.Context(), e)
@@ -421,7 +424,7 @@ func TestEraseUserBesideLogins(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				opened, loginErr = s.OpenSession(context.Background(), g, domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now},
-					newSession(fmt.Sprint("second", i)), anyCode)
+					newSession(fmt.Sprint("second", i)), anyCode, noFactor)
 			})
 			wg.Go(func() {
 				erased, eraseErr = s.EraseUser(context.Background(), auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)})

@@ -54,6 +54,9 @@ func erase(tx *gorm.DB, u *userRow, sessions []string, e auth.Erasure) error {
 	if err := tx.Exec("DELETE FROM idempotency_keys WHERE user_id = ?", u.ID).Error; err != nil {
 		return err
 	}
+	if err := tx.Exec("DELETE FROM second_factors WHERE user_id = ?", u.ID).Error; err != nil {
+		return err
+	}
 	return tx.Model(u).Updates(map[string]any{
 		"phone": tombstone(u.ID), "nick_name": "", "icon": "", "role": string(domain.RoleBuyer), "deleted_at": e.Now, "updated_at": e.Now,
 	}).Error

@@ -21,7 +21,7 @@ func guess(t *testing.T, s *Store, g auth.Guess, see func(*auth.LoginRequest)) (
 		found = true
 		see(r)
 		return false
-	})
+	}, noFactor)
 	require.ErrorIs(t, err, domain.ErrWrongCode)
 	return found
 }
@@ -90,7 +90,7 @@ func TestConcurrentGuessesAreCounted(t *testing.T) {
 				_, err := s.OpenSession(context.Background(), g, newcomer, newSession("a"), func(r *auth.LoginRequest) bool {
 					r.Attempts++
 					return false
-				})
+				}, noFactor)
 				if err != domain.ErrWrongCode { //nolint:errorlint // not wrapped
 					t.Errorf("guess: %v", err)
 				}
@@ -112,7 +112,7 @@ func TestConcurrentLoginsWithSeveralRequests(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range users {
 			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), guesses[i], newcomer, newSession(string(rune('a'+i))), anyCode)
+				u, err := s.OpenSession(context.Background(), guesses[i], newcomer, newSession(string(rune('a'+i))), anyCode, noFactor)
 				if err != nil {
 					t.Errorf("log in: %v", err)
 				}

@@ -21,6 +21,8 @@ type sessionRow struct {
 	RevokedAt  *time.Time
 	DeviceHash *string    // nil in a session from before the column until a browser with a device exchanges its token
 	RotatedAt  *time.Time // nil if the last exchange was before the column
+
+	SecondFactor bool
 }
 
 func (sessionRow) TableName() string { return "sessions" }
@@ -28,6 +30,7 @@ func (sessionRow) TableName() string { return "sessions" }
 func newSessionRow(s *auth.Session) sessionRow {
 	return sessionRow{
 		ID: s.ID, UserID: s.UserID, Generation: s.Generation, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt, DeviceHash: &s.DeviceHash,
+		SecondFactor: s.SecondFactor,
 	}
 }
 
@@ -50,14 +53,15 @@ func (revocationRow) TableName() string { return "revocations" }
 
 // OpenSession implements auth.Store.
 func (s *Store) OpenSession(
-	ctx context.Context, g auth.Guess, newcomer domain.User, sess auth.Session, check func(*auth.LoginRequest) bool,
+	ctx context.Context, g auth.Guess, newcomer domain.User, sess auth.Session, check func(*auth.LoginRequest) bool, confirm auth.ConfirmFunc,
 ) (domain.User, error) {
 	var (
-		u     userRow
-		right bool
+		u       userRow
+		right   bool
+		refusal error
 	)
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		right = false
+		right, refusal = false, nil
 		row, err := lockLoginRequest(tx, g)
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return nil
@@ -66,12 +70,22 @@ func (s *Store) OpenSession(
 			return err
 		}
 		r := row.request()
+		hash := r.Hash
 		right = check(&r)
 		row = newLoginRequestRow(&r)
 		if err := tx.Select("*").Updates(&row).Error; err != nil || !right {
 			return err // the transaction commits even after a wrong guess, because it counts the guess
 		}
 		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
+			return err
+		}
+		sess.SecondFactor, err = confirmFactor(tx, &u, confirm)
+		if errors.Is(err, domain.ErrWrongTOTP) {
+			refusal = err
+			row.CodeHash = hash // check has counted the attempt
+			return tx.Select("*").Updates(&row).Error
+		}
+		if err != nil {
 			return err
 		}
 		sess.UserID = u.ID
@@ -81,8 +95,12 @@ func (s *Store) OpenSession(
 		}
 		return revokeOldest(tx, &sess)
 	})
-	if err == nil && !right {
+	switch {
+	case err != nil:
+	case !right:
 		err = domain.ErrWrongCode
+	case refusal != nil:
+		err = refusal
 	}
 	return u.user(), err
 }
@@ -119,14 +137,14 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 }
 
 // RotateSession implements auth.Store.
-func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, error) {
+func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, bool, error) {
 	var (
 		u      userRow
+		row    sessionRow
 		stolen bool
 	)
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		stolen = false
-		var row sessionRow
+		stolen, row = false, sessionRow{}
 		if err := tx.Clauses(sqldb.ForUpdate).Where("id = ?", r.SessionID).Take(&row).Error; err != nil {
 			return err
 		}
@@ -164,7 +182,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 	if errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
-	return u.user(), err
+	return u.user(), row.SecondFactor, err
 }
 
 // SlideSession implements auth.Store.

@@ -11,7 +11,7 @@ import (
 	"seckill/internal/repo/sqldb"
 )
 
-// Store reads the audit log. It is safe for concurrent use.
+// Store is the audit log. It is safe for concurrent use.
 type Store struct{ db sqldb.Access }
 
 // New returns a Store in db.
@@ -82,4 +82,61 @@ func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.Au
 		entries[i] = rows[i].entry()
 	}
 	return entries, nil
+}
+
+type requestRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	At        time.Time
+	UserID    int64
+	Role      string
+	Method    string
+	Route     string
+	Target    string
+	Status    int
+	RequestID string
+	Network   string
+}
+
+func (requestRow) TableName() string { return "admin_requests" }
+
+// RecordRequest implements domain.AuditStore.
+func (s *Store) RecordRequest(ctx context.Context, r *domain.AdminRequest) error {
+	row := requestRow{
+		At: r.At, UserID: r.UserID, Role: string(r.Role), Method: r.Method, Route: r.Route, Target: r.Target, Status: r.Status,
+		RequestID: r.RequestID, Network: r.Network,
+	}
+	err := s.db.Writer(ctx).Create(&row).Error
+	r.ID = row.ID
+	return s.db.Translate(err)
+}
+
+// FinishRequest implements domain.AuditStore.
+func (s *Store) FinishRequest(ctx context.Context, id int64, status int) error {
+	return s.db.Translate(s.db.Writer(ctx).Model(&requestRow{ID: id}).Update("status", status).Error)
+}
+
+// AdminRequests implements domain.AuditStore.
+func (s *Store) AdminRequests(ctx context.Context, f domain.RequestFilter) ([]domain.AdminRequest, error) {
+	q := s.db.Reader(ctx).Order("id DESC").Limit(f.Page.Limit)
+	if f.UserID != 0 {
+		q = q.Where("user_id = ?", f.UserID)
+	}
+	if f.Target != "" {
+		q = q.Where("target = ?", f.Target)
+	}
+	if f.Page.Before > 0 {
+		q = q.Where("id < ?", f.Page.Before)
+	}
+	var rows []requestRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	requests := make([]domain.AdminRequest, len(rows))
+	for i, r := range rows {
+		requests[i] = domain.AdminRequest{
+			ID: r.ID, At: r.At, UserID: r.UserID, Role: domain.Role(r.Role), Method: r.Method, Route: r.Route, Target: r.Target,
+			Status: r.Status, RequestID: r.RequestID, Network: r.Network,
+		}
+	}
+	return requests, nil
 }

@@ -7,10 +7,10 @@ import { has, stamp, t } from "../lib/i18n.js";
 import { form } from "./form.js";
 import { head, listing } from "./parts.js";
 
-const filters = ["voucher_id", "order_id", "actor_id"];
+const filters = ["voucher_id", "order_id", "actor_id", "target"];
 
-// columns returns the table columns of audit entries.
-export const columns = () => [
+// columns returns the table columns of changes.
+const columns = () => [
   { label: t("audit.at"), cell: (e) => stamp(e.at) },
   { label: t("audit.actor"), cell: (e) => t(`actor.${e.actor}`) + (e.actor_id ? ` ${e.actor_id}` : "") },
   { label: t("audit.action"), cell: (e) => (has(`action.${e.action}`) ? t(`action.${e.action}`) : e.action) },
@@ -19,21 +19,39 @@ export const columns = () => [
   { label: t("audit.detail"), cell: (e) => e.detail },
 ];
 
+// requestColumns returns the table columns of requests.
+const requestColumns = () => [
+  { label: t("audit.at"), cell: (r) => stamp(r.at) },
+  { label: t("audit.actor"), cell: (r) => t(`actor.${r.actor}`) + (r.actor_id ? ` ${r.actor_id} (${r.role})` : "") },
+  { label: t("audit.request"), cell: (r) => h("code", {}, `${r.method} ${r.route.replace("/api/v1", "")}`) },
+  { label: t("audit.target"), cell: (r) => r.target ?? "–" },
+  { label: t("audit.status"), cell: (r) => r.status ?? t("audit.unknown") },
+  { label: t("audit.network"), cell: (r) => r.network ?? "–" },
+];
+
 // entries returns a listing of the entries that match a filter.
 export const entries = (filter) => listing({
-  caption: t("audit.title"), empty: t("audit.none"), columns: columns(),
+  caption: t("audit.title"), empty: t("audit.none"), columns: filter.kind === "request" ? requestColumns() : columns(),
   read: (cursor) => getMine(`/admin/audit?${new URLSearchParams({ limit: 50, ...filter, ...(cursor && { cursor }) })}`),
 });
 
 // mount shows the log. The filter is kept in the URL.
 export function mount(root) {
   const query = new URLSearchParams(location.search);
+  const kind = query.get("kind") === "request" ? "request" : "change";
+  const kinds = ["change", "request"].map((name) => [name, t(`audit.kind.${name}`)]);
   const f = form({
     name: "filter", label: t("audit.show"), kind: "quiet",
-    fields: filters.map((name) => ({ name, kind: "id", label: t(`audit.${name}`), value: query.get(name) ?? "" })),
+    fields: [
+      { name: "kind", kind: "choice", label: t("audit.kind"), options: kinds, value: kind },
+      ...filters.map((name) => ({
+        name, kind: name === "target" ? "text" : "id", max: 64, label: t(`audit.${name}`), value: query.get(name) ?? "",
+        shown: (value) => name === "actor_id" || (name === "target") === (value("kind") === "request"),
+      })),
+    ],
     work: (values) => void go(`/console/audit?${new URLSearchParams(values)}`),
   });
-  const log = entries(Object.fromEntries(filters.filter((name) => query.get(name)).map((name) => [name, query.get(name)])));
+  const log = entries({ kind, ...Object.fromEntries(filters.filter((name) => query.get(name)).map((name) => [name, query.get(name)])) });
   root.replaceChildren(head(t("audit.title"), h("p", {}, t("audit.lead"))), f.element, log.element);
   log.load();
   return () => {};

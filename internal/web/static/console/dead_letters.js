@@ -5,6 +5,7 @@ import { confirm } from "../lib/confirm.js";
 import { h } from "../lib/dom.js";
 import { stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
+import { session } from "../lib/session.js";
 import { button, errorBox, head, listing, statusLine } from "./parts.js";
 
 // mount shows the dead letters, each with its actions.
@@ -21,7 +22,7 @@ export function mount(root) {
       { label: t("deadLetters.user_id"), cell: (l) => l.user_id ?? "–" },
       { label: t("deadLetters.reason"), cell: (l) => l.reason },
       { label: t("deadLetters.tries"), number: true, cell: (l) => l.tries },
-      { label: t("deadLetters.do"), cell: actions },
+      ...(session.may("operate") ? [{ label: t("deadLetters.do"), cell: actions }] : []),
     ],
     read: (cursor) => getMine(`/admin/dead-letters?${new URLSearchParams({ limit: 50, ...(cursor && { cursor }) })}`),
   });

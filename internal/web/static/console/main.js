@@ -1,4 +1,4 @@
-// The console: its pages and navigation, for admins.
+// The console: its pages and navigation, for users with a role above buyer.
 
 import { h, show, text } from "../lib/dom.js";
 import * as frame from "../lib/frame.js";
@@ -19,41 +19,47 @@ import texts from "./texts.js";
 let sessionKnown = false;
 let shown = ""; // path of the current page
 
-// guarded shows a page to admins. Everyone else gets a login button or a hint instead of a page of rejected requests; the
-// access check itself is the server's.
-const guarded = (title, mount) => (root, ...args) => {
+// guarded shows a page to users with one of the permissions. Others get a login button or a hint instead of a page of
+// rejected requests; the access check itself is the server's.
+const guarded = (title, mount, permissions) => (root, ...args) => {
   if (location.pathname !== shown) forget();
   shown = location.pathname;
   const user = session.user();
-  if (user?.role === "admin") return mount(root, ...args);
+  if (permissions.some(session.may)) return mount(root, ...args);
   const notice = h("p", { class: "empty", "data-gate": true });
   const enter = h("button", { type: "button", class: "primary", "data-do": "enter", onclick: () => login() }, t("login.title"));
-  text(notice, user ? t("access.buyer") : sessionKnown ? t("access.guest") : t("loading"));
+  text(notice, user?.permissions ? t("access.role") : user ? t("access.buyer") : sessionKnown ? t("access.guest") : t("loading"));
   show(enter, sessionKnown && !user);
   root.replaceChildren(head(t(title)), notice, h("div", { class: "center" }, enter,
     user ? h("a", { href: "/", class: "button primary" }, t("access.shop")) : null));
   return () => {};
 };
 
-const page = (path, title, mount, nav) => ({ path, title, nav, mount: guarded(title, mount) });
+// The permissions of each page by its path in the navigation.
+const permissions = {
+  "/console": ["read"], "/console/orders": ["read", "redeem"], "/console/dead-letters": ["read"], "/console/reconcile": ["read"],
+  "/console/audit": ["read"], "/console/rush": ["administer"],
+};
+
+const page = (path, title, mount, nav, needed = permissions[nav]) => ({ path, title, nav, mount: guarded(title, mount, needed) });
 
 frame.start({
   texts,
   pages: [
     page(/^\/console$/, "sales.title", sales.list, "/console"),
-    page(/^\/console\/new$/, "sales.new", sales.make, "/console"),
+    page(/^\/console\/new$/, "sales.new", sales.make, "/console", ["operate"]),
     page(/^\/console\/sales\/(\d+)$/, "sale.title", sale.mount, "/console"),
     page(/^\/console\/orders$/, "orders.title", orders.list, "/console/orders"),
-    page(/^\/console\/orders\/(\d+)$/, "orders.one", orders.one, "/console/orders"),
+    page(/^\/console\/orders\/(\d+)$/, "orders.one", orders.one, "/console/orders", ["read"]),
     page(/^\/console\/(?:dead-)?letters$/, "deadLetters.title", deadLetters.mount, "/console/dead-letters"),
     page(/^\/console\/reconcile$/, "reconcile.title", reconcile.mount, "/console/reconcile"),
     page(/^\/console\/audit$/, "audit.title", audit.mount, "/console/audit"),
     page(/^\/console\/rush$/, "rush.title", rush.mount, "/console/rush"),
   ],
-  links: () => [
+  links: (user) => [
     ["/console", "sales.nav"], ["/console/orders", "orders.nav"], ["/console/dead-letters", "deadLetters.nav"],
     ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"], ["/", "access.shop"],
-  ],
+  ].filter(([path]) => !user?.permissions || !permissions[path] || permissions[path].some(session.may)),
   foot: () => t("foot", { zone: zone() }),
 });
 

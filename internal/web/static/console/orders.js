@@ -1,12 +1,13 @@
 // The orders of all buyers: search, actions on one order, and redeeming by the buyer's code.
 
-import { getMine } from "../lib/api.js";
+import { getMine, postMine } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
-import { h } from "../lib/dom.js";
+import { h, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { go } from "../lib/frame.js";
 import { has, money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
+import { session } from "../lib/session.js";
 import * as audit from "./audit.js";
 import { form } from "./form.js";
 import { button, chip, errorBox, facts, head, listing, section, statusLine, table } from "./parts.js";
@@ -22,13 +23,19 @@ const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.
 // list shows the order search. Filters live in the URL, except the phone number: URLs end up in proxy logs and browser
 // history.
 export function list(root) {
+  const redeeming = session.may("redeem") ? section(t("redeem.title"), redeem()) : null;
+  if (!session.may("read")) {
+    root.replaceChildren(head(t("orders.title")), redeeming);
+    return () => {};
+  }
   const query = new URLSearchParams(location.search);
   query.set("phone", history.state?.phone ?? "");
-  const names = ["phone", "id", "voucher_id", "user_id", "status"];
+  const phone = session.may("phones") ? query.get("phone") : "";
+  const names = ["id", "voucher_id", "user_id", "status"];
   const search = form({
     name: "search", label: t("orders.search"),
     fields: [
-      { name: "phone", kind: "text", max: 20, autocomplete: "off" },
+      ...(session.may("phones") ? [{ name: "phone", kind: "text", max: 20, autocomplete: "off" }] : []),
       { name: "id", kind: "id" }, { name: "voucher_id", kind: "id" }, { name: "user_id", kind: "id" },
       { name: "status", kind: "choice", options: [["", t("orders.any")], ...statuses.map((s) => [s, t(`status.${s}`)])] },
     ].map((f) => ({ label: t(`orders.${f.name}`), value: query.get(f.name) ?? "", ...f })),
@@ -46,9 +53,12 @@ export function list(root) {
       { label: t("orders.voucher_id"), cell: (o) => h("a", { href: `/console/sales/${o.voucher_id}` }, o.voucher_id) },
       { label: t("orders.user_id"), cell: (o) => o.user_id },
     ],
-    read: (cursor) => getMine(`/admin/orders?${new URLSearchParams({ limit: 50, ...filter, ...(cursor && { cursor }) })}`),
+    read: (cursor) => {
+      const query = new URLSearchParams({ limit: 50, ...filter, ...(cursor && { cursor }) });
+      return phone ? postMine(`/admin/orders/search?${query}`, { body: { phone } }) : getMine(`/admin/orders?${query}`);
+    },
   });
-  root.replaceChildren(head(t("orders.title")), section(t("redeem.title"), redeem()), section(t("orders.find"), search.element), found.element);
+  root.replaceChildren(...[head(t("orders.title")), redeeming].filter(Boolean), section(t("orders.find"), search.element), found.element);
   found.load();
   return () => {};
 }
@@ -100,6 +110,19 @@ export function one(root, id) {
     }
   });
 
+  // phoneOf returns the masked number, with a button that replaces it by the complete one.
+  function phoneOf(o) {
+    const shown = h("span", { "data-phone": true }, o.phone);
+    if (!o.phone || !session.may("phones")) return shown;
+    const reveal = button({ name: "reveal", kind: "link", label: t("orders.reveal"), out }, async () => {
+      const { phone } = await getMine(`/admin/orders/${id}/phone${user ? `?user_id=${user}` : ""}`);
+      text(shown, phone);
+      reveal.remove();
+      status.show(t("orders.revealed"));
+    });
+    return h("span", {}, shown, " ", reveal);
+  }
+
   function render(o) {
     const payments = table(t("payments.title"), [
       { label: t("payments.ref"), cell: (p) => `${p.provider} ${p.provider_ref}` },
@@ -113,7 +136,7 @@ export function one(root, id) {
       h("div", { class: "panel", "data-order": o.id, "data-status": o.status },
         h("div", { class: "head" }, h("strong", {}, amount(o)), statusChip(o)),
         facts([
-          [t("orders.phone"), o.phone], [t("orders.user_id"), h("a", { href: `/console/orders?user_id=${o.user_id}` }, o.user_id)],
+          [t("orders.phone"), phoneOf(o)], [t("orders.user_id"), h("a", { href: `/console/orders?user_id=${o.user_id}` }, o.user_id)],
           [t("orders.voucher_id"), h("a", { href: `/console/sales/${o.voucher_id}` }, o.voucher_id)],
           ...["created_at", "expires_at", "paid_at", "redeemed_at", "cancelled_at", "refunded_at"].map((at) => [t(`orders.${at}`), o[at] && stamp(o[at])]),
           [t("orders.ahead"), o.ahead == null ? "" : number(o.ahead)], [t("orders.reason"), o.reason && explain({ code: o.reason, status: 500 })],

@@ -5,6 +5,7 @@ import { confirm } from "../lib/confirm.js";
 import { h, show, text } from "../lib/dom.js";
 import { number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
+import { session } from "../lib/session.js";
 import { button, chip, errorBox, head, section, table } from "./parts.js";
 
 const LISTED = 5; // orders per finding
@@ -29,7 +30,7 @@ export function mount(root) {
       left === 0 ? t("reconcile.clean", { n: number(answer.reports.length) }) : t("reconcile.found", { n: number(left) }),
       answer.left_out > 0 ? t("reconcile.leftOut", { n: number(answer.left_out) }) : "",
     ].filter(Boolean).join(" "));
-    show(repair, found.some((f) => f.repairable && !f.repaired));
+    show(repair, session.may("administer") && found.some((f) => f.repairable && !f.repaired));
     reports.replaceChildren(...answer.reports.filter((r) => r.findings.length > 0).map(report));
   }
 

@@ -2,6 +2,7 @@
 
 import { attr, h, show, text } from "../lib/dom.js";
 import { number, t } from "../lib/i18n.js";
+import { session } from "../lib/session.js";
 import { form } from "./form.js";
 import { button, chip, errorBox, factList, section, setChip, statusLine } from "./parts.js";
 
@@ -38,8 +39,9 @@ export function room(change) {
     fields: [{ name: "message", kind: "text", label: t("room.message"), note: t("room.messageNote"), max: MAX_MESSAGE, empty: "" }],
     work: (values) => changed(values, t(values.message ? "room.messageShown" : "room.messageRemoved")),
   });
-  const element = section(t("room.title"), h("div", { class: "head" }, state, pause), list.element, out.element, status.element,
-    h("div", { class: "forms" }, rate.element, message.element));
+  const operates = session.may("operate");
+  const element = section(t("room.title"), h("div", { class: "head" }, state, operates ? pause : null), list.element, out.element, status.element,
+    operates ? h("div", { class: "forms" }, rate.element, message.element) : null);
   attr(element, "data-room", true);
   show(element, false);
   return {

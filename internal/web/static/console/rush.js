@@ -104,7 +104,7 @@ export function mount(root) {
 
   // showForbidden replaces the page: the server is not a demo, or the user is no longer an admin.
   function showForbidden(problem) {
-    const why = problem.title === NO_DEMO ? h("p", { class: "empty", "data-nodemo": true }, t("rush.noDemo")) : h("p", { class: "empty", "data-gate": true }, t("access.buyer"));
+    const why = problem.title === NO_DEMO ? h("p", { class: "empty", "data-nodemo": true }, t("rush.noDemo")) : h("p", { class: "empty", "data-gate": true }, t("access.role"));
     live?.end();
     root.replaceChildren(head(t("rush.title")), why, h("p", { class: "note" }, problem.detail ?? ""));
   }

@@ -6,6 +6,7 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, show, text } from "../lib/dom.js";
 import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
+import { session } from "../lib/session.js";
 import { form, formatAmount, localTime } from "./form.js";
 import { panel } from "./panel.js";
 import { button, chip, confirmAnother, errorBox, factList, section, setChip, statusLine } from "./parts.js";
@@ -57,7 +58,7 @@ export function mount(root, id) {
       "entry.pass_ttl": v.entry?.pass_ttl, "entry.challenge": v.entry?.challenge && t(`voucher.entry.challenge.${v.entry.challenge}`),
       pay_timeout: v.pay_timeout, unpaid_limit: v.unpaid_limit, rules: v.rules,
     };
-    show(revoke, v.entry && v.entry.mode !== "open");
+    show(revoke, session.may("operate") && v.entry && v.entry.mode !== "open");
     waitingRoom.render(v);
     list.set(Object.entries(values).map(([name, value]) => ({ id: name, name: t(`voucher.${name}`), value })));
     edit?.reset(formValues(v));
@@ -66,12 +67,15 @@ export function mount(root, id) {
   // update renders a voucher from an answer, and adds the forms and the panel with the first one.
   function update(v) {
     if (unmounted) return;
+    const first = current === null;
     render(v);
-    if (edit) return;
-    edit = editor(v);
-    forms.append(section(t("sale.change"), edit.element));
+    if (!first) return;
+    if (session.may("operate")) {
+      edit = editor(v);
+      forms.append(section(t("sale.change"), edit.element));
+    }
     if (v.type !== "seckill") return;
-    forms.append(section(t("sale.stock"), stock()));
+    if (session.may("operate")) forms.append(section(t("sale.stock"), stock()));
     live = panel(id, ({ voucher, room }) => {
       waitingRoom.showFigures(room);
       // Statistics gathered before the last change would revert it on the page.

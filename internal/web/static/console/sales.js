@@ -5,6 +5,7 @@ import { h, newID } from "../lib/dom.js";
 import { go } from "../lib/frame.js";
 import { money, number, stamp, t, zone } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
+import { session } from "../lib/session.js";
 import { form, localTime } from "./form.js";
 import { chip, confirmAnother, head, listing, section } from "./parts.js";
 import { MAX_RATE } from "./room.js";
@@ -37,7 +38,7 @@ export function list(root) {
   root.replaceChildren(head(t("sales.title"), h("p", {}, t("sales.lead"))),
     h("div", { class: "bar" },
       h("div", { class: "field" }, h("label", { for: id }, t("voucher.state")), choice),
-      h("a", { href: "/console/new", class: "button primary" }, t("sales.new"))),
+      session.may("operate") ? h("a", { href: "/console/new", class: "button primary" }, t("sales.new")) : null),
     all.element);
   all.load();
   const onVisible = () => document.hidden || all.load();

@@ -1,4 +1,5 @@
-// The login dialog: a phone number, then the code sent to it. The visitor's action continues afterwards.
+// The login dialog: a phone number, then the code sent to it and, for users with a second factor, the password of their
+// authenticator app. The visitor's action continues afterwards.
 
 import { attr, h, newID, show, text } from "./dom.js";
 import { explain } from "./explain.js";
@@ -15,7 +16,7 @@ export function login() {
 
 function openDialog() {
   return new Promise((resolve) => {
-    const ids = { title: newID("login"), phone: newID("phone"), format: newID("format"), code: newID("code"), note: newID("note"), error: newID("error") };
+    const ids = { title: newID("login"), phone: newID("phone"), format: newID("format"), code: newID("code"), note: newID("note"), error: newID("error"), totp: newID("totp"), totpNote: newID("note") };
     const phone = h("input", {
       id: ids.phone, type: "tel", name: "phone", autocomplete: "tel", inputmode: "tel", required: true, maxlength: 32,
       "aria-describedby": `${ids.format} ${ids.error}`,
@@ -24,34 +25,50 @@ function openDialog() {
       id: ids.code, type: "text", name: "code", autocomplete: "one-time-code", inputmode: "numeric", pattern: "[0-9]{6}",
       maxlength: 6, "aria-describedby": `${ids.note} ${ids.error}`,
     });
+    const totp = h("input", {
+      id: ids.totp, type: "text", name: "totp", autocomplete: "one-time-code", inputmode: "numeric", pattern: "[0-9]{6}",
+      maxlength: 6, "aria-describedby": `${ids.totpNote} ${ids.error}`,
+    });
     const note = h("p", { id: ids.note, class: "note" });
     const error = h("p", { id: ids.error, class: "error", role: "alert" });
     const resend = h("button", { type: "button", class: "link", onclick: () => resend.hasAttribute("aria-disabled") || send() }, t("login.resend"));
     const submit = h("button", { type: "submit", class: "primary" });
     const second = h("div", { class: "field" },
       h("label", { for: ids.code }, t("login.code")), code, note, resend);
+    const third = h("div", { class: "field" },
+      h("label", { for: ids.totp }, t("login.totp")), totp, h("p", { id: ids.totpNote, class: "note" }, t("login.totpNote")));
     const form = h("form", { onsubmit: next, novalidate: true },
       h("h2", { id: ids.title }, t("login.title")),
       h("p", { class: "note" }, t("login.why")),
       h("div", { class: "field" }, h("label", { for: ids.phone }, t("login.phone")), phone,
         h("p", { id: ids.format, class: "note" }, t("login.format"))),
-      second, error,
+      second, third, error,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("cancel")), submit));
     const dialog = h("dialog", { "aria-labelledby": ids.title, class: "sheet", onclose: closed }, form);
     let sent = false;
     let loginID; // of the last code that this dialog had sent
+    let needsTOTP = false;
     let done = false;
     let working = false;
     let ticking = 0;
 
     function render() {
       show(second, sent);
+      show(third, needsTOTP);
       text(submit, working ? t("working") : sent ? t("login.enter") : t("login.send"));
       attr(submit, "aria-disabled", working);
     }
 
     function fail(problem) {
+      if (problem.code === "totp_required") {
+        if (needsTOTP) text(error, t("login.wrongTOTP"));
+        needsTOTP = true;
+        render();
+        totp.value = "";
+        totp.focus();
+        return;
+      }
       const wrongCode = problem.code === "unauthenticated";
       text(error, wrongCode ? t("login.wrong") : problem.code === "invalid_request" && !sent ? t("login.badphone") : explain(problem));
     }
@@ -112,7 +129,7 @@ function openDialog() {
         return;
       }
       work(async () => {
-        await session.login(phone.value.trim(), code.value.trim(), loginID);
+        await session.login(phone.value.trim(), code.value.trim(), loginID, totp.value.trim());
         done = true;
         dialog.close();
       });

@@ -104,6 +104,8 @@ async function renew() {
 
 export const session = {
   user: () => user,
+  // may reports whether the visitor's role has a permission. The server checks it in any case.
+  may: (permission) => user?.permissions?.includes(permission) ?? false,
   // on subscribes to logins and logouts; the listener receives the new user, or null.
   on: changes.on,
 
@@ -141,10 +143,13 @@ export const session = {
     return { ...(await json(response)), demo: response.headers.get("X-Demo-Code") ?? "" };
   },
 
-  // login logs in with a code. loginID is that of sendCode, or undefined for the one in the cookie.
-  async login(phone, code, loginID) {
+  // login logs in with a login code and, if given, the password of the visitor's authenticator app. loginID is that of
+  // sendCode, or undefined for the one in the cookie. Problem of its own: "totp_required" if the password is missing or
+  // wrong.
+  async login(phone, code, loginID, totp) {
     await exclusive(async () => {
-      const login = await json(await send("POST", "/auth/login", { body: { phone, code, login_id: loginID }, headers: BY_COOKIE }));
+      const body = { phone, code, login_id: loginID, ...(totp && { totp }) };
+      const login = await json(await send("POST", "/auth/login", { body, headers: BY_COOKIE }));
       hint(true);
       adopt(login, true);
     });

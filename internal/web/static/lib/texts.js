@@ -33,6 +33,9 @@ const en = {
   "login.demo": "Demo mode: the code {code} has been filled in for you.",
   "login.enter": "Log in and continue",
   "login.wrong": "The code is wrong, already used or expired.",
+  "login.totp": "Authenticator code",
+  "login.totpNote": "The six digits that your authenticator app shows now.",
+  "login.wrongTOTP": "The digits are wrong or were used already. Enter the next ones that the app shows.",
   "login.badphone": "This is not a mobile number of a country that this shop serves. Landlines cannot receive codes.",
   "login.as": "Logged in as",
 
@@ -103,6 +106,9 @@ const zh = {
   "login.demo": "演示环境：验证码 {code} 已自动填入。",
   "login.enter": "登录并继续",
   "login.wrong": "验证码错误、已使用或已过期。",
+  "login.totp": "动态验证码",
+  "login.totpNote": "身份验证器应用当前显示的六位数字。",
+  "login.wrongTOTP": "动态验证码错误或已使用过，请输入应用显示的下一个。",
   "login.badphone": "号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
   "login.as": "当前登录",
 

@@ -23,7 +23,7 @@ frame.start({
     { path: /^\/orders$/, title: "orders.title", mount: orders, nav: "/orders" },
     { path: /^\/orders\/([^/]+)$/, title: "orders.one", mount: orders, nav: "/orders" },
   ],
-  links: (user) => (user?.role === "admin" ? [...links, ["/console", "console"]] : links),
+  links: (user) => (user?.permissions ? [...links, ["/console", "console"]] : links),
   foot: () => t("foot"),
   badge: rooms.badge,
   account,

@@ -1,0 +1,108 @@
+package auth
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/hotp"
+	"github.com/pquerna/otp/totp"
+
+	"seckill/internal/domain"
+)
+
+// totpPeriod is the lifetime of a one-time password. Authenticator apps support no other.
+const totpPeriod = 30 * time.Second
+
+// SecondFactor is the authenticator app of a user (TOTP, RFC 6238).
+type SecondFactor struct {
+	Secret   []byte // sealed by SecondFactors
+	LastStep int64  // time step of the last accepted password: each password is accepted once (RFC 6238, 5.2)
+}
+
+// SecondFactors encrypts the secrets of authenticator apps and checks their passwords. A copy of the database alone is
+// therefore no second factor. It is safe for concurrent use.
+type SecondFactors struct{ keys []cipher.AEAD }
+
+// NewSecondFactors returns SecondFactors with keys of 32 bytes. The first key encrypts; all keys decrypt.
+func NewSecondFactors(keys domain.Keyring) (*SecondFactors, error) {
+	f := &SecondFactors{}
+	for _, key := range keys {
+		block, err := aes.NewCipher(key.Secret)
+		if err != nil {
+			return nil, fmt.Errorf("key of second factors: %w", err)
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, fmt.Errorf("key of second factors: %w", err)
+		}
+		f.keys = append(f.keys, aead)
+	}
+	if len(f.keys) == 0 {
+		return nil, errors.New("second factors need a key")
+	}
+	return f, nil
+}
+
+// newKey returns a new secret in the form that authenticator apps read.
+func newKey(phone string) (*otp.Key, error) {
+	return totp.Generate(totp.GenerateOpts{Issuer: tokenParty, AccountName: phone, Rand: rand.Reader})
+}
+
+// seal encrypts a secret for one user. The result is not valid for another user.
+func (f *SecondFactors) seal(userID int64, secret string) []byte {
+	return f.keys[0].Seal(nil, nil, []byte(secret), associated(userID)) //nolint:gosec // the AEAD adds a random nonce
+}
+
+// open decrypts a secret. It returns an error if none of the keys has encrypted it for this user.
+func (f *SecondFactors) open(userID int64, sealed []byte) (string, error) {
+	for _, key := range f.keys {
+		if secret, err := key.Open(nil, nil, sealed, associated(userID)); err == nil {
+			return string(secret), nil
+		}
+	}
+	return "", fmt.Errorf("no key decrypts the second factor of user %d: enroll the user again", userID)
+}
+
+func associated(userID int64) []byte {
+	return binary.BigEndian.AppendUint64(nil, uint64(userID)) //nolint:gosec // ids are positive
+}
+
+var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
+
+// check returns the time step of a password that is valid at now, give or take one step for clocks that differ. Errors:
+// ErrTOTPRequired (password is empty), ErrWrongTOTP (it is wrong, or its step is not later than the last accepted one).
+func (f *SecondFactors) check(u domain.User, factor *SecondFactor, password string, now time.Time) (step int64, err error) {
+	if password == "" {
+		return 0, domain.ErrTOTPRequired
+	}
+	secret, err := f.open(u.ID, factor.Secret)
+	if err != nil {
+		return 0, err
+	}
+	if !sixDigits.MatchString(password) {
+		return 0, domain.ErrWrongTOTP
+	}
+	current := now.Unix() / int64(totpPeriod.Seconds())
+	for _, step := range []int64{current, current - 1, current + 1} {
+		if step <= factor.LastStep {
+			continue
+		}
+		valid, err := hotp.ValidateCustom(password, uint64(step), secret, hotp.ValidateOpts{ //nolint:gosec // steps are positive
+			Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1, // what authenticator apps support
+		})
+		if err != nil {
+			return 0, fmt.Errorf("check the second factor of user %d: %w", u.ID, err)
+		}
+		if valid {
+			return step, nil
+		}
+	}
+	return 0, domain.ErrWrongTOTP
+}

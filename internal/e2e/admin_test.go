@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"image"
+	"image/color"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode"
+	"github.com/stretchr/testify/require"
+)
+
+var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`)
+
+// TestAdminCommands gives and takes a role while a server runs.
+func TestAdminCommands(t *testing.T) {
+	t.Parallel()
+	each(t, false, func(t *testing.T, s *stack) {
+		p := s.serve(t, "")
+		code, out := s.run(t, "admin", "enroll", "--phone", "13900000002")
+		require.Zero(t, code, out)
+		require.Contains(t, out, "has the role operator")
+		require.Equal(t, otpauth.FindString(out), readTerminalQR(t, out))
+		code, out = s.run(t, "admin", "enroll", "--phone", "13900000003", "--role", "viewer")
+		require.Zero(t, code, out)
+		require.NotContains(t, out, "otpauth")
+		code, out = s.run(t, "admin", "enroll", "--phone", "1", "--role", "viewer")
+		require.Equal(t, 1, code, out)
+
+		token, err := p.Login(t.Context(), "13900000002")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, p.send(t, http.MethodGet, "/api/v1/admin/orders", token).status)
+		code, out = s.run(t, "admin", "list")
+		require.Zero(t, code, out)
+		require.Regexp(t, `13900000002 +operator +since 2`, out)
+		require.Regexp(t, `13900000003 +viewer +not needed`, out)
+
+		code, out = s.run(t, "admin", "remove", "--phone", "13900000002")
+		require.Zero(t, code, out)
+		eventually(t, "the session ends", func() bool {
+			return p.send(t, http.MethodGet, "/api/v1/admin/orders", token).status == http.StatusUnauthorized
+		})
+		code, out = s.run(t, "admin", "list")
+		require.Zero(t, code, out)
+		require.NotContains(t, out, "13900000002")
+		code, _ = s.run(t, "admin", "remove", "--phone", "13900000099")
+		require.Equal(t, 1, code)
+
+		var commands []string
+		for _, item := range p.send(t, http.MethodGet, "/api/v1/admin/audit?kind=request", p.admin(t)).body["items"].([]any) {
+			if r := item.(map[string]any); r["method"] == "CLI" {
+				commands = append(commands, r["route"].(string)+" "+r["target"].(string))
+			}
+		}
+		require.Equal(t, []string{
+			"admin remove 139****0099", "admin remove 139****0002", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
+		}, commands)
+	})
+}
+
+var totpKey = regexp.MustCompile(`(?m)^key: ([A-Z2-7]+)$`)
+
+// enroll gives an admin a second factor and returns its key.
+func (s *stack) enroll(t *testing.T, phone string) string {
+	t.Helper()
+	code, out := s.run(t, "admin", "enroll", "--phone", phone, "--role", "admin")
+	require.Zero(t, code, out)
+	return totpKey.FindStringSubmatch(out)[1]
+}
+
+// readTerminalQR decodes the QR code in the output of a command.
+func readTerminalQR(t *testing.T, out string) string {
+	t.Helper()
+	const scale = 4 // pixels of a module
+	var lines [][]rune
+	for line := range strings.Lines(out) {
+		if strings.ContainsAny(line, "█▀▄") {
+			lines = append(lines, []rune(strings.TrimRight(line, "\n")))
+		}
+	}
+	require.NotEmpty(t, lines)
+	picture := image.NewGray(image.Rect(0, 0, scale*len(lines[0]), scale*2*len(lines)))
+	for y := range picture.Rect.Dy() {
+		for x := range picture.Rect.Dx() {
+			module := lines[y/scale/2][x/scale]
+			light := module == '█' || module == '▀' && y/scale%2 == 0 || module == '▄' && y/scale%2 == 1
+			if light {
+				picture.SetGray(x, y, color.Gray{Y: 255})
+			}
+		}
+	}
+	bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
+	require.NoError(t, err)
+	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
+	require.NoError(t, err)
+	return found.GetText()
+}

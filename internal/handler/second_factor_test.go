@@ -1,0 +1,148 @@
+package handler_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/totp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+const operatorPhone = "13900000002"
+
+// app is the authenticator app of a user.
+type app struct {
+	e   *env
+	key *otp.Key
+}
+
+func (e *env) enroll(phone string, role domain.Role) app {
+	e.t.Helper()
+	_, key, err := e.admins.Enroll(e.t.Context(), phone, role)
+	require.NoError(e.t, err)
+	return app{e, key}
+}
+
+// password returns the password that the app shows after the given number of steps of 30 s.
+func (a app) password(steps int) string {
+	a.e.t.Helper()
+	code, err := totp.GenerateCode(a.key.Secret(), a.e.clock.now().Add(time.Duration(steps)*30*time.Second))
+	require.NoError(a.e.t, err)
+	return code
+}
+
+// tryTOTP logs in with the last login code and a second factor.
+func (e *env) tryTOTP(phone, password string) answer {
+	e.t.Helper()
+	body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
+	if password != "" {
+		body["totp"] = password
+	}
+	return e.guest().post("/api/v1/auth/login", body)
+}
+
+func withFactors(s *setup) { s.factors = true }
+
+func TestLoginWithSecondFactor(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, withFactors)
+		app := e.enroll(operatorPhone, domain.RoleOperator)
+		e.sendCode(operatorPhone).want(http.StatusNoContent)
+		assert.Equal(t, "The second factor is required", e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required").Title)
+		wrong := e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
+		assert.Equal(t, "The second factor is wrong or used up", wrong.Title)
+		l := decode[loginView](e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)) // the code is still valid
+		assert.Equal(t, "operator", l.User.Role)
+		operator := e.as(l.AccessToken)
+		operator.get("/api/v1/admin/orders").want(http.StatusOK)
+		assert.Equal(t, "operator", decode[userView](operator.get("/api/v1/me").want(http.StatusOK)).Role)
+
+		l = decode[loginView](e.refresh(l.RefreshToken).want(http.StatusOK))
+		assert.Equal(t, "operator", l.User.Role, "the session keeps its second factor")
+		e.as(l.AccessToken).get("/api/v1/admin/orders").want(http.StatusOK)
+
+		e.sendCode(operatorPhone).want(http.StatusNoContent)
+		e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "totp_required") // used
+		e.tryTOTP(operatorPhone, app.password(-1)).problem(http.StatusUnauthorized, "totp_required")
+		e.tryTOTP(operatorPhone, app.password(1)).want(http.StatusOK)
+		e.login(phone) // buyers need none
+	})
+}
+
+// TestWrongSecondFactorIsAGuess: five wrong passwords of the app use up the login code.
+func TestWrongSecondFactorIsAGuess(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, withFactors)
+		app := e.enroll(operatorPhone, domain.RoleOperator)
+		e.sendCode(operatorPhone).want(http.StatusNoContent)
+		for range 5 {
+			e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
+			e.tryTOTP(operatorPhone, "").want(http.StatusUnauthorized)
+		}
+		e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "unauthenticated")
+		e.sendCode(operatorPhone).want(http.StatusNoContent)
+		e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)
+		e.sendCode(adminPhone).want(http.StatusNoContent)
+		require.Equal(t, []string{
+			"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized",
+			"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized", "operator POST /auth/login  OK",
+		}, e.recorded())
+	})
+}
+
+// recorded returns all recorded requests, oldest first.
+func (e *env) recorded() (brief []string) {
+	e.t.Helper()
+	list, err := e.store.AdminRequests(e.t.Context(), domain.RequestFilter{Page: domain.Page{Limit: 100}})
+	require.NoError(e.t, err)
+	for _, r := range list {
+		v := requestView{Role: string(r.Role), Method: r.Method, Route: r.Route, Target: r.Target, Status: &r.Status}
+		brief = append([]string{v.brief()}, brief...)
+	}
+	return brief
+}
+
+// TestRoleWithoutSecondFactor: outside demo mode, roles above viewer are not in effect before the enrolment, in sessions
+// that are older than it, and in sessions of the hm-dianping pages.
+func TestRoleWithoutSecondFactor(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, withFactors)
+		for range 2 {
+			admin := e.login(adminPhone)
+			assert.Equal(t, "buyer", admin.login.User.Role)
+			admin.get("/api/v1/admin/orders").problem(http.StatusForbidden, "forbidden")
+		}
+		assert.Len(t, e.logs.of("WARN"), 1)
+		before := e.login(adminPhone)
+		app := e.enroll(adminPhone, "")
+		require.NoError(t, e.revoked.Load(t.Context()))
+		before.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		e.refresh(before.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+
+		old := newEnv(t, db, func(s *setup) { s.store = e.store }) // as in demo mode: a session without a second factor
+		session := old.login(adminPhone).login
+		assert.Equal(t, "admin", session.User.Role)
+		assert.Equal(t, "buyer", decode[loginView](e.refresh(session.RefreshToken).want(http.StatusOK)).User.Role)
+
+		e.pageOf(adminPhone).post("/voucher/seckill", map[string]any{}).fails("没有权限")
+
+		e.sendCode(adminPhone).want(http.StatusNoContent)
+		l := decode[loginView](e.tryTOTP(adminPhone, app.password(0)).want(http.StatusOK))
+		assert.Equal(t, "admin", l.User.Role)
+		assert.Equal(t, "viewer", e.staff("13900000003", domain.RoleViewer).login.User.Role, "viewers need no second factor")
+
+		_, err := e.admins.Remove(t.Context(), adminPhone)
+		require.NoError(t, err)
+		require.NoError(t, e.revoked.Load(t.Context()))
+		e.as(l.AccessToken).get("/api/v1/admin/orders").problem(http.StatusUnauthorized, "unauthenticated")
+		assert.Equal(t, "buyer", e.login(adminPhone).login.User.Role)
+	})
+}

@@ -1,0 +1,196 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"golang.org/x/time/rate"
+
+	"seckill/internal/auth"
+	"seckill/internal/domain"
+)
+
+// staff checks the permissions of the requests to admin routes, and records these requests in the audit log:
+//
+//   - A change, and a request that may reveal phone numbers, is recorded before it runs, and again with the status of its
+//     answer. If it cannot be recorded, it does not run.
+//   - Any other read, and a request without the permission, is recorded after its answer. Of equal ones (user, route,
+//     target, status) only the first in each minute is, because pages poll. If it cannot be recorded, it is logged.
+//   - A stream of events is recorded once, when it is opened.
+//
+// Requests of buyers are refused and not recorded.
+type staff struct {
+	auth   *auth.Service
+	audit  domain.AuditStore
+	log    *slog.Logger
+	now    func() time.Time
+	reads  recentReads
+	failed rate.Sometimes // limits the log of requests that cannot be recorded
+}
+
+func newStaff(cfg Config) *staff {
+	return &staff{auth: cfg.Auth, audit: cfg.AuditLog, log: cfg.Log, now: cfg.Now, failed: rate.Sometimes{Interval: time.Second}}
+}
+
+// require returns a middleware for routes that need the permission p. authenticate stores the caller's identity; fail
+// writes the answer to an error.
+func (s *staff) require(
+	p domain.Permission, authenticate func(*gin.Context) error, fail func(*gin.Context, error),
+) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		role, err := s.confirmRole(c, authenticate)
+		if err != nil {
+			fail(c, err)
+			return
+		}
+		needed := p
+		if p == domain.MayRead && c.Request.URL.Query().Has("phone") { // a search by phone number
+			needed = domain.MaySeePhones
+		}
+		r := s.request(c, caller(c).UserID, role)
+		switch {
+		case !role.May(needed):
+			fail(c, domain.ErrForbidden)
+			s.recordRead(c, r)
+		case c.Request.Method == http.MethodGet && needed != domain.MaySeePhones:
+			c.Next()
+			s.recordRead(c, r)
+		default:
+			if err := s.audit.RecordRequest(c.Request.Context(), &r); err != nil {
+				fail(c, err)
+				return
+			}
+			c.Next()
+			s.attempt(c, func(ctx context.Context) error { return s.audit.FinishRequest(ctx, r.ID, c.Writer.Status()) }, r)
+		}
+	}
+}
+
+// check returns an error unless the caller has the permission p. The request is not recorded.
+func (s *staff) check(c *gin.Context, p domain.Permission, authenticate func(*gin.Context) error) error {
+	role, err := s.confirmRole(c, authenticate)
+	if err == nil && !role.May(p) {
+		err = domain.ErrForbidden
+	}
+	return err
+}
+
+// confirmRole returns the caller's present role, which the token may not state yet, and sets it in the caller's identity.
+// Errors: ErrForbidden (the caller is a buyer), ErrUnavailable, those of authenticate.
+func (s *staff) confirmRole(c *gin.Context, authenticate func(*gin.Context) error) (domain.Role, error) {
+	if err := authenticate(c); err != nil {
+		return "", err
+	}
+	id := caller(c)
+	if !id.Role.OnStaff() {
+		return "", domain.ErrForbidden
+	}
+	role, err := s.auth.CurrentRole(c.Request.Context(), id)
+	if err != nil {
+		return "", err
+	}
+	if !role.OnStaff() {
+		return "", domain.ErrForbidden
+	}
+	id.Role = role
+	c.Set(identityKey, id)
+	return role, nil
+}
+
+// login records the login of a user with a role above buyer, and a login with a wrong second factor.
+func (s *staff) login(c *gin.Context, u domain.User, err error) {
+	r := s.request(c, u.ID, u.Role)
+	switch {
+	case err == nil && u.Role.OnStaff():
+		r.Status = http.StatusOK
+	case errors.Is(err, domain.ErrWrongTOTP):
+		r.Status = http.StatusUnauthorized
+	default:
+		return
+	}
+	s.attempt(c, func(ctx context.Context) error { return s.audit.RecordRequest(ctx, &r) }, r)
+}
+
+// request describes a request whose answer is not known yet.
+func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.AdminRequest {
+	return domain.AdminRequest{
+		At: domain.Moment(s.now()), UserID: user, Role: role, Method: c.Request.Method, Route: c.FullPath(), Target: domain.AuditTarget(c.Param("id")),
+		RequestID: requestIDOf(c), Network: network(c.ClientIP()),
+	}
+}
+
+// recordRead records an answered request, unless an equal one was recorded in this minute.
+func (s *staff) recordRead(c *gin.Context, r domain.AdminRequest) {
+	r.Status = c.Writer.Status()
+	if s.reads.first(readKey{r.UserID, r.Method, r.Route, r.Target, r.Status}, r.At) {
+		s.attempt(c, func(ctx context.Context) error { return s.audit.RecordRequest(ctx, &r) }, r)
+	}
+}
+
+// auditTimeout bounds a write to the audit log after the answer is known, which the client waits for.
+const auditTimeout = 500 * time.Millisecond
+
+// attempt calls write, even if the client has disconnected, and logs r if that fails.
+func (s *staff) attempt(c *gin.Context, write func(context.Context) error, r domain.AdminRequest) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), auditTimeout)
+	defer cancel()
+	if err := write(ctx); err != nil {
+		s.failed.Do(func() {
+			s.log.Warn("cannot write the audit log", "err", err, "user_id", r.UserID, "role", r.Role, "method", r.Method,
+				"route", r.Route, "target", r.Target, "status", c.Writer.Status(), "request_id", r.RequestID)
+		})
+	}
+}
+
+// network returns the network of an address: the /24 of IPv4, the /48 of IPv6.
+func network(address string) string {
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	bits := 48
+	if addr = addr.Unmap().WithZone(""); addr.Is4() {
+		bits = 24
+	}
+	prefix, err := addr.Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return prefix.String()
+}
+
+// maxRecentReads bounds recentReads. Beyond it, reads of the same minute may be recorded again.
+const maxRecentReads = 10_000
+
+type readKey struct {
+	user                  int64
+	method, route, target string
+	status                int
+}
+
+// recentReads remembers the reads of the current minute. It is safe for concurrent use.
+type recentReads struct {
+	mu     sync.Mutex
+	minute int64
+	seen   map[readKey]bool
+}
+
+// first reports whether k is the first read of its kind in the minute of at.
+func (r *recentReads) first(k readKey, at time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if minute := at.Unix() / 60; minute != r.minute || len(r.seen) >= maxRecentReads {
+		r.minute, r.seen = minute, map[readKey]bool{}
+	}
+	if r.seen[k] {
+		return false
+	}
+	r.seen[k] = true
+	return true
+}

@@ -1,0 +1,215 @@
+package handler_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+	"seckill/internal/handler"
+)
+
+var staffRoles = []domain.Role{domain.RoleViewer, domain.RoleRedeemer, domain.RoleOperator, domain.RoleAdmin}
+
+// permissionRow matches a row of the table of roles in docs/api.md.
+var permissionRow = regexp.MustCompile("(?m)^\\| `([A-Z]+) (/[^` ]*)`[^|]*\\| ([a-z]+) \\|([^|]*)\\|([^|]*)\\|([^|]*)\\|([^|]*)\\|$")
+
+// TestRolesAsDocumented sends each request of the admin API as each role, and compares the permitted ones with the table
+// in docs/api.md.
+func TestRolesAsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/api.md")
+	require.NoError(t, err)
+	want := map[string][]domain.Role{}
+	for _, m := range permissionRow.FindAllStringSubmatch(string(text), -1) {
+		var roles []domain.Role
+		for i, role := range staffRoles {
+			permitted := strings.TrimSpace(m[4+i]) == "✓"
+			assert.Equal(t, permitted, role.May(domain.Permission(m[3])), "%s %s: %s", m[1], m[2], role)
+			if permitted {
+				roles = append(roles, role)
+			}
+		}
+		want[m[1]+" /api/v1/admin"+m[2]] = roles
+	}
+
+	e := newEnv(t, sqlite, func(s *setup) {
+		s.change = func(cfg *handler.Config) { cfg.Rush = &fakeRusher{last: domain.Rush{State: domain.RushIdle}} }
+	})
+	clients := map[domain.Role]client{domain.RoleBuyer: e.buyer(1)}
+	for i, role := range staffRoles {
+		clients[role] = e.staff("1390000100"+string(rune('0'+i)), role).bad()
+	}
+	got := map[string][]domain.Role{}
+	for _, route := range e.engine.Routes() {
+		if !strings.HasPrefix(route.Path, "/api/v1/admin/") {
+			continue
+		}
+		name := route.Method + " " + ginParam.ReplaceAllString(route.Path, "{$1}")
+		path, body := strings.ReplaceAll(route.Path, ":id", "999"), any("[]") // invalid, to change nothing
+		if route.Method == http.MethodGet {
+			path, body = path+"?cursor=-&voucher_id=-", nil
+		}
+		clients[domain.RoleBuyer].bad().do(route.Method, path, body).problem(http.StatusForbidden, "forbidden")
+		for _, role := range staffRoles {
+			if clients[role].do(route.Method, path, body).status != http.StatusForbidden {
+				got[name] = append(got[name], role)
+			}
+		}
+	}
+	assert.Equal(t, want, got)
+}
+
+// requestView is a request in the audit log.
+type requestView struct {
+	ID, ActorID, Role, Method, Route, Target, Network string
+	Actor                                             string
+	RequestID                                         string `json:"request_id"`
+	Status                                            *int
+}
+
+// brief returns the role, method, route below /api/v1, target and status.
+func (r *requestView) brief() string {
+	status := "unknown"
+	if r.Status != nil {
+		status = http.StatusText(*r.Status)
+	}
+	return strings.TrimSpace(strings.Join([]string{r.Role, r.Method, strings.TrimPrefix(r.Route, "/api/v1"), r.Target, status}, " "))
+}
+
+// requests returns the recorded requests of a client, oldest first, without those for the audit log.
+func (e *env) requests(admin, of client) (brief []string) {
+	e.t.Helper()
+	_, all := walk[requestView](admin, "/api/v1/admin/audit?kind=request&actor_id="+of.login.User.ID, 100)
+	for _, r := range slices.Backward(all) {
+		if !strings.HasSuffix(r.Route, "/audit") {
+			brief = append(brief, r.brief())
+		}
+	}
+	return brief
+}
+
+// TestAdminRequestsAreRecorded covers changes, reads, refusals, logins and commands.
+func TestAdminRequestsAreRecorded(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		buyer, v := e.buyer(1), e.sale(9)
+		o := buyer.place(v)
+		operator, viewer, admin := e.staff("13900000002", domain.RoleOperator), e.staff("13900000003", domain.RoleViewer), e.admin()
+
+		operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
+		operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
+		operator.get("/api/v1/admin/orders/77").want(http.StatusNotFound)
+		for range 2 {
+			operator.get("/api/v1/admin/orders/" + o.ID + "/phone").want(http.StatusOK)
+			operator.get("/api/v1/admin/orders?phone=13800000001").want(http.StatusOK)
+		}
+		operator.post("/api/v1/admin/orders/search", map[string]string{"phone": "13800000001"}).want(http.StatusOK)
+		operator.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).want(http.StatusOK)
+		operator.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).want(http.StatusConflict)
+		e.clock.advance(time.Minute)
+		operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
+		for range 2 {
+			viewer.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).problem(http.StatusForbidden, "forbidden")
+			viewer.get("/api/v1/admin/orders?phone=13800000001").problem(http.StatusForbidden, "forbidden")
+		}
+		buyer.get("/api/v1/admin/orders").problem(http.StatusForbidden, "forbidden")
+
+		require.Equal(t, []string{
+			"operator POST /auth/login  OK",
+			"operator GET /admin/orders/:id " + o.ID + " OK",
+			"operator GET /admin/orders/:id 77 Not Found",
+			"operator GET /admin/orders/:id/phone " + o.ID + " OK",
+			"operator GET /admin/orders  OK",
+			"operator GET /admin/orders/:id/phone " + o.ID + " OK",
+			"operator GET /admin/orders  OK",
+			"operator POST /admin/orders/search  OK",
+			"operator POST /admin/orders/:id/cancel " + o.ID + " OK",
+			"operator POST /admin/orders/:id/cancel " + o.ID + " Conflict",
+			"operator GET /admin/orders/:id " + o.ID + " OK", // a minute later
+		}, e.requests(admin, operator))
+		require.Equal(t, []string{
+			"viewer POST /auth/login  OK",
+			"viewer POST /admin/orders/:id/cancel " + o.ID + " Forbidden",
+			"viewer GET /admin/orders  Forbidden",
+		}, e.requests(admin, viewer))
+		require.Empty(t, e.requests(admin, buyer))
+
+		command := domain.AdminRequest{At: e.clock.now(), Method: domain.MethodCommand, Route: "reconcile --apply", Target: v.ID}
+		require.NoError(t, e.store.RecordRequest(t.Context(), &command))
+		_, list := walk[requestView](admin, "/api/v1/admin/audit?kind=request&target="+v.ID, 2)
+		require.Len(t, list, 1)
+		require.Equal(t, requestView{ID: list[0].ID, Actor: "system", Method: "CLI", Route: "reconcile --apply", Target: v.ID}, list[0])
+		_, list = walk[requestView](admin, "/api/v1/admin/audit?kind=request&target="+o.ID, 2)
+		require.Equal(t, "127.0.0.0/24", list[0].Network)
+		require.NotEmpty(t, list[0].RequestID)
+		admin.bad().get("/api/v1/admin/audit?kind=all").problem(http.StatusBadRequest, "invalid_request")
+	})
+}
+
+// TestUnrecordedChangeDoesNotRun: while the audit log cannot be written, changes and reads of phone numbers are refused,
+// and other reads are answered.
+func TestUnrecordedChangeDoesNotRun(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) {
+		s.change = func(cfg *handler.Config) { cfg.AuditLog = brokenAudit{cfg.AuditLog} }
+	})
+	v := e.saleBody(9)
+	admin := e.admin()
+	admin.post("/api/v1/admin/vouchers", v).problem(http.StatusServiceUnavailable, "unavailable")
+	admin.get("/api/v1/admin/orders?phone=13800000001").problem(http.StatusServiceUnavailable, "unavailable")
+	admin.get("/api/v1/admin/orders/77/phone").problem(http.StatusServiceUnavailable, "unavailable")
+	admin.get("/api/v1/admin/orders").want(http.StatusOK)
+	require.NotEmpty(t, e.logs.of("WARN"), "the read is in the log instead")
+	list, err := e.store.NewestVouchers(t.Context(), 10)
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+// brokenAudit is an audit log that cannot be written.
+type brokenAudit struct{ domain.AuditStore }
+
+func (brokenAudit) RecordRequest(context.Context, *domain.AdminRequest) error {
+	return domain.ErrUnavailable
+}
+
+// TestAdminAnswersMaskPhones searches the answers of all admin routes, and the audit log, for a buyer's phone number.
+func TestAdminAnswersMaskPhones(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	buyer := e.buyer(1)
+	v := e.sale(9)
+	o := buyer.place(v)
+	paid := e.buyer(2).paid(v).Order
+	admin := e.admin()
+	full := []string{"13800000001", "13800000002"}
+	admin.get("/api/v1/admin/orders/" + o.ID + "/phone").want(http.StatusOK)
+	for _, a := range []answer{
+		admin.get("/api/v1/admin/orders"),
+		admin.get("/api/v1/admin/orders?phone=13800000001"),
+		admin.post("/api/v1/admin/orders/search", map[string]string{"phone": "13800000001"}),
+		admin.post("/api/v1/admin/orders/search?status=paid", map[string]string{"phone": "13800000002"}),
+		admin.get("/api/v1/admin/orders/" + o.ID),
+		admin.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil),
+		admin.post("/api/v1/admin/orders/"+paid.ID+"/redeem", nil),
+		admin.get("/api/v1/admin/vouchers/" + v.ID + "/stats"),
+		admin.get("/api/v1/admin/audit?limit=100"),
+		admin.get("/api/v1/admin/audit?kind=request&limit=100"),
+	} {
+		a.want(http.StatusOK)
+		for _, phone := range full {
+			assert.NotContains(t, string(a.body), phone, a.what)
+		}
+	}
+	assert.NotContains(t, e.dumpOf("admin_requests", "audit_log"), "13800000001")
+	admin.bad().post("/api/v1/admin/orders/search", map[string]string{"phone": ""}).problem(http.StatusBadRequest, "invalid_request")
+}
