@@ -98,6 +98,17 @@ func TestSecurityEvents(t *testing.T) {
 		"an unknown redeem code": {"redeem_unknown_code", func(e *env) {
 			e.admin().post("/api/v1/admin/redeem", map[string]string{"code": "AAAA-AAAA-AAAA-AAAA-AAAA-AAAA"}).want(http.StatusBadRequest)
 		}},
+		"a page of another site": {"cross_origin", func(e *env) {
+			e.guest().with("Sec-Fetch-Site", "cross-site").post("/api/v1/auth/code", phoneBody("13800000077")).want(http.StatusForbidden)
+		}},
+		"a page of another site, hm-dianping": {"cross_origin", func(e *env) {
+			req, err := http.NewRequest(http.MethodPost, e.url+"/user/code?phone=13800000077", nil)
+			require.NoError(e.t, err)
+			req.Header.Set("Sec-Fetch-Site", "cross-site")
+			res, err := e.http.Do(req)
+			require.NoError(e.t, err)
+			require.NoError(e.t, res.Body.Close())
+		}},
 		"a deletion": {"account_erased", func(e *env) {
 			e.buyer(1).do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
 		}},
