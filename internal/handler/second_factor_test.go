@@ -53,7 +53,7 @@ func TestLoginWithSecondFactor(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db, withFactors)
 		app := e.enroll(operatorPhone, domain.RoleOperator)
-		e.sendCode(operatorPhone).want(http.StatusNoContent)
+		e.sendCode(operatorPhone).want(http.StatusOK)
 		assert.Equal(t, "The second factor is required", e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required").Title)
 		wrong := e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
 		assert.Equal(t, "The second factor is wrong or used up", wrong.Title)
@@ -67,7 +67,7 @@ func TestLoginWithSecondFactor(t *testing.T) {
 		assert.Equal(t, "operator", l.User.Role, "the session keeps its second factor")
 		e.as(l.AccessToken).get("/api/v1/admin/orders").want(http.StatusOK)
 
-		e.sendCode(operatorPhone).want(http.StatusNoContent)
+		e.sendCode(operatorPhone).want(http.StatusOK)
 		e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "totp_required") // used
 		e.tryTOTP(operatorPhone, app.password(-1)).problem(http.StatusUnauthorized, "totp_required")
 		e.tryTOTP(operatorPhone, app.password(1)).want(http.StatusOK)
@@ -81,15 +81,15 @@ func TestWrongSecondFactorIsAGuess(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db, withFactors)
 		app := e.enroll(operatorPhone, domain.RoleOperator)
-		e.sendCode(operatorPhone).want(http.StatusNoContent)
+		e.sendCode(operatorPhone).want(http.StatusOK)
 		for range 5 {
 			e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
 			e.tryTOTP(operatorPhone, "").want(http.StatusUnauthorized)
 		}
 		e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "unauthenticated")
-		e.sendCode(operatorPhone).want(http.StatusNoContent)
+		e.sendCode(operatorPhone).want(http.StatusOK)
 		e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)
-		e.sendCode(adminPhone).want(http.StatusNoContent)
+		e.sendCode(adminPhone).want(http.StatusOK)
 		require.Equal(t, []string{
 			"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized",
 			"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized", "operator POST /auth/login  OK",
@@ -134,7 +134,7 @@ func TestRoleWithoutSecondFactor(t *testing.T) {
 
 		e.pageOf(adminPhone).post("/voucher/seckill", map[string]any{}).fails("没有权限")
 
-		e.sendCode(adminPhone).want(http.StatusNoContent)
+		e.sendCode(adminPhone).want(http.StatusOK)
 		l := decode[loginView](e.tryTOTP(adminPhone, app.password(0)).want(http.StatusOK))
 		assert.Equal(t, "admin", l.User.Role)
 		assert.Equal(t, "viewer", e.staff("13900000003", domain.RoleViewer).login.User.Role, "viewers need no second factor")
