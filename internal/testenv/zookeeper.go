@@ -59,6 +59,7 @@ func (z *ZooKeeper) run(ctx context.Context, java string) error {
 			return []string{
 				// A small heap, and the fastest start.
 				"-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+				"-Dznode.container.checkIntervalMs=1000", // empty containers go soon
 				"-cp", zooKeeperJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir.path, "zoo.cfg"),
 			}
 		}}
@@ -97,7 +98,7 @@ syncLimit=25
 maxSessionTimeout=60000
 maxClientCnxns=0
 admin.enableServer=false
-4lw.commands.whitelist=srvr
+4lw.commands.whitelist=srvr,wchp
 %s`, n.dir.path, n.port.number, members)
 	return errors.Join(
 		os.WriteFile(filepath.Join(n.dir.path, "myid"), []byte(fmt.Sprint(id)), 0o600),
@@ -148,6 +149,31 @@ func zooKeeperReady(ctx context.Context, s *server, _ *child) error {
 
 // zooKeeperMode returns "leader" or "follower".
 func zooKeeperMode(ctx context.Context, addr string) (string, error) {
+	report, err := fourLetterWord(ctx, addr, "srvr")
+	_, rest, ok := strings.Cut(report, "Mode: ")
+	mode, _, _ := strings.Cut(rest, "\n")
+	if err == nil && !ok {
+		err = fmt.Errorf("%s serves no clients: %q", addr, report)
+	}
+	return mode, err
+}
+
+// Watches returns how many sessions watch each node through this server.
+func (n *ZooKeeperNode) Watches(ctx context.Context) (map[string]int, error) {
+	report, err := fourLetterWord(ctx, n.Addr, "wchp")
+	watches, path := map[string]int{}, ""
+	for line := range strings.Lines(report) {
+		if strings.HasPrefix(line, "/") {
+			path = strings.TrimSpace(line)
+		} else if strings.TrimSpace(line) != "" {
+			watches[path]++ // a session, indented
+		}
+	}
+	return watches, err
+}
+
+// fourLetterWord sends one of ZooKeeper's administrative commands.
+func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
@@ -156,17 +182,9 @@ func zooKeeperMode(ctx context.Context, addr string) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return "", err
 	}
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
+	if _, err := io.WriteString(conn, word); err != nil {
 		return "", err
 	}
-	answer, err := io.ReadAll(conn)
-	if err != nil {
-		return "", err
-	}
-	_, rest, ok := strings.Cut(string(answer), "Mode: ")
-	mode, _, _ := strings.Cut(rest, "\n")
-	if !ok {
-		return "", fmt.Errorf("%s serves no clients: %q", addr, answer)
-	}
-	return mode, nil
+	report, err := io.ReadAll(conn)
+	return string(report), err
 }
