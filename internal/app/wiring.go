@@ -30,10 +30,10 @@ const sharedLimitTimeout = 200 * time.Millisecond
 
 // backends are the connections and the secret that Serve has opened.
 type backends struct {
-	store     *repo.Store
-	rdb       redis.UniversalClient
-	lockNodes []redis.UniversalClient
-	secret    []byte // signs access tokens
+	store  *repo.Store
+	rdb    redis.UniversalClient
+	locks  *userLocks
+	secret []byte // signs access tokens
 }
 
 // newServer wires the server. It starts nothing: run does.
@@ -194,10 +194,8 @@ func newLane(
 	}
 	locks := e.Tuning.Locks
 	if locks == nil {
-		var err error
-		if locks, err = newUserLocks(b.lockNodes, m.lockEvent); err != nil {
-			return orderLane{}, err
-		}
+		b.locks.observe = m.lockEvent
+		locks = b.locks
 	}
 	return orderLane{orders: lane.NewLock(locks, batch)}, nil
 }
