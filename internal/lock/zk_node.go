@@ -205,10 +205,7 @@ func sequence(name string) (int32, bool) {
 // await waits until the node with that name is gone, and looks again.
 func (n *zkNode) await(ctx context.Context, name string) (before string, err error) {
 	patience, cancel := n.z.withTimeout(ctx, faultWindow)
-	gone, err := read(patience, n.z, func() (<-chan zk.Event, error) {
-		_, _, gone, err := n.z.conn.GetW(n.parent + "/" + name)
-		return gone, err
-	})
+	gone, err := n.z.watch(patience, n.parent+"/"+name)
 	cancel()
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return "", err
@@ -226,6 +223,38 @@ func (n *zkNode) await(ctx context.Context, name string) (before string, err err
 	patience, cancel = n.z.withTimeout(ctx, faultWindow)
 	defer cancel()
 	return n.look(patience)
+}
+
+// watch returns a channel that is closed when the node at path is gone or the session has ended. Waiters for the same node
+// share a watch: the library cannot remove one, so those of waits that are cut short would add up.
+func (z *ZooKeeper) watch(ctx context.Context, path string) (<-chan struct{}, error) {
+	z.mu.Lock()
+	gone, watched := z.watches[path]
+	z.mu.Unlock()
+	if watched {
+		return gone, nil
+	}
+	event, err := read(ctx, z, func() (<-chan zk.Event, error) {
+		_, _, event, err := z.conn.GetW(path)
+		return event, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	own := make(chan struct{})
+	z.mu.Lock()
+	z.watches[path] = own
+	z.mu.Unlock()
+	go func() {
+		<-event // the library sends one in any case
+		z.mu.Lock()
+		if z.watches[path] == own {
+			delete(z.watches, path)
+		}
+		z.mu.Unlock()
+		close(own)
+	}()
+	return own, nil
 }
 
 // withdraw removes the node after acquire failed with err, and returns the error for the caller. What the server does

@@ -157,6 +157,29 @@ func TestZooKeeperWaitersFormAQueue(t *testing.T) {
 	require.Empty(t, children(t, clients[0], "a"))
 }
 
+// Waits that are cut short share a watch of the holder's node, which goes with it.
+func TestCancelledZooKeeperWaitsLeaveNoWatches(t *testing.T) {
+	t.Parallel()
+	z := newZooKeeper(t, testenv.SharedZooKeeper(t).Servers(), ownRoot(t))
+	h := must(t)(z.Mutex("a").Lock(soon(t)))
+	watches := func() int {
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		return len(z.watches)
+	}
+	for range 5 {
+		ctx, cancel := context.WithCancel(soon(t))
+		got := background(ctx, z.Mutex("a"))
+		eventually(t, "watched", func() bool { return watches() == 1 && len(children(t, z, "a")) == 2 })
+		cancel()
+		require.ErrorIs(t, (<-got).err, ErrNotAcquired)
+		queuedNodes(t, z, "a", 1)
+	}
+	require.Equal(t, 1, watches())
+	release(t, h)
+	eventually(t, "no watches", func() bool { return watches() == 0 })
+}
+
 // The server removes the node of a name that is not used any more, and tokens grow although the sequence begins anew.
 func TestZooKeeperRemovesUnusedNames(t *testing.T) {
 	testenv.Long(t)
@@ -229,7 +252,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 func TestZooKeeperSessionExpires(t *testing.T) {
 	t.Parallel()
 	var seen recorder
-	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(2*time.Second), WithZooKeeperObserver(seen.observe))
+	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(3*time.Second), WithZooKeeperObserver(seen.observe))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
 	fixed := must(t)(z.Mutex("fixed").Lock(soon(t), WithLease(time.Hour)))
 	other := must(t)(direct.Mutex("b").Lock(soon(t)))
@@ -291,6 +314,33 @@ func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
 	require.NoError(t, TryDo(soon(t), other.Mutex("a"), nothing), "the session has ended with the Close")
 }
 
+// A server that has lost its leader still answers reads and pings of its clients. Their holds end nevertheless.
+func cutOff(t *testing.T, ensemble *testenv.ZooKeeper) {
+	t.Helper()
+	leader := ensemble.Leader(t)
+	follower := ensemble.Nodes[0]
+	if follower == leader {
+		follower = ensemble.Nodes[1]
+	}
+	witness, events, err := zk.Connect([]string{follower.Addr}, DefaultSessionTimeout, zk.WithLogger(noLog{}))
+	require.NoError(t, err)
+	defer func() {
+		witness.Close()
+		for range events { //nolint:revive // until it is closed
+		}
+	}()
+	z := newZooKeeper(t, []string{follower.Addr}, WithSessionTimeout(4*time.Second))
+	h := must(t)(z.Mutex("cut off").Lock(soon(t)))
+	_, _, err = witness.Exists("/")
+	require.NoError(t, err)
+	require.NoError(t, leader.Pause())
+	requireDone(t, h.Context(), ErrLost)
+	_, _, err = witness.Exists("/")
+	require.NoError(t, err, "the follower has noticed too early for this test")
+	require.NoError(t, leader.Resume())
+	queuedNodes(t, z, "cut off", 0)
+}
+
 // The leader dies while a lock is held and many wait for another one. The hold survives, no two callers are inside at
 // once, and tokens grow beyond the election. Then the majority dies: the hold ends, and the lock is free when the
 // ensemble is back.
@@ -298,6 +348,7 @@ func TestZooKeeperLeaderDies(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
 	ensemble := testenv.StartZooKeeper(t)
+	cutOff(t, ensemble)
 	z := newZooKeeper(t, ensemble.Servers(), WithRequestTimeout(DefaultRequestTimeout))
 	h := must(t)(z.Mutex("held").Lock(soon(t)))
 

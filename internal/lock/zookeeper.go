@@ -75,6 +75,8 @@ type ZooKeeper struct {
 	isConnected bool
 	session     *zkSession    // the latest; nil before the first
 	changed     chan struct{} // closed and replaced when one of the above changes
+
+	watches map[string]chan struct{} // by path; closed when the node is gone
 }
 
 // NewZooKeeper connects to an ensemble in the background and returns without waiting for it. The servers are host:port
@@ -83,7 +85,7 @@ type ZooKeeper struct {
 func NewZooKeeper(servers []string, opts ...ZooKeeperOption) (*ZooKeeper, error) {
 	z := &ZooKeeper{
 		servers: slices.Clone(servers), root: DefaultRoot, requested: DefaultSessionTimeout, timeout: DefaultRequestTimeout,
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), watches: map[string]chan struct{}{},
 	}
 	for _, opt := range opts {
 		opt(z)
@@ -231,9 +233,10 @@ func (m *zkMutex) lock(ctx context.Context, opts []Option, wait bool) (*Hold, er
 	return h, nil
 }
 
-// acquire queues a node until it is the first. A waiter whose session ends queues again.
+// acquire queues a node until it is the first. A waiter whose session ends queues again, and tolerates faults for a while.
 func (m *zkMutex) acquire(ctx context.Context, wait bool) (*zkNode, error) {
-	for {
+	queued := time.Time{} // when the session of a waiter was found to have ended
+	for try := 0; ; try++ {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 		}
@@ -243,9 +246,13 @@ func (m *zkMutex) acquire(ctx context.Context, wait bool) (*zkNode, error) {
 			return n, nil
 		}
 		err = n.withdraw(ctx, err)
-		if !wait || ctx.Err() != nil || !errors.Is(err, errNodeGone) {
+		if errors.Is(err, errNodeGone) {
+			queued = time.Now()
+		}
+		if !wait || ctx.Err() != nil || errors.Is(err, ErrClosed) || time.Since(queued) > faultWindow {
 			return nil, err
 		}
+		_ = sleep(ctx, backoff(try)) // ctx is checked above
 	}
 }
 
