@@ -59,7 +59,8 @@ func (z *ZooKeeper) run(ctx context.Context, java string) error {
 			return []string{
 				// A small heap, and the fastest start.
 				"-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
-				"-Dznode.container.checkIntervalMs=1000", // empty containers go soon
+				"-Dznode.container.checkIntervalMs=1000",             // empty containers go soon
+				"-Dzookeeper.fastleader.maxNotificationInterval=500", // of 60 s: a lone server repeats its vote
 				"-cp", zooKeeperJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir.path, "zoo.cfg"),
 			}
 		}}
@@ -93,7 +94,7 @@ func (n *ZooKeeperNode) configure(id int, members string) error {
 clientPortAddress=127.0.0.1
 clientPort=%d
 tickTime=200
-initLimit=50
+initLimit=15
 syncLimit=25
 maxSessionTimeout=60000
 maxClientCnxns=0
