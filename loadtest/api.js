@@ -51,8 +51,10 @@ export function sendCode(phone) {
   return http.post(`${API}/auth/code`, JSON.stringify({ phone }), params('POST /auth/code'));
 }
 
-export function login(phone, code) {
-  return http.post(`${API}/auth/login`, JSON.stringify({ phone, code }), params('POST /auth/login'));
+// login logs in with the answer of sendCode.
+export function login(phone, sent) {
+  const body = { phone, code: sent.headers['X-Demo-Code'], login_id: sent.json('login_id') };
+  return http.post(`${API}/auth/login`, JSON.stringify(body), params('POST /auth/login'));
 }
 
 // adminToken returns ADMIN_TOKEN, or logs ADMIN_PHONE in with the login code of the demo mode.
@@ -61,11 +63,11 @@ export function adminToken() {
     return __ENV.ADMIN_TOKEN;
   }
   const phone = __ENV.ADMIN_PHONE || '13800000000';
-  const code = sendCode(phone).headers['X-Demo-Code'];
-  if (!code) {
+  const sent = sendCode(phone);
+  if (!sent.headers['X-Demo-Code']) {
     throw new Error(`no login code for ${phone}: set ADMIN_TOKEN, or use a server in demo mode`);
   }
-  const res = login(phone, code);
+  const res = login(phone, sent);
   if (res.status !== 200) {
     throw new Error(`log in as ${phone}: ${res.status} ${res.body}`);
   }

@@ -33,18 +33,23 @@ type Config struct {
 	AdminPhones   []string       `env:"SECKILL_ADMIN_PHONES" placeholder:"PHONE" help:"Phone numbers of the admins. Default in demo mode: 13800000000."`
 	SMSCountries  []string       `name:"sms-countries" env:"SECKILL_SMS_COUNTRIES" default:"CN" placeholder:"COUNTRY" help:"Countries whose mobile numbers can log in, as ISO codes such as CN,DE (${default})."`
 	Demo          *bool          `env:"SECKILL_DEMO" negatable:"" help:"Demo mode: login codes in a response header, sample shops and vouchers. Default: on with the embedded database, off otherwise."`
-	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Rate limits per address, session and user, and the pause between login codes: ${enum} (${default}). Off is for load tests."`
+	RateLimit     string         `env:"SECKILL_RATE_LIMIT" default:"on" enum:"on,off" help:"Rate limits per address, session and user, and the quotas of login codes: ${enum} (${default}). Off is for load tests."`
 	Proxies       []string       `name:"trusted-proxies" env:"SECKILL_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted. Empty: none."`
 	Timezone      string         `env:"SECKILL_TIMEZONE" default:"Asia/Shanghai" placeholder:"ZONE" help:"Time zone of the hm-dianping pages, whose times have none (${default})."`
 	PayTimeout    time.Duration  `env:"SECKILL_PAY_TIMEOUT" default:"15m" placeholder:"DURATION" help:"Time after which an unpaid order is closed (${default})."`
+	Retention     time.Duration  `env:"SECKILL_RETENTION" default:"26280h" placeholder:"DURATION" help:"Time after which an account without a login, a session and an order is erased (${default}); 0: never."`
 	PaymentSecret string         `file:"" env:"SECKILL_PAYMENT_SECRET" placeholder:"SECRET" help:"Secret that signs payment notices, or several as in SECKILL_JWT_SECRET. Empty: derived from SECKILL_JWT_SECRET."`
 	CodeURL       string         `name:"code-url" env:"SECKILL_CODE_URL" placeholder:"URL" help:"Receiver of login codes, which sends them to the phones: https, or http on this machine. Requires SECKILL_EVENTS_SECRET."`
 	EventsSecret  string         `file:"" env:"SECKILL_EVENTS_SECRET" placeholder:"SECRET" help:"Secret that signs the calls of SECKILL_CODE_URL."`
 	Unsafe        []string       `env:"SECKILL_UNSAFE" placeholder:"NAME" help:"Unsafe settings to accept outside the embedded demo, such as demo,sandbox: the names of checks of the doctor, or all. Without it the server refuses to start and names them."`
 	Sandbox       payment.Faults `env:"SECKILL_SANDBOX" placeholder:"FAULTS" help:"Faults of the payment sandbox: delay=3s,repeat=2,lose=1,fail,refuse-refunds=2. Empty: none."`
 	OpsAddr       string         `env:"SECKILL_OPS_ADDR" placeholder:"ADDR" help:"Address of the private port for /metrics and /debug/pprof, such as 127.0.0.1:9090. Empty: no private port."`
+	Contact       string         `name:"security-contact" env:"SECKILL_SECURITY_CONTACT" placeholder:"URI" help:"Contact for reports of vulnerabilities, such as mailto:security@example.com, served as /.well-known/security.txt. Empty: no such file."`
 	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
 }
+
+// minRetention refuses settings that would erase the accounts of people who come back, such as 90 for 90 days.
+const minRetention = 24 * time.Hour
 
 // DemoAdmin is the phone number of the admin in demo mode if none is configured.
 const DemoAdmin = "13800000000"
@@ -148,6 +153,8 @@ func (c Config) Finish() (Config, error) {
 	_, err = time.LoadLocation(c.Timezone)
 	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
 	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)
+	rule(c.Retention == 0 || c.Retention >= minRetention, "--retention: %s is shorter than %s; 0 erases no account", c.Retention, minRetention)
+	rule(c.Contact == "" || isContact(c.Contact), "--security-contact: %q is not a mailto:, https: or tel: URI", c.Contact)
 	rule(c.QueueBacklog >= 1, "--queue-backlog: %d is less than 1", c.QueueBacklog)
 	rule(c.DataDir != "", "--data-dir is empty")
 	numbers, err := phone.New(c.SMSCountries)
@@ -168,6 +175,12 @@ func withoutEmpty(list []string) []string {
 		}
 	}
 	return out
+}
+
+// isContact reports whether s is a URI that RFC 9116 allows as a contact.
+func isContact(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) && u.Host+u.Opaque != ""
 }
 
 func isAddr(s string) bool {

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/net/netutil"
 
+	"seckill/internal/doctor"
 	"seckill/internal/handler"
 	"seckill/internal/lane"
 	"seckill/internal/payment"
@@ -35,10 +37,17 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
 	writeTimeout      = 15 * time.Second
-	idleTimeout       = 2 * time.Minute
+	idleTimeout       = 30 * time.Second
 	maxHeaderBytes    = 16 << 10
 	shutdownTimeout   = 20 * time.Second
 )
+
+// maxConnections returns how many connections the public port accepts if the process may open the given number of files.
+// The others are for the database, Redis, files and the private port. Further clients wait in the queue of the kernel,
+// and idle connections make room for them after idleTimeout.
+func maxConnections(files uint64) int {
+	return int(files - min(files/4, 1024)) //nolint:gosec // a number of files fits
+}
 
 // migrateTimeout bounds the schema changes at the start, including the wait for another process that makes them.
 const migrateTimeout = 10 * time.Minute
@@ -250,7 +259,11 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 		wg.Go(func() { serve(ops, l) })
 		s.log.Info("metrics and profiles", "addr", l.Addr().String())
 	}
-	wg.Go(func() { serve(public, listener) })
+	connections := listener
+	if files, err := doctor.OpenFiles(); err == nil {
+		connections = netutil.LimitListener(listener, maxConnections(files))
+	}
+	wg.Go(func() { serve(public, connections) })
 	if s.rushes != nil {
 		s.rushes.setURL(urlOf(listener.Addr()))
 	}

@@ -65,9 +65,19 @@ func newServer(e *Env, b backends) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--sms-countries: %w", err)
 	}
+	var shared *ratelimit.Shared // nil: no other server uses the Redis
+	if !cfg.EmbeddedRedis() {
+		shared = &ratelimit.Shared{
+			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secrets.Signer(), "rate limits"), Log: log,
+		}
+	}
+	var quota *ratelimit.Quota
+	if cfg.RateLimit == "on" {
+		quota = ratelimit.NewQuota("login-codes", now, shared)
+	}
 	users := auth.New(auth.Config{
 		Store: b.store, Phones: phones, Tokens: tokens, Revoked: revoked, Sender: newCodeSender(cfg, log, now),
-		AdminPhones: cfg.AdminPhones, Limits: cfg.RateLimit == "on", Now: now,
+		AdminPhones: cfg.AdminPhones, Quota: quota, Now: now,
 	})
 
 	changedVouchers := newInvalidationBus(b.rdb, log, VouchersChannel)
@@ -128,15 +138,11 @@ func newServer(e *Env, b backends) (*server, error) {
 		RoomSubscribers: roomSubscribers,
 		DeadLetters:     &service.DeadLetters{Store: gate, Notes: b.store, Reader: b.store.GateState}, Reconciler: reconciler,
 		Aggregator: stats.aggregator, Monitor: monitor, SaleSubscribers: saleSubscribers,
-		AuditLog: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
+		AuditLog: b.store, Personal: b.store, Keys: keys, Shops: b.store, Zone: zone, Pages: pages,
 		CursorSecret: domain.DeriveSecret(b.secrets.Signer(), "cursors"),
 		Ready:        readyChecks(cfg, b), Metrics: m.registry, Log: log, Now: now,
 		Demo: cfg.IsDemo(), LocalHosts: cfg.onlyLocal(), RateLimit: cfg.RateLimit == "on", TrustedProxies: cfg.Proxies,
-	}
-	if !cfg.EmbeddedRedis() { // which only this server uses
-		api.SharedLimits = &ratelimit.Shared{
-			Redis: b.rdb, Timeout: sharedLimitTimeout, Secret: domain.DeriveSecret(b.secrets.Signer(), "rate limits"), Log: log,
-		}
+		SharedLimits: shared, SecurityContact: cfg.Contact,
 	}
 	var rushes *rushRunner
 	if cfg.IsDemo() {
@@ -148,8 +154,9 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
+	retention := auth.Retention{Users: users, Keep: cfg.Retention, Log: log}
 	background := slices.Concat(mode.background, []func(context.Context){
-		revoked.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
+		revoked.Run, retention.Run, func(ctx context.Context) { users.Run(ctx, log) }, keys.Run, reconciler.Run, closer.Run, payments.Run, rooms.Run,
 		changedVouchers.send, func(ctx context.Context) { changedVouchers.receive(ctx, sales.Forget) },
 		movedOrders.send, func(ctx context.Context) { movedOrders.receive(ctx, orderSubscribers.Notify) },
 		stats.send, stats.receive, monitor.Run,

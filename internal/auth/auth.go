@@ -8,28 +8,17 @@ package auth
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 
 	"seckill/internal/domain"
-)
-
-// The rules for login codes.
-const (
-	codeTTL      = 2 * time.Minute
-	codeTries    = 5 // guesses per code, even without Config.Limits
-	codeCooldown = time.Minute
-	codeWindow   = 24 * time.Hour
-	codesPerDay  = 20 // per phone; bounds the cost and, with codeTries, an attacker to 100 guesses in a million
+	"seckill/internal/ratelimit"
 )
 
 const (
@@ -40,17 +29,6 @@ const (
 	// MaxSessions bounds the sessions of a user. A login beyond it ends the oldest one.
 	MaxSessions = 50
 )
-
-// LoginCode is the last code sent to a phone. The zero value stands for a phone without a code.
-type LoginCode struct {
-	Phone       string
-	Hash        []byte // empty after use
-	Attempts    int
-	SentAt      time.Time
-	ExpiresAt   time.Time
-	WindowStart time.Time // start of the period of SentCount
-	SentCount   int
-}
 
 // Session is one login on one device.
 type Session struct {
@@ -75,22 +53,24 @@ type Rotation struct {
 	Grace time.Duration
 }
 
-// Store stores users, login codes and sessions. A method is one transaction. Errors are those of package service.
+// Store stores users, login requests and sessions. A method is one transaction. Errors are those of package service.
 type Store interface {
-	// ChangeLoginCode locks and reads the phone's login code, calls change, and stores the changed code. An error of
-	// change is returned, and nothing is stored.
-	ChangeLoginCode(ctx context.Context, phone string, change func(*LoginCode) error) error
-	// OpenSession locks and reads the login code of newUser.Phone, calls check, and stores the code as check leaves it.
-	// If the code is correct, it also finds or inserts the user with this phone, stores the session s for them, and
-	// returns the user. Otherwise the error is ErrWrongCode. The oldest sessions beyond MaxSessions are revoked.
-	OpenSession(ctx context.Context, newUser domain.User, s Session, check func(*LoginCode) (correct bool)) (domain.User, error)
+	AddLoginRequest(ctx context.Context, r LoginRequest) error
+	// DeleteLoginRequest deletes a request whose code could not be sent. Deleting it again is no error.
+	DeleteLoginRequest(ctx context.Context, id string) error
+	// OpenSession locks and reads the login request to which g belongs, calls check, and stores the request as check
+	// leaves it. If the code is correct, it also finds or inserts the user newUser with the phone g.Phone, stores the
+	// session s for them, and returns the user. Otherwise, and if there is no such request, the error is ErrWrongCode.
+	// The oldest sessions beyond MaxSessions are revoked.
+	OpenSession(ctx context.Context, g Guess, newUser domain.User, s Session, check func(*LoginRequest) (correct bool)) (domain.User, error)
+	// User returns a user. Error: ErrNotFound, even for one that was erased.
 	User(ctx context.Context, id int64) (domain.User, error)
 	// DeletedUsers returns those ids that have a session but no user.
 	DeletedUsers(ctx context.Context, ids []int64) ([]int64, error)
 	// RotateSession advances a session from r.Generation to the next generation and returns its user. The error is
 	// ErrUnauthenticated if the session does not exist, has expired, was revoked or has reached SessionMaxAge. If it has
-	// another device or another generation, the error is the same and the session is revoked, unless r.Grace allows a
-	// repetition. A session from a version without devices is bound to that of r, if r has one.
+	// another device or another generation, the error is ErrTokenReused and the session is revoked, unless r.Grace allows
+	// a repetition. A session from a version without devices is bound to that of r, if r has one.
 	RotateSession(ctx context.Context, r Rotation) (domain.User, error)
 	// SlideSession extends a session to expires, but not beyond IdleSessionMaxAge, and returns its user. It never shortens
 	// a session. The error is ErrUnauthenticated if the session does not exist, was revoked, or does not last beyond after.
@@ -99,18 +79,12 @@ type Store interface {
 	RevokeSession(ctx context.Context, id string, now, keepUntil time.Time) error
 	// RevokeSessions ends all sessions of a user and returns their ids.
 	RevokeSessions(ctx context.Context, userID int64, now, keepUntil time.Time) ([]string, error)
-}
-
-// CodeSender delivers login codes, for example by SMS.
-type CodeSender interface {
-	// SendCode delivers a code, which is valid until expires. After an error the code is void.
-	SendCode(ctx context.Context, phone, code string, expires time.Time) error
-}
-
-// PhoneNumbers parses the phone numbers to which codes may be sent.
-type PhoneNumbers interface {
-	// Parse returns the canonical form of a mobile number, and its ISO country. Error: *domain.InvalidError.
-	Parse(text string) (phone, country string, err error)
+	// EraseUser removes the person from an account and returns its sessions, which it ends. Erasing a user again is no
+	// error.
+	EraseUser(ctx context.Context, e Erasure) (sessions []string, err error)
+	// IdleUsers reads some users with ids above after, and returns those without a session, without a login and an order
+	// since the given time, and without an order that is unfinished. last is the largest id that was read, 0 at the end.
+	IdleUsers(ctx context.Context, after int64, since time.Time) (idle []domain.User, last int64, err error)
 }
 
 // Config configures a Service.
@@ -120,8 +94,8 @@ type Config struct {
 	Tokens      *Tokens
 	Revoked     *Revocations
 	Sender      CodeSender
-	AdminPhones []string // users with these phones are admins, even if the database has another role
-	Limits      bool     // enforce the cooldown and the daily number of codes; guesses are always limited
+	AdminPhones []string         // users with these phones are admins, even if the database has another role
+	Quota       *ratelimit.Quota // of sent codes, see codeBuckets; nil: unlimited, but guesses are always limited
 	Now         func() time.Time
 }
 
@@ -141,99 +115,7 @@ type Login struct {
 	ExpiresIn    time.Duration
 	RefreshToken string
 	User         domain.User
-}
-
-// SendCode sends a new login code, which replaces an older one. It returns the code for use in demo mode only.
-// Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
-func (a *Service) SendCode(ctx context.Context, phone string) (string, error) {
-	phone, _, err := a.cfg.Phones.Parse(phone)
-	if err != nil {
-		return "", err
-	}
-	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
-	if err != nil {
-		return "", fmt.Errorf("generate login code: %w", err)
-	}
-	code := fmt.Sprintf("%06d", n)
-	now := domain.Moment(a.cfg.Now())
-	err = a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
-		return a.replaceCode(lc, a.cfg.Tokens.codeHash(phone, code), now)
-	})
-	if err != nil {
-		return "", err
-	}
-	if err := a.cfg.Sender.SendCode(ctx, phone, code, now.Add(codeTTL)); err != nil {
-		return "", errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.endCooldown(ctx, phone))
-	}
-	return code, nil
-}
-
-// endCooldown invalidates a code that could not be sent and ends its cooldown, so that a retry may follow at once.
-func (a *Service) endCooldown(ctx context.Context, phone string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	return a.cfg.Store.ChangeLoginCode(ctx, phone, func(lc *LoginCode) error {
-		lc.Hash, lc.SentAt = nil, lc.SentAt.Add(-codeCooldown)
-		return nil
-	})
-}
-
-// replaceCode puts a new code into lc. Error: *RateLimitedError.
-func (a *Service) replaceCode(lc *LoginCode, hash []byte, now time.Time) error {
-	if lc.WindowStart.IsZero() || !now.Before(lc.WindowStart.Add(codeWindow)) {
-		lc.WindowStart, lc.SentCount = now, 0
-	}
-	if a.cfg.Limits {
-		if wait := lc.SentAt.Add(codeCooldown).Sub(now); wait > 0 {
-			return &domain.RateLimitedError{RetryAfter: wait}
-		}
-		if lc.SentCount >= codesPerDay {
-			return &domain.RateLimitedError{RetryAfter: lc.WindowStart.Add(codeWindow).Sub(now)}
-		}
-	}
-	lc.Hash, lc.Attempts, lc.SentAt, lc.ExpiresAt = hash, 0, now, now.Add(codeTTL)
-	lc.SentCount++
-	return nil
-}
-
-// Login exchanges a login code for a session. The first login of a phone creates its user. The session is bound to the
-// browser with the id device; device is empty for clients that keep the refresh token themselves.
-// Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Service) Login(ctx context.Context, phone, code, device string) (Login, error) {
-	u, s, err := a.openSession(ctx, phone, code, deviceHash(device), sessionTTL)
-	if err != nil {
-		return Login{}, err
-	}
-	return a.login(u, s.ID, s.Generation)
-}
-
-// openSession exchanges a login code for a session with the lifetime ttl. device is the hash of the browser's id.
-func (a *Service) openSession(ctx context.Context, phone, code, device string, ttl time.Duration) (domain.User, Session, error) {
-	phone, _, err := a.cfg.Phones.Parse(phone)
-	if err != nil {
-		return domain.User{}, Session{}, err
-	}
-	now := domain.Moment(a.cfg.Now())
-	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: device}
-	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
-	u, err := a.cfg.Store.OpenSession(ctx, newUser, s, func(lc *LoginCode) bool {
-		return checkCode(lc, func(hash []byte) bool { return a.cfg.Tokens.isCode(hash, phone, code) }, now)
-	})
-	u.Role = a.role(u)
-	return u, s, err
-}
-
-// checkCode reports whether the guess is correct by the hash of the code, and counts it. A correct guess uses up the code.
-func checkCode(lc *LoginCode, correct func(hash []byte) bool, now time.Time) bool {
-	if len(lc.Hash) == 0 || lc.Attempts >= codeTries || !now.Before(lc.ExpiresAt) {
-		return false
-	}
-	lc.Attempts++
-	if !correct(lc.Hash) {
-		return false
-	}
-	lc.Hash = nil
-	return true
+	Proof        string // for the device that has logged in, see Asker; empty after a refresh
 }
 
 // login signs the access token and the refresh token of a session's generation.
@@ -298,7 +180,7 @@ func (a *Service) Refresh(ctx context.Context, token, device string, grace time.
 		KeepUntil: now.Add(SeedTTL), Grace: grace,
 	})
 	if errors.Is(err, domain.ErrUnauthenticated) {
-		a.cfg.Revoked.Add(id, now.Add(SeedTTL))
+		a.cfg.Revoked.Add(now.Add(SeedTTL), id)
 	}
 	if err != nil {
 		return Login{}, err
@@ -313,7 +195,7 @@ func (a *Service) Logout(ctx context.Context, id Identity) error {
 	if err := a.cfg.Store.RevokeSession(ctx, id.SessionID, now, now.Add(SeedTTL)); err != nil {
 		return err
 	}
-	a.cfg.Revoked.Add(id.SessionID, now.Add(SeedTTL))
+	a.cfg.Revoked.Add(now.Add(SeedTTL), id.SessionID)
 	return nil
 }
 
@@ -329,9 +211,7 @@ func (a *Service) endSessions(ctx context.Context, userID int64, known ...string
 	if err != nil {
 		return err
 	}
-	for _, session := range slices.Concat(known, stored) {
-		a.cfg.Revoked.Add(session, now.Add(SeedTTL))
-	}
+	a.cfg.Revoked.Add(now.Add(SeedTTL), slices.Concat(known, stored)...)
 	return nil
 }
 
@@ -365,8 +245,8 @@ func (a *Service) Watch(token string, end func(expired bool)) (stop func(), err 
 }
 
 // CurrentRole returns the present role of a user, which can differ from that of the token for as long as the token is
-// valid. It is read from the database at most once a second per session. A session whose user no longer exists is refused
-// from then on. Errors: ErrUnauthenticated, ErrUnavailable.
+// valid. It is read from the database at most once a second per session. Errors: ErrUnauthenticated (the user no longer
+// exists), ErrUnavailable.
 func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, error) {
 	if role, ok := a.roles.get(id.SessionID, a.cfg.Now()); ok {
 		return role, nil
@@ -375,9 +255,6 @@ func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, er
 	defer cancel()
 	asked := a.cfg.Now()
 	u, err := a.Me(ctx, id)
-	if errors.Is(err, domain.ErrUnauthenticated) {
-		a.cfg.Revoked.Add(id.SessionID, asked.Add(SeedTTL))
-	}
 	if err != nil {
 		return "", err
 	}

@@ -59,15 +59,16 @@ func newIdleSessionCache() *otter.Cache[string, *idleSession] {
 }
 
 // LoginSliding is Login for clients that use one token and never exchange it. Its session ends SlidingTTL after its
-// last use. The token is valid for AuthenticateSliding only. Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
-func (a *Service) LoginSliding(ctx context.Context, phone, code string) (token string, err error) {
-	u, s, err := a.openSession(ctx, phone, code, "", SlidingTTL+extendEvery)
+// last use. The token is valid for AuthenticateSliding only. proof is Login.Proof.
+// Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
+func (a *Service) LoginSliding(ctx context.Context, c Credentials) (token, proof string, err error) {
+	u, s, err := a.openSession(ctx, c, SlidingTTL+extendEvery)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	token = a.cfg.Tokens.idleToken(s.ID)
 	a.idleSessions.Set(token, newIdleSession(Identity{UserID: u.ID, SessionID: s.ID, Role: u.Role}, s.CreatedAt))
-	return token, nil
+	return token, a.proof(c.From, u.Phone), nil
 }
 
 // AuthenticateSliding verifies the token of an idle-timeout session, counts the use, and returns the identity. It calls

@@ -48,7 +48,7 @@ func (s *sessionTable) SlideSession(_ context.Context, id string, after, expires
 	return domain.User{ID: 7, Role: s.role}, nil
 }
 
-func (s *sessionTable) OpenSession(_ context.Context, _ domain.User, sess Session, _ func(*LoginCode) bool) (domain.User, error) {
+func (s *sessionTable) OpenSession(_ context.Context, _ Guess, _ domain.User, sess Session, _ func(*LoginRequest) bool) (domain.User, error) {
 	s.ends[sess.ID] = sess.ExpiresAt
 	return domain.User{ID: 7, Role: s.role}, nil
 }
@@ -82,7 +82,7 @@ func newIdleRig(t *testing.T) (*idleRig, *Service) {
 	s := &idleRig{t: t, table: &sessionTable{ends: map[string]time.Time{}, role: domain.RoleBuyer}, now: testNow}
 	a := s.process()
 	var err error
-	s.token, err = a.LoginSliding(t.Context(), "13800000001", "123456")
+	s.token, _, err = a.LoginSliding(t.Context(), Credentials{Phone: "13800000001", Code: "123456"})
 	require.NoError(t, err)
 	return s, a
 }
@@ -210,7 +210,7 @@ func TestRevokedIdleSessionIsRefused(t *testing.T) {
 	s, a := newIdleRig(t)
 	id, err := a.AuthenticateSliding(t.Context(), s.token)
 	require.NoError(t, err)
-	a.cfg.Revoked.Add(id.SessionID, s.now.Add(time.Hour)) // as the poll does
+	a.cfg.Revoked.Add(s.now.Add(time.Hour), id.SessionID) // as the poll does
 	require.ErrorIs(t, s.use(a), domain.ErrUnauthenticated)
 	require.Zero(t, s.table.takeCalls())
 }

@@ -35,8 +35,8 @@ func (r Revocation) equal(other Revocation) bool {
 type RevocationStore interface {
 	// RevocationsAfter returns the revocations with larger sequence numbers that apply at now, in ascending order.
 	RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]Revocation, error)
-	// PurgeSessions deletes a batch of the revocations and sessions that have expired, and returns their number. 0
-	// means that none is left.
+	// PurgeSessions deletes a batch of the revocations and sessions that have expired, and of the login requests of
+	// more than a day ago, and returns their number. 0 means that none is left.
 	PurgeSessions(ctx context.Context, now time.Time) (int, error)
 }
 
@@ -74,11 +74,16 @@ func (r *Revocations) Has(sessionID string) bool {
 	return ended
 }
 
-// Add adds an ended session to the copy before the next poll finds it, and calls the watchers of the session.
-func (r *Revocations) Add(sessionID string, keepUntil time.Time) {
-	r.add(Revocation{SessionID: sessionID, KeepUntil: keepUntil})
+// Add adds ended sessions to the copy before the next poll finds them, all at once, and then calls their watchers.
+func (r *Revocations) Add(keepUntil time.Time, sessionIDs ...string) {
+	list := make([]Revocation, len(sessionIDs))
+	for i, id := range sessionIDs {
+		list[i] = Revocation{SessionID: id, KeepUntil: keepUntil}
+	}
+	r.add(list...)
 }
 
+// add adds all sessions before it calls the first watcher.
 func (r *Revocations) add(list ...Revocation) {
 	var ended []*watcher
 	r.mu.Lock()

@@ -50,7 +50,7 @@ func TestPollFindsLateCommits(t *testing.T) {
 	require.Equal(t, int64(1), rows.from[len(rows.from)-1], "it begins at the last row")
 
 	require.False(t, r.Has("c"))
-	r.Add("c", testNow)
+	r.Add(testNow, "c")
 	require.True(t, r.Has("c"))
 	clock = testNow.Add(2 * time.Hour)
 	require.NoError(t, r.purge(t.Context()))
@@ -73,7 +73,7 @@ func TestWatchEndOfSession(t *testing.T) {
 	watch("b", "b")
 	watch("c", "c")
 	watch("b", "stopped")()
-	r.Add("a", testNow.Add(time.Hour))
+	r.Add(testNow.Add(time.Hour), "a")
 	require.Equal(t, map[string]int{"a1": 1, "a2": 1}, calls)
 	for i, session := range []string{"a", "b"} {
 		rows.rows = append(rows.rows, Revocation{Seq: int64(i + 1), SessionID: session, KeepUntil: testNow.Add(time.Hour)})

@@ -86,6 +86,23 @@ func TestCachedTokenStillExpires(t *testing.T) {
 	}
 }
 
+// The clocks of servers may differ.
+func TestTokenOfServerWhoseClockIsAhead(t *testing.T) {
+	sign := func(ahead time.Duration) string {
+		tokens, err := NewTokens(testSecret, func() time.Time { return testNow.Add(ahead) })
+		require.NoError(t, err)
+		token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL)
+		require.NoError(t, err)
+		return token
+	}
+	tokens, err := NewTokens(testSecret, func() time.Time { return testNow })
+	require.NoError(t, err)
+	_, err = tokens.Verify(sign(maxSkew))
+	require.NoError(t, err)
+	_, err = tokens.Verify(sign(maxSkew + time.Second))
+	require.ErrorIs(t, err, domain.ErrUnauthenticated)
+}
+
 func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	tokens, err := NewTokens(testSecret, time.Now)
 	require.NoError(t, err)

@@ -40,6 +40,8 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"country":                {[]string{"--sms-countries", "CN,Germany"}, []string{"--sms-countries (SECKILL_SMS_COUNTRIES)", `"GERMANY"`}},
 		"demo admin abroad":      {[]string{"--sms-countries", "DE"}, []string{"--admin-phones (SECKILL_ADMIN_PHONES)", app.DemoAdmin, "of DE"}},
 		"pay timeout":            {[]string{"--pay-timeout", "0s"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
+		"retention":              {[]string{"--retention", "90s"}, []string{"--retention (SECKILL_RETENTION)"}},
+		"security contact":       {[]string{"--security-contact", "security@example.com"}, []string{"--security-contact (SECKILL_SECURITY_CONTACT)"}},
 		"time zone":              {[]string{"--timezone", "Asia/Atlantis"}, []string{"--timezone (SECKILL_TIMEZONE)", `"Asia/Atlantis"`}},
 		"duration":               {[]string{"--pay-timeout", "soon"}, []string{"--pay-timeout (SECKILL_PAY_TIMEOUT)"}},
 		"short second secret":    {[]string{"--jwt-secret", strings.Repeat("s", 32) + ",short"}, []string{"--jwt-secret (SECKILL_JWT_SECRET)", "32"}},

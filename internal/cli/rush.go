@@ -128,7 +128,7 @@ func (r rushCmd) credentials(e *app.Env, client *rush.Client) (admin string, tok
 		}
 	}
 	if tokens == nil {
-		fmt.Fprintf(e.Out, "logging in %d buyers; with SECKILL_RATE_LIMIT=on the servers together allow one login a second (--tokens is faster)\n", r.Buyers)
+		fmt.Fprintf(e.Out, "logging in %d buyers; with SECKILL_RATE_LIMIT=on the servers together allow one login a second and 1,500 in all (--tokens has no limit)\n", r.Buyers)
 		if tokens, err = r.logins(e.Ctx, client); err != nil {
 			return "", nil, fmt.Errorf("log in the buyers (alternative: --tokens): %w", err)
 		}

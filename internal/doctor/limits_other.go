@@ -4,6 +4,7 @@ package doctor
 
 import "errors"
 
-func openFiles() (uint64, error) { return 0, errors.ErrUnsupported }
+// OpenFiles is not supported here.
+func OpenFiles() (uint64, error) { return 0, errors.ErrUnsupported }
 
 func freeDisk(string) (uint64, error) { return 0, errors.ErrUnsupported }

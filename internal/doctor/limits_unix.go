@@ -4,8 +4,8 @@ package doctor
 
 import "syscall"
 
-// openFiles returns the limit of open files and connections of this process.
-func openFiles() (uint64, error) {
+// OpenFiles returns the limit of open files and connections of this process.
+func OpenFiles() (uint64, error) {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
 	return limit.Cur, err

@@ -25,7 +25,7 @@ type Machine struct {
 // limits.
 func ThisMachine() Machine {
 	return Machine{
-		Root: os.DirFS("/"), Procs: runtime.GOMAXPROCS(0), MemoryLimit: debug.SetMemoryLimit(-1), Files: openFiles,
+		Root: os.DirFS("/"), Procs: runtime.GOMAXPROCS(0), MemoryLimit: debug.SetMemoryLimit(-1), Files: OpenFiles,
 	}
 }
 

@@ -17,9 +17,11 @@ var (
 	ErrNotFound        = errors.New("not found")
 	ErrUnauthenticated = errors.New("not authenticated")
 	ErrTokenExpired    = errors.New("token expired")
-	ErrWrongCode       = errors.New("login code wrong, used up or expired")
-	ErrForbidden       = errors.New("forbidden")
-	ErrInvalidState    = errors.New("not possible in the present state")
+	// ErrTokenReused means that a refresh token was used again after its grace. It is a copy, so the session was ended.
+	ErrTokenReused  = fmt.Errorf("%w: a refresh token was used again", ErrUnauthenticated)
+	ErrWrongCode    = errors.New("login code wrong, used up or expired")
+	ErrForbidden    = errors.New("forbidden")
+	ErrInvalidState = errors.New("not possible in the present state")
 	// ErrForeignHost means that the Host of the request is not a name of this machine, on which the demo runs.
 	ErrForeignHost = errors.New("this demo is for its own machine: use the address that it listens on, or localhost")
 

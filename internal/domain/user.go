@@ -1,6 +1,9 @@
 package domain
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Role is the set of permissions of a user.
 type Role string
@@ -19,4 +22,13 @@ type User struct {
 	Icon      string
 	Role      Role
 	CreatedAt time.Time
+}
+
+// MaskPhone hides the middle of a phone number: 138****0001.
+func MaskPhone(phone string) string {
+	const head, tail = 3, 4
+	if len(phone) <= head+tail {
+		return strings.Repeat("*", len(phone))
+	}
+	return phone[:head] + "****" + phone[len(phone)-tail:]
 }

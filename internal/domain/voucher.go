@@ -334,13 +334,15 @@ func setText(dst, src *string, field string, least, most int, bad *InvalidError)
 	if n := utf8.RuneCountInString(*src); n < least || n > most {
 		bad.Add(field, "must have %d to %d characters", least, most)
 	} else if strings.ContainsFunc(*src, unprintable) || least > 0 && strings.TrimSpace(*src) == "" {
-		bad.Add(field, "must be readable text")
+		bad.Add(field, "must be readable text, without control characters")
 	}
 }
 
-// unprintable reports whether r is a control character other than a line break or a tab.
+// unprintable reports whether r is a control character other than a line break or a tab. Characters that reverse the
+// direction of the text after them are control characters, too: with them a title can show another price.
 func unprintable(r rune) bool {
-	return unicode.IsControl(r) && r != '\n' && r != '\t'
+	reverses := r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069'
+	return reverses || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
 func checkRange(n int, field string, least, most int, bad *InvalidError) {

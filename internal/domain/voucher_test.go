@@ -48,6 +48,8 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 		"empty title":            {func(in *VoucherInput) { in.Title = ptr("") }, "title"},
 		"blank title":            {func(in *VoucherInput) { in.Title = ptr(" ") }, "title"},
 		"title with NUL":         {func(in *VoucherInput) { in.Title = ptr("a\x00") }, "title"},
+		"title reversed":         {func(in *VoucherInput) { in.Title = ptr("¥\u202e001") }, "title"},
+		"rules with an isolate":  {func(in *VoucherInput) { in.Rules = ptr("a\u2066b") }, "rules"},
 		"long title":             {func(in *VoucherInput) { in.Title = ptr(strings.Repeat("券", maxTitle+1)) }, "title"},
 		"long rules":             {func(in *VoucherInput) { in.Rules = ptr(strings.Repeat("x", maxRules+1)) }, "rules"},
 		"no price":               {func(in *VoucherInput) { in.PayValue = nil }, "pay_value"},

@@ -115,9 +115,18 @@ func TestLogoutAppliesToEveryServer(t *testing.T) {
 		other, err := a.Login(t.Context(), "13800000002")
 		require.NoError(t, err)
 		require.True(t, b.HasUser(t.Context(), token))
+		sale := a.sale(t, 5)
+		order := orderOf(t, a, token, sale)
+		here, there := a.follow(t, token, order), b.follow(t, token, order)
+		requireStatuses(t, here, "pending_payment")
+		requireStatuses(t, there, "pending_payment")
 		require.NoError(t, a.Logout(t.Context(), token))
 		require.False(t, a.HasUser(t.Context(), token), "at once on the server of the logout")
 		eventually(t, "the token is revoked on the other server", func() bool { return !b.HasUser(t.Context(), token) })
+		for _, stream := range []<-chan string{here, there} {
+			_, more := <-stream
+			require.False(t, more, "the stream ends with the session")
+		}
 
 		require.NoError(t, s.flush())
 		require.Zero(t, a.stop(t))

@@ -264,6 +264,7 @@ func (s *stack) serve(t *testing.T, addr string) *process {
 	t.Cleanup(func() {
 		p.kill()
 		require.NotContains(t, p.log.String(), "DATA RACE")
+		s.requireNoLeaks(t, p.log.String())
 		if t.Failed() {
 			t.Logf("log of server %s:\n%s", p.url, p.log)
 		}

@@ -1,9 +1,8 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +48,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 		"streams for pending changes": streamsForPendingChanges, "order unreadable": orderUnreadable,
 		"lost renewals": lostRenewals, "stream of an expired token": streamOfExpiredToken,
 		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
+		"another site": anotherSite,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -283,10 +283,10 @@ func lateRefusal(t *testing.T, p *shop, visit func(string) *visitor) {
 	phone := newPhone()
 	v.run(`const { session } = await load("lib/session.js");
 		window.answer = (a) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(() => problem(401, "unauthenticated"));
-		const code = await session.sendCode(%q);
+		const { demo: code, login_id } = await session.sendCode(%q);
 		const renewal = session.renew().catch(() => {});
 		while (!window.go) await new Promise((done) => setTimeout(done, 20));
-		const login = session.login(%q, code);
+		const login = session.login(%q, code, login_id);
 		await Promise.race([login, new Promise((done) => setTimeout(done, 2000))]);
 		go();
 		await Promise.all([renewal, login])`, phone, phone)
@@ -330,17 +330,18 @@ func reloadDuringPurchase(t *testing.T, p *shop, visit func(string) *visitor) {
 // codeBeforeReload: a code that was sent before a reload can still be entered.
 func codeBeforeReload(t *testing.T, p *shop, visit func(string) *visitor) {
 	phone := newPhone()
-	body, err := json.Marshal(map[string]string{"phone": phone})
-	require.NoError(t, err)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/api/v1/auth/code", strings.NewReader(string(body)))
-	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
-
 	v := visit(p.url)
 	v.goTo("/")
+	v.click(`[data-do="login"]`)
+	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
+	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
+	v.click(`dialog[open] button[type=submit]`)
+	v.until(`document.querySelector("dialog[open] input[name=code]")?.value`)
+	code := evaluate[string](v.tab, `document.querySelector("dialog[open] input[name=code]").value`)
+	_, err := p.Login(t.Context(), phone) // another client has a newer code sent
+	require.NoError(t, err)
+
+	v.do(chromedp.Reload())
 	v.run(`window.answer = (a) => a.endsWith("/auth/code") && problem(429, "rate_limited", { "Retry-After": "50" })`) // the limit of demo mode is less strict
 	v.click(`[data-do="login"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
@@ -348,9 +349,22 @@ func codeBeforeReload(t *testing.T, p *shop, visit func(string) *visitor) {
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads(dialog+" .error", "Too many requests")
 	v.until(`document.querySelector("dialog[open] input[name=code]").checkVisibility()`)
-	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=code]`), res.Header.Get("X-Demo-Code")))
+	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=code]`), code))
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads("#account", "Log out")
+}
+
+// anotherSite: a page of another site cannot make its visitors have login codes sent, even with plain forms.
+func anotherSite(t *testing.T, p *shop, visit func(string) *visitor) {
+	v := visit(p.url)
+	for path, refusal := range map[string]string{
+		"/user/code?phone=" + newPhone(): "请求来自其他网站，已拒绝", "/api/v1/auth/code": "Not allowed from another site",
+	} {
+		form := fmt.Sprintf(`<form method=post enctype=text/plain action="%s%s"><input name='{"phone":"13700000000","x":"' value='"}'><button>Win</button></form>`, p.url, path)
+		v.do(chromedp.Navigate("data:text/html," + url.PathEscape(form)))
+		v.click("button")
+		v.until(`document.body.innerText.includes(%q)`, refusal)
+	}
 }
 
 // failedReadNotRepeated: a voucher that cannot be read is not requested again on every render.

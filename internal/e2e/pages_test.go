@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 	"github.com/stretchr/testify/assert"
@@ -98,6 +99,7 @@ func TestPages(t *testing.T) {
 		"temporary refusals": temporaryRefusals, "answer lost": answerLost, "languages": languages, "keyboard": keyboardOnly,
 		"narrow": narrow, "markup in texts": markupInTexts, "accessible": accessible, "refund": refund, "window moved": windowMoved,
 		"texts": texts, "queued": queued, "payment refused": paymentRefused, "room journey": roomJourney,
+		"account": account, "log out everywhere": logoutEverywhere,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -360,4 +362,48 @@ func paymentRefused(t *testing.T, _ *shop, visit func(url, language string) *vis
 	v.reads(anOrder, "The payment was declined")
 	v.orderIs("pending_payment")
 	v.until(`document.querySelector(%q).getAttribute("aria-disabled") !== "true"`, payIt)
+}
+
+// logoutEverywhere ends the session of another browser as well.
+func logoutEverywhere(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	phone := newPhone()
+	one, two := visit(p.url, "en"), visit(p.url, "zh")
+	for _, v := range []*visitor{one, two} {
+		v.goTo("/")
+		v.click(`[data-do="login"]`)
+		v.login(phone)
+	}
+	two.click(`[data-do="account"]`)
+	two.click(`dialog[open] [data-do="everywhere"]`)
+	one.do(chromedp.Reload())
+	for _, v := range []*visitor{two, one} {
+		v.until(`!document.querySelector("dialog") && document.querySelector('[data-do="login"]')`)
+	}
+}
+
+// account downloads a visitor's data and deletes the account from the dialog behind the phone number.
+func account(t *testing.T, p *shop, visit func(url, language string) *visitor) {
+	sale, phone := p.publish(t, offer{Stock: 3}), newPhone()
+	v := visit(p.url, "en")
+	v.goTo("/")
+	v.buy(sale, phone)
+	v.click(`[data-do="account"]`)
+	v.run(`const create = URL.createObjectURL; URL.createObjectURL = (blob) => { blob.text().then((text) => (window.exported = text)); return create(blob); }`)
+	v.click(`dialog[open] [data-do="download"]`)
+	v.until(`JSON.parse(window.exported ?? "{}").user?.phone === %q`, phone)
+	require.EqualValues(t, 1, evaluate[int64](v.tab, `JSON.parse(window.exported).orders.length`))
+
+	v.click(`dialog[open] [data-do="delete"]`)
+	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
+	v.key(kb.Escape)
+	v.until(`document.querySelectorAll("dialog[open]").length === 1`)
+	v.reads("#account", "Log out") // nothing was deleted
+	v.click(`dialog[open] [data-do="delete"]`)
+	v.click(`dialog[open]:last-of-type .primary`)
+	v.until(`!document.querySelector("dialog") && document.querySelector('[data-do="login"]')`)
+	requireStock(t, p.Client, sale, 3)
+	v.goTo("/orders")
+	v.click(`[data-do="login"]`)
+	v.login(phone)
+	v.reads(".empty", "You have no orders yet")
 }

@@ -1,9 +1,9 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -14,18 +14,21 @@ import (
 )
 
 type authHandler struct {
-	auth    *auth.Service
-	demo    bool
-	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
+	auth     *auth.Service
+	security *securityLog
+	demo     bool
+	cookies
 	// limitRefresh counts a refresh against the limit of the session.
 	limitRefresh func(c *gin.Context, session string) error
+	// charge takes the cost of a request from the buckets of its user.
+	charge func(*gin.Context) error
 }
 
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require returns a middleware that rejects requests without a valid access token or without the role. Roles other than
-// buyer must also be in effect in the database.
+// require returns a middleware that rejects requests without a valid access token or without the role, and charges its
+// user for the others. Roles other than buyer must also be in effect in the database.
 func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		id, err := h.auth.Authenticate(bearer(c))
@@ -38,7 +41,7 @@ func (h *authHandler) require(role domain.Role) func(*gin.Context) error {
 			}
 		}
 		c.Set(identityKey, id)
-		return nil
+		return h.charge(c)
 	}
 }
 
@@ -69,6 +72,15 @@ func confirmRole(ctx context.Context, users *auth.Service, id *auth.Identity, ro
 // caller returns the identity that require stored. It panics on a route without require.
 func caller(c *gin.Context) auth.Identity { return c.MustGet(identityKey).(auth.Identity) }
 
+// identityOf returns the caller's identity, if the request has a valid one.
+func identityOf(c *gin.Context) (auth.Identity, bool) {
+	id, ok := c.Get(identityKey)
+	if !ok {
+		return auth.Identity{}, false
+	}
+	return id.(auth.Identity), true
+}
+
 func (h *authHandler) sendCode(c *gin.Context) error {
 	var in struct {
 		Phone string `json:"phone"`
@@ -76,15 +88,26 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	code, err := h.auth.SendCode(c.Request.Context(), in.Phone)
+	c.Set(loginPhoneKey, in.Phone)
+	sent, err := h.auth.SendCode(c.Request.Context(), in.Phone, h.asker(c))
 	if err != nil {
 		return err
 	}
+	h.security.record(c, eventCodeSent)
 	if h.demo {
-		c.Header("X-Demo-Code", code)
+		c.Header("X-Demo-Code", sent.Code)
 	}
-	c.Status(http.StatusNoContent)
-	return nil
+	if wantsCookie(c) {
+		h.setCookie(c, loginCookie, sent.LoginID, sent.ExpiresIn)
+	}
+	return writeJSON(c, http.StatusOK, codeOut{sent.LoginID, int(sent.ExpiresIn.Seconds()), int(sent.ResendAfter.Seconds())})
+}
+
+// codeOut is the body of the answer to a request for a code.
+type codeOut struct {
+	LoginID     string `json:"login_id"`
+	ExpiresIn   int    `json:"expires_in"`   // seconds
+	ResendAfter int    `json:"resend_after"` // seconds
 }
 
 // userOut is the JSON form of the caller's own user.
@@ -124,8 +147,9 @@ func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 
 func (h *authHandler) login(c *gin.Context) error {
 	var in struct {
-		Phone string `json:"phone"`
-		Code  string `json:"code"`
+		Phone   string `json:"phone"`
+		Code    string `json:"code"`
+		LoginID string `json:"login_id"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -133,14 +157,19 @@ func (h *authHandler) login(c *gin.Context) error {
 	if in.Code == "" {
 		return domain.Invalid("code", "is required")
 	}
+	c.Set(loginPhoneKey, in.Phone)
 	device := ""
 	if wantsCookie(c) {
 		device = h.deviceID(c)
 	}
-	l, err := h.auth.Login(c.Request.Context(), in.Phone, in.Code, device)
+	l, err := h.auth.Login(c.Request.Context(), auth.Credentials{
+		Phone: in.Phone, Code: in.Code, LoginID: cmp.Or(in.LoginID, h.cookie(c, loginCookie)), Device: device, From: h.asker(c),
+	})
 	if err != nil {
 		return err
 	}
+	h.security.record(c, eventLogin)
+	h.setCookie(c, knownCookie, l.Proof, knownCookieAge)
 	return h.writeLogin(c, l)
 }
 

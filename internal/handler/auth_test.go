@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,9 +29,30 @@ func (e *env) sendCode(phone string) answer {
 	return e.guest().post("/api/v1/auth/code", phoneBody(phone))
 }
 
+// sentView is the body of the answer to /auth/code.
+type sentView struct {
+	LoginID     string `json:"login_id"`
+	ExpiresIn   int    `json:"expires_in"`
+	ResendAfter int    `json:"resend_after"`
+}
+
+// tryCode logs in without a login id, as older clients do.
 func (e *env) tryCode(phone, code string) answer {
 	e.t.Helper()
 	return e.guest().post("/api/v1/auth/login", map[string]string{"phone": phone, "code": code})
+}
+
+// credentials returns the body of a login with a new code.
+func (e *env) credentials(phone string) map[string]string {
+	e.t.Helper()
+	sent := decode[sentView](e.sendCode(phone).want(http.StatusOK))
+	return map[string]string{"phone": phone, "code": e.outbox.code(phone), "login_id": sent.LoginID}
+}
+
+// tryLogin logs in with a login id.
+func (e *env) tryLogin(phone, code, loginID string) answer {
+	e.t.Helper()
+	return e.guest().post("/api/v1/auth/login", map[string]string{"phone": phone, "code": code, "login_id": loginID})
 }
 
 func (e *env) refresh(token string) answer {
@@ -175,7 +197,7 @@ func TestLoginCodeWorksOnce(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
 		e.tryCode(phone, "123456").problem(http.StatusUnauthorized, "unauthenticated") // no code was sent yet
-		e.sendCode(phone).want(http.StatusNoContent)
+		e.sendCode(phone).want(http.StatusOK)
 		code := e.outbox.code(phone)
 		e.tryCode("13800000002", code).problem(http.StatusUnauthorized, "unauthenticated")
 		e.tryCode(phone, code).want(http.StatusOK)
@@ -190,13 +212,14 @@ func TestLoginCodeAllowsFiveGuesses(t *testing.T) {
 			t.Run(strconv.Itoa(wrong), func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, db) // guesses are counted even without limits
-				e.sendCode(phone).want(http.StatusNoContent)
+				e.sendCode(phone).want(http.StatusOK)
 				code := e.outbox.code(phone)
 				for range wrong {
 					e.tryCode(phone, otherCode(code)).problem(http.StatusUnauthorized, "unauthenticated")
 				}
 				e.tryCode(phone, code).want(want)
-				e.sendCode(phone).want(http.StatusNoContent)
+				e.clock.advance(time.Millisecond)
+				e.sendCode(phone).want(http.StatusOK)
 				e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK) // a new code allows new guesses
 			})
 		}
@@ -212,7 +235,7 @@ func TestLoginCodeExpires(t *testing.T) {
 			t.Run(after.String(), func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, db)
-				e.sendCode(phone).want(http.StatusNoContent)
+				e.sendCode(phone).want(http.StatusOK)
 				e.clock.advance(after)
 				e.tryCode(phone, e.outbox.code(phone)).want(want)
 			})
@@ -220,17 +243,52 @@ func TestLoginCodeExpires(t *testing.T) {
 	})
 }
 
+// Without a login id, the newest code of the address counts.
 func TestNewCodeReplacesTheOld(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
-		e.sendCode(phone).want(http.StatusNoContent)
+		e.sendCode(phone).want(http.StatusOK)
 		old := e.outbox.code(phone)
 		for e.outbox.code(phone) == old { // one in a million is equal to the old code
-			e.sendCode(phone).want(http.StatusNoContent)
+			e.clock.advance(time.Millisecond)
+			e.sendCode(phone).want(http.StatusOK)
 		}
 		e.tryCode(phone, old).problem(http.StatusUnauthorized, "unauthenticated")
 		e.tryCode(phone, e.outbox.code(phone)).want(http.StatusOK)
+	})
+}
+
+// Each login id has its own code and its own five guesses, and only its phone can use it.
+func TestCodesOfSeveralRequests(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		send := func() (id, code string) {
+			sent := decode[sentView](e.sendCode(phone).want(http.StatusOK))
+			assert.Equal(t, sentView{LoginID: sent.LoginID, ExpiresIn: 120, ResendAfter: 60}, sent)
+			e.clock.advance(time.Millisecond)
+			return sent.LoginID, e.outbox.code(phone)
+		}
+		first, code1 := send()
+		second, code2 := send()
+		third, code3 := send()
+		for range 5 {
+			e.tryLogin(phone, otherCode(code2), second).problem(http.StatusUnauthorized, "unauthenticated")
+			e.tryCode(phone, otherCode(code3)).problem(http.StatusUnauthorized, "unauthenticated")
+		}
+		e.tryLogin(phone, code2, second).problem(http.StatusUnauthorized, "unauthenticated")
+		e.tryCode(phone, code3).problem(http.StatusUnauthorized, "unauthenticated")
+		if code1 != code3 {
+			e.tryLogin(phone, code1, third).problem(http.StatusUnauthorized, "unauthenticated")
+		}
+		e.tryLogin("13800000002", code1, first).problem(http.StatusUnauthorized, "unauthenticated")
+		for _, id := range []string{"x", "ü😀", strings.ToLower(first)} {
+			e.tryLogin(phone, code1, id).problem(http.StatusUnauthorized, "unauthenticated")
+		}
+		e.tryLogin(phone, code1, first).want(http.StatusOK)
+		e.tryLogin(phone, code1, first).problem(http.StatusUnauthorized, "unauthenticated")
+		e.tryLogin(phone, code3, third).want(http.StatusOK) // guesses without a login id do not count against it
 	})
 }
 
@@ -238,36 +296,38 @@ func TestCodeCooldown(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db, func(s *setup) { s.limits = true })
-		e.sendCode(phone).want(http.StatusNoContent)
-		first := e.outbox.code(phone)
+		for range 3 {
+			e.sendCode(phone).want(http.StatusOK)
+		}
 		e.clock.advance(20*time.Second + 500*time.Millisecond)
-		a := e.sendCode(phone)
-		a.problem(http.StatusTooManyRequests, "rate_limited")
-		assert.Equal(t, 40, a.retryAfter(), "the remaining 39.5 s are rounded up")
-		e.sendCode("13800000002").want(http.StatusNoContent) // the cooldown is per phone
-
-		e.clock.advance(40 * time.Second)
-		e.sendCode("+86" + phone).want(http.StatusNoContent)
-		e.tryCode("+86"+phone, e.outbox.code(phone)).want(http.StatusOK)
-		e.tryCode(phone, first).problem(http.StatusUnauthorized, "unauthenticated")
+		before := e.dump()
+		for range 10 {
+			a := e.sendCode(phone)
+			a.problem(http.StatusTooManyRequests, "rate_limited")
+			assert.Equal(t, 40, a.retryAfter(), "the remaining 39.5 s are rounded up")
+		}
+		assert.Equal(t, before, e.dump(), "a refusal changes nothing")
+		e.sendCode("13800000002").want(http.StatusOK) // the pause is per phone
+		e.clock.advance(39*time.Second + 500*time.Millisecond)
+		e.sendCode("+86 138-0000-0001").want(http.StatusOK)
+		e.tryCode("0086"+phone, e.outbox.code(phone)).want(http.StatusOK)
 	})
 }
 
 func TestCodesPerDayAreLimited(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db database) {
-		e := newEnv(t, db, func(s *setup) { s.limits = true })
-		const perDay = 20
-		for range perDay {
-			e.sendCode(phone).want(http.StatusNoContent)
-			e.clock.advance(time.Minute)
+	e := newEnv(t, sqlite, func(s *setup) { s.limits = true })
+	var sent []time.Time
+	for range 48 * 60 {
+		if e.sendCode(phone).status == http.StatusOK {
+			sent = append(sent, e.clock.now())
 		}
-		a := e.sendCode(phone)
-		a.problem(http.StatusTooManyRequests, "rate_limited")
-		assert.Equal(t, int((24*time.Hour - perDay*time.Minute).Seconds()), a.retryAfter())
-		e.clock.advance(time.Duration(a.retryAfter()) * time.Second)
-		e.sendCode(phone).want(http.StatusNoContent)
-	})
+		e.clock.advance(time.Minute)
+	}
+	require.GreaterOrEqual(t, len(sent), 6+2*4-1)
+	for i := range sent[10:] {
+		require.GreaterOrEqual(t, sent[i+10].Sub(sent[i]), 24*time.Hour, "more than 10 codes in a day")
+	}
 }
 
 func TestCodesWithoutLimits(t *testing.T) {
@@ -275,7 +335,7 @@ func TestCodesWithoutLimits(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db)
 		for range 25 {
-			e.sendCode(phone).want(http.StatusNoContent)
+			e.sendCode(phone).want(http.StatusOK)
 		}
 	})
 }
@@ -284,10 +344,10 @@ func TestDemoModeReturnsCode(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db database) {
 		e := newEnv(t, db, func(s *setup) { s.demo = true })
-		code := e.sendCode(phone).want(http.StatusNoContent).header.Get("X-Demo-Code")
+		code := e.sendCode(phone).want(http.StatusOK).header.Get("X-Demo-Code")
 		e.tryCode(phone, code).want(http.StatusOK)
 		real := newEnv(t, db)
-		assert.Empty(t, real.sendCode(phone).want(http.StatusNoContent).header.Get("X-Demo-Code"))
+		assert.Empty(t, real.sendCode(phone).want(http.StatusOK).header.Get("X-Demo-Code"))
 	})
 }
 
@@ -317,9 +377,15 @@ func TestFailedCodeCanBeRetried(t *testing.T) {
 		a := e.sendCode(phone)
 		a.problem(http.StatusServiceUnavailable, "unavailable")
 		assert.NotContains(t, string(a.body), "provider")
+		require.Equal(t, 1, a.retryAfter())
+		for range 20 { // codes that were not sent cost no quota
+			e.sendCode(phone).problem(http.StatusServiceUnavailable, "unavailable")
+		}
+		assert.NotContains(t, e.dumpOf("login_codes"), phone)
 		broken.Store(false)
-		e.clock.advance(time.Duration(a.retryAfter()) * time.Second)
-		e.sendCode(phone).want(http.StatusNoContent)
+		for range 3 {
+			e.sendCode(phone).want(http.StatusOK)
+		}
 	})
 }
 

@@ -95,17 +95,22 @@ func (h *authHandler) sentDeviceID(c *gin.Context) string {
 	return ""
 }
 
+// cookies reads and sets cookies.
+type cookies struct {
+	proxies []netip.Prefix // trusted to set X-Forwarded-Proto
+}
+
 // cookieName returns the name of a cookie on the caller's connection.
-func (h *authHandler) cookieName(c *gin.Context, name string) string {
-	if h.overTLS(c) {
+func (k cookies) cookieName(c *gin.Context, name string) string {
+	if k.overTLS(c) {
 		return hostPrefix + name
 	}
 	return name
 }
 
 // cookie returns the value of a cookie, or "" if it is missing.
-func (h *authHandler) cookie(c *gin.Context, name string) string {
-	cookie, err := c.Request.Cookie(h.cookieName(c, name))
+func (k cookies) cookie(c *gin.Context, name string) string {
+	cookie, err := c.Request.Cookie(k.cookieName(c, name))
 	if err != nil {
 		return ""
 	}
@@ -113,10 +118,10 @@ func (h *authHandler) cookie(c *gin.Context, name string) string {
 }
 
 // setCookie stores a cookie in the browser; a negative age deletes it.
-func (h *authHandler) setCookie(c *gin.Context, name, value string, age time.Duration) {
+func (k cookies) setCookie(c *gin.Context, name, value string, age time.Duration) {
 	cookie := http.Cookie{ //nolint:gosec // Secure is set whenever the browser uses TLS
-		Name: h.cookieName(c, name), Value: value, Path: plainPath, MaxAge: int(age.Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: h.overTLS(c),
+		Name: k.cookieName(c, name), Value: value, Path: plainPath, MaxAge: int(age.Seconds()),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: k.overTLS(c),
 	}
 	if cookie.Secure {
 		cookie.Path = "/" // required by the prefix
@@ -128,7 +133,7 @@ func (h *authHandler) setCookie(c *gin.Context, name, value string, age time.Dur
 }
 
 // overTLS reports whether the browser connected over TLS, either directly or, by X-Forwarded-Proto, to a trusted proxy.
-func (h *authHandler) overTLS(c *gin.Context) bool {
+func (k cookies) overTLS(c *gin.Context) bool {
 	if c.Request.TLS != nil {
 		return true
 	}
@@ -137,8 +142,8 @@ func (h *authHandler) overTLS(c *gin.Context) bool {
 		return false
 	}
 	from = from.Unmap()
-	for _, p := range h.proxies {
-		if p.Contains(from) {
+	for _, network := range k.proxies {
+		if network.Contains(from) {
 			scheme, _, _ := strings.Cut(c.GetHeader("X-Forwarded-Proto"), ",")
 			return strings.EqualFold(strings.TrimSpace(scheme), "https")
 		}
@@ -148,13 +153,13 @@ func (h *authHandler) overTLS(c *gin.Context) bool {
 
 // parseProxies parses addresses and networks. gin has already rejected any other entry.
 func parseProxies(list []string) []netip.Prefix {
-	var proxies []netip.Prefix
+	var parsed []netip.Prefix
 	for _, text := range list {
 		if p, err := netip.ParsePrefix(text); err == nil {
-			proxies = append(proxies, p)
+			parsed = append(parsed, p)
 		} else if a, err := netip.ParseAddr(text); err == nil {
-			proxies = append(proxies, netip.PrefixFrom(a, a.BitLen()))
+			parsed = append(parsed, netip.PrefixFrom(a, a.BitLen()))
 		}
 	}
-	return proxies
+	return parsed
 }

@@ -55,7 +55,7 @@ func (a answer) cookieNamed(name string) *http.Cookie {
 // loginBrowser logs the phone in, in cookie mode.
 func (e *env) loginBrowser() answer {
 	e.t.Helper()
-	e.sendCode(phone).want(http.StatusNoContent)
+	e.sendCode(phone).want(http.StatusOK)
 	return e.browser().post("/api/v1/auth/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).want(http.StatusOK)
 }
 
@@ -206,8 +206,7 @@ func TestOldCookieCannotReplaceTheSession(t *testing.T) {
 	})
 	tls := e.browser().with("X-Forwarded-Proto", "https")
 	login := func(phone string) answer {
-		e.sendCode(phone).want(http.StatusNoContent)
-		return tls.direct("POST", "/api/v1/auth/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).want(http.StatusOK)
+		return tls.direct("POST", "/api/v1/auth/login", e.credentials(phone)).want(http.StatusOK)
 	}
 	victim, attacker := login("13800000001"), login("13800000002")
 	tossed := &http.Cookie{Name: refreshCookie, Value: attacker.cookie().Value}
@@ -241,8 +240,7 @@ func TestCookiesOverTLS(t *testing.T) {
 					}
 				}
 			})
-			e.sendCode(phone).want(http.StatusNoContent)
-			body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
+			body := e.credentials(phone)
 			c := e.browser().with("X-Forwarded-Proto", tc.scheme)
 			login := c.direct("POST", "/api/v1/auth/login", body).want(http.StatusOK) // from 192.0.2.1
 			refresh, device := login.cookie(), login.cookieNamed(deviceCookie)
@@ -267,7 +265,7 @@ func TestCookiesOverTLS(t *testing.T) {
 func TestDeviceCookieIsReplacedIfInvalid(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, sqlite)
-	e.sendCode(phone).want(http.StatusNoContent)
+	e.sendCode(phone).want(http.StatusOK)
 	body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
 	forged := &http.Cookie{Name: deviceCookie, Value: "1"}
 	device := e.browser().withCookie(forged).post("/api/v1/auth/login", body).want(http.StatusOK).cookieNamed(deviceCookie)

@@ -13,7 +13,10 @@ import (
 
 // cursors authenticates the cursors of lists: a made-up cursor, or that of another list, is refused without a query.
 // They do not expire.
-type cursors struct{ key []byte }
+type cursors struct {
+	key   []byte
+	visit func(*gin.Context) error // counts a refused cursor against the client's address
+}
 
 // cursorTag is the number of bytes of a truncated HMAC. A forged cursor reveals nothing: it only costs a query.
 const cursorTag = 10
@@ -51,7 +54,8 @@ type pageRequest struct {
 	cursors cursors
 }
 
-// request reads the cursor and the limit of a request for a list. Error: *domain.InvalidError.
+// request reads the cursor and the limit of a request for a list. Errors: *domain.InvalidError,
+// *domain.RateLimitedError.
 func (k cursors) request(c *gin.Context) (pageRequest, error) {
 	p := pageRequest{list: c.FullPath(), cursors: k}
 	var err error
@@ -61,6 +65,9 @@ func (k cursors) request(c *gin.Context) (pageRequest, error) {
 	if cursor := c.Query("cursor"); cursor != "" {
 		var ok bool
 		if p.after, ok = k.open(p.list, cursor); !ok {
+			if err := k.visit(c); err != nil {
+				return p, err
+			}
 			return p, domain.Invalid("cursor", "must be a next_cursor of this list")
 		}
 		p.Before, _ = strconv.ParseInt(p.after, 10, 64) // authentic

@@ -32,6 +32,7 @@ var outcomes = []outcome{
 	{domain.ErrWrongCode, http.StatusUnauthorized, "unauthenticated", "The login code is wrong, used up or expired"},
 	{domain.ErrTokenExpired, http.StatusUnauthorized, "token_expired", "The access token has expired"},
 	{domain.ErrForbidden, http.StatusForbidden, "forbidden", "Not allowed for this user"},
+	{errCrossOrigin, http.StatusForbidden, "forbidden", "Not allowed from another site"},
 	{domain.ErrNoDemo, http.StatusForbidden, "forbidden", "Only in demo mode"},
 	{domain.ErrForeignHost, http.StatusForbidden, "forbidden", "Not under this host name"},
 	{domain.ErrEntryRequired, http.StatusForbidden, "entry_required", "An entry pass is required"},
@@ -160,7 +161,8 @@ func (o *outcome) problem(err error) (p problem, retryAfter time.Duration) {
 
 // errorWriter adapts handlers that return errors to gin, and logs internal errors and outages.
 type errorWriter struct {
-	log *slog.Logger
+	log      *slog.Logger
+	security *securityLog
 	// unavailable limits the log of an outage to one line per second.
 	unavailable *rate.Sometimes
 }
@@ -181,7 +183,7 @@ func (e *errorWriter) write(c *gin.Context, err error) {
 	}
 }
 
-// classify translates an error, and logs it if its status is 500 or 503. If the client has disconnected, it ends the
+// classify translates an error, records it if it is a security event, and logs it if its status is 500 or 503. If the client has disconnected, it ends the
 // chain with statusClientGone, which keeps the request out of the failures in the metrics, and returns ok = false.
 func (e *errorWriter) classify(c *gin.Context, err error) (p problem, retryAfter time.Duration, ok bool) {
 	if errors.Is(c.Request.Context().Err(), context.Canceled) {
@@ -190,6 +192,9 @@ func (e *errorWriter) classify(c *gin.Context, err error) (p problem, retryAfter
 	}
 	p, retryAfter = problemOf(err)
 	c.Set(outcomeKey, salestats.OutcomeOf(p.Code))
+	if isRefusal(p.Status) {
+		e.security.observe(c, err)
+	}
 	switch p.Status {
 	case http.StatusInternalServerError:
 		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())

@@ -210,15 +210,15 @@ func orFault[T any](s *faultyStore, f func() (T, error)) (T, error) {
 	return f()
 }
 
-func (s *faultyStore) ChangeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
-	_, err := orFault(s, func() (int, error) { return 0, s.Store.ChangeLoginCode(ctx, phone, change) })
+func (s *faultyStore) AddLoginRequest(ctx context.Context, r auth.LoginRequest) error {
+	_, err := orFault(s, func() (int, error) { return 0, s.Store.AddLoginRequest(ctx, r) })
 	return err
 }
 
 func (s *faultyStore) OpenSession(
-	ctx context.Context, u domain.User, sess auth.Session, use func(*auth.LoginCode) bool,
+	ctx context.Context, g auth.Guess, u domain.User, sess auth.Session, check func(*auth.LoginRequest) bool,
 ) (domain.User, error) {
-	return orFault(s, func() (domain.User, error) { return s.Store.OpenSession(ctx, u, sess, use) })
+	return orFault(s, func() (domain.User, error) { return s.Store.OpenSession(ctx, g, u, sess, check) })
 }
 
 func (s *faultyStore) User(ctx context.Context, id int64) (domain.User, error) {
@@ -240,6 +240,10 @@ func (s *faultyStore) RevokeSession(ctx context.Context, id string, now, keep ti
 
 func (s *faultyStore) RevokeSessions(ctx context.Context, user int64, now, keep time.Time) ([]string, error) {
 	return orFault(s, func() ([]string, error) { return s.Store.RevokeSessions(ctx, user, now, keep) })
+}
+
+func (s *faultyStore) EraseUser(ctx context.Context, er auth.Erasure) ([]string, error) {
+	return orFault(s, func() ([]string, error) { return s.Store.EraseUser(ctx, er) })
 }
 
 func (s *faultyStore) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {

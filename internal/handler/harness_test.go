@@ -26,6 +26,7 @@ import (
 	"seckill/internal/handler"
 	"seckill/internal/lane"
 	phonenumber "seckill/internal/phone"
+	"seckill/internal/ratelimit"
 	"seckill/internal/repo"
 	"seckill/internal/salestats"
 	"seckill/internal/service"
@@ -71,6 +72,7 @@ type env struct {
 	auth    *auth.Service
 	revoked *auth.Revocations
 	rooms   *entry.Rooms // do not run
+	config  handler.Config
 	engine  *gin.Engine
 	url     string
 	http    *http.Client
@@ -79,7 +81,8 @@ type env struct {
 // setup is the part of the wiring that a test can change. In the zero value limits, demo mode and faults are off.
 type setup struct {
 	store       *repo.Store                                                 // nil: a new one
-	limits      bool                                                        // cooldown and daily number of codes
+	limits      bool                                                        // quotas of login codes
+	shared      *ratelimit.Shared                                           // of these quotas; nil: this server only
 	rateLimit   bool                                                        // requests per caller
 	countries   []string                                                    // of phone numbers besides CN
 	demo        bool                                                        // X-Demo-Code
@@ -185,6 +188,10 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 	if s.sender != nil {
 		sender = s.sender(sender)
 	}
+	var quota *ratelimit.Quota
+	if s.limits {
+		quota = ratelimit.NewQuota("login-codes", e.clock.now, s.shared)
+	}
 	sales := service.NewSales(service.SalesConfig{Loader: e.db})
 	t.Cleanup(sales.Close)
 	if s.ids == nil {
@@ -219,7 +226,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		Aggregator: aggregator, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.db, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
-			AdminPhones: s.adminPhones, Limits: s.limits, Now: e.clock.now,
+			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.db, Sales: sales, Queue: queue, Now: e.clock.now}),
 		Orders: service.NewOrders(service.OrdersConfig{
@@ -227,7 +234,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 			Codes: domain.NewRedeemCodes(keys), Phones: numbers, Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Shops: e.db, Zone: shanghai,
+		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.db, Personal: e.db, Shops: e.db, Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.db}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorSecret: secret,
@@ -236,6 +243,7 @@ func newEnv(t testing.TB, db database, options ...func(*setup)) *env {
 		s.change(&cfg)
 	}
 	e.auth = cfg.Auth
+	e.config = cfg
 	h, err := handler.New(cfg)
 	require.NoError(t, err)
 	e.engine = h.(*gin.Engine)
@@ -273,7 +281,7 @@ func (e *env) newMonitor(store *repo.Store, queue service.ReservationStore) (*sa
 // login logs a phone in with a new code.
 func (e *env) login(phone string) client {
 	e.t.Helper()
-	e.guest().post("/api/v1/auth/code", map[string]string{"phone": phone}).want(http.StatusNoContent)
+	e.guest().post("/api/v1/auth/code", map[string]string{"phone": phone}).want(http.StatusOK)
 	l := decode[loginView](e.guest().post("/api/v1/auth/login",
 		map[string]string{"phone": phone, "code": e.outbox.code(phone)}).want(http.StatusOK))
 	return client{t: e.t, env: e, token: l.AccessToken, login: l}

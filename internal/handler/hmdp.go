@@ -27,10 +27,12 @@ type hmdpHandler struct {
 	orders   *service.Orders
 	zone     *time.Location // of times, which these pages write without a zone
 	demo     bool
-	now      func() time.Time
-	lists    snapshots[int64, *service.Catalog] // by shop
+	cookies
+	now   func() time.Time
+	lists snapshots[int64, *service.Catalog] // by shop
 
 	shopPages *otter.Cache[shopQuery, *snapshot]
+	limits    *limits
 }
 
 // hmdpTimeout bounds a request of these pages. They time out after 2 s and then cannot display the reason.
@@ -38,7 +40,7 @@ const hmdpTimeout = 1700 * time.Millisecond
 
 // routes registers each route with and without the prefix /api, which only some proxies in front of the pages strip.
 func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, countAnswer gin.HandlerFunc) {
-	user, admin, visitor := h.wrap(h.authenticate), h.wrap(h.admin), h.wrap(h.visitor)
+	user, admin, visitor := h.wrap(h.user), h.wrap(h.admin), h.wrap(h.visitor)
 	reads := limitConcurrency(maxReads, h.fail)
 	for _, prefix := range []string{"", "/api"} {
 		g := r.Group(prefix, withTimeout(hmdpTimeout), h.wrap(limitBody))
@@ -139,6 +141,7 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure(invalidMessage(invalid)))
 		return
 	case errors.Is(err, domain.ErrWrongCode):
+		h.errors.security.observe(c, err)
 		writeBody(c, http.StatusOK, jsonType, hmdpFailure("验证码错误"))
 		return
 	}

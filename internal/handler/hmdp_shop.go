@@ -110,9 +110,15 @@ func (h *hmdpHandler) writeShops(c *gin.Context, q shopQuery, read func(context.
 		}
 		return encodeHmdp(data)
 	}
-	snap, err := h.shopPages.Get(c.Request.Context(), q, otter.LoaderFunc[shopQuery, *snapshot](load))
-	if err != nil {
-		return err
+	snap, cached := h.shopPages.GetIfPresent(q)
+	if !cached {
+		err := h.limits.visit(c)
+		if err == nil {
+			snap, err = h.shopPages.Get(c.Request.Context(), q, otter.LoaderFunc[shopQuery, *snapshot](load))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	snap.write(c, h.now())
 	return nil
@@ -145,6 +151,9 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	}
 	if f.Near == nil {
 		return h.writeShops(c, shopQuery{typeID: f.TypeID, skip: f.Skip}, func(ctx context.Context) (any, error) { return h.listShops(ctx, f) })
+	}
+	if err := h.limits.visit(c); err != nil {
+		return err
 	}
 	out, err := h.listShops(c.Request.Context(), f)
 	if err != nil {

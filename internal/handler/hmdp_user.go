@@ -5,6 +5,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 )
 
@@ -22,9 +23,17 @@ func (h *hmdpHandler) authenticate(c *gin.Context) error {
 	return nil
 }
 
+// user rejects requests without a valid session and charges the user for the others.
+func (h *hmdpHandler) user(c *gin.Context) error {
+	if err := h.authenticate(c); err != nil {
+		return err
+	}
+	return h.limits.charge(c)
+}
+
 // admin rejects requests of other users than admins.
 func (h *hmdpHandler) admin(c *gin.Context) error {
-	if err := h.authenticate(c); err != nil {
+	if err := h.user(c); err != nil {
 		return err
 	}
 	id := caller(c)
@@ -43,12 +52,14 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	if abroad, ok := strings.CutPrefix(phone, " "); ok {
 		phone = "+" + abroad // the page does not escape the + in the URL, where it stands for a space
 	}
-	code, err := h.auth.SendCode(c.Request.Context(), phone)
+	c.Set(loginPhoneKey, phone)
+	sent, err := h.auth.SendCode(c.Request.Context(), phone, h.asker(c))
 	if err != nil {
 		return err
 	}
+	h.errors.security.record(c, eventCodeSent)
 	if h.demo {
-		c.Header("X-Demo-Code", code)
+		c.Header("X-Demo-Code", sent.Code)
 	}
 	return h.noData(c)
 }
@@ -65,10 +76,13 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 	if in.Code == "" && in.Password != "" {
 		return hmdpError("不支持密码登录，请使用验证码登录")
 	}
-	token, err := h.auth.LoginSliding(c.Request.Context(), in.Phone, in.Code)
+	c.Set(loginPhoneKey, in.Phone)
+	token, proof, err := h.auth.LoginSliding(c.Request.Context(), auth.Credentials{Phone: in.Phone, Code: in.Code, From: h.asker(c)})
 	if err != nil {
 		return err
 	}
+	h.setCookie(c, knownCookie, proof, knownCookieAge)
+	h.errors.security.record(c, eventLogin)
 	return h.write(c, token)
 }
 

@@ -45,7 +45,7 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 	now := domain.Moment(h.now())
 	snap := h.lists.get(shopID, catalog, now)
 	if snap == nil {
-		if snap, err = h.listOfShop(c.Request.Context(), shopID, catalog, now); err != nil {
+		if snap, err = h.listOfShop(c, shopID, catalog, now); err != nil {
 			return err
 		}
 	}
@@ -53,12 +53,15 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context) error {
 	return nil
 }
 
-func (h *hmdpHandler) listOfShop(ctx context.Context, shopID int64, catalog *service.Catalog, now time.Time) (*snapshot, error) {
+func (h *hmdpHandler) listOfShop(c *gin.Context, shopID int64, catalog *service.Catalog, now time.Time) (*snapshot, error) {
 	f := domain.VoucherFilter{ShopID: shopID, Lasts: true, Page: domain.Page{Limit: domain.MaxPageSize}}
 	vouchers, ok := catalog.List(f, now)
 	if !ok {
-		var err error
-		if vouchers, err = h.vouchers.Older(ctx, f, now); err != nil {
+		err := h.limits.visit(c)
+		if err == nil {
+			vouchers, err = h.vouchers.Older(c.Request.Context(), f, now)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

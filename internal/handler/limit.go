@@ -1,13 +1,16 @@
 package handler
 
 import (
+	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
+	"seckill/internal/loop"
 	"seckill/internal/ratelimit"
 )
 
@@ -21,7 +24,58 @@ const (
 	// Per session, so that a thousand people behind one address can all reload before a sale opens.
 	refreshInterval, refreshBurst = time.Second / 5, 120
 	orderInterval, orderBurst     = time.Second / 20, 200
+	exportInterval, exportBurst   = time.Minute, 2 // a download that failed can be repeated at once
+
+	// Tokens of a user, and of an address without a user. An address may have thousands of people, whose requests are
+	// nearly all answered from memory.
+	userInterval, userBurst       = time.Second / 20, 400
+	addressInterval, addressBurst = time.Second / 50, 1000
+	// rowInterval bounds what an account can add to the tables in a day.
+	rowInterval, rowBurst = time.Minute, 50
 )
+
+// cost is what a request takes from the buckets of its user.
+type cost struct {
+	tokens int  // on this server, of one bucket for all routes
+	row    bool // over all servers, one of a bucket for this route: the request stores rows
+}
+
+// defaultCost is that of a request that reads or changes a few rows.
+var defaultCost = cost{tokens: 1}
+
+// costs has the routes of logged-in users whose cost differs from defaultCost, by method and pattern. Other routes of
+// admins cost nothing: merchants create sales by scripts.
+//
+// Routes of visitors have no cost in general: they are answered from memory, or have a limit of their own. The
+// exceptions take a token of the address (limits.visit) when they turn to the database: pages of vouchers beyond the
+// catalog, and shops of hm-dianping that are not cached. A payment notice costs nothing, because nothing happens
+// without the signature of the provider.
+var costs = map[[2]string]cost{
+	// These have a limit of their own, so that purchases and polls need no further bucket.
+	{http.MethodPost, "/api/v1/vouchers/:id/orders"}:      {},
+	{http.MethodPost, "/voucher-order/seckill/:id"}:       {},
+	{http.MethodPost, "/api/voucher-order/seckill/:id"}:   {},
+	{http.MethodPost, "/api/v1/vouchers/:id/entry"}:       {},
+	{http.MethodGet, "/api/v1/vouchers/:id/entry"}:        {},
+	{http.MethodGet, "/api/v1/vouchers/:id/entry/events"}: {},
+	{http.MethodDelete, "/api/v1/vouchers/:id/entry"}:     {row: true},
+	// From memory.
+	{http.MethodGet, "/api/v1/vouchers"}:     {},
+	{http.MethodGet, "/api/v1/vouchers/:id"}: {},
+
+	{http.MethodPost, "/api/v1/orders/:id/cancel"}: {tokens: 1, row: true},
+	{http.MethodPost, "/api/v1/orders/:id/pay"}:    {tokens: 1, row: true},
+	{http.MethodPost, "/api/v1/orders/:id/refund"}: {tokens: 1, row: true},
+
+	// Lists of up to a hundred rows.
+	{http.MethodGet, "/api/v1/orders"}:             {tokens: 5},
+	{http.MethodGet, "/api/v1/admin/orders"}:       {tokens: 5},
+	{http.MethodGet, "/api/v1/admin/audit"}:        {tokens: 5},
+	{http.MethodGet, "/api/v1/admin/dead-letters"}: {tokens: 5},
+	// A comparison of whole sales.
+	{http.MethodGet, "/api/v1/admin/reconcile"}:  {tokens: 20},
+	{http.MethodPost, "/api/v1/admin/reconcile"}: {tokens: 20},
+}
 
 // maxReads bounds the concurrent requests of one API that read the database. The pool for reads has fewer connections,
 // so most of these requests wait for one; further requests are refused instead of queued.
@@ -42,19 +96,74 @@ func limitConcurrency(most int, refuse func(*gin.Context, error)) gin.HandlerFun
 	}
 }
 
-// limits are the rate limits. Those that protect people or money hold over all servers. Orders and polls have one per
-// server, because they should need no round trip: N servers allow N times as many.
+// limits are the rate limits. Those that protect people, money or the size of tables hold over all servers. Orders,
+// polls and reads have one per server, because they should need no round trip: N servers allow N times as many.
 type limits struct {
-	codes, logins, orders, entries, polls func(*gin.Context) error
+	codes, logins, orders, entries, polls, exports func(*gin.Context) error
 	// refreshes is called by the handler, after it has read the session from the token.
 	refreshes func(c *gin.Context, key string) error
+
+	users, addresses, rows *ratelimit.Limit // nil: no limit
+	delayed                chan struct{}    // a semaphore: one element per refusal that waits
+}
+
+// A refusal waits for refusalDelay, so that a client that ignores Retry-After sends two requests a second over each
+// connection. Refused at once, a hundred connections in a loop send 10,000, which slowed purchases twentyfold on two
+// cores. At most maxDelayed refusals wait at a time.
+const (
+	refusalDelay = 500 * time.Millisecond
+	maxDelayed   = 1000
+)
+
+// spend is take with a delayed refusal.
+func (l *limits) spend(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
+	err := take(c, limit, key, n)
+	if err == nil {
+		return nil
+	}
+	select {
+	case l.delayed <- struct{}{}:
+		_ = loop.Sleep(c.Request.Context(), refusalDelay) // an error: the client has disconnected
+		<-l.delayed
+	default:
+	}
+	return err
+}
+
+// charge takes the cost of a request from the buckets of its user. Error: *domain.RateLimitedError; nothing is changed.
+func (l *limits) charge(c *gin.Context) error {
+	price, ok := costs[[2]string{c.Request.Method, c.FullPath()}]
+	if !ok && !strings.HasPrefix(c.FullPath(), "/api/v1/admin/") {
+		price = defaultCost
+	}
+	if l.users == nil || price == (cost{}) {
+		return nil
+	}
+	user := strconv.FormatInt(caller(c).UserID, 10)
+	if price.tokens > 0 {
+		if err := l.spend(c, l.users, user, price.tokens); err != nil {
+			return err
+		}
+	}
+	if price.row {
+		return take(c, l.rows, user+" "+c.FullPath(), 1)
+	}
+	return nil
+}
+
+// visit takes a token of the client's address, for a read of the database or a made-up cursor. Error: *domain.RateLimitedError.
+func (l *limits) visit(c *gin.Context) error {
+	if l.addresses == nil {
+		return nil
+	}
+	return l.spend(c, l.addresses, byAddress(c), 1)
 }
 
 func newLimits(on bool, shared *ratelimit.Shared) *limits {
 	if !on {
 		unlimited := func(*gin.Context) error { return nil }
 		return &limits{
-			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, polls: unlimited,
+			codes: unlimited, logins: unlimited, orders: unlimited, entries: unlimited, polls: unlimited, exports: unlimited,
 			refreshes: func(*gin.Context, string) error { return nil },
 		}
 	}
@@ -65,7 +174,12 @@ func newLimits(on bool, shared *ratelimit.Shared) *limits {
 		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, nil)),
 		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, nil)),
 		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, shared)),
+		exports:   perKey(byUser, ratelimit.New("exports", exportInterval, exportBurst, shared)),
 		refreshes: enforce(ratelimit.New("refreshes", refreshInterval, refreshBurst, shared)),
+		users:     ratelimit.New("users", userInterval, userBurst, nil),
+		addresses: ratelimit.New("addresses", addressInterval, addressBurst, nil),
+		rows:      ratelimit.New("rows", rowInterval, rowBurst, shared),
+		delayed:   make(chan struct{}, maxDelayed),
 	}
 }
 
@@ -77,12 +191,15 @@ func perKey(key func(*gin.Context) string, limit *ratelimit.Limit) func(*gin.Con
 
 // enforce returns a function that counts a request of key, and fails with *domain.RateLimitedError beyond the limit.
 func enforce(limit *ratelimit.Limit) func(c *gin.Context, key string) error {
-	return func(c *gin.Context, key string) error {
-		if wait := limit.Take(c.Request.Context(), key); wait > 0 {
-			return &domain.RateLimitedError{RetryAfter: wait}
-		}
-		return nil
+	return func(c *gin.Context, key string) error { return take(c, limit, key, 1) }
+}
+
+// take takes n tokens of key's bucket, or none and fails with *domain.RateLimitedError.
+func take(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
+	if wait := limit.TakeN(c.Request.Context(), key, n); wait > 0 {
+		return &domain.RateLimitedError{RetryAfter: wait}
 	}
+	return nil
 }
 
 // byAddress returns the client's IPv4 address or IPv6 /64: providers assign a whole /64 to one customer.

@@ -47,9 +47,9 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrUnauthenticated, "请先登录",
-		"The request has no valid credentials: the access token is missing or forged, or its session has ended; the login code is wrong, used up or expired; the refresh token is wrong or used already; or, from a payment provider, the signature is wrong or older than five minutes.",
+		"The request has no valid credentials: the access token is missing or forged, or its session has ended; the login code is wrong, used up, expired or that of another `login_id`; the refresh token is wrong or used already; or, from a payment provider, the signature is wrong or older than five minutes.",
 		"Let the user log in: `POST /api/v1/auth/code`, then `POST /api/v1/auth/login`. A wrong login code can be entered again; after five guesses a new code must be sent. Do not repeat the request with the same token.",
-		"没有有效的身份凭证：缺少访问令牌，令牌是伪造的或会话已结束，验证码错误、已用或已过期，刷新令牌错误或已被使用；对支付渠道而言，则是签名错误或超过五分钟。",
+		"没有有效的身份凭证：缺少访问令牌，令牌是伪造的或会话已结束，验证码错误、已用、已过期或不属于该 `login_id`，刷新令牌错误或已被使用；对支付渠道而言，则是签名错误或超过五分钟。",
 		"请用户登录：先 `POST /api/v1/auth/code`，再 `POST /api/v1/auth/login`。验证码输错可以再输，五次之后必须重新发送。不要用同一个令牌重发请求。",
 	},
 	{
@@ -61,10 +61,10 @@ var explanations = []explanation{
 	},
 	{
 		domain.ErrForbidden, "没有权限",
-		"The token is valid, but its user lacks the permission: the route is for admins. With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require. With the title `Not under this host name`, a demo on a loopback address was requested under a DNS name, as by a web page whose name was changed to resolve to 127.0.0.1.",
-		"Do not repeat the request. Report the missing permission and hide the control. The phones in `SECKILL_ADMIN_PHONES` are admins; a new admin must log in again. To simulate load on a server outside demo mode, run `seckill rush` from another machine. Open such a demo as `localhost` or by its address.",
-		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能；如果标题是 `Not under this host name`，则说明请求用域名访问了只监听本机的演示环境（可能是网页的 DNS 重绑定攻击）。",
-		"不要重发。提示没有权限，并隐藏相应入口。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。本机的演示环境请用 `localhost` 或 IP 地址打开。",
+		"The token is valid, but its user lacks the permission: the route is for admins. With the title `Not allowed from another site`, a browser sent the request on behalf of a page of another origin (`Sec-Fetch-Site`, `Origin`). With the title `Only in demo mode`, the server does not run in demo mode (`SECKILL_DEMO`), which load simulations require. With the title `Not under this host name`, a demo on a loopback address was requested under a DNS name, as by a web page whose name was changed to resolve to 127.0.0.1.",
+		"Do not repeat the request. Report the missing permission and hide the control. Serve pages and API from one origin, with a proxy that keeps the `Host` header. The phones in `SECKILL_ADMIN_PHONES` are admins; a new admin must log in again. To simulate load on a server outside demo mode, run `seckill rush` from another machine. Open such a demo as `localhost` or by its address.",
+		"令牌有效，但该用户不能执行此操作：这是管理员的接口；如果标题是 `Not allowed from another site`，则说明请求是浏览器替其他来源的网页发出的（`Sec-Fetch-Site`、`Origin`）；如果标题是 `Only in demo mode`，则说明本服务器不是演示环境（`SECKILL_DEMO`），不提供压测功能；如果标题是 `Not under this host name`，则说明请求用域名访问了只监听本机的演示环境（可能是网页的 DNS 重绑定攻击）。",
+		"不要重发。提示没有权限，并隐藏相应入口。网页和接口须同源，代理须保留 `Host` 请求头。管理员由 `SECKILL_ADMIN_PHONES` 里的手机号确定；新设为管理员的用户需要重新登录。对非演示环境的压测请在外部运行 `seckill rush`。本机的演示环境请用 `localhost` 或 IP 地址打开。",
 	},
 	{
 		domain.ErrEntryRequired, "需要入场凭证",
@@ -148,9 +148,9 @@ var explanations = []explanation{
 	},
 	{
 		&domain.RateLimitedError{RetryAfter: time.Second}, "请求太频繁",
-		"The caller exceeded a rate limit: purchases, passes and open streams are limited per user, login codes per phone, and codes and logins per address. Or the user cancelled unpaid orders of this sale and has to wait before the next one; `detail` says so. Nothing was changed.",
+		"The caller exceeded a rate limit: purchases, passes, reads, changes of orders and open streams are limited per user, login codes per phone, and codes, logins and searches without a login per address. Or the user cancelled unpaid orders of this sale and has to wait before the next one; `detail` says so. Nothing was changed.",
 		"Wait for `Retry-After` seconds plus a short random time, and repeat the request with the same `Idempotency-Key`. Show the remaining time. More frequent requests do not help.",
-		"调用方请求过于频繁：购买、领取入场凭证和事件流按用户限制，验证码按手机号限制，验证码和登录还按地址限制。也可能是该用户取消过该秒杀的待支付订单，需要等待一段时间才能再次下单，此时 `detail` 会说明。没有产生任何变更。",
+		"调用方请求过于频繁：购买、领取入场凭证、查询、订单操作和事件流按用户限制，验证码按手机号限制，验证码、登录以及未登录的查询还按地址限制。也可能是该用户取消过该秒杀的待支付订单，需要等待一段时间才能再次下单，此时 `detail` 会说明。没有产生任何变更。",
 		"等待 `Retry-After` 秒并加一点随机时间，再用同一个 `Idempotency-Key` 重发，同时显示剩余时间。更频繁地请求没有帮助。",
 	},
 	{

@@ -32,6 +32,7 @@ type Config struct {
 	DeadLetters     *service.DeadLetters
 	Shops           service.ShopStore
 	AuditLog        domain.AuditStore
+	Personal        domain.PersonalStore
 	Keys            *service.Idempotency
 	Reconciler      *reconcile.Reconciler
 	Aggregator      *salestats.Aggregator  // counts the answers to buyers; nil: no counts
@@ -48,6 +49,7 @@ type Config struct {
 	LocalHosts      bool           // refuse requests for names of other machines (localHosts)
 	RateLimit       bool           // limit requests per address, session or user (limit.go)
 	TrustedProxies  []string       // addresses and networks whose X-Forwarded-For and -Proto are trusted; none by default
+	SecurityContact string         // URI for reports of vulnerabilities, in /.well-known/security.txt; empty: no such file
 	Zone            *time.Location // of times without a zone, which the hm-dianping pages use
 	CursorSecret    []byte         // authenticates the cursors of lists; the same on all servers
 
@@ -66,11 +68,16 @@ var openAPI []byte
 func New(cfg Config) (http.Handler, error) {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	r.RedirectTrailingSlash = false // gin's redirect lacks the security headers; answer 404
+	r.RemoteIPHeaders = []string{"X-Forwarded-For"} // not X-Real-IP, which a proxy may pass on from a client
+	r.RedirectTrailingSlash = false                 // gin's redirect lacks the security headers; answer 404
 	if err := r.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
-	e := &errorWriter{log: cfg.Log, unavailable: &rate.Sometimes{Interval: time.Second}}
+	security, err := newSecurityLog(cfg.Metrics, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	e := &errorWriter{log: cfg.Log, security: security, unavailable: &rate.Sometimes{Interval: time.Second}}
 	limits, countAnswer := newLimits(cfg.RateLimit, cfg.SharedLimits), countAnswers(cfg.Aggregator)
 	h := newHandlers(cfg, e, limits)
 	metrics, err := newMetrics(cfg.Metrics)
@@ -81,14 +88,17 @@ func New(cfg Config) (http.Handler, error) {
 	// idempotent. The keys of orders are stored with the orders.
 	user, admin := h.auth.require(domain.RoleBuyer), h.auth.require(domain.RoleAdmin)
 
-	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders)
+	r.Use(requestID, e.observe(metrics), e.recovery(), secureHeaders, refuseCrossOrigin(e, h.hmdp))
 	if cfg.LocalHosts {
 		r.Use(e.wrap(localHosts))
 	}
 	r.NoRoute(e.wrap(func(*gin.Context) error { return domain.ErrNotFound }))
 
 	for pattern, page := range cfg.Pages {
-		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, gin.WrapH(page))
+		r.Match([]string{http.MethodGet, http.MethodHead}, pattern, h.auth.strictTransport, gin.WrapH(page))
+	}
+	if cfg.SecurityContact != "" {
+		r.GET("/.well-known/security.txt", securityTxt(cfg.SecurityContact, cfg.Now))
 	}
 	r.GET("/healthz", e.wrap(health))
 	r.GET("/readyz", e.wrap(ready(cfg.Ready)))
@@ -110,10 +120,14 @@ func New(cfg Config) (http.Handler, error) {
 	r.GET("/api/v1/vouchers/:id/entry/events", e.wrap(user), e.wrap(limits.polls), e.wrap(h.entry.events))
 	r.GET("/api/v1/admin/vouchers/:id/events", e.wrap(admin), e.wrap(h.stats.events))
 
+	// An export takes longer than other answers.
+	r.GET("/api/v1/me/export", withTimeout(exportTimeout), e.wrap(limitBody), e.wrap(user), e.wrap(limits.exports),
+		limitConcurrency(maxExports, e.write), e.wrap(h.me.export))
+
 	// Reads of the database are limited, so that purchases take precedence.
 	reads := limitConcurrency(maxReads, e.write)
 
-	v1 := r.Group("/api/v1", withTimeout(answerTimeout), e.wrap(limitBody))
+	v1 := r.Group("/api/v1", h.auth.strictTransport, withTimeout(answerTimeout), e.wrap(limitBody))
 	v1.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json", openAPI) })
 
 	v1.POST("/auth/code", e.wrap(limits.codes), e.wrap(h.auth.sendCode))
@@ -122,6 +136,7 @@ func New(cfg Config) (http.Handler, error) {
 	v1.POST("/auth/logout", e.wrap(user), e.wrap(h.auth.logout))
 	v1.POST("/auth/logout-all", e.wrap(user), e.wrap(h.auth.logoutAll))
 	v1.GET("/me", e.wrap(user), reads, e.wrap(h.auth.me))
+	v1.DELETE("/me", e.wrap(user), e.wrap(h.me.erase))
 
 	v1.GET("/orders", e.wrap(user), reads, e.wrap(h.orders.list))
 	v1.GET("/orders/:id", e.wrap(user), reads, e.wrap(h.orders.show))
@@ -159,6 +174,7 @@ func New(cfg Config) (http.Handler, error) {
 // handlers holds the handlers of all resources.
 type handlers struct {
 	auth        *authHandler
+	me          *meHandler
 	vouchers    *voucherHandler
 	orders      *orderHandler
 	entry       *entryHandler
@@ -175,11 +191,15 @@ type handlers struct {
 }
 
 func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	cursors := cursors{cfg.CursorSecret}
-	auth := &authHandler{auth: cfg.Auth, demo: cfg.Demo, proxies: parseProxies(cfg.TrustedProxies), limitRefresh: limits.refreshes}
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin))
+	cursors := cursors{cfg.CursorSecret, limits.visit}
+	cookies := cookies{parseProxies(cfg.TrustedProxies)}
+	auth := &authHandler{
+		auth: cfg.Auth, security: e.security, demo: cfg.Demo, cookies: cookies, limitRefresh: limits.refreshes, charge: limits.charge,
+	}
+	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Now, cursors, auth.require(domain.RoleAdmin), limits.visit)
 	return handlers{
 		auth:        auth,
+		me:          &meHandler{errors: e, auth: auth, orders: cfg.Orders, audit: cfg.AuditLog, personal: cfg.Personal, now: cfg.Now},
 		vouchers:    vouchers,
 		orders:      &orderHandler{orders: cfg.Orders, cursors: cursors},
 		entry:       &entryHandler{auth: cfg.Auth, service: cfg.Entry, subscribers: cfg.RoomSubscribers},
@@ -194,7 +214,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 		reconcile:   &reconcileHandler{reconciler: cfg.Reconciler},
 		hmdp: &hmdpHandler{
 			errors: e, auth: cfg.Auth, shops: cfg.Shops, vouchers: cfg.Vouchers, orders: cfg.Orders, zone: cfg.Zone, demo: cfg.Demo,
-			now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(),
+			cookies: cookies, now: cfg.Now, lists: newSnapshots[int64, *service.Catalog](), shopPages: newShopPages(), limits: limits,
 		},
 	}
 }

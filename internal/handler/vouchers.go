@@ -18,11 +18,12 @@ type voucherHandler struct {
 	lists    snapshots[domain.VoucherFilter, *service.Catalog]
 	cursors  cursors
 	admin    func(*gin.Context) error // fails unless the caller may see unpublished vouchers
+	visit    func(*gin.Context) error // limits the reads of the database by visitors
 }
 
-func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time, cursors cursors, admin func(*gin.Context) error) *voucherHandler {
+func newVoucherHandler(vouchers *service.Vouchers, now func() time.Time, cursors cursors, admin, visit func(*gin.Context) error) *voucherHandler {
 	return &voucherHandler{
-		vouchers: vouchers, now: now, cursors: cursors, admin: admin,
+		vouchers: vouchers, now: now, cursors: cursors, admin: admin, visit: visit,
 		shown: newSnapshots[int64, *domain.Voucher](), lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
@@ -168,6 +169,9 @@ func (h *voucherHandler) list(c *gin.Context) error {
 	if ok {
 		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{voucherList(page, vouchers, now), catalog, now, catalog.Until(now)})
 	} else {
+		if err := h.visit(c); err != nil {
+			return err
+		}
 		if vouchers, err = h.vouchers.Older(c.Request.Context(), f, now); err != nil {
 			return err
 		}

@@ -381,3 +381,16 @@ func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]domain.P
 	}
 	return payments, nil
 }
+
+// PaymentsOf implements domain.PersonalStore.
+func (s *Store) PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]domain.Payment, error) {
+	var rows []paymentRow
+	if err := s.db.Reader(ctx).Where("order_id IN ?", orderIDs).Order("id").Find(&rows).Error; err != nil {
+		return nil, s.db.Translate(err)
+	}
+	payments := make(map[int64][]domain.Payment, len(orderIDs))
+	for i := range rows {
+		payments[rows[i].OrderID] = append(payments[rows[i].OrderID], rows[i].payment())
+	}
+	return payments, nil
+}

@@ -130,10 +130,15 @@ func newProblem(res *http.Response, text []byte) *Problem {
 // Login logs a phone in with the code that a server in demo mode returns, and returns the access token. It retries
 // while the server answers rate_limited.
 func (c *Client) Login(ctx context.Context, phone string) (string, error) {
-	var header http.Header
+	var (
+		header http.Header
+		sent   struct {
+			LoginID string `json:"login_id"`
+		}
+	)
 	limited := []string{"rate_limited"}
 	err := retryOn(ctx, limited, func() (err error) {
-		header, err = c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, nil)
+		header, err = c.do(ctx, http.MethodPost, "/api/v1/auth/code", "", map[string]string{"phone": phone}, &sent)
 		return err
 	})
 	if err != nil {
@@ -147,7 +152,8 @@ func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 		AccessToken string `json:"access_token"`
 	}
 	err = retryOn(ctx, limited, func() error {
-		_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", map[string]string{"phone": phone, "code": code}, &login)
+		credentials := map[string]string{"phone": phone, "code": code, "login_id": sent.LoginID}
+		_, err := c.do(ctx, http.MethodPost, "/api/v1/auth/login", "", credentials, &login)
 		return err
 	})
 	return login.AccessToken, err

@@ -12,9 +12,9 @@ const (
 	// maxSubscriptions bounds the subscriptions of this process. An idle one costs about 30 KiB, most of it in
 	// net/http.
 	maxSubscriptions = 20_000
-	// maxSubscriptionsOfUser bounds the subscriptions of one user: open pages, and connections not yet detected as
-	// dead.
-	maxSubscriptionsOfUser = 16
+	// maxSubscriptionsOfUser bounds the subscriptions of one user: four tabs with two each, and connections not yet
+	// detected as dead.
+	maxSubscriptionsOfUser = 8
 	// subscribeRetry is the RetryAfter of a subscription beyond maxSubscriptionsOfUser.
 	subscribeRetry = 10 * time.Second
 )

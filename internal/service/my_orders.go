@@ -22,6 +22,27 @@ func (s *Orders) CancelFor(ctx context.Context, claim *domain.Claim, admin, id i
 	return s.cancel(ctx, domain.OrderMove{OrderID: id, By: domain.Actor{Kind: domain.ActorAdmin, ID: admin}, Claim: claim})
 }
 
+// CancelUnpaid cancels all unpaid orders of a user, as Cancel does. Orders that are paid or closed meanwhile are left
+// alone. An order that is still queued expires after its time to pay. Error: ErrUnavailable.
+func (s *Orders) CancelUnpaid(ctx context.Context, userID int64) error {
+	f := domain.OrderFilter{UserID: userID, Status: domain.OrderPendingPayment, Page: domain.Page{Limit: domain.MaxPageSize}}
+	for {
+		orders, err := s.cfg.Store.ListOrders(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, o := range orders {
+			if _, err := s.Cancel(ctx, nil, userID, o.ID); err != nil && !errors.Is(err, domain.ErrInvalidState) {
+				return err
+			}
+			f.Page.Before = o.ID
+		}
+		if len(orders) < domain.MaxPageSize {
+			return nil
+		}
+	}
+}
+
 func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()

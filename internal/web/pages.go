@@ -14,6 +14,9 @@ const shopPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-t
 // are still blocked.
 const docsPolicy = basePolicy
 
+// permissions turns off what no page uses, so that an injected script cannot use it either.
+const permissions = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+
 // page is an HTML document.
 type page struct {
 	frame    string   // its template, below static

@@ -40,6 +40,10 @@ const (
 	revalidate = "no-cache" // stored, and revalidated with the ETag before each use
 )
 
+// maxPlain is the size above which a file is sent compressed only, which every browser accepts. A client that reads
+// nothing then holds less memory.
+const maxPlain = 1 << 20
+
 // file is a response body with its headers.
 type file struct {
 	kind   string
@@ -198,8 +202,9 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h.Set("Content-Security-Policy", f.policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", permissions)
 	body, tag := f.plain, f.tag
-	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+	if len(f.plain) > maxPlain || acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		if zipped := f.zipped(); zipped != nil {
 			body, tag = zipped, f.tag+"-gzip" // each encoding has its own ETag
 			h.Set("Content-Encoding", "gzip")

@@ -89,6 +89,7 @@ func TestPolicyAllowsOwnResourcesOnly(t *testing.T) {
 			assert.Contains(t, strings.Split(policy, "; "), rule)
 		}
 		assert.NotContains(t, policy, "unsafe")
+		assert.Contains(t, get(t, path).Header.Get("Permissions-Policy"), "camera=(), ")
 	}
 }
 
@@ -152,6 +153,16 @@ func TestGzipIsNegotiated(t *testing.T) {
 		r := get(t, "/", "Accept-Encoding", accept)
 		assert.Equal(t, zipped, r.Header.Get("Content-Encoding") == "gzip", "%q", accept)
 		assert.Contains(t, body(t, r), "<!doctype html>", "%q", accept)
+	}
+}
+
+// TestLargeAssetIsSentCompressed: the bundle of Swagger UI is never sent in full.
+func TestLargeAssetIsSentCompressed(t *testing.T) {
+	for _, accept := range []string{"", "identity", "gzip"} {
+		r := get(t, "/assets/x/vendor/swagger-ui/swagger-ui-bundle.js", "Accept-Encoding", accept)
+		assert.Equal(t, "gzip", r.Header.Get("Content-Encoding"), "%q", accept)
+		assert.Less(t, r.ContentLength, int64(maxPlain)/2)
+		assert.Greater(t, len(body(t, r)), maxPlain)
 	}
 }
 

@@ -22,7 +22,7 @@ func (b *bench) idleConnections(ctx context.Context, sec *section) error {
 }
 
 // streamsOfUser is the number of event streams per user. The limit of the server is slightly higher.
-const streamsOfUser = 10
+const streamsOfUser = 6
 
 // idleStreams measures the server's memory per event stream of an unpaid order.
 func (b *bench) idleStreams(ctx context.Context, sec *section) error {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"gorm.io/gorm"
+
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
 )
@@ -23,7 +25,8 @@ type userRow struct {
 	Icon      string
 	Role      string
 	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // set by package service
+	UpdatedAt time.Time `gorm:"autoUpdateTime:false"` // of the last login
+	DeletedAt *time.Time
 }
 
 func (userRow) TableName() string { return "users" }
@@ -44,14 +47,19 @@ func (r *userRow) user() domain.User {
 // User implements auth.Store.
 func (s *Store) User(ctx context.Context, id int64) (domain.User, error) {
 	var u userRow
-	err := s.db.Reader(ctx).Take(&u, id).Error
+	err := takeUser(s.db.Reader(ctx), &u, id)
 	return u.user(), s.db.Translate(err)
+}
+
+// takeUser reads a user that was not erased.
+func takeUser(db *gorm.DB, u *userRow, id int64) error {
+	return db.Where("deleted_at IS NULL").Take(u, id).Error
 }
 
 // DeletedUsers implements auth.Store.
 func (s *Store) DeletedUsers(ctx context.Context, ids []int64) ([]int64, error) {
 	var found []int64
-	if err := s.db.Reader(ctx).Model(&userRow{}).Where("id IN ?", ids).Pluck("id", &found).Error; err != nil {
+	if err := s.db.Reader(ctx).Model(&userRow{}).Where("id IN ? AND deleted_at IS NULL", ids).Pluck("id", &found).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
 	exists := make(map[int64]bool, len(found))
@@ -70,7 +78,7 @@ func (s *Store) DeletedUsers(ctx context.Context, ids []int64) ([]int64, error) 
 // Phones implements service.OrderFinder.
 func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
 	var rows []userRow
-	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ?", userIDs).Find(&rows).Error; err != nil {
+	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ? AND deleted_at IS NULL", userIDs).Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
 	phones := make(map[int64]string, len(rows))

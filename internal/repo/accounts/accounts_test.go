@@ -2,9 +2,12 @@ package accounts
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -28,69 +31,17 @@ func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
 
 var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 
-func TestChangeLoginCode(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
-		refuse := errors.New("refused")
-		require.ErrorIs(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
-			require.Equal(t, auth.LoginCode{Phone: "138"}, *lc)
-			lc.Attempts = 9
-			return refuse
-		}), refuse)
-		want := auth.LoginCode{
-			Phone: "138", Hash: []byte{1, 2, 3}, Attempts: 1, SentAt: now, ExpiresAt: now.Add(time.Minute), WindowStart: now, SentCount: 2,
-		}
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
-			require.Zero(t, lc.Attempts, "a refused change is not written")
-			*lc = want
-			return nil
-		}))
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
-			require.Equal(t, want, *lc)
-			lc.Hash = nil
-			return nil
-		}))
-		require.NoError(t, s.ChangeLoginCode(ctx, "138", func(lc *auth.LoginCode) error {
-			require.Empty(t, lc.Hash)
-			return nil
-		}))
-	})
-}
-
-// Every concurrent guess at a code must be counted, or a limit of five guesses allows many.
-func TestConcurrentGuessesAreCounted(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		const guesses = 40
-		var wg sync.WaitGroup
-		for range guesses {
-			wg.Go(func() {
-				if err := s.ChangeLoginCode(context.Background(), "138", func(lc *auth.LoginCode) error {
-					lc.Attempts++
-					lc.SentAt, lc.ExpiresAt, lc.WindowStart = now, now, now
-					return nil
-				}); err != nil {
-					t.Errorf("count: %v", err)
-				}
-			})
-		}
-		wg.Wait()
-		require.NoError(t, s.ChangeLoginCode(t.Context(), "138", func(lc *auth.LoginCode) error {
-			require.Equal(t, guesses, lc.Attempts)
-			return nil
-		}))
-	})
-}
-
 // anyCode accepts every code.
-func anyCode(*auth.LoginCode) bool { return true }
+func anyCode(*auth.LoginRequest) bool { return true }
 
-// sendCode stores a login code for a phone.
-func sendCode(t *testing.T, s *Store, phone string) {
+// sendCode stores a login request for a phone and returns a guess at its code.
+func sendCode(t *testing.T, s *Store, phone string) auth.Guess {
 	t.Helper()
-	require.NoError(t, s.ChangeLoginCode(t.Context(), phone, func(lc *auth.LoginCode) error {
-		lc.Hash, lc.SentAt, lc.ExpiresAt, lc.WindowStart = []byte{1}, now, now, now
-		return nil
-	}))
+	r := auth.LoginRequest{
+		ID: rand.Text(), Phone: phone, Asker: make([]byte, 16), Hash: []byte{1}, CreatedAt: now, ExpiresAt: now.Add(2 * time.Minute),
+	}
+	require.NoError(t, s.AddLoginRequest(t.Context(), r))
+	return auth.Guess{LoginID: r.ID, Phone: phone, Now: now}
 }
 
 func newSession(id string) auth.Session {
@@ -100,13 +51,13 @@ func newSession(id string) auth.Session {
 // Concurrent first logins with one phone create one user, and one session each.
 func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		sendCode(t, s, "13800000001")
+		g := sendCode(t, s, "13800000001")
 		newcomer := domain.User{Phone: "13800000001", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
 		users := make([]domain.User, 10)
 		var wg sync.WaitGroup
 		for i := range users {
 			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), newcomer, newSession(string(rune('a'+i))), anyCode)
+				u, err := s.OpenSession(context.Background(), g, newcomer, newSession(string(rune('a'+i))), anyCode)
 				if err != nil {
 					t.Errorf("log in: %v", err)
 				}
@@ -125,29 +76,11 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 	})
 }
 
-func TestWrongGuessIsCountedAndOpensNoSession(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
-		wrong := func(lc *auth.LoginCode) bool { lc.Attempts++; return false }
-		_, err := s.OpenSession(t.Context(), newcomer, newSession("a"), anyCode)
-		require.ErrorIs(t, err, domain.ErrWrongCode, "no code was sent")
-		sendCode(t, s, "1")
-		_, err = s.OpenSession(t.Context(), newcomer, newSession("a"), wrong)
-		require.ErrorIs(t, err, domain.ErrWrongCode)
-		require.NoError(t, s.ChangeLoginCode(t.Context(), "1", func(lc *auth.LoginCode) error {
-			require.Equal(t, 1, lc.Attempts)
-			return nil
-		}))
-		_, err = s.User(t.Context(), 1)
-		require.ErrorIs(t, err, domain.ErrNotFound)
-	})
-}
-
 func TestRotateSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
 		require.ErrorIs(t, rotate("unknown", 1, now), domain.ErrUnauthenticated)
@@ -160,7 +93,7 @@ func TestRotateSession(t *testing.T) {
 		require.Len(t, list, 1)
 		require.Equal(t, "a", list[0].SessionID)
 
-		_, err = s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
 		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), domain.ErrUnauthenticated, "the session has ended")
 	})
@@ -176,8 +109,8 @@ func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow tim
 // For a short time a browser may send the token that it has just exchanged. Older tokens are never accepted.
 func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		const reuseWindow = 10 * time.Second
 		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
@@ -187,7 +120,7 @@ func TestRotateSessionAcceptsRecentToken(t *testing.T) {
 		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "too late")
 		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "revoked")
 
-		_, err = s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
+		_, err = s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("b"), anyCode)
 		require.NoError(t, err)
 		for generation := range int64(2) {
 			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
@@ -230,8 +163,8 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 
 func TestRotateSessionRespectsMaxAge(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		sendCode(t, s, "1")
-		_, err := s.OpenSession(t.Context(), domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(t.Context(), g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		end := now.Add(auth.SessionMaxAge)
 		require.NoError(t, s.db.Writer(t.Context()).Model(&sessionRow{}).Where("id = ?", "a").Update("expires_at", end.Add(time.Hour)).Error)
@@ -247,13 +180,12 @@ func TestRotateSessionRespectsMaxAge(t *testing.T) {
 // A login beyond auth.MaxSessions ends the oldest session of the user, and no session of another user.
 func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
+		guesses := map[string]auth.Guess{"1": sendCode(t, s, "1"), "2": sendCode(t, s, "2")}
 		open := func(phone string, n int) {
 			sess := auth.Session{ID: fmt.Sprintf("%s-%d", phone, n), Generation: 1, CreatedAt: now.Add(time.Duration(n) * time.Second), ExpiresAt: now.Add(time.Hour)}
-			_, err := s.OpenSession(t.Context(), domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode)
+			_, err := s.OpenSession(t.Context(), guesses[phone], domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode)
 			require.NoError(t, err)
 		}
-		sendCode(t, s, "1")
-		sendCode(t, s, "2")
 		open("2", 0)
 		for n := range auth.MaxSessions {
 			open("1", n)
@@ -314,8 +246,8 @@ func TestRevokeSessions(t *testing.T) {
 func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		sendCode(t, s, "1")
-		_, err := s.OpenSession(ctx, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
+		g := sendCode(t, s, "1")
+		_, err := s.OpenSession(ctx, g, domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}, newSession("a"), anyCode)
 		require.NoError(t, err)
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
@@ -387,9 +319,9 @@ func TestSeedUsersReusesUsers(t *testing.T) {
 func TestSlideSession(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		sendCode(t, s, "1")
+		g := sendCode(t, s, "1")
 		newcomer := domain.User{Phone: "1", Role: domain.RoleBuyer, CreatedAt: now}
-		owner, err := s.OpenSession(ctx, newcomer, newSession("a"), anyCode) // it ends an hour after now
+		owner, err := s.OpenSession(ctx, g, newcomer, newSession("a"), anyCode) // it ends an hour after now
 		require.NoError(t, err)
 		end := func() time.Time {
 			var row sessionRow
@@ -424,4 +356,184 @@ func TestSlideSession(t *testing.T) {
 		require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 		require.ErrorIs(t, slide("b", now, now.Add(3*time.Hour)), domain.ErrUnauthenticated, "its user does not exist")
 	})
+}
+
+// login opens a session for a phone at a time.
+func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.User {
+	t.Helper()
+	g := sendCode(t, s, phone)
+	sess := newSession(session)
+	sess.CreatedAt, sess.ExpiresAt = at, at.Add(time.Hour)
+	u, err := s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode)
+	require.NoError(t, err)
+	return u
+}
+
+func TestEraseUser(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		u, other := login(t, s, "138", "a", now), login(t, s, "139", "b", now)
+		login(t, s, "138", "c", now)
+		unused := sendCode(t, s, "138")
+		e := auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)}
+		sessions, err := s.EraseUser(t.Context(), e)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"a", "c"}, sessions)
+		_, err = s.User(t.Context(), u.ID)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+		phones, err := s.Phones(t.Context(), []int64{u.ID, other.ID})
+		require.NoError(t, err)
+		require.Equal(t, map[int64]string{other.ID: "139"}, phones)
+		missing, err := s.DeletedUsers(t.Context(), []int64{u.ID, other.ID})
+		require.NoError(t, err)
+		require.Equal(t, []int64{u.ID}, missing)
+		for _, id := range sessions {
+			require.ErrorIs(t, rotate(s, id, 1, now, 0), domain.ErrUnauthenticated)
+			_, err := s.SlideSession(t.Context(), id, now.Add(-time.Hour), now.Add(time.Hour))
+			require.ErrorIs(t, err, domain.ErrUnauthenticated)
+		}
+		list, err := s.RevocationsAfter(t.Context(), 0, now)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		_, err = s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode)
+		require.ErrorIs(t, err, domain.ErrWrongCode, "the login code is gone")
+
+		sessions, err = s.EraseUser(t.Context(), e)
+		require.NoError(t, err, "erasing twice is no error")
+		require.Empty(t, sessions)
+		require.NotEqual(t, u.ID, login(t, s, "138", "e", now).ID, "the phone creates a new account")
+		purged, err := s.PurgeSessions(t.Context(), now.Add(time.Millisecond))
+		require.NoError(t, err)
+		require.Equal(t, 2, purged, "the sessions of the erased user are purged")
+		require.NoError(t, rotate(s, "b", 1, now, 0), "other users are not affected")
+	})
+}
+
+// A login that runs beside the erasure of its user opens a session of the erased account only if it came first, and
+// that session ends with the others.
+func TestEraseUserBesideLogins(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		for i := range 10 {
+			u := login(t, s, "138", fmt.Sprint("first", i), now)
+			g := sendCode(t, s, "138")
+			var erased []string
+			var opened domain.User
+			var loginErr, eraseErr error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				opened, loginErr = s.OpenSession(context.Background(), g, domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now},
+					newSession(fmt.Sprint("second", i)), anyCode)
+			})
+			wg.Go(func() {
+				erased, eraseErr = s.EraseUser(context.Background(), auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)})
+			})
+			wg.Wait()
+			require.NoError(t, eraseErr)
+			if loginErr == nil && opened.ID == u.ID {
+				require.Contains(t, erased, fmt.Sprint("second", i))
+			}
+		}
+	})
+}
+
+func TestIdleUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const keep = 1000 * time.Hour
+		later := now.Add(keep)
+		order := 0
+		ordered := func(userID int64, status domain.OrderStatus, at time.Time) {
+			order++
+			require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, status, amount, created_at, "+
+				"expires_at, updated_at) VALUES (?, ?, 1, ?, 1, ?, ?, ?)", order, userID, status, at, at, at).Error)
+		}
+		idle := login(t, s, "1", "a", now)
+		login(t, s, "2", "b", later) // came back
+		recent := login(t, s, "3", "c", now)
+		ordered(recent.ID, domain.OrderCancelled, later)
+		owed := login(t, s, "4", "d", now)
+		ordered(owed.ID, domain.OrderPaid, now)
+		used := login(t, s, "5", "e", now)
+		ordered(used.ID, domain.OrderRedeemed, now)
+		_, err := s.PurgeSessions(t.Context(), later)
+		require.NoError(t, err)
+		login(t, s, "6", "f", later.Add(-time.Hour))
+		returned := login(t, s, "1x", "g", now)
+		login(t, s, "1x", "h", later)
+		_, err = s.PurgeSessions(t.Context(), later.Add(2*time.Hour))
+		require.NoError(t, err)
+
+		since := later.Add(-time.Minute)
+		found := func() (ids []int64) {
+			for after := int64(0); ; {
+				users, last, err := s.IdleUsers(t.Context(), after, since)
+				require.NoError(t, err)
+				if last == 0 {
+					return ids
+				}
+				for _, u := range users {
+					ids = append(ids, u.ID)
+				}
+				after = last
+			}
+		}
+		six := idle.ID + 5
+		require.ElementsMatch(t, []int64{idle.ID, used.ID, six}, found())
+		for _, u := range []domain.User{returned, idle} {
+			_, err := s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: later, KeepUntil: later, IdleSince: since})
+			require.NoError(t, err)
+		}
+		_, err = s.User(t.Context(), returned.ID)
+		require.NoError(t, err, "a user who has come back since the search is kept")
+		_, err = s.User(t.Context(), idle.ID)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+		login(t, s, "5", "i", now) // an old login whose session lasts
+		require.Equal(t, []int64{six}, found())
+	})
+}
+
+func TestEraseIdleKeepsAdmins(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const buyers = sqldb.PurgeBatch + 1 // two steps
+		_, err := s.SeedUsers(t.Context(), buyers, now, now.Add(time.Hour))
+		require.NoError(t, err)
+		admin := login(t, s, "138", "a", now)
+		later := now.Add(1000 * time.Hour)
+		for n := 1; n > 0; {
+			n, err = s.PurgeSessions(t.Context(), later)
+			require.NoError(t, err)
+		}
+		users := auth.New(auth.Config{
+			Store: s, Revoked: auth.NewRevocations(s, nil, nil), AdminPhones: []string{"138"}, Now: func() time.Time { return later },
+		})
+		for _, want := range []int{buyers, 0} {
+			erased, err := users.EraseIdle(t.Context(), 999*time.Hour)
+			require.NoError(t, err)
+			require.Equal(t, want, erased)
+		}
+		_, err = s.User(t.Context(), admin.ID)
+		require.NoError(t, err)
+	})
+}
+
+var personal = regexp.MustCompile(`^(phone|nick_name|icon|provider_ref)$|(user|actor)_id$|device|asker|network|second_factor`)
+
+// Every column that may identify a person is in docs/security.md, with its purpose and its lifetime.
+func TestPersonalColumnsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/security.md")
+	require.NoError(t, err)
+	db, err := sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	_, err = db.MigrateUp(t.Context())
+	require.NoError(t, err)
+	var columns []struct{ Table, Name string }
+	require.NoError(t, sqldb.Access{DB: db}.Reader(t.Context()).Raw("SELECT m.name AS 'table', c.name AS name FROM sqlite_master m "+
+		"JOIN pragma_table_info(m.name) c WHERE m.type = 'table'").Scan(&columns).Error)
+	found := 0
+	for _, c := range columns {
+		if personal.MatchString(c.Name) {
+			found++
+			require.Contains(t, string(text), "`"+c.Table+"."+c.Name+"`")
+		}
+	}
+	require.Greater(t, found, 8)
 }

@@ -48,70 +48,9 @@ type revocationRow struct {
 
 func (revocationRow) TableName() string { return "revocations" }
 
-type loginCodeRow struct {
-	Phone       string `gorm:"primaryKey"`
-	CodeHash    []byte
-	Attempts    int
-	SentAt      time.Time
-	ExpiresAt   time.Time
-	WindowStart time.Time
-	SentCount   int
-}
-
-func (loginCodeRow) TableName() string { return "login_codes" }
-
-func newLoginCodeRow(lc *auth.LoginCode) loginCodeRow {
-	return loginCodeRow{
-		Phone: lc.Phone, CodeHash: append([]byte{}, lc.Hash...), Attempts: lc.Attempts, SentAt: lc.SentAt,
-		ExpiresAt: lc.ExpiresAt, WindowStart: lc.WindowStart, SentCount: lc.SentCount,
-	}
-}
-
-func (r *loginCodeRow) loginCode(phone string) auth.LoginCode {
-	return auth.LoginCode{
-		Phone: phone, Hash: r.CodeHash, Attempts: r.Attempts, SentAt: r.SentAt, ExpiresAt: r.ExpiresAt,
-		WindowStart: r.WindowStart, SentCount: r.SentCount,
-	}
-}
-
-// ChangeLoginCode implements auth.Store.
-func (s *Store) ChangeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
-	err := s.changeLoginCode(ctx, phone, change)
-	if s.db.Duplicate(err, sqldb.PrimaryKey) { // two requests inserted the first code of this phone at once
-		err = s.changeLoginCode(ctx, phone, change)
-	}
-	return err
-}
-
-func (s *Store) changeLoginCode(ctx context.Context, phone string, change func(*auth.LoginCode) error) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error {
-		row, err := lockLoginCode(tx, phone)
-		fresh := errors.Is(err, gorm.ErrRecordNotFound)
-		if err != nil && !fresh {
-			return err
-		}
-		lc := row.loginCode(phone)
-		if err := change(&lc); err != nil {
-			return err
-		}
-		row = newLoginCodeRow(&lc)
-		if fresh {
-			return tx.Create(&row).Error
-		}
-		return tx.Select("*").Updates(&row).Error
-	})
-}
-
-// lockLoginCode reads and locks the row of a phone, so guesses at one code run one after another.
-func lockLoginCode(tx *gorm.DB, phone string) (loginCodeRow, error) {
-	var row loginCodeRow
-	err := tx.Clauses(sqldb.ForUpdate).Where("phone = ?", phone).Take(&row).Error
-	return row, err
-}
-
 // OpenSession implements auth.Store.
 func (s *Store) OpenSession(
-	ctx context.Context, newcomer domain.User, sess auth.Session, use func(*auth.LoginCode) bool,
+	ctx context.Context, g auth.Guess, newcomer domain.User, sess auth.Session, check func(*auth.LoginRequest) bool,
 ) (domain.User, error) {
 	var (
 		u     userRow
@@ -119,25 +58,25 @@ func (s *Store) OpenSession(
 	)
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		right = false
-		code, err := lockLoginCode(tx, newcomer.Phone)
+		row, err := lockLoginRequest(tx, g)
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		lc := code.loginCode(newcomer.Phone)
-		right = use(&lc)
-		code = newLoginCodeRow(&lc)
-		if err := tx.Select("*").Updates(&code).Error; err != nil || !right {
+		r := row.request()
+		right = check(&r)
+		row = newLoginRequestRow(&r)
+		if err := tx.Select("*").Updates(&row).Error; err != nil || !right {
 			return err // the transaction commits even after a wrong guess, because it counts the guess
 		}
 		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
 			return err
 		}
 		sess.UserID = u.ID
-		row := newSessionRow(&sess)
-		if err := tx.Create(&row).Error; err != nil {
+		session := newSessionRow(&sess)
+		if err := tx.Create(&session).Error; err != nil {
 			return err
 		}
 		return revokeOldest(tx, &sess)
@@ -163,11 +102,17 @@ func revokeOldest(tx *gorm.DB, latest *auth.Session) error {
 func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
 	var u userRow
 	err := tx.Where("phone = ?", newcomer.Phone).Take(&u).Error
+	if err == nil { // locked, so that no erasure of the user runs between this and the new session
+		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u, u.ID).Error
+	}
+	if err == nil {
+		return u, tx.Model(&u).Update("updated_at", newcomer.CreatedAt).Error
+	}
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
 		return u, err
 	}
 	u = newUserRow(newcomer)
-	if err = tx.Create(&u).Error; s.db.Duplicate(err, sqldb.UKPhone) { // SeedUsers inserts users without locking a login code
+	if err = tx.Create(&u).Error; s.db.Duplicate(err, sqldb.UKPhone) { // by SeedUsers, or by a login with another request
 		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
 	}
 	return u, err
@@ -196,7 +141,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 			return revokeAll(tx, []string{r.SessionID}, r.Now, r.KeepUntil)
 		}
 		u = userRow{}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || repeated {
+		if err := takeUser(tx, &u, row.UserID); err != nil || repeated {
 			return err
 		}
 		if r.Expires.Before(end) {
@@ -213,7 +158,10 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
-	if stolen && err == nil || errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
+	if stolen && err == nil {
+		err = domain.ErrTokenReused
+	}
+	if errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
 	return u.user(), err
@@ -235,7 +183,7 @@ func (s *Store) SlideSession(ctx context.Context, id string, after, expires time
 		if end := row.CreatedAt.Add(auth.IdleSessionMaxAge); end.Before(extended) {
 			extended = end
 		}
-		if err := tx.Take(&u, row.UserID).Error; err != nil || !extended.After(row.ExpiresAt) {
+		if err := takeUser(tx, &u, row.UserID); err != nil || !extended.After(row.ExpiresAt) {
 			return err
 		}
 		return tx.Model(&row).Update("expires_at", extended).Error
@@ -299,8 +247,8 @@ func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) 
 // PurgeSessions implements auth.RevocationStore. It reads the rows before the transaction, without locks.
 func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 	var (
-		seqs     []int64
-		sessions []string
+		seqs               []int64
+		sessions, requests []string
 	)
 	r := s.db.Reader(ctx)
 	if err := r.Model(&revocationRow{}).Where("keep_until < ?", now).Limit(sqldb.PurgeBatch).Pluck("seq", &seqs).Error; err != nil {
@@ -309,15 +257,23 @@ func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 	if err := r.Model(&sessionRow{}).Where("expires_at < ?", now).Limit(sqldb.PurgeBatch).Pluck("id", &sessions).Error; err != nil {
 		return 0, s.db.Translate(err)
 	}
-	if len(seqs)+len(sessions) == 0 {
+	if err := r.Model(&loginRequestRow{}).Where("created_at < ?", now.Add(-keepLoginRequests)).Limit(sqldb.PurgeBatch).
+		Pluck("login_id", &requests).Error; err != nil {
+		return 0, s.db.Translate(err)
+	}
+	n := len(seqs) + len(sessions) + len(requests)
+	if n == 0 {
 		return 0, nil
 	}
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		if err := tx.Where("login_id IN ?", requests).Delete(&loginRequestRow{}).Error; err != nil {
+			return err
+		}
 		if err := tx.Where("seq IN ?", seqs).Delete(&revocationRow{}).Error; err != nil {
 			return err
 		}
 		// Check the time again: a session may have been extended since it was read.
 		return tx.Where("id IN ? AND expires_at < ?", sessions, now).Delete(&sessionRow{}).Error
 	})
-	return len(seqs) + len(sessions), err
+	return n, err
 }

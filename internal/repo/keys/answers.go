@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"seckill/internal/domain"
 )
@@ -100,4 +101,19 @@ func (s *Store) keepAnswers(ctx context.Context, answers []domain.KeptAnswer, so
 		}
 	}
 	return nil
+}
+
+// KeysOf implements domain.PersonalStore.
+func (s *Store) KeysOf(ctx context.Context, userID int64, after string, limit int) ([]domain.KeyRecord, error) {
+	var rows []struct {
+		IdemKey              []byte
+		CreatedAt, ExpiresAt time.Time
+	}
+	err := s.db.Reader(ctx).Table("idempotency_keys").Where("user_id = ? AND idem_key > ?", userID, []byte(after)).
+		Order("idem_key").Limit(limit).Find(&rows).Error
+	found := make([]domain.KeyRecord, len(rows))
+	for i, r := range rows {
+		found[i] = domain.KeyRecord{Key: string(r.IdemKey), CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+	}
+	return found, s.db.Translate(err)
 }

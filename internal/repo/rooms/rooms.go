@@ -284,6 +284,15 @@ func (s *Store) PurgePlaces(ctx context.Context) (int, error) {
 	return len(rows), err
 }
 
+// PlacesOf implements domain.PersonalStore. There are few rooms, and the place of a user is found by its primary key.
+func (s *Store) PlacesOf(ctx context.Context, userID, after int64, limit int) ([]domain.PlaceRecord, error) {
+	var places []domain.PlaceRecord
+	err := s.db.Reader(ctx).Select("p.voucher_id, p.number, p.joined_at").Table("rooms r").
+		Joins("JOIN room_places p ON p.voucher_id = r.voucher_id AND p.user_id = ?", userID).
+		Where("r.voucher_id > ?", after).Order("r.voucher_id").Limit(limit).Scan(&places).Error
+	return places, s.db.Translate(err)
+}
+
 // placeLife is how long the places of a sale are kept after its end. Seed, size and the log of the room stay, so that the
 // draw can be checked.
 const placeLife = 7 * 24 * time.Hour

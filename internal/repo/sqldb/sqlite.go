@@ -115,7 +115,6 @@ func sqliteFault(err error) fault {
 var sqliteIndexes = map[string]string{
 	"voucher_orders.user_id, voucher_orders.voucher_id, voucher_orders.slot": UKUserVoucherSlot,
 	"users.phone":           UKPhone,
-	"login_codes.phone":     PrimaryKey,
 	"sessions.id":           PrimaryKey,
 	"voucher_orders.id":     PrimaryKey,
 	"payments.provider_ref": UKProviderRef,

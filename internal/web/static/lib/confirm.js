@@ -3,13 +3,13 @@
 import { h, newID } from "./dom.js";
 import { t } from "./i18n.js";
 
-// confirm shows a question and resolves to true if the button labelled `yes` was pressed.
-export function confirm(question, yes) {
+// confirm shows a question, with an optional explanation, and resolves to true if the button labelled `yes` was pressed.
+export function confirm(question, yes, explanation = "") {
   return new Promise((resolve) => {
     const id = newID("confirm");
     let agreed = false;
     const dialog = h("dialog", { class: "sheet", "aria-labelledby": id, onclose: () => { dialog.remove(); resolve(agreed); } },
-      h("h2", { id }, question),
+      h("h2", { id }, question), explanation ? h("p", { class: "note" }, explanation) : null,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("back")),
         h("button", { type: "button", class: "primary", onclick: () => { agreed = true; dialog.close(); } }, yes)));

@@ -15,6 +15,7 @@ let pages = [];
 let links = () => [];
 let foot = () => "";
 let badge = () => "";
+let openAccount = null;
 let unmount = () => {};
 
 const find = (path) => pages.find((p) => p.path.test(path));
@@ -78,6 +79,13 @@ async function logout() {
   }
 }
 
+// accountOf shows the phone of the user, as a button if the page has an account dialog.
+function accountOf(phone) {
+  const label = [h("span", { class: "sr" }, t("login.as"), " "), phone];
+  if (!openAccount) return h("span", { class: "phone" }, label);
+  return h("button", { type: "button", class: "phone link", "data-do": "account", "aria-haspopup": "dialog", onclick: openAccount }, label);
+}
+
 // render fills in the frame's texts and controls.
 function render() {
   text(document.getElementById("brand"), t("brand"));
@@ -92,18 +100,20 @@ function render() {
   const phone = user ? user.phone.replace(/^(.*)(....)(....)$/, "$1····$3") : "";
   const button = (name, press) => h("button", { type: "button", class: "quiet", "data-do": name, onclick: press }, t(name));
   account.replaceChildren(h("output", {}), switchLanguage, ...(user
-    ? [h("span", { class: "phone" }, h("span", { class: "sr" }, t("login.as"), " "), phone), button("logout", logout)]
+    ? [accountOf(phone), button("logout", logout)]
     : [button("login", () => login())]));
   show(account, true);
 }
 
 // start renders the frame and shows the page for the current address. Options: `texts`; `pages` as {path, title, mount,
-// nav}; `links(user)`, which returns [path, text key] pairs; `foot()`; `badge()`, the beginning of the page's title. The groups of the regular expression `path` are
+// nav}; `links(user)`, which returns [path, text key] pairs; `foot()`; `badge()`, the beginning of the page's title;
+// `account()`, which opens the account dialog, if the page has one. The groups of the regular expression `path` are
 // arguments of mount(root, ...), which shows the page and returns the function that removes it. `title` is a text key,
 // `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
 export function start(options) {
   ({ pages, links, foot } = options);
   badge = options.badge ?? badge;
+  openAccount = options.account ?? null;
   i18n.use(options.texts);
   document.addEventListener("click", onClick);
   addEventListener("popstate", () => open(true));

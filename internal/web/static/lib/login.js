@@ -15,10 +15,10 @@ export function login() {
 
 function openDialog() {
   return new Promise((resolve) => {
-    const ids = { title: newID("login"), phone: newID("phone"), code: newID("code"), note: newID("note"), error: newID("error") };
+    const ids = { title: newID("login"), phone: newID("phone"), format: newID("format"), code: newID("code"), note: newID("note"), error: newID("error") };
     const phone = h("input", {
-      id: ids.phone, type: "tel", name: "phone", autocomplete: "tel", inputmode: "tel", required: true, maxlength: 20,
-      "aria-describedby": ids.error,
+      id: ids.phone, type: "tel", name: "phone", autocomplete: "tel", inputmode: "tel", required: true, maxlength: 32,
+      "aria-describedby": `${ids.format} ${ids.error}`,
     });
     const code = h("input", {
       id: ids.code, type: "text", name: "code", autocomplete: "one-time-code", inputmode: "numeric", pattern: "[0-9]{6}",
@@ -33,12 +33,14 @@ function openDialog() {
     const form = h("form", { onsubmit: next, novalidate: true },
       h("h2", { id: ids.title }, t("login.title")),
       h("p", { class: "note" }, t("login.why")),
-      h("div", { class: "field" }, h("label", { for: ids.phone }, t("login.phone")), phone),
+      h("div", { class: "field" }, h("label", { for: ids.phone }, t("login.phone")), phone,
+        h("p", { id: ids.format, class: "note" }, t("login.format"))),
       second, error,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("cancel")), submit));
     const dialog = h("dialog", { "aria-labelledby": ids.title, class: "sheet", onclose: closed }, form);
     let sent = false;
+    let loginID; // of the last code that this dialog had sent
     let done = false;
     let working = false;
     let ticking = 0;
@@ -87,12 +89,13 @@ function openDialog() {
 
     function send() {
       return work(async () => {
-        const demo = await session.sendCode(phone.value.replace(/[\s-]/g, ""));
+        const answer = await session.sendCode(phone.value.trim());
         sent = true;
+        loginID = answer.login_id;
         render();
-        text(note, demo ? t("login.demo", { code: demo }) : t("login.sent"));
-        if (demo) code.value = demo;
-        countDown(60_000);
+        text(note, answer.demo ? t("login.demo", { code: answer.demo }) : t("login.sent"));
+        if (answer.demo) code.value = answer.demo;
+        countDown(answer.resend_after * 1000);
         code.focus();
       });
     }
@@ -109,7 +112,7 @@ function openDialog() {
         return;
       }
       work(async () => {
-        await session.login(phone.value.replace(/[\s-]/g, ""), code.value.trim());
+        await session.login(phone.value.trim(), code.value.trim(), loginID);
         done = true;
         dialog.close();
       });

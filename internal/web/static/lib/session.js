@@ -134,15 +134,17 @@ export const session = {
     return renewing;
   },
 
-  // sendCode has a login code sent to the phone. It returns the code if the server is a demo, else "".
+  // sendCode has a login code sent to the phone. It returns the server's answer, and the code if the server is a demo,
+  // else "". A cookie holds the login_id for a login after a reload.
   async sendCode(phone) {
-    const response = await send("POST", "/auth/code", { body: { phone } });
-    return response.headers.get("X-Demo-Code") ?? "";
+    const response = await send("POST", "/auth/code", { body: { phone }, headers: BY_COOKIE });
+    return { ...(await json(response)), demo: response.headers.get("X-Demo-Code") ?? "" };
   },
 
-  async login(phone, code) {
+  // login logs in with a code. loginID is that of sendCode, or undefined for the one in the cookie.
+  async login(phone, code, loginID) {
     await exclusive(async () => {
-      const login = await json(await send("POST", "/auth/login", { body: { phone, code }, headers: BY_COOKIE }));
+      const login = await json(await send("POST", "/auth/login", { body: { phone, code, login_id: loginID }, headers: BY_COOKIE }));
       hint(true);
       adopt(login, true);
     });
@@ -156,6 +158,12 @@ export const session = {
     } catch (problem) {
       if (problem.code !== "unauthenticated") throw problem;
     }
+    drop(true);
+  },
+
+  // erase deletes the account on the server and ends the session in this browser.
+  async erase() {
+    await asUser("DELETE", "/me", { headers: BY_COOKIE });
     drop(true);
   },
 

@@ -24,6 +24,7 @@ const en = {
   "login.title": "Log in",
   "login.why": "We text you a code. The first login creates your account.",
   "login.phone": "Mobile number",
+  "login.format": "Such as 13800000000 or +86 138 0000 0000",
   "login.code": "6-digit code",
   "login.send": "Send code",
   "login.resend": "Resend code",
@@ -32,7 +33,7 @@ const en = {
   "login.demo": "Demo mode: the code {code} has been filled in for you.",
   "login.enter": "Log in and continue",
   "login.wrong": "The code is wrong, already used or expired.",
-  "login.badphone": "Enter a mobile number of a country that this shop serves, such as 13800000000 or +86 138 0000 0000.",
+  "login.badphone": "This is not a mobile number of a country that this shop serves. Landlines cannot receive codes.",
   "login.as": "Logged in as",
 
   "status.queued": "In the queue",
@@ -93,6 +94,7 @@ const zh = {
   "login.title": "登录",
   "login.why": "我们会向你的手机发送验证码，首次登录自动注册。",
   "login.phone": "手机号",
+  "login.format": "例如 13800000000 或 +86 138 0000 0000",
   "login.code": "六位验证码",
   "login.send": "发送验证码",
   "login.resend": "重新发送",
@@ -101,7 +103,7 @@ const zh = {
   "login.demo": "演示环境：验证码 {code} 已自动填入。",
   "login.enter": "登录并继续",
   "login.wrong": "验证码错误、已使用或已过期。",
-  "login.badphone": "请输入本店支持的国家或地区的手机号，例如 13800000000 或 +86 138 0000 0000。",
+  "login.badphone": "号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
   "login.as": "当前登录",
 
   "status.queued": "排队中",

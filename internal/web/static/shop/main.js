@@ -3,6 +3,7 @@
 import * as frame from "../lib/frame.js";
 import { t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
+import { account } from "./account.js";
 import * as buy from "./buy.js";
 import * as mine from "./mine.js";
 import { mount as orders } from "./orders.js";
@@ -25,6 +26,7 @@ frame.start({
   links: (user) => (user?.role === "admin" ? [...links, ["/console", "console"]] : links),
   foot: () => t("foot"),
   badge: rooms.badge,
+  account,
 });
 rooms.onChange(frame.showTitle);
 rooms.start();

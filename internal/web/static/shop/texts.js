@@ -5,6 +5,14 @@ import { withOwn } from "../lib/texts.js";
 const en = {
   foot: "A confirmed order is guaranteed. No sale is ever oversold.",
 
+  "account.title": "Your account",
+  "account.note": "You can download everything that is stored about you, or delete your account.",
+  "account.everywhere": "Log out everywhere",
+  "account.download": "Download my data",
+  "account.delete": "Delete my account",
+  "account.sure": "Delete your account for good?",
+  "account.consequences": "Your number and name are removed and you are logged out on all devices. Unpaid orders are cancelled. Paid vouchers stay valid, but their codes can no longer be shown here, and you can no longer request a refund: save the codes first.",
+
   "time.begins": "Starts in",
   "time.ends": "Ends in",
   "time.beginsAt": "Starts",
@@ -113,6 +121,14 @@ const en = {
 
 const zh = {
   foot: "下单成功即锁定名额，绝不超卖。",
+
+  "account.title": "我的账号",
+  "account.note": "你可以下载我们保存的全部个人数据，也可以注销账号。",
+  "account.everywhere": "退出所有设备",
+  "account.download": "下载我的数据",
+  "account.delete": "注销账号",
+  "account.sure": "确定要永久注销账号吗？",
+  "account.consequences": "注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不能再申请退款，请先保存券码。",
 
   "time.begins": "距开始",
   "time.ends": "距结束",

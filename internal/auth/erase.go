@@ -1,0 +1,102 @@
+package auth
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"seckill/internal/domain"
+	"seckill/internal/loop"
+)
+
+// Erasure is the removal of the person from an account. The row of the user stays without phone, name and role, because
+// orders, payments and the audit log refer to it; login codes and stored answers are deleted, and all sessions end. The
+// phone can then create a new account.
+type Erasure struct {
+	UserID    int64
+	Now       time.Time
+	KeepUntil time.Time // the KeepUntil of the revocations
+	// IdleSince restricts the erasure to a user without a session and without a login since then, unless it is zero.
+	IdleSince time.Time
+}
+
+// Erase removes the person from an account. Its sessions end at once on this instance, and within two seconds on every
+// other one. Erasing a user again has no effect. Error: ErrUnavailable.
+func (a *Service) Erase(ctx context.Context, userID int64) error {
+	return a.erase(ctx, userID, time.Time{})
+}
+
+func (a *Service) erase(ctx context.Context, userID int64, idleSince time.Time) error {
+	now := domain.Moment(a.cfg.Now())
+	until := now.Add(SeedTTL)
+	sessions, err := a.cfg.Store.EraseUser(ctx, Erasure{UserID: userID, Now: now, KeepUntil: until, IdleSince: idleSince})
+	if err != nil {
+		return err
+	}
+	a.cfg.Revoked.Add(until, sessions...)
+	return nil
+}
+
+const (
+	retentionEvery = time.Hour
+	retentionPause = 20 * time.Millisecond
+)
+
+// Retention erases accounts that have not been used for a time.
+type Retention struct {
+	Users *Service
+	// Keep is how long an account without a login, a session and an order is kept; 0 is for ever.
+	Keep time.Duration
+	Log  *slog.Logger
+}
+
+// Run erases idle accounts once an hour until ctx ends. Several instances may run.
+func (r *Retention) Run(ctx context.Context) {
+	if r.Keep == 0 {
+		return
+	}
+	loop.Task{Name: "erase idle accounts", Every: retentionEvery, Log: r.Log, Run: func(ctx context.Context) error {
+		n, err := r.Users.EraseIdle(ctx, r.Keep)
+		if n > 0 {
+			r.Log.Info("idle accounts erased", "accounts", n)
+		}
+		return err
+	}}.Loop(ctx)
+}
+
+// EraseIdle erases the accounts of buyers that were idle for at least keep, and returns their number. It reads and
+// erases in small steps, so that requests do not wait for its locks. Error: ErrUnavailable.
+func (a *Service) EraseIdle(ctx context.Context, keep time.Duration) (erased int, err error) {
+	since := domain.Moment(a.cfg.Now()).Add(-keep)
+	for after := int64(0); ; {
+		idle, last, err := a.idleUsers(ctx, after, since)
+		if err != nil || last == 0 {
+			return erased, err
+		}
+		for _, u := range idle {
+			if a.role(u) != domain.RoleBuyer {
+				continue
+			}
+			if err := a.eraseIdle(ctx, u.ID, since); err != nil {
+				return erased, err
+			}
+			erased++
+		}
+		after = last
+		if err := loop.Sleep(ctx, retentionPause); err != nil {
+			return erased, err
+		}
+	}
+}
+
+func (a *Service) idleUsers(ctx context.Context, after int64, since time.Time) ([]domain.User, int64, error) {
+	ctx, cancel := withTimeout(ctx)
+	defer cancel()
+	return a.cfg.Store.IdleUsers(ctx, after, since)
+}
+
+func (a *Service) eraseIdle(ctx context.Context, userID int64, since time.Time) error {
+	ctx, cancel := withTimeout(ctx)
+	defer cancel()
+	return a.erase(ctx, userID, since)
+}

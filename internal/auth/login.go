@@ -1,0 +1,164 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"seckill/internal/domain"
+)
+
+// The rules for login codes. Their number is limited by codeBuckets.
+const (
+	codeTTL = 2 * time.Minute
+	// codeTries is the number of guesses at a code, even without a Quota. Guesses without a login id are counted
+	// separately: a stranger at the owner's address can use up those, but not the guesses of the owner's login id.
+	// Strangers can have 20 codes of a phone a day, and so a chance of 1 in 5,000.
+	codeTries = 5
+	// resendAfter is the time after which a client offers to send another code. From the fourth code on, an earlier
+	// request is refused.
+	resendAfter = time.Minute
+)
+
+// PhoneNumbers parses the phone numbers to which codes may be sent.
+type PhoneNumbers interface {
+	// Parse returns the canonical form of a mobile number, and its ISO country. Error: *domain.InvalidError.
+	Parse(text string) (phone, country string, err error)
+}
+
+// CodeSender delivers login codes, for example by SMS.
+type CodeSender interface {
+	// SendCode delivers a code, which is valid until expires. After an error the code is void.
+	SendCode(ctx context.Context, phone, code string, expires time.Time) error
+}
+
+// LoginRequest is one request for a login code. A phone can have several at a time: the code of each is valid only for
+// the client that made it, so a stranger can neither use up nor replace the code of the phone's owner.
+type LoginRequest struct {
+	ID                string // at least 128 random bits, known to the client only
+	Phone             string
+	Asker             []byte // see Tokens.askerHash
+	Hash              []byte // of the code; empty after use
+	Attempts          int    // guesses with the ID
+	AttemptsWithoutID int
+	CreatedAt         time.Time
+	ExpiresAt         time.Time
+}
+
+// Guess identifies the login request to which an entered code belongs: that with LoginID and Phone or, if LoginID is
+// empty, the newest request of Phone and Asker that is unused and has not expired at Now.
+type Guess struct {
+	LoginID string
+	Phone   string
+	Asker   []byte
+	Now     time.Time
+}
+
+// SentCode is the result of SendCode.
+type SentCode struct {
+	LoginID     string
+	Code        string // for use in demo mode only
+	ExpiresIn   time.Duration
+	ResendAfter time.Duration
+}
+
+// SendCode sends a login code to a phone. Codes that were sent before stay valid. It does the same work whether or not
+// the phone has an account. Errors: *InvalidError, *RateLimitedError, ErrUnavailable.
+func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentCode, error) {
+	phone, country, err := a.cfg.Phones.Parse(phone)
+	if err != nil {
+		return SentCode{}, err
+	}
+	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
+	if err != nil {
+		return SentCode{}, fmt.Errorf("generate login code: %w", err)
+	}
+	code := fmt.Sprintf("%06d", n)
+	asker := a.identify(from, phone)
+	giveBack := func() {}
+	if a.cfg.Quota != nil {
+		buckets := codeBuckets(phone, country, asker)
+		if wait := a.cfg.Quota.Take(ctx, buckets...); wait > 0 {
+			return SentCode{}, &domain.RateLimitedError{RetryAfter: wait}
+		}
+		giveBack = func() { a.cfg.Quota.Return(ctx, buckets...) }
+	}
+	now := domain.Moment(a.cfg.Now())
+	r := LoginRequest{ID: rand.Text(), Phone: phone, Asker: a.cfg.Tokens.askerHash(asker.key), CreatedAt: now, ExpiresAt: now.Add(codeTTL)}
+	r.Hash = a.cfg.Tokens.codeHash(r.ID, code)
+	if err := a.cfg.Store.AddLoginRequest(ctx, r); err != nil {
+		giveBack()
+		return SentCode{}, err
+	}
+	if err := a.cfg.Sender.SendCode(ctx, phone, code, r.ExpiresAt); err != nil {
+		giveBack()
+		return SentCode{}, errors.Join(fmt.Errorf("%w: send login code: %w", domain.ErrUnavailable, err), a.dropRequest(ctx, r.ID))
+	}
+	return SentCode{LoginID: r.ID, Code: code, ExpiresIn: codeTTL, ResendAfter: resendAfter}, nil
+}
+
+// dropRequest deletes a request whose code could not be sent.
+func (a *Service) dropRequest(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	return a.cfg.Store.DeleteLoginRequest(ctx, id)
+}
+
+// Credentials are what a user enters to log in, and where.
+type Credentials struct {
+	Phone, Code string
+	LoginID     string // may be empty, see Guess
+	Device      string // the id of the browser; empty for clients that keep the refresh token themselves
+	From        Asker
+}
+
+// Login exchanges a login code for a session, which is bound to the browser with the id c.Device. The first login of a
+// phone creates its user.
+// Errors: *InvalidError, ErrWrongCode, ErrUnavailable.
+func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
+	u, s, err := a.openSession(ctx, c, sessionTTL)
+	if err != nil {
+		return Login{}, err
+	}
+	l, err := a.login(u, s.ID, s.Generation)
+	l.Proof = a.proof(c.From, u.Phone)
+	return l, err
+}
+
+// openSession exchanges a login code for a session with the lifetime ttl.
+func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Duration) (domain.User, Session, error) {
+	phone, _, err := a.cfg.Phones.Parse(c.Phone)
+	if err != nil {
+		return domain.User{}, Session{}, err
+	}
+	now := domain.Moment(a.cfg.Now())
+	s := Session{ID: NewSessionID(), Generation: 1, CreatedAt: now, ExpiresAt: now.Add(ttl), DeviceHash: deviceHash(c.Device)}
+	newUser := domain.User{Phone: phone, NickName: "user_" + strings.ToLower(rand.Text()[:10]), Role: domain.RoleBuyer, CreatedAt: now}
+	g := Guess{LoginID: c.LoginID, Phone: phone, Asker: a.cfg.Tokens.askerHash(a.identify(c.From, phone).key), Now: now}
+	u, err := a.cfg.Store.OpenSession(ctx, g, newUser, s, func(r *LoginRequest) bool {
+		attempts := &r.Attempts
+		if g.LoginID == "" {
+			attempts = &r.AttemptsWithoutID
+		}
+		return checkCode(r, attempts, func(hash []byte) bool { return a.cfg.Tokens.isCode(hash, r.ID, c.Code) }, now)
+	})
+	u.Role = a.role(u)
+	return u, s, err
+}
+
+// checkCode reports whether the guess is correct by the hash of the code, and counts it. A correct guess uses up the code.
+func checkCode(r *LoginRequest, attempts *int, correct func(hash []byte) bool, now time.Time) bool {
+	if len(r.Hash) == 0 || *attempts >= codeTries || !now.Before(r.ExpiresAt) {
+		return false
+	}
+	*attempts++
+	if !correct(r.Hash) {
+		return false
+	}
+	r.Hash = nil
+	return true
+}

@@ -1,0 +1,45 @@
+package auth
+
+import (
+	"time"
+
+	"seckill/internal/ratelimit"
+)
+
+// The limits of login codes, over all servers. docs/security.md has the same table. A thousand people behind one
+// address can log in before a sale; one address, one network and one country cost a bounded sum a day.
+var (
+	// Per phone and asker.
+	codeResends = ratelimit.Rule{Name: "resends", Burst: 3, Interval: time.Minute}
+	codeAskers  = ratelimit.PerDay("askers", 6, 10)
+	// Per phone: once for all strangers, and once for all devices that have logged in to it.
+	codePhones = ratelimit.PerDay("phones", 12, 20)
+	// Strangers only: per IPv4 address or IPv6 /56, and per network of 256 of them.
+	codeAddresses = ratelimit.PerDay("addresses", 1_500, 2_000)
+	codeNetworks  = ratelimit.PerDay("networks", 4_000, 6_000)
+	// Per country of the phone, and in all; once for strangers and once for known devices.
+	codeCountries = ratelimit.PerDay("countries", 50_000, 100_000)
+	codesInAll    = ratelimit.PerDay("all", 100_000, 200_000)
+)
+
+// codeBuckets returns the buckets of a code. Strangers and known devices share none, so that strangers, however many,
+// cannot keep the owner of a phone from a code.
+func codeBuckets(phone, country string, a asker) []ratelimit.Bucket {
+	kind := "stranger "
+	if a.known {
+		kind = "known "
+	}
+	buckets := []ratelimit.Bucket{
+		{Rule: codeResends, Key: phone + " " + a.key},
+		{Rule: codeAskers, Key: phone + " " + a.key},
+		{Rule: codePhones, Key: kind + phone},
+		{Rule: codeCountries, Key: kind + country},
+		{Rule: codesInAll, Key: kind},
+	}
+	if !a.known {
+		buckets = append(buckets,
+			ratelimit.Bucket{Rule: codeAddresses, Key: a.key},
+			ratelimit.Bucket{Rule: codeNetworks, Key: a.network})
+	}
+	return buckets
+}

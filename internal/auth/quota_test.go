@@ -1,0 +1,114 @@
+package auth
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/ratelimit"
+)
+
+// codes counts the codes that a quota allows within a day.
+type codes struct {
+	t       *testing.T
+	now     time.Time
+	service *Service
+	quota   *ratelimit.Quota
+	phones  int
+}
+
+func newCodes(t *testing.T) *codes {
+	c := &codes{t: t, now: testNow}
+	clock := func() time.Time { return c.now }
+	tokens, err := NewTokens(testSecret, clock)
+	require.NoError(t, err)
+	c.service, c.quota = New(Config{Tokens: tokens, Now: clock}), ratelimit.NewQuota("codes", clock, nil)
+	return c
+}
+
+// send requests a code for a new phone and reports whether it is allowed.
+func (c *codes) send(country, address string, known bool) bool {
+	c.phones++
+	phone := fmt.Sprint(c.phones)
+	from := Asker{Address: netip.MustParseAddr(address)}
+	if known {
+		from.Proof = c.service.proof(from, phone)
+	}
+	return c.quota.Take(c.t.Context(), codeBuckets(phone, country, c.service.identify(from, phone))...) == 0
+}
+
+// inOneDay returns the number of codes that addresses get, at once and within a day.
+func (c *codes) inOneDay(country string, address func(i int) string) (atOnce, inAll int) {
+	for hour := range 24 {
+		for refused := 0; refused < 3; {
+			if c.send(country, address(inAll+refused), false) {
+				inAll++
+			} else {
+				refused++
+			}
+		}
+		if hour == 0 {
+			atOnce = inAll
+		}
+		c.now = c.now.Add(time.Hour)
+	}
+	return atOnce, inAll
+}
+
+func TestCodesOfNetworksAreBounded(t *testing.T) {
+	for name, address := range map[string]func(i int) string{
+		"IPv4 /24": func(i int) string { return fmt.Sprintf("198.51.100.%d", i%256) },
+		"IPv6 /48": func(i int) string { return fmt.Sprintf("2001:db8:0:%x::%x", i%0x10000, i) },
+		"mapped":   func(i int) string { return fmt.Sprintf("::ffff:198.51.100.%d", i%256) },
+	} {
+		atOnce, inAll := newCodes(t).inOneDay("CN", address)
+		require.Equal(t, 4000, atOnce, name)
+		require.LessOrEqual(t, inAll, 6000, name)
+	}
+}
+
+// take takes n tokens of a rule's bucket for a stranger's code.
+func (c *codes) take(n int, rule ratelimit.Rule, country string) {
+	for _, b := range codeBuckets("", country, asker{}) {
+		for range n {
+			if b.Rule == rule {
+				require.Zero(c.t, c.quota.Take(c.t.Context(), b))
+			}
+		}
+	}
+}
+
+// Addresses all over the world cannot send more than the budget of a country, nor of all countries together. Devices
+// that have logged in before still get codes.
+func TestCodesOfCountriesAreBounded(t *testing.T) {
+	c := newCodes(t)
+	c.take(49_999, codeCountries, "CN")
+	require.True(t, c.send("CN", "203.0.113.7", false))
+	require.False(t, c.send("CN", "203.0.113.7", false))
+	require.True(t, c.send("CN", "203.0.113.7", true), "a known device")
+	require.True(t, c.send("DE", "203.0.113.7", false), "another country")
+	c.take(100_000-2, codesInAll, "")
+	require.False(t, c.send("DE", "203.0.113.7", false))
+	require.True(t, c.send("DE", "203.0.113.7", true), "a known device")
+}
+
+func TestDeviceIsKnownForItsPhone(t *testing.T) {
+	c := newCodes(t)
+	proof := c.service.proof(Asker{}, "138")
+	identify := func(proof, phone string) asker {
+		return c.service.identify(Asker{Address: netip.MustParseAddr("198.51.100.9"), Proof: proof}, phone)
+	}
+	require.True(t, identify(proof, "138").known)
+	require.Equal(t, proof, c.service.proof(Asker{Proof: proof}, "138"), "a device keeps its identity")
+	for _, other := range []string{"", ".", "x", proof + "x", "x" + proof, proof[:len(proof)-1]} {
+		require.Equal(t, asker{key: "198.51.100.9/32", network: "198.51.100.0/24"}, identify(other, "138"), other)
+	}
+	require.False(t, identify(proof, "139").known)
+	require.NotEqual(t, proof, c.service.proof(Asker{Proof: proof}, "139"))
+	require.Equal(t, asker{key: "unknown", network: "unknown"}, c.service.identify(Asker{}, "138"))
+	require.Equal(t, asker{key: "2001:db8:1:100::/56", network: "2001:db8:1::/48"},
+		c.service.identify(Asker{Address: netip.MustParseAddr("2001:db8:1:1ff::7%eth0")}, "138"))
+}

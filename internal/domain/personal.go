@@ -1,0 +1,42 @@
+package domain
+
+import (
+	"context"
+	"time"
+)
+
+// SessionRecord is what the export of a user's data says about a session.
+type SessionRecord struct {
+	ID        string // the cursor of the next page; it is not exported
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	RevokedAt *time.Time
+}
+
+// KeyRecord is an Idempotency-Key of a user.
+type KeyRecord struct {
+	Key       string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// PlaceRecord is a user's place in a waiting room.
+type PlaceRecord struct {
+	VoucherID int64
+	Number    uint32
+	JoinedAt  time.Time
+}
+
+// PersonalStore reads the data of one user for the export. Its methods return at most limit records, in a fixed order,
+// and the error ErrUnavailable.
+type PersonalStore interface {
+	// SessionsOf returns the sessions whose ids follow after.
+	SessionsOf(ctx context.Context, userID int64, after string, limit int) ([]SessionRecord, error)
+	// KeysOf returns the keys that follow after.
+	KeysOf(ctx context.Context, userID int64, after string, limit int) ([]KeyRecord, error)
+	// PlacesOf returns the places in rooms of vouchers whose ids follow after. The places of a sale are deleted a week
+	// after its end.
+	PlacesOf(ctx context.Context, userID, after int64, limit int) ([]PlaceRecord, error)
+	// PaymentsOf returns all payments of the orders, oldest first. It does not check the owner.
+	PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]Payment, error)
+}

@@ -1,0 +1,300 @@
+package handler_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/handler"
+	"seckill/internal/ratelimit"
+	"seckill/internal/testenv"
+)
+
+func limited(s *setup) { s.rateLimit = true }
+
+// untilLimited repeats a request until it is refused, and returns the refusal and the number of requests before it.
+func untilLimited(t *testing.T, most int, request func() answer) (refusal answer, allowed int) {
+	t.Helper()
+	for allowed < most {
+		a := request()
+		if a.status == http.StatusTooManyRequests {
+			a.problem(http.StatusTooManyRequests, "rate_limited")
+			assert.NotEmpty(t, a.header.Get("Retry-After"))
+			return a, allowed
+		}
+		allowed++
+	}
+	t.Fatalf("%d requests were allowed", most)
+	return answer{}, 0
+}
+
+// TestReadsOfOneUserAreLimited: a user who reads too much is refused until the bucket refills. Purchases and answers from
+// memory go on, and so do other users behind the same address.
+func TestReadsOfOneUserAreLimited(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, limited)
+	v, greedy, other := e.sale(5), e.buyer(1), e.buyer(2)
+	_, lists := untilLimited(t, 200, func() answer { return greedy.direct("GET", "/api/v1/orders?limit=100", nil) })
+	assert.GreaterOrEqual(t, lists, 40)
+	for _, path := range []string{"/api/v1/me", "/api/v1/orders/1", "/api/v1/orders/1/payments", "/api/v1/orders/1/events"} {
+		untilLimited(t, 200, func() answer { return greedy.direct("GET", path, nil) })
+	}
+	for range 50 {
+		greedy.direct("GET", v.path(), nil).want(http.StatusOK)
+		greedy.direct("GET", vouchersPath, nil).want(http.StatusOK)
+	}
+	greedy.place(v)
+	other.direct("GET", "/api/v1/orders?limit=100", nil).want(http.StatusOK)
+}
+
+// TestRefusalWaits: a client that repeats refused requests in a loop is slowed down.
+func TestRefusalWaits(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, limited)
+	buyer := e.buyer(1)
+	var began time.Time
+	untilLimited(t, 200, func() answer { began = time.Now(); return buyer.direct("GET", "/api/v1/orders", nil) })
+	assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+}
+
+// TestAdminListsAreLimited: an admin's token that is misused costs the database no more than a buyer's.
+func TestAdminListsAreLimited(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, limited)
+	admin := e.admin()
+	for _, path := range []string{"/api/v1/admin/reconcile", "/api/v1/admin/orders", "/api/v1/admin/audit"} {
+		untilLimited(t, 200, func() answer { return admin.direct("GET", path, nil) })
+	}
+}
+
+// TestManyPeopleBehindOneAddress: answers from memory cost visitors nothing.
+func TestManyPeopleBehindOneAddress(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, limited)
+	v, guest := e.sale(5), e.guest()
+	for range 1500 { // more than the bucket of the address has
+		guest.direct("GET", v.path(), nil).want(http.StatusOK)
+		guest.direct("GET", vouchersPath, nil).want(http.StatusOK)
+	}
+	guest.direct("GET", "/healthz", nil).want(http.StatusOK)
+	guest.direct("GET", "/api/v1/openapi.json", nil).want(http.StatusOK)
+}
+
+// TestVisitorsReadsAreLimited: reads that the cache cannot answer cost tokens of the address.
+func TestVisitorsReadsAreLimited(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, limited)
+	guest := e.guest()
+	e.sale(5)
+	// The catalog has 2,000 vouchers, so a list ends with a read of the database.
+	_, err := e.store.Pools()["write"].ExecContext(t.Context(), `INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2001) SELECT 7, 'v', 1, 1, 0, 1, created_at, created_at FROM n, vouchers`)
+	require.NoError(t, err)
+	e.sale(5) // the catalog is read again
+	deep := vouchersPath + "?shop_id=1"
+	guest.direct("GET", deep, nil).want(http.StatusOK)
+	_, allowed := untilLimited(t, 20_000, func() answer { return guest.direct("GET", deep, nil) })
+	assert.GreaterOrEqual(t, allowed, 900)
+	guest.direct("GET", vouchersPath, nil).want(http.StatusOK)
+	untilLimited(t, 2000, func() answer { return guest.direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil) })
+	for _, path := range []string{"/shop/%d", "/shop/of/type?typeId=1&current=%d", "/shop/of/type?typeId=1&x=120&y=0.%d"} {
+		refused := 0
+		for i := 1; i < 5000 && refused == 0; i++ {
+			if _, answer := rawExchange(t, e.engine, "GET", fmt.Sprintf(path, i), ""); answer["errorMsg"] == "操作太频繁，请稍后再试" {
+				refused = i
+			}
+		}
+		assert.NotZero(t, refused, path)
+	}
+}
+
+// servers returns n more servers on the services of e, with the local limits of a new start.
+func (e *env) servers(n int) []http.Handler {
+	e.t.Helper()
+	all := make([]http.Handler, n)
+	for i := range all {
+		cfg := e.config
+		cfg.Metrics = prometheus.NewRegistry()
+		h, err := handler.New(cfg)
+		require.NoError(e.t, err)
+		all[i] = h
+	}
+	return all
+}
+
+// sharedLimits gives all servers of an environment their limits in a Redis.
+func sharedLimits(rdb *redis.Client) func(*setup) {
+	return func(s *setup) {
+		s.rateLimit = true
+		s.change = func(c *handler.Config) {
+			c.SharedLimits = &ratelimit.Shared{Redis: rdb, Timeout: time.Minute, Secret: secret, Log: c.Log}
+		}
+	}
+}
+
+// elapse moves the clock of the buckets in Redis.
+func elapse(t *testing.T, rdb *redis.Client, d time.Duration) {
+	t.Helper()
+	keys, err := rdb.Keys(t.Context(), "seckill:limit:*").Result()
+	require.NoError(t, err)
+	for _, key := range keys {
+		left := rdb.PTTL(t.Context(), key).Val() - d
+		require.NoError(t, rdb.PExpire(t.Context(), key, max(left, time.Millisecond)).Err())
+	}
+}
+
+// rawExchange sends a request to a server without validating it. The header is a list of names and values.
+func rawExchange(t *testing.T, server http.Handler, method, path, body string, header ...string) (status int, answer map[string]any) {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	rec := httptest.NewRecorder()
+	server.ServeHTTP(rec, req)
+	_ = json.Unmarshal(rec.Body.Bytes(), &answer) // an answer may have no body
+	return rec.Code, answer
+}
+
+// rowRoutes are the routes that store rows for a buyer.
+var rowRoutes = []string{
+	"POST /api/v1/orders/1/cancel", "POST /api/v1/orders/1/pay", "POST /api/v1/orders/1/refund", "DELETE /api/v1/vouchers/1/entry",
+}
+
+// TestThreeServersAllowWhatOneDoes: the limits of stored rows hold over all servers, for at least an hour.
+func TestThreeServersAllowWhatOneDoes(t *testing.T) {
+	t.Parallel()
+	testenv.Long(t)
+	rdb := testenv.StartRedis(t).Client(t)
+	e := newEnv(t, sqlite, sharedLimits(rdb))
+	for _, route := range rowRoutes {
+		method, path, _ := strings.Cut(route, " ")
+		allowedBy := func(servers int, token string) (allowed int) {
+			for range 4 {
+				for _, s := range e.servers(servers) {
+					for range 30 {
+						if status, _ := rawExchange(t, s, method, path, "", "Authorization", "Bearer "+token); status != http.StatusTooManyRequests {
+							allowed++
+						}
+					}
+				}
+				elapse(t, rdb, 20*time.Minute)
+			}
+			return allowed
+		}
+		one, three := allowedBy(1, e.buyer(1).token), allowedBy(3, e.buyer(2).token)
+		assert.InDelta(t, 110, one, 4, route) // 50 at once, and one per minute
+		assert.InEpsilon(t, one, three, 0.05, route)
+	}
+}
+
+// TestRowsOfOneAccountAreBounded: an account that sends every POST in circles for an hour, to three servers, stores a
+// bounded number of rows.
+func TestRowsOfOneAccountAreBounded(t *testing.T) {
+	t.Parallel()
+	testenv.Long(t)
+	rdb := testenv.StartRedis(t).Client(t)
+	e := newEnv(t, sqlite, sharedLimits(rdb))
+	e.buyer(1)
+	long := func(b map[string]any) { b["end_at"] = e.clock.now().Add(24 * time.Hour).Format(time.RFC3339) }
+	cancelled, refunded, unpaid := e.sale(500, long), e.sale(500, long), e.sale(500, long)
+	room := e.sale(500, func(b map[string]any) {
+		b["entry"] = map[string]any{"mode": "room"}
+		b["begin_at"], b["end_at"] = time.Now().Add(-time.Hour), time.Now().Add(time.Hour) // rooms have the database's clock
+	})
+	before := e.countRows()
+	const steps, step = 4, 20 * time.Minute
+	for range steps {
+		token := e.buyer(1).token // the clock has advanced beyond the last one
+		for _, s := range e.servers(3) {
+			post := func(path, body string, header ...string) map[string]any {
+				_, answer := rawExchange(t, s, "POST", "/api/v1"+path, body, append(header, "Authorization", "Bearer "+token, "Idempotency-Key", rand.Text())...)
+				return answer
+			}
+			order := func(v voucherView) string {
+				o := post("/vouchers/"+v.ID+"/orders", "")
+				if id, ok := o["order_id"].(string); ok { // duplicate_order
+					return id
+				}
+				return fmt.Sprint(o["id"])
+			}
+			// pay begins a payment and reports its result.
+			pay := func(order string, succeeds bool) {
+				if p, ok := post("/orders/"+order+"/pay", "")["payment"].(map[string]any); ok {
+					result := map[bool]string{true: "succeeded", false: "failed"}[succeeds]
+					e.notify(notice{"provider_ref": p["provider_ref"], "order_id": order, "status": result, "amount": p["amount"]}).want(http.StatusOK)
+				}
+			}
+			for range 30 {
+				post("/orders/"+order(cancelled)+"/cancel", "")
+				pay(order(unpaid), false)
+				mine := order(refunded)
+				pay(mine, true)
+				post("/orders/"+mine+"/refund", "")
+				require.NoError(t, e.payments.RefundDue(t.Context()))
+				ticket := fmt.Sprint(post("/vouchers/"+room.ID+"/entry", "")["ticket"])
+				rawExchange(t, s, "DELETE", "/api/v1/vouchers/"+room.ID+"/entry", "", "Authorization", "Bearer "+token, "X-Entry-Ticket", ticket)
+			}
+			own := strings.NewReplacer("/orders/:id", "/orders/"+order(unpaid), ":id", unpaid.ID, ":provider", "sandbox")
+			for _, route := range e.engine.Routes() {
+				if route.Method != http.MethodPost || strings.Contains(route.Path, "/logout") || strings.HasSuffix(route.Path, "/code") {
+					continue
+				}
+				for range 5 { // within the tokens of the user, whose refusals wait
+					for _, auth := range []string{"Bearer " + token, token} {
+						rawExchange(t, s, "POST", own.Replace(route.Path), `{"phone":"13800000001","code":"000000"}`, "Authorization", auth, "Idempotency-Key", rand.Text())
+						rawExchange(t, s, "POST", own.Replace(route.Path), "", "Authorization", auth, "Idempotency-Key", rand.Text())
+					}
+				}
+			}
+		}
+		e.clock.advance(step)
+		elapse(t, rdb, step)
+	}
+	// At most 50 requests at once, and one per minute.
+	const each = 50 + 3*20
+	bounds := map[string]int{
+		"voucher_orders": 2*each + 3, "audit_log": 4 * each, "payments": each, "idempotency_keys": 3 * each,
+		"rooms": 1, "room_places": 1, "room_log": each, "sessions": steps, "login_codes": 0, "revocations": 0,
+	}
+	for table, rows := range e.countRows() {
+		assert.LessOrEqual(t, rows-before[table], bounds[table], table)
+		if bounds[table] >= each { // the circles were run
+			assert.Greater(t, rows-before[table], bounds[table]/2, table)
+		}
+	}
+	e.checkInvariants()
+}
+
+// countRows returns the number of rows of every table.
+func (e *env) countRows() map[string]int {
+	e.t.Helper()
+	db := e.store.Pools()["write"]
+	rows, err := db.QueryContext(e.t.Context(), "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%'")
+	require.NoError(e.t, err)
+	defer func() { require.NoError(e.t, rows.Close()) }()
+	var names []string
+	for rows.Next() {
+		var name string
+		require.NoError(e.t, rows.Scan(&name))
+		names = append(names, name)
+	}
+	require.NoError(e.t, rows.Err())
+	counts := map[string]int{}
+	for _, name := range names {
+		var n int
+		require.NoError(e.t, db.QueryRowContext(e.t.Context(), "SELECT COUNT(*) FROM "+name).Scan(&n))
+		counts[name] = n
+	}
+	return counts
+}

@@ -1,0 +1,213 @@
+package handler_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/handler"
+	"seckill/internal/ratelimit"
+	"seckill/internal/testenv"
+)
+
+// behindProxy makes X-Forwarded-For the client's address.
+func behindProxy(s *setup) {
+	s.limits = true
+	s.change = func(c *handler.Config) { c.TrustedProxies = []string{"127.0.0.1"} }
+}
+
+// at returns the client at an address.
+func (c client) at(address string) client { return c.with("X-Forwarded-For", address) }
+
+// person is a client at an address that stores cookies and login ids like a page, or like an app without cookies.
+type person struct {
+	client
+	phone   string
+	cookies bool
+	known   *http.Cookie
+}
+
+func (p *person) send() answer {
+	c := p.client
+	if p.cookies {
+		c = c.with("X-Refresh-Token", "cookie")
+	}
+	if p.known != nil {
+		c = c.withCookie(p.known)
+	}
+	return c.post("/api/v1/auth/code", phoneBody(p.phone))
+}
+
+// login enters the code of a sent answer.
+func (p *person) login(sent answer, code string) answer {
+	body := map[string]string{"phone": p.phone, "code": code}
+	c := p.client
+	if p.cookies {
+		c = c.with("X-Refresh-Token", "cookie").withCookie(sent.cookieNamed("seckill_login"))
+	} else {
+		body["login_id"] = decode[sentView](sent).LoginID
+	}
+	a := c.post("/api/v1/auth/login", body)
+	if p.cookies && a.status == http.StatusOK {
+		p.known = a.cookieNamed("seckill_known")
+	}
+	return a
+}
+
+// An owner logs in six times within twelve minutes, each time 8 seconds after the request for the code. A stranger
+// makes two wrong guesses a second, with and without a login id, and requests codes all the time, over two servers.
+func TestStrangerCannotLockOwnerOut(t *testing.T) {
+	t.Parallel()
+	testenv.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		shared := &ratelimit.Shared{Redis: rdb, Timeout: time.Minute, Secret: secret, Log: slog.New(slog.DiscardHandler)}
+		for name, tc := range map[string]struct {
+			phone, stranger string
+			cookies         bool
+		}{
+			"page":                            {phone, "198.51.100.9", true},
+			"app without cookies":             {"13800000002", "198.51.100.9", false},
+			"admin":                           {adminPhone, "198.51.100.9", true},
+			"page behind the same address":    {"13800000003", "203.0.113.7", true},
+			"stranger in the same IPv4 /24":   {"13800000004", "203.0.113.8", true},
+			"page, stranger with an IPv6 /48": {"13800000005", "2001:db8::1", true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				one := newEnv(t, sqlite, behindProxy, func(s *setup) { s.shared = shared })
+				two := newEnv(t, sqlite, behindProxy, func(s *setup) { s.store, s.shared = one.store, shared })
+				owner := &person{client: one.guest().at("203.0.113.7"), phone: tc.phone, cookies: tc.cookies}
+				attack := func(second int) {
+					stranger := &person{client: two.guest().at(tc.stranger), phone: tc.phone}
+					if tc.stranger == "2001:db8::1" {
+						stranger.client = two.guest().at(fmt.Sprintf("2001:db8:0:%x00::1", second%256))
+					}
+					for range 2 {
+						two.tryCode(tc.phone, "000000")
+						stranger.post("/api/v1/auth/login", map[string]string{"phone": tc.phone, "code": "000001"})
+					}
+					if sent := stranger.send(); sent.status == http.StatusOK {
+						stranger.login(sent, "000002")
+					}
+				}
+				for login := range 6 {
+					sent := owner.send().want(http.StatusOK)
+					code := one.outbox.code(tc.phone)
+					for second := range 8 {
+						attack(8*login + second)
+						one.clock.advance(time.Second)
+						two.clock.advance(time.Second)
+					}
+					owner.login(sent, code).want(http.StatusOK)
+					for _, key := range rdb.Keys(t.Context(), "*").Val() { // two minutes pass
+						rdb.PExpire(t.Context(), key, max(1, rdb.PTTL(t.Context(), key).Val()-2*time.Minute))
+					}
+					one.clock.advance(2 * time.Minute)
+					two.clock.advance(2 * time.Minute)
+				}
+			})
+		}
+	})
+}
+
+// Twenty strangers at different addresses use up the codes of a phone for strangers. Its owner, whose device is known,
+// still gets codes, and no more than 20 messages a day come from strangers.
+func TestStrangersCannotUseUpOwnersCodes(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, behindProxy)
+	owner := &person{client: e.guest().at("203.0.113.7"), phone: phone, cookies: true}
+	owner.login(owner.send(), e.outbox.code(phone)).want(http.StatusOK)
+	sent := 0
+	for i := range 40 {
+		if (&person{client: e.guest().at(fmt.Sprintf("198.51.%d.9", i)), phone: phone}).send().status == http.StatusOK {
+			sent++
+		}
+	}
+	assert.Equal(t, 12-1, sent, "all strangers share the codes of a phone; the owner was a stranger once")
+	owner.login(owner.send().want(http.StatusOK), e.outbox.code(phone)).want(http.StatusOK)
+	owner.client = e.guest().at("198.51.100.77") // the device moves to another network
+	owner.login(owner.send().want(http.StatusOK), e.outbox.code(phone)).want(http.StatusOK)
+
+	other := &person{client: e.guest().at("198.51.100.9"), phone: "13800000002", cookies: true, known: owner.known}
+	for i := range 40 {
+		(&person{client: e.guest().at(fmt.Sprintf("198.51.%d.9", i)), phone: other.phone}).send()
+	}
+	other.send().problem(http.StatusTooManyRequests, "rate_limited") // a device is known for its own phone only
+}
+
+// One address, and one IPv6 customer with all its networks, can send a bounded number of codes a day.
+func TestCodesOfOneAddressAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		address func(i int) string
+		atOnce  int
+		perDay  int
+	}{
+		"IPv4":     {func(int) string { return "198.51.100.9" }, 1500, 2000},
+		"IPv6 /56": {func(i int) string { return fmt.Sprintf("2001:db8:0:%x::%x", i%256, i) }, 1500, 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, sqlite, func(s *setup) {
+				behindProxy(s)
+				s.change = func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.1"} }
+			})
+			n := 0
+			send := func() bool {
+				n++
+				a := e.guest().at(tc.address(n)).direct("POST", "/api/v1/auth/code", phoneBody(fmt.Sprintf("138%08d", n)))
+				return a.status == http.StatusOK
+			}
+			sent := 0
+			for send() {
+				sent++
+			}
+			require.Equal(t, tc.atOnce, sent)
+			for range 23 { // an attacker that tries each hour gets no more than all the day's codes
+				e.clock.advance(time.Hour)
+				for send() {
+					sent++
+				}
+			}
+			require.LessOrEqual(t, sent, tc.perDay)
+			require.Greater(t, sent, tc.perDay-50)
+		})
+	}
+}
+
+// A thousand people behind one address can log in before a sale.
+func TestCodesOfThousandNeighbours(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) { s.limits = true })
+	for i := range 1000 {
+		e.guest().direct("POST", "/api/v1/auth/code", phoneBody(fmt.Sprintf("138%08d", i))).want(http.StatusOK)
+	}
+}
+
+// A stranger's guess does the same whether or not the phone has requested a code or has an account.
+func TestGuessesRevealNothing(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db, behindProxy)
+		e.login("13800000001")
+		e.guest().at("203.0.113.7").post("/api/v1/auth/code", phoneBody("13800000002")).want(http.StatusOK)
+		stranger, before := e.guest().at("198.51.100.9"), e.dump()
+		var answers []problemView
+		for _, victim := range []string{"13800000001", "13800000002", "13800000003"} {
+			for _, id := range []string{"", "JBSWY3DPEHPK3PXPJBSWY3DPEH"} {
+				body := map[string]string{"phone": victim, "code": "000000", "login_id": id}
+				p := stranger.post("/api/v1/auth/login", body).problem(http.StatusUnauthorized, "unauthenticated")
+				p.RequestID = ""
+				answers = append(answers, p)
+			}
+		}
+		for _, a := range answers {
+			assert.Equal(t, answers[0], a)
+		}
+		assert.Equal(t, before, e.dump(), "no guess is stored")
+	})
+}

@@ -1,0 +1,24 @@
+package handler
+
+import (
+	"net/netip"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/auth"
+)
+
+const (
+	// loginCookie holds the login_id of the last code in cookie mode, so that a page needs no storage.
+	loginCookie = "seckill_login"
+	// knownCookie is set by every login. It proves that the device has logged in to a phone, whose codes strangers then
+	// cannot use up. The hm-dianping routes receive it over TLS only, because of plainPath.
+	knownCookie    = "seckill_known"
+	knownCookieAge = deviceCookieAge
+)
+
+// asker returns the origin of a request for a code or of a login.
+func (k cookies) asker(c *gin.Context) auth.Asker {
+	address, _ := netip.ParseAddr(c.ClientIP()) // the zero Addr stands for all clients without an address
+	return auth.Asker{Address: address, Proof: k.cookie(c, knownCookie)}
+}

@@ -1,0 +1,261 @@
+package handler
+
+import (
+	"encoding/json"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
+	"seckill/internal/service"
+)
+
+// meHandler serves the caller's own data as a whole: its export and its erasure.
+type meHandler struct {
+	errors   *errorWriter
+	auth     *authHandler
+	orders   *service.Orders
+	audit    domain.AuditStore
+	personal domain.PersonalStore
+	now      func() time.Time
+}
+
+// erase removes the person from the caller's account. Unpaid orders are cancelled first; paid ones stay valid by their
+// redeem codes. An account with a role is refused, because its role could come back with the next login of its phone.
+func (h *meHandler) erase(c *gin.Context) error {
+	ctx, id := c.Request.Context(), caller(c)
+	u, err := h.auth.auth.Me(ctx, id)
+	if err != nil {
+		return err
+	}
+	if u.Role != domain.RoleBuyer {
+		return domain.ErrInvalidState
+	}
+	if err := h.orders.CancelUnpaid(ctx, id.UserID); err != nil {
+		return err
+	}
+	if err := h.auth.auth.Erase(ctx, id.UserID); err != nil {
+		return err
+	}
+	h.errors.security.record(c, eventErased)
+	if wantsCookie(c) {
+		h.auth.setRefreshCookie(c, "", -1)
+	}
+	c.Status(http.StatusNoContent)
+	return nil
+}
+
+const (
+	// exportTimeout bounds an export, which is longer than other answers.
+	exportTimeout = 10 * time.Second
+	// maxExports bounds the concurrent exports. Each has one page of records in memory.
+	maxExports = 8
+)
+
+// The JSON form of the records that only an export has.
+type (
+	exportedUser struct {
+		userOut
+
+		CreatedAt time.Time `json:"created_at"`
+	}
+	exportedSession struct {
+		CreatedAt time.Time  `json:"created_at"`
+		ExpiresAt time.Time  `json:"expires_at"`
+		RevokedAt *time.Time `json:"revoked_at,omitempty"`
+	}
+	exportedOrder struct {
+		orderOut
+
+		Payments []paymentOut `json:"payments"`
+	}
+	exportedKey struct {
+		Key       string    `json:"key"`
+		CreatedAt time.Time `json:"created_at"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	exportedPlace struct {
+		VoucherID ID        `json:"voucher_id"`
+		Number    uint32    `json:"number"`
+		JoinedAt  time.Time `json:"joined_at"`
+	}
+)
+
+// export streams all data of the caller, one page of records at a time. It contains no token, code or hash: a copy of
+// the file gives no access. If the data cannot be read to the end, the connection is closed, so that no client takes a
+// part for the whole.
+func (h *meHandler) export(c *gin.Context) error {
+	id := caller(c)
+	u, err := h.auth.auth.Me(c.Request.Context(), id)
+	if err != nil {
+		return err
+	}
+	c.Header("Content-Type", jsonType[0])
+	c.Header("Content-Disposition", `attachment; filename="seckill-data.json"`)
+	w := &exportWriter{c: c}
+	w.field("exported_at", domain.Moment(h.now()))
+	w.field("user", exportedUser{newUserOut(u), u.CreatedAt})
+	writeArray(w, "sessions", h.sessions(c, id.UserID))
+	writeArray(w, "orders", h.ordersOf(c, id.UserID))
+	writeArray(w, "actions", h.actions(c, id.UserID))
+	writeArray(w, "idempotency_keys", h.keys(c, id.UserID))
+	writeArray(w, "waiting_rooms", h.places(c, id.UserID))
+	w.write([]byte("}\n"))
+	if w.err != nil {
+		h.errors.classify(c, w.err)
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// exportWriter writes the members of a JSON object. After the first error it writes nothing.
+type exportWriter struct {
+	c     *gin.Context
+	begun bool
+	err   error
+}
+
+func (w *exportWriter) write(b []byte) {
+	if w.err == nil {
+		_, w.err = w.c.Writer.Write(b)
+	}
+}
+
+func (w *exportWriter) value(v any) {
+	b, err := json.Marshal(v)
+	if w.err == nil {
+		w.err = err
+	}
+	w.write(b)
+}
+
+func (w *exportWriter) name(name string) {
+	separator := byte(',')
+	if !w.begun {
+		separator, w.begun = '{', true
+	}
+	w.write(append(appendString([]byte{separator}, name), ':'))
+}
+
+func (w *exportWriter) field(name string, v any) {
+	w.name(name)
+	w.value(v)
+}
+
+// writeArray writes records as a JSON array.
+func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]) {
+	w.name(name)
+	separator := "["
+	for r, err := range records {
+		if w.err == nil {
+			w.err = err
+		}
+		if w.err != nil {
+			return
+		}
+		w.write([]byte(separator))
+		w.value(r)
+		separator = ","
+	}
+	if separator == "[" {
+		w.write([]byte("["))
+	}
+	w.write([]byte("]"))
+}
+
+// pages returns the records of all pages, converted. read returns the page after last, which is nil for the first page,
+// and at most domain.MaxPageSize records.
+func pages[S, T any](read func(last *S) ([]S, error), convert func(*S) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for last := (*S)(nil); ; {
+			page, err := read(last)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for i := range page {
+				if !yield(convert(&page[i]), nil) {
+					return
+				}
+			}
+			if len(page) < domain.MaxPageSize {
+				return
+			}
+			last = &page[len(page)-1]
+		}
+	}
+}
+
+func (h *meHandler) sessions(c *gin.Context, userID int64) iter.Seq2[exportedSession, error] {
+	return pages(func(last *domain.SessionRecord) ([]domain.SessionRecord, error) {
+		after := ""
+		if last != nil {
+			after = last.ID
+		}
+		return h.personal.SessionsOf(c.Request.Context(), userID, after, domain.MaxPageSize)
+	}, func(s *domain.SessionRecord) exportedSession {
+		return exportedSession{s.CreatedAt, s.ExpiresAt, s.RevokedAt}
+	})
+}
+
+// ordersOf returns the orders without their redeem codes, with which another person could use them.
+func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrder, error] {
+	var payments map[int64][]domain.Payment
+	return pages(func(last *domain.Order) ([]domain.Order, error) {
+		f := domain.OrderFilter{UserID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
+		if last != nil {
+			f.Page.Before = last.ID
+		}
+		orders, err := h.orders.List(c.Request.Context(), f)
+		if err != nil {
+			return nil, err
+		}
+		ids := make([]int64, len(orders))
+		for i := range orders {
+			ids[i] = orders[i].ID
+		}
+		payments, err = h.personal.PaymentsOf(c.Request.Context(), ids)
+		return orders, err
+	}, func(o *domain.Order) exportedOrder {
+		o.RedeemCode = ""
+		out := exportedOrder{orderOut: newOrderOut(o), Payments: []paymentOut{}}
+		for _, p := range payments[o.ID] {
+			out.Payments = append(out.Payments, newPaymentOut(&p))
+		}
+		return out
+	})
+}
+
+// actions returns what the user did, as the audit log has it.
+func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[auditOut, error] {
+	return pages(func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
+		f := domain.AuditFilter{ActorID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
+		if last != nil {
+			f.Page.Before = last.ID
+		}
+		return h.audit.AuditLog(c.Request.Context(), f)
+	}, newAuditOut)
+}
+
+func (h *meHandler) keys(c *gin.Context, userID int64) iter.Seq2[exportedKey, error] {
+	return pages(func(last *domain.KeyRecord) ([]domain.KeyRecord, error) {
+		after := ""
+		if last != nil {
+			after = last.Key
+		}
+		return h.personal.KeysOf(c.Request.Context(), userID, after, domain.MaxPageSize)
+	}, func(k *domain.KeyRecord) exportedKey { return exportedKey(*k) })
+}
+
+func (h *meHandler) places(c *gin.Context, userID int64) iter.Seq2[exportedPlace, error] {
+	return pages(func(last *domain.PlaceRecord) ([]domain.PlaceRecord, error) {
+		after := int64(0)
+		if last != nil {
+			after = last.VoucherID
+		}
+		return h.personal.PlacesOf(c.Request.Context(), userID, after, domain.MaxPageSize)
+	}, func(p *domain.PlaceRecord) exportedPlace { return exportedPlace{ID(p.VoucherID), p.Number, p.JoinedAt} })
+}

@@ -1,0 +1,207 @@
+package handler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/domain"
+)
+
+type exportView struct {
+	User     userView
+	Sessions []struct {
+		ExpiresAt string `json:"expires_at"`
+	}
+	Orders []struct {
+		orderView
+
+		Payments []struct{ Amount int64 }
+	}
+	Actions         []struct{ Action string }
+	IdempotencyKeys []struct{ Key string } `json:"idempotency_keys"`
+	WaitingRooms    []struct {
+		VoucherID string `json:"voucher_id"`
+		Number    int
+	} `json:"waiting_rooms"`
+}
+
+// failFrom makes the n-th and all later calls of the store fail.
+func (s *faultyStore) failFrom(n int64) {
+	var calls atomic.Int64
+	s.fail(func() error {
+		if calls.Add(1) >= n {
+			return domain.ErrUnavailable
+		}
+		return nil
+	})
+}
+
+func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, room := e.sale(10), e.sale(10)
+		c, other := e.buyer(1), e.buyer(2)
+		e.login(c.login.User.Phone)
+		paid := decode[orderView](c.get(c.with("Idempotency-Key", "the-key").paid(v).Order.path()).want(http.StatusOK))
+		require.NotEmpty(t, paid.RedeemCode)
+		foreign := other.paid(v).Order
+		roomID, userID := mustID(t, room.ID), mustID(t, c.login.User.ID)
+		for _, user := range []int64{mustID(t, other.login.User.ID), userID} {
+			_, err := e.store.JoinRoom(t.Context(), roomID, []domain.PlaceRequest{{UserID: user, Lost: -1}})
+			require.NoError(t, err)
+		}
+
+		a := c.get("/api/v1/me/export").want(http.StatusOK)
+		assert.Equal(t, `attachment; filename="seckill-data.json"`, a.header.Get("Content-Disposition"))
+		all := decode[exportView](a)
+		assert.Equal(t, c.login.User, all.User)
+		assert.Len(t, all.Sessions, 2)
+		require.Len(t, all.Orders, 1)
+		assert.Equal(t, paid.ID, all.Orders[0].ID)
+		assert.Len(t, all.Orders[0].Payments, 1)
+		require.Len(t, all.IdempotencyKeys, 1)
+		assert.Equal(t, "the-key", all.IdempotencyKeys[0].Key)
+		require.Len(t, all.WaitingRooms, 1)
+		assert.Equal(t, 1, all.WaitingRooms[0].Number)
+
+		for what, secret := range map[string]string{
+			"access token": c.token, "refresh token": c.login.RefreshToken, "redeem code": paid.RedeemCode,
+			"session id": strings.Split(c.login.RefreshToken, ".")[0], "another user's phone": other.login.User.Phone,
+			"another user's id": `"` + other.login.User.ID + `"`, "another user's order": foreign.ID,
+		} {
+			require.NotEmpty(t, secret, what)
+			assert.NotContains(t, string(a.body), secret, what)
+		}
+	})
+}
+
+// The export of a user with many orders has several pages.
+func TestExportOfManyOrders(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		v, c := e.sale(1000), e.buyer(1)
+		const orders = 2*domain.MaxPageSize + 1
+		for range orders {
+			o := c.place(v)
+			c.post(o.path()+"/cancel", nil).want(http.StatusOK)
+		}
+		all := decode[exportView](c.get("/api/v1/me/export").want(http.StatusOK))
+		assert.Len(t, all.Orders, orders)
+		assert.Len(t, all.Actions, orders)
+		seen := map[string]bool{}
+		for _, o := range all.Orders {
+			seen[o.ID] = true
+		}
+		assert.Len(t, seen, orders)
+	})
+}
+
+// A client must not take the part of an export that was sent before a failure for the whole.
+func TestExportThatFailsMidwayBreaksOff(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	c := e.buyer(1)
+	e.db.failFrom(3)              // after the user and the orders
+	e.http.CloseIdleConnections() // a request on a used connection would be repeated
+	res, err := e.http.Do(c.request(e.url, http.MethodGet, "/api/v1/me/export", nil))
+	if err == nil {
+		defer res.Body.Close()
+		var all exportView
+		err = json.NewDecoder(res.Body).Decode(&all)
+	}
+	require.Error(t, err)
+}
+
+func TestExportsAreLimitedPerUser(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) { s.rateLimit = true })
+	c, other := e.buyer(1), e.buyer(2)
+	for range 2 {
+		c.get("/api/v1/me/export").want(http.StatusOK)
+	}
+	assert.Greater(t, c.get("/api/v1/me/export").want(http.StatusTooManyRequests).retryAfter(), 30)
+	other.get("/api/v1/me/export").want(http.StatusOK)
+}
+
+func TestDeletedAccount(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		e := newEnv(t, db)
+		two := newEnv(t, db, func(s *setup) { s.store = e.store })
+		v, second := e.sale(10), e.sale(10)
+		c := e.login(phone)
+		elsewhere := e.login(phone)
+		paid := decode[orderView](c.get(c.with("Idempotency-Key", "the-key").paid(v).Order.path()).want(http.StatusOK))
+		unpaid := decode[orderView](c.post(second.orders(), nil).want(http.StatusCreated))
+		e.sendCode(phone).want(http.StatusNoContent)
+		code := e.outbox.code(phone)
+		require.EqualValues(t, 9, e.stock(second.ID))
+
+		c.do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
+
+		assert.EqualValues(t, 10, e.stock(second.ID), "the unit of the unpaid order is back")
+		e.checkInvariants()
+		for _, old := range []client{c, elsewhere} {
+			old.get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+			e.refresh(old.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
+		}
+		require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
+		two.as(elsewhere.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated")
+
+		dump := e.dump()
+		assert.NotContains(t, dump, phone)
+		assert.Contains(t, dump, "voucher_orders ["+paid.ID+" "+c.login.User.ID, "the order and its user id stay")
+		assert.NotContains(t, e.dumpOf("idempotency_keys"), "the-key")
+
+		admin := e.admin()
+		shown := decode[struct{ Status, Phone string }](admin.get("/api/v1/admin/orders/" + unpaid.ID).want(http.StatusOK))
+		assert.Equal(t, "cancelled", shown.Status)
+		assert.Empty(t, shown.Phone)
+		admin.post("/api/v1/admin/redeem", map[string]string{"code": paid.RedeemCode}).want(http.StatusOK)
+
+		again := e.login(phone)
+		assert.NotEqual(t, c.login.User.ID, again.login.User.ID, "the phone has a new account")
+		assert.Empty(t, decode[listView[orderView]](again.get("/api/v1/orders").want(http.StatusOK)).Items)
+		again.post(v.orders(), nil).want(http.StatusCreated)
+	})
+}
+
+func TestAccountWithRoleIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	admin := e.admin()
+	admin.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusConflict, "invalid_state")
+	admin.get("/api/v1/me").want(http.StatusOK)
+}
+
+// A deletion that was interrupted after the cancellation can be repeated.
+func TestDeletionCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite)
+	v, c := e.sale(10), e.buyer(1)
+	c.post(v.orders(), nil).want(http.StatusCreated)
+	e.db.failFrom(4) // after the user, the list of orders and the cancellation
+	c.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusServiceUnavailable, "unavailable")
+	e.db.fail(nil)
+	c.get("/api/v1/me").want(http.StatusOK)
+	c.do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
+	c.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusUnauthorized, "unauthenticated")
+	assert.EqualValues(t, 10, e.stock(v.ID))
+}
+
+func mustID(t testing.TB, id string) (n int64) {
+	t.Helper()
+	_, err := fmt.Sscan(id, &n)
+	require.NoError(t, err)
+	return n
+}

@@ -1,0 +1,178 @@
+package handler
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"seckill/internal/domain"
+)
+
+// securityEvent is something that an operator counts to detect an attack. docs/security.md describes each.
+type securityEvent string
+
+const (
+	eventCodeSent      securityEvent = "code_sent"
+	eventLogin         securityEvent = "login"
+	eventLoginFailed   securityEvent = "login_failed"
+	eventLoginBlocked  securityEvent = "login_blocked"
+	eventTokenRefused  securityEvent = "token_refused"
+	eventRefreshReused securityEvent = "refresh_reused"
+	eventForbidden     securityEvent = "admin_forbidden"
+	eventWebhook       securityEvent = "webhook_signature"
+	eventPassForged    securityEvent = "pass_forged"
+	eventUnknownCode   securityEvent = "redeem_unknown_code"
+	eventErased        securityEvent = "account_erased"
+)
+
+// securityEvents lists all events, whose counters exist from the start.
+var securityEvents = []securityEvent{
+	eventCodeSent, eventLogin, eventLoginFailed, eventLoginBlocked, eventTokenRefused, eventRefreshReused, eventForbidden,
+	eventWebhook, eventPassForged, eventUnknownCode, eventErased,
+}
+
+// loginRoutes are the routes whose rate limits protect logins.
+var loginRoutes = map[string]bool{
+	"/api/v1/auth/code": true, "/api/v1/auth/login": true, "/api/v1/auth/refresh": true,
+	"/user/code": true, "/user/login": true, "/api/user/code": true, "/api/user/login": true,
+}
+
+// redeemRoutes are the routes that take a redeem code.
+var redeemRoutes = map[string]bool{"/api/v1/admin/redeem": true, "/api/v1/admin/orders/:id/redeem": true}
+
+// eventOf returns the security event of a refused request, or "" if the refusal is none. This is the one place that
+// decides it.
+func eventOf(c *gin.Context, err error) securityEvent {
+	var limited *domain.RateLimitedError
+	var invalid *domain.InvalidError
+	route := c.FullPath()
+	switch {
+	case errors.Is(err, domain.ErrWrongCode):
+		return eventLoginFailed
+	case errors.Is(err, domain.ErrTokenReused):
+		return eventRefreshReused
+	case errors.Is(err, domain.ErrUnauthenticated):
+		switch {
+		case route == "/api/v1/payments/webhook/:provider":
+			return eventWebhook
+		case c.GetHeader("Authorization") != "":
+			return eventTokenRefused
+		}
+	case errors.Is(err, domain.ErrForbidden):
+		return eventForbidden
+	case errors.Is(err, domain.ErrEntryRequired) && (c.GetHeader(passHeader) != "" || c.GetHeader(ticketHeader) != ""):
+		return eventPassForged
+	case loginRoutes[route] && errors.As(err, &limited):
+		return eventLoginBlocked
+	case redeemRoutes[route] && errors.As(err, &invalid) && invalid.Fields[0].Field == "code":
+		return eventUnknownCode
+	}
+	return ""
+}
+
+// securityLog counts security events and logs them without personal data in clear. It is safe for concurrent use.
+type securityLog struct {
+	log    *slog.Logger
+	counts *prometheus.CounterVec
+	// lines limits the lines of each event, so that an attack cannot fill the disk. The counters miss nothing.
+	lines map[securityEvent]*rate.Limiter
+}
+
+// The lines of each event that are logged per second, and at once.
+const (
+	securityLineRate  = 1
+	securityLineBurst = 10
+)
+
+func newSecurityLog(reg prometheus.Registerer, log *slog.Logger) (*securityLog, error) {
+	s := &securityLog{
+		log: log, lines: map[securityEvent]*rate.Limiter{},
+		counts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_security_events_total", Help: "Security events; see docs/security.md.",
+		}, []string{"event"}),
+	}
+	for _, e := range securityEvents { // otherwise a counter first appears with the value 1, and rate() misses it
+		s.counts.WithLabelValues(string(e))
+		s.lines[e] = rate.NewLimiter(securityLineRate, securityLineBurst)
+	}
+	return s, reg.Register(s.counts)
+}
+
+// observe records the security event of a refused request, if it is one.
+func (s *securityLog) observe(c *gin.Context, err error) {
+	if e := eventOf(c, err); e != "" {
+		s.record(c, e)
+	}
+}
+
+// loginPhoneKey is the context key of the phone in the request, as typed.
+const loginPhoneKey = "login_phone"
+
+// record counts an event of a request and logs it.
+func (s *securityLog) record(c *gin.Context, e securityEvent) {
+	s.counts.WithLabelValues(string(e)).Inc()
+	if !s.lines[e].Allow() {
+		return
+	}
+	attrs := []any{
+		"event", string(e), "network", networkOf(c), "method", c.Request.Method, "route", c.FullPath(), "request_id", requestIDOf(c),
+	}
+	if id, ok := identityOf(c); ok {
+		attrs = append(attrs, "user_id", id.UserID)
+	}
+	if phone := c.GetString(loginPhoneKey); phone != "" {
+		attrs = append(attrs, "phone", domain.MaskPhone(phone))
+	}
+	s.log.Info("security", attrs...)
+}
+
+// networkOf returns the network of the client, an IPv4 /24 or an IPv6 /48: enough to recognize an attack, and not the
+// address of a person.
+func networkOf(c *gin.Context) string {
+	addr, err := netip.ParseAddr(c.ClientIP())
+	if err != nil {
+		return "unknown"
+	}
+	bits := 24
+	if addr = addr.Unmap(); addr.Is6() {
+		bits = 48
+	}
+	network, _ := addr.Prefix(bits) // cannot fail for these lengths
+	return network.String()
+}
+
+// strictTransport makes browsers that use TLS use nothing else for a year. Purchases do without it: a browser has loaded
+// a page or logged in before.
+func (h *authHandler) strictTransport(c *gin.Context) {
+	if h.overTLS(c) {
+		c.Writer.Header()["Strict-Transport-Security"] = strictForAYear
+	}
+}
+
+var strictForAYear = []string{"max-age=31536000"}
+
+// securityTxtLife is how long a copy of security.txt is valid. RFC 9116 recommends less than a year.
+const securityTxtLife = 180 * 24 * time.Hour
+
+// securityTxt serves the contact for reports of vulnerabilities (RFC 9116).
+func securityTxt(contact string, now func() time.Time) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		expires := now().UTC().Truncate(24 * time.Hour).Add(securityTxtLife)
+		c.String(http.StatusOK, "Contact: %s\nExpires: %s\nPreferred-Languages: en, zh\n", contact, expires.Format(time.RFC3339))
+	}
+}
+
+// isRefusal reports whether a status may belong to a security event.
+func isRefusal(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return true
+	}
+	return false
+}

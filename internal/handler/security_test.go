@@ -1,0 +1,189 @@
+package handler_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/handler"
+)
+
+// securityEnv returns an environment and a function that returns the number of security events.
+func securityEnv(t *testing.T, options ...func(*setup)) (*env, func(event string) int) {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	e := newEnv(t, sqlite, append(options, func(s *setup) {
+		s.change = func(c *handler.Config) { c.Metrics = reg }
+	})...)
+	return e, func(event string) int {
+		t.Helper()
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() != "seckill_security_events_total" {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				if m.GetLabel()[0].GetValue() == event {
+					return int(m.GetCounter().GetValue())
+				}
+			}
+		}
+		require.Fail(t, "no such event", event)
+		return 0
+	}
+}
+
+// securityLines returns the log lines of an event.
+func (e *env) securityLines(event string) (lines []map[string]any) {
+	for _, l := range e.logs.of("INFO") {
+		if l["msg"] == "security" && l["event"] == event {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+func TestSecurityEvents(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		event  string
+		attack func(e *env)
+	}{
+		"a code": {"code_sent", func(e *env) { e.sendCode("13800000077").want(http.StatusNoContent) }},
+		"a login": {"login", func(e *env) {
+			e.sendCode("13800000077")
+			e.tryCode("13800000077", e.outbox.code("13800000077")).want(http.StatusOK)
+		}},
+		"a wrong code": {"login_failed", func(e *env) { e.tryCode("13800000077", "123456").want(http.StatusUnauthorized) }},
+		"a wrong code, hm-dianping": {"login_failed", func(e *env) {
+			hmdpPost(e, "/user/login", `{"phone":"13800000077","code":"123456"}`)
+		}},
+		"codes without a pause": {"login_blocked", func(e *env) {
+			e.sendCode("13800000077").want(http.StatusNoContent)
+			e.sendCode("13800000077").want(http.StatusTooManyRequests)
+		}},
+		"a forged token": {"token_refused", func(e *env) {
+			forged := sign(e.t, jwt.SigningMethodHS256, []byte("another secret that is long enough to sign"), e.goodClaims("1"))
+			e.as(forged).get("/api/v1/me").want(http.StatusUnauthorized)
+		}},
+		"a stolen refresh token": {"refresh_reused", func(e *env) {
+			c := e.buyer(1)
+			e.refresh(c.login.RefreshToken).want(http.StatusOK)
+			e.refresh(c.login.RefreshToken).want(http.StatusUnauthorized)
+		}},
+		"a buyer on an admin route": {"admin_forbidden", func(e *env) {
+			e.buyer(1).get("/api/v1/admin/audit").want(http.StatusForbidden)
+		}},
+		"a notice with a wrong signature": {"webhook_signature", func(e *env) {
+			e.guest().bad().with("X-Seckill-Signature", signature("{}", e.clock.now())).post("/api/v1/payments/webhook/sandbox", `{"a":1}`).
+				want(http.StatusUnauthorized)
+		}},
+		"a borrowed pass": {"pass_forged", func(e *env) {
+			v := e.sale(5, func(b map[string]any) { b["entry"] = map[string]any{"mode": "pass"} })
+			pass := decode[struct{ Pass string }](e.buyer(1).post(v.path()+"/entry", nil).want(http.StatusOK)).Pass
+			require.NotEmpty(e.t, pass)
+			e.buyer(2).with("X-Entry-Pass", pass).post(v.orders(), nil).want(http.StatusForbidden)
+		}},
+		"an unknown redeem code": {"redeem_unknown_code", func(e *env) {
+			e.admin().post("/api/v1/admin/redeem", map[string]string{"code": "AAAA-AAAA-AAAA-AAAA-AAAA-AAAA"}).want(http.StatusBadRequest)
+		}},
+		"a deletion": {"account_erased", func(e *env) {
+			e.buyer(1).do(http.MethodDelete, "/api/v1/me", nil).want(http.StatusNoContent)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, count := securityEnv(t, func(s *setup) { s.limits = true })
+			before := count(tc.event)
+			require.Zero(t, before)
+			tc.attack(e)
+			assert.Positive(t, count(tc.event))
+			lines := e.securityLines(tc.event)
+			require.NotEmpty(t, lines)
+			assert.Equal(t, "127.0.0.0/24", lines[0]["network"])
+			assert.NotEmpty(t, lines[0]["request_id"])
+			if phone, ok := lines[0]["phone"]; ok {
+				assert.Regexp(t, `^\d{3}\*{4}\d{4}$`, phone)
+			}
+		})
+	}
+}
+
+// hmdpPost sends a body to a route of hm-dianping.
+func hmdpPost(e *env, path, body string) {
+	res, err := e.http.Post(e.url+path, "application/json", strings.NewReader(body))
+	require.NoError(e.t, err)
+	require.NoError(e.t, res.Body.Close())
+}
+
+// Ordinary refusals of a sale are no security events.
+func TestOrdinaryRefusalsAreNoSecurityEvents(t *testing.T) {
+	t.Parallel()
+	e, count := securityEnv(t)
+	v, c := e.sale(1), e.buyer(1)
+	c.place(v)
+	c.post(v.orders(), nil).want(http.StatusConflict)
+	e.buyer(2).post(v.orders(), nil).want(http.StatusConflict)
+	e.guest().bad().get("/api/v1/me").want(http.StatusUnauthorized)
+	c.bad().get("/api/v1/orders?limit=x").want(http.StatusBadRequest)
+	for _, event := range []string{"token_refused", "admin_forbidden", "pass_forged", "login_blocked", "redeem_unknown_code"} {
+		assert.Zero(t, count(event), event)
+	}
+}
+
+// An attack is counted completely and cannot fill the disk with log lines.
+func TestSecurityLogIsBounded(t *testing.T) {
+	t.Parallel()
+	e, count := securityEnv(t)
+	const guesses = 200
+	for i := range guesses {
+		e.guest().direct(http.MethodPost, "/api/v1/auth/login", map[string]string{"phone": "13800000077", "code": fmt.Sprintf("%06d", i)})
+	}
+	assert.Equal(t, guesses, count("login_failed"))
+	assert.Less(t, len(e.securityLines("login_failed")), guesses/2)
+}
+
+// The header is sent only to browsers that use TLS, as a trusted proxy reports.
+func TestStrictTransportSecurity(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, sqlite, func(s *setup) {
+		s.change = func(c *handler.Config) {
+			c.TrustedProxies = []string{"192.0.2.1"} // of direct requests
+			c.Pages = map[string]http.Handler{"/": http.NotFoundHandler()}
+		}
+	})
+	for _, path := range []string{"/", "/api/v1/openapi.json"} {
+		for scheme, want := range map[string]string{"https": "max-age=31536000", "http": "", "": ""} {
+			rec := httptest.NewRecorder()
+			req := e.guest().with("X-Forwarded-Proto", scheme).request("", http.MethodGet, path, nil)
+			req.RemoteAddr = "192.0.2.1:1234"
+			e.engine.ServeHTTP(rec, req)
+			assert.Equal(t, want, rec.Header().Get("Strict-Transport-Security"), "%s %s", path, scheme)
+		}
+	}
+}
+
+func TestSecurityTxt(t *testing.T) {
+	t.Parallel()
+	const path = "/.well-known/security.txt"
+	newEnv(t, sqlite).guest().get(path).problem(http.StatusNotFound, "not_found")
+	e := newEnv(t, sqlite, func(s *setup) {
+		s.change = func(c *handler.Config) { c.SecurityContact = "mailto:security@example.com" }
+	})
+	res, err := e.http.Get(e.url + path)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	assert.Equal(t, "text/plain; charset=utf-8", res.Header.Get("Content-Type"))
+	assert.Equal(t, "Contact: mailto:security@example.com\nExpires: 2027-05-10T00:00:00Z\nPreferred-Languages: en, zh\n", string(text))
+}

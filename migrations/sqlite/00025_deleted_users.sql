@@ -1,0 +1,7 @@
+-- +goose Up
+-- deleted_at is set when the person behind an account was erased: the row then has no phone, name or role, and stays
+-- because orders, payments and the audit log refer to it.
+ALTER TABLE users ADD COLUMN deleted_at DATETIME NULL;
+
+-- +goose Down
+ALTER TABLE users DROP COLUMN deleted_at;
