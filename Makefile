@@ -21,7 +21,7 @@ run: ## start on SQLite and an embedded Redis, http://127.0.0.1:8080
 # Packages whose subject is concurrency run under the race detector. The end-to-end tests run the same code in whole
 # servers, and mostly wait for them: more of them run at once than there are processors. A simulation in internal/entry is
 # too slow with the race detector. The last command sums up both.
-test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis and Chromium, which are installed if missing
+test: deps $(GOBIN)/gotestsum ## all tests, with SQLite and real MariaDB, Redis, ZooKeeper and Chromium, which are installed if missing
 	@export SECKILL_TEST_REQUIRE=1; results=$$(mktemp -d); run="$(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-summary skipped,output"; failed=; \
 	$$run --jsonfile $$results/race -- -race -parallel 4 -timeout 30m $$(go list ./... | grep -v /internal/e2e$$) || failed=1; \
 	$$run --jsonfile $$results/e2e -- -parallel 8 -timeout 30m ./internal/e2e ./internal/entry || failed=1; \

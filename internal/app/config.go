@@ -26,7 +26,7 @@ type Config struct {
 	DataDir       string         `env:"SECKILL_DATA_DIR" default:"./data" placeholder:"DIR" help:"Directory of the embedded database and the secrets (${default})."`
 	RedisAddrs    []string       `env:"SECKILL_REDIS_ADDRS" placeholder:"ADDR" help:"Redis 6.2+ (host:port); several addresses mean a cluster. Empty: an embedded Redis inside the process."`
 	RedisPassword string         `file:"" env:"SECKILL_REDIS_PASSWORD" placeholder:"PASSWORD" help:"Password of Redis and of the lock nodes."`
-	LockNodes     []string       `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Independent Redis servers for the user lock (Redlock, an odd number). Empty: the main Redis."`
+	LockNodes     []string       `env:"SECKILL_LOCK_NODES" placeholder:"ADDR" help:"Servers for the user lock: independent Redis servers (Redlock, an odd number), or zk://host:2181,... for ZooKeeper. Empty: the main Redis."`
 	OrderLane     string         `env:"SECKILL_ORDER_LANE" default:"lock" enum:"lock,batch,queue" help:"Order mode, how orders reach the database: ${enum} (${default})."`
 	QueueBacklog  int            `env:"SECKILL_QUEUE_BACKLOG" default:"100000" placeholder:"N" help:"Lane queue: maximum number of users with waiting orders in each of the 16 streams; further purchases are refused (${default})."`
 	JWTSecret     string         `file:"" env:"SECKILL_JWT_SECRET" placeholder:"SECRET" help:"Secret of tokens, passes and redeem codes, at least 32 bytes. Several, newest first, separated by commas or line breaks: the first signs, all verify. Required with MySQL; otherwise generated in the data directory."`
@@ -80,6 +80,19 @@ func (c Config) onlyLocal() bool {
 	return c.IsDemo() && isLoopback(host)
 }
 
+// zooKeeperScheme begins LockNodes that are ZooKeeper servers.
+const zooKeeperScheme = "zk://"
+
+// ZooKeeperServers returns the addresses of the ZooKeeper servers of the user locks, none if Redis has the locks.
+func (c Config) ZooKeeperServers() []string {
+	if len(c.LockNodes) == 0 || !strings.HasPrefix(c.LockNodes[0], zooKeeperScheme) {
+		return nil
+	}
+	servers := slices.Clone(c.LockNodes)
+	servers[0] = strings.TrimPrefix(servers[0], zooKeeperScheme)
+	return servers
+}
+
 // Finish validates the configuration and returns it with empty list elements removed, phone numbers normalized, and the
 // default address and the demo's admin filled in. Its error has one line per broken rule, which names the flag.
 func (c Config) Finish() (Config, error) {
@@ -109,7 +122,12 @@ func (c Config) Finish() (Config, error) {
 	for _, a := range c.RedisAddrs {
 		rule(isAddr(a), "--redis-addrs: %q is not host:port", a)
 	}
-	for _, a := range c.LockNodes {
+	zooKeeper := c.ZooKeeperServers()
+	nodes := c.LockNodes
+	if len(zooKeeper) > 0 {
+		nodes = zooKeeper
+	}
+	for _, a := range nodes {
 		rule(isAddr(a), "--lock-nodes: %q is not host:port", a)
 	}
 	for _, p := range c.Proxies {
@@ -128,10 +146,10 @@ func (c Config) Finish() (Config, error) {
 	if err != nil {
 		problems = append(problems, err)
 	}
-	rule(len(c.LockNodes) == 0 || len(c.LockNodes)%2 == 1,
+	rule(len(zooKeeper) > 0 || len(c.LockNodes) == 0 || len(c.LockNodes)%2 == 1,
 		"--lock-nodes: %d nodes; the number must be odd, because an even number tolerates no more failures than one node less", len(c.LockNodes))
-	rule(len(slices.Compact(slices.Sorted(slices.Values(c.LockNodes)))) == len(c.LockNodes),
-		"--lock-nodes: a node is listed twice, so no lock could be acquired")
+	rule(len(slices.Compact(slices.Sorted(slices.Values(nodes)))) == len(nodes),
+		"--lock-nodes: a node is listed twice")
 	_, err = time.LoadLocation(c.Timezone)
 	rule(err == nil, "--timezone: %q is not a time zone name such as Asia/Shanghai", c.Timezone)
 	rule(c.PayTimeout >= time.Second, "--pay-timeout: %s is shorter than a second", c.PayTimeout)

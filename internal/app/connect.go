@@ -116,7 +116,7 @@ func SharedRedis(cfg Config) (redis.UniversalClient, error) {
 	return OpenRedis(info.Password, info.Addr), nil
 }
 
-// LockNodes returns a client per lock node, or rdb if none are configured.
+// LockNodes returns a client per lock node, or rdb if none are configured. The configured locks must not be in ZooKeeper.
 func LockNodes(cfg Config, rdb redis.UniversalClient) []redis.UniversalClient {
 	if len(cfg.LockNodes) == 0 {
 		return []redis.UniversalClient{rdb}

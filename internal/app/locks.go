@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -16,24 +17,55 @@ import (
 const OrderLockPrefix = "order:"
 
 // userLocks adapts package lock to lane.UserLocks.
-type userLocks struct{ locks *lock.RedLocks }
+type userLocks struct {
+	of      func(name string) lock.Locker
+	ping    func(context.Context) error // returns nil if locks can be acquired
+	close   func()
+	what    string           // they are, for messages
+	observe func(lock.Event) // set before the first lock is acquired
+}
 
 // lockNodeTimeout bounds one command on one lock node, so that time for the database remains of the 5 s for a purchase.
 const lockNodeTimeout = 1500 * time.Millisecond
 
-// lockLease is the time after which a lock expires if its server was killed. Until then the user's purchases fail with
-// order_in_progress. A purchase takes at most 3 s; the watchdog renews the lock of a longer one.
+// lockLease is the time after which a lock expires if its server was killed: the lease of a lock in Redis, the timeout of
+// a session with ZooKeeper. Until then the user's purchases fail with order_in_progress. A purchase takes at most 3 s; the
+// lock of a longer one is renewed.
 const lockLease = 10 * time.Second
 
-func newUserLocks(nodes []redis.UniversalClient, observe func(lock.Event)) (*userLocks, error) {
+// zooKeeperRoot is the path of the user locks in ZooKeeper.
+const zooKeeperRoot = "/seckill"
+
+// openUserLocks connects to the configured servers of the user locks: rdb if there are none. It does not wait for them.
+// The caller closes the result.
+func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
+	l := &userLocks{observe: func(lock.Event) {}}
+	event := func(e lock.Event) { l.observe(e) }
+	if servers := cfg.ZooKeeperServers(); len(servers) > 0 {
+		z, err := lock.NewZooKeeper(servers, lock.WithRoot(zooKeeperRoot), lock.WithSessionTimeout(lockLease),
+			lock.WithRequestTimeout(lockNodeTimeout), lock.WithZooKeeperObserver(event))
+		if err != nil {
+			return nil, fmt.Errorf("--lock-nodes: %w", err)
+		}
+		l.of, l.ping, l.what = z.Mutex, z.Ping, "ZooKeeper, which has the user locks,"
+		l.close = func() { _ = z.Close() } // its error is always nil
+		return l, nil
+	}
+	nodes := LockNodes(cfg, rdb)
 	locks, err := lock.NewRedLocks(nodes, lock.WithWatchdogLease(lockLease), lock.WithNodeTimeout(lockNodeTimeout),
-		lock.WithRedLockObserver(observe))
-	return &userLocks{locks: locks}, err
+		lock.WithRedLockObserver(event))
+	if err != nil {
+		return nil, err
+	}
+	l.of, l.what = locks.Lock, "a majority of the lock nodes"
+	l.ping = func(ctx context.Context) error { return quorum(ctx, nodes) }
+	l.close = func() {} // the connections end with the process
+	return l, nil
 }
 
 // TryDo implements lane.UserLocks.
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
-	err := lock.TryDo(ctx, l.locks.Lock(OrderLockPrefix+strconv.FormatInt(userID, 10)), fn)
+	err := lock.TryDo(ctx, l.of(OrderLockPrefix+strconv.FormatInt(userID, 10)), fn)
 	if errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) && ctx.Err() == nil {
 		return domain.ErrOrderInProgress // any other error is a failure of the lock nodes
 	}

@@ -110,20 +110,24 @@ func Serve(e *Env) error {
 		return err
 	}
 	defer closeRedis()
-	nodes := LockNodes(cfg, rdb)
+	locks, err := openUserLocks(cfg, rdb)
+	if err != nil {
+		return err
+	}
+	defer locks.close()
 	if err := WaitFor(e, "the database", store.Ping); err != nil {
 		return err
 	}
 	if err := WaitFor(e, "Redis", func(ctx context.Context) error { return PingRedis(ctx, rdb) }); err != nil {
 		return err
 	}
-	if err := WaitFor(e, "a majority of the lock nodes", func(ctx context.Context) error { return quorum(ctx, nodes) }); err != nil {
+	if err := WaitFor(e, locks.what, locks.ping); err != nil {
 		return err
 	}
 	if err := PrepareDatabase(e, store); err != nil {
 		return err
 	}
-	s, err := newServer(e, backends{store: store, rdb: rdb, lockNodes: nodes, secrets: secrets})
+	s, err := newServer(e, backends{store: store, rdb: rdb, locks: locks, secrets: secrets})
 	if err != nil {
 		return err
 	}
@@ -191,7 +195,7 @@ func readyChecks(cfg Config, b backends) map[string]handler.Check {
 		"redis":    func(ctx context.Context) error { return PingRedis(ctx, b.rdb) },
 	}
 	if len(cfg.LockNodes) > 0 {
-		checks["lock nodes"] = func(ctx context.Context) error { return quorum(ctx, b.lockNodes) }
+		checks["lock nodes"] = b.locks.ping
 	}
 	return checks
 }

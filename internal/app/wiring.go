@@ -31,10 +31,10 @@ const sharedLimitTimeout = 200 * time.Millisecond
 
 // backends are the connections and the secrets that Serve has opened.
 type backends struct {
-	store     *repo.Store
-	rdb       redis.UniversalClient
-	lockNodes []redis.UniversalClient
-	secrets   domain.Keyring // as SigningSecrets returns them
+	store   *repo.Store
+	rdb     redis.UniversalClient
+	locks   *userLocks
+	secrets domain.Keyring // as SigningSecrets returns them
 }
 
 // newServer wires the server. It starts nothing: run does.
@@ -100,10 +100,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	m.registry.MustRegister(queueLag{workers})
 	monitor := newSaleMonitor(cfg.OrderLane, stats, saleSubscribers, b.store, gate, workers)
 
-	mode, err := newLane(e, b, ids, gate, workers, m, stats)
-	if err != nil {
-		return nil, err
-	}
+	mode := newLane(e, b, ids, gate, workers, m, stats)
 	if cfg.OrderLane != "queue" {
 		warnOfQueuedOrders(e.Ctx, workers, cfg.OrderLane, log)
 	}
@@ -189,7 +186,7 @@ type orderLane struct {
 // newLane returns the configured lane.
 func newLane(
 	e *Env, b backends, ids lane.IDs, gate Gate, workers *queue.Workers, m *metrics, stats *saleStats,
-) (orderLane, error) {
+) orderLane {
 	if e.Config.OrderLane == "queue" {
 		orders := lane.NewQueue(gate, ids, b.store, m.batch)
 		stock := func(ctx context.Context, voucherID int64) (int64, error) {
@@ -199,23 +196,21 @@ func newLane(
 		return orderLane{orders: orders, queue: gate, inUse: orders.InUse, stock: stock, background: []func(context.Context){
 			func(ctx context.Context) { _ = gate.Run(ctx) },    // returns nil when ctx ends
 			func(ctx context.Context) { _ = workers.Run(ctx) }, // likewise
-		}}, nil
+		}}
 	}
 	batch := lane.NewBatch(ids, b.store, func(purchases []domain.Purchase, placed []domain.Placed) {
 		m.batch(len(purchases))
 		stats.batch(purchases, placed)
 	})
 	if e.Config.OrderLane == "batch" {
-		return orderLane{orders: batch}, nil
+		return orderLane{orders: batch}
 	}
 	locks := e.Tuning.Locks
 	if locks == nil {
-		var err error
-		if locks, err = newUserLocks(b.lockNodes, m.lockEvent); err != nil {
-			return orderLane{}, err
-		}
+		b.locks.observe = m.lockEvent
+		locks = b.locks
 	}
-	return orderLane{orders: lane.NewLock(locks, batch)}, nil
+	return orderLane{orders: lane.NewLock(locks, batch)}
 }
 
 // newPages returns the HTML pages, including one per error code of the API. Package web does not import the API.

@@ -173,6 +173,9 @@ func (x *examination) redis(addr string) doctor.Redis {
 }
 
 func (x *examination) lockNodeGroups() []doctor.Group {
+	if servers := x.env.Config.ZooKeeperServers(); len(servers) > 0 {
+		return []doctor.Group{doctor.ZooKeeper(servers)}
+	}
 	nodes := map[string]*redis.Client{}
 	var groups []doctor.Group
 	for _, addr := range x.env.Config.LockNodes {

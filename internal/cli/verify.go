@@ -153,6 +153,10 @@ func checkLocks(e *app.Env, rdb redis.UniversalClient, r *report) error {
 	if rdb == nil && len(e.Config.LockNodes) == 0 {
 		return nil
 	}
+	if len(e.Config.ZooKeeperServers()) > 0 {
+		r.note("user locks: in ZooKeeper, where each ends with the session of its server")
+		return nil
+	}
 	var (
 		mu          sync.Mutex // the masters of a cluster are scanned concurrently
 		held, stuck int

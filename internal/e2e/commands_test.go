@@ -16,6 +16,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/auth"
+	"seckill/internal/doctor"
 	"seckill/internal/rush"
 	"seckill/internal/testenv"
 )
@@ -435,6 +436,45 @@ func TestLockNodesNeedMajority(t *testing.T) {
 	code, out := s.run(t, "serve", "--addr", "127.0.0.1:0")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "a majority of the lock nodes does not answer")
+}
+
+// TestZooKeeperHasUserLocks sells beside an election in the ensemble of the user locks, and then loses its majority.
+func TestZooKeeperHasUserLocks(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	ensemble := testenv.StartZooKeeper(t)
+	s := realStack(t).with("SECKILL_LOCK_NODES=zk://"+strings.Join(ensemble.Servers(), ","), envStartTimeout+"=10s")
+	requireStatus(t, s.diagnose(t, 0), doctor.OK, "locks.ensemble")
+	p := s.serve(t, "")
+	sale, tokens := p.sale(t, 10), s.tokens(t, 3)
+	_, err := p.Place(t.Context(), tokens[0], sale)
+	require.NoError(t, err)
+	c := buyersOf(p.sale(t, 200), 200, s.tokens(t, 300), p)
+	wait := longRush(t, s, c)
+	first := ensemble.Leader(t)
+	first.Kill()
+	r := wait()
+	requireSoldOut(t, s, c, r)
+	requireInvariants(t, s, c, r)
+	requireReady(t, p)
+	_, err = p.Place(t.Context(), tokens[1], sale)
+	require.NoError(t, err, "a majority is enough")
+	code, out := s.run(t, "verify")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "in ZooKeeper")
+
+	ensemble.Leader(t).Kill()
+	eventually(t, "the server is not ready", func() bool { return get(t, p.url+"/readyz") == http.StatusServiceUnavailable })
+	requireUnavailable(t, p, tokens[2], sale)
+	require.Contains(t, body503(t, p.url+"/readyz"), "lock nodes")
+	code, out = s.with(envStartTimeout+"=1s").run(t, "serve", "--addr", "127.0.0.1:0")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "ZooKeeper, which has the user locks, does not answer")
+
+	require.NoError(t, first.Restart())
+	requireReady(t, p)
+	_, err = p.Place(t.Context(), tokens[2], sale)
+	require.NoError(t, err, "the session is re-established")
 }
 
 // TestDataFilesArePrivate: the data directory contains phone numbers, sessions and the signing secret.

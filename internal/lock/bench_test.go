@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -71,6 +72,49 @@ func BenchmarkCycle(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkSystems compares the price of a lock that an answer of one Redis, of two of three, and of a ZooKeeper ensemble
+// of three decides. fresh has a new name for each cycle, as the lock of a user has; shared has one name for all.
+func BenchmarkSystems(b *testing.B) {
+	var names atomic.Int64
+	for _, name := range slices.Sorted(maps.Keys(systems)) {
+		locks := systems[name](b).connect(b, DefaultLease, ignore)
+		for kind, lock := range map[string]func() Locker{
+			"fresh":  func() Locker { return locks(fmt.Sprint("order:", names.Add(1))) },
+			"shared": func() Locker { return locks("shared") },
+		} {
+			b.Run(name+"/"+kind, func(b *testing.B) { cycles(b, lock) })
+		}
+	}
+}
+
+// cycles has 64 goroutines that acquire and release.
+func cycles(b *testing.B, lock func() Locker) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	took := make([][]time.Duration, workers)
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				began := time.Now()
+				if err := Do(ctx, lock(), nothing); err != nil {
+					b.Error(err)
+				}
+				took[i] = append(took[i], time.Since(began))
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	all := slices.Concat(took...)
+	slices.Sort(all)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "cycles/s")
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
 }
 
 // BenchmarkContended has 64 goroutines that acquire the same lock and hold it for 1 ms. It reports the commands per

@@ -1,5 +1,5 @@
-// Package lock provides distributed locks in Redis. A lock has one holder at a time, across any number of processes,
-// and a lease that frees it if the holder dies.
+// Package lock provides distributed locks in Redis and in ZooKeeper. A lock has one holder at a time, across any number
+// of processes, and a lease or a session that frees it if the holder dies.
 //
 //	locks, err := lock.NewRedLocks(nodes)
 //	...
@@ -10,14 +10,19 @@
 //		// another holder has the lock
 //	}
 //
-// The product itself uses only the red locks ([NewRedLocks], [NewRedLock]), with [TryDo], [RedLockKey] and the events
-// of [WithRedLockObserver]: lane lock runs the purchases of one user one at a time. Everything else, [New] with the
-// locks of a [Client] and [Multi], is a library offered beside the product; no part of the product depends on it.
+// The product itself uses only the red locks ([NewRedLocks], [NewRedLock]) or, if it is configured, a [ZooKeeper], with
+// [TryDo], [RedLockKey] and their events: lane lock runs the purchases of one user one at a time. Everything else, [New]
+// with the locks of a [Client] and [Multi], is a library offered beside the product; no part of the product depends on
+// it.
 //
 // # Which lock
 //
 // [NewRedLock] and [NewRedLocks] return locks over one or more independent servers. They poll while they wait, and have
 // no fencing token.
+//
+// A [ZooKeeper] creates mutexes on an ensemble of servers that agree on every change. A failover loses no lock there, and
+// its tokens grow for ever; it refuses all locks while a majority of the servers is unreachable, and costs several times
+// as much.
 //
 // A [Client] creates locks on one Redis, which may be a server, a cluster or a ring. Its waiters stand in a queue on
 // the server and are woken by a message. Its exclusive locks give every holder a fencing token:
@@ -58,7 +63,10 @@
 //
 // With [WithLease] nothing is renewed: the hold ends with the lease.
 //
-// In both cases the holder stops before the server frees the lock. [Hold.ValidUntil] is the start of the last
+// A lock in ZooKeeper has no lease on the server, which frees the locks of a session that it has not heard of for the
+// session timeout. See [ZooKeeper.Mutex].
+//
+// In all cases the holder stops before the server frees the lock. [Hold.ValidUntil] is the start of the last
 // successful acquire or renewal, plus the lease, minus 1 % for clocks that run at different speeds. [Hold.Context] ends
 // earlier than that, by a twentieth of the lease but at most 1 s.
 //

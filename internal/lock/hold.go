@@ -80,8 +80,7 @@ func newHold(ctx context.Context, g grant) *Hold {
 	h.validUntil, h.contextEnd = g.validUntil, g.validUntil.Add(-margin(g.lease))
 	h.expiry = time.AfterFunc(time.Until(h.contextEnd), h.expire)
 	if !g.fixed {
-		// A grant whose reply was slow leaves less time than a third of the lease.
-		h.renewal = time.AfterFunc(min(renewInterval(g.lease), time.Until(h.contextEnd)/2), h.renew)
+		h.renewal = time.AfterFunc(renewIn(g.lease, time.Until(h.contextEnd)), h.renew)
 	}
 	if g.life != nil {
 		//nolint:contextcheck // the hold ends with the client, regardless of the caller's context

@@ -132,7 +132,7 @@ func TestMarginAndBackoff(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, time.Second, margin(DefaultLease))
 	assert.Equal(t, 5*time.Millisecond, margin(MinLease))
-	assert.Equal(t, 10*time.Second, renewInterval(DefaultLease))
+	assert.Equal(t, 10*time.Second, renewIn(DefaultLease, DefaultLease-time.Second))
 	assert.Equal(t, time.Second, renewRetryInterval(DefaultLease))
 	for try := range 100 {
 		d := backoff(try)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,11 +24,22 @@ import (
 	"seckill/internal/testenv"
 )
 
-// envHolder, the address of the Redis, makes TestHolderProcess a holder. It writes to envStore.
+// envHolder, the addresses of the servers, makes TestHolderProcess a holder of a lock of the system envSystem. It writes
+// to envStore.
 const (
+	envSystem = "LOCK_TEST_SYSTEM"
 	envHolder = "LOCK_TEST_HOLDER"
 	envStore  = "LOCK_TEST_STORE"
 )
+
+// pausedLock returns the lock of both processes. Its holder is dead after lease without a renewal.
+func pausedLock(t *testing.T, system, servers string, lease time.Duration) Locker {
+	t.Helper()
+	if system == "zookeeper" {
+		return newZooKeeper(t, strings.Split(servers, ","), WithRoot("/paused"), WithSessionTimeout(lease)).Mutex("a")
+	}
+	return newLocks(t, servers, WithWatchdog(lease)).Mutex("a")
+}
 
 // store is a store with fencing: it refuses a write whose token is smaller than an earlier one.
 type store struct {
@@ -60,13 +72,22 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestPausedHolder(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
-	server := testenv.StartRedis(t)
+	for system, start := range map[string]func(t *testing.T) string{
+		"redis":     func(t *testing.T) string { return testenv.StartRedis(t).Addr },
+		"zookeeper": func(t *testing.T) string { return strings.Join(testenv.SharedZooKeeper(t).Servers(), ",") },
+	} {
+		t.Run(system, func(t *testing.T) { t.Parallel(); pauseHolder(t, system, start(t)) })
+	}
+}
+
+func pauseHolder(t *testing.T, system, servers string) {
+	t.Helper()
 	s := &store{}
 	web := httptest.NewServer(s)
 	defer web.Close()
 
 	holder := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHolderProcess$", "-test.v") //nolint:gosec // this program
-	holder.Env = append(os.Environ(), envHolder+"="+server.Addr, envStore+"="+web.URL)
+	holder.Env = append(os.Environ(), envSystem+"="+system, envHolder+"="+servers, envStore+"="+web.URL)
 	in, err := holder.StdinPipe()
 	require.NoError(t, err)
 	out, err := holder.StdoutPipe()
@@ -85,7 +106,7 @@ func TestPausedHolder(t *testing.T) {
 	until("held")
 
 	require.NoError(t, holder.Process.Signal(syscall.SIGSTOP))
-	h, err := newLocks(t, server.Addr).Mutex("a").Lock(soon(t))
+	h, err := pausedLock(t, system, servers, calmLease).Lock(soon(t))
 	require.NoError(t, err, "the lease ends without a release")
 	require.True(t, s.write(h.Token(), "next"))
 	_, err = io.WriteString(in, "write\n") // as if it had been about to write
@@ -102,11 +123,11 @@ func TestPausedHolder(t *testing.T) {
 
 // TestHolderProcess is the process of the holder.
 func TestHolderProcess(t *testing.T) {
-	addr := os.Getenv(envHolder)
-	if addr == "" {
+	servers := os.Getenv(envHolder)
+	if servers == "" {
 		return // an ordinary test run
 	}
-	h, err := newLocks(t, addr, WithWatchdog(time.Second)).Mutex("a").TryLock(context.Background())
+	h, err := pausedLock(t, os.Getenv(envSystem), servers, time.Second).TryLock(context.Background())
 	require.NoError(t, err)
 	write := func(value string) int {
 		// Without the hold's context: the request may have been in flight already.

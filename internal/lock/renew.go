@@ -13,8 +13,9 @@ const driftFactor = 0.01
 
 var errLeaseOver = errors.New("the lease was about to end without a renewal")
 
-// renewInterval returns the time between a renewal and the next one.
-func renewInterval(lease time.Duration) time.Duration { return lease / 3 }
+// renewIn returns when to renew a lease of which left remains until the hold's context ends. That may be less than the
+// lease: the reply was slow, or something else ends the hold earlier.
+func renewIn(lease, left time.Duration) time.Duration { return min(lease/3, left/2) }
 
 // renewRetryInterval returns the time between a failed renewal and the next attempt. It allows some twenty attempts
 // before the lease ends without overloading a failing server.
@@ -102,7 +103,7 @@ func (h *Hold) applyRenewal(lease time.Duration, validUntil time.Time, err error
 	if err == nil {
 		h.lease = lease
 		h.setValid(validUntil, lease)
-		next = renewInterval(lease)
+		next = renewIn(lease, time.Until(h.contextEnd))
 	}
 	if h.renewal != nil {
 		h.renewal.Reset(next)

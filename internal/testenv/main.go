@@ -56,8 +56,9 @@ func Main(m *testing.M, checks ...func() error) {
 }
 
 var (
-	sharedRedis   lazy[*Redis]
-	sharedMariaDB lazy[*MariaDB]
+	sharedRedis     lazy[*Redis]
+	sharedMariaDB   lazy[*MariaDB]
+	sharedZooKeeper lazy[*ZooKeeper]
 )
 
 // SharedRedis returns the Redis that all tests of this process share. Tests must not kill, pause or flush it as a
@@ -76,6 +77,27 @@ func SharedMariaDB(tb testing.TB) *MariaDB {
 	m, err := sharedMariaDB.get(func(ctx context.Context) (*MariaDB, error) { return RunMariaDB(ctx) })
 	need(tb, err)
 	return m
+}
+
+// SharedZooKeeper returns the ensemble that all tests of this process share. Tests must not kill or pause its servers.
+func SharedZooKeeper(tb testing.TB) *ZooKeeper {
+	tb.Helper()
+	z, err := sharedZooKeeper.get(RunZooKeeper)
+	need(tb, err)
+	return z
+}
+
+// StartZooKeeper starts a private ensemble and stops it at cleanup.
+func StartZooKeeper(tb testing.TB) *ZooKeeper {
+	tb.Helper()
+	z, err := RunZooKeeper(tb.Context())
+	need(tb, err)
+	tb.Cleanup(func() {
+		if err := z.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return z
 }
 
 // StartRedis starts a private Redis and stops it at cleanup. args are appended to the default arguments and override
@@ -157,5 +179,5 @@ func (l *lazy[S]) stop() error {
 }
 
 func stopShared() error {
-	return errors.Join(sharedRedis.stop(), sharedMariaDB.stop())
+	return errors.Join(sharedRedis.stop(), sharedMariaDB.stop(), sharedZooKeeper.stop())
 }

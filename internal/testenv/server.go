@@ -22,6 +22,8 @@ type server struct {
 	dir   *folder
 	port  *port // reserved until Stop; nil before run
 
+	peerPorts [2]*port // further ports for other servers; nil if it needs none
+
 	mu     sync.Mutex
 	child  *child
 	paused bool
@@ -106,8 +108,10 @@ func (s *server) Stop() error {
 	defer s.mu.Unlock()
 	s.kill()
 	err := s.dir.remove()
-	if s.port != nil {
-		err = errors.Join(err, s.port.release())
+	for _, p := range []*port{s.port, s.peerPorts[0], s.peerPorts[1]} {
+		if p != nil {
+			err = errors.Join(err, p.release())
+		}
 	}
 	return err
 }

@@ -1,0 +1,338 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/testenv"
+)
+
+// A system is an implementation of exclusive locks with its servers. Every Locker has to pass the tests of this file,
+// which need no knowledge of the implementation.
+type system struct {
+	tokens bool
+
+	// connect returns the locks as another process would see them, with connections of its own. Holds without a lease of
+	// their own are renewed for this lease.
+	connect func(t testing.TB, lease time.Duration, observe func(Event)) func(name string) Locker
+
+	// revoke removes a held lock on the servers.
+	revoke func(t testing.TB, name string)
+}
+
+// systems start the servers of each implementation.
+var systems = map[string]func(t testing.TB) system{"redis": redisSystem, "redlock": redLockSystem, "zookeeper": zooKeeperSystem}
+
+func redisSystem(t testing.TB) system {
+	addr := testenv.StartRedis(t).Addr
+	return system{
+		tokens: true,
+		connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
+			c := newLocks(t, addr, WithWatchdog(lease), WithObserver(observe))
+			return func(name string) Locker { return c.Mutex(name) }
+		},
+		revoke: func(t testing.TB, name string) {
+			require.NoError(t, newClient(t, addr).Del(t.Context(), keysOf(DefaultPrefix, mutexKind.name, name)[0]).Err())
+		},
+	}
+}
+
+func redLockSystem(t testing.TB) system {
+	var addrs []string
+	for range 3 {
+		addrs = append(addrs, testenv.StartRedis(t).Addr)
+	}
+	return system{
+		connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
+			var nodes []redis.UniversalClient
+			for _, addr := range addrs {
+				nodes = append(nodes, newClient(t, addr))
+			}
+			locks, err := NewRedLocks(nodes, WithWatchdogLease(lease), WithNodeTimeout(5*time.Second), WithRedLockObserver(observe))
+			require.NoError(t, err)
+			return locks.Lock
+		},
+		revoke: func(t testing.TB, name string) {
+			for _, addr := range addrs {
+				require.NoError(t, newClient(t, addr).Del(t.Context(), RedLockKey(name)).Err())
+			}
+		},
+	}
+}
+
+func zooKeeperSystem(t testing.TB) system {
+	servers := testenv.SharedZooKeeper(t).Servers()
+	root := ownRoot(t)
+	return system{
+		tokens: true,
+		connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
+			return newZooKeeper(t, servers, root, WithSessionTimeout(max(lease, MinSessionTimeout)), WithZooKeeperObserver(observe)).Mutex
+		},
+		revoke: func(t testing.TB, name string) {
+			z := newZooKeeper(t, servers, root)
+			for _, child := range children(t, z, name) {
+				require.NoError(t, z.conn.Delete(z.parent(name)+"/"+child, -1))
+			}
+		},
+	}
+}
+
+// eachSystem runs test with each implementation. The test has its locks for itself.
+func eachSystem(t *testing.T, test func(t *testing.T, s system)) {
+	t.Helper()
+	t.Parallel()
+	for name, start := range systems {
+		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, start(t)) })
+	}
+}
+
+// calmLease is long enough for a busy machine.
+const calmLease = 20 * time.Second
+
+func ignore(Event) {}
+
+func TestLockerIsExclusive(t *testing.T) {
+	eachSystem(t, func(t *testing.T, s system) {
+		ctx := context.WithValue(soon(t), ctxKey{}, "trace")
+		var seen recorder
+		a, b := s.connect(t, calmLease, seen.observe)("a"), s.connect(t, calmLease, ignore)("a")
+		h, err := a.TryLock(ctx)
+		require.NoError(t, err)
+		require.Equal(t, s.tokens, h.Token() > 0)
+		require.Equal(t, "trace", h.Context().Value(ctxKey{}))
+		require.True(t, h.ValidUntil().After(time.Now()))
+		for _, l := range []Locker{a, b} {
+			_, err = l.TryLock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.NotErrorIs(t, err, ErrUncertain)
+		}
+		require.NoError(t, h.Extend(ctx, calmLease))
+		require.NoError(t, h.Context().Err())
+		require.NoError(t, h.Release(ctx))
+		requireDone(t, h.Context(), ErrReleased)
+
+		next, err := b.TryLock(ctx)
+		require.NoError(t, err)
+		if s.tokens {
+			require.Greater(t, next.Token(), h.Token())
+		}
+		require.NoError(t, h.Release(ctx), "the second release does nothing")
+		err = h.Extend(ctx, time.Minute)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, err, ErrReleased)
+		_, err = a.TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired, "the release freed the next holder's lock")
+		require.NoError(t, next.Release(ctx))
+		require.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventNotAcquired}, seen.kinds())
+	})
+}
+
+// Many goroutines of several processes: never two holders at a time, and increasing tokens.
+func TestLockerExcludesUnderContention(t *testing.T) {
+	eachSystem(t, func(t *testing.T, s system) {
+		const processes, goroutines, uses = 3, 3, 5
+		var inside atomic.Int32
+		var last uint64 // guarded by the lock: the race detector checks it
+		var used int
+		var wg sync.WaitGroup
+		for range processes {
+			locks := s.connect(t, calmLease, ignore)
+			for range goroutines {
+				wg.Go(func() {
+					for range uses {
+						h, err := locks("a").Lock(context.Background())
+						if !assert.NoError(t, err) {
+							return
+						}
+						assert.EqualValues(t, 1, inside.Add(1))
+						if s.tokens {
+							assert.Greater(t, h.Token(), last)
+						}
+						last = h.Token()
+						used++
+						inside.Add(-1)
+						assert.NoError(t, h.Release(context.Background()))
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.Equal(t, processes*goroutines*uses, used)
+	})
+}
+
+func TestLockerWaits(t *testing.T) {
+	eachSystem(t, func(t *testing.T, s system) {
+		a, b := s.connect(t, calmLease, ignore)("a"), s.connect(t, calmLease, ignore)("a")
+		h, err := a.Lock(soon(t))
+		require.NoError(t, err)
+		got := background(soon(t), b)
+
+		why := errors.New("the caller has returned")
+		ctx, cancel := context.WithCancelCause(soon(t))
+		gaveUp := background(ctx, b)
+		time.Sleep(50 * time.Millisecond) // so that it waits
+		cancel(why)
+		err = (<-gaveUp).err
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+		for _, lock := range []func(context.Context, ...Option) (*Hold, error){b.Lock, b.TryLock} {
+			_, err = lock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired)
+			require.ErrorIs(t, err, why)
+		}
+		select {
+		case <-got:
+			require.FailNow(t, "acquired too early")
+		default:
+		}
+		require.NoError(t, h.Release(soon(t)))
+		next := arrived(t, got)
+		require.NoError(t, next.Release(soon(t)))
+		eventually(t, "the cancelled wait has left nothing behind", func() bool {
+			h, err := a.TryLock(soon(t))
+			return err == nil && h.Release(soon(t)) == nil
+		})
+	})
+}
+
+func TestDoWithEveryLocker(t *testing.T) {
+	eachSystem(t, func(t *testing.T, s system) {
+		ctx := soon(t)
+		l := s.connect(t, calmLease, ignore)("a")
+		var inner context.Context
+		require.NoError(t, Do(ctx, l, func(ctx context.Context) error {
+			inner = ctx
+			require.ErrorIs(t, TryDo(ctx, l, nothing), ErrNotAcquired)
+			return ctx.Err()
+		}))
+		requireDone(t, inner, ErrReleased)
+		require.ErrorIs(t, TryDo(ctx, l, func(context.Context) error { return errWork }), errWork)
+		require.Panics(t, func() { _ = Do(ctx, l, func(context.Context) error { panic("at work") }) })
+		require.NoError(t, TryDo(ctx, l, nothing), "a panic kept the lock")
+
+		err := Do(ctx, l, func(ctx context.Context) error {
+			requireDone(t, ctx, ErrLost)
+			return nil
+		}, WithLease(MinLease))
+		var unlock *UnlockError
+		require.ErrorAs(t, err, &unlock)
+		require.ErrorIs(t, err, ErrLost)
+	})
+}
+
+// The hold ends with its lease, and the lock is free although the process lives and has not released it.
+func TestLeaseEndsWithEveryLocker(t *testing.T) {
+	eachSystem(t, func(t *testing.T, s system) {
+		ctx := soon(t)
+		h, err := s.connect(t, calmLease, ignore)("a").Lock(ctx, WithLease(300*time.Millisecond))
+		require.NoError(t, err)
+		next, err := s.connect(t, calmLease, ignore)("a").Lock(ctx)
+		require.NoError(t, err)
+		requireDone(t, h.Context(), ErrLost)
+		err = h.Release(ctx)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, err, ErrLost)
+		require.NoError(t, next.Context().Err())
+		require.NoError(t, next.Release(ctx), "the late release freed the next holder's lock")
+	})
+}
+
+// A renewal finds that the servers do not have the lock any more.
+func TestRevokedLockIsLost(t *testing.T) {
+	eachSystem(t, func(t *testing.T, s system) {
+		ctx := soon(t)
+		var seen recorder
+		locks := s.connect(t, 2*time.Second, seen.observe)
+		h, err := locks("a").Lock(ctx)
+		require.NoError(t, err)
+		s.revoke(t, "a")
+		requireDone(t, h.Context(), ErrLost)
+		require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		require.Equal(t, 1, seen.count(EventLost))
+
+		h, err = locks("b").Lock(ctx)
+		require.NoError(t, err)
+		s.revoke(t, "b")
+		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+	})
+}
+
+// The renewed hold outlives its lease by far.
+func TestHoldIsRenewedWithEveryLocker(t *testing.T) {
+	testenv.Long(t)
+	eachSystem(t, func(t *testing.T, s system) {
+		h, err := s.connect(t, 2*time.Second, ignore)("a").Lock(soon(t))
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.NoError(t, h.Context().Err())
+		_, err = s.connect(t, calmLease, ignore)("a").TryLock(soon(t))
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.NoError(t, h.Release(soon(t)))
+	})
+}
+
+// All or none, and no deadlock between two processes that name the locks in opposite order.
+func TestMultiOfEveryLocker(t *testing.T) {
+	eachSystem(t, func(t *testing.T, s system) {
+		ctx := soon(t)
+		here, there := s.connect(t, calmLease, ignore), s.connect(t, calmLease, ignore)
+		var wg sync.WaitGroup
+		var inside atomic.Int32
+		for _, all := range []Locker{Multi(here("a"), here("b"), here("a")), Multi(there("b"), there("a"))} {
+			wg.Go(func() {
+				for range 5 {
+					assert.NoError(t, Do(ctx, all, func(context.Context) error {
+						assert.EqualValues(t, 1, inside.Add(1))
+						inside.Add(-1)
+						return nil
+					}))
+				}
+			})
+		}
+		wg.Wait()
+		b, err := there("b").TryLock(ctx)
+		require.NoError(t, err)
+		_, err = Multi(here("a"), here("b")).TryLock(ctx)
+		require.ErrorIs(t, err, ErrNotAcquired)
+		a, err := there("a").TryLock(ctx)
+		require.NoError(t, err, "the failed Multi kept a part")
+		require.NoError(t, a.Release(ctx))
+		require.NoError(t, b.Release(ctx))
+	})
+}
+
+func TestNamesOfEveryLocker(t *testing.T) {
+	eachSystem(t, func(t *testing.T, s system) {
+		ctx := soon(t)
+		locks := s.connect(t, calmLease, ignore)
+		var holds []*Hold
+		for _, name := range []string{
+			"order:1", "order:1/x", "/", "//", ".", "..", "%2E", "%2E%2E", "%", "%25", "a b\r\n", "秒杀", "\x00\xff", "zookeeper",
+			"_c_A-lock-0000000001", strings.Repeat("k", 1024),
+		} {
+			h, err := locks(name).TryLock(ctx)
+			require.NoError(t, err, "%q", name)
+			_, err = locks(name).TryLock(ctx)
+			require.ErrorIs(t, err, ErrNotAcquired, "%q", name)
+			holds = append(holds, h)
+		}
+		for _, h := range slices.Backward(holds) {
+			require.NoError(t, h.Release(ctx))
+		}
+		_, err := locks("").TryLock(ctx)
+		require.ErrorContains(t, err, "name")
+	})
+}
