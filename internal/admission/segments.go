@@ -244,6 +244,7 @@ func (g *Gate) reserveSegments(
 			for _, i := range open {
 				results[i] = err
 			}
+			return results
 		}
 		if !again {
 			return results
